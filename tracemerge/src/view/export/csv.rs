@@ -2,7 +2,7 @@
 //! not known are empty.
 
 use crate::view::export::events::{Event, EventFormat, Scene};
-use crate::view::export::fields::{TimeText, row_of};
+use crate::view::export::fields::{TimeText, put_fields, row_of};
 use crate::view::export::json::put_number;
 
 /// The columns, in order.
@@ -46,7 +46,8 @@ impl EventFormat for CsvFormat {
 
     fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
         self.fields.clear();
-        let Some(row) = row_of(event, scene, &mut self.fields) else { return };
+        let Some(row) = row_of(event, scene) else { return };
+        put_fields(event, scene, &mut self.fields);
         let text = |text: Option<&str>, out: &mut Vec<u8>| put_text(text.unwrap_or("").as_bytes(), out);
         put_number(event.ticks.0, out);
         out.push(b',');

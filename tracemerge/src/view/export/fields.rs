@@ -8,9 +8,9 @@ use trace_format::record::Flags;
 use trace_format::sites::Level;
 use trace_format::wall::Wall;
 
-use crate::view::export::events::{Event, NamedFunction, Scene, What};
+use crate::view::export::events::{EndedCall, Event, NamedFunction, Scene, What};
 use crate::view::export::json::{put_number, put_string, put_value};
-use crate::view::function_names::Told;
+use crate::view::function_names::{FunctionId, Told};
 
 /// A record in columns. Those that are `None` are not known, or are of other kinds of records.
 #[derive(Debug, Default)]
@@ -43,21 +43,25 @@ pub struct Row<'a> {
     pub message: Option<&'a str>,
 }
 
-/// Returns the columns of an event; `None` where it is of no record. Appends the JSON object of its fields,
-/// if it has any, to `fields`.
-pub fn row_of<'a>(event: &Event<'a>, scene: &'a Scene, fields: &mut Vec<u8>) -> Option<Row<'a>> {
+/// Returns the columns of an event; `None` where it is of no record.
+#[must_use]
+pub fn row_of<'a>(event: &Event<'a>, scene: &'a Scene) -> Option<Row<'a>> {
     let thread = &scene.threads[event.thread];
     let process = &scene.processes[thread.process];
     let pid = process.run.as_ref().map(|run| run.pid);
-    let row = Row { pid, process: &process.name, tid: thread.tid, thread: &thread.label, ..Row::default() };
+    let message = message_of(event);
+    let row = Row {
+        pid,
+        process: &process.name,
+        tid: thread.tid,
+        thread: &thread.label,
+        message,
+        ..Row::default()
+    };
     Some(match &event.what {
-        What::Message { site, text, values } => {
-            let row = Row { kind: "message", message: Some(text), ..row };
+        What::Message { site, .. } => {
+            let row = Row { kind: "message", ..row };
             let Some(known) = scene.site(*site) else { return Some(row) };
-            if let Some(values) = values {
-                let named = known.fields.fields().iter().zip(*values);
-                put_object(named.map(|(field, value)| (&field.name[..], value)), fields, put_value);
-            }
             let site = &known.site;
             Row {
                 level: level(site.level),
@@ -70,24 +74,50 @@ pub fn row_of<'a>(event: &Event<'a>, scene: &'a Scene, fields: &mut Vec<u8>) -> 
                 ..row
             }
         }
-        What::Enter(told) => {
-            let from = told.called.from.map(|from| scene.function(from));
-            put_call(told, from, fields);
-            of_function(Row { kind: "enter", ..row }, scene.function(told.called.function))
-        }
+        What::Enter(told) => of_function(Row { kind: "enter", ..row }, scene.function(told.called.function)),
         What::Leave(told, ended) => {
-            put_call(told, None, fields);
-            let left = ended.last().map_or(told.called.function, |call| call.function);
-            of_function(Row { kind: "leave", ..row }, scene.function(left))
+            of_function(Row { kind: "leave", ..row }, scene.function(function_left(told, ended)))
         }
-        What::Stack(text) => Row { kind: "stack", message: Some(text), ..row },
-        What::Meta { payload, .. } => {
-            let (word, rest) = payload.split_once(' ').unwrap_or((payload, ""));
-            put_object(keys_of(rest), fields, put_key);
-            Row { kind: word, message: Some(rest), ..row }
-        }
+        What::Stack(_) => Row { kind: "stack", ..row },
+        What::Meta { payload, .. } => Row { kind: word_and_rest(payload).0, ..row },
         What::Close(_) => return None,
     })
+}
+
+/// Returns the text of an event: of a message, of a stack, of a `#` line behind its word.
+#[must_use]
+pub fn message_of<'a>(event: &Event<'a>) -> Option<&'a str> {
+    match event.what {
+        What::Message { text, .. } | What::Stack(text) => Some(text),
+        What::Meta { payload, .. } => Some(word_and_rest(payload).1),
+        What::Enter(_) | What::Leave(..) | What::Close(_) => None,
+    }
+}
+
+/// Returns the function that a record tells is left.
+#[must_use]
+pub fn function_left(told: &Told, ended: &[EndedCall]) -> FunctionId {
+    ended.last().map_or(told.called.function, |call| call.function)
+}
+
+fn word_and_rest(payload: &str) -> (&str, &str) {
+    payload.split_once(' ').unwrap_or((payload, ""))
+}
+
+/// Appends the JSON object of an event's fields, if it has any.
+pub fn put_fields(event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+    match &event.what {
+        What::Message { site, values: Some(values), .. } => {
+            if let Some(known) = scene.site(*site) {
+                let named = known.fields.fields().iter().zip(*values);
+                put_object(named.map(|(field, value)| (&field.name[..], value)), out, put_value);
+            }
+        }
+        What::Enter(told) => put_call(told, told.called.from.map(|from| scene.function(from)), out),
+        What::Leave(told, _) => put_call(told, None, out),
+        What::Meta { payload, .. } => put_object(keys_of(word_and_rest(payload).1), out, put_key),
+        What::Message { .. } | What::Stack(_) | What::Close(_) => {}
+    }
 }
 
 fn some(text: &str) -> Option<&str> {

@@ -1,7 +1,7 @@
 //! JSON lines: each record is an object in a line. Keys whose values are not known are missing.
 
 use crate::view::export::events::{Event, EventFormat, Scene};
-use crate::view::export::fields::{TimeText, row_of};
+use crate::view::export::fields::{TimeText, put_fields, row_of};
 use crate::view::export::json::{put_number, put_string};
 
 /// The format of JSON lines.
@@ -15,7 +15,8 @@ pub struct JsonlFormat {
 impl EventFormat for JsonlFormat {
     fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
         self.fields.clear();
-        let Some(row) = row_of(event, scene, &mut self.fields) else { return };
+        let Some(row) = row_of(event, scene) else { return };
+        put_fields(event, scene, &mut self.fields);
         out.extend_from_slice(b"{\"ticks\":");
         put_number(event.ticks.0, out);
         out.extend_from_slice(b",\"time\":\"");

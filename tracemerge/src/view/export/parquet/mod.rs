@@ -4,16 +4,20 @@
 //! Rows are gathered up to a row group for each table, and up to a limit for all of them, so memory does not grow with the
 //! number of records.
 
+mod chunk;
 mod table;
+mod words;
 
 use std::collections::HashMap;
 
 use parquet::errors::Result;
 
-use self::table::{Cell, ColumnOf, ColumnType, Table};
+use self::chunk::Encoder;
+use self::table::{Cell, ColumnOf, ColumnType, Head, OF_SUBJECT, Shared, Source, Table};
+use self::words::WordId;
 use crate::output::folder::put_part;
 use crate::view::export::events::{Event, EventFormat, Scene, TypedSite, What, sentences};
-use crate::view::export::fields::{Row, row_of};
+use crate::view::export::fields::{Row, function_left, message_of, put_fields, row_of};
 use crate::view::values::{Type, Value};
 
 /// The number of bytes from which on the largest table is written, however few rows it has.
@@ -22,19 +26,22 @@ const MOST: usize = 128 << 20;
 const RECORDS: &str = "records";
 /// The number of letters of a template that are in the name of its table at most.
 const SHORT: usize = 40;
-/// The number of columns that each table of a template begins with.
-const COMMON: usize = 6;
-
 /// The format of Parquet.
 #[derive(Default)]
 pub struct ParquetFormat {
+    shared: Shared,
+    encoder: Option<Encoder>,
     records: Option<Table>,
     /// The tables of the templates, with their names.
     templates: Vec<(String, Table)>,
     /// The table of each template, by the template and the names and types of its values.
     known: HashMap<(String, Vec<(String, ColumnType)>), usize>,
     /// The table of each site.
-    of_sites: HashMap<usize, usize>,
+    of_sites: Vec<Option<usize>>,
+    /// The subjects by what is known of them, of sites with and without values, and of functions entered and left.
+    subjects: HashMap<[WordId; OF_SUBJECT], u32>,
+    messages: [Vec<Option<u32>>; 2],
+    calls: [Vec<Option<u32>>; 2],
     /// The number of records so far.
     count: u64,
     /// Why there is not all of the output.
@@ -45,38 +52,39 @@ pub struct ParquetFormat {
     fields: Vec<u8>,
 }
 
-fn column(name: &str, of: ColumnType, is_optional: bool) -> ColumnOf {
-    ColumnOf { name: name.to_owned(), of, is_optional }
-}
-
 /// Returns the columns that every table begins with.
-fn common() -> [ColumnOf; COMMON] {
-    [
-        column("record", ColumnType::Unsigned(64), false),
-        column("ticks", ColumnType::Unsigned(64), false),
-        column("time", ColumnType::Time, false),
-        column("pid", ColumnType::Unsigned(32), true),
-        column("tid", ColumnType::Unsigned(64), false),
-        column("thread", ColumnType::Name, false),
+fn common() -> Vec<ColumnOf> {
+    vec![
+        column("record", ColumnType::Unsigned(64), false, Source::Number),
+        column("ticks", ColumnType::Unsigned(64), false, Source::Ticks),
+        column("time", ColumnType::Time, false, Source::Time),
+        column("pid", ColumnType::Unsigned(32), true, Source::OfThread(0)),
+        column("tid", ColumnType::Unsigned(64), false, Source::OfThread(1)),
+        column("thread", ColumnType::Text, false, Source::OfThread(2)),
     ]
 }
 
-/// Returns the columns of the table of all records.
+fn column(name: &str, of: ColumnType, is_optional: bool, source: Source) -> ColumnOf {
+    ColumnOf { name: name.to_owned(), of, is_optional, source }
+}
+
+/// Returns the columns of the table of all records. Those that are known by a subject are in the order of
+/// [`ParquetFormat::subject`].
 fn columns_of_records() -> Vec<ColumnOf> {
-    let name = |name| column(name, ColumnType::Name, true);
+    let text = |name, is_optional, source| column(name, ColumnType::Text, is_optional, source);
     let more = [
-        column("process", ColumnType::Name, false),
-        column("kind", ColumnType::Name, false),
-        name("level"),
-        name("target"),
-        name("module"),
-        name("file"),
-        column("line", ColumnType::Unsigned(32), true),
-        name("function"),
-        name("template"),
-        column("message", ColumnType::Text, true),
-        column("fields", ColumnType::Text, true),
-        name("table"),
+        text("process", false, Source::OfThread(3)),
+        text("kind", false, Source::OfSubject(0)),
+        text("level", true, Source::OfSubject(1)),
+        text("target", true, Source::OfSubject(2)),
+        text("module", true, Source::OfSubject(3)),
+        text("file", true, Source::OfSubject(4)),
+        column("line", ColumnType::Unsigned(32), true, Source::OfSubject(5)),
+        text("function", true, Source::OfSubject(6)),
+        text("template", true, Source::OfSubject(7)),
+        text("message", true, Source::Text(0)),
+        text("fields", true, Source::Text(1)),
+        text("table", true, Source::OfSubject(8)),
     ];
     common().into_iter().chain(more).collect()
 }
@@ -97,13 +105,13 @@ fn type_of(of: Type) -> ColumnType {
 
 /// Returns the columns of a template's table. Readers take names for the same that differ in capitals only.
 fn columns_of(values: &[(String, ColumnType)]) -> Vec<ColumnOf> {
-    let mut columns = common().to_vec();
-    for (name, of) in values {
+    let mut columns = common();
+    for (number, (name, of)) in values.iter().enumerate() {
         let mut name = name.clone();
         while columns.iter().any(|column| column.name.eq_ignore_ascii_case(&name)) {
             name.push('_');
         }
-        columns.push(ColumnOf { name, of: *of, is_optional: false });
+        columns.push(column(&name, *of, false, Source::Value(number)));
     }
     columns
 }
@@ -117,24 +125,15 @@ fn name_of(number: usize, template: &str) -> String {
     name
 }
 
-/// Returns the cell of a value in a column of the type; `text` holds the text of what has no type.
-fn cell<'a>(of: ColumnType, value: &'a Value<'_>, text: &'a mut String) -> Cell<'a> {
-    #[expect(clippy::cast_possible_truncation, reason = "the type has no more bits")]
+/// Returns the cell of a value.
+fn cell<'a>(value: &'a Value<'_>) -> Cell<'a> {
     match value {
-        Value::Signed(number) if of != ColumnType::Text => Cell::Integer(*number as i64),
-        Value::Unsigned(number) if of != ColumnType::Text => Cell::unsigned(*number as u64),
-        Value::Signed(number) => {
-            *text = number.to_string();
-            Cell::Text(text)
-        }
-        Value::Unsigned(number) => {
-            *text = number.to_string();
-            Cell::Text(text)
-        }
+        Value::Signed(number) => Cell::Signed(*number),
+        Value::Unsigned(number) => Cell::Unsigned(*number),
         Value::F32(number) => Cell::F32(*number),
         Value::F64(number) => Cell::F64(*number),
         Value::Bool(is_so) => Cell::Bool(*is_so),
-        Value::Pointer(address) => Cell::unsigned(*address),
+        Value::Pointer(address) => Cell::Unsigned((*address).into()),
         Value::Text(text) => Cell::Text(text),
     }
 }
@@ -142,7 +141,7 @@ fn cell<'a>(of: ColumnType, value: &'a Value<'_>, text: &'a mut String) -> Cell<
 impl ParquetFormat {
     /// Returns the number of the table of a site, which is made where there is none yet.
     fn table_of(&mut self, number: usize, site: &TypedSite) -> Result<usize> {
-        if let Some(table) = self.of_sites.get(&number) {
+        if let Some(Some(table)) = self.of_sites.get(number) {
             return Ok(*table);
         }
         let fields = site.fields.fields().iter();
@@ -157,87 +156,116 @@ impl ParquetFormat {
                 self.templates.len() - 1
             }
         };
-        self.of_sites.insert(number, table);
+        self.of_sites.resize(self.of_sites.len().max(number + 1), None);
+        self.of_sites[number] = Some(table);
         Ok(table)
+    }
+
+    /// Returns what is known of the thread of an event, as a number.
+    fn thread(&mut self, event: &Event<'_>, scene: &Scene) -> u32 {
+        let Shared { words, threads, .. } = &mut self.shared;
+        for thread in &scene.threads[threads.len().min(scene.threads.len())..] {
+            let process = &scene.processes[thread.process];
+            let pid = process.run.as_ref().map(|run| run.pid);
+            threads.push([
+                words.of_32(pid),
+                words.of_64(thread.tid),
+                words.text(Some(&thread.label)),
+                words.text(Some(&process.name)),
+            ]);
+        }
+        u32::try_from(event.thread).unwrap_or(u32::MAX)
+    }
+
+    /// Returns what an event is about, as a number; none where it is of no record.
+    #[inline]
+    fn subject(&mut self, event: &Event<'_>, scene: &Scene) -> Result<Option<u32>> {
+        let (of, number) = match &event.what {
+            What::Message { site: Some(site), values, .. } => {
+                (&mut self.messages[usize::from(values.is_some())], *site)
+            }
+            What::Enter(told) => (&mut self.calls[0], told.called.function as usize),
+            What::Leave(told, ended) => (&mut self.calls[1], function_left(told, ended) as usize),
+            What::Message { site: None, .. } | What::Stack(_) | What::Meta { .. } => {
+                return self.new_subject(event, scene);
+            }
+            What::Close(_) => return Ok(None),
+        };
+        if let Some(Some(subject)) = of.get(number) {
+            return Ok(Some(*subject));
+        }
+        of.resize(of.len().max(number + 1), None);
+        let subject = self.new_subject(event, scene)?;
+        match &event.what {
+            What::Message { values, .. } => self.messages[usize::from(values.is_some())][number] = subject,
+            What::Leave(..) => self.calls[1][number] = subject,
+            _ => self.calls[0][number] = subject,
+        }
+        Ok(subject)
+    }
+
+    #[cold]
+    fn new_subject(&mut self, event: &Event<'_>, scene: &Scene) -> Result<Option<u32>> {
+        let Some(row) = row_of(event, scene) else { return Ok(None) };
+        let table = match &event.what {
+            What::Message { site: Some(number), values: Some(values), .. } if !values.is_empty() => {
+                scene.site(Some(*number)).map(|site| self.table_of(*number, site)).transpose()?
+            }
+            _ => None,
+        };
+        let table = table.and_then(|table| self.templates.get(table)).map(|(name, _)| &name[..]);
+        let Row { kind, level, target, module, file, line, function, template, .. } = row;
+        let words = &mut self.shared.words;
+        let known = [
+            words.text(Some(kind)),
+            words.text(level),
+            words.text(target),
+            words.text(module),
+            words.text(file),
+            words.of_32(line),
+            words.text(function),
+            words.text(template),
+            words.text(table),
+        ];
+        let subjects = &mut self.shared.subjects;
+        Ok(Some(*self.subjects.entry(known).or_insert_with(|| {
+            subjects.push(known);
+            u32::try_from(subjects.len() - 1).unwrap_or(u32::MAX)
+        })))
     }
 
     /// Adds a record to the table of all, and its values to that of its template.
     fn add(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) -> Result<()> {
+        let Some(subject) = self.subject(event, scene)? else { return Ok(()) };
+        let thread = self.thread(event, scene);
+        let head = Head { number: self.count, ticks: event.ticks.0, time: event.wall, thread };
         let mut fields = std::mem::take(&mut self.fields);
         fields.clear();
-        // Values that a table has are not told once more.
-        let plain = match &event.what {
-            What::Message { site, text, values: Some(_) } => {
-                Some(What::Message { site: *site, text, values: None })
+        match &event.what {
+            // Values that a table has are not told once more.
+            What::Message { site: Some(site), values: Some(values), .. } => {
+                if let Some(table) =
+                    self.of_sites.get(*site).copied().flatten().filter(|_| !values.is_empty())
+                {
+                    self.as_text += self.templates[table].1.add_values(&head, values.iter().map(cell));
+                    self.pass_on(Some(table), false, out)?;
+                }
             }
-            _ => None,
-        };
-        let untyped = plain.map(|what| Event { what, ..*event });
-        let Some(row) = row_of(untyped.as_ref().unwrap_or(event), scene, &mut fields) else {
-            self.fields = fields;
-            return Ok(());
-        };
-        let common = self.common(event, &row);
-        let mut table = None;
-        if let What::Message { site: Some(number), values: Some(values), .. } = &event.what {
-            if let Some(site) = scene.site(Some(*number)).filter(|_| !values.is_empty()) {
-                let of = self.table_of(*number, site)?;
-                self.add_values(of, &common, site, values);
-                self.pass_on(Some(of), false, out)?;
-                table = Some(of);
-            }
+            _ => put_fields(event, scene, &mut fields),
         }
-        let table = table.and_then(|table| self.templates.get(table)).map(|(name, _)| &name[..]);
         let json = std::str::from_utf8(&fields).ok().filter(|json| !json.is_empty());
-        let more = [
-            Cell::Text(row.process),
-            Cell::Text(row.kind),
-            Cell::text(row.level),
-            Cell::text(row.target),
-            Cell::text(row.module),
-            Cell::text(row.file),
-            row.line.map_or(Cell::None, |line| Cell::Integer(line.into())),
-            Cell::text(row.function),
-            Cell::text(row.template),
-            Cell::text(row.message),
-            Cell::text(json),
-            Cell::text(table),
-        ];
-        let mut cells = [Cell::None; COMMON + 12];
-        cells[..COMMON].copy_from_slice(&common);
-        cells[COMMON..].copy_from_slice(&more);
-        match &mut self.records {
-            Some(records) => records.add(&cells),
-            none => none.insert(Table::new(&columns_of_records())?).add(&cells),
-        }
+        let records = match &mut self.records {
+            Some(records) => records,
+            none => none.insert(Table::new(&columns_of_records())?),
+        };
+        records.add(&head, subject, [message_of(event), json]);
         self.count += 1;
         self.fields = fields;
         self.pass_on(None, false, out)
     }
 
-    /// Returns the cells that every row of a record begins with.
-    fn common<'a>(&self, event: &Event<'_>, row: &Row<'a>) -> [Cell<'a>; COMMON] {
-        [
-            Cell::unsigned(self.count),
-            Cell::unsigned(event.ticks.0),
-            Cell::unsigned(event.wall),
-            row.pid.map_or(Cell::None, |pid| Cell::Integer(pid.into())),
-            Cell::unsigned(row.tid),
-            Cell::Text(row.thread),
-        ]
-    }
-
-    fn add_values(&mut self, table: usize, common: &[Cell<'_>], site: &TypedSite, values: &[Value<'_>]) {
-        let types: Vec<ColumnType> = site.fields.fields().iter().map(|field| type_of(field.of)).collect();
-        let mut texts = vec![String::new(); values.len()];
-        let of_values =
-            types.iter().zip(values).zip(&mut texts).map(|((of, value), text)| cell(*of, value, text));
-        let cells: Vec<Cell<'_>> = common.iter().copied().chain(of_values).collect();
-        self.templates[table].1.add(&cells);
-        self.as_text += texts.iter().filter(|text| !text.is_empty()).count() as u64;
-    }
-
     /// Writes the rows of a table, that of all records if none is named, if they are enough or `is_wanted`.
+    #[inline]
     fn pass_on(&mut self, table: Option<usize>, is_wanted: bool, out: &mut Vec<u8>) -> Result<()> {
         let of = match table {
             Some(number) => self.templates.get_mut(number).map(|(name, table)| (&name[..], table)),
@@ -245,7 +273,7 @@ impl ParquetFormat {
         };
         let Some((name, of)) = of else { return Ok(()) };
         if of.is_full() || is_wanted {
-            put(name, &of.write()?, out);
+            put(name, &of.write(&self.shared, encoder(&mut self.encoder)?)?, out);
         }
         Ok(())
     }
@@ -268,12 +296,21 @@ impl ParquetFormat {
             Some(records) => records,
             None => Table::new(&columns_of_records())?,
         };
-        put(RECORDS, &records.finish()?, out);
+        let encoder = encoder(&mut self.encoder)?;
+        put(RECORDS, &records.finish(&self.shared, encoder)?, out);
         for (name, table) in std::mem::take(&mut self.templates) {
-            put(&name, &table.finish()?, out);
+            put(&name, &table.finish(&self.shared, encoder)?, out);
         }
         Ok(())
     }
+}
+
+/// Returns the encoder, which is made where there is none yet.
+fn encoder(made: &mut Option<Encoder>) -> Result<&mut Encoder> {
+    Ok(match made {
+        Some(encoder) => encoder,
+        none => none.insert(Encoder::new()?),
+    })
 }
 
 fn put(table: &str, bytes: &[u8], out: &mut Vec<u8>) {

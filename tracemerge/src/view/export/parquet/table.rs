@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
 use parquet::column::writer::ColumnWriter;
-use parquet::data_type::ByteArray;
 use parquet::errors::Result;
-use parquet::file::properties::{WriterProperties, WriterVersion};
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type as Schema};
+
+use super::chunk::{Encoder, LEVEL, Rows, Texts};
+use super::words::{WordId, Words};
 
 /// The number of rows of a row group, unless memory ends it earlier. Readers read row groups side by side.
 const ROWS: usize = 1 << 17;
@@ -25,10 +27,8 @@ pub enum ColumnType {
     F32,
     F64,
     Bool,
-    /// Text whose values mostly differ.
+    /// Text.
     Text,
-    /// Text whose values mostly are among a few.
-    Name,
 }
 
 /// The description of a column.
@@ -40,6 +40,57 @@ pub struct ColumnOf {
     pub of: ColumnType,
     /// Whether a row may have no value.
     pub is_optional: bool,
+    /// Where the values are.
+    pub source: Source,
+}
+
+/// Where the values of a column are.
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    /// In the row's head: its number, its ticks, and its time.
+    Number,
+    Ticks,
+    Time,
+    /// Among what is known of the row's thread, at this place.
+    OfThread(usize),
+    /// Among what is known of what the row is about, at this place.
+    OfSubject(usize),
+    /// Among the row's texts, at this place.
+    Text(usize),
+    /// Among the row's values, at this place.
+    Value(usize),
+}
+
+/// What rows share with others.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// The values.
+    pub words: Words,
+    /// What is known of each thread.
+    pub threads: Vec<[WordId; OF_THREAD]>,
+    /// What is known of each subject.
+    pub subjects: Vec<[WordId; OF_SUBJECT]>,
+}
+
+/// The number of columns that are known by a row's thread, and by what it is about.
+pub const OF_THREAD: usize = 4;
+pub const OF_SUBJECT: usize = 9;
+/// The number of texts of a row.
+const TEXTS: usize = 2;
+/// The memory that the head of a row takes, in bytes.
+const HEAD: usize = 32;
+
+/// What every row begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// The number of the record.
+    pub number: u64,
+    /// The ticks.
+    pub ticks: u64,
+    /// The time, in nanoseconds since 1970.
+    pub time: u64,
+    /// The number of the thread among those that are known.
+    pub thread: u32,
 }
 
 /// The values of a column that are not written yet.
@@ -50,52 +101,40 @@ enum Gathered {
     F32(Vec<f32>),
     F64(Vec<f64>),
     Bool(Vec<bool>),
-    /// The bytes of all texts, and where each ends.
-    Text(Vec<u8>, Vec<usize>),
+    Text(Texts),
 }
 
-/// A column of a table: values, and for each row whether it has one (1) or not (0), where it may have none.
-#[derive(Debug)]
-struct Column {
-    values: Gathered,
-    there: Option<Vec<i16>>,
-}
-
-/// A cell of a row.
+/// A value of a row.
 #[derive(Clone, Copy, Debug)]
 pub enum Cell<'a> {
-    /// There is no value; only of columns that are optional.
-    None,
-    /// Of columns of integers and of times. Bits above those of the type are cut off.
-    Integer(i64),
+    /// Of columns of integers, which have the bits, or of texts.
+    Signed(i128),
+    Unsigned(u128),
     /// Of columns of these floats.
     F32(f32),
     F64(f64),
     /// Of columns of truth values.
     Bool(bool),
-    /// Of columns of texts and names.
+    /// Of columns of texts.
     Text(&'a str),
 }
 
-impl<'a> Cell<'a> {
-    /// Returns a cell of a text or a name.
-    #[must_use]
-    pub fn text(text: Option<&'a str>) -> Cell<'a> {
-        text.map_or(Cell::None, Cell::Text)
-    }
-
-    /// Returns a cell of an integer without a sign.
-    #[must_use]
-    pub fn unsigned(number: u64) -> Cell<'a> {
-        Cell::Integer(i64::from_ne_bytes(number.to_ne_bytes()))
-    }
+/// Returns the bits of a number as those of one with a sign, which columns have.
+fn signed(number: u64) -> i64 {
+    i64::from_ne_bytes(number.to_ne_bytes())
 }
 
 /// A table that is being written.
 pub struct Table {
     writer: SerializedFileWriter<Vec<u8>>,
-    columns: Vec<Column>,
-    rows: usize,
+    sources: Vec<Source>,
+    numbers: Vec<i64>,
+    ticks: Vec<i64>,
+    times: Vec<i64>,
+    threads: Rows,
+    subjects: Rows,
+    texts: [Texts; TEXTS],
+    values: Vec<Gathered>,
     /// The size of the values that are not written yet.
     bytes: usize,
 }
@@ -109,22 +148,49 @@ impl Table {
         let fields: Result<Vec<_>> = of.iter().map(|column| Ok(Arc::new(schema(column)?))).collect();
         let schema = Schema::group_type_builder("records").with_fields(fields?).build()?;
         let writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties(of)?))?;
-        let columns = of.iter().map(Column::new).collect();
-        Ok(Table { writer, columns, rows: 0, bytes: 0 })
+        let sources = of.iter().map(|column| column.source).collect();
+        let is_value = |column: &&ColumnOf| matches!(column.source, Source::Value(_));
+        let values = of.iter().filter(is_value).map(|column| Gathered::new(column.of)).collect();
+        let (numbers, ticks, times, threads, subjects, texts) = Default::default();
+        Ok(Table { writer, sources, numbers, ticks, times, threads, subjects, texts, values, bytes: 0 })
     }
 
-    /// Adds a row, which has a cell for each column, of its type.
-    pub fn add(&mut self, cells: &[Cell<'_>]) {
-        for (column, cell) in self.columns.iter_mut().zip(cells) {
-            self.bytes += column.add(cell);
+    #[inline]
+    fn add_head(&mut self, head: &Head) {
+        self.numbers.push(signed(head.number));
+        self.ticks.push(signed(head.ticks));
+        self.times.push(signed(head.time));
+        self.threads.add(head.thread);
+        self.bytes += HEAD;
+    }
+
+    /// Adds a row with a subject and texts.
+    #[inline]
+    pub fn add(&mut self, head: &Head, subject: u32, texts: [Option<&str>; TEXTS]) {
+        self.add_head(head);
+        self.subjects.add(subject);
+        for (all, text) in self.texts.iter_mut().zip(texts) {
+            self.bytes += all.add(text);
         }
-        self.rows += 1;
+    }
+
+    /// Adds a row with values, which are those of the columns of values, in their order. Returns the number of integers that
+    /// are told as texts.
+    pub fn add_values<'a>(&mut self, head: &Head, cells: impl Iterator<Item = Cell<'a>>) -> u64 {
+        self.add_head(head);
+        let mut as_text = 0;
+        for (values, cell) in self.values.iter_mut().zip(cells) {
+            let is_text = matches!(values, Gathered::Text(_)) && !matches!(cell, Cell::Text(_));
+            as_text += u64::from(is_text);
+            self.bytes += values.add(&cell);
+        }
+        as_text
     }
 
     /// Returns whether the rows that are not written are a row group.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.rows >= ROWS
+        self.numbers.len() >= ROWS
     }
 
     /// Returns how much memory the rows take that are not written yet, in bytes.
@@ -137,18 +203,48 @@ impl Table {
     ///
     /// # Errors
     /// The file has too many row groups.
-    pub fn write(&mut self) -> Result<Vec<u8>> {
-        if self.rows > 0 {
+    pub fn write(&mut self, shared: &Shared, encoder: &mut Encoder) -> Result<Vec<u8>> {
+        if !self.numbers.is_empty() {
+            let columns = self.writer.schema_descr().columns().to_vec();
             let mut group = self.writer.next_row_group()?;
-            for column in &mut self.columns {
-                if let Some(mut writer) = group.next_column()? {
-                    column.write(writer.untyped())?;
-                    writer.close()?;
-                }
+            for (column, source) in columns.into_iter().zip(&self.sources) {
+                let chunk = match *source {
+                    Source::OfThread(place) => {
+                        let of = |thread| shared.threads[thread as usize][place];
+                        encoder.words(column, &self.threads, of, &shared.words)?
+                    }
+                    Source::OfSubject(place) => {
+                        let of = |subject| shared.subjects[subject as usize][place];
+                        encoder.words(column, &self.subjects, of, &shared.words)?
+                    }
+                    Source::Text(place) => encoder.texts(column, &mut self.texts[place])?,
+                    Source::Value(place) => match &mut self.values[place] {
+                        Gathered::Text(texts) => encoder.texts(column, texts)?,
+                        values => {
+                            write_with(&mut group, |writer| values.write(writer))?;
+                            continue;
+                        }
+                    },
+                    Source::Number => {
+                        write_with(&mut group, |writer| put_numbers(&mut self.numbers, writer))?;
+                        continue;
+                    }
+                    Source::Ticks => {
+                        write_with(&mut group, |writer| put_numbers(&mut self.ticks, writer))?;
+                        continue;
+                    }
+                    Source::Time => {
+                        write_with(&mut group, |writer| put_numbers(&mut self.times, writer))?;
+                        continue;
+                    }
+                };
+                group.append_column(&chunk.bytes, chunk.close)?;
             }
             group.close()?;
+            self.threads.clear();
+            self.subjects.clear();
         }
-        (self.rows, self.bytes) = (0, 0);
+        self.bytes = 0;
         Ok(std::mem::take(self.writer.inner_mut()))
     }
 
@@ -156,86 +252,91 @@ impl Table {
     ///
     /// # Errors
     /// The file has too many row groups.
-    pub fn finish(mut self) -> Result<Vec<u8>> {
-        let mut bytes = self.write()?;
+    pub fn finish(mut self, shared: &Shared, encoder: &mut Encoder) -> Result<Vec<u8>> {
+        let mut bytes = self.write(shared, encoder)?;
         bytes.append(&mut self.writer.into_inner()?);
         Ok(bytes)
     }
 }
 
-impl Column {
-    fn new(of: &ColumnOf) -> Column {
-        let values = match of.of {
+/// Writes the next column of a row group as the crate does it.
+fn write_with(
+    group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
+    write: impl FnOnce(&mut ColumnWriter<'_>) -> Result<()>,
+) -> Result<()> {
+    if let Some(mut writer) = group.next_column()? {
+        write(writer.untyped())?;
+        writer.close()?;
+    }
+    Ok(())
+}
+
+/// Writes all numbers of a column, of which none is left.
+fn put_numbers(numbers: &mut Vec<i64>, writer: &mut ColumnWriter<'_>) -> Result<()> {
+    match writer {
+        ColumnWriter::Int64ColumnWriter(to) => _ = to.write_batch(numbers, None, None)?,
+        _ => debug_assert!(false, "a column has the type of its writer"),
+    }
+    numbers.clear();
+    Ok(())
+}
+
+impl Gathered {
+    fn new(of: ColumnType) -> Gathered {
+        match of {
             ColumnType::Signed(64) | ColumnType::Unsigned(64) | ColumnType::Time => Gathered::I64(Vec::new()),
             ColumnType::Signed(_) | ColumnType::Unsigned(_) => Gathered::I32(Vec::new()),
             ColumnType::F32 => Gathered::F32(Vec::new()),
             ColumnType::F64 => Gathered::F64(Vec::new()),
             ColumnType::Bool => Gathered::Bool(Vec::new()),
-            ColumnType::Text | ColumnType::Name => Gathered::Text(Vec::new(), Vec::new()),
-        };
-        Column { values, there: of.is_optional.then(Vec::new) }
+            ColumnType::Text => Gathered::Text(Texts::default()),
+        }
     }
 
-    /// Adds a cell; returns how much memory it takes, in bytes.
+    /// Adds a value; returns how much memory it takes, in bytes.
+    #[inline]
     fn add(&mut self, cell: &Cell<'_>) -> usize {
-        if let Some(there) = &mut self.there {
-            there.push(i16::from(!matches!(cell, Cell::None)));
-        }
-        match (&mut self.values, cell) {
-            (_, Cell::None) => return 2,
+        match (self, cell) {
             #[expect(clippy::cast_possible_truncation, reason = "the type has no more bits")]
-            (Gathered::I32(values), Cell::Integer(number)) => values.push(*number as i32),
-            (Gathered::I64(values), Cell::Integer(number)) => values.push(*number),
+            (Gathered::I32(values), Cell::Signed(number)) => values.push(*number as i32),
+            #[expect(clippy::cast_possible_truncation, reason = "as above")]
+            (Gathered::I32(values), Cell::Unsigned(number)) => values.push(*number as i32),
+            #[expect(clippy::cast_possible_truncation, reason = "as above")]
+            (Gathered::I64(values), Cell::Signed(number)) => values.push(*number as i64),
+            #[expect(clippy::cast_possible_truncation, reason = "as above")]
+            (Gathered::I64(values), Cell::Unsigned(number)) => values.push(*number as i64),
+            (Gathered::Text(texts), Cell::Signed(number)) => return texts.add(Some(&number.to_string())),
+            (Gathered::Text(texts), Cell::Unsigned(number)) => return texts.add(Some(&number.to_string())),
             (Gathered::F32(values), Cell::F32(number)) => values.push(*number),
             (Gathered::F64(values), Cell::F64(number)) => values.push(*number),
             (Gathered::Bool(values), Cell::Bool(is_so)) => values.push(*is_so),
-            (Gathered::Text(bytes, ends), Cell::Text(text)) => {
-                bytes.extend_from_slice(text.as_bytes());
-                ends.push(bytes.len());
-                return 10 + text.len();
-            }
+            (Gathered::Text(texts), Cell::Text(text)) => return texts.add(Some(text)),
             _ => debug_assert!(false, "a cell has the type of its column"),
         }
-        10
+        8
     }
 
     /// Writes all values to a column of a row group.
     fn write(&mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
-        let there = self.there.as_deref();
-        match (&mut self.values, writer) {
+        match (self, writer) {
             (Gathered::I32(values), ColumnWriter::Int32ColumnWriter(to)) => {
-                to.write_batch(values, there, None)?;
+                to.write_batch(values, None, None)?;
                 values.clear();
             }
-            (Gathered::I64(values), ColumnWriter::Int64ColumnWriter(to)) => {
-                to.write_batch(values, there, None)?;
-                values.clear();
-            }
+            (Gathered::I64(values), writer) => put_numbers(values, writer)?,
             (Gathered::F32(values), ColumnWriter::FloatColumnWriter(to)) => {
-                to.write_batch(values, there, None)?;
+                to.write_batch(values, None, None)?;
                 values.clear();
             }
             (Gathered::F64(values), ColumnWriter::DoubleColumnWriter(to)) => {
-                to.write_batch(values, there, None)?;
+                to.write_batch(values, None, None)?;
                 values.clear();
             }
             (Gathered::Bool(values), ColumnWriter::BoolColumnWriter(to)) => {
-                to.write_batch(values, there, None)?;
+                to.write_batch(values, None, None)?;
                 values.clear();
             }
-            (Gathered::Text(bytes, ends), ColumnWriter::ByteArrayColumnWriter(to)) => {
-                // The texts share the bytes.
-                let all = ByteArray::from(std::mem::take(bytes));
-                let begins = [0].into_iter().chain(ends.iter().copied());
-                let texts: Vec<ByteArray> =
-                    begins.zip(ends.iter()).map(|(begin, end)| all.slice(begin, end - begin)).collect();
-                to.write_batch(&texts, there, None)?;
-                ends.clear();
-            }
             _ => debug_assert!(false, "a column has the type of its writer"),
-        }
-        if let Some(there) = &mut self.there {
-            there.clear();
         }
         Ok(())
     }
@@ -255,7 +356,7 @@ fn schema(column: &ColumnOf) -> Result<Schema> {
         ColumnType::F32 => (Physical::FLOAT, None),
         ColumnType::F64 => (Physical::DOUBLE, None),
         ColumnType::Bool => (Physical::BOOLEAN, None),
-        ColumnType::Text | ColumnType::Name => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        ColumnType::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
     };
     let repetition = if column.is_optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
     Schema::primitive_type_builder(&column.name, physical)
@@ -264,22 +365,23 @@ fn schema(column: &ColumnOf) -> Result<Schema> {
         .build()
 }
 
-/// Returns how columns are encoded: times by their differences, names by numbers, all of it compressed.
+/// Returns how columns are encoded that the crate writes: integers and times by their differences, all of it compressed.
 fn properties(of: &[ColumnOf]) -> Result<WriterProperties> {
     let all = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by(format!("tracemerge {}", env!("CARGO_PKG_VERSION")))
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?));
+        .set_dictionary_enabled(false)
+        // For each page it would be told where the numbers of its column lie: no reader asks for that here.
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?));
     let with = of.iter().fold(all, |all, column| {
-        let path = || ColumnPath::new(vec![column.name.clone()]);
+        let path = ColumnPath::new(vec![column.name.clone()]);
         match column.of {
-            ColumnType::Signed(_) | ColumnType::Unsigned(_) | ColumnType::Time => all
-                .set_column_dictionary_enabled(path(), false)
-                .set_column_encoding(path(), Encoding::DELTA_BINARY_PACKED),
-            ColumnType::Text | ColumnType::F32 | ColumnType::F64 | ColumnType::Bool => {
-                all.set_column_dictionary_enabled(path(), false)
+            ColumnType::Signed(_) | ColumnType::Unsigned(_) | ColumnType::Time => {
+                all.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
             }
-            ColumnType::Name => all.set_column_dictionary_enabled(path(), true),
+            ColumnType::Text | ColumnType::F32 | ColumnType::F64 | ColumnType::Bool => all,
         }
     });
     Ok(with.build())

@@ -1,0 +1,71 @@
+//! Values that many rows share: each is kept once, and rows have its number.
+
+use std::collections::HashMap;
+
+/// The number of a value among those that rows share.
+pub type WordId = u32;
+
+/// The number that stands for no value.
+pub const NONE: WordId = 0;
+
+/// The values that rows share, each as a column of its type has it ("plain" in Parquet).
+#[derive(Debug)]
+pub struct Words {
+    known: HashMap<Vec<u8>, WordId>,
+    /// The values by their numbers.
+    all: Vec<Vec<u8>>,
+}
+
+impl Default for Words {
+    fn default() -> Words {
+        Words { known: HashMap::new(), all: vec![Vec::new()] }
+    }
+}
+
+/// Appends a text as a column has it: its length, and its bytes.
+pub fn put_text(text: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+impl Words {
+    /// Returns the number of values, with the one that stands for none.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Returns the bytes of a value.
+    #[must_use]
+    pub fn bytes(&self, id: WordId) -> &[u8] {
+        &self.all[id as usize]
+    }
+
+    /// Returns the number of a text.
+    pub fn text(&mut self, text: Option<&str>) -> WordId {
+        let Some(text) = text else { return NONE };
+        let mut bytes = Vec::with_capacity(4 + text.len());
+        put_text(text, &mut bytes);
+        self.of(bytes)
+    }
+
+    /// Returns the number of an integer of 32 bits.
+    pub fn of_32(&mut self, number: Option<u32>) -> WordId {
+        number.map_or(NONE, |number| self.of(number.to_le_bytes().to_vec()))
+    }
+
+    /// Returns the number of an integer of 64 bits.
+    pub fn of_64(&mut self, number: u64) -> WordId {
+        self.of(number.to_le_bytes().to_vec())
+    }
+
+    fn of(&mut self, bytes: Vec<u8>) -> WordId {
+        if let Some(id) = self.known.get(&bytes) {
+            return *id;
+        }
+        let id = WordId::try_from(self.all.len()).unwrap_or(NONE);
+        self.all.push(bytes.clone());
+        self.known.insert(bytes, id);
+        id
+    }
+}

@@ -20,6 +20,7 @@ use crate::output::folder::put_part;
 use crate::time::clocks::TickClock;
 use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{Event, EventFormat, Scene, TypedSite, What, sentences};
+use crate::view::export::fields::function_left;
 use crate::view::export::pids::Pids;
 use crate::view::fast_map::FastMap;
 use crate::view::function_names::{FunctionId, Told};
@@ -501,8 +502,7 @@ impl EventFormat for CtfFormat {
             What::Message { .. } => self.message(event, scene, out),
             What::Enter(told) => self.enter(event, told, scene, out),
             What::Leave(told, ended) => {
-                let function = ended.last().map_or(told.called.function, |call| call.function);
-                self.leave(event, told, function, scene, out);
+                self.leave(event, told, function_left(told, ended), scene, out);
             }
             // No record says so.
             What::Close(_) => {}

@@ -121,7 +121,9 @@ fn prepare(how: &str) {
         "handler-exits" => handle(libc::SIGSEGV, exits),
         // SAFETY: no handler is set.
         "ignored" => _ = unsafe { libc::signal(libc::SIGQUIT, libc::SIG_IGN) },
-        _ => {}
+        // A shell has its background jobs ignore this signal, so the tests may have been begun with it ignored.
+        // SAFETY: no handler is set.
+        _ => _ = unsafe { libc::signal(libc::SIGQUIT, libc::SIG_DFL) },
     }
 }
 

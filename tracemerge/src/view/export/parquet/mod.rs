@@ -13,12 +13,12 @@ use std::collections::HashMap;
 use parquet::errors::Result;
 
 use self::chunk::Encoder;
-use self::table::{Cell, ColumnOf, ColumnType, Head, OF_SUBJECT, Shared, Source, Table};
+use self::table::{ColumnOf, ColumnType, Head, OF_SUBJECT, Shared, Source, Table};
 use self::words::WordId;
 use crate::output::folder::put_part;
 use crate::view::export::events::{Event, EventFormat, Scene, TypedSite, What, sentences};
 use crate::view::export::fields::{Row, function_left, message_of, put_fields, row_of};
-use crate::view::values::{Type, Value};
+use crate::view::values::Type;
 
 /// The number of bytes from which on the largest table is written, however few rows it has.
 const MOST: usize = 128 << 20;
@@ -26,6 +26,7 @@ const MOST: usize = 128 << 20;
 const RECORDS: &str = "records";
 /// The number of letters of a template that are in the name of its table at most.
 const SHORT: usize = 40;
+
 /// The format of Parquet.
 #[derive(Default)]
 pub struct ParquetFormat {
@@ -38,9 +39,11 @@ pub struct ParquetFormat {
     known: HashMap<(String, Vec<(String, ColumnType)>), usize>,
     /// The table of each site.
     of_sites: Vec<Option<usize>>,
-    /// The subjects by what is known of them, of sites with and without values, and of functions entered and left.
+    /// The number of each subject, by what is known of it.
     subjects: HashMap<[WordId; OF_SUBJECT], u32>,
+    /// The subject of each site's messages: without values, and with them.
     messages: [Vec<Option<u32>>; 2],
+    /// The subject of each function's calls: entered, and left.
     calls: [Vec<Option<u32>>; 2],
     /// The number of records so far.
     count: u64,
@@ -69,7 +72,7 @@ fn column(name: &str, of: ColumnType, is_optional: bool, source: Source) -> Colu
 }
 
 /// Returns the columns of the table of all records. Those that are known by a subject are in the order of
-/// [`ParquetFormat::subject`].
+/// [`ParquetFormat::new_subject`].
 fn columns_of_records() -> Vec<ColumnOf> {
     let text = |name, is_optional, source| column(name, ColumnType::Text, is_optional, source);
     let more = [
@@ -125,19 +128,6 @@ fn name_of(number: usize, template: &str) -> String {
     name
 }
 
-/// Returns the cell of a value.
-fn cell<'a>(value: &'a Value<'_>) -> Cell<'a> {
-    match value {
-        Value::Signed(number) => Cell::Signed(*number),
-        Value::Unsigned(number) => Cell::Unsigned(*number),
-        Value::F32(number) => Cell::F32(*number),
-        Value::F64(number) => Cell::F64(*number),
-        Value::Bool(is_so) => Cell::Bool(*is_so),
-        Value::Pointer(address) => Cell::Unsigned((*address).into()),
-        Value::Text(text) => Cell::Text(text),
-    }
-}
-
 impl ParquetFormat {
     /// Returns the number of the table of a site, which is made where there is none yet.
     fn table_of(&mut self, number: usize, site: &TypedSite) -> Result<usize> {
@@ -164,7 +154,7 @@ impl ParquetFormat {
     /// Returns what is known of the thread of an event, as a number.
     fn thread(&mut self, event: &Event<'_>, scene: &Scene) -> u32 {
         let Shared { words, threads, .. } = &mut self.shared;
-        for thread in &scene.threads[threads.len().min(scene.threads.len())..] {
+        for thread in scene.threads.iter().skip(threads.len()) {
             let process = &scene.processes[thread.process];
             let pid = process.run.as_ref().map(|run| run.pid);
             threads.push([
@@ -204,6 +194,7 @@ impl ParquetFormat {
         Ok(subject)
     }
 
+    /// Makes the subject of an event, or finds the one of which the same is known.
     #[cold]
     fn new_subject(&mut self, event: &Event<'_>, scene: &Scene) -> Result<Option<u32>> {
         let Some(row) = row_of(event, scene) else { return Ok(None) };
@@ -247,7 +238,7 @@ impl ParquetFormat {
                 if let Some(table) =
                     self.of_sites.get(*site).copied().flatten().filter(|_| !values.is_empty())
                 {
-                    self.as_text += self.templates[table].1.add_values(&head, values.iter().map(cell));
+                    self.as_text += self.templates[table].1.add_values(&head, values);
                     self.pass_on(Some(table), false, out)?;
                 }
             }

@@ -11,6 +11,7 @@ use parquet::schema::types::{ColumnPath, Type as Schema};
 
 use super::chunk::{Encoder, LEVEL, Rows, Texts};
 use super::words::{WordId, Words};
+use crate::view::values::Value;
 
 /// The number of rows of a row group, unless memory ends it earlier. Readers read row groups side by side.
 const ROWS: usize = 1 << 17;
@@ -104,21 +105,6 @@ enum Gathered {
     Text(Texts),
 }
 
-/// A value of a row.
-#[derive(Clone, Copy, Debug)]
-pub enum Cell<'a> {
-    /// Of columns of integers, which have the bits, or of texts.
-    Signed(i128),
-    Unsigned(u128),
-    /// Of columns of these floats.
-    F32(f32),
-    F64(f64),
-    /// Of columns of truth values.
-    Bool(bool),
-    /// Of columns of texts.
-    Text(&'a str),
-}
-
 /// Returns the bits of a number as those of one with a sign, which columns have.
 fn signed(number: u64) -> i64 {
     i64::from_ne_bytes(number.to_ne_bytes())
@@ -176,13 +162,13 @@ impl Table {
 
     /// Adds a row with values, which are those of the columns of values, in their order. Returns the number of integers that
     /// are told as texts.
-    pub fn add_values<'a>(&mut self, head: &Head, cells: impl Iterator<Item = Cell<'a>>) -> u64 {
+    pub fn add_values(&mut self, head: &Head, values: &[Value<'_>]) -> u64 {
         self.add_head(head);
         let mut as_text = 0;
-        for (values, cell) in self.values.iter_mut().zip(cells) {
-            let is_text = matches!(values, Gathered::Text(_)) && !matches!(cell, Cell::Text(_));
+        for (gathered, value) in self.values.iter_mut().zip(values) {
+            let is_text = matches!(gathered, Gathered::Text(_)) && !matches!(value, Value::Text(_));
             as_text += u64::from(is_text);
-            self.bytes += values.add(&cell);
+            self.bytes += gathered.add(value);
         }
         as_text
     }
@@ -225,16 +211,13 @@ impl Table {
                             continue;
                         }
                     },
-                    Source::Number => {
-                        write_with(&mut group, |writer| put_numbers(&mut self.numbers, writer))?;
-                        continue;
-                    }
-                    Source::Ticks => {
-                        write_with(&mut group, |writer| put_numbers(&mut self.ticks, writer))?;
-                        continue;
-                    }
-                    Source::Time => {
-                        write_with(&mut group, |writer| put_numbers(&mut self.times, writer))?;
+                    Source::Number | Source::Ticks | Source::Time => {
+                        let numbers = match source {
+                            Source::Ticks => &mut self.ticks,
+                            Source::Time => &mut self.times,
+                            _ => &mut self.numbers,
+                        };
+                        write_with(&mut group, |writer| put_numbers(numbers, writer))?;
                         continue;
                     }
                 };
@@ -295,23 +278,24 @@ impl Gathered {
 
     /// Adds a value; returns how much memory it takes, in bytes.
     #[inline]
-    fn add(&mut self, cell: &Cell<'_>) -> usize {
-        match (self, cell) {
-            #[expect(clippy::cast_possible_truncation, reason = "the type has no more bits")]
-            (Gathered::I32(values), Cell::Signed(number)) => values.push(*number as i32),
-            #[expect(clippy::cast_possible_truncation, reason = "as above")]
-            (Gathered::I32(values), Cell::Unsigned(number)) => values.push(*number as i32),
-            #[expect(clippy::cast_possible_truncation, reason = "as above")]
-            (Gathered::I64(values), Cell::Signed(number)) => values.push(*number as i64),
-            #[expect(clippy::cast_possible_truncation, reason = "as above")]
-            (Gathered::I64(values), Cell::Unsigned(number)) => values.push(*number as i64),
-            (Gathered::Text(texts), Cell::Signed(number)) => return texts.add(Some(&number.to_string())),
-            (Gathered::Text(texts), Cell::Unsigned(number)) => return texts.add(Some(&number.to_string())),
-            (Gathered::F32(values), Cell::F32(number)) => values.push(*number),
-            (Gathered::F64(values), Cell::F64(number)) => values.push(*number),
-            (Gathered::Bool(values), Cell::Bool(is_so)) => values.push(*is_so),
-            (Gathered::Text(texts), Cell::Text(text)) => return texts.add(Some(text)),
-            _ => debug_assert!(false, "a cell has the type of its column"),
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the type of a column of integers has no more bits than it"
+    )]
+    fn add(&mut self, value: &Value<'_>) -> usize {
+        match (self, value) {
+            (Gathered::I32(values), Value::Signed(number)) => values.push(*number as i32),
+            (Gathered::I32(values), Value::Unsigned(number)) => values.push(*number as i32),
+            (Gathered::I64(values), Value::Signed(number)) => values.push(*number as i64),
+            (Gathered::I64(values), Value::Unsigned(number)) => values.push(*number as i64),
+            (Gathered::I64(values), Value::Pointer(address)) => values.push(signed(*address)),
+            (Gathered::F32(values), Value::F32(number)) => values.push(*number),
+            (Gathered::F64(values), Value::F64(number)) => values.push(*number),
+            (Gathered::Bool(values), Value::Bool(is_so)) => values.push(*is_so),
+            (Gathered::Text(texts), Value::Text(text)) => return texts.add(Some(text)),
+            (Gathered::Text(texts), Value::Signed(number)) => return texts.add(Some(&number.to_string())),
+            (Gathered::Text(texts), Value::Unsigned(number)) => return texts.add(Some(&number.to_string())),
+            _ => debug_assert!(false, "a value has the type of its column"),
         }
         8
     }

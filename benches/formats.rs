@@ -8,13 +8,19 @@
 //! are at hand); of `ctf` and `perfetto` there are such writers here, which take turns with them. Seconds are those of the
 //! processor, where the system tells them: others may use it, too.
 //!
+//! Then the whole command, `tracemerge --format`, is run on a trace and on one four times as long, and the most memory that it ever
+//! had of its own is shown, which does not grow unless the format says so.
+//!
 //! The command is `cargo bench --bench formats`; `FORMATS_BENCH_RECORDS` is the number of records, three million if it is not
 //! set, 2,000 in a test. Words behind `--` choose the formats of these names.
 
+mod memory;
 mod naive;
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use trace_format::line::Ticks;
 use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
@@ -201,7 +207,42 @@ fn processor_time() -> Option<Duration> {
     Some(Duration::from_nanos(ns))
 }
 
+/// The first argument with which this program is `tracemerge`, as `cargo bench` builds it.
+const COMMAND: &str = "tracemerge";
+
+/// Shows the memory that the command takes for each of these formats, with so many records and with four times as many.
+fn show_memory(formats: &[&str], records: u64, place: &Path) {
+    println!();
+    println!("{:<12} {:>18} {:>18}", "format", "MiB", "four times as many");
+    let traces = [records, 4 * records].map(|records| {
+        let traces = place.join(format!("of {records}"));
+        fs::create_dir(&traces).expect("a directory");
+        make_trace(&traces, records);
+        traces
+    });
+    for format in formats {
+        print!("{format:<12}");
+        for traces in &traces {
+            let out = place.join("out");
+            let mut command = Command::new(std::env::current_exe().expect("this program"));
+            command
+                .args([COMMAND, "-q", "--format", format, "-o"])
+                .arg(&out)
+                .arg(traces)
+                .stderr(Stdio::null());
+            let (own, _) = memory::memory(command);
+            remove(&out);
+            print!(" {:>18.1}", own as f64 / 1024.0);
+        }
+        println!();
+    }
+}
+
 fn main() {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if args.get(1).map(OsString::as_os_str) == Some(OsStr::new(COMMAND)) {
+        std::process::exit(i32::from(tracemerge::main(args.into_iter().skip(1))));
+    }
     let words: Vec<String> = std::env::args().skip(1).collect();
     let is_test = !words.iter().any(|word| word == "--bench");
     let wanted: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
@@ -240,12 +281,14 @@ fn main() {
         "{:<12} {:>12} {:>14} {:>16} {:>8} {:>11} {:>8}",
         "format", "M records/s", "bytes/record", "naive elsewhere", "ratio", "naive here", "ratio"
     );
+    let mut built_in = Vec::new();
     for format in formats {
         let Measured { name, elsewhere, size, .. } = format;
         let Some(median) = median(format.rates) else {
             println!("{name:<12} {:>12}", "not built in");
             continue;
         };
+        built_in.push(name);
         let (bytes, part) = (size as f64 / kept.count as f64, median / elsewhere);
         print!("{name:<12} {median:>12.2} {bytes:>14.1} {elsewhere:>16.1} {part:>8.2}");
         let here = self::median(format.naive).map(|naive| (naive, median / naive));
@@ -255,6 +298,8 @@ fn main() {
         let part = here.map_or(part, |(_, part)| part);
         println!("{}", if part >= WANTED { "" } else { "  below the goal" });
     }
+    drop((known, kept));
+    show_memory(&built_in, records / 4, place.path());
 }
 
 /// What was measured of a format, in millions of records a second.

@@ -11,6 +11,8 @@
 //!
 //! `MERGE_BENCH_WINDOWS` is the path of a `tracemerge.exe` that Wine runs beside the native one: rows `windows`.
 
+mod memory;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
@@ -307,27 +309,6 @@ fn medians(contenders: &[Contender<'_>], output: &Path) -> Vec<Took> {
     times.iter().map(medians).collect()
 }
 
-/// Returns the most memory that a process ever had of its own, and the most that was ever resident, with
-/// files' pages, in kilobytes. Both are looked at again and again while the process runs.
-fn memory(mut command: Command) -> (u64, u64) {
-    let mut child = command.spawn().expect("a command that can be run");
-    let (mut own, mut all) = (0, 0);
-    loop {
-        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-        let field = |name: &str| -> u64 {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
-        };
-        own = own.max(field("RssAnon:"));
-        all = all.max(field("VmHWM:"));
-        if let Some(status) = child.try_wait().expect("a child") {
-            assert!(status.success(), "{command:?}: {status}");
-            return (own, all);
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// Returns whether this is a test: `cargo bench` passes `--bench`, `cargo test` passes nothing.
 fn is_test() -> bool {
     let said = |option: &str| std::env::args().any(|arg| arg == option);
@@ -478,7 +459,7 @@ fn memory_of_large_files() {
         return;
     }
     let traces = Traces::generate(8, 80 * bytes_per_file(), Grain::Fine);
-    let (own, all) = memory(traces.tracemerge(Path::new("/dev/null")));
+    let (own, all) = memory::memory(traces.tracemerge(Path::new("/dev/null")));
     let mebibytes = |kilobytes: u64| kilobytes as f64 / 1024.0;
     let measured = format!("{:.1} MiB, mapped files included {:.1} MiB", mebibytes(own), mebibytes(all));
     row(name, &measured, &format!("{:.1} MiB", mebibytes(own)), "<= 64 MiB");

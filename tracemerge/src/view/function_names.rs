@@ -117,9 +117,12 @@ pub struct FunctionNames {
 #[derive(Debug)]
 pub struct KnownPayloads {
     /// The place of what each payload tells in `told`, by the process and the payload.
-    known: Vec<FastMap<Vec<u8>, usize>>,
-    /// What payloads tell: first, what one tells that may tell something else the next time.
-    told: Vec<Told>,
+    known: Vec<FastMap<Arc<[u8]>, usize>>,
+    /// What payloads tell, each with its process and itself: first, what one tells that may tell something else the next time.
+    told: Vec<(usize, Arc<[u8]>, Told)>,
+    /// The places in `told` of payloads that were met last, by [`slot_of`]: most are found here, and compared once. What is
+    /// in no slot is looked up in the map.
+    recent: Box<[u32; SLOTS]>,
     /// The generation of the names that this holds of.
     generation: u64,
     newest: Arc<AtomicU64>,
@@ -131,7 +134,8 @@ impl KnownPayloads {
     pub fn of(names: &SharedNames) -> KnownPayloads {
         let newest = lock(names).generation.clone();
         let generation = newest.load(Ordering::Relaxed);
-        KnownPayloads { known: Vec::new(), told: Vec::new(), generation, newest }
+        let recent = Box::new([0; SLOTS]);
+        KnownPayloads { known: Vec::new(), told: Vec::new(), recent, generation, newest }
     }
 
     /// Returns what the payload of a `>` or `<` line of a process tells by `names`; `None` where it is none.
@@ -143,14 +147,28 @@ impl KnownPayloads {
         ticks: Ticks,
         payload: &[u8],
     ) -> Option<&Told> {
+        if self.generation == self.newest.load(Ordering::Relaxed) {
+            let place = self.recent[slot_of(process, payload)] as usize;
+            if self.told.get(place).is_some_and(|(of, text, _)| *of == process && **text == *payload) {
+                return self.told.get(place).map(|(.., told)| told);
+            }
+        }
+        let place = self.find(names, process, ticks, payload)?;
+        self.told.get(place).map(|(.., told)| told)
+    }
+
+    /// Returns the place of what the payload tells, which no slot has.
+    fn find(&mut self, names: &SharedNames, process: usize, ticks: Ticks, payload: &[u8]) -> Option<usize> {
         let is_newest = self.generation == self.newest.load(Ordering::Relaxed);
-        let known =
-            if is_newest { self.known.get(process).and_then(|known| known.get(payload)) } else { None };
+        let known = self.known.get(process).filter(|_| is_newest).and_then(|known| known.get(payload));
         let place = match known {
             Some(place) => *place,
             None => self.ask(names, process, ticks, payload)?,
         };
-        self.told.get(place)
+        if place > 0 {
+            self.recent[slot_of(process, payload)] = u32::try_from(place).unwrap_or(0);
+        }
+        Some(place)
     }
 
     /// Returns the place of what the payload tells.
@@ -161,21 +179,41 @@ impl KnownPayloads {
         if std::mem::replace(&mut self.generation, newest) != newest {
             self.known.clear();
             self.told.clear();
+            self.recent.fill(0);
         }
         let (told, is_lasting) = names.told(process, ticks, payload)?;
         match self.told.first_mut() {
-            Some(first) => *first = told,
-            None => self.told.push(told),
+            Some((.., first)) => *first = told,
+            // No process has this number: no payload is compared with this one.
+            None => self.told.push((usize::MAX, Arc::default(), told)),
         }
         if !is_lasting {
             return Some(0);
         }
-        self.told.push(told);
-        let place = self.told.len() - 1;
+        let (text, place): (Arc<[u8]>, usize) = (payload.into(), self.told.len());
+        self.told.push((process, text.clone(), told));
         self.known.resize_with(self.known.len().max(process + 1), FastMap::default);
-        self.known[process].insert(payload.to_vec(), place);
+        self.known[process].insert(text, place);
         Some(place)
     }
+}
+
+/// The number of slots of [`KnownPayloads`], a power of two: more than the functions that a program calls within a while.
+const SLOTS: usize = 1 << 12;
+
+/// Returns the slot of a process's payload. What differs from function to function stands at the end: the place in the
+/// source, and the lowest digits of an address.
+#[inline]
+fn slot_of(process: usize, payload: &[u8]) -> usize {
+    let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+    let (last, before) = match (payload.last_chunk(), payload.last_chunk::<16>()) {
+        (Some(last), Some(both)) => (word(last), both.first_chunk().map_or(0, word)),
+        (Some(last), None) => (word(last), payload.first_chunk().map_or(0, word)),
+        (None, _) => (payload.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0),
+    };
+    // Fibonacci hashing: the highest bits of a product with the golden ratio depend on all others.
+    let mixed = last ^ before.rotate_left(23) ^ (payload.len() as u64) << 56 ^ (process as u64) << 40;
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.ilog2())) as usize
 }
 
 /// Names that a format and who made it share.

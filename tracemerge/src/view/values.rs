@@ -65,7 +65,11 @@ pub struct Field {
 
 /// The captured values of a site.
 #[derive(Clone, Debug, Default)]
-pub struct Fields(Vec<Field>);
+pub struct Fields {
+    fields: Vec<Field>,
+    /// See [`Fields::bytes_of_numbers`].
+    bytes_of_numbers: Option<usize>,
+}
 
 impl Fields {
     /// Reads the types and names of a site's values. There are none where its entry is damaged.
@@ -97,13 +101,27 @@ impl Fields {
             };
             fields.push(Field { name, of, plan });
         }
-        Fields(fields)
+        let bytes = fields.iter().map(|field| match field.of {
+            Type::Signed(bits @ ..=64) | Type::Unsigned(bits @ ..=64) => Some(bits as usize / 8),
+            Type::F32 => Some(4),
+            Type::F64 => Some(8),
+            _ => None,
+        });
+        let bytes_of_numbers = bytes.sum::<Option<usize>>().filter(|bytes| *bytes > 0);
+        Fields { fields, bytes_of_numbers }
     }
 
     /// Returns the names and types, in order.
     #[must_use]
     pub fn fields(&self) -> &[Field] {
-        &self.0
+        &self.fields
+    }
+
+    /// Returns the number of bytes of a payload whose values are all integers and floats of at most 64 bits: these stand in it one
+    /// behind the other, little-endian. `None` where there are others, or none.
+    #[must_use]
+    pub fn bytes_of_numbers(&self) -> Option<usize> {
+        self.bytes_of_numbers
     }
 
     /// Reads the values of a record from its payload into `values`, which are emptied before. Returns whether these are its
@@ -112,7 +130,7 @@ impl Fields {
     pub fn read<'a>(&self, payload: &'a [u8], values: &mut Vec<Value<'a>>) -> bool {
         values.clear();
         let mut rest = payload;
-        for field in &self.0 {
+        for field in &self.fields {
             let value = match &field.plan {
                 None => scalar(field.of, &mut rest),
                 Some(plan) => {

@@ -133,7 +133,7 @@ impl ChromeFormat {
 
     /// Appends what a message says, and ends its event.
     fn put_message(what: &What<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        let What::Message { site, text, values } = what else { return };
+        let What::Message { site, text, values, .. } = what else { return };
         let Some(known) = scene.site(*site) else {
             put_name(text, out);
             out.extend_from_slice(b",\"cat\":\"message\"}");

@@ -203,7 +203,7 @@ fn number_of(function: Option<FunctionId>) -> [u8; 4] {
 
 impl CtfFormat {
     /// Begins an event: what stands before its fields. Returns the bytes for these.
-    #[inline]
+    #[inline(always)]
     fn begin_event(
         &mut self,
         event: &Event<'_>,
@@ -309,7 +309,11 @@ impl CtfFormat {
     }
 
     fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        let What::Message { site, text, values } = &event.what else { return };
+        let What::Message { site, text, values, bytes } = &event.what else { return };
+        if let Some((site, bytes)) = site.zip(*bytes) {
+            let packet = self.begin_event(event, &Class::Values(site), scene, out);
+            return packet.extend_from_slice(bytes);
+        }
         let mut nul = 0;
         match (site.zip(scene.site(*site)), values) {
             (Some((number, known)), Some(values)) => {
@@ -327,14 +331,15 @@ impl CtfFormat {
     }
 
     fn enter(&mut self, event: &Event<'_>, told: &Told, scene: &Scene, out: &mut Vec<u8>) {
-        let bytes = self.begin_event(event, &Class::Enter(told.span.is_some()), scene, out);
         let mut functions = [0; 8];
         functions[..4].copy_from_slice(&number_of(Some(told.called.function)));
         functions[4..].copy_from_slice(&number_of(told.called.from));
+        let Some(span) = told.span else {
+            return self.begin_event(event, &Class::Enter(false), scene, out).extend_from_slice(&functions);
+        };
+        let bytes = self.begin_event(event, &Class::Enter(true), scene, out);
         bytes.extend_from_slice(&functions);
-        if let Some(span) = told.span {
-            bytes.extend_from_slice(&span.to_le_bytes());
-        }
+        bytes.extend_from_slice(&span.to_le_bytes());
     }
 
     fn leave(
@@ -345,14 +350,17 @@ impl CtfFormat {
         scene: &Scene,
         out: &mut Vec<u8>,
     ) {
-        let bytes = self.begin_event(event, &Class::Leave(told.span.is_some()), scene, out);
-        let flags =
-            [Flags::UNWINDING, Flags::ENDED, Flags::CANCELLED].map(|flag| u8::from(told.left.has(flag)));
-        bytes.extend_from_slice(&number_of(Some(function)));
-        bytes.extend_from_slice(&flags);
-        if let Some(span) = told.span {
-            bytes.extend_from_slice(&span.to_le_bytes());
+        let mut fields = [0; 7];
+        fields[..4].copy_from_slice(&number_of(Some(function)));
+        for (place, flag) in fields[4..].iter_mut().zip([Flags::UNWINDING, Flags::ENDED, Flags::CANCELLED]) {
+            *place = told.left.has(flag).into();
         }
+        let Some(span) = told.span else {
+            return self.begin_event(event, &Class::Leave(false), scene, out).extend_from_slice(&fields);
+        };
+        let bytes = self.begin_event(event, &Class::Leave(true), scene, out);
+        bytes.extend_from_slice(&fields);
+        bytes.extend_from_slice(&span.to_le_bytes());
     }
 
     fn meta(
@@ -515,6 +523,10 @@ impl EventFormat for CtfFormat {
 
     fn takes_texts_of_values(&self) -> bool {
         false
+    }
+
+    fn takes_bytes_of_numbers(&self) -> bool {
+        true
     }
 
     fn takes_times(&self) -> bool {

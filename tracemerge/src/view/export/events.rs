@@ -36,6 +36,11 @@ pub trait EventFormat: Send + Sync {
         true
     }
 
+    /// Returns whether the format takes the values of numbers as the bytes that the record has of them.
+    fn takes_bytes_of_numbers(&self) -> bool {
+        false
+    }
+
     /// Returns whether the format takes the times of day of events. Where not, they are 0; the ticks are always there.
     fn takes_times(&self) -> bool {
         true
@@ -72,6 +77,9 @@ pub enum What<'a> {
         text: &'a str,
         /// The values, one for each field of the site, where they were captured.
         values: Option<&'a [Value<'a>]>,
+        /// The bytes of the values in the place of these, where the format takes them so: those of
+        /// [numbers](Fields::bytes_of_numbers).
+        bytes: Option<&'a [u8]>,
     },
     /// A function was entered.
     Enter(&'a Told),
@@ -250,6 +258,27 @@ pub fn sentences<'a>(of: impl IntoIterator<Item = (u64, &'a str, &'a str)>) -> V
     some.map(|(number, noun, rest)| format!("{} {rest}", count(number, noun))).collect()
 }
 
+/// The numbers by which records of an origin are told, and its clock.
+#[derive(Debug)]
+struct ThreadOfOrigin {
+    /// The number of the thread in the scene, that of its process there, and that of its process among the names.
+    thread: usize,
+    process: usize,
+    named: usize,
+    clock: ClockReader,
+}
+
+/// The thread of a record, and its time.
+#[derive(Clone, Copy, Debug)]
+struct At {
+    thread: usize,
+    process: usize,
+    named: usize,
+    ticks: Ticks,
+    /// The time by the clock, if the format takes it.
+    wall: u64,
+}
+
 /// Puts a format that takes events behind [`Export`].
 pub struct EventExport<F> {
     format: F,
@@ -259,8 +288,8 @@ pub struct EventExport<F> {
     /// The labels of the threads, by origin.
     labels: Vec<String>,
     scene: Scene,
-    /// The thread of each origin, and its clock.
-    threads: Vec<Option<(usize, ClockReader)>>,
+    /// The thread of each origin.
+    threads: Vec<Option<ThreadOfOrigin>>,
     by_id: HashMap<(usize, u64, Option<Vec<u8>>), usize>,
     /// The number of each process among the names.
     named: Vec<usize>,
@@ -298,18 +327,22 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Returns the number of an origin's thread, and the time at `ticks` by its clock, if the format takes it.
+    /// Returns the thread of a record of an origin, and the record's time.
     #[inline]
-    fn thread(&mut self, number: usize, origin: &Origin, ticks: Ticks) -> (usize, u64) {
-        let takes_times = self.format.takes_times();
-        match self.threads.get_mut(number) {
-            Some(Some((thread, clock))) => (*thread, if takes_times { clock.wall(ticks).0 } else { 0 }),
-            _ => (self.new_thread(number, origin), if takes_times { origin.clock.wall(ticks).0 } else { 0 }),
+    fn at(&mut self, number: usize, origin: &Origin, ticks: Ticks) -> At {
+        if self.threads.get(number).is_none_or(Option::is_none) {
+            self.new_thread(number, origin);
         }
+        let Some(Some(ThreadOfOrigin { thread, process, named, clock })) = self.threads.get_mut(number)
+        else {
+            return At { thread: 0, process: 0, named: 0, ticks, wall: 0 };
+        };
+        let wall = if self.format.takes_times() { clock.wall(ticks).0 } else { 0 };
+        At { thread: *thread, process: *process, named: *named, ticks, wall }
     }
 
     #[cold]
-    fn new_thread(&mut self, number: usize, origin: &Origin) -> usize {
+    fn new_thread(&mut self, number: usize, origin: &Origin) {
         let of_names = lock(&self.names).process(origin);
         let process = self.named.iter().position(|named| *named == of_names).unwrap_or_else(|| {
             let run = origin.run.clone();
@@ -334,8 +367,8 @@ impl<F: EventFormat> EventExport<F> {
             self.open.len() - 1
         });
         self.threads.resize_with(self.threads.len().max(number + 1), || None);
-        self.threads[number] = Some((thread, origin.clock.reader()));
-        thread
+        let (named, clock) = (of_names, origin.clock.reader());
+        self.threads[number] = Some(ThreadOfOrigin { thread, process, named, clock });
     }
 
     /// Returns the number of the site with a mark.
@@ -350,35 +383,48 @@ impl<F: EventFormat> EventExport<F> {
         Some(number)
     }
 
-    fn message(&mut self, record: &RecordText<'_>, thread: usize, wall: u64, out: &mut Vec<u8>) {
+    fn message(&mut self, record: &RecordText<'_>, at: At, out: &mut Vec<u8>) {
+        let At { thread, ticks, wall, .. } = at;
         let site = self.site(record.site);
+        let of_site = site.and_then(|site| self.scene.sites.get_mut(site)?.as_mut());
+        let payload = of_site.and_then(|known| {
+            known.messages += 1;
+            let payload = record.values?;
+            let is_numbers = known.fields.bytes_of_numbers() == Some(payload.len());
+            known.with_values += u64::from(is_numbers);
+            Some((payload, is_numbers))
+        });
+        if let Some((bytes, true)) = payload.filter(|_| self.format.takes_bytes_of_numbers()) {
+            let what = What::Message { site, text: "", values: None, bytes: Some(bytes) };
+            return self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+        }
         let mut text = std::mem::take(&mut self.text);
         let mut values: Vec<Value<'_>> = std::mem::take(&mut self.values);
-        let known = record.values.zip(self.scene.site(site));
-        let read = known.map(|(payload, known)| known.fields.read(payload, &mut values));
+        let known = payload.zip(site.and_then(|site| self.scene.sites.get_mut(site)?.as_mut()));
+        let read = known.map(|((payload, is_numbers), known)| {
+            let read = known.fields.read(payload, &mut values);
+            known.with_values += u64::from(read && !is_numbers && !values.is_empty());
+            read
+        });
         self.scene.without_values += u64::from(read == Some(false));
         let has_values = read == Some(true);
-        if let Some(Some(known)) = site.and_then(|site| self.scene.sites.get_mut(site)) {
-            known.messages += 1;
-            known.with_values += u64::from(has_values && !values.is_empty());
-        }
         text.clear();
         if !has_values || self.format.takes_texts_of_values() {
             self.scene.not_text += u64::from(!text_of(record, &mut text));
         }
-        let what = What::Message { site, text: &text, values: has_values.then_some(&values[..]) };
-        self.format.event(&Event { thread, ticks: record.ticks, wall, what }, &self.scene, out);
+        let values_read = has_values.then_some(&values[..]);
+        let what = What::Message { site, text: &text, values: values_read, bytes: None };
+        self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
         self.values = emptied(values);
         self.text = text;
     }
 
-    fn function(&mut self, record: &RecordText<'_>, thread: usize, wall: u64, out: &mut Vec<u8>) {
-        let process = self.named[self.scene.threads[thread].process];
-        let told = self.told.told(&self.names, process, record.ticks, record.payload());
+    fn function(&mut self, record: &RecordText<'_>, at: At, out: &mut Vec<u8>) {
+        let At { thread, named, ticks, wall, .. } = at;
+        let told = self.told.told(&self.names, named, ticks, record.payload());
         let Some(told) = told else { return };
         self.scene.learn_functions(told, &self.names);
-        let (called, ticks, open) = (&told.called, record.ticks, &mut self.open[thread]);
-        self.ended.clear();
+        let (called, open) = (&told.called, &mut self.open[thread]);
         let what = if record.kind == Kind::Enter {
             open.enter(called.place, called.function, told.span, wall);
             self.scene.calls.entered(told);
@@ -387,6 +433,7 @@ impl<F: EventFormat> EventExport<F> {
             let left = open.leave(called.place, called.function, told.span);
             self.scene.unmatched += u64::from(left.is_none());
             self.scene.calls.left(told);
+            self.ended.clear();
             while let Some((call, ending)) = left.and_then(|left| open.pop(left, wall)) {
                 let was_left = ending == Ending::Left;
                 self.scene.unseen += u64::from(!was_left);
@@ -411,35 +458,29 @@ impl<F: EventFormat> EventExport<F> {
     }
 
     #[cold]
-    fn stack(&mut self, record: &RecordText<'_>, thread: usize, wall: u64, out: &mut Vec<u8>) {
-        let process = self.named[self.scene.threads[thread].process];
+    fn stack(&mut self, record: &RecordText<'_>, at: At, out: &mut Vec<u8>) {
+        let At { thread, named, ticks, wall, .. } = at;
         let Some(line) = record.parsed().next() else { return };
-        let mut named = Vec::new();
-        if !lock(&self.names).write_named(process, record.ticks, &line, &mut named) {
-            named.clear();
-            named.extend_from_slice(line.payload);
+        let mut with_names = Vec::new();
+        if !lock(&self.names).write_named(named, ticks, &line, &mut with_names) {
+            with_names.clear();
+            with_names.extend_from_slice(line.payload);
         }
-        let text = String::from_utf8_lossy(&named);
+        let text = String::from_utf8_lossy(&with_names);
         let what = What::Stack(&text);
-        self.format.event(&Event { thread, ticks: record.ticks, wall, what }, &self.scene, out);
+        self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
     }
 
     #[cold]
-    fn meta(
-        &mut self,
-        origin: &Origin,
-        record: &RecordText<'_>,
-        (thread, wall): (usize, u64),
-        out: &mut Vec<u8>,
-    ) {
-        let process = self.named[self.scene.threads[thread].process];
+    fn meta(&mut self, origin: &Origin, record: &RecordText<'_>, at: At, out: &mut Vec<u8>) {
+        let At { thread, named, ticks, wall, .. } = at;
         let payload = record.payload();
-        lock(&self.names).take_meta(process, payload);
+        lock(&self.names).take_meta(named, payload);
         let meta = Meta::parse(payload);
         let text = String::from_utf8_lossy(payload);
         let what = What::Meta { payload: &text, meta: meta.as_ref() };
-        self.format.event(&Event { thread, ticks: record.ticks, wall, what }, &self.scene, out);
-        if let Some((_, ticks)) = meta.and_then(|meta| cut(&meta, record.ticks)) {
+        self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+        if let Some((_, ticks)) = meta.and_then(|meta| cut(&meta, ticks)) {
             self.close(thread, (ticks, origin.clock.wall(ticks).0), out);
         }
     }
@@ -481,13 +522,13 @@ impl<F: EventFormat> Export for EventExport<F> {
     }
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
-        let (thread, wall) = self.thread(record.origin, origin, record.ticks);
-        self.last.see(self.scene.threads[thread].process, record.ticks);
+        let at = self.at(record.origin, origin, record.ticks);
+        self.last.see(at.process, at.ticks);
         match record.kind {
-            Kind::Message | Kind::Continuation => self.message(record, thread, wall, out),
-            Kind::Enter | Kind::Leave => self.function(record, thread, wall, out),
-            Kind::Stack => self.stack(record, thread, wall, out),
-            Kind::Meta => self.meta(origin, record, (thread, wall), out),
+            Kind::Message | Kind::Continuation => self.message(record, at, out),
+            Kind::Enter | Kind::Leave => self.function(record, at, out),
+            Kind::Stack => self.stack(record, at, out),
+            Kind::Meta => self.meta(origin, record, at, out),
         }
     }
 

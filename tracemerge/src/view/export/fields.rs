@@ -143,6 +143,9 @@ fn of_function<'a>(row: Row<'a>, function: &'a NamedFunction) -> Row<'a> {
 
 /// Appends what is known of a call besides its function.
 fn put_call(told: &Told, from: Option<&NamedFunction>, out: &mut Vec<u8>) {
+    if told.span.is_none() && from.is_none() && told.left == Flags::NONE {
+        return;
+    }
     let mut fields: Vec<(&str, Key)> = Vec::new();
     if let Some(span) = told.span {
         fields.push(("span", Key::Number(span)));

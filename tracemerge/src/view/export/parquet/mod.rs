@@ -5,6 +5,8 @@
 //! number of records.
 
 mod chunk;
+mod deltas;
+mod hybrid;
 mod table;
 mod words;
 
@@ -238,13 +240,16 @@ impl ParquetFormat {
                 if let Some(table) =
                     self.of_sites.get(*site).copied().flatten().filter(|_| !values.is_empty())
                 {
-                    self.as_text += self.templates[table].1.add_values(&head, values);
-                    self.pass_on(Some(table), false, out)?;
+                    let of = &mut self.templates[table].1;
+                    self.as_text += of.add_values(&head, values);
+                    if of.is_full() {
+                        self.pass_on(Some(table), out)?;
+                    }
                 }
             }
             _ => put_fields(event, scene, &mut fields),
         }
-        let json = std::str::from_utf8(&fields).ok().filter(|json| !json.is_empty());
+        let json = if fields.is_empty() { None } else { std::str::from_utf8(&fields).ok() };
         let records = match &mut self.records {
             Some(records) => records,
             none => none.insert(Table::new(&columns_of_records())?),
@@ -252,20 +257,18 @@ impl ParquetFormat {
         records.add(&head, subject, [message_of(event), json]);
         self.count += 1;
         self.fields = fields;
-        self.pass_on(None, false, out)
+        if records.is_full() { self.pass_on(None, out) } else { Ok(()) }
     }
 
-    /// Writes the rows of a table, that of all records if none is named, if they are enough or `is_wanted`.
-    #[inline]
-    fn pass_on(&mut self, table: Option<usize>, is_wanted: bool, out: &mut Vec<u8>) -> Result<()> {
+    /// Writes the rows of a table, that of all records if none is named.
+    #[cold]
+    fn pass_on(&mut self, table: Option<usize>, out: &mut Vec<u8>) -> Result<()> {
         let of = match table {
             Some(number) => self.templates.get_mut(number).map(|(name, table)| (&name[..], table)),
             None => self.records.as_mut().map(|table| (RECORDS, table)),
         };
         let Some((name, of)) = of else { return Ok(()) };
-        if of.is_full() || is_wanted {
-            put(name, &of.write(&self.shared, encoder(&mut self.encoder)?)?, out);
-        }
+        put(name, &of.write(&self.shared, encoder(&mut self.encoder)?)?, out);
         Ok(())
     }
 
@@ -278,7 +281,7 @@ impl ParquetFormat {
         }
         let largest = (0..self.templates.len()).max_by_key(|number| self.templates[*number].1.bytes());
         let largest = largest.filter(|number| self.templates[*number].1.bytes() > records);
-        self.pass_on(largest, true, out)
+        self.pass_on(largest, out)
     }
 
     fn end(&mut self, out: &mut Vec<u8>) -> Result<()> {

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
+use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
 use parquet::column::writer::ColumnWriter;
 use parquet::errors::Result;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::{ColumnPath, Type as Schema};
+use parquet::schema::types::{ColumnDescPtr, Type as Schema};
 
-use super::chunk::{Encoder, LEVEL, Rows, Texts};
+use super::chunk::{Chunk, Encoder, LEVEL, Rows, Texts};
+use super::deltas::{largest, least};
 use super::words::{WordId, Words};
 use crate::view::values::Value;
 
@@ -133,7 +135,7 @@ impl Table {
     pub fn new(of: &[ColumnOf]) -> Result<Table> {
         let fields: Result<Vec<_>> = of.iter().map(|column| Ok(Arc::new(schema(column)?))).collect();
         let schema = Schema::group_type_builder("records").with_fields(fields?).build()?;
-        let writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties(of)?))?;
+        let writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties()?))?;
         let sources = of.iter().map(|column| column.source).collect();
         let is_value = |column: &&ColumnOf| matches!(column.source, Source::Value(_));
         let values = of.iter().filter(is_value).map(|column| Gathered::new(column.of)).collect();
@@ -206,20 +208,16 @@ impl Table {
                     Source::Text(place) => encoder.texts(column, &mut self.texts[place])?,
                     Source::Value(place) => match &mut self.values[place] {
                         Gathered::Text(texts) => encoder.texts(column, texts)?,
+                        Gathered::I32(numbers) => put_32(encoder, column, numbers)?,
+                        Gathered::I64(numbers) => put_64(encoder, column, numbers)?,
                         values => {
                             write_with(&mut group, |writer| values.write(writer))?;
                             continue;
                         }
                     },
-                    Source::Number | Source::Ticks | Source::Time => {
-                        let numbers = match source {
-                            Source::Ticks => &mut self.ticks,
-                            Source::Time => &mut self.times,
-                            _ => &mut self.numbers,
-                        };
-                        write_with(&mut group, |writer| put_numbers(numbers, writer))?;
-                        continue;
-                    }
+                    Source::Number => put_64(encoder, column, &mut self.numbers)?,
+                    Source::Ticks => put_64(encoder, column, &mut self.ticks)?,
+                    Source::Time => put_64(encoder, column, &mut self.times)?,
                 };
                 group.append_column(&chunk.bytes, chunk.close)?;
             }
@@ -254,14 +252,32 @@ fn write_with(
     Ok(())
 }
 
-/// Writes all numbers of a column, of which none is left.
-fn put_numbers(numbers: &mut Vec<i64>, writer: &mut ColumnWriter<'_>) -> Result<()> {
-    match writer {
-        ColumnWriter::Int64ColumnWriter(to) => _ = to.write_batch(numbers, None, None)?,
-        _ => debug_assert!(false, "a column has the type of its writer"),
-    }
+/// Encodes a column of integers of 32 bits, of which none is left.
+fn put_32(encoder: &mut Encoder, column: ColumnDescPtr, numbers: &mut Vec<i32>) -> Result<Chunk> {
+    // With the highest bit the other way around, numbers without a sign are ordered as those with one.
+    let turned = if is_unsigned(&column) { i32::MIN } else { 0 };
+    let all = || numbers.iter().map(|number| number ^ turned);
+    let [least, largest] = [least(all()), largest(all())].map(|number| number.map(|number| number ^ turned));
+    let statistics = Statistics::int32(least, largest, None, Some(0), false);
+    let chunk = encoder.integers(column, numbers, statistics);
     numbers.clear();
-    Ok(())
+    chunk
+}
+
+/// Encodes a column of integers of 64 bits, of which none is left.
+fn put_64(encoder: &mut Encoder, column: ColumnDescPtr, numbers: &mut Vec<i64>) -> Result<Chunk> {
+    let turned = if is_unsigned(&column) { i64::MIN } else { 0 };
+    let all = || numbers.iter().map(|number| number ^ turned);
+    let [least, largest] = [least(all()), largest(all())].map(|number| number.map(|number| number ^ turned));
+    let statistics = Statistics::int64(least, largest, None, Some(0), false);
+    let chunk = encoder.integers(column, numbers, statistics);
+    numbers.clear();
+    chunk
+}
+
+/// Returns whether the numbers of a column have no sign.
+fn is_unsigned(column: &ColumnDescPtr) -> bool {
+    matches!(column.logical_type_ref(), Some(LogicalType::Integer { is_signed: false, .. }))
 }
 
 impl Gathered {
@@ -300,14 +316,9 @@ impl Gathered {
         8
     }
 
-    /// Writes all values to a column of a row group.
+    /// Writes all values, which are floats or truth values, to a column of a row group.
     fn write(&mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
         match (self, writer) {
-            (Gathered::I32(values), ColumnWriter::Int32ColumnWriter(to)) => {
-                to.write_batch(values, None, None)?;
-                values.clear();
-            }
-            (Gathered::I64(values), writer) => put_numbers(values, writer)?,
             (Gathered::F32(values), ColumnWriter::FloatColumnWriter(to)) => {
                 to.write_batch(values, None, None)?;
                 values.clear();
@@ -349,24 +360,15 @@ fn schema(column: &ColumnOf) -> Result<Schema> {
         .build()
 }
 
-/// Returns how columns are encoded that the crate writes: integers and times by their differences, all of it compressed.
-fn properties(of: &[ColumnOf]) -> Result<WriterProperties> {
-    let all = WriterProperties::builder()
+/// Returns how columns are encoded that the crate writes: as they are, and compressed.
+fn properties() -> Result<WriterProperties> {
+    Ok(WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by(format!("tracemerge {}", env!("CARGO_PKG_VERSION")))
         .set_dictionary_enabled(false)
         // For each page it would be told where the numbers of its column lie: no reader asks for that here.
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?));
-    let with = of.iter().fold(all, |all, column| {
-        let path = ColumnPath::new(vec![column.name.clone()]);
-        match column.of {
-            ColumnType::Signed(_) | ColumnType::Unsigned(_) | ColumnType::Time => {
-                all.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
-            }
-            ColumnType::Text | ColumnType::F32 | ColumnType::F64 | ColumnType::Bool => all,
-        }
-    });
-    Ok(with.build())
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))
+        .build())
 }

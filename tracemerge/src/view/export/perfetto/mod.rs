@@ -14,7 +14,10 @@ use std::collections::BTreeSet;
 use trace_format::meta::Meta;
 use trace_format::record::Flags;
 
-use self::protobuf::{put_bytes, put_double, put_fixed, put_message, put_number, put_signed, put_text};
+use self::protobuf::{
+    Few, put_bytes, put_double, put_fixed, put_message, put_number, put_signed, put_text, tag_of_bytes,
+    tag_of_number,
+};
 use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{EndedCall, Event, EventFormat, Scene, TypedSite, What};
 use crate::view::export::fields::{Key, is_of_modules, keys_of, level};
@@ -85,10 +88,12 @@ const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
 const INSTANT: u64 = 3;
 const STATE_CLEARED: u64 = 1;
-const NEEDS_STATE: u64 = 2;
+const NEEDS_STATE: u8 = 2;
 /// The clocks of a snapshot: the time of day, and the one that times are told in if nothing else is said.
 const REALTIME: u64 = 1;
 const BOOTTIME: u64 = 6;
+/// The length of an event up to which its packet's length is a byte, whatever else is in the packet.
+const SHORT: u8 = 0x7f - Few::ROOM as u8;
 /// The sequence of packets that are of no thread.
 const COMMON: u64 = 1;
 /// What names are told to be, in the sequence of a thread.
@@ -105,11 +110,33 @@ struct Sequence {
     /// Whether the thread is told.
     is_told: bool,
     /// The fields that all packets of events have in common.
-    common: Vec<u8>,
+    common: Few,
     /// The names that are told.
     told: KnownNames,
     /// The time at which the last stall ended; `None` where the track of stalls is not told.
     stalled_until: Option<u64>,
+}
+
+impl Sequence {
+    /// Writes a packet with an event of the thread, which needs no name that is not told.
+    #[inline]
+    fn write(&self, wall: u64, event: &[u8], out: &mut Vec<u8>) {
+        let Some(length) = u8::try_from(event.len()).ok().filter(|length| *length <= SHORT) else {
+            return put_packet(out, |out| {
+                put_number(field::packet::TIMESTAMP, wall, out);
+                out.extend_from_slice(self.common.bytes());
+                put_bytes(field::packet::TRACK_EVENT, event, out);
+            });
+        };
+        let mut head = Few::default();
+        head.push(&[tag_of_bytes(field::PACKET), 0, tag_of_number(field::packet::TIMESTAMP)]);
+        head.push_varint(wall);
+        head.push_few(&self.common);
+        head.push(&[tag_of_bytes(field::packet::TRACK_EVENT), length]);
+        head.set_length(1, length);
+        head.append_to(out);
+        out.extend_from_slice(event);
+    }
 }
 
 /// Sets of small numbers, by what they are of.
@@ -145,7 +172,8 @@ pub struct PerfettoFormat {
     /// The numbers of texts that are interned.
     texts: FastMap<String, u64>,
     has_clock: bool,
-    /// What the events of each function's entering have in common, by its number; empty where that is not known.
+    /// The event of each function's entering, without what differs from call to call, by the function's number; empty where
+    /// that is not known.
     enterings: Vec<Vec<u8>>,
     /// The same of sites.
     sites: Vec<KnownSite>,
@@ -204,8 +232,9 @@ impl PerfettoFormat {
             return;
         }
         let common = &mut self.sequences[event.thread].common;
-        put_number(field::packet::SEQUENCE, sequence_of(event.thread), common);
-        put_number(field::packet::FLAGS, NEEDS_STATE, common);
+        common.push(&[tag_of_number(field::packet::SEQUENCE)]);
+        common.push_varint(sequence_of(event.thread));
+        common.push(&[tag_of_number(field::packet::FLAGS), NEEDS_STATE]);
         let thread = &scene.threads[event.thread];
         let process = &scene.processes[thread.process];
         let (pid, is_new) = self.pids.of(thread.process, scene);
@@ -298,15 +327,16 @@ impl PerfettoFormat {
 
     /// Writes the event that was put together.
     fn write(&mut self, thread: usize, wall: u64, out: &mut Vec<u8>) {
+        if self.interned.is_empty() {
+            return self.sequences[thread].write(wall, &self.event, out);
+        }
         put_packet(out, |out| {
             put_number(field::packet::TIMESTAMP, wall, out);
-            out.extend_from_slice(&self.sequences[thread].common);
-            if !self.interned.is_empty() {
-                put_bytes(field::packet::INTERNED, &self.interned, out);
-                self.interned.clear();
-            }
+            out.extend_from_slice(self.sequences[thread].common.bytes());
+            put_bytes(field::packet::INTERNED, &self.interned, out);
             put_bytes(field::packet::TRACK_EVENT, &self.event, out);
         });
+        self.interned.clear();
     }
 
     fn begin_event(&mut self, of: u64) {
@@ -315,7 +345,7 @@ impl PerfettoFormat {
     }
 
     fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        let What::Message { site, text, values } = &event.what else { return };
+        let What::Message { site, text, values, .. } = &event.what else { return };
         let thread = event.thread;
         self.begin_event(INSTANT);
         flows::of_message(text, scene.threads[thread].process, |flow| self.flow(flow));
@@ -366,9 +396,15 @@ impl PerfettoFormat {
 
     fn enter(&mut self, event: &Event<'_>, told: &Told, scene: &Scene, out: &mut Vec<u8>) {
         let (thread, number) = (event.thread, told.called.function as usize);
-        self.begin_event(SLICE_BEGIN);
-        if is_new(&mut self.sequences[thread].told.functions, number) {
-            let start = self.event.len();
+        if !is_new(&mut self.sequences[thread].told.functions, number) {
+            let entering = &self.enterings[number];
+            if told.span.is_none() && told.called.from.is_none() {
+                return self.sequences[thread].write(event.wall, entering, out);
+            }
+            self.event.clear();
+            self.event.extend_from_slice(entering);
+        } else {
+            self.begin_event(SLICE_BEGIN);
             self.category(thread, "function");
             let (id, function) =
                 (name_of_function(told.called.function), scene.function(told.called.function));
@@ -377,9 +413,7 @@ impl PerfettoFormat {
             put_number(field::event::NAME_ID, id, &mut self.event);
             put_number(field::event::LOCATION_ID, id, &mut self.event);
             self.enterings.resize_with(self.enterings.len().max(number + 1), Vec::new);
-            self.enterings[number] = self.event[start..].to_vec();
-        } else {
-            self.event.extend_from_slice(&self.enterings[number]);
+            self.enterings[number].clone_from(&self.event);
         }
         if let Some(span) = told.span {
             self.flow(flows::of_span(span, scene.threads[thread].process));
@@ -393,17 +427,24 @@ impl PerfettoFormat {
         self.write(thread, event.wall, out);
     }
 
-    fn end(&mut self, event: &Event<'_>, ended: &[EndedCall], left: Option<Flags>, out: &mut Vec<u8>) {
+    fn end(&mut self, event: &Event<'_>, ended: &[EndedCall], left: Flags, out: &mut Vec<u8>) {
         for call in ended {
             self.begin_event(SLICE_END);
             if !call.was_left {
                 self.annotation(event.thread, "cut off", |out| put_number(field::annotation::BOOL, 1, out));
             }
-            for (flag, name) in
-                [(Flags::UNWINDING, "unwinding"), (Flags::ENDED, "ended"), (Flags::CANCELLED, "cancelled")]
-            {
-                if call.was_left && left.is_some_and(|left| left.has(flag)) {
-                    self.annotation(event.thread, name, |out| put_number(field::annotation::BOOL, 1, out));
+            let told = if call.was_left { left } else { Flags::NONE };
+            if told != Flags::NONE {
+                for (flag, name) in [
+                    (Flags::UNWINDING, "unwinding"),
+                    (Flags::ENDED, "ended"),
+                    (Flags::CANCELLED, "cancelled"),
+                ] {
+                    if told.has(flag) {
+                        self.annotation(event.thread, name, |out| {
+                            put_number(field::annotation::BOOL, 1, out);
+                        });
+                    }
                 }
             }
             self.write(event.thread, event.wall, out);
@@ -537,8 +578,8 @@ impl EventFormat for PerfettoFormat {
         match &event.what {
             What::Message { .. } => self.message(event, scene, out),
             What::Enter(told) => self.enter(event, told, scene, out),
-            What::Leave(told, ended) => self.end(event, ended, Some(told.left), out),
-            What::Close(ended) => self.end(event, ended, None, out),
+            What::Leave(told, ended) => self.end(event, ended, told.left, out),
+            What::Close(ended) => self.end(event, ended, Flags::NONE, out),
             What::Stack(text) => {
                 self.begin_event(INSTANT);
                 self.category(event.thread, "tracer");

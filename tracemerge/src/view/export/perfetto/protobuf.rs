@@ -21,6 +21,77 @@ fn sevens(number: u64) -> [u8; 10] {
     bytes
 }
 
+/// Returns the byte that stands before a number; the field's own number is below 16.
+#[inline]
+pub const fn tag_of_number(field: u64) -> u8 {
+    (field << 3 | VARINT) as u8
+}
+
+/// Returns the byte that stands before a text or a message; the field's own number is below 16.
+#[inline]
+pub const fn tag_of_bytes(field: u64) -> u8 {
+    (field << 3 | BYTES) as u8
+}
+
+/// A few bytes that are put together on the stack: a [`Vec`] tests its room for each field.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Few {
+    bytes: [u8; Few::ROOM],
+    length: usize,
+}
+
+impl Few {
+    /// The number of bytes for which there is room.
+    pub const ROOM: usize = 32;
+    /// The number of bytes that may be pushed from another one.
+    const FEWER: usize = 16;
+
+    /// Appends bytes. What does not fit is a mistake in the program.
+    #[inline]
+    pub fn push<const N: usize>(&mut self, bytes: &[u8; N]) {
+        self.bytes[self.length..][..N].copy_from_slice(bytes);
+        self.length += N;
+    }
+
+    /// Appends a number.
+    #[inline]
+    pub fn push_varint(&mut self, number: u64) {
+        let end = self.length + (number | 1).ilog2() as usize / 7 + 1;
+        // To append all bytes and take some back is faster than to copy so many.
+        self.push(&sevens(number));
+        self.length = end;
+        // No byte follows.
+        self.bytes[self.length - 1] &= 0x7f;
+    }
+
+    /// Appends those of another one.
+    #[inline]
+    pub fn push_few(&mut self, other: &Few) {
+        self.bytes[self.length..][..Self::FEWER].copy_from_slice(&other.bytes[..Self::FEWER]);
+        self.length += other.length.min(Self::FEWER);
+    }
+
+    /// Sets the byte at a place to the number of bytes behind it, of which `more` are not here.
+    #[inline]
+    pub fn set_length(&mut self, place: usize, more: u8) {
+        self.bytes[place] = (self.length - place - 1) as u8 + more;
+    }
+
+    /// Returns the bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// Appends the bytes to `out`.
+    #[inline]
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        let end = out.len() + self.length;
+        out.extend_from_slice(&self.bytes);
+        out.truncate(end);
+    }
+}
+
 #[inline]
 fn put_varint(number: u64, out: &mut Vec<u8>) {
     if number < 0x80 {
@@ -110,6 +181,26 @@ mod tests {
                 put_varint(number, &mut out);
                 assert_eq!(read(&out), (number, &[][..]), "{number:#x}");
             }
+        }
+    }
+
+    #[test]
+    fn a_few_bytes_are_those_that_are_put_one_by_one() {
+        for number in [0, 1, 0x7f, 0x80, 1_795_000_000_000_000_000, u64::MAX] {
+            let (mut common, mut few, mut out, mut expected) =
+                (Few::default(), Few::default(), vec![7], vec![7]);
+            common.push(&[tag_of_number(10)]);
+            common.push_varint(number);
+            few.push(&[tag_of_bytes(1), 0]);
+            few.push_few(&common);
+            few.set_length(1, 3);
+            few.append_to(&mut out);
+            out.extend_from_slice(b"abc");
+            put_message(1, &mut expected, |out| {
+                put_number(10, number, out);
+                out.extend_from_slice(b"abc");
+            });
+            assert_eq!(out, expected, "{number:#x}");
         }
     }
 

@@ -1,0 +1,245 @@
+//! Numbers of few bits as Parquet has them: runs of one number, and groups of packed ones
+//! (<https://parquet.apache.org/docs/file-format/data-pages/encodings/>, "RLE").
+
+/// The length of a run from which on it is told as one. Packed values stand in groups of so many.
+const GROUP: usize = 8;
+
+/// Returns the number of bits that numbers up to the largest one have, one at least.
+pub fn bits(largest: usize) -> u8 {
+    (usize::BITS - largest.leading_zeros()).max(1) as u8
+}
+
+/// Whether each of some rows has a value: a bit for each, the lowest of each byte first.
+#[derive(Debug, Default)]
+pub struct Bits {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Bits {
+    /// Adds a row.
+    #[inline]
+    pub fn push(&mut self, is_there: bool) {
+        let bit = u8::from(is_there) << (self.count % 8);
+        match self.bytes.get_mut(self.count / 8) {
+            Some(byte) => *byte |= bit,
+            None => self.bytes.push(bit),
+        }
+        self.count += 1;
+    }
+
+    /// Adds rows, to none or to a multiple of eight.
+    pub fn extend<T: Copy>(&mut self, rows: &[T], is_there: impl Fn(T) -> bool) {
+        let byte = |group: &[T]| group.iter().rev().fold(0, |byte, row| byte << 1 | u8::from(is_there(*row)));
+        self.bytes.extend(rows.chunks(GROUP).map(byte));
+        self.count += rows.len();
+    }
+
+    /// Returns the number of rows.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Takes all rows away.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.count = 0;
+    }
+
+    /// Appends all bits, of which there is one at least.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let mut rest = &self.bytes[..];
+        let mut left = self.count;
+        let is_run = |byte: u8| byte == 0 || byte == u8::MAX;
+        while let Some(first) = rest.first() {
+            let bytes = if is_run(*first) {
+                let run = rest.iter().take_while(|byte| *byte == first).count();
+                put_run(u32::from(*first & 1), left.min(run * GROUP), 1, out);
+                run
+            } else {
+                let packed = rest.iter().take_while(|byte| !is_run(**byte)).count();
+                put_length((packed as u64) << 1 | 1, out);
+                out.extend_from_slice(&rest[..packed]);
+                packed
+            };
+            rest = &rest[bytes..];
+            left = left.saturating_sub(bytes * GROUP);
+        }
+    }
+}
+
+/// Appends numbers of so many bits: runs of one number, and groups of packed ones.
+pub fn put_hybrid(numbers: &[u32], width: u8, out: &mut Vec<u8>) {
+    let is_run = |group: &[u32]| group.iter().all(|number| *number == group[0]);
+    let mut rest = numbers;
+    while let Some(first) = rest.first() {
+        let run = rest.iter().take_while(|number| *number == first).count();
+        if run >= GROUP || run == rest.len() {
+            put_run(*first, run, width, out);
+            rest = &rest[run..];
+            continue;
+        }
+        // The first group is none. Only the last one of all may be short.
+        let groups = rest.chunks(GROUP).take_while(|group| !is_run(group)).count();
+        let packed = &rest[..rest.len().min(groups * GROUP)];
+        put_length((groups as u64) << 1 | 1, out);
+        packed.chunks(GROUP).for_each(|group| put_packed(group, width, out));
+        rest = &rest[packed.len()..];
+    }
+}
+
+/// Appends numbers of at most eight bits as [`put_hybrid`] does; all numbers of a group are one word here.
+pub fn put_hybrid_of_bytes(numbers: &[u8], width: u8, out: &mut Vec<u8>) {
+    let is_run = |group: u64| group == group.rotate_left(8);
+    let (groups, last) = numbers.as_chunks::<GROUP>();
+    let mut rest = groups;
+    let mut has_last = !last.is_empty();
+    while !rest.is_empty() || has_last {
+        let first = rest.first().map(|group| u64::from_le_bytes(*group));
+        if let Some(first) = first.filter(|first| is_run(*first)) {
+            let run = rest.iter().take_while(|group| u64::from_le_bytes(**group) == first).count();
+            put_run(first as u32 & 0xff, run * GROUP, width, out);
+            rest = &rest[run..];
+            continue;
+        }
+        let packed = rest.iter().take_while(|group| !is_run(u64::from_le_bytes(**group))).count();
+        // The last group of all is short: numbers that it lacks are 0.
+        let with_last = std::mem::take(&mut has_last) && packed == rest.len();
+        put_length(((packed + usize::from(with_last)) as u64) << 1 | 1, out);
+        for group in &rest[..packed] {
+            put_packed_bytes(*group, width, out);
+        }
+        if with_last {
+            let mut group = [0; GROUP];
+            group[..last.len()].copy_from_slice(last);
+            put_packed_bytes(group, width, out);
+        } else {
+            has_last = !last.is_empty();
+        }
+        rest = &rest[packed..];
+    }
+}
+
+/// Appends a number of so many bits that stands there `count` times.
+pub fn put_run(number: u32, count: usize, width: u8, out: &mut Vec<u8>) {
+    put_length((count as u64) << 1, out);
+    out.extend_from_slice(&number.to_le_bytes()[..usize::from(width.div_ceil(8))]);
+}
+
+/// Appends a group of numbers of so many bits, at most eight.
+#[inline]
+fn put_packed_bytes(group: [u8; GROUP], width: u8, out: &mut Vec<u8>) {
+    // Neighbours are moved together, then pairs of them, then fours.
+    let (bytes, gap) = (u64::from_le_bytes(group), 8 - u32::from(width));
+    let twos = bytes & 0x00ff_00ff_00ff_00ff | (bytes & 0xff00_ff00_ff00_ff00) >> gap;
+    let fours = twos & 0x0000_ffff_0000_ffff | (twos & 0xffff_0000_ffff_0000) >> (2 * gap);
+    let packed = fours & 0xffff_ffff | (fours >> 32) << (32 - 4 * gap);
+    let end = out.len() + usize::from(width);
+    // To append all bytes and take some back is faster than to copy so many.
+    out.extend_from_slice(&packed.to_le_bytes());
+    out.truncate(end);
+}
+
+/// Appends a group of numbers, the lowest bits first; numbers that it lacks are 0.
+fn put_packed(group: &[u32], width: u8, out: &mut Vec<u8>) {
+    let (mut word, mut filled) = (0u64, 0);
+    for at in 0..GROUP {
+        word |= u64::from(group.get(at).copied().unwrap_or(0)) << filled;
+        filled += u32::from(width);
+        while filled >= 32 {
+            out.extend_from_slice(&word.to_le_bytes()[..4]);
+            word >>= 32;
+            filled -= 32;
+        }
+    }
+    out.extend_from_slice(&word.to_le_bytes()[..filled.div_ceil(8) as usize]);
+}
+
+/// Appends a number in seven bits a byte, the lowest first.
+pub fn put_length(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads numbers as the specification says, one after the other.
+    fn read(mut bytes: &[u8], width: u8, count: usize) -> Vec<u32> {
+        let mut numbers = Vec::new();
+        while numbers.len() < count {
+            let (mut length, mut shift) = (0u64, 0);
+            loop {
+                let byte = bytes[0];
+                bytes = &bytes[1..];
+                length |= u64::from(byte & 0x7f) << shift;
+                shift += 7;
+                if byte < 0x80 {
+                    break;
+                }
+            }
+            let (runs, size) = (length >> 1, usize::from(width.div_ceil(8)));
+            if length & 1 == 0 {
+                let number = (0..size).fold(0, |number, at| number | u32::from(bytes[at]) << (8 * at));
+                numbers.extend((0..runs).map(|_| number));
+                bytes = &bytes[size..];
+            } else {
+                let bit = |at: usize| u32::from(bytes[at / 8] >> (at % 8) & 1);
+                for at in 0..runs as usize * GROUP {
+                    let number = (0..usize::from(width))
+                        .fold(0, |number, place| number | bit(at * usize::from(width) + place) << place);
+                    numbers.push(number);
+                }
+                bytes = &bytes[runs as usize * usize::from(width)..];
+            }
+        }
+        assert!(bytes.is_empty());
+        assert!(numbers[count..].iter().all(|number| *number == 0), "what fills the last group is 0");
+        numbers.truncate(count);
+        numbers
+    }
+
+    #[test]
+    fn numbers_are_read_as_the_specification_says() {
+        // Numbers of any width, in runs of all lengths, one behind the other.
+        let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (seed >> 33) % below
+        };
+        for width in 1..=20u8 {
+            for _ in 0..50 {
+                let mut numbers = Vec::new();
+                for _ in 0..random(12) {
+                    let (number, run) = (random(1 << width) as u32, 1 + random(20));
+                    numbers.extend((0..run).map(|_| number));
+                    numbers.extend((0..random(30)).map(|_| random(1 << width) as u32));
+                }
+                let mut bytes = Vec::new();
+                put_hybrid(&numbers, width, &mut bytes);
+                assert_eq!(read(&bytes, width, numbers.len()), numbers, "{width} bits");
+                if width == 1 {
+                    let (mut at_once, mut one_by_one) = (Bits::default(), Bits::default());
+                    at_once.extend(&numbers, |number| number == 1);
+                    numbers.iter().for_each(|number| one_by_one.push(*number == 1));
+                    for bits in [at_once, one_by_one] {
+                        bytes.clear();
+                        bits.put(&mut bytes);
+                        assert_eq!(read(&bytes, 1, bits.count()), numbers);
+                    }
+                }
+                if width <= 8 {
+                    let small: Vec<u8> = numbers.iter().map(|number| *number as u8).collect();
+                    bytes.clear();
+                    put_hybrid_of_bytes(&small, width, &mut bytes);
+                    assert_eq!(read(&bytes, width, numbers.len()), numbers, "{width} bits of bytes");
+                }
+            }
+        }
+    }
+}

@@ -291,11 +291,10 @@ fn main() {
         built_in.push(name);
         let (bytes, part) = (size as f64 / kept.count as f64, median / elsewhere);
         print!("{name:<12} {median:>12.2} {bytes:>14.1} {elsewhere:>16.1} {part:>8.2}");
-        let here = self::median(format.naive).map(|naive| (naive, median / naive));
-        if let Some((naive, part)) = here {
-            print!(" {naive:>11.1} {part:>8.2}");
+        match self::median(format.naive) {
+            Some(naive) => print!(" {naive:>11.1} {:>8.2}", median / naive),
+            None => print!(" {:>11} {:>8}", "", ""),
         }
-        let part = here.map_or(part, |(_, part)| part);
         println!("{}", if part >= WANTED { "" } else { "  below the goal" });
     }
     drop((known, kept));

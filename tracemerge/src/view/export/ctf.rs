@@ -521,7 +521,7 @@ impl EventFormat for CtfFormat {
         }
     }
 
-    fn takes_texts_of_values(&self) -> bool {
+    fn takes_text_of_values(&self, _text: &[u8]) -> bool {
         false
     }
 

@@ -31,8 +31,9 @@ pub trait EventFormat: Send + Sync {
     /// Appends an event, the next one in the order of the merge.
     fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>);
 
-    /// Returns whether the format takes the text of a message whose values are known, too. Where not, that text is empty.
-    fn takes_texts_of_values(&self) -> bool {
+    /// Returns whether the format takes the text of a message whose values are known, too; where not, it gets an empty one.
+    /// `text` is the text as it stands in the trace, escaped.
+    fn takes_text_of_values(&self, _text: &[u8]) -> bool {
         true
     }
 
@@ -409,7 +410,7 @@ impl<F: EventFormat> EventExport<F> {
         self.scene.without_values += u64::from(read == Some(false));
         let has_values = read == Some(true);
         text.clear();
-        if !has_values || self.format.takes_texts_of_values() {
+        if !has_values || self.format.takes_text_of_values(record.payload()) {
             self.scene.not_text += u64::from(!text_of(record, &mut text));
         }
         let values_read = has_values.then_some(&values[..]);

@@ -33,9 +33,15 @@ pub fn of_span(span: u64, process: usize) -> Flow {
     Flow::Passes(id(&Subject::Span(span), process))
 }
 
+/// Returns whether a message with this text, escaped or not, may be a part of a flow: whether it is of a condition.
+#[must_use]
+pub fn may_be_of(text: &[u8]) -> bool {
+    text.starts_with(b"condvar ")
+}
+
 /// Passes on the flows of a message of a process, if it is one of a condition.
 pub fn of_message(text: &str, process: usize, mut take: impl FnMut(Flow)) {
-    if !text.starts_with("condvar ") {
+    if !may_be_of(text.as_bytes()) {
         return;
     }
     let of = |condition: u64, number: u64| id(&Subject::Notification { condition, number }, process);

@@ -15,8 +15,7 @@ use trace_format::meta::Meta;
 use trace_format::record::Flags;
 
 use self::protobuf::{
-    Few, put_bytes, put_double, put_fixed, put_message, put_number, put_signed, put_text, tag_of_bytes,
-    tag_of_number,
+    Few, put_bytes, put_fixed, put_message, put_number, put_signed, put_text, tag_of_bytes, tag_of_number,
 };
 use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{EndedCall, Event, EventFormat, Scene, TypedSite, What};
@@ -358,7 +357,7 @@ impl PerfettoFormat {
         match values {
             Some(values) => {
                 for (id, value) in self.sites[number].values.iter().zip(*values) {
-                    put_annotation(*id, &mut self.event, |out| put_value(value, out));
+                    put_value(*id, value, &mut self.event);
                 }
             }
             None => {
@@ -552,24 +551,33 @@ fn put_annotation(name: u64, event: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)
     });
 }
 
-/// Appends the value of an annotation.
-fn put_value(value: &Value<'_>, out: &mut Vec<u8>) {
-    use field::annotation::{BOOL, DOUBLE, POINTER, SIGNED, TEXT, UNSIGNED};
+/// Appends an annotation with a value and the number of its name.
+fn put_value(name: u64, value: &Value<'_>, event: &mut Vec<u8>) {
+    use field::annotation::{BOOL, DOUBLE, NAME_ID, POINTER, SIGNED, TEXT, UNSIGNED};
+    let mut few = Few::default();
+    few.push(&[tag_of_bytes(field::event::ANNOTATION), 0, tag_of_number(NAME_ID)]);
+    few.push_varint(name);
+    let mut number = |field, number| {
+        few.push(&[tag_of_number(field)]);
+        few.push_varint(number);
+    };
     match value {
-        Value::Signed(number) => match i64::try_from(*number) {
-            Ok(number) => put_signed(SIGNED, number, out),
-            Err(_) => put_text(TEXT, &number.to_string(), out),
-        },
-        Value::Unsigned(number) => match u64::try_from(*number) {
-            Ok(number) => put_number(UNSIGNED, number, out),
-            Err(_) => put_text(TEXT, &number.to_string(), out),
-        },
-        Value::F32(number) => put_double(DOUBLE, (*number).into(), out),
-        Value::F64(number) => put_double(DOUBLE, *number, out),
-        Value::Bool(is_so) => put_number(BOOL, (*is_so).into(), out),
-        Value::Pointer(address) => put_number(POINTER, *address, out),
-        Value::Text(text) => put_text(TEXT, text, out),
+        Value::Signed(wide) if i64::try_from(*wide).is_ok() => number(SIGNED, *wide as u64),
+        Value::Unsigned(wide) if u64::try_from(*wide).is_ok() => number(UNSIGNED, *wide as u64),
+        Value::Bool(is_so) => number(BOOL, (*is_so).into()),
+        Value::Pointer(address) => number(POINTER, *address),
+        Value::F32(float) => few.push_double(DOUBLE, (*float).into()),
+        Value::F64(float) => few.push_double(DOUBLE, *float),
+        Value::Signed(wide) => {
+            return put_annotation(name, event, |out| put_text(TEXT, &wide.to_string(), out));
+        }
+        Value::Unsigned(wide) => {
+            return put_annotation(name, event, |out| put_text(TEXT, &wide.to_string(), out));
+        }
+        Value::Text(text) => return put_annotation(name, event, |out| put_text(TEXT, text, out)),
     }
+    few.set_length(1, 0);
+    few.append_to(event);
 }
 
 impl EventFormat for PerfettoFormat {
@@ -589,6 +597,11 @@ impl EventFormat for PerfettoFormat {
             }
             What::Meta { payload, meta } => self.meta(event, payload, *meta, scene, out),
         }
+    }
+
+    /// Flows are read from texts.
+    fn takes_text_of_values(&self, text: &[u8]) -> bool {
+        flows::may_be_of(text)
     }
 
     fn untold(&self, scene: &Scene) -> Vec<String> {

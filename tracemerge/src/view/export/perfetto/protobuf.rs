@@ -64,6 +64,13 @@ impl Few {
         self.bytes[self.length - 1] &= 0x7f;
     }
 
+    /// Appends a field that is a float of 64 bits; the field's number is below 16.
+    #[inline]
+    pub fn push_double(&mut self, field: u64, number: f64) {
+        self.push(&[(field << 3 | FIXED_64) as u8]);
+        self.push(&number.to_le_bytes());
+    }
+
     /// Appends those of another one.
     #[inline]
     pub fn push_few(&mut self, other: &Few) {
@@ -117,11 +124,6 @@ pub fn put_number(field: u64, number: u64, out: &mut Vec<u8>) {
 /// Appends a field that is a signed number.
 pub fn put_signed(field: u64, number: i64, out: &mut Vec<u8>) {
     put_number(field, number as u64, out);
-}
-
-/// Appends a field that is a float of 64 bits.
-pub fn put_double(field: u64, number: f64, out: &mut Vec<u8>) {
-    put_fixed(field, number.to_bits(), out);
 }
 
 /// Appends a field that is an unsigned number of 64 bits.

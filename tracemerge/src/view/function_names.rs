@@ -522,3 +522,33 @@ fn escaped(text: &str) -> String {
     escape_name(text, &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_that_share_a_slot_are_told_apart() {
+        let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
+        let mut known = KnownPayloads::of(&names);
+        let mut name_of = |process: usize, payload: &str| {
+            let told = known.told(&names, process, Ticks(1), payload.as_bytes()).copied();
+            told.map(|told| (lock(&names).get(told.called.function).name.clone(), told.span))
+        };
+        let (one, other) = ("a::one at src/lib.rs:88", "b::two at src/lib.rs:88");
+        assert_eq!(slot_of(0, one.as_bytes()), slot_of(0, other.as_bytes()));
+        for _ in 0..3 {
+            assert_eq!(name_of(0, one), Some(("a::one".to_owned(), None)));
+            assert_eq!(name_of(0, other), Some(("b::two".to_owned(), None)));
+            assert_eq!(name_of(1, other), Some(("b::two".to_owned(), None)));
+            for span in [7, 8] {
+                let told = name_of(0, &format!("span={span} {one}"));
+                assert_eq!(told, Some(("a::one".to_owned(), Some(span))), "each span is told for itself");
+            }
+            assert_eq!(name_of(0, "span= "), None);
+            for short in ["", "f", "f at a:1"] {
+                assert_eq!(name_of(0, short).map(|(name, _)| name).as_deref(), short.split(' ').next());
+            }
+        }
+    }
+}

@@ -20,7 +20,10 @@ mod with_the_feature {
     use std::path::Path;
     use std::process::Command;
 
+    use parquet::basic::LogicalType;
+    use parquet::file::metadata::ColumnChunkMetaData;
     use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::file::statistics::Statistics;
     use parquet::record::Field;
     use serde_json::{Map, Value, json};
 
@@ -48,14 +51,50 @@ mod with_the_feature {
         }
     }
 
-    /// The rows of a table, and the number of its row groups.
+    /// The rows of a table, and the number of its row groups. What each group tells of the least and the largest of its integers
+    /// is what its rows have.
     fn rows(path: &Path) -> (Vec<Map<String, Value>>, usize) {
         let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
         let groups = reader.metadata().num_row_groups();
         let row = |row: parquet::errors::Result<parquet::record::Row>| -> Map<String, Value> {
             row.unwrap().get_column_iter().map(|(name, field)| (name.clone(), value(field))).collect()
         };
-        (reader.get_row_iter(None).unwrap().map(row).collect(), groups)
+        let mut all = Vec::new();
+        for number in 0..groups {
+            let rows: Vec<_> =
+                reader.get_row_group(number).unwrap().get_row_iter(None).unwrap().map(row).collect();
+            let told: Vec<_> =
+                reader.metadata().row_group(number).columns().iter().filter_map(range).collect();
+            assert!(told.iter().any(|(name, ..)| name == "time"), "times have a range");
+            for (name, least, largest) in told {
+                let numbers = || rows.iter().map(|row| integer(&row[&name]));
+                assert_eq!((Some(least), Some(largest)), (numbers().min(), numbers().max()), "{name}");
+            }
+            all.extend(rows);
+        }
+        (all, groups)
+    }
+
+    fn integer(value: &Value) -> i128 {
+        value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from)).expect("an integer")
+    }
+
+    /// The name of a column of integers, and the least and the largest number that the file tells of its part in a row group.
+    fn range(column: &ColumnChunkMetaData) -> Option<(String, i128, i128)> {
+        let is_unsigned = match column.column_descr().logical_type_ref() {
+            Some(LogicalType::Integer { is_signed, .. }) => !is_signed,
+            _ => false,
+        };
+        let (least, largest): (i64, i64) = match column.statistics()? {
+            Statistics::Int32(of) if is_unsigned => {
+                ((*of.min_opt()? as u32).into(), (*of.max_opt()? as u32).into())
+            }
+            Statistics::Int32(of) => ((*of.min_opt()?).into(), (*of.max_opt()?).into()),
+            Statistics::Int64(of) => (*of.min_opt()?, *of.max_opt()?),
+            _ => return None,
+        };
+        let wide = |number: i64| if is_unsigned { i128::from(number as u64) } else { number.into() };
+        Some((column.column_descr().name().to_owned(), wide(least), wide(largest)))
     }
 
     /// The types of a table's columns, by name.

@@ -18,7 +18,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use trace_format::line::{Kind, Prefix, Ticks};

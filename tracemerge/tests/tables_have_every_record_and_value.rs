@@ -76,7 +76,7 @@ mod with_the_feature {
     }
 
     fn integer(value: &Value) -> i128 {
-        value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from)).expect("an integer")
+        value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from)).unwrap()
     }
 
     /// The name of a column of integers, and the least and the largest number that the file tells of its part in a row group.

@@ -91,33 +91,34 @@ pub fn put_hybrid(numbers: &[u32], width: u8, out: &mut Vec<u8>) {
 
 /// Appends numbers of at most eight bits as [`put_hybrid`] does; all numbers of a group are one word here.
 pub fn put_hybrid_of_bytes(numbers: &[u8], width: u8, out: &mut Vec<u8>) {
+    let word = |group: &[u8]| group.first_chunk().map_or(0, |group| u64::from_le_bytes(*group));
     let is_run = |group: u64| group == group.rotate_left(8);
-    let (groups, last) = numbers.as_chunks::<GROUP>();
-    let mut rest = groups;
-    let mut has_last = !last.is_empty();
-    while !rest.is_empty() || has_last {
-        let first = rest.first().map(|group| u64::from_le_bytes(*group));
-        if let Some(first) = first.filter(|first| is_run(*first)) {
-            let run = rest.iter().take_while(|group| u64::from_le_bytes(**group) == first).count();
-            put_run(first as u32 & 0xff, run * GROUP, width, out);
+    let (mut rest, last) = numbers.split_at(numbers.len() / GROUP * GROUP);
+    loop {
+        let mut groups = rest.chunks_exact(GROUP).map(word);
+        if let Some(first) = groups.clone().next().filter(|first| is_run(*first)) {
+            let run = GROUP * groups.take_while(|group| *group == first).count();
+            put_run(first as u32 & 0xff, run, width, out);
             rest = &rest[run..];
             continue;
         }
-        let packed = rest.iter().take_while(|group| !is_run(u64::from_le_bytes(**group))).count();
+        let packed = groups.position(is_run).unwrap_or(rest.len() / GROUP);
         // The last group of all is short: numbers that it lacks are 0.
-        let with_last = std::mem::take(&mut has_last) && packed == rest.len();
-        put_length(((packed + usize::from(with_last)) as u64) << 1 | 1, out);
-        for group in &rest[..packed] {
-            put_packed_bytes(*group, width, out);
+        let has_last = packed * GROUP == rest.len() && !last.is_empty();
+        let count = packed + usize::from(has_last);
+        if count == 0 {
+            return;
         }
-        if with_last {
+        put_length((count as u64) << 1 | 1, out);
+        rest[..packed * GROUP]
+            .chunks_exact(GROUP)
+            .for_each(|group| put_packed_bytes(word(group), width, out));
+        if has_last {
             let mut group = [0; GROUP];
             group[..last.len()].copy_from_slice(last);
-            put_packed_bytes(group, width, out);
-        } else {
-            has_last = !last.is_empty();
+            return put_packed_bytes(word(&group), width, out);
         }
-        rest = &rest[packed..];
+        rest = &rest[packed * GROUP..];
     }
 }
 
@@ -127,12 +128,12 @@ pub fn put_run(number: u32, count: usize, width: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&number.to_le_bytes()[..usize::from(width.div_ceil(8))]);
 }
 
-/// Appends a group of numbers of so many bits, at most eight.
+/// Appends a group of numbers of so many bits, at most eight; the group has a byte for each.
 #[inline]
-fn put_packed_bytes(group: [u8; GROUP], width: u8, out: &mut Vec<u8>) {
+fn put_packed_bytes(group: u64, width: u8, out: &mut Vec<u8>) {
     // Neighbours are moved together, then pairs of them, then fours.
-    let (bytes, gap) = (u64::from_le_bytes(group), 8 - u32::from(width));
-    let twos = bytes & 0x00ff_00ff_00ff_00ff | (bytes & 0xff00_ff00_ff00_ff00) >> gap;
+    let gap = 8 - u32::from(width);
+    let twos = group & 0x00ff_00ff_00ff_00ff | (group & 0xff00_ff00_ff00_ff00) >> gap;
     let fours = twos & 0x0000_ffff_0000_ffff | (twos & 0xffff_0000_ffff_0000) >> (2 * gap);
     let packed = fours & 0xffff_ffff | (fours >> 32) << (32 - 4 * gap);
     let end = out.len() + usize::from(width);

@@ -336,6 +336,7 @@ impl<F: EventFormat> EventExport<F> {
         }
         let Some(Some(ThreadOfOrigin { thread, process, named, clock })) = self.threads.get_mut(number)
         else {
+            // It was made above.
             return At { thread: 0, process: 0, named: 0, ticks, wall: 0 };
         };
         let wall = if self.format.takes_times() { clock.wall(ticks).0 } else { 0 };
@@ -387,28 +388,26 @@ impl<F: EventFormat> EventExport<F> {
     fn message(&mut self, record: &RecordText<'_>, at: At, out: &mut Vec<u8>) {
         let At { thread, ticks, wall, .. } = at;
         let site = self.site(record.site);
-        let of_site = site.and_then(|site| self.scene.sites.get_mut(site)?.as_mut());
-        let payload = of_site.and_then(|known| {
-            known.messages += 1;
-            let payload = record.values?;
-            let is_numbers = known.fields.bytes_of_numbers() == Some(payload.len());
-            known.with_values += u64::from(is_numbers);
-            Some((payload, is_numbers))
-        });
-        if let Some((bytes, true)) = payload.filter(|_| self.format.takes_bytes_of_numbers()) {
-            let what = What::Message { site, text: "", values: None, bytes: Some(bytes) };
-            return self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+        let known = site.and_then(|site| self.scene.sites.get_mut(site)?.as_mut());
+        if let (Some(known), Some(bytes), true) = (known, record.values, self.format.takes_bytes_of_numbers())
+        {
+            if known.fields.bytes_of_numbers() == Some(bytes.len()) {
+                known.messages += 1;
+                known.with_values += 1;
+                let what = What::Message { site, text: "", values: None, bytes: Some(bytes) };
+                return self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+            }
         }
         let mut text = std::mem::take(&mut self.text);
         let mut values: Vec<Value<'_>> = std::mem::take(&mut self.values);
-        let known = payload.zip(site.and_then(|site| self.scene.sites.get_mut(site)?.as_mut()));
-        let read = known.map(|((payload, is_numbers), known)| {
-            let read = known.fields.read(payload, &mut values);
-            known.with_values += u64::from(read && !is_numbers && !values.is_empty());
-            read
-        });
+        let known = record.values.zip(self.scene.site(site));
+        let read = known.map(|(payload, known)| known.fields.read(payload, &mut values));
         self.scene.without_values += u64::from(read == Some(false));
         let has_values = read == Some(true);
+        if let Some(Some(known)) = site.and_then(|site| self.scene.sites.get_mut(site)) {
+            known.messages += 1;
+            known.with_values += u64::from(has_values && !values.is_empty());
+        }
         text.clear();
         if !has_values || self.format.takes_text_of_values(record.payload()) {
             self.scene.not_text += u64::from(!text_of(record, &mut text));

@@ -18,7 +18,7 @@ fn go_on_to(watched: &Watched, count: u64) {
 }
 
 /// A pattern for the names of threads to which nobody gave one: on Linux they have that of the process.
-const UNNAMED: &str = if cfg!(windows) { "*" } else { "scenario" };
+const UNNAMED: &str = if cfg!(windows) { "*" } else { "sc*" };
 
 fn follow(watched: &Watched, options: &[&str]) -> Follower {
     Follower::start(SCENARIO, &[&watched.scenario], options)
@@ -56,7 +56,7 @@ fn what_is_selected_of_a_running_program_is_the_view_of_it_afterwards() {
         let selections: [&[&str]; 9] = [
             &["--process", &pid],
             &["--thread", &tid],
-            &["--thread", "sc*", "--process", &pid],
+            &["--thread", UNNAMED, "--process", &pid],
             &["--thread", "nobody*", "--thread", &tid],
             &["--grep", "and more"],
             &["--grep", "^and more$", "--thread", &tid],

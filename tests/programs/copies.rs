@@ -73,6 +73,8 @@ pub fn say_both(path: &str, how: &str) {
     match how {
         "ends" => {
             both();
+            // All sites are told before the other thread begins, however busy the machine is.
+            Tracer::get().flush().expect("all is written");
             let thread = std::thread::Builder::new().name("other".into()).spawn({
                 let says = plugin.says;
                 move || says(COUNT)

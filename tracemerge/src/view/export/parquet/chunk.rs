@@ -3,7 +3,7 @@
 //! for that, several times.
 
 use bytes::Bytes;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::basic::{Compression, Encoding, LogicalType, ZstdLevel};
 use parquet::column::page::{CompressedPage, Page, PageWriter};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::Result;
@@ -13,7 +13,7 @@ use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
 use zstd::bulk::Compressor;
 
-use super::deltas::{Integer, put_deltas};
+use super::deltas::{Integer, largest, least, put_deltas};
 use super::hybrid::{Bits, bits, put_hybrid, put_hybrid_of_bytes, put_run};
 use super::words::{NONE, WordId, Words, put_text};
 
@@ -238,7 +238,7 @@ impl Encoder {
         if !is_constant && self.dictionary.len() <= usize::from(u8::MAX) {
             let is_there = |place| place != NOWHERE as u8;
             self.small_of_keys.clear();
-            self.small_of_keys.extend(self.of_keys.iter().map(|place| *place as u8));
+            self.small_of_keys.extend(self.of_keys[..rows.limit()].iter().map(|place| *place as u8));
             self.small.extend(rows.keys.iter().map(|key| self.small_of_keys[*key as usize]));
             if lacks {
                 self.there.extend(&self.small, is_there);
@@ -312,22 +312,24 @@ impl Encoder {
         pages.finish(column, rows, vec![Encoding::PLAIN, Encoding::RLE], None)
     }
 
-    /// Encodes a column of integers, of which there is one at least; the `statistics` tell the least and the largest.
+    /// Encodes a column of integers, of which there is one at least before and none is left.
     ///
     /// # Errors
     /// It is too large.
-    pub fn integers<T: Integer>(
-        &mut self,
-        column: ColumnDescPtr,
-        numbers: &[T],
-        statistics: Statistics,
-    ) -> Result<Chunk> {
+    pub fn integers<T: Integer>(&mut self, column: ColumnDescPtr, numbers: &mut Vec<T>) -> Result<Chunk> {
+        let is_unsigned =
+            matches!(column.logical_type_ref(), Some(LogicalType::Integer { is_signed: false, .. }));
+        let ordered = |number: T| if is_unsigned { number.with_sign_turned() } else { number };
+        let all = || numbers.iter().map(|number| ordered(*number));
+        let statistics = T::statistics([least(all()), largest(all())].map(|number| number.map(ordered)));
         let mut pages = Encoder::pages();
         self.body.clear();
         put_deltas(numbers, &mut self.body);
         let encoding = Encoding::DELTA_BINARY_PACKED;
         self.put_body(numbers.len(), encoding, &mut pages)?;
-        pages.finish(column, numbers.len(), vec![Encoding::RLE, encoding], Some(statistics))
+        let count = numbers.len();
+        numbers.clear();
+        pages.finish(column, count, vec![Encoding::RLE, encoding], Some(statistics))
     }
 }
 

@@ -4,6 +4,8 @@
 
 use std::cmp::Reverse;
 
+use parquet::file::statistics::Statistics;
+
 use super::hybrid::put_length;
 
 /// The number of values of a block, and of its parts.
@@ -12,11 +14,16 @@ const PART: usize = 32;
 const PARTS: usize = BLOCK / PART;
 
 /// An integer of 32 or 64 bits.
-pub trait Integer: Copy {
+pub trait Integer: Copy + Ord {
     /// Returns the number with 64 bits.
     fn wide(self) -> i64;
     /// Returns the difference from another one, in the type's bits.
     fn since(self, before: Self) -> i64;
+    /// Returns the number with the highest bit the other way around: so numbers without a sign are ordered as those with one.
+    #[must_use]
+    fn with_sign_turned(self) -> Self;
+    /// Returns what a file tells of a column whose least and largest numbers these are.
+    fn statistics(range: [Option<Self>; 2]) -> Statistics;
 }
 
 impl Integer for i32 {
@@ -28,6 +35,15 @@ impl Integer for i32 {
     fn since(self, before: Self) -> i64 {
         self.wrapping_sub(before).into()
     }
+
+    #[inline]
+    fn with_sign_turned(self) -> Self {
+        self ^ Self::MIN
+    }
+
+    fn statistics([least, largest]: [Option<Self>; 2]) -> Statistics {
+        Statistics::int32(least, largest, None, Some(0), false)
+    }
 }
 
 impl Integer for i64 {
@@ -38,6 +54,15 @@ impl Integer for i64 {
     #[inline]
     fn since(self, before: Self) -> i64 {
         self.wrapping_sub(before)
+    }
+
+    #[inline]
+    fn with_sign_turned(self) -> Self {
+        self ^ Self::MIN
+    }
+
+    fn statistics([least, largest]: [Option<Self>; 2]) -> Statistics {
+        Statistics::int64(least, largest, None, Some(0), false)
     }
 }
 

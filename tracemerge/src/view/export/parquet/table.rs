@@ -6,12 +6,10 @@ use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Phy
 use parquet::column::writer::ColumnWriter;
 use parquet::errors::Result;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
-use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::{ColumnDescPtr, Type as Schema};
+use parquet::schema::types::Type as Schema;
 
-use super::chunk::{Chunk, Encoder, LEVEL, Rows, Texts};
-use super::deltas::{largest, least};
+use super::chunk::{Encoder, LEVEL, Rows, Texts};
 use super::words::{WordId, Words};
 use crate::view::values::Value;
 
@@ -208,16 +206,16 @@ impl Table {
                     Source::Text(place) => encoder.texts(column, &mut self.texts[place])?,
                     Source::Value(place) => match &mut self.values[place] {
                         Gathered::Text(texts) => encoder.texts(column, texts)?,
-                        Gathered::I32(numbers) => put_32(encoder, column, numbers)?,
-                        Gathered::I64(numbers) => put_64(encoder, column, numbers)?,
+                        Gathered::I32(numbers) => encoder.integers(column, numbers)?,
+                        Gathered::I64(numbers) => encoder.integers(column, numbers)?,
                         values => {
                             write_with(&mut group, |writer| values.write(writer))?;
                             continue;
                         }
                     },
-                    Source::Number => put_64(encoder, column, &mut self.numbers)?,
-                    Source::Ticks => put_64(encoder, column, &mut self.ticks)?,
-                    Source::Time => put_64(encoder, column, &mut self.times)?,
+                    Source::Number => encoder.integers(column, &mut self.numbers)?,
+                    Source::Ticks => encoder.integers(column, &mut self.ticks)?,
+                    Source::Time => encoder.integers(column, &mut self.times)?,
                 };
                 group.append_column(&chunk.bytes, chunk.close)?;
             }
@@ -250,34 +248,6 @@ fn write_with(
         writer.close()?;
     }
     Ok(())
-}
-
-/// Encodes a column of integers of 32 bits, of which none is left.
-fn put_32(encoder: &mut Encoder, column: ColumnDescPtr, numbers: &mut Vec<i32>) -> Result<Chunk> {
-    // With the highest bit the other way around, numbers without a sign are ordered as those with one.
-    let turned = if is_unsigned(&column) { i32::MIN } else { 0 };
-    let all = || numbers.iter().map(|number| number ^ turned);
-    let [least, largest] = [least(all()), largest(all())].map(|number| number.map(|number| number ^ turned));
-    let statistics = Statistics::int32(least, largest, None, Some(0), false);
-    let chunk = encoder.integers(column, numbers, statistics);
-    numbers.clear();
-    chunk
-}
-
-/// Encodes a column of integers of 64 bits, of which none is left.
-fn put_64(encoder: &mut Encoder, column: ColumnDescPtr, numbers: &mut Vec<i64>) -> Result<Chunk> {
-    let turned = if is_unsigned(&column) { i64::MIN } else { 0 };
-    let all = || numbers.iter().map(|number| number ^ turned);
-    let [least, largest] = [least(all()), largest(all())].map(|number| number.map(|number| number ^ turned));
-    let statistics = Statistics::int64(least, largest, None, Some(0), false);
-    let chunk = encoder.integers(column, numbers, statistics);
-    numbers.clear();
-    chunk
-}
-
-/// Returns whether the numbers of a column have no sign.
-fn is_unsigned(column: &ColumnDescPtr) -> bool {
-    matches!(column.logical_type_ref(), Some(LogicalType::Integer { is_signed: false, .. }))
 }
 
 impl Gathered {

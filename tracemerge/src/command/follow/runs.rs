@@ -172,19 +172,17 @@ impl Runs {
     pub fn look(&mut self, messages: &mut Messages) -> Vec<FollowedRun> {
         self.read_manifests();
         let before = std::mem::take(&mut self.alive);
-        for run in self.known.clone() {
-            if liveness::is_alive(&run.manifest.run) {
-                self.alive.insert(id(&run.manifest.run));
-                self.follow_all(&run);
-            }
-        }
+        self.take_for_alive(liveness::is_alive);
         let died = before.iter().any(|run| !self.alive.contains(run));
         let left = |run: &Run| !self.alive.contains(&id(run)) && !self.finished.contains(&id(run));
         let known = || self.known.iter().map(|run| &run.manifest.run);
         if died || known().any(|run| self.is_followed(run) && left(run)) {
+            let known: HashSet<RunId> = known().map(id).collect();
             recover_dead_runs(&self.app, messages);
             self.manifests = None;
             self.read_manifests();
+            // A run that has begun since then was not asked whether it lives. The next look asks it.
+            self.take_for_alive(|run| !known.contains(&id(run)));
         }
         let mut looks = Vec::new();
         let followed = |run: &&RunInMemory| self.is_followed(&run.manifest.run);
@@ -199,6 +197,15 @@ impl Runs {
             }
         }
         looks
+    }
+
+    fn take_for_alive(&mut self, is_alive: impl Fn(&Run) -> bool) {
+        for run in self.known.clone() {
+            if is_alive(&run.manifest.run) {
+                self.alive.insert(id(&run.manifest.run));
+                self.follow_all(&run);
+            }
+        }
     }
 
     /// Reads the rings of a run: of one that lives, those in which something has happened; of one that cannot

@@ -9,6 +9,7 @@ pub mod merges;
 pub mod mounts;
 pub mod processes;
 pub mod sited;
+pub mod stdout;
 #[cfg(unix)]
 pub mod torture;
 pub mod words;

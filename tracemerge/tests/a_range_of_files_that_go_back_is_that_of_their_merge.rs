@@ -1,6 +1,5 @@
 //! `--since`, `--until` and `--last` of non-monotonic files show the lines that a filter of the whole merge
 //! leaves.
-#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;

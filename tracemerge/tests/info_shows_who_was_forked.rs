@@ -1,5 +1,4 @@
 //! `tracemerge info` tells which processes are one program and its forks, to people and to programs.
-#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;

@@ -1,6 +1,5 @@
 //! Traces of machines that ran at the same time are put in order by the wall clock. Those of one machine's
 //! boots stand one behind the other.
-#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;

@@ -1,5 +1,4 @@
 //! The output for undamaged files is that of the oracle `LC_ALL=C sort -m -s -k1.1,1.16`, byte for byte.
-#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;

@@ -1,6 +1,5 @@
 //! `tracemerge diff` compares threads of one name, numbers in it aside, as one set of messages, by sorts: by the sites of messages
 //! where all traces tell them.
-#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;

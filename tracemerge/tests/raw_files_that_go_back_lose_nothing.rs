@@ -1,6 +1,5 @@
 //! Every message of a non-monotonic raw file is merged, in order, and the view of a period is a part of that
 //! merge.
-#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;

@@ -1,5 +1,4 @@
 //! Several applications in one call, and directories with traces, are merged into one file.
-#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;

@@ -1,5 +1,4 @@
 //! The newest run is merged, the others are counted, and `clean` deletes them all.
-#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;

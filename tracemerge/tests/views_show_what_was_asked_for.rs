@@ -1,12 +1,8 @@
 //! A view by thread, process, time, pattern or number has the lines that a filter of the whole merge leaves,
 //! and its times are those that `date` says.
-#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;
-
-use std::fmt::Write;
-use std::process::Command;
 
 use support::{Place, Ran, Seeded, header, line, meta, ran, run};
 use trace_format::line::Ticks;
@@ -164,15 +160,18 @@ fn patterns_and_numbers_select_as_a_filter_does() {
     assert_eq!(view(&place, &["--last", "0"]), "");
 }
 
+#[cfg(unix)]
 #[test]
 fn times_are_those_that_date_says() {
+    use std::fmt::Write;
+
     let place = two_processes();
     let lines = view(&place, &["--thread", "62", "--since", "-50us"]);
     let mut expected = String::new();
     for line in lines.lines() {
         let ns = 1_795_187_462_000_000_000 + (ticks(line) - 1000) * 250;
         let at = format!("@{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
-        let mut date = Command::new("date");
+        let mut date = std::process::Command::new("date");
         date.env("TZ", "America/New_York").args(["-d", &at, "+%Y-%m-%d %H:%M:%S.%N"]);
         let date = String::from_utf8(date.output().unwrap().stdout).unwrap();
         writeln!(expected, "{} {}", date.trim(), &line[17..]).unwrap();

@@ -83,7 +83,11 @@ impl Place {
     pub fn program(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.0.path()).env_remove("TRACER_DIR");
-        command.env("TMPDIR", self.path("tmp")).env("TRACER_RUNTIME_DIR", self.path("runtime"));
+        command.env("TRACER_RUNTIME_DIR", self.path("runtime"));
+        // The directory for temporary files, where each system looks for it.
+        for name in ["TMPDIR", "TMP", "TEMP"] {
+            command.env(name, self.path("tmp"));
+        }
         command
     }
 
@@ -98,7 +102,10 @@ impl Place {
 
 pub fn ran(command: &mut Command) -> Ran {
     let Output { status, stdout, stderr } = command.output().unwrap();
-    Ran { status: status.code(), out: stdout, err: String::from_utf8_lossy(&stderr).into_owned() }
+    let err = String::from_utf8_lossy(&stderr);
+    // Windows writes the paths of this directory with its own separator.
+    let err = if cfg!(windows) { err.replace(r".\", "./") } else { err.into_owned() };
+    Ran { status: status.code(), out: stdout, err }
 }
 
 /// Returns a run that began at `start`, by ticks and by seconds of the wall clock.
@@ -138,12 +145,23 @@ pub fn file(run: &Run, tid: u64, ticks: &[u64]) -> Vec<u8> {
 }
 
 /// Returns the output of `sort` for `files`, which are given in the order of ties.
+#[cfg(unix)]
 pub fn sorted<S: AsRef<OsStr>>(place: &Place, files: impl IntoIterator<Item = S>) -> Vec<u8> {
     let mut sort = place.program("sort");
     sort.env("LC_ALL", "C").args(["-m", "-s", "-k1.1,1.16", "--batch-size=64"]).args(files);
     let ran = ran(&mut sort);
     assert_eq!(ran.status, Some(0), "{}", ran.err);
     ran.out
+}
+
+/// Returns the files' lines, which are given in the order of ties, as a stable sort by the key's first part orders
+/// them: this system has no such `sort`.
+#[cfg(not(unix))]
+pub fn sorted<S: AsRef<OsStr>>(place: &Place, files: impl IntoIterator<Item = S>) -> Vec<u8> {
+    let bytes: Vec<Vec<u8>> = files.into_iter().map(|file| place.read(file)).collect();
+    let mut lines: Vec<&[u8]> = bytes.iter().flat_map(|file| file.split_inclusive(|b| *b == b'\n')).collect();
+    lines.sort_by_key(|line| &line[..16]);
+    lines.concat()
 }
 
 /// A generator of numbers that are the same in each run of a test.

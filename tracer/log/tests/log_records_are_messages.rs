@@ -14,11 +14,14 @@ use support::{Scenario, Traced, kills, memory, read_directory, tracemerge};
 use trace_format::record::RecordKind;
 use trace_format::sites::{Level, Site, SiteKind};
 
+/// The file name of the program that is traced.
+const SPEAKER: &str = if cfg!(windows) { "log_speaker.exe" } else { "log_speaker" };
+
 fn speaker() -> PathBuf {
     let mut path = std::env::current_exe().expect("this program");
     path.pop();
     path.pop();
-    path.join("examples").join(format!("log_speaker{}", std::env::consts::EXE_SUFFIX))
+    path.join("examples").join(SPEAKER)
 }
 
 fn scenario(args: &[&str]) -> Scenario {
@@ -53,7 +56,7 @@ fn every_message_is_that_of_env_logger() {
 fn a_level_and_a_target_select_messages_and_are_columns() {
     let traced = scenario(&["everything"]).env("TRACER_FORMAT", "raw").run().succeeded();
     let shown = |options: &[&str]| {
-        let (app, out) = (traced.directory.path().join("log_speaker"), traced.directory.path().join("out"));
+        let (app, out) = (traced.directory.path().join(SPEAKER), traced.directory.path().join("out"));
         let words = ["show", "-q", "--columns", "level,target"].iter().chain(options);
         let words: Vec<&OsStr> =
             words.map(OsStr::new).chain([app.as_ref(), "-o".as_ref(), out.as_ref()]).collect();
@@ -247,7 +250,7 @@ fn a_kill_loses_nothing_that_was_said() {
             continue; // Then there may be nothing to merge.
         }
         let mut merge = Command::new(speaker());
-        merge.args(["tracemerge", "-q"]).arg(scenario.directory.path().join("log_speaker"));
+        merge.args(["tracemerge", "-q"]).arg(scenario.directory.path().join(SPEAKER));
         let merged = merge.env("TRACER_RUNTIME_DIR", scenario.runtime.path()).output().expect("a merge");
         assert!(merged.status.success(), "{}", String::from_utf8_lossy(&merged.stderr));
         let files = read_directory(scenario.directory.path());

@@ -16,11 +16,14 @@ use trace_format::line::{Kind, Ticks};
 use trace_format::record::{Flags, RecordKind};
 use trace_format::sites::{Level, Site, SiteKind};
 
+/// The file name of the program that is traced.
+const SPEAKER: &str = if cfg!(windows) { "tracing_speaker.exe" } else { "tracing_speaker" };
+
 fn speaker() -> PathBuf {
     let mut path = std::env::current_exe().expect("this program");
     path.pop();
     path.pop();
-    path.join("examples").join(format!("tracing_speaker{}", std::env::consts::EXE_SUFFIX))
+    path.join("examples").join(SPEAKER)
 }
 
 fn scenario(args: &[&str]) -> Scenario {
@@ -473,7 +476,7 @@ fn the_current_span_is_the_one_that_was_entered_last() {
 fn tracemerge_shows_spans_by_their_names() {
     for (way, format) in [("layer", "text"), ("layer", "raw"), ("subscriber", "raw")] {
         let traced = whole(scenario(&["spans", way]).env("TRACER_FORMAT", format));
-        let app = traced.directory.path().join("tracing_speaker");
+        let app = traced.directory.path().join(SPEAKER);
         let told = |command: &str| {
             let mut ran = Command::new(speaker());
             ran.args(["tracemerge", command]).arg(&app).env("TRACER_RUNTIME_DIR", traced.runtime.path());
@@ -518,7 +521,7 @@ fn a_kill_loses_nothing_that_was_said() {
             continue; // Then there may be nothing to merge.
         }
         let mut merge = Command::new(speaker());
-        merge.args(["tracemerge", "-q"]).arg(scenario.directory.path().join("tracing_speaker"));
+        merge.args(["tracemerge", "-q"]).arg(scenario.directory.path().join(SPEAKER));
         let merged = merge.env("TRACER_RUNTIME_DIR", scenario.runtime.path()).output().expect("a merge");
         assert!(merged.status.success(), "{}", String::from_utf8_lossy(&merged.stderr));
         let files = read_directory(scenario.directory.path());

@@ -3,13 +3,14 @@
 //! One run, one logger: so it is run for each scenario.
 
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use log::{Level, LevelFilter, Log, Metadata, Record, debug, error, info, trace, warn};
+use support::stdout::InPieces;
 use support::words::words;
 use tracer::Tracer;
 
@@ -18,7 +19,7 @@ fn oracle() -> env_logger::Logger {
     env_logger::Builder::new()
         .format_timestamp(None)
         .filter_level(LevelFilter::Trace)
-        .target(env_logger::Target::Stdout)
+        .target(env_logger::Target::Pipe(Box::new(InPieces)))
         .build()
 }
 
@@ -195,7 +196,7 @@ fn threads() {
 }
 
 fn say(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let _ = writeln!(io::stdout(), "{text}");
 }
 
 fn die(error: &dyn fmt::Display) -> ! {

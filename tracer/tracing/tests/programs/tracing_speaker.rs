@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
+use support::stdout::InPieces;
 use support::words::words;
 use tracer::Tracer;
 use tracing::{
@@ -346,7 +347,7 @@ fn die(error: &dyn fmt::Display) -> ! {
 /// on where it stands.
 macro_rules! oracle {
     () => {
-        fmt_layer::layer().without_time().with_ansi(false).with_writer(std::io::stdout)
+        fmt_layer::layer().without_time().with_ansi(false).with_writer(|| InPieces)
     };
 }
 

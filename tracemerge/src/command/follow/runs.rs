@@ -199,6 +199,7 @@ impl Runs {
         looks
     }
 
+    /// Counts the known runs of which `is_alive` says so among the living, and follows them.
     fn take_for_alive(&mut self, is_alive: impl Fn(&Run) -> bool) {
         for run in self.known.clone() {
             if is_alive(&run.manifest.run) {

@@ -7,9 +7,10 @@
 mod support;
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -164,4 +165,34 @@ fn a_request_to_end_is_passed_on() {
         assert_eq!(child.wait().unwrap().code(), Some(status));
         assert!(place.text("app.trace.merge").contains("enabled=1"));
     }
+}
+
+/// Starts an application that ends at once, and has SIGINT sent to the command so many seconds later, while it waits for
+/// somebody to read the merge.
+fn interrupted_after_the_end(place: &Place, seconds: &str) -> Child {
+    let lines = r#"n=0; while [ $n -lt 5000 ]; do echo "$k : line $n"; n=$((n+1)); done >> "$0.trace.$$""#;
+    let sender = format!("(sleep {seconds}; kill -INT $PPID && touch signalled) >said 2>&1 &");
+    install(place, "app", &format!("{lines}\n{sender}\nexit 0"));
+    let mut command = place.command();
+    let command = command.args(["run", "-q", "-o", "-", "./app"]).stdout(Stdio::piped());
+    with_usual_signals(command).spawn().unwrap()
+}
+
+#[test]
+fn a_signal_that_comes_just_behind_the_end_is_that_of_the_application() {
+    let place = Place::new();
+    let mut child = interrupted_after_the_end(&place, "0.1");
+    thread::sleep(Duration::from_millis(300));
+    let mut merged = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut merged).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(place.path("signalled").exists(), "nobody has sent the signal");
+    assert!(merged.contains(" : line 4999\n"), "{} bytes", merged.len());
+}
+
+#[test]
+fn one_that_comes_later_ends_the_merge() {
+    let place = Place::new();
+    let mut child = interrupted_after_the_end(&place, "1");
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGINT));
 }

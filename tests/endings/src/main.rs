@@ -145,6 +145,60 @@ fn wait_for_interrupt() -> ! {
     wait_for_ever()
 }
 
+/// Tells the process that has started this one, and this one, that their console is closed: as the system does it, on a
+/// new thread of each, which runs the system's own routine for that. Returns where that cannot be done.
+#[cfg(windows)]
+fn close_console() {
+    use std::ffi::c_void;
+
+    /// What the kernel tells of a process; the last word is the pid of the one that has started it.
+    type Basics = [usize; 6];
+    #[link(name = "kernel32", kind = "raw-dylib")]
+    unsafe extern "system" {
+        fn GetModuleHandleA(name: *const u8) -> *mut c_void;
+        fn GetProcAddress(module: *mut c_void, name: *const u8) -> *const c_void;
+        fn GetCurrentProcess() -> *mut c_void;
+        fn OpenProcess(access: u32, inherit: i32, pid: u32) -> *mut c_void;
+        fn CreateRemoteThread(
+            process: *mut c_void,
+            attributes: *const c_void,
+            stack: usize,
+            start: *const c_void,
+            argument: *const c_void,
+            flags: u32,
+            id: *mut u32,
+        ) -> *mut c_void;
+    }
+    #[link(name = "ntdll", kind = "raw-dylib")]
+    unsafe extern "system" {
+        fn NtQueryInformationProcess(
+            process: *mut c_void,
+            class: u32,
+            basics: *mut Basics,
+            length: u32,
+            needed: *mut u32,
+        ) -> i32;
+    }
+    const MAY_DO_ALL: u32 = 0x1f_ffff;
+    const CLOSE: usize = 2;
+    let mut basics: Basics = [0; 6];
+    // SAFETY: the results are plain memory of the lengths that are given. The routine is at the same address in all
+    // processes, for they share the library that has it, and takes the event itself for an argument.
+    unsafe {
+        let own = GetCurrentProcess();
+        let routine = GetProcAddress(
+            GetModuleHandleA(c"kernelbase.dll".as_ptr().cast()),
+            c"CtrlRoutine".as_ptr().cast(),
+        );
+        NtQueryInformationProcess(own, 0, &raw mut basics, size_of::<Basics>() as u32, std::ptr::null_mut());
+        let parent = OpenProcess(MAY_DO_ALL, 0, basics[5] as u32);
+        for process in [parent, own] {
+            let event = std::ptr::without_provenance(CLOSE);
+            CreateRemoteThread(process, std::ptr::null(), 0, routine, event, 0, std::ptr::null_mut());
+        }
+    }
+}
+
 /// Ends the process in the way of this name; returns where that is a return from `main`.
 fn end(way: &str, patience: Duration) -> Result<(), Box<dyn Error>> {
     // SAFETY: these functions may be called at any time; the handler lives as long as the program.
@@ -184,6 +238,11 @@ fn end(way: &str, patience: Duration) -> Result<(), Box<dyn Error>> {
         "crash" => crash(),
         #[cfg(windows)]
         "interrupt" => wait_for_interrupt(),
+        #[cfg(windows)]
+        "close" => {
+            close_console();
+            wait_for_ever();
+        }
         "quiet" => wait_for_ever(),
         "busy" => {
             start_endless();

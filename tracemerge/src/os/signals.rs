@@ -2,6 +2,9 @@
 //! application by themselves, and passes others on to it. Otherwise a signal ends this process, with nothing
 //! half-written left behind.
 //!
+//! A signal that ends both may come here when the application has ended of it already, and is not to end its merge. So one
+//! that comes within half a second of the application's end is the application's, too.
+//!
 //! Signals that were ignored from the start (`nohup`) stay ignored, here and in the application. A thread of
 //! its own handles signals, so nothing here runs in a signal handler.
 
@@ -11,6 +14,9 @@ pub use unix::{Signals, interruption, keep_interrupts_from_this_process, signal_
 #[cfg(not(unix))]
 pub use elsewhere::{Signals, interruption, keep_interrupts_from_this_process};
 
+/// How long after the application's end a signal still counts as one that was sent to both.
+const LATE: std::time::Duration = std::time::Duration::from_millis(500);
+
 #[cfg(unix)]
 mod unix {
     use std::io;
@@ -18,6 +24,7 @@ mod unix {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, mpsc};
     use std::thread;
+    use std::time::Instant;
 
     use parking_lot::Mutex;
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -25,6 +32,7 @@ mod unix {
     pub use signal_hook::low_level::signal_name;
     use signal_hook::{flag, iterator};
 
+    use super::LATE;
     use crate::os::sys::{is_ignored, send_signal, wait_until_ended};
     use crate::os::unfinished::discard_unfinished;
 
@@ -33,6 +41,8 @@ mod unix {
     enum Application {
         /// The application runs under this pid, which cannot be another process's.
         Running(u32),
+        /// The application has ended at this time, and signals may still come that were sent to both.
+        Ended(Instant),
         /// No application runs; a signal ends this process as it always would.
         Absent,
     }
@@ -83,7 +93,7 @@ mod unix {
             let ended = wait_until_ended(pid);
             // The pid is forgotten before the child is reaped, so that no signal goes to a stranger with its
             // pid.
-            *self.application.lock() = Application::Absent;
+            *self.application.lock() = Application::Ended(Instant::now());
             ended?;
             Ok((pid, child.wait()?))
         }
@@ -109,8 +119,9 @@ mod unix {
         match *state {
             Application::Running(pid) if signal == SIGTERM || signal == SIGHUP => send_signal(pid, signal),
             Application::Running(_) => {}
+            Application::Ended(at) if at.elapsed() < LATE => {}
             Application::Absent if signal == SIGINT && PAGING.load(Ordering::Relaxed) => {}
-            Application::Absent => {
+            Application::Ended(_) | Application::Absent => {
                 discard_unfinished();
                 let _ = emulate_default_handler(signal);
             }
@@ -124,22 +135,38 @@ mod elsewhere {
     use std::process::{Command, ExitStatus};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, OnceLock};
+    use std::thread;
+    use std::time::{Duration, Instant};
 
+    use super::LATE;
     use crate::os::sys::handle_interrupts;
     use crate::os::unfinished::discard_unfinished;
 
+    /// How long a merge may go on after the console was closed. The system ends each process of a console five seconds
+    /// after it has told it, and what is unfinished is to be discarded before.
+    const AFTER_CLOSING: Duration = Duration::from_secs(4);
+
     /// Whether Ctrl-C and Ctrl-Break are for a process that this one has started: the console tells both.
     static FOR_ANOTHER: AtomicBool = AtomicBool::new(false);
+    /// Whether this process runs an application, or has run one and merges its traces.
+    static RUNS: AtomicBool = AtomicBool::new(false);
+    /// When that application has ended.
+    static ENDED: OnceLock<Instant> = OnceLock::new();
     /// What [`interruption`] has given.
     static INTERRUPTION: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
     /// Returns whether this process goes on.
     fn decide(from_keyboard: bool) -> bool {
-        if from_keyboard && FOR_ANOTHER.load(Ordering::Relaxed) {
+        let is_late = || ENDED.get().is_some_and(|ended| ended.elapsed() < LATE);
+        if from_keyboard && (FOR_ANOTHER.load(Ordering::Relaxed) || is_late()) {
             return true;
         }
         if from_keyboard && INTERRUPTION.get().is_some_and(|word| !word.swap(true, Ordering::Relaxed)) {
             return true;
+        }
+        // Closing the console ends the application, too. The end of `main`, when its traces are merged, ends this thread.
+        if !from_keyboard && RUNS.load(Ordering::Relaxed) {
+            thread::sleep(AFTER_CLOSING);
         }
         discard_unfinished();
         false
@@ -170,8 +197,11 @@ mod elsewhere {
 
         /// Runs `command` to its end; returns its pid and how it ended.
         pub fn run(&self, command: &mut Command) -> io::Result<(u32, ExitStatus)> {
+            RUNS.store(true, Ordering::Relaxed);
             FOR_ANOTHER.store(true, Ordering::Relaxed);
             let ended = command.spawn().and_then(|mut child| Ok((child.id(), child.wait()?)));
+            // Before the next line, so that there is no moment between the two.
+            let _ = ENDED.set(Instant::now());
             FOR_ANOTHER.store(false, Ordering::Relaxed);
             ended
         }

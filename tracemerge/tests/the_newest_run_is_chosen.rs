@@ -54,14 +54,27 @@ fn boots_follow_each_other_whatever_their_ticks() {
 #[test]
 fn clean_deletes_traces_and_merged_file_and_nothing_else() {
     let place = place();
-    for other in ["app", "app2.trace.1", "app.trace.x", "notes"] {
+    let others = [
+        ".app.trace.1.000000ff.old",
+        ".app.trace.1.00000010.tmp",
+        "app",
+        "app.trace.x",
+        "app2.trace.1",
+        "notes",
+    ];
+    for other in others {
         place.write(other, "precious");
     }
+    // Files that these runs have begun, or have replaced.
+    place.write(".app.trace.1.00000010.old", "of process 1");
+    place.write(".app.trace.3.00000030.new", "of process 3");
     assert_eq!(place.merge(["./app"]).status, Some(0));
     let ran = place.merge(["clean", "./app"]);
     assert_eq!(ran.status, Some(0), "{}", ran.err);
     assert!(ran.err.contains("deleted 5 trace files and './app.trace.merge'\n"), "{}", ran.err);
-    assert_eq!(place.names(), ["app", "app.trace.x", "app2.trace.1", "notes"]);
+    let mut left = others;
+    left.sort_unstable();
+    assert_eq!(place.names(), left);
     let again = place.merge(["clean", "./app"]);
     assert_eq!(again.status, Some(0));
     assert!(again.err.contains("deleted 0 trace files\n"), "{}", again.err);

@@ -4,8 +4,13 @@
 //! run. If several users have files, only those are deleted that a merge shows first, and never files of
 //! others than the caller and the executable's owner.
 
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::path::{Path, PathBuf};
+
+use trace_format::name::{INFIX, parse_hidden_file_suffix};
 
 use crate::find::app::App;
 use crate::find::choose::of_nearest;
@@ -29,6 +34,8 @@ pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
     // What a killed run has left in memory would come back as files with the next merge.
     recover_dead_runs(app, messages);
     let (mut removed, mut kept) = (0, 0);
+    // The runs that have ended, in each directory.
+    let mut ended: HashMap<PathBuf, HashSet<u32>> = HashMap::new();
     let mut places = rings::places(&rings::runs(|manifest| app.is_of(manifest)));
     places.extend(Places::of(app).directories());
     let traces = find_files(app, &places, &[], messages).0;
@@ -45,9 +52,17 @@ pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
             kept += 1;
             continue;
         }
+        if let (Some(directory), Some(run)) = (trace.path.parent(), &trace.run) {
+            ended.entry(directory.to_owned()).or_default().insert(run.id);
+        }
         match fs::remove_file(&trace.path) {
             Ok(()) => removed += 1,
             Err(error) => messages.warn(Error::io("delete", &trace.path, error)),
+        }
+    }
+    for left in ended.iter().flat_map(|(directory, runs)| hidden(directory, runs)) {
+        if let Err(error) = fs::remove_file(&left) {
+            messages.warn(Error::io("delete", &left, error));
         }
     }
     if kept == 0 {
@@ -77,6 +92,21 @@ pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
     }
     messages.done(format_args!("deleted {}{and_merged}", count(removed, "trace file")));
     Ok(())
+}
+
+/// Returns the files of `runs` in a directory that have names of their runs alone. Where a file keeps its name while somebody
+/// has it open, the library could not delete them.
+fn hidden(directory: &Path, runs: &HashSet<u32>) -> Vec<PathBuf> {
+    let is_of_runs = |name: &OsStr| {
+        let bytes = name.as_encoded_bytes();
+        let behind = memchr::memmem::rfind(bytes, INFIX.as_bytes()).map(|at| &bytes[at..]);
+        bytes.starts_with(b".")
+            && behind.and_then(parse_hidden_file_suffix).is_some_and(|run| runs.contains(&run))
+    };
+    // An empty path is the current directory.
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter(|entry| is_of_runs(&entry.file_name())).map(|entry| entry.path()).collect()
 }
 
 /// Deletes the lists of the directories into which the runs of `app` have put their files, which are gone.

@@ -79,6 +79,27 @@ pub fn parse_trace_file_suffix(suffix: &[u8]) -> Option<(u64, u32)> {
     Some((tid, u32::try_from(number).ok()?))
 }
 
+/// Returns the part behind `.<exe>` of a name that is a run's alone: a thread's file has it, with the `ending` `new`, until
+/// it gets its own name, or, with the `ending` `old`, while another file takes its name.
+#[must_use]
+pub fn hidden_file_suffix(tid: u64, run: u32, ending: &str) -> String {
+    format!("{}.{run:08x}.{ending}", trace_file_suffix(tid, 0))
+}
+
+/// Returns the run of a name whose part behind `.<exe>` is as [`hidden_file_suffix`] makes it; `None` for any other.
+#[must_use]
+pub fn parse_hidden_file_suffix(suffix: &[u8]) -> Option<u32> {
+    let rest = suffix.strip_suffix(b".new").or_else(|| suffix.strip_suffix(b".old"))?;
+    let (rest, run) = rest.split_at_checked(rest.len().checked_sub(9)?)?;
+    let digits = run.strip_prefix(b".")?;
+    let canonical = digits.iter().all(|digit| digit.is_ascii_digit() || (b'a'..=b'f').contains(digit));
+    let (_tid, number) = parse_trace_file_suffix(rest)?;
+    if !canonical || number > 0 {
+        return None;
+    }
+    u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
 fn canonical_number(digits: &[u8]) -> Option<u64> {
     let canonical =
         digits.iter().all(u8::is_ascii_digit) && (digits.len() == 1 || digits.first() != Some(&b'0'));
@@ -113,6 +134,24 @@ mod tests {
     }
 
     #[test]
+    fn other_names_are_not_those_of_hidden_files() {
+        for suffix in [
+            ".trace.12.00c0ffee",
+            ".trace.12.00c0ffee.tmp",
+            ".trace.12.0c0ffee.new",
+            ".trace.12.00C0FFEE.new",
+            ".trace.12.1.00c0ffee.old",
+            ".trace.00c0ffee.old",
+            ".trace.merge.00c0ffee.old",
+            ".00c0ffee.old",
+            ".old",
+            "",
+        ] {
+            assert_eq!(parse_hidden_file_suffix(suffix.as_bytes()), None, "{suffix}");
+        }
+    }
+
+    #[test]
     fn the_hash_is_that_of_its_authors() {
         // These are from their table of test vectors.
         for (text, hash) in [("", 0x811c_9dc5), ("a", 0xe40c_292c), ("foobar", 0xbf9c_f968)] {
@@ -141,7 +180,7 @@ mod tests {
         ) {
             let short = stem(&name);
             let longest = [
-                format!(".{}.{:08x}.new", trace_file_suffix(u64::MAX, 0), u32::MAX),
+                format!(".{}", hidden_file_suffix(u64::MAX, u32::MAX, "new")),
                 trace_file_suffix(u64::MAX, u32::MAX),
                 MERGED_SUFFIX.into(),
             ];
@@ -158,6 +197,16 @@ mod tests {
         fn a_name_parses_back(tid: u64, number: u32) {
             let suffix = trace_file_suffix(tid, number);
             prop_assert_eq!(parse_trace_file_suffix(suffix.as_bytes()), Some((tid, number)));
+            prop_assert_eq!(parse_hidden_file_suffix(suffix.as_bytes()), None);
+        }
+
+        #[test]
+        fn a_hidden_name_parses_back_and_is_no_trace(tid: u64, run: u32) {
+            for ending in ["new", "old"] {
+                let suffix = hidden_file_suffix(tid, run, ending);
+                prop_assert_eq!(parse_hidden_file_suffix(suffix.as_bytes()), Some(run));
+                prop_assert_eq!(parse_trace_file_suffix(suffix.as_bytes()), None);
+            }
         }
     }
 }

@@ -475,7 +475,9 @@ impl Drain {
         // Of a file that is made for this, too.
         let files = context.place.files_so_far().max(self.serial.map(u64::from));
         self.render_end(drained.header(), ended, clock, files, context.out);
-        self.write(drained, context, 0).inspect_err(|_| self.go_back(before))
+        let written = self.write(drained, context, 0).inspect_err(|_| self.go_back(before))?;
+        context.place.remove_rest();
+        Ok(written)
     }
 
     /// Renders the calls that were held back when the thread ended, or was ended: all records of the ring come before them.

@@ -84,7 +84,7 @@ impl TraceFile {
         }
         // Left by a kill in the middle of a rotation.
         if sys::OPEN_FILES_KEEP_NAMES {
-            let _ = std::fs::remove_file(&aside);
+            place.remove(aside);
         }
         Ok(Some(found))
     }

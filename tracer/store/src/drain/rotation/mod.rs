@@ -151,7 +151,7 @@ impl TraceFile {
         new.take_name_of(self, place, tid, run).map_err(|e| named(e, &self.path))?;
         *self = new;
         if sys::OPEN_FILES_KEEP_NAMES {
-            let _ = std::fs::remove_file(place.aside_path(tid, run));
+            place.remove(place.aside_path(tid, run));
         }
         Ok(())
     }

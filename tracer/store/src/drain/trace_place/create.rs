@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use trace_format::name::trace_file_suffix;
+use trace_format::name::{hidden_file_suffix, trace_file_suffix};
 
 use crate::descriptor::{self};
 use crate::drain::trace_file::{FirstBytes, TraceFile};
@@ -245,7 +245,7 @@ impl TracePlace {
     fn hidden_name(&self, tid: u64, run: u32, ending: &str) -> OsString {
         let mut name = OsString::from(".");
         name.push(&self.name);
-        name.push(format!("{}.{run:08x}.{ending}", trace_file_suffix(tid, 0)));
+        name.push(hidden_file_suffix(tid, run, ending));
         name
     }
 }

@@ -4,6 +4,8 @@ mod create;
 pub(in crate::drain) mod find;
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
@@ -48,6 +50,8 @@ pub struct TracePlace {
     pub max_bytes: u64,
     /// The encoding in which files are written.
     pub encoding: Encoding,
+    /// The files that could not be removed, for somebody had them open.
+    unremoved: RefCell<BTreeSet<PathBuf>>,
     /// The error of what could not be done though the records are in the file.
     pub trouble: Option<io::Error>,
     /// The function that tells the user that files go to another directory.
@@ -93,6 +97,7 @@ impl TracePlace {
             most_open,
             max_bytes: u64::MAX,
             encoding: Encoding::Text,
+            unremoved: RefCell::default(),
             trouble: None,
             say,
         }
@@ -207,10 +212,28 @@ impl TracePlace {
         self.directories.truncate(1);
     }
 
-    /// Removes what a dead run `run` may have left of the making of a file.
+    /// Removes what a dead run `run`, or an attempt that failed, may have left of the making of a file.
     pub fn remove_unfinished(&self, tid: u64, run: u32) {
         for place in self.directories.iter().chain(&self.left) {
-            let _ = std::fs::remove_file(place.join(self.unfinished_name(tid, run)));
+            self.remove(place.join(self.unfinished_name(tid, run)));
+        }
+    }
+
+    /// Removes a file that has a name of its run's alone, if there is one. Where somebody has it open, and it keeps its name
+    /// for that, [`TracePlace::remove_rest`] tries again.
+    pub(in crate::drain) fn remove(&self, path: PathBuf) {
+        let is_held =
+            |error: io::Error| error.kind() != io::ErrorKind::NotFound && sys::OPEN_FILES_KEEP_NAMES;
+        if std::fs::remove_file(&path).is_err_and(is_held) {
+            self.unremoved.borrow_mut().insert(path);
+        }
+    }
+
+    /// Removes what could not be removed before; tries it for up to two seconds for each file that somebody still has open.
+    /// What is left then is for `tracemerge clean`.
+    pub(in crate::drain) fn remove_rest(&self) {
+        for path in self.unremoved.take() {
+            let _ = sys::patiently(|| std::fs::remove_file(&path));
         }
     }
 }

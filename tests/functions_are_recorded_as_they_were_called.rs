@@ -3,6 +3,8 @@
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
+use std::time::Duration;
+use support::kills::later;
 use support::merges::tracemerge;
 use support::processes::merge;
 use support::{APP, Scenario, ThreadTrace, Traced, read_directory, text_of};
@@ -202,7 +204,7 @@ fn the_tree_and_the_report_of_a_killed_program_have_the_calls_that_it_has_counte
         let number = |word: &[u8]| u64::from_le_bytes(word.try_into().expect("a counter"));
         // Before that there may be a thread that has no record yet.
         support::wait_until(60, "calls of all threads", || read().chunks(8).all(|word| number(word) > 0));
-        std::thread::sleep(std::time::Duration::from_millis(40 + 7 * kill as u64));
+        std::thread::sleep(Duration::from_millis(40 + 7 * kill as u64));
         child.kill().expect("a kill");
         child.wait().expect("its end");
         let counters = read();
@@ -262,7 +264,7 @@ fn a_killed_program_loses_no_entering_and_no_leaving() {
             .env("TRACER_FORMAT", format)
             .env("TRACER_RING_SIZE", size);
         let mut child = scenario.command().spawn().expect("the program starts");
-        std::thread::sleep(std::time::Duration::from_micros(3000 + 977 * kill as u64));
+        std::thread::sleep(later(Duration::from_micros(3000 + 977 * kill as u64)));
         child.kill().expect("a kill");
         child.wait().expect("its end");
         let returned = std::fs::read(counters.path()).expect("the counter");

@@ -4,13 +4,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::windows::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use support::kills::kill;
-use support::{APP, Scenario, names, parse, read_directory, runs};
+use support::{APP, Scenario, names, parse, read_directory, runs, wait_until};
 use trace_format::meta::{LossReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -88,12 +87,16 @@ fn merge(scenario: &Scenario) -> (String, Vec<u8>) {
 #[test]
 fn a_run_that_could_not_be_deleted_is_deleted_by_the_next_merge() {
     let mut scenario = rotated(u64::MAX, "text");
-    kill(scenario.command().stderr(Stdio::null()), Duration::from_millis(300));
-    let [run] = &runs(scenario.runtime.path())[..] else { panic!("a run that was killed") };
+    let mut child = scenario.command().stderr(Stdio::null()).spawn().expect("the program starts");
+    let is_long = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|found| found.len() > LIMIT / 2);
+    wait_until(60, "records in a file", || names(scenario.directory.path()).iter().any(is_long));
+    child.kill().expect("a kill");
+    child.wait().expect("its end");
+    let [run] = &runs(scenario.runtime.path())[..] else { panic!("one run that was killed") };
     let held: Vec<File> = names(run).iter().filter_map(|path| hold(path)).collect();
     assert!(held.len() > 1, "the files of a run: {:?}", names(run));
     let (said, first) = merge(&scenario);
-    assert!(first.windows(4).any(|bytes| bytes == b"# en"), "{said}");
+    assert!(first.windows(5).any(|bytes| bytes == b"# end"), "{said}");
     assert!(!names(scenario.runtime.path()).is_empty(), "nothing was left to be deleted: {said}");
     drop(held);
     let (said, second) = merge(&scenario);

@@ -3,12 +3,12 @@
 use support::{APP, Scenario, tracemerge};
 use trace_format::line::{Kind, Line};
 
-/// The number of hand-overs that a merged file has in the wrong order.
+/// How many hand-overs a merged file has in the wrong order.
 #[derive(Debug, PartialEq)]
 struct Reversed {
-    /// Where the later one has smaller ticks.
+    /// The number of hand-overs that have smaller ticks than the one before.
     by_ticks: u64,
-    /// Where it stands before the other one: so may two of the same ticks.
+    /// The number of neighbours in the file that are not in the order of the hand-overs: also such as have the same ticks.
     by_place: u64,
 }
 

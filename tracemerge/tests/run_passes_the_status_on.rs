@@ -112,11 +112,11 @@ fn a_name_without_a_slash_is_searched_in_path() {
     assert!(place.text("my-app.trace.merge").contains("enabled=1"));
 }
 
-/// Waits until the application says that it has begun.
-fn wait_for_begin(place: &Place) {
+/// Waits for a file by which the application, or who sends a signal, says how far it is.
+fn wait_for(place: &Place, name: &str) {
     let start = Instant::now();
-    while !place.path("begun").exists() {
-        assert!(start.elapsed() < Duration::from_secs(10), "the application has not begun");
+    while !place.path(name).exists() {
+        assert!(start.elapsed() < Duration::from_secs(20), "there is no file {name}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -144,7 +144,7 @@ fn with_usual_signals(command: &mut Command) -> &mut Command {
 fn an_interrupt_is_outlived_and_the_merge_done() {
     let place = place("touch begun; while ! [ -e finish ]; do sleep 0.01; done; exit 5");
     let mut child = with_usual_signals(place.command().args(["run", "-q", "./app"])).spawn().unwrap();
-    wait_for_begin(&place);
+    wait_for(&place, "begun");
     send(&child, "-INT");
     send(&child, "-QUIT");
     thread::sleep(Duration::from_millis(50));
@@ -160,18 +160,20 @@ fn a_request_to_end_is_passed_on() {
         let place =
             place("trap 'exit 40' TERM; trap 'exit 41' HUP; touch begun; while :; do sleep 0.01; done");
         let mut child = with_usual_signals(place.command().args(["run", "-q", "./app"])).spawn().unwrap();
-        wait_for_begin(&place);
+        wait_for(&place, "begun");
         send(&child, signal);
         assert_eq!(child.wait().unwrap().code(), Some(status));
         assert!(place.text("app.trace.merge").contains("enabled=1"));
     }
 }
 
-/// Starts an application that ends at once, and has SIGINT sent to the command so many seconds later, while it waits for
-/// somebody to read the merge.
+/// Starts an application that ends at once, and has SIGINT sent to the command so many seconds after that, while the command
+/// waits for somebody to read the merge.
 fn interrupted_after_the_end(place: &Place, seconds: &str) -> Child {
     let lines = r#"n=0; while [ $n -lt 5000 ]; do echo "$k : line $n"; n=$((n+1)); done >> "$0.trace.$$""#;
-    let sender = format!("(sleep {seconds}; kill -INT $PPID && touch signalled) >said 2>&1 &");
+    let sender = format!(
+        "(while kill -0 $$; do :; done; sleep {seconds}; kill -INT $PPID && touch signalled) >said 2>&1 &"
+    );
     install(place, "app", &format!("{lines}\n{sender}\nexit 0"));
     let mut command = place.command();
     let command = command.args(["run", "-q", "-o", "-", "./app"]).stdout(Stdio::piped());
@@ -181,12 +183,13 @@ fn interrupted_after_the_end(place: &Place, seconds: &str) -> Child {
 #[test]
 fn a_signal_that_comes_just_behind_the_end_is_that_of_the_application() {
     let place = Place::new();
-    let mut child = interrupted_after_the_end(&place, "0.1");
-    thread::sleep(Duration::from_millis(300));
+    let mut child = interrupted_after_the_end(&place, "0");
+    wait_for(&place, "signalled");
+    // It would be dead by then.
+    thread::sleep(Duration::from_millis(50));
     let mut merged = String::new();
     child.stdout.take().unwrap().read_to_string(&mut merged).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert!(place.path("signalled").exists(), "nobody has sent the signal");
     assert!(merged.contains(" : line 4999\n"), "{} bytes", merged.len());
 }
 

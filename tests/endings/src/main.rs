@@ -146,7 +146,7 @@ fn wait_for_interrupt() -> ! {
 }
 
 /// Tells the process that has started this one, and this one, that their console is closed: as the system does it, on a
-/// new thread of each, which runs the system's own routine for that. Returns where that cannot be done.
+/// new thread of each, which runs the system's own routine for that. Ends this process with the status 9 where that cannot be done.
 #[cfg(windows)]
 fn close_console() {
     use std::ffi::c_void;
@@ -183,8 +183,9 @@ fn close_console() {
     const CLOSE: usize = 2;
     let mut basics: Basics = [0; 6];
     // SAFETY: the results are plain memory of the lengths that are given. The routine is at the same address in all
-    // processes, for they share the library that has it, and takes the event itself for an argument.
-    unsafe {
+    // processes, for they share the library that has it, and takes the event itself for an argument. Without the routine or a
+    // process, no thread is started.
+    let closed = unsafe {
         let own = GetCurrentProcess();
         let routine = GetProcAddress(
             GetModuleHandleA(c"kernelbase.dll".as_ptr().cast()),
@@ -192,10 +193,15 @@ fn close_console() {
         );
         NtQueryInformationProcess(own, 0, &raw mut basics, size_of::<Basics>() as u32, std::ptr::null_mut());
         let parent = OpenProcess(MAY_DO_ALL, 0, basics[5] as u32);
-        for process in [parent, own] {
-            let event = std::ptr::without_provenance(CLOSE);
-            CreateRemoteThread(process, std::ptr::null(), 0, routine, event, 0, std::ptr::null_mut());
-        }
+        let event = std::ptr::without_provenance(CLOSE);
+        let close = |process| {
+            !CreateRemoteThread(process, std::ptr::null(), 0, routine, event, 0, std::ptr::null_mut())
+                .is_null()
+        };
+        !routine.is_null() && !parent.is_null() && close(parent) && close(own)
+    };
+    if !closed {
+        std::process::exit(9);
     }
 }
 

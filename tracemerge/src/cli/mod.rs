@@ -141,7 +141,8 @@ A program that was compiled with -finstrument-functions gets libtracer preloaded
 so that all its functions are traced; --show tree then shows their calls.
 
 Interrupting from the keyboard ends APP, not tracemerge. SIGTERM and SIGHUP are
-passed on to APP.
+passed on to APP. A signal within half a second of APP's end does not end the merge,
+nor does closing the console of Windows, which gives the merge four seconds.
 
 Exit status:
   that of APP (128 + the number of the signal that killed it, 127 if it is not
@@ -149,9 +150,9 @@ Exit status:
   0 all is merged, 1 something was lost or is damaged, 2 nothing was merged";
 
 const CLEAN_HELP: &str = "\
-Deletes the files that `tracemerge APP --all-runs` would merge, the merged file
-APP.trace.merge, and what merges into that directory have left that were killed.
-Files of a process that is still running stay.
+Deletes the files that `tracemerge APP --all-runs` would merge, what their runs have
+left beside them, the merged file APP.trace.merge, and what merges into that
+directory have left that were killed. Files of a process that is still running stay.
 
 Exit status:
   0  they are gone, or there were none

@@ -1,11 +1,10 @@
 //! The subcommand `clean`, which deletes the traces of an application and the file that was merged from them.
 //!
-//! Only files are deleted that a merge of all runs would read, found by the same search, and none of a live
-//! run. If several users have files, only those are deleted that a merge shows first, and never files of
-//! others than the caller and the executable's owner.
+//! Only files are deleted that a merge of all runs would read, found by the same search, with what their runs have left
+//! beside them under hidden names, and none of a live run. If several users have files, only those are deleted that a
+//! merge shows first, and never files of others than the caller and the executable's owner.
 
-use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,16 +15,18 @@ use crate::find::app::App;
 use crate::find::choose::of_nearest;
 use crate::find::dead_runs::recover_dead_runs;
 use crate::find::find_files;
+use crate::find::header::Trace;
 use crate::find::liveness;
 use crate::find::named_places::{self, Places};
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::rings;
+use crate::os::sys::owner;
 use crate::output::target::{abandoned, remove_abandoned};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown};
 
-/// Deletes the trace files of `app` except those of live runs, the merged file, and the files that killed
-/// merges into its directory have left.
+/// Deletes the trace files of `app` except those of live runs, what the same runs have left beside them, the merged file,
+/// and the files that killed merges into its directory have left.
 ///
 /// # Errors
 /// There is neither such an application nor a trace of it. The user is warned of each file that cannot be
@@ -33,9 +34,7 @@ use crate::ui::messages::{Messages, count, shown};
 pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
     // What a killed run has left in memory would come back as files with the next merge.
     recover_dead_runs(app, messages);
-    let (mut removed, mut kept) = (0, 0);
-    // The runs that have ended, in each directory.
-    let mut ended: HashMap<PathBuf, HashSet<u32>> = HashMap::new();
+    let mut removed = 0;
     let mut places = rings::places(&rings::runs(|manifest| app.is_of(manifest)));
     places.extend(Places::of(app).directories());
     let traces = find_files(app, &places, &[], messages).0;
@@ -47,22 +46,19 @@ pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
             "there is no {given}, and no trace of such a program: nothing is deleted"
         )));
     }
-    for trace in traces {
-        if trace.run.as_ref().is_some_and(liveness::is_alive) {
-            kept += 1;
-            continue;
+    let (living, ended): (Vec<Trace>, Vec<Trace>) =
+        traces.into_iter().partition(|trace| trace.run.as_ref().is_some_and(liveness::is_alive));
+    let kept = living.len() as u64;
+    // Before the traces, beside which they are found.
+    for left in hidden(&ended) {
+        if let Err(error) = fs::remove_file(&left) {
+            messages.warn(Error::io("delete", &left, error));
         }
-        if let (Some(directory), Some(run)) = (trace.path.parent(), &trace.run) {
-            ended.entry(directory.to_owned()).or_default().insert(run.id);
-        }
+    }
+    for trace in ended {
         match fs::remove_file(&trace.path) {
             Ok(()) => removed += 1,
             Err(error) => messages.warn(Error::io("delete", &trace.path, error)),
-        }
-    }
-    for left in ended.iter().flat_map(|(directory, runs)| hidden(directory, runs)) {
-        if let Err(error) = fs::remove_file(&left) {
-            messages.warn(Error::io("delete", &left, error));
         }
     }
     if kept == 0 {
@@ -94,19 +90,40 @@ pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the files of `runs` in a directory that have names of their runs alone. Where a file keeps its name while somebody
-/// has it open, the library could not delete them.
-fn hidden(directory: &Path, runs: &HashSet<u32>) -> Vec<PathBuf> {
-    let is_of_runs = |name: &OsStr| {
-        let bytes = name.as_encoded_bytes();
-        let behind = memchr::memmem::rfind(bytes, INFIX.as_bytes()).map(|at| &bytes[at..]);
-        bytes.starts_with(b".")
-            && behind.and_then(parse_hidden_file_suffix).is_some_and(|run| runs.contains(&run))
+/// Returns the files beside `traces` that have names of their runs alone, which the library could not delete where a file keeps
+/// its name while somebody has it open: files of the same program, the same run and the same owner.
+fn hidden(traces: &[Trace]) -> Vec<PathBuf> {
+    let mut runs = HashSet::new();
+    for trace in traces {
+        if let (Some((directory, program, _)), Some(run)) = (parts(&trace.path), &trace.run) {
+            runs.insert((directory, program.to_owned(), run.id, trace.owner));
+        }
+    }
+    let directories: HashSet<&Path> = runs.iter().map(|(directory, ..)| *directory).collect();
+    // The search has told which directories cannot be read.
+    let entries =
+        directories.into_iter().filter_map(|directory| fs::read_dir(directory).ok()).flatten().flatten();
+    let is_of_runs = |entry: &fs::DirEntry| {
+        let path = entry.path();
+        let (Some((directory, program, suffix)), Ok(found)) = (parts(&path), entry.metadata()) else {
+            return false;
+        };
+        let (Some(program), Some(run)) = (program.strip_prefix(b"."), parse_hidden_file_suffix(suffix))
+        else {
+            return false;
+        };
+        runs.contains(&(directory, program.to_owned(), run, owner(&found)))
     };
+    entries.filter(is_of_runs).map(|entry| entry.path()).collect()
+}
+
+/// Splits the path of a file of a run into its directory, the program's name, and what stands behind that.
+fn parts(path: &Path) -> Option<(&Path, &[u8], &[u8])> {
+    let (directory, name) = (path.parent()?, path.file_name()?.as_encoded_bytes());
+    let at = memchr::memmem::rfind(name, INFIX.as_bytes())?;
     // An empty path is the current directory.
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter(|entry| is_of_runs(&entry.file_name())).map(|entry| entry.path()).collect()
+    Some((directory, &name[..at], &name[at..]))
 }
 
 /// Deletes the lists of the directories into which the runs of `app` have put their files, which are gone.

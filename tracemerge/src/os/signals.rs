@@ -120,10 +120,26 @@ mod unix {
             Application::Running(pid) if signal == SIGTERM || signal == SIGHUP => send_signal(pid, signal),
             Application::Running(_) => {}
             Application::Ended(at) if at.elapsed() < LATE => {}
-            Application::Absent if signal == SIGINT && PAGING.load(Ordering::Relaxed) => {}
+            Application::Ended(_) | Application::Absent
+                if signal == SIGINT && PAGING.load(Ordering::Relaxed) => {}
             Application::Ended(_) | Application::Absent => {
                 discard_unfinished();
                 let _ = emulate_default_handler(signal);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// Where this is not so, the signal ends the process of the tests.
+        #[test]
+        fn an_interrupt_is_the_pagers_also_behind_an_application() {
+            keep_interrupts_from_this_process();
+            let ended = Instant::now().checked_sub(2 * LATE).expect("a time at which the system ran");
+            for state in [Application::Absent, Application::Ended(ended)] {
+                handle(SIGINT, &Mutex::new(state));
             }
         }
     }
@@ -158,7 +174,7 @@ mod elsewhere {
     /// Returns whether this process goes on.
     fn decide(from_keyboard: bool) -> bool {
         let is_late = || ENDED.get().is_some_and(|ended| ended.elapsed() < LATE);
-        if from_keyboard && (FOR_ANOTHER.load(Ordering::Relaxed) || is_late()) {
+        if from_keyboard && (FOR_ANOTHER.load(Ordering::Acquire) || is_late()) {
             return true;
         }
         if from_keyboard && INTERRUPTION.get().is_some_and(|word| !word.swap(true, Ordering::Relaxed)) {
@@ -200,9 +216,9 @@ mod elsewhere {
             RUNS.store(true, Ordering::Relaxed);
             FOR_ANOTHER.store(true, Ordering::Relaxed);
             let ended = command.spawn().and_then(|mut child| Ok((child.id(), child.wait()?)));
-            // Before the next line, so that there is no moment between the two.
+            // Whoever sees that the interrupts are for this process again, sees the time, too.
             let _ = ENDED.set(Instant::now());
-            FOR_ANOTHER.store(false, Ordering::Relaxed);
+            FOR_ANOTHER.store(false, Ordering::Release);
             ended
         }
     }

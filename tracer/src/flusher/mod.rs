@@ -397,6 +397,7 @@ impl Flusher {
         // Who ends the files then also says in one of them how many there are.
         if self.run.is_ended_by_last_thread() && !self.rings.iter().all(RingDrain::is_free) {
             say_unplaced(self.run.unplaced());
+            self.place.remove_rest_at_end();
             return self.let_exit_go_on();
         }
         // Threads that have just been joined, or are about to, get a moment to go.
@@ -418,6 +419,7 @@ impl Flusher {
         // Shared rings stay, and are recovered when files can be written.
         let untold = self.tell_untold(|ring| ring.ring.place == RingPlace::Private);
         self.end_run_file(ended, unplaced, untold);
+        self.place.remove_rest_at_end();
         self.supply.clear(&self.rings);
         self.let_exit_go_on();
     }
@@ -507,6 +509,7 @@ impl Flusher {
         self.end_files(EndReason::Shutdown.into());
         let untold = self.tell_untold(|_| true);
         self.end_run_file(EndReason::Shutdown.into(), unplaced, untold);
+        self.place.remove_rest_at_end();
         self.supply.end(self.run, &mut self.rings);
         self.run.teller.end();
         // Should the process exit meanwhile: there is nothing to wait for.

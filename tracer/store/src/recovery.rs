@@ -261,6 +261,7 @@ impl DeadRun {
                 if errors.is_empty() {
                     errors.extend(self.end_run(&mut place, ended, said).err());
                 }
+                place.remove_rest_at_end();
                 threads.into_iter().map(|(thread, _)| thread).collect()
             }
             Err(error) => {

@@ -234,8 +234,10 @@ fn a_span_is_closed_once_behind_all_that_happens_in_it() {
             }
             assert!(closed.keys().eq(last_left.keys()), "{scenario} {way}");
             assert!(closed.len() >= 40, "{scenario} {way}");
-            // What happens within one step of the counter has the same ticks.
-            let is_behind = |(id, ticks): (&u64, &Ticks)| *ticks >= last_left[id];
+            // Elsewhere the counter may be so coarse that both have the same ticks.
+            let is_fine = cfg!(target_arch = "x86_64");
+            let is_behind =
+                |(id, ticks): (&u64, &Ticks)| *ticks > last_left[id] || !is_fine && *ticks == last_left[id];
             assert!(closed.iter().all(is_behind), "{scenario} {way}: something is left behind its end");
         }
     }

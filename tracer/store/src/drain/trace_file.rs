@@ -100,7 +100,9 @@ impl TraceFile {
         let there = sys::path_identity(&old.path);
         if there.is_ok_and(|there| there.is_same_file(&old.identity)) {
             match std::fs::rename(&self.path, &old.path) {
-                Err(_) if sys::OPEN_FILES_KEEP_NAMES => self.push_aside(old, place.aside_path(tid, run))?,
+                Err(_) if sys::OPEN_FILES_KEEP_NAMES => {
+                    self.push_aside(old, place, place.aside_path(tid, run))?
+                }
                 done => done?,
             }
             self.path.clone_from(&old.path);
@@ -113,8 +115,8 @@ impl TraceFile {
     /// Gives the name of `old` to this file where a file that is open can be renamed, but not replaced: `old` gets the
     /// name `aside` before, to be deleted when it is closed. Killed in between, the slot names this file, which recovery
     /// finds under the name of an unfinished one, and it deletes what is aside.
-    fn push_aside(&self, old: &TraceFile, aside: PathBuf) -> io::Result<()> {
-        let _ = std::fs::remove_file(&aside);
+    fn push_aside(&self, old: &TraceFile, place: &TracePlace, aside: PathBuf) -> io::Result<()> {
+        place.make_way(&aside);
         sys::give_name(&old.path, &aside)?;
         if let Err(error) = sys::give_name(&self.path, &old.path) {
             // The old file is written on; where it cannot get its name back it is found by what it is.

@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use trace_format::file::Encoding;
 use trace_format::manifest::Manifest;
@@ -220,7 +221,7 @@ impl TracePlace {
     }
 
     /// Removes a file that has a name of its run's alone, if there is one. Where somebody has it open, and it keeps its name
-    /// for that, [`TracePlace::remove_rest`] tries again.
+    /// for that, it is tried again when a file ends, and at the end of the run.
     pub(in crate::drain) fn remove(&self, path: PathBuf) {
         let is_held =
             |error: io::Error| error.kind() != io::ErrorKind::NotFound && sys::OPEN_FILES_KEEP_NAMES;
@@ -229,11 +230,29 @@ impl TracePlace {
         }
     }
 
-    /// Removes what could not be removed before; tries it for up to two seconds for each file that somebody still has open.
-    /// What is left then is for `tracemerge clean`.
+    /// Removes what has such a name, which another file is to get: that one is not removed later.
+    pub(in crate::drain) fn make_way(&self, path: &Path) {
+        self.unremoved.borrow_mut().remove(path);
+        let _ = std::fs::remove_file(path);
+    }
+
+    /// Tries again to remove what could not be removed before.
     pub(in crate::drain) fn remove_rest(&self) {
-        for path in self.unremoved.take() {
-            let _ = sys::patiently(|| std::fs::remove_file(&path));
+        let rest = self.unremoved.take();
+        rest.into_iter().for_each(|path| self.remove(path));
+    }
+
+    /// Tries that at the end of the run until all is removed, for two seconds at most. What is left then is for
+    /// `tracemerge clean`.
+    pub fn remove_rest_at_end(&self) {
+        const TRIES: u32 = 200;
+        const PAUSE: Duration = Duration::from_millis(10);
+        for _ in 0..TRIES {
+            self.remove_rest();
+            if self.unremoved.borrow().is_empty() {
+                return;
+            }
+            std::thread::sleep(PAUSE);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Windows. What is kept here and what is weaker than on Linux is in docs/systems.md.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
-use std::ffi::c_void;
+use std::ffi::{OsStr, c_void};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::windows::ffi::OsStrExt;
@@ -291,13 +291,29 @@ pub fn target_identity(path: &Path) -> io::Result<FileIdentity> {
 }
 
 /// Returns the path of what is at `path` as the system keeps it: without links, and with the letters' case of the
-/// names that were given. Not in the form with a prefix that the system itself uses, which users do not know.
+/// names that were given. Not in the form with a prefix that the system itself uses, which users do not know. Where the
+/// system does not tell it of a file that is there, as on some virtual disks and, of long paths, under Wine, that is the
+/// absolute path with the last name as its directory has it.
 ///
 /// # Errors
 /// There is nothing, or it cannot be opened.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
-    let real = std::fs::canonicalize(path)?;
+    let real = match std::fs::canonicalize(path) {
+        Err(_) if path.exists() => with_last_name_as_written(std::path::absolute(path)?),
+        real => real?,
+    };
     Ok(real.to_str().and_then(without_prefix).map(PathBuf::from).unwrap_or(real))
+}
+
+/// Returns the path with the letters' case that its last name has in its directory.
+fn with_last_name_as_written(path: PathBuf) -> PathBuf {
+    let lowercase = |name: &OsStr| name.to_string_lossy().to_lowercase();
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return path };
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let same = entries.filter(|entry| lowercase(entry) == lowercase(name));
+    // A directory may tell names apart by their case.
+    let written = same.max_by_key(|entry| entry == name);
+    written.map_or_else(|| path.clone(), |written| directory.join(written))
 }
 
 /// Returns a path without the prefix that the system itself uses; `None` where it has none.
@@ -410,6 +426,17 @@ mod tests {
         assert!(boot.len() > 8, "{boot:?}");
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert_eq!(boot_id(), boot);
+    }
+
+    #[test]
+    fn a_name_in_another_case_is_that_of_its_directory() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| place.path().join(name);
+        std::fs::write(path("Größe ДОМ.exe"), "").expect("a file");
+        for given in ["Größe ДОМ.exe", "GRÖßE дом.EXE"] {
+            assert_eq!(with_last_name_as_written(path(given)), path("Größe ДОМ.exe"));
+        }
+        assert_eq!(with_last_name_as_written(path("other")), path("other"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use trace_store::sys::real_path;
 const THREADS: [u64; 4] = [11, 12, 13, 14];
 /// The thread of another run at the same time.
 const BESIDE: u64 = 21;
-/// How many times as few bits are changed where a program takes a tenth of a second to start.
+/// How many times fewer bits are changed where a program takes a tenth of a second to start.
 const FEWER: usize = if cfg!(windows) { 13 } else { 1 };
 
 /// The form of the traces, or their place.

@@ -116,7 +116,7 @@ impl TraceFile {
     /// name `aside` before, to be deleted when it is closed. Killed in between, the slot names this file, which recovery
     /// finds under the name of an unfinished one, and it deletes what is aside.
     fn push_aside(&self, old: &TraceFile, place: &TracePlace, aside: PathBuf) -> io::Result<()> {
-        place.make_way(&aside);
+        place.make_way(&aside)?;
         sys::give_name(&old.path, &aside)?;
         if let Err(error) = sys::give_name(&self.path, &old.path) {
             // The old file is written on; where it cannot get its name back it is found by what it is.

@@ -292,8 +292,8 @@ pub fn target_identity(path: &Path) -> io::Result<FileIdentity> {
 
 /// Returns the path of what is at `path` as the system keeps it: without links, and with the letters' case of the
 /// names that were given. Not in the form with a prefix that the system itself uses, which users do not know. Where the
-/// system does not tell it of a file that is there, as on some virtual disks and, of long paths, under Wine, that is the
-/// absolute path with the last name as its directory has it.
+/// system does not tell it of a file that is there, as Wine does not of long paths, that is the absolute path with the last
+/// name as its directory has it.
 ///
 /// # Errors
 /// There is nothing, or it cannot be opened.

@@ -166,7 +166,7 @@ impl TraceFile {
         let from = self.length - place.max_bytes.min(self.length) / 2;
         let path = place.unfinished_path(tid, run);
         // Left by an attempt that failed; nobody else uses this name.
-        place.make_way(&path);
+        place.make_way(&path)?;
         let (dropped, length, file) = match place.encoding {
             Encoding::Text => {
                 let dropped = Dropped::find(&mut self.file, from, self.length)?;

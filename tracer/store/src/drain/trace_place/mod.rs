@@ -230,10 +230,18 @@ impl TracePlace {
         }
     }
 
-    /// Removes what has such a name, which another file is to get: that one is not removed later.
-    pub(in crate::drain) fn make_way(&self, path: &Path) {
-        self.unremoved.borrow_mut().remove(path);
-        let _ = std::fs::remove_file(path);
+    /// Removes what has such a name, if anything has, for another file is to get it: that one is not removed later.
+    ///
+    /// # Errors
+    /// What has the name cannot be removed.
+    pub(in crate::drain) fn make_way(&self, path: &Path) -> io::Result<()> {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => {
+                self.unremoved.borrow_mut().remove(path);
+                Ok(())
+            }
+        }
     }
 
     /// Tries again to remove what could not be removed before.

@@ -48,6 +48,7 @@ use crate::command::merge::Job;
 use crate::find::app::App;
 use crate::find::choose::Choice;
 use crate::os::signals::Signals;
+use crate::output::standard_output::print;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 use crate::view::export::locks::LocksStyle;
@@ -66,11 +67,12 @@ pub fn cargo_tracer(args: impl IntoIterator<Item = OsString>) -> u8 {
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     let cli = match cli::parse(args) {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help goes to stdout, which may be closed; nothing can be done about that.
-            let _ = error.print();
-            return if error.use_stderr() { 2 } else { 0 };
+        Err(said) if said.use_stderr() => {
+            // Where standard error is closed, the status says it all.
+            let _ = said.print();
+            return 2;
         }
+        Err(help) => return reporting(false, |_| print(cli::help_text(&help).as_bytes())),
     };
     file::truncation::watch();
     let Some(command) = cli.command else { return merge(cli.merge) };

@@ -16,6 +16,7 @@ use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use trace_format::patterns::{Patterns, spellings, without_suffix};
 
 use crate::command::run::exit_code;
+use crate::output::standard_output::StandardOutput;
 
 /// The section of a program that says where its sleds are.
 pub const SECTION_OF_SLEDS: &str = "xray_instr_map";
@@ -149,7 +150,9 @@ fn found(
     }
     let output = compiler.output()?;
     if !output.status.success() {
-        io::stdout().write_all(&output.stdout)?;
+        let mut out = StandardOutput::open()?;
+        out.write_all(&output.stdout)?;
+        out.flush()?;
         io::stderr().write_all(&output.stderr)?;
         return Ok(Err(exit_code(output.status)));
     }

@@ -1,6 +1,6 @@
 //! Completions and manual pages, made from the definition of the command line.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use clap::{Command, CommandFactory};
@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::cli::Cli;
+use crate::output::standard_output::print;
 use crate::ui::error::Error;
 
 const NAME: &str = "tracemerge";
@@ -19,7 +20,7 @@ const NAME: &str = "tracemerge";
 pub fn completions(shell: Shell) -> Result<(), Error> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), NAME, &mut text);
-    put(&text)
+    print(&text)
 }
 
 /// Writes the manual page of a `subcommand`, or of the whole command.
@@ -36,7 +37,7 @@ pub fn page(subcommand: Option<&str>) -> Result<(), Error> {
         command = found.clone();
     }
     let text = rendered(command).map_err(|error| Error::io("make", Path::new("manual"), error))?;
-    put(&text)
+    print(&text)
 }
 
 /// Returns the manual page of a command. The notes behind the options keep their lines, which `clap_mangen`
@@ -66,13 +67,4 @@ fn rendered(mut command: Command) -> io::Result<Vec<u8>> {
         page.render_version_section(&mut text)?;
     }
     Ok(text)
-}
-
-fn put(text: &[u8]) -> Result<(), Error> {
-    match io::stdout().write_all(text) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::io("write to standard output", Path::new("-"), error))
-        }
-        _ => Ok(()),
-    }
 }

@@ -12,6 +12,7 @@ pub use self::options::CallView;
 use self::options::{
     LineSymbolOptions, MergeOptions, SymbolOptions, ViewOptions, function_pattern, nanoseconds,
 };
+use crate::ui::colour::{ColourMode, stdout_is_terminal};
 use crate::ui::subcommands::SUBCOMMANDS;
 use crate::view::export::format::OtherFormat;
 use crate::view::export::report::ReportOrder;
@@ -647,6 +648,13 @@ pub enum Subcommand {
         #[arg(value_name = "COMMAND")]
         command: Option<String>,
     },
+}
+
+/// Returns help as standard output shows it: with colours on a terminal that shows them.
+pub fn help_text(help: &clap::Error) -> String {
+    let text = help.render();
+    let is_coloured = ColourMode::Auto.is_now(stdout_is_terminal());
+    if is_coloured { text.ansi().to_string() } else { text.to_string() }
 }
 
 /// Parses the command line, whose first word is the command's own name.

@@ -4,7 +4,6 @@
 //! trace's own statements, and the counts of the ring, with the records that are there.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 use trace_format::meta::{EndReason, LossReason, Run};
 
@@ -16,6 +15,7 @@ use crate::find::liveness::asking_once;
 use crate::find::{Found, find_traces, threads};
 use crate::input::source::{Content, Source};
 use crate::os::processors::map_on_all_processors;
+use crate::output::standard_output::print;
 use crate::ui::cause::in_words;
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, Status, count, shown, shown_name};
@@ -34,7 +34,7 @@ struct Checked<'a> {
 /// Checks the traces of `app`, and writes the result to standard output; `verbose` names every thread.
 ///
 /// # Errors
-/// There is no trace, or it cannot be read.
+/// There is no trace, or it cannot be read, or standard output does not take the result.
 pub fn check(
     app: &App,
     choice: Choice,
@@ -50,8 +50,7 @@ pub fn check(
     if !quiet {
         let whole = messages.status() == Status::Complete;
         let report = report(&found.chosen, &checked, whole, verbose || !whole);
-        // Nobody may be reading; the status says it all.
-        let _ = io::stdout().write_all(report.as_bytes());
+        print(report.as_bytes())?;
     }
     Ok(())
 }

@@ -102,6 +102,14 @@ pub fn shows_colours() -> bool {
     imp::shows_colours()
 }
 
+/// Returns a writer of standard output that passes on every error of the system.
+///
+/// # Errors
+/// This process was started without standard output.
+pub fn standard_output() -> io::Result<impl io::Write + std::fmt::Debug + 'static> {
+    imp::standard_output()
+}
+
 #[cfg(unix)]
 pub use imp::{is_ignored, send_signal, wait_until_ended};
 
@@ -112,8 +120,9 @@ pub use imp::{handle_interrupts, process_start_since_epoch};
 mod imp {
     use super::{File, FileId, Metadata, Path, io};
     use std::mem::MaybeUninit;
-    use std::os::fd::AsRawFd;
+    use std::os::fd::{AsFd, AsRawFd};
     use std::os::unix::fs::MetadataExt;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     pub fn file_id(_path: &Path, metadata: &Metadata) -> FileId {
         FileId::Inode(metadata.dev(), metadata.ino())
@@ -139,6 +148,30 @@ mod imp {
 
     pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
         std::os::unix::fs::FileExt::read_at(file, bytes, offset)
+    }
+
+    /// Whether standard output was closed when this process began. Rust's start opens the null device in its place, which
+    /// takes all that is written.
+    static STARTED_WITHOUT_OUTPUT: AtomicBool = AtomicBool::new(false);
+
+    /// Has the system look at standard output before Rust's start does.
+    #[used]
+    #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+    #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
+    static LOOK: extern "C" fn() = look_at_output;
+
+    extern "C" fn look_at_output() {
+        // SAFETY: asks for the flags of a descriptor, open or not.
+        let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } == -1;
+        STARTED_WITHOUT_OUTPUT.store(is_closed, Ordering::Relaxed);
+    }
+
+    /// The library's own writer takes a descriptor that cannot be written for one that takes all, and a file does not.
+    pub fn standard_output() -> io::Result<File> {
+        if STARTED_WITHOUT_OUTPUT.load(Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        io::stdout().as_fd().try_clone_to_owned().map(File::from)
     }
 
     /// A write lock on one byte, as the system describes it.
@@ -350,8 +383,20 @@ mod imp {
         name.trim_end_matches(':').trim_end().eq_ignore_ascii_case("nul")
     }
 
+    const STANDARD_OUTPUT: u32 = -11_i32 as u32;
+
+    /// The library's writer writes text to a console as the console wants it, and drops it where there is no output.
+    pub fn standard_output() -> io::Result<io::Stdout> {
+        const INVALID: *mut c_void = -1_isize as *mut c_void;
+        // SAFETY: asks only.
+        let handle = unsafe { GetStdHandle(STANDARD_OUTPUT) };
+        if handle.is_null() || handle == INVALID {
+            return Err(io::Error::other("there is none"));
+        }
+        Ok(io::stdout())
+    }
+
     pub fn shows_colours() -> bool {
-        const STANDARD_OUTPUT: u32 = -11_i32 as u32;
         const VIRTUAL_TERMINAL_PROCESSING: u32 = 4;
         let mut mode = 0;
         // SAFETY: the handle is this process's own, or none, which the calls refuse; the mode is plain memory.

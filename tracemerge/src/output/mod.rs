@@ -6,4 +6,5 @@ pub mod pager;
 pub mod progress;
 pub mod redrawn;
 pub mod sink;
+pub mod standard_output;
 pub mod target;

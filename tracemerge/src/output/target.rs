@@ -21,6 +21,7 @@ use crate::os::sys::{
 };
 use crate::os::unfinished::unfinished;
 use crate::output::folder::{Folder, MARK, is_whole_and_unchanged};
+use crate::output::standard_output::{StandardOutput, cannot_print};
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
@@ -153,22 +154,12 @@ impl Target {
         }
     }
 
-    fn path(&self) -> &Path {
-        match self {
-            Target::Stdout => Path::new("-"),
-            Target::Direct(path)
-            | Target::Null(path)
-            | Target::File { given: path, .. }
-            | Target::Directory { given: path, .. } => path,
-        }
-    }
-
     /// Returns an error which says that this target cannot be written.
     #[must_use]
     pub fn error(&self, error: io::Error) -> Error {
         let hint = "-o FILE writes elsewhere";
         match self {
-            Target::Stdout => Error::io("write to standard output", self.path(), error),
+            Target::Stdout => cannot_print(error),
             Target::Direct(path) | Target::Null(path) | Target::File { given: path, .. } => {
                 Error::io("write", path, error).hint(hint)
             }
@@ -184,7 +175,7 @@ impl Target {
     /// The output cannot be written.
     pub fn begin(&self) -> Result<Output, Error> {
         let raw = match self {
-            Target::Stdout => OpenTarget::Stdout(io::stdout().lock()),
+            Target::Stdout => OpenTarget::Stdout(StandardOutput::open().map_err(|e| self.error(e))?),
             Target::Direct(path) | Target::Null(path) => {
                 OpenTarget::Direct(OpenOptions::new().write(true).open(path).map_err(|e| self.error(e))?)
             }
@@ -401,7 +392,7 @@ pub struct Output(BufWriter<OpenTarget>);
 
 #[derive(Debug)]
 enum OpenTarget {
-    Stdout(io::StdoutLock<'static>),
+    Stdout(StandardOutput),
     Direct(File),
     Temporary(NamedTempFile),
     Unnamed(File),

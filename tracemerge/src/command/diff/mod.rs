@@ -12,13 +12,13 @@ mod pool;
 mod text;
 mod thread_pairs;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::command::diff::input::{Input, Opened};
 use crate::command::diff::model::Comparison;
 use crate::input::site_catalog::SiteCatalog;
+use crate::output::standard_output::print;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 use crate::view::sorts::Sorts;
@@ -39,7 +39,7 @@ pub enum Told {
 /// whether all threads have the same messages: each thread of its own in the same order, pools in any.
 ///
 /// # Errors
-/// There is nothing to compare.
+/// There is nothing to compare, or standard output does not take what is written.
 pub fn diff(a: PathBuf, b: PathBuf, told: Told, rows: usize, messages: &mut Messages) -> Result<bool, Error> {
     let catalog = Arc::new(SiteCatalog::default());
     let marks = SiteCatalog::marks(&catalog);
@@ -52,12 +52,11 @@ pub fn diff(a: PathBuf, b: PathBuf, told: Told, rows: usize, messages: &mut Mess
     let compared = thread_pairs::compare(&a, &b);
     let comparison = || Comparison::of(&a, &b, &compared, &sorts, by_site, rows);
     let text = match told {
-        Told::Nothing => String::new(),
+        Told::Nothing => return Ok(compared.is_same()),
         Told::Text => text::of(&comparison()),
         Told::Json => comparison().to_json()?,
     };
-    // Nobody may be reading; the status says it all.
-    let _ = io::stdout().lock().write_all(text.as_bytes());
+    print(text.as_bytes())?;
     Ok(compared.is_same())
 }
 

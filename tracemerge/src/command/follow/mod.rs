@@ -44,6 +44,7 @@ use crate::find::app::App;
 use crate::find::owners::Owners;
 use crate::find::search::search;
 use crate::os::signals;
+use crate::output::standard_output::StandardOutput;
 use crate::output::target::Target;
 use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
@@ -117,7 +118,7 @@ pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Resul
 fn open(target: &Target) -> Result<Box<dyn Write>, Error> {
     let failed = |error| target.error(error);
     Ok(match target {
-        Target::Stdout => Box::new(io::stdout()),
+        Target::Stdout => Box::new(StandardOutput::open().map_err(failed)?),
         Target::Direct(path) | Target::Null(path) => {
             Box::new(File::options().write(true).open(path).map_err(failed)?)
         }

@@ -9,7 +9,6 @@ mod quality;
 mod table;
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 use trace_format::meta::{Cause, EndReason, Run};
 
@@ -23,6 +22,7 @@ use crate::find::header::Trace;
 use crate::find::liveness::asking_once;
 use crate::input::source::Source;
 use crate::os::processors::map_on_all_processors;
+use crate::output::standard_output::print;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown_name};
 
@@ -37,12 +37,10 @@ struct Read<'a> {
 /// Writes what there is of `app` to standard output: as a table, or as `json`.
 ///
 /// # Errors
-/// There is no trace.
+/// There is no trace, or standard output does not take what is written.
 pub fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<(), Error> {
     let text = text(app, choice, json, messages)?;
-    // Nobody may be reading.
-    let _ = io::stdout().lock().write_all(text.as_bytes());
-    Ok(())
+    print(text.as_bytes())
 }
 
 /// Returns the text that [`info`] writes.

@@ -21,7 +21,7 @@ use crate::find::named_places::{self, Places};
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::rings;
 use crate::os::sys::owner;
-use crate::output::target::{abandoned, remove_abandoned};
+use crate::output::place::{abandoned, remove};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown};
 
@@ -51,12 +51,12 @@ pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
     let kept = living.len() as u64;
     // Before the traces, beside which they are found.
     for left in hidden(&ended) {
-        if let Err(error) = fs::remove_file(&left) {
+        if let Err(error) = remove(&left) {
             messages.warn(Error::io("delete", &left, error));
         }
     }
     for trace in ended {
-        match fs::remove_file(&trace.path) {
+        match remove(&trace.path) {
             Ok(()) => removed += 1,
             Err(error) => messages.warn(Error::io("delete", &trace.path, error)),
         }
@@ -65,7 +65,7 @@ pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
         forget_places(app, messages);
     }
     let merged = app.merged_path();
-    let and_merged = match fs::remove_file(&merged) {
+    let and_merged = match remove(&merged) {
         Ok(()) => format!(" and {}", shown(&merged)),
         Err(error) => {
             if error.kind() != io::ErrorKind::NotFound {
@@ -75,9 +75,10 @@ pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
         }
     };
     for left in abandoned(&merged) {
-        match remove_abandoned(&left) {
-            Ok(()) => messages.note(format_args!("deleted {}, which a killed merge has left", shown(&left))),
-            Err(error) => messages.warn(Error::io("delete", &left, error)),
+        let path = left.place.path_of(&left.name);
+        match left.remove() {
+            Ok(()) => messages.note(format_args!("deleted {}, which a killed merge has left", shown(&path))),
+            Err(error) => messages.warn(Error::io("delete", &path, error)),
         }
     }
     if kept > 0 {
@@ -129,7 +130,7 @@ fn parts(path: &Path) -> Option<(&Path, &[u8], &[u8])> {
 /// Deletes the lists of the directories into which the runs of `app` have put their files, which are gone.
 fn forget_places(app: &App, messages: &mut Messages) {
     for list in named_places::lists(app) {
-        match fs::remove_file(&list) {
+        match remove(&list) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 messages.warn(Error::io("delete", &list, error));
             }

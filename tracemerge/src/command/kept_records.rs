@@ -1,8 +1,8 @@
 //! The records of a trace, kept in memory as a merge hands them to a format: for the bench of the formats, in which
 //! neither files are read nor lines merged.
 
+use std::collections::HashSet;
 use std::fmt;
-use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,6 @@ use crate::find::choose::Choice;
 use crate::find::find_traces_of_all;
 use crate::input::inputs::{Inputs, Origin};
 use crate::input::site_catalog::SiteCatalog;
-use crate::output::folder::{Folder, MARK};
 use crate::output::target::Target;
 use crate::symbols::Settings;
 use crate::ui::messages::Messages;
@@ -102,15 +101,16 @@ impl KeptRecords {
     pub fn write(&self, format: &str, path: &Path) -> io::Result<u64> {
         let of_name = |known: &&OtherFormat| known.named().0 == format && known.missing_feature().is_none();
         let known = OtherFormat::ALL.iter().find(of_name).ok_or(io::ErrorKind::NotFound)?;
-        if !known.is_directory() {
-            return self.write_to(known, &mut File::create_new(path)?);
-        }
-        let directory = tempfile::tempdir_in(path.parent().unwrap_or(path))?;
-        let mark = File::create_new(directory.path().join(MARK))?;
-        let mut folder = Folder::new(directory, mark);
-        let bytes = self.write_to(known, &mut folder)?;
-        let (directory, _) = folder.finish()?;
-        fs::rename(directory.keep(), path)?;
+        let (output, name) = (Some(path.as_os_str()), known.named().0);
+        let target = if known.is_directory() {
+            Target::directory(output, path, name)
+        } else {
+            Target::new(output, path, &[], &HashSet::new())
+        };
+        let target = target.map_err(io::Error::other)?;
+        let mut out = target.begin().map_err(io::Error::other)?;
+        let bytes = self.write_to(known, &mut out)?;
+        target.finish(out)?;
         Ok(bytes)
     }
 

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use crate::find::app::App;
+use crate::find::app::{App, without_merged_suffix};
 use crate::find::choose::{Choice, Chosen};
 use crate::find::{Found, find_traces_of_all, threads};
 use crate::input::inputs::Inputs;
@@ -71,8 +71,9 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     completeness.tell(false, messages);
     let is_view = view.is_asked_for() || *layout != Layout::Trace;
     let is_shown = layout.is_shown() || (view.is_asked_for() && *layout == Layout::Trace);
-    let stdout = (output.is_none() && is_shown).then_some(OsStr::new("-"));
-    let default = default_path(layout, merged_path);
+    let named = &job.request.default_output;
+    let stdout = (output.is_none() && named.is_none() && is_shown).then_some(OsStr::new("-"));
+    let default = named.clone().unwrap_or_else(|| default_path(layout, &merged_path));
     let target = match layout {
         Layout::Other(format) if format.is_directory() => {
             Target::directory(output.as_deref(), &default, format.named().0)?
@@ -141,12 +142,13 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the path of the output where the user names none.
-pub fn default_path(layout: &Layout, merged: PathBuf) -> PathBuf {
-    let Layout::Other(format) = layout else { return merged };
-    let name = merged.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    let app = name.strip_suffix(".trace.merge").unwrap_or(name);
-    merged.with_file_name(format!("{app}.{}", format.extension()))
+/// Returns the path of the output where the user names none; `merged` is that of the merged file.
+pub fn default_path(layout: &Layout, merged: &Path) -> PathBuf {
+    let Layout::Other(format) = layout else { return merged.to_owned() };
+    let mut name = without_merged_suffix(merged);
+    name.push(".");
+    name.push(format.extension());
+    merged.with_file_name(name)
 }
 
 /// Says how to get a format that this command was built without.

@@ -42,7 +42,7 @@ impl Written {
     }
 
     /// Returns where it is written if nothing else is said; `merged` is the path of the merged file.
-    fn path(self, merged: PathBuf) -> PathBuf {
+    fn path(self, merged: &Path) -> PathBuf {
         match self {
             Written::Text => merged.with_extension(TEXT_EXTENSION),
             Written::Format(format) => merge::default_path(&Layout::Other(format), merged),
@@ -144,17 +144,19 @@ pub fn open(apps: &[App], request: Request) -> u8 {
         }
         (_, None) => return 2,
     };
-    let path = match request.output.map(PathBuf::from) {
-        None => plan.written.path(first.merged_path()),
-        Some(path) if path.as_os_str() == "-" => {
-            messages.error("a viewer reads a file, and - is none; name one with -o FILE");
-            return 2;
-        }
-        // What begins with a hyphen would be an option of the viewer.
-        Some(path) if path.as_os_str().as_encoded_bytes().starts_with(b"-") => Path::new(".").join(path),
-        Some(path) => path,
+    if request.output.as_deref() == Some(OsStr::new("-")) {
+        messages.error("a viewer reads a file, and - is none; name one with -o FILE");
+        return 2;
+    }
+    let chosen = request.output.as_ref().map(PathBuf::from);
+    let path = chosen.clone().unwrap_or_else(|| plan.written.path(&first.merged_path()));
+    // What begins with a hyphen would be an option of the viewer.
+    let is_option = path.as_os_str().as_encoded_bytes().starts_with(b"-");
+    let path = if is_option { Path::new(".").join(path) } else { path };
+    let mut request = match chosen {
+        Some(_) => Request { output: Some(path.clone().into()), ..request },
+        None => Request { default_output: Some(path.clone()), ..request },
     };
-    let mut request = Request { output: Some(path.clone().into()), ..request };
     match plan.written {
         Written::Text => {
             request.view.time = TimeMode::Utc;
@@ -254,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_is_written_has_the_name_that_its_format_gives() {
-        let path = |written: Written| written.path(PathBuf::from("/x/app.trace.merge"));
+        let path = |written: Written| written.path(Path::new("/x/app.trace.merge"));
         assert_eq!(path(Written::Text), Path::new("/x/app.trace.utc"));
         assert_eq!(path(Written::Format(OtherFormat::Uftrace)), Path::new("/x/app.uftrace"));
     }

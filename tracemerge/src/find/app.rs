@@ -141,6 +141,15 @@ impl App {
     }
 }
 
+/// Returns the name of a merged file without what makes it the name of one.
+pub fn without_merged_suffix(merged: &Path) -> OsString {
+    let name = merged.file_name().unwrap_or_default();
+    match name.as_encoded_bytes().strip_suffix(MERGED_SUFFIX.as_bytes()) {
+        Some(app) => os_string(app.to_vec()),
+        None => name.to_owned(),
+    }
+}
+
 /// Returns the beginning that the library gives the names of traces of an executable called `name`.
 pub(super) fn short(name: &OsStr) -> OsString {
     match stem(name.as_encoded_bytes()) {

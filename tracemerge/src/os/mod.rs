@@ -1,5 +1,6 @@
 //! Requests to the operating system: system calls, signals, the environment, the use of all processors.
 
+pub mod directory;
 pub mod environment;
 pub mod processors;
 pub mod signals;

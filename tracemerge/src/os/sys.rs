@@ -53,26 +53,6 @@ pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     imp::hold_lock(file, byte)
 }
 
-/// Makes a new file in `directory` that has no name and is its owner's only; `None` where the system cannot.
-#[must_use]
-pub fn unnamed_file(directory: &Path) -> Option<File> {
-    imp::unnamed_file(directory)
-}
-
-/// Gives a name to a file made by [`unnamed_file`].
-///
-/// # Errors
-/// Something has that name already, or the name cannot be given.
-pub fn link_unnamed(file: &File, path: &Path) -> io::Result<()> {
-    imp::link_unnamed(file, path)
-}
-
-/// Returns whether a file is this user's, as far as the system has users.
-#[must_use]
-pub fn is_own(metadata: &Metadata) -> bool {
-    imp::is_own(metadata)
-}
-
 /// Reads from `offset` on until `bytes` is full or the file ends; returns how many bytes that were.
 ///
 /// # Errors
@@ -200,50 +180,6 @@ mod imp {
         // `lock`.
         let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
         answer == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
-    }
-
-    pub fn is_own(metadata: &Metadata) -> bool {
-        // SAFETY: `geteuid` touches no memory of this process, and cannot fail.
-        metadata.uid() == unsafe { libc::geteuid() }
-    }
-
-    /// The path by which the kernel knows the open file.
-    #[cfg(target_os = "linux")]
-    fn name_in_proc(file: &File) -> String {
-        format!("/proc/self/fd/{}", file.as_raw_fd())
-    }
-
-    #[cfg(target_os = "linux")]
-    pub fn unnamed_file(directory: &Path) -> Option<File> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let mut options = std::fs::OpenOptions::new();
-        options.read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE);
-        let file = options.open(directory).ok()?;
-        // By that path the file will get its name.
-        std::fs::metadata(name_in_proc(&file)).is_ok().then_some(file)
-    }
-
-    #[cfg(target_os = "linux")]
-    pub fn link_unnamed(file: &File, path: &Path) -> io::Result<()> {
-        use std::os::unix::ffi::OsStrExt;
-        let from = std::ffi::CString::new(name_in_proc(file))?;
-        let to = std::ffi::CString::new(path.as_os_str().as_bytes())?;
-        let here = libc::AT_FDCWD;
-        // SAFETY: both paths are C strings that outlive the call.
-        match unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), libc::AT_SYMLINK_FOLLOW) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub fn unnamed_file(_directory: &Path) -> Option<File> {
-        None
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub fn link_unnamed(_file: &File, _path: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Returns whether this process ignores `signal`.
@@ -448,17 +384,5 @@ mod imp {
         // SAFETY: gives up what was taken above.
         unsafe { UnlockFile(handle, byte, FAR_BEHIND_THE_END, 1, 0) };
         false
-    }
-
-    pub fn is_own(_metadata: &Metadata) -> bool {
-        true
-    }
-
-    pub fn unnamed_file(_directory: &Path) -> Option<File> {
-        None
-    }
-
-    pub fn link_unnamed(_file: &File, _path: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -1,24 +1,50 @@
 //! The output, a file or a directory, that still has a temporary name, for the signal that ends this process.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::io;
+use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::os::directory::{Directory, Kind};
+
+/// A file or a directory under a temporary name.
+#[derive(Clone, Debug)]
+pub struct Unfinished {
+    /// The directory that it is in.
+    pub place: Arc<Directory>,
+    /// Its name.
+    pub name: OsString,
+}
+
 /// The temporary file or directory that exists now, for a signal that ends the process before its owner can
 /// delete it.
-static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+static UNFINISHED: Mutex<Option<Unfinished>> = Mutex::new(None);
 
-pub fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
+pub fn unfinished() -> MutexGuard<'static, Option<Unfinished>> {
     UNFINISHED.lock()
 }
 
 /// The number of times that a directory is deleted in which another thread may still make files.
 const ATTEMPTS: u32 = 16;
 
+impl Unfinished {
+    /// Deletes it.
+    ///
+    /// # Errors
+    /// It cannot be deleted.
+    pub fn remove(&self) -> io::Result<()> {
+        match self.place.look(&self.name)? {
+            Some(found) if found.kind == Kind::Directory => self.place.remove_directory(&self.name),
+            Some(_) => self.place.remove_file(&self.name),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Deletes the temporary file or directory of an output that is not finished. The process is about to end.
 pub fn discard_unfinished() {
-    let Some(path) = unfinished().take() else { return };
-    if std::fs::remove_file(&path).is_err() {
-        let _ = (0..ATTEMPTS).find(|_| std::fs::remove_dir_all(&path).is_ok());
+    if let Some(unfinished) = unfinished().take() {
+        let _ = (0..ATTEMPTS).find(|_| unfinished.remove().is_ok());
     }
 }

@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Read, Write};
 
-use tempfile::TempDir;
+use crate::os::directory::{Directory, Kind};
+use crate::output::place::Temporary;
 
 /// The name of the mark. Readers of the directory pass over it, for it begins with a dot.
 pub const MARK: &str = ".tracemerge";
@@ -50,16 +50,17 @@ pub struct Folder {
     names: BTreeSet<String>,
     /// The beginning of a part whose end was not written yet.
     pending: Vec<u8>,
+    directory: Directory,
     /// The last to be dropped: not every system deletes a directory in which files are open.
-    directory: TempDir,
+    temporary: Temporary,
 }
 
 impl Folder {
-    /// Makes a folder of this new `directory`, which has a `mark` already.
+    /// Makes a folder of this new `directory`, which has a `mark` already and a `temporary` name.
     #[must_use]
-    pub fn new(directory: TempDir, mark: File) -> Folder {
+    pub fn new(directory: Directory, mark: File, temporary: Temporary) -> Folder {
         let (open, names) = (HashMap::new(), BTreeSet::new());
-        Folder { mark, open, names, pending: Vec::new(), directory }
+        Folder { mark, open, names, pending: Vec::new(), directory, temporary }
     }
 
     fn append(&mut self, name: &[u8], bytes: &[u8]) -> io::Result<()> {
@@ -79,8 +80,9 @@ impl Folder {
             self.open.clear();
         }
         let is_new = self.names.insert(name.to_owned());
-        let path = self.directory.path().join(name);
-        let mut file = OpenOptions::new().append(true).create_new(is_new).open(path)?;
+        let place = &self.directory;
+        let mut file =
+            if is_new { place.create(name.as_ref(), false)? } else { place.append(name.as_ref())? };
         file.write_all(bytes)?;
         self.open.insert(name.to_owned(), file);
         Ok(())
@@ -98,13 +100,13 @@ impl Folder {
     ///
     /// # Errors
     /// The mark cannot be written, or the stream has no end.
-    pub fn finish(mut self) -> io::Result<(TempDir, File)> {
+    pub fn finish(mut self) -> io::Result<(Temporary, File)> {
         if !self.pending.is_empty() {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a part of the output has no end"));
         }
         let names: String = self.names.iter().map(|name| format!("{name}\n")).collect();
         self.mark.write_all(format!("{HEAD}\n{names}").as_bytes())?;
-        Ok((self.directory, self.mark))
+        Ok((self.temporary, self.mark))
     }
 }
 
@@ -128,30 +130,38 @@ impl Write for Folder {
     }
 }
 
-/// Returns whether all that is in the directory at `path` was written by a [`Folder`] that was finished.
+/// The greatest length of a mark that is read, in bytes.
+const LONGEST_MARK: u64 = 1 << 24;
+
+/// Returns whether all that is in the directory was written by a [`Folder`] that was finished.
 #[must_use]
-pub fn is_whole_and_unchanged(path: &Path) -> bool {
-    let Ok(mark) = fs::read_to_string(path.join(MARK)) else { return false };
+pub fn is_whole_and_unchanged(directory: &Directory) -> bool {
+    let read = || {
+        let mut text = String::new();
+        directory.read(MARK.as_ref())?.take(LONGEST_MARK).read_to_string(&mut text)?;
+        io::Result::Ok(text)
+    };
+    let (Ok(mark), Ok(found)) = (read(), directory.names()) else { return false };
     let mut lines = mark.lines();
     let is_marked = lines.next() == Some(HEAD);
     let names: BTreeSet<&OsStr> = lines.chain([MARK]).map(OsStr::new).collect();
-    let is_known = |entry: io::Result<fs::DirEntry>| {
-        entry.is_ok_and(|entry| {
-            names.contains(&*entry.file_name()) && entry.file_type().is_ok_and(|kind| kind.is_file())
-        })
+    let is_file = |name: &OsStr| {
+        directory.look(name).is_ok_and(|found| found.is_some_and(|found| found.kind == Kind::File))
     };
-    is_marked && fs::read_dir(path).is_ok_and(|mut entries| entries.all(is_known))
+    is_marked && found.iter().all(|name| names.contains(&**name) && is_file(name))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
+    use crate::output::place::Place;
     use proptest::prelude::*;
 
-    fn folder(place: &Path) -> Folder {
-        let directory = tempfile::tempdir_in(place).unwrap();
-        let mark = File::create_new(directory.path().join(MARK)).unwrap();
-        Folder::new(directory, mark)
+    fn place(directory: &Path) -> Place {
+        Place::open(&directory.join("made"), true).unwrap()
     }
 
     proptest! {
@@ -161,40 +171,42 @@ mod tests {
             parts in prop::collection::vec((0usize..300, prop::collection::vec(any::<u8>(), 0..50)), 0..400),
             cut in 1usize..97
         ) {
-            let place = tempfile::tempdir().unwrap();
+            let around = tempfile::tempdir().unwrap();
+            let (place, made) = (place(around.path()), around.path().join("made"));
             let (mut stream, mut expected) = (Vec::new(), HashMap::<String, Vec<u8>>::new());
             for (file, bytes) in &parts {
                 let name = format!("{file}.dat");
                 put_part(&name, bytes, &mut stream);
                 expected.entry(name).or_default().extend_from_slice(bytes);
             }
-            let mut folder = folder(place.path());
+            let mut folder = place.begin_folder().unwrap();
             stream.chunks(cut).for_each(|bytes| folder.write_all(bytes).unwrap());
-            let (directory, _) = folder.finish().unwrap();
+            place.finish_folder(folder).unwrap();
             for (name, bytes) in &expected {
-                prop_assert_eq!(&fs::read(directory.path().join(name)).unwrap(), bytes);
+                prop_assert_eq!(&fs::read(made.join(name)).unwrap(), bytes);
             }
-            prop_assert_eq!(fs::read_dir(directory.path()).unwrap().count(), expected.len() + 1);
-            prop_assert!(is_whole_and_unchanged(directory.path()));
-            fs::write(directory.path().join("mine"), "").unwrap();
-            prop_assert!(!is_whole_and_unchanged(directory.path()));
+            prop_assert_eq!(fs::read_dir(&made).unwrap().count(), expected.len() + 1);
+            prop_assert!(place.has_whole_folder());
+            fs::write(made.join("mine"), "").unwrap();
+            prop_assert!(!place.has_whole_folder());
         }
     }
 
     #[test]
     fn names_that_lead_elsewhere_and_streams_without_an_end_are_refused() {
-        let place = tempfile::tempdir().unwrap();
+        let around = tempfile::tempdir().unwrap();
+        let place = place(around.path());
         for name in ["", "..", "../a", "a/b", ".tracemerge", "a b"] {
             let mut stream = Vec::new();
             put_part(name, b"x", &mut stream);
-            assert!(folder(place.path()).write_all(&stream).is_err(), "{name}");
+            assert!(place.begin_folder().unwrap().write_all(&stream).is_err(), "{name}");
         }
         let mut stream = Vec::new();
         put_part("a", b"xyz", &mut stream);
-        let mut folder = folder(place.path());
+        let mut folder = place.begin_folder().unwrap();
         folder.write_all(&stream[..stream.len() - 1]).unwrap();
-        assert!(!is_whole_and_unchanged(folder.directory.path()));
+        assert!(!is_whole_and_unchanged(&folder.directory));
         assert!(folder.finish().is_err());
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "nothing is left behind");
+        assert_eq!(fs::read_dir(around.path()).unwrap().count(), 0, "nothing is left behind");
     }
 }

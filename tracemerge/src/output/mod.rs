@@ -3,6 +3,7 @@
 pub mod draft;
 pub mod folder;
 pub mod pager;
+pub mod place;
 pub mod progress;
 pub mod redrawn;
 pub mod sink;

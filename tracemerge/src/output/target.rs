@@ -2,25 +2,21 @@
 //!
 //! A file appears under its name only when it is whole: it is written in its place without any name, so that
 //! a kill leaves nothing behind, and then gets its name. Where there are no files without names, it is
-//! written beside its place under a name that begins with a dot, and is then renamed. A pipe or a device is
-//! written to directly, and so cannot be begun anew. A directory is made as a file without unnamed files is:
-//! beside its place, and then renamed.
+//! written beside its place under a name that begins with a dot, and is then renamed. A pipe or a device that the
+//! user has named is written to directly, and so cannot be begun anew. A directory is made as a file without unnamed
+//! files is: beside its place, and then renamed. What makes both is in [`crate::output::place`].
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, BufWriter, IoSlice, Seek, SeekFrom, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, IoSlice, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use tempfile::{NamedTempFile, TempDir};
 
 use crate::find::app::App;
-use crate::os::sys::{
-    FileId, file_id, hold_lock, is_locked, is_null_device, is_own, link_unnamed, patiently, unnamed_file,
-};
-use crate::os::unfinished::unfinished;
-use crate::output::folder::{Folder, MARK, is_whole_and_unchanged};
+use crate::os::directory::Kind;
+use crate::os::sys::{FileId, file_id, is_null_device};
+use crate::output::folder::Folder;
+use crate::output::place::{NewFile, Place, directory_of};
 use crate::output::standard_output::{StandardOutput, cannot_print};
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
@@ -30,15 +26,8 @@ const BUFFER: usize = 1 << 20;
 /// The number of bytes that are gathered before they are written to a pipe: as many as a pipe holds, so that
 /// the next ones are made while its reader works on these.
 const PIPE_BUFFER: usize = 1 << 16;
-/// The beginning of the name of a file that is not finished, or does not stand in the place of an older one
-/// yet.
-const UNFINISHED_PREFIX: &str = ".tracemerge-";
-/// The offset of the byte of an unfinished file on which its writer holds a lock. Where there is no lock, the
-/// writer is dead.
-const WRITER_BYTE: u32 = 0;
-/// The time for which nobody must have written to an unfinished file before it is taken for one that a kill
-/// has left. It counts where there are no locks.
-const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+/// The number of links, one leading to the next, that are followed at most.
+const LINKS: usize = 40;
 
 /// The place where the output goes, checked as far as that can be done beforehand.
 #[derive(Debug)]
@@ -53,15 +42,15 @@ pub enum Target {
     File {
         /// The path as the user wrote it.
         given: PathBuf,
-        /// The path of the file itself, behind all symbolic links.
-        real: PathBuf,
+        /// The place of the file itself, behind all symbolic links if the user has chosen it.
+        place: Place,
     },
     /// A directory, which may exist if it was written by an earlier merge.
     Directory {
         /// The path as the user wrote it.
         given: PathBuf,
-        /// The path of the directory itself, behind all symbolic links.
-        real: PathBuf,
+        /// The place of the directory itself, behind all symbolic links if the user has chosen it.
+        place: Place,
     },
 }
 
@@ -78,20 +67,22 @@ impl Target {
             )));
         }
         let given = option.map_or_else(|| default.to_owned(), PathBuf::from);
+        let failed = |error| cannot_write(&given, error, true);
         let refuse = |why: &str| Err(Error::plain(format!("cannot write to {}: {why}", shown(&given))));
-        let Ok(metadata) = fs::metadata(&given) else {
-            return Ok(Target::Directory { real: given.clone(), given });
+        let place = match option {
+            Some(_) => Place::open(&behind_links(&given).map_err(failed)?, true),
+            None => Place::open(&given, false),
         };
-        if !metadata.is_dir() {
-            return refuse(&format!("it is no directory, and {what} is one; name another with -o DIR"));
-        }
-        if !is_whole_and_unchanged(&given) {
-            return refuse(
+        let place = place.map_err(failed)?;
+        match place.replaceable(Kind::Directory).map_err(failed)? {
+            Some(found) if found.kind != Kind::Directory => {
+                refuse(&format!("it is no directory, and {what} is one; name another with -o DIR"))
+            }
+            Some(_) if !place.has_whole_folder() => refuse(
                 "it is a directory with files that no merge has written; name another with -o DIR, or delete it",
-            );
+            ),
+            _ => Ok(Target::Directory { given, place }),
         }
-        let real = fs::canonicalize(&given).unwrap_or_else(|_| given.clone());
-        Ok(Target::Directory { given, real })
     }
 
     /// Makes a target of the `option` behind `-o`, or without one of `default`. Refuses to write over one of
@@ -112,27 +103,35 @@ impl Target {
         if is_null_device(&given) {
             return Ok(Target::Null(given));
         }
-        let Ok(metadata) = fs::metadata(&given) else {
-            return Ok(Target::File { real: given.clone(), given });
-        };
+        let failed = |error| cannot_write(&given, error, false);
         let refuse = |what: &str| Err(Error::plain(format!("cannot write to {}: {what}", shown(&given))));
-        if metadata.is_dir() {
-            return refuse("it is a directory; name a file with -o FILE");
-        }
-        if !metadata.is_file() {
-            return Ok(Target::Direct(given));
-        }
-        let id = file_id(&given, &metadata);
-        if inputs.contains(&id) {
+        let (place, id) = if option.is_some() {
+            // A link of the system may lead to what has no path.
+            let found = fs::metadata(&given).ok();
+            match &found {
+                Some(found) if found.is_dir() => {
+                    return refuse("it is a directory; name a file with -o FILE");
+                }
+                Some(found) if !found.is_file() => return Ok(Target::Direct(given)),
+                _ => {}
+            }
+            let real = behind_links(&given).map_err(failed)?;
+            let id = found.map(|found| file_id(&real, &found));
+            (Place::open(&real, true).map_err(failed)?, id)
+        } else {
+            let place = Place::open(&given, false).map_err(failed)?;
+            let found = place.replaceable(Kind::File).map_err(failed)?;
+            (place, found.map(|found| found.id))
+        };
+        if id.as_ref().is_some_and(|id| inputs.contains(id)) {
             return refuse("it is one of the traces to be merged");
         }
         let app_id =
             |app: &App| app.real_path().and_then(|path| Some(file_id(path, &fs::metadata(path).ok()?)));
-        if apps.iter().any(|app| app_id(app).as_ref() == Some(&id)) {
+        if id.is_some() && apps.iter().any(|app| app_id(app) == id) {
             return refuse("it is the application itself");
         }
-        let real = fs::canonicalize(&given).unwrap_or_else(|_| given.clone());
-        Ok(Target::File { given, real })
+        Ok(Target::File { given, place })
     }
 
     /// Returns whether output can be thrown away and begun anew. This is so for the null device, too, whose
@@ -157,15 +156,12 @@ impl Target {
     /// Returns an error which says that this target cannot be written.
     #[must_use]
     pub fn error(&self, error: io::Error) -> Error {
-        let hint = "-o FILE writes elsewhere";
         match self {
             Target::Stdout => cannot_print(error),
             Target::Direct(path) | Target::Null(path) | Target::File { given: path, .. } => {
-                Error::io("write", path, error).hint(hint)
+                cannot_write(path, error, false)
             }
-            Target::Directory { given, .. } => {
-                Error::io("write", given, error).hint("-o DIR writes elsewhere")
-            }
+            Target::Directory { given, .. } => cannot_write(given, error, true),
         }
     }
 
@@ -177,27 +173,32 @@ impl Target {
         let raw = match self {
             Target::Stdout => OpenTarget::Stdout(StandardOutput::open().map_err(|e| self.error(e))?),
             Target::Direct(path) | Target::Null(path) => {
-                OpenTarget::Direct(OpenOptions::new().write(true).open(path).map_err(|e| self.error(e))?)
+                OpenTarget::Direct(open_device(path).map_err(|e| self.error(e))?)
             }
-            Target::File { real, .. } => {
-                let directory = directory_of(real);
-                if let Some(file) = unnamed_file(directory) {
-                    let _ = hold_lock(&file, WRITER_BYTE);
-                    OpenTarget::Unnamed(file)
-                } else {
-                    let temporary = temporary_file(directory).map_err(|e| self.error(e))?;
-                    *unfinished() = Some(temporary.path().to_owned());
-                    OpenTarget::Temporary(temporary)
-                }
-            }
-            Target::Directory { real, .. } => {
-                let (directory, mark) = temporary_directory(directory_of(real)).map_err(|e| self.error(e))?;
-                *unfinished() = Some(directory.path().to_owned());
-                OpenTarget::Folder(Box::new(Folder::new(directory, mark)))
+            Target::File { place, .. } => OpenTarget::File(place.begin_file().map_err(|e| self.error(e))?),
+            Target::Directory { place, .. } => {
+                OpenTarget::Folder(Box::new(place.begin_folder().map_err(|e| self.error(e))?))
             }
         };
         let buffer = if self.can_restart() { BUFFER } else { PIPE_BUFFER };
         Ok(Output(BufWriter::with_capacity(buffer, raw)))
+    }
+
+    /// Opens the output to be written as lines come: a file is there from the beginning, and grows.
+    ///
+    /// # Errors
+    /// The output cannot be written, or it is a directory.
+    #[expect(clippy::disallowed_methods, reason = "the path is the user's, and only there the file can grow")]
+    pub fn open_growing(&self) -> Result<Box<dyn Write>, Error> {
+        let failed = |error| self.error(error);
+        Ok(match self {
+            Target::Stdout => Box::new(StandardOutput::open().map_err(failed)?),
+            Target::Direct(path) | Target::Null(path) => Box::new(open_device(path).map_err(failed)?),
+            Target::File { given, .. } => Box::new(File::create(given).map_err(failed)?),
+            Target::Directory { .. } => {
+                return Err(Error::plain("a directory cannot be written as lines come"));
+            }
+        })
     }
 
     /// Finishes the output. A file gets its name only now.
@@ -207,183 +208,44 @@ impl Target {
     pub fn finish(&self, output: Output) -> io::Result<()> {
         let mut raw = output.0.into_inner().map_err(io::IntoInnerError::into_error)?;
         raw.flush()?;
-        let (Target::File { real, .. } | Target::Directory { real, .. }) = self else { return Ok(()) };
-        {
-            // A signal that ends the process waits for this lock.
-            let mut unfinished = unfinished();
-            match raw {
-                OpenTarget::Temporary(file) => {
-                    *unfinished = None;
-                    persist(file, real)?;
-                }
-                OpenTarget::Unnamed(mut file) => give_name(&mut file, real)?,
-                OpenTarget::Folder(folder) => {
-                    let finished = folder.finish()?;
-                    *unfinished = None;
-                    place_directory(finished, real)?;
-                }
-                OpenTarget::Stdout(_) | OpenTarget::Direct(_) => {}
-            }
+        let (Target::File { place, .. } | Target::Directory { place, .. }) = self else { return Ok(()) };
+        match raw {
+            OpenTarget::File(file) => place.finish_file(file)?,
+            OpenTarget::Folder(folder) => place.finish_folder(*folder)?,
+            OpenTarget::Stdout(_) | OpenTarget::Direct(_) => {}
         }
-        // Merges that were killed may have left files. One that cannot be deleted harms nobody.
-        abandoned(real).into_iter().for_each(|left| drop(remove_abandoned(&left)));
+        place.remove_abandoned();
         Ok(())
     }
 }
 
-fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+/// Opens a pipe or a device that the user has named.
+#[expect(clippy::disallowed_methods, reason = "what is no file is written to as it is")]
+fn open_device(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(path)
 }
 
-fn temporary_names() -> tempfile::Builder<'static, 'static> {
-    let mut names = tempfile::Builder::new();
-    names.prefix(UNFINISHED_PREFIX);
-    names
+fn cannot_write(path: &Path, error: io::Error, is_directory: bool) -> Error {
+    let hint = if is_directory { "-o DIR writes elsewhere" } else { "-o FILE writes elsewhere" };
+    Error::io("write", path, error).hint(hint)
 }
 
-/// Makes a new unfinished file in `directory`, on which this process holds the writer's lock.
-fn temporary_file(directory: &Path) -> io::Result<NamedTempFile> {
-    loop {
-        let file = temporary_names().tempfile_in(directory).map_err(bare)?;
-        let _ = hold_lock(file.as_file(), WRITER_BYTE);
-        // Before the file was locked, another merge may have taken it for abandoned and deleted it.
-        if file.path().exists() {
-            return Ok(file);
+/// Returns the path behind all symbolic links, of which the last may lead to nothing.
+fn behind_links(given: &Path) -> io::Result<PathBuf> {
+    let mut path = given.to_owned();
+    for _ in 0..LINKS {
+        match fs::canonicalize(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // Some file systems of Windows do not tell real paths.
+            Err(_) if fs::metadata(&path).is_ok() => return Ok(path),
+            found => return found,
+        }
+        match fs::read_link(&path) {
+            Ok(to) => path = directory_of(&path).join(to),
+            Err(_) => return Ok(path),
         }
     }
-}
-
-/// Makes a new unfinished directory in `directory`, and in it a mark on which this process holds the writer's
-/// lock.
-fn temporary_directory(directory: &Path) -> io::Result<(TempDir, File)> {
-    #[cfg_attr(not(unix), allow(unused_mut, reason = "rights are those of the directory around it"))]
-    let mut names = temporary_names();
-    #[cfg(unix)]
-    names.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-    loop {
-        let made = names.tempdir_in(directory).map_err(bare)?;
-        let path = made.path().join(MARK);
-        let mark = File::create_new(&path)?;
-        let _ = hold_lock(&mark, WRITER_BYTE);
-        // Before the mark was locked, another merge may have taken it for abandoned.
-        if path.exists() {
-            return Ok((made, mark));
-        }
-    }
-}
-
-/// Gives its name to a whole directory. The system knows no way to replace a directory by another one at once,
-/// so an older one gets a temporary name first; a kill between the two leaves both under temporary names.
-fn place_directory((whole, mark): (TempDir, File), real: &Path) -> io::Result<()> {
-    // Windows renames no directory in which a file is open.
-    let _mark = (!cfg!(windows)).then_some(mark);
-    let mut aside = None;
-    if fs::symlink_metadata(real).is_ok() {
-        if !is_whole_and_unchanged(real) {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "something else has this name by now"));
-        }
-        let beside = temporary_names().make_in(directory_of(real), |path| fs::rename(real, path))?;
-        aside = Some(beside.into_temp_path().keep().map_err(|error| error.error)?);
-    }
-    if let Err(error) = fs::rename(whole.path(), real) {
-        if let Some(aside) = aside {
-            fs::rename(aside, real)?;
-        }
-        return Err(error);
-    }
-    // It has another name now, and nothing is to be deleted.
-    let _ = whole.keep();
-    // What cannot be deleted harms nobody, and the next merge tries again.
-    drop(aside.map(fs::remove_dir_all));
-    Ok(())
-}
-
-/// Gives its name to a whole file that has none. Where there is an older file of that name, the system knows
-/// no way but a name beside it and a rename; a kill between the two leaves a whole file under the name beside
-/// it.
-fn give_name(file: &mut File, real: &Path) -> io::Result<()> {
-    match link_unnamed(file, real) {
-        Ok(()) => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let beside = temporary_names().make_in(directory_of(real), |path| link_unnamed(file, path));
-            if let Ok(beside) = beside {
-                return beside.persist(real).map(drop).map_err(|error| error.error);
-            }
-        }
-        Err(_) => {}
-    }
-    // This file system can give no name to a file without one after all.
-    let mut copy = temporary_file(directory_of(real))?;
-    file.seek(SeekFrom::Start(0))?;
-    io::copy(file, copy.as_file_mut())?;
-    persist(copy, real)
-}
-
-/// Gives the file the name `real`, which a file may have that somebody else has open for a moment.
-fn persist(file: NamedTempFile, real: &Path) -> io::Result<()> {
-    let mut file = Some(file);
-    patiently(|| match file.take().map(|file| file.persist(real)) {
-        None | Some(Ok(_)) => Ok(()),
-        Some(Err(refused)) => {
-            file = Some(refused.file);
-            // Windows denies access to the name of a file that somebody has open; that is worth another try.
-            let (denied, sharing_violation) = (5, 32);
-            let is_open = cfg!(windows) && refused.error.raw_os_error() == Some(denied);
-            Err(if is_open { io::Error::from_raw_os_error(sharing_violation) } else { refused.error })
-        }
-    })
-}
-
-/// Deletes what [`abandoned`] has returned.
-///
-/// # Errors
-/// It cannot be deleted.
-pub fn remove_abandoned(left: &Path) -> io::Result<()> {
-    if fs::symlink_metadata(left)?.is_dir() { fs::remove_dir_all(left) } else { fs::remove_file(left) }
-}
-
-/// Returns the files and directories beside `output` that merges of this user have not finished because they
-/// were killed.
-#[must_use]
-pub fn abandoned(output: &Path) -> Vec<PathBuf> {
-    let is_abandoned = |entry: &fs::DirEntry| {
-        let name = entry.file_name();
-        let is_named_so =
-            name.to_str().and_then(|name| name.strip_prefix(UNFINISHED_PREFIX)).is_some_and(|random| {
-                random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
-            });
-        // A link is judged by itself, and not by the file that it leads to.
-        is_named_so
-            && entry.metadata().is_ok_and(|found| {
-                let path = entry.path();
-                is_own(&found)
-                    && (found.is_file() && has_no_writer(&path, &found)
-                        || found.is_dir() && is_abandoned_directory(&path))
-            })
-    };
-    let entries = fs::read_dir(directory_of(output)).into_iter().flatten().flatten();
-    entries.filter(is_abandoned).map(|entry| entry.path()).collect()
-}
-
-/// Returns whether a directory has a mark on which nobody holds the writer's lock.
-fn is_abandoned_directory(path: &Path) -> bool {
-    let mark = path.join(MARK);
-    fs::symlink_metadata(&mark).is_ok_and(|found| found.is_file() && has_no_writer(&mark, &found))
-}
-
-fn has_no_writer(path: &Path, found: &Metadata) -> bool {
-    if cfg!(unix) {
-        return File::open(path).is_ok_and(|file| !is_locked(&file, WRITER_BYTE));
-    }
-    let age = found.modified().ok().and_then(|then| then.elapsed().ok());
-    age.is_some_and(|age| age > ABANDONED_AFTER)
-}
-
-/// Returns an error without the temporary name that `tempfile` adds to it, because the user does not know
-/// that name.
-fn bare(error: io::Error) -> io::Error {
-    let text = error.to_string();
-    io::Error::new(error.kind(), text.split(" at path ").next().unwrap_or(&text))
+    Err(io::Error::other("too many symbolic links"))
 }
 
 /// Output that has begun. A file that is dropped without [`Target::finish`] leaves nothing behind.
@@ -394,8 +256,7 @@ pub struct Output(BufWriter<OpenTarget>);
 enum OpenTarget {
     Stdout(StandardOutput),
     Direct(File),
-    Temporary(NamedTempFile),
-    Unnamed(File),
+    File(NewFile),
     Folder(Box<Folder>),
 }
 
@@ -433,8 +294,8 @@ impl Write for OpenTarget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             OpenTarget::Stdout(out) => out.write(bytes),
-            OpenTarget::Direct(out) | OpenTarget::Unnamed(out) => out.write(bytes),
-            OpenTarget::Temporary(out) => out.write(bytes),
+            OpenTarget::Direct(out) => out.write(bytes),
+            OpenTarget::File(out) => out.file().write(bytes),
             OpenTarget::Folder(out) => out.write(bytes),
         }
     }
@@ -442,8 +303,8 @@ impl Write for OpenTarget {
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             OpenTarget::Stdout(out) => out.write_vectored(parts),
-            OpenTarget::Direct(out) | OpenTarget::Unnamed(out) => out.write_vectored(parts),
-            OpenTarget::Temporary(out) => out.as_file_mut().write_vectored(parts),
+            OpenTarget::Direct(out) => out.write_vectored(parts),
+            OpenTarget::File(out) => out.file().write_vectored(parts),
             OpenTarget::Folder(out) => out.write_vectored(parts),
         }
     }
@@ -451,8 +312,8 @@ impl Write for OpenTarget {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             OpenTarget::Stdout(out) => out.flush(),
-            OpenTarget::Direct(out) | OpenTarget::Unnamed(out) => out.flush(),
-            OpenTarget::Temporary(out) => out.flush(),
+            OpenTarget::Direct(out) => out.flush(),
+            OpenTarget::File(out) => out.file().flush(),
             OpenTarget::Folder(out) => out.flush(),
         }
     }

@@ -150,7 +150,7 @@ pub fn delivered(
     let mut plan = Plan::new(&mut inputs, &view, &mut messages).unwrap();
     inputs.leave_out_shorter_calls(least);
     let out = files[0].0.with_file_name("out");
-    let target = Target::File { given: out.clone(), real: out.clone() };
+    let target = Target::new(Some(out.as_os_str()), &out, &[], &std::collections::HashSet::new()).unwrap();
     let selection = &view.selection;
     let delivery =
         Delivery { inputs: &mut inputs, plan: &mut plan, selection, format, target: &target, paged: false };

@@ -27,6 +27,9 @@ pub struct Request {
     pub output: Option<OsString>,
     /// Whether the traces of all runs are wanted, not only those of the newest run.
     pub all_runs: bool,
+    /// The file that is written if the user names none and a view is not for standard output; `None` means the one that
+    /// follows from the layout.
+    pub default_output: Option<PathBuf>,
     /// The logs of other programs whose lines are put between those of the traces, by the wall clock.
     pub with: Vec<PathBuf>,
     /// The part of the traces that is wanted, and how it looks.

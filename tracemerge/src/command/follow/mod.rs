@@ -22,8 +22,7 @@ mod view_outlet;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +43,6 @@ use crate::find::app::App;
 use crate::find::owners::Owners;
 use crate::find::search::search;
 use crate::os::signals;
-use crate::output::standard_output::StandardOutput;
 use crate::output::target::Target;
 use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
@@ -97,7 +95,7 @@ pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Resul
             "what is followed does not tell where messages come from: they are counted by what they look like",
         );
     }
-    let out = BufWriter::with_capacity(BUFFER, open(&target)?);
+    let out = BufWriter::with_capacity(BUFFER, target.open_growing()?);
     let is_plain = request.layout == Layout::Trace && !request.names_in_lines;
     let ended = if view.is_asked_for() || view.colours(&target) || !is_plain {
         let looks = (is_terminal(&target), view.colours(&target));
@@ -112,19 +110,6 @@ pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Resul
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         ended => ended.map_err(|error| target.error(error)),
     }
-}
-
-/// Opens the output to be written as lines come: nothing is renamed at the end.
-fn open(target: &Target) -> Result<Box<dyn Write>, Error> {
-    let failed = |error| target.error(error);
-    Ok(match target {
-        Target::Stdout => Box::new(StandardOutput::open().map_err(failed)?),
-        Target::Direct(path) | Target::Null(path) => {
-            Box::new(File::options().write(true).open(path).map_err(failed)?)
-        }
-        Target::File { real, .. } => Box::new(File::create(real).map_err(failed)?),
-        Target::Directory { .. } => return Err(Error::plain("a directory cannot be written as lines come")),
-    })
 }
 
 /// An application, or a directory, that is followed.

@@ -104,7 +104,8 @@ fn a_truncated_file_is_merged_up_to_its_new_end() {
     for length in [0, 1, 39, 40, 41, 4096, 99_990, 100_000, 300_000] {
         let (directory, boots) = place(length);
         let path = directory.path().join("out");
-        let target = Target::File { given: path.clone(), real: path.clone() };
+        let target =
+            Target::new(Some(path.as_os_str()), &path, &[], &std::collections::HashSet::new()).unwrap();
         let mut messages = Messages::new(true);
         let mut inputs = inputs(boots);
         let merged = deliver(&mut inputs, &View::default(), &target, &mut messages).unwrap().unwrap();
@@ -142,7 +143,8 @@ fn a_view_of_a_truncated_file_is_begun_anew_as_a_merge_is() {
     for (view, length) in views.iter().cartesian_product([0, 41, 100_000]) {
         let (directory, boots) = place(length);
         let path = directory.path().join("out");
-        let target = Target::File { given: path.clone(), real: path.clone() };
+        let target =
+            Target::new(Some(path.as_os_str()), &path, &[], &std::collections::HashSet::new()).unwrap();
         let (mut messages, mut inputs) = (Messages::new(true), inputs(boots));
         let shown = deliver(&mut inputs, view, &target, &mut messages).unwrap().unwrap();
         assert_eq!(messages.status(), Status::Damaged, "{view:?}, truncated to {length}");

@@ -1,0 +1,393 @@
+//! An open directory, in which files are made, looked at, named and deleted by their names alone.
+//!
+//! Whoever may write to a directory above can put a link in the place of a directory at any time. What is done in an open
+//! directory stays in it. No function here follows a link, waits for a FIFO, or opens a device.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::os::sys::FileId;
+
+/// What has a name in a directory.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// What it is, in a word with its article; a link is one, whatever it leads to.
+    pub kind: Kind,
+    /// The user who owns it.
+    pub owner: u32,
+    /// Its identity.
+    pub id: FileId,
+    /// The time at which it was last written.
+    pub written: Option<SystemTime>,
+}
+
+/// The kinds of what has a name in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// Anything else, by what it is called.
+    Other(&'static str),
+}
+
+/// An open directory.
+#[derive(Debug)]
+pub struct Directory {
+    /// The path by which it was opened, for messages, and where the system opens files by their paths only.
+    path: PathBuf,
+    #[cfg(unix)]
+    handle: rustix::fd::OwnedFd,
+}
+
+impl Directory {
+    /// Returns the path of what has this name here, for messages.
+    #[must_use]
+    pub fn path_of(&self, name: &OsStr) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Returns the user who owns what has this name here and the kind of it; `None` where nothing has it.
+    ///
+    /// # Errors
+    /// The directory cannot be searched.
+    pub fn look(&self, name: &OsStr) -> io::Result<Option<Entry>> {
+        match imp::look(self, name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// Deletes a directory of this name and the files in it. One with other directories in it is not deleted.
+    ///
+    /// # Errors
+    /// It is no directory, or not all in it can be deleted.
+    pub fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
+        let inner = self.open_directory(name)?;
+        for name in inner.names()? {
+            inner.remove_file(&name)?;
+        }
+        drop(inner);
+        imp::remove_empty(self, name)
+    }
+}
+
+#[cfg(unix)]
+mod imp {
+    use super::{Directory, Entry, File, FileId, Kind, OsStr, OsString, Path, SystemTime, io};
+    use rustix::fd::OwnedFd;
+    use rustix::fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags};
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::time::{Duration, UNIX_EPOCH};
+
+    /// A directory that may be searched is opened even if it may not be listed.
+    #[cfg(target_os = "linux")]
+    const SEARCH: OFlags = OFlags::PATH;
+    #[cfg(not(target_os = "linux"))]
+    const SEARCH: OFlags = OFlags::RDONLY;
+    const NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+    /// No link is followed, and a FIFO is not waited for.
+    const AS_IT_IS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
+    fn directory(handle: OwnedFd, path: &Path) -> Directory {
+        Directory { path: path.to_owned(), handle }
+    }
+
+    impl Directory {
+        /// Opens the directory at `path`, which the user has named: links are followed.
+        ///
+        /// # Errors
+        /// There is no such directory, or it may not be entered.
+        pub fn open(path: &Path) -> io::Result<Directory> {
+            let flags = SEARCH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            Ok(directory(fs::open(path, flags, Mode::empty())?, path))
+        }
+
+        /// Opens a directory in this one.
+        ///
+        /// # Errors
+        /// There is no such directory, or it may not be entered.
+        pub fn open_directory(&self, name: &OsStr) -> io::Result<Directory> {
+            let flags = SEARCH | OFlags::DIRECTORY | AS_IT_IS.difference(OFlags::NONBLOCK);
+            Ok(directory(fs::openat(&self.handle, name, flags, Mode::empty())?, &self.path_of(name)))
+        }
+
+        /// Makes a directory here that only this user can enter.
+        ///
+        /// # Errors
+        /// The name is taken, or no directory can be made.
+        pub fn make_directory(&self, name: &OsStr) -> io::Result<()> {
+            Ok(fs::mkdirat(&self.handle, name, Mode::RWXU)?)
+        }
+
+        /// Makes a new file here; `is_private` says whether others may not read it whatever the umask is.
+        ///
+        /// # Errors
+        /// The name is taken, or no file can be made.
+        pub fn create(&self, name: &OsStr, is_private: bool) -> io::Result<File> {
+            let mode = if is_private { 0o600 } else { 0o666 };
+            Ok(fs::openat(&self.handle, name, NEW | OFlags::RDWR, Mode::from_raw_mode(mode))?.into())
+        }
+
+        /// Opens a file here for writing at its end.
+        ///
+        /// # Errors
+        /// There is no such regular file, or it may not be written.
+        pub fn append(&self, name: &OsStr) -> io::Result<File> {
+            let flags = OFlags::WRONLY | OFlags::APPEND | AS_IT_IS;
+            regular(fs::openat(&self.handle, name, flags, Mode::empty())?)
+        }
+
+        /// Opens a file here for reading.
+        ///
+        /// # Errors
+        /// There is no such regular file, or it may not be read.
+        pub fn read(&self, name: &OsStr) -> io::Result<File> {
+            let flags = OFlags::RDONLY | AS_IT_IS;
+            regular(fs::openat(&self.handle, name, flags, Mode::empty())?)
+        }
+
+        /// Makes a new file here that has no name and is its owner's only; `None` where the system cannot.
+        #[cfg(target_os = "linux")]
+        #[must_use]
+        pub fn create_unnamed(&self) -> Option<File> {
+            let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+            let file = File::from(fs::openat(&self.handle, ".", flags, Mode::RUSR | Mode::WUSR).ok()?);
+            // By that path the file will get its name.
+            std::fs::metadata(path_in_proc(&file)).is_ok().then_some(file)
+        }
+
+        /// Gives a name here to a file made by [`Directory::create_unnamed`].
+        ///
+        /// # Errors
+        /// Something has that name already, or the name cannot be given.
+        #[cfg(target_os = "linux")]
+        pub fn link_unnamed(&self, file: &File, name: &OsStr) -> io::Result<()> {
+            let from = path_in_proc(file);
+            Ok(fs::linkat(CWD, from, &self.handle, name, AtFlags::SYMLINK_FOLLOW)?)
+        }
+
+        /// Returns `None`: there are no files without names.
+        #[cfg(not(target_os = "linux"))]
+        #[must_use]
+        pub fn create_unnamed(&self) -> Option<File> {
+            None
+        }
+
+        /// Fails: there are no files without names.
+        ///
+        /// # Errors
+        /// Always.
+        #[cfg(not(target_os = "linux"))]
+        pub fn link_unnamed(&self, _file: &File, _name: &OsStr) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        /// Gives what is called `from` here the name `to`, which a file may have that is replaced.
+        ///
+        /// # Errors
+        /// The name cannot be given.
+        pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+            Ok(fs::renameat(&self.handle, from, &self.handle, to)?)
+        }
+
+        /// Deletes what has this name here and is no directory.
+        ///
+        /// # Errors
+        /// It cannot be deleted.
+        pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+            Ok(fs::unlinkat(&self.handle, name, AtFlags::empty())?)
+        }
+
+        /// Returns the names of all that is here.
+        ///
+        /// # Errors
+        /// The directory may not be listed.
+        pub fn names(&self) -> io::Result<Vec<OsString>> {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let mut names = Vec::new();
+            for entry in Dir::new(fs::openat(&self.handle, ".", flags, Mode::empty())?)? {
+                let name = entry?.file_name().to_bytes().to_vec();
+                if name != b"." && name != b".." {
+                    names.push(OsString::from_vec(name));
+                }
+            }
+            Ok(names)
+        }
+    }
+
+    /// The path by which the kernel knows the open file.
+    #[cfg(target_os = "linux")]
+    fn path_in_proc(file: &File) -> String {
+        format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file))
+    }
+
+    fn regular(opened: OwnedFd) -> io::Result<File> {
+        let file = File::from(opened);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
+        Ok(file)
+    }
+
+    #[allow(clippy::unnecessary_cast, reason = "these types differ by system")]
+    pub(super) fn look(place: &Directory, name: &OsStr) -> io::Result<Entry> {
+        let found = fs::statat(&place.handle, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            FileType::Symlink => Kind::Other("a symbolic link"),
+            FileType::Fifo => Kind::Other("a FIFO"),
+            FileType::Socket => Kind::Other("a socket"),
+            FileType::CharacterDevice | FileType::BlockDevice => Kind::Other("a device"),
+            FileType::Unknown => Kind::Other("of a kind that is not known"),
+        };
+        let written: Option<SystemTime> = UNIX_EPOCH.checked_add(Duration::from_secs(found.st_mtime as u64));
+        let id = FileId::Inode(found.st_dev as u64, found.st_ino as u64);
+        Ok(Entry { kind, owner: found.st_uid, id, written })
+    }
+
+    pub(super) fn remove_empty(place: &Directory, name: &OsStr) -> io::Result<()> {
+        Ok(fs::unlinkat(&place.handle, name, AtFlags::REMOVEDIR)?)
+    }
+}
+
+#[cfg(not(unix))]
+mod imp {
+    use super::{Directory, Entry, File, Kind, OsStr, OsString, Path, io};
+    use crate::os::sys::{file_id, owner};
+    use std::fs;
+    use std::os::windows::fs::{MetadataExt, OpenOptionsExt};
+
+    /// A link is opened itself, and not what it leads to.
+    const OPEN_REPARSE_POINT: u32 = 0x0020_0000;
+    /// The attribute of links, junctions and the like.
+    const REPARSE_POINT: u32 = 0x400;
+
+    impl Directory {
+        /// Takes the directory at `path`, which the user has named: links are followed.
+        ///
+        /// # Errors
+        /// There is no such directory.
+        pub fn open(path: &Path) -> io::Result<Directory> {
+            if !fs::metadata(path)?.is_dir() {
+                return Err(io::ErrorKind::NotADirectory.into());
+            }
+            Ok(Directory { path: path.to_owned() })
+        }
+
+        /// Takes a directory in this one.
+        ///
+        /// # Errors
+        /// There is no such directory.
+        pub fn open_directory(&self, name: &OsStr) -> io::Result<Directory> {
+            match self.look(name)? {
+                Some(Entry { kind: Kind::Directory, .. }) => Ok(Directory { path: self.path_of(name) }),
+                Some(_) => Err(io::ErrorKind::NotADirectory.into()),
+                None => Err(io::ErrorKind::NotFound.into()),
+            }
+        }
+
+        /// Makes a directory here; rights are those of the directory around it.
+        ///
+        /// # Errors
+        /// The name is taken, or no directory can be made.
+        pub fn make_directory(&self, name: &OsStr) -> io::Result<()> {
+            fs::create_dir(self.path_of(name))
+        }
+
+        /// Makes a new file here; rights are those of the directory.
+        ///
+        /// # Errors
+        /// The name is taken, or no file can be made.
+        pub fn create(&self, name: &OsStr, _is_private: bool) -> io::Result<File> {
+            fs::OpenOptions::new().read(true).write(true).create_new(true).open(self.path_of(name))
+        }
+
+        /// Opens a file here for writing at its end.
+        ///
+        /// # Errors
+        /// There is no such regular file, or it may not be written.
+        pub fn append(&self, name: &OsStr) -> io::Result<File> {
+            regular(fs::OpenOptions::new().append(true), &self.path_of(name))
+        }
+
+        /// Opens a file here for reading.
+        ///
+        /// # Errors
+        /// There is no such regular file, or it may not be read.
+        pub fn read(&self, name: &OsStr) -> io::Result<File> {
+            regular(fs::OpenOptions::new().read(true), &self.path_of(name))
+        }
+
+        /// Returns `None`: there are no files without names.
+        #[must_use]
+        pub fn create_unnamed(&self) -> Option<File> {
+            None
+        }
+
+        /// Fails: there are no files without names.
+        ///
+        /// # Errors
+        /// Always.
+        pub fn link_unnamed(&self, _file: &File, _name: &OsStr) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        /// Gives what is called `from` here the name `to`, which a file may have that is replaced.
+        ///
+        /// # Errors
+        /// The name cannot be given.
+        pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+            fs::rename(self.path_of(from), self.path_of(to))
+        }
+
+        /// Deletes what has this name here and is no directory.
+        ///
+        /// # Errors
+        /// It cannot be deleted.
+        pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+            fs::remove_file(self.path_of(name))
+        }
+
+        /// Returns the names of all that is here.
+        ///
+        /// # Errors
+        /// The directory may not be listed.
+        pub fn names(&self) -> io::Result<Vec<OsString>> {
+            fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name())).collect()
+        }
+    }
+
+    fn regular(options: &mut fs::OpenOptions, path: &Path) -> io::Result<File> {
+        let file = options.custom_flags(OPEN_REPARSE_POINT).open(path)?;
+        let found = file.metadata()?;
+        if !found.is_file() || found.file_attributes() & REPARSE_POINT != 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
+        Ok(file)
+    }
+
+    pub(super) fn look(place: &Directory, name: &OsStr) -> io::Result<Entry> {
+        let path = place.path_of(name);
+        let found = fs::symlink_metadata(&path)?;
+        let kind = if found.file_attributes() & REPARSE_POINT != 0 {
+            Kind::Other("a link")
+        } else if found.is_dir() {
+            Kind::Directory
+        } else if found.is_file() {
+            Kind::File
+        } else {
+            Kind::Other("of a kind that is not known")
+        };
+        Ok(Entry { kind, owner: owner(&found), id: file_id(&path, &found), written: found.modified().ok() })
+    }
+
+    pub(super) fn remove_empty(place: &Directory, name: &OsStr) -> io::Result<()> {
+        fs::remove_dir(place.path_of(name))
+    }
+}

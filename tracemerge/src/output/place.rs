@@ -1,0 +1,466 @@
+//! The place of an output: a name in an open directory.
+//!
+//! All outputs are made here. An output has no name, or a hidden one that nobody can foresee, until it is whole; then it is
+//! renamed within the directory that was opened at the beginning. What is in the way of a name that the user has not
+//! chosen is neither followed nor replaced, unless it is a file of this user's.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::os::directory::{Directory, Entry, Kind};
+use crate::os::sys::{effective_user, hold_lock, is_locked, patiently};
+use crate::os::unfinished::{Unfinished, unfinished};
+use crate::output::folder::{Folder, MARK, is_whole_and_unchanged};
+
+/// The beginning of the name of a file that is not finished, or does not stand in the place of an older one
+/// yet.
+const UNFINISHED_PREFIX: &str = ".tracemerge-";
+/// The number of characters behind that.
+const RANDOM: usize = 6;
+/// The offset of the byte of an unfinished file on which its writer holds a lock. Where there is no lock, the
+/// writer is dead.
+const WRITER_BYTE: u32 = 0;
+/// The time for which nobody must have written to an unfinished file before it is taken for one that a kill
+/// has left. It counts where there are no locks.
+const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A name in an open directory.
+#[derive(Clone, Debug)]
+pub struct Place {
+    directory: Arc<Directory>,
+    name: OsString,
+    /// Whether the user has named it.
+    is_chosen: bool,
+}
+
+/// A file or a directory under a temporary name. It is deleted when it is dropped.
+#[derive(Debug)]
+pub struct Temporary(Option<Unfinished>);
+
+impl Temporary {
+    /// Leaves it where it is.
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // One that cannot be deleted harms nobody.
+        drop(self.0.take().map(|unfinished| unfinished.remove()));
+    }
+}
+
+/// A file that is being written in its place.
+#[derive(Debug)]
+pub enum NewFile {
+    /// A file without a name.
+    Unnamed(File),
+    /// A file under a temporary name. The first to be dropped is the file: not every system deletes one that is open.
+    Named(File, Temporary),
+}
+
+impl NewFile {
+    /// The file itself.
+    pub fn file(&mut self) -> &mut File {
+        match self {
+            NewFile::Unnamed(file) | NewFile::Named(file, _) => file,
+        }
+    }
+}
+
+impl Place {
+    /// Opens the directory of `path`; `is_chosen` says whether the user has named the path itself.
+    ///
+    /// # Errors
+    /// There is no such directory, or the path has no name.
+    pub fn open(path: &Path, is_chosen: bool) -> io::Result<Place> {
+        let name = path.file_name().ok_or(io::ErrorKind::NotFound)?.to_owned();
+        if cfg!(windows) && !is_chosen && is_reserved_by_windows(&name.to_string_lossy()) {
+            return Err(io::Error::other("Windows keeps such a name for itself"));
+        }
+        let directory = Arc::new(Directory::open(directory_of(path))?);
+        Ok(Place { directory, name, is_chosen })
+    }
+
+    /// Returns what has the name now, if that may be replaced.
+    ///
+    /// # Errors
+    /// The user has not chosen this name, and something has it that is no regular file of this user's, or a program.
+    pub fn replaceable(&self, expected: Kind) -> io::Result<Option<Entry>> {
+        let Some(found) = self.directory.look(&self.name)? else { return Ok(None) };
+        if self.is_chosen {
+            return Ok(Some(found));
+        }
+        let of_whom = if found.owner == effective_user() {
+            String::new()
+        } else {
+            format!(" of another user ({})", found.owner)
+        };
+        let what = match found.kind {
+            Kind::File if found.kind == expected && of_whom.is_empty() => {
+                if !self.is_program() {
+                    return Ok(Some(found));
+                }
+                "a program"
+            }
+            Kind::Directory if found.kind == expected && of_whom.is_empty() => return Ok(Some(found)),
+            Kind::File => "a file",
+            Kind::Directory => "a directory",
+            Kind::Other(what) => what,
+        };
+        Err(io::Error::other(format!(
+            "{what}{of_whom} has this name, and is neither followed nor replaced as long as it is there"
+        )))
+    }
+
+    /// Returns whether the file that has the name begins as programs do: one of another program's name may be one.
+    fn is_program(&self) -> bool {
+        let mut head = [0; 4];
+        let is_read =
+            self.directory.read(&self.name).is_ok_and(|mut file| file.read_exact(&mut head).is_ok());
+        let starts: [&[u8]; 5] =
+            [b"\x7fELF", b"MZ", b"#!", &[0xcf, 0xfa, 0xed, 0xfe], &[0xca, 0xfe, 0xba, 0xbe]];
+        is_read && starts.iter().any(|start| head.starts_with(start))
+    }
+
+    /// Returns whether a directory that has the name is as an earlier output has left it.
+    #[must_use]
+    pub fn has_whole_folder(&self) -> bool {
+        self.directory.open_directory(&self.name).is_ok_and(|folder| is_whole_and_unchanged(&folder))
+    }
+
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// No file can be made in the directory.
+    pub fn begin_file(&self) -> io::Result<NewFile> {
+        if let Some(file) = self.directory.create_unnamed() {
+            let _ = hold_lock(&file, WRITER_BYTE);
+            return Ok(NewFile::Unnamed(file));
+        }
+        let (file, temporary) = self.temporary_file()?;
+        unfinished().clone_from(&temporary.0);
+        Ok(NewFile::Named(file, temporary))
+    }
+
+    /// Begins a directory.
+    ///
+    /// # Errors
+    /// No directory can be made in the one that is to hold it.
+    pub fn begin_folder(&self) -> io::Result<Folder> {
+        loop {
+            let temporary = self.hidden(|name| self.directory.make_directory(name))?.1;
+            let Some(Unfinished { name, .. }) = &temporary.0 else {
+                return Err(io::ErrorKind::NotFound.into());
+            };
+            let inner = self.directory.open_directory(name)?;
+            let mark = inner.create(MARK.as_ref(), false)?;
+            let _ = hold_lock(&mark, WRITER_BYTE);
+            // Before the mark was locked, another merge may have taken it for abandoned.
+            if inner.look(MARK.as_ref())?.is_some() {
+                unfinished().clone_from(&temporary.0);
+                return Ok(Folder::new(inner, mark, temporary));
+            }
+        }
+    }
+
+    /// Gives its name to a whole file.
+    ///
+    /// # Errors
+    /// Something is in the way, or the name cannot be given.
+    pub fn finish_file(&self, file: NewFile) -> io::Result<()> {
+        // A signal that ends the process waits for this lock.
+        let mut unfinished = unfinished();
+        *unfinished = None;
+        match file {
+            NewFile::Unnamed(file) => self.give_name(file),
+            NewFile::Named(_file, temporary) => self.rename(temporary),
+        }
+    }
+
+    /// Gives its name to a whole directory. The system knows no way to replace a directory by another one at once,
+    /// so an older one gets a temporary name first; a kill between the two leaves both under temporary names.
+    ///
+    /// # Errors
+    /// Something is in the way, or the name cannot be given.
+    pub fn finish_folder(&self, folder: Folder) -> io::Result<()> {
+        let mut unfinished = unfinished();
+        let (temporary, mark) = folder.finish()?;
+        *unfinished = None;
+        // Windows renames no directory in which a file is open.
+        let _mark = (!cfg!(windows)).then_some(mark);
+        let mut aside = None;
+        if self.replaceable(Kind::Directory)?.is_some() {
+            if !self.has_whole_folder() {
+                return Err(io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    "something else has this name by now",
+                ));
+            }
+            aside = Some(self.hidden(|name| match self.directory.look(name)? {
+                Some(_) => Err(io::ErrorKind::AlreadyExists.into()),
+                None => self.directory.rename(&self.name, name),
+            })?);
+        }
+        let Some(Unfinished { name, .. }) = &temporary.0 else { return Err(io::ErrorKind::NotFound.into()) };
+        if let Err(error) = self.directory.rename(name, &self.name) {
+            if let Some(((), aside)) = aside {
+                if let Some(Unfinished { name, .. }) = &aside.0 {
+                    self.directory.rename(name, &self.name)?;
+                }
+                aside.keep();
+            }
+            return Err(error);
+        }
+        // It has another name now, and nothing is to be deleted but what it replaces.
+        temporary.keep();
+        Ok(())
+    }
+
+    /// Gives its name to a whole file that has none. Where there is an older file of that name, the system knows
+    /// no way but a name beside it and a rename; a kill between the two leaves a whole file under the name beside
+    /// it.
+    fn give_name(&self, mut file: File) -> io::Result<()> {
+        match self.directory.link_unnamed(&file, &self.name) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if let Ok(((), beside)) = self.hidden(|name| self.directory.link_unnamed(&file, name)) {
+                    return self.rename(beside);
+                }
+            }
+            Err(_) => {}
+        }
+        // This file system can give no name to a file without one after all.
+        let (mut copy, temporary) = self.temporary_file()?;
+        file.seek(SeekFrom::Start(0))?;
+        io::copy(&mut file, &mut copy)?;
+        self.rename(temporary)
+    }
+
+    /// Gives the name to a file, also if a file has it that somebody else has open for a moment.
+    fn rename(&self, temporary: Temporary) -> io::Result<()> {
+        // What is there now may have come since the beginning.
+        self.replaceable(Kind::File)?;
+        let Some(Unfinished { name, .. }) = &temporary.0 else { return Err(io::ErrorKind::NotFound.into()) };
+        patiently(|| {
+            self.directory.rename(name, &self.name).map_err(|error| {
+                // Windows denies access to the name of a file that somebody has open; that is worth another try.
+                let (denied, sharing_violation) = (5, 32);
+                let is_open = cfg!(windows) && error.raw_os_error() == Some(denied);
+                if is_open { io::Error::from_raw_os_error(sharing_violation) } else { error }
+            })
+        })?;
+        temporary.keep();
+        Ok(())
+    }
+
+    /// Makes a new unfinished file, on which this process holds the writer's lock.
+    fn temporary_file(&self) -> io::Result<(File, Temporary)> {
+        loop {
+            let (file, temporary) = self.hidden(|name| self.directory.create(name, true))?;
+            let _ = hold_lock(&file, WRITER_BYTE);
+            // Before the file was locked, another merge may have taken it for abandoned and deleted it.
+            let Some(Unfinished { name, .. }) = &temporary.0 else { continue };
+            if self.directory.look(name)?.is_some() {
+                return Ok((file, temporary));
+            }
+        }
+    }
+
+    /// Has `make` make something under a hidden name that is free.
+    fn hidden<T>(&self, make: impl Fn(&OsStr) -> io::Result<T>) -> io::Result<(T, Temporary)> {
+        loop {
+            let name = OsString::from(format!("{UNFINISHED_PREFIX}{}", random()));
+            match make(&name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => {
+                    let place = self.directory.clone();
+                    return Ok((made?, Temporary(Some(Unfinished { place, name }))));
+                }
+            }
+        }
+    }
+}
+
+/// Returns characters that nobody can foresee: the library's keys for hashes are the system's random numbers.
+fn random() -> String {
+    const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut number = RandomState::new().hash_one(std::process::id());
+    let mut next = || {
+        let letter = LETTERS[(number % LETTERS.len() as u64) as usize];
+        number /= LETTERS.len() as u64;
+        char::from(letter)
+    };
+    (0..RANDOM).map(|_| next()).collect()
+}
+
+/// Returns whether Windows takes a file of this name for something else: a device, or a stream of another file.
+fn is_reserved_by_windows(name: &str) -> bool {
+    const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
+    let beginning = name.split('.').next().unwrap_or_default().trim_end().to_uppercase();
+    let port = beginning.strip_prefix("COM").or_else(|| beginning.strip_prefix("LPT"));
+    let is_number = |rest: &str| {
+        rest.chars().count() == 1
+            && rest.chars().all(|c| c.is_ascii_digit() || "\u{b9}\u{b2}\u{b3}".contains(c))
+    };
+    DEVICES.contains(&&*beginning)
+        || port.is_some_and(is_number)
+        || name.ends_with(['.', ' '])
+        || name.contains(|c: char| c.is_control() || "<>:\"|?*/\\".contains(c))
+}
+
+/// Returns the directory that a path is in.
+pub fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Deletes what is at `path` and is no directory.
+///
+/// # Errors
+/// It cannot be deleted.
+pub fn remove(path: &Path) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::NotFound)?;
+    Directory::open(directory_of(path))?.remove_file(name)
+}
+
+/// Returns the files and directories beside `output` that merges of this user have not finished because they
+/// were killed.
+#[must_use]
+pub fn abandoned(output: &Path) -> Vec<Unfinished> {
+    Directory::open(directory_of(output)).map_or_else(|_| Vec::new(), |place| abandoned_in(&Arc::new(place)))
+}
+
+fn abandoned_in(place: &Arc<Directory>) -> Vec<Unfinished> {
+    let is_abandoned = |name: &OsString| {
+        let is_named_so =
+            name.to_str().and_then(|name| name.strip_prefix(UNFINISHED_PREFIX)).is_some_and(|random| {
+                random.len() == RANDOM && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            });
+        // A link is judged by itself, and not by the file that it leads to.
+        let own = |place: &Directory, name: &OsStr| {
+            place.look(name).ok().flatten().filter(|found| found.owner == effective_user())
+        };
+        is_named_so
+            && own(place, name).is_some_and(|found| match found.kind {
+                Kind::File => has_no_writer(place, name, &found),
+                Kind::Directory => place.open_directory(name).is_ok_and(|inner| {
+                    let mark = OsStr::new(MARK);
+                    own(&inner, mark).is_some_and(|found| has_no_writer(&inner, mark, &found))
+                }),
+                Kind::Other(_) => false,
+            })
+    };
+    let names = place.names().unwrap_or_default();
+    let names = names.into_iter().filter(is_abandoned);
+    names.map(|name| Unfinished { place: place.clone(), name }).collect()
+}
+
+fn has_no_writer(place: &Directory, name: &OsStr, found: &Entry) -> bool {
+    if cfg!(unix) {
+        return place.read(name).is_ok_and(|file| !is_locked(&file, WRITER_BYTE));
+    }
+    let age = found.written.and_then(|then| then.elapsed().ok());
+    age.is_some_and(|age| age > ABANDONED_AFTER)
+}
+
+impl Place {
+    /// Deletes what merges into this directory have left that were killed.
+    pub fn remove_abandoned(&self) {
+        // What cannot be deleted harms nobody.
+        abandoned_in(&self.directory).iter().for_each(|left| drop(left.remove()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_devices_and_streams_are_reserved_by_windows() {
+        for name in [
+            "con.trace.merge",
+            "NUL",
+            "Aux.csv",
+            "com1.trace.merge",
+            "LPT\u{b9}.csv",
+            "COM0",
+            "prn .x",
+            "a:b",
+            "app.",
+            "app ",
+            "a\u{1b}b",
+        ] {
+            assert!(is_reserved_by_windows(name), "{name:?}");
+        }
+        for name in
+            ["console.trace.merge", "com10.csv", "app.exe.trace.merge", "nulls", "a.con", ".con", "com"]
+        {
+            assert!(!is_reserved_by_windows(name), "{name:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_output_stays_in_the_directory_that_was_opened() {
+        use std::fs;
+        use std::io::Write;
+        let around = tempfile::tempdir().unwrap();
+        let [begun, moved, elsewhere] = ["begun", "moved", "elsewhere"].map(|name| around.path().join(name));
+        fs::create_dir(&begun).unwrap();
+        fs::create_dir(&elsewhere).unwrap();
+        let place = Place::open(&begun.join("app.trace.merge"), false).unwrap();
+        let mut files = [place.begin_file().unwrap(), {
+            let (file, temporary) = place.temporary_file().unwrap();
+            NewFile::Named(file, temporary)
+        }];
+        let folder_place = Place::open(&begun.join("app.ctf"), false).unwrap();
+        let folder = folder_place.begin_folder().unwrap();
+        // Somebody puts a link in the place of the directory while the output is written.
+        fs::rename(&begun, &moved).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &begun).unwrap();
+        for file in &mut files {
+            file.file().write_all(b"merged").unwrap();
+        }
+        for file in files {
+            place.finish_file(file).unwrap();
+            assert_eq!(fs::read(moved.join("app.trace.merge")).unwrap(), b"merged");
+        }
+        folder_place.finish_folder(folder).unwrap();
+        assert!(moved.join("app.ctf").join(MARK).is_file());
+        place.remove_abandoned();
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(&moved).unwrap().count(), 2);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_comes_into_the_way_while_an_output_is_written_stays() {
+        use std::fs;
+        let around = tempfile::tempdir().unwrap();
+        let precious = around.path().join("precious");
+        fs::write(&precious, "precious").unwrap();
+        for name in ["app.trace.merge", "app.ctf"] {
+            let place = Place::open(&around.path().join(name), false).unwrap();
+            let (file, folder) = (place.begin_file().unwrap(), place.begin_folder().unwrap());
+            std::os::unix::fs::symlink(&precious, around.path().join(name)).unwrap();
+            let refused = [place.finish_file(file), place.finish_folder(folder)];
+            assert!(refused.iter().all(Result::is_err), "{name}: {refused:?}");
+            assert!(around.path().join(name).is_symlink());
+        }
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        assert_eq!(fs::read_dir(around.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn hidden_names_differ() {
+        let names: std::collections::HashSet<String> = (0..1000).map(|_| random()).collect();
+        assert_eq!(names.len(), 1000);
+        assert!(names.iter().all(|name| name.len() == RANDOM));
+    }
+}

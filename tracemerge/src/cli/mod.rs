@@ -96,8 +96,7 @@ TERMS of time:
   perfetto  a timeline for ui.perfetto.dev   chrome  a timeline as JSON
   folded    call paths for flame graphs      uftrace a directory with the calls
   ctf       a directory for babeltrace2      speedscope  a profile of each thread
-  flamegraph  the graph drawn, where tracemerge was built with --features flamegraph
-  parquet   a directory of tables, where it was built with --features parquet
+  flamegraph  the graph, drawn as SVG        parquet a directory of tables
   All options that select hold. What a format cannot tell is said on stderr.
 
 --with FILE:
@@ -240,8 +239,8 @@ average, maximum and 99th percentile (to 1 %). Calls that were still running cou
 the last record of their process. Where names come from: tracemerge tree --help.
 
 --format folded writes a line for each call path with its own time in nanoseconds, which
-tools for flame graphs read:
-  tracemerge report --format folded ./app | inferno-flamegraph > flames.svg";
+tools for flame graphs read. tracemerge draws one itself:
+  tracemerge --format flamegraph -o flames.svg ./app";
 
 const LOCKS_HELP: &str = "\
 Of programs whose locks are those of tracer::sync (Mutex, RwLock, Condvar), which record

@@ -3,8 +3,10 @@
 #![cfg(target_os = "linux")]
 
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::process::Command;
-use support::mounts::{in_own_mounts, is_root};
+use support::mounts::in_own_mounts;
+use support::programs::{in_part, is_root};
 use support::{APP, Scenario, Traced};
 use tempfile::TempDir;
 
@@ -42,14 +44,14 @@ fn a_directory_without_the_right_to_write_is_left_for_the_current_directory() {
         std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("a change of mode");
         let program = place.path().join(APP);
         assert!(Command::new("cp").arg(SCENARIO).arg(&program).status().expect("cp runs").success());
-        let (user, group) = (format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"));
-        let words = [&user, &group, "--clear-groups", program.to_str().expect("UTF-8"), "thread-local"];
-        let scenario = Scenario::new("setpriv", &words);
+        let mut scenario = Scenario::new(&program, &["thread-local"]);
+        scenario.command().uid(NOBODY).gid(NOBODY);
         for directory in [scenario.directory.path(), scenario.runtime.path()] {
             chown(directory, Some(NOBODY), None).expect("a change of owner");
         }
         scenario
     } else {
+        in_part("root, who has the rights of all");
         Scenario::new(SCENARIO, &["thread-local"])
     };
     let here = scenario.directory.path().to_path_buf();

@@ -131,7 +131,7 @@ fn library(directory: &Path, name: &str, room: u32) -> String {
     std::fs::write(&source, text).expect("the source");
     let flags = ["-g", "-O2", "-fomit-frame-pointer", "-shared", "-fPIC", "-Wl,--build-id", "-o"];
     let status = Command::new("cc").args(flags).arg(&path).arg(&source).status();
-    assert!(status.expect("cc; `.ci/run` installs what tests need").success());
+    assert!(status.expect("cc runs").success());
     path.into_os_string().into_string().expect("UTF-8")
 }
 

@@ -46,7 +46,7 @@ fn addr2line(program: &str, addresses: &[u64]) -> BTreeMap<u64, Vec<(String, Str
     let digits = addresses.iter().map(|address| format!("{address:#x}"));
     let output =
         Command::new("addr2line").args(["-C", "-f", "-i", "-a", "-e", program]).args(digits).output();
-    let output = output.expect("binutils are installed");
+    let output = output.expect("addr2line runs");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     let (mut told, mut lines) = (BTreeMap::new(), text.lines().peekable());
     while let Some(line) = lines.next() {
@@ -95,6 +95,9 @@ fn assert_names(names: &[Named<'_>], expected: &[(String, String)], what: &str) 
 
 #[test]
 fn a_merged_file_with_names_has_those_of_addr2line_and_is_the_plain_one_otherwise() {
+    if support::programs::lacks(&["addr2line"]) {
+        return;
+    }
     for format in FORMATS {
         let traced = run(&["functions-placed"], format, "1");
         let plain = told_of(&traced, &["-q", "-o", "-"]);

@@ -3,10 +3,10 @@
 //! woken whom.
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::process::Command;
 
 use support::merges::tracemerge;
+use support::programs::readers;
 use support::{APP, Scenario, Traced};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -132,11 +132,7 @@ fn a_lock_that_is_held_over_an_await_is_found() {
 /// both formats that it reads.
 #[test]
 fn a_notification_flows_to_whom_it_wakes_in_perfetto() {
-    let Some(readers) = std::env::var_os("TRACER_READERS").filter(|readers| !readers.is_empty()) else {
-        // Not by a macro, whose output nobody sees where a test succeeds.
-        let why = b"not tested: TRACER_READERS names no directory with Perfetto (see .ci/readers)\n";
-        return drop(std::io::stderr().write_all(why));
-    };
+    let Some(readers) = readers() else { return };
     let traced = run(INTERFACES[0], "locks-notified", "100", "raw");
     let woken = traced.messages().iter().filter(|message| message.contains(" woken id=")).count();
     assert!(woken > 50, "{woken}");

@@ -6,7 +6,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use support::mounts::{in_own_mounts, is_root};
+use support::mounts::in_own_mounts;
+use support::programs::{in_part, is_for_root, is_root};
 use support::{APP, Scenario, ThreadTrace, names, parse, runs};
 use tempfile::TempDir;
 use trace_format::meta::{Meta, RingPlace};
@@ -141,7 +142,7 @@ fn what_stands_in_the_place_of_the_runtime_directory_is_refused() {
     if is_root() {
         with_planted_runtime(&format!(r#"mkdir -m 0700 "$PLANT"; chown {OTHER} "$PLANT""#));
     } else {
-        eprintln!("only root can make a directory of another user: not tested");
+        in_part("root, who can make a directory of another user");
     }
 }
 
@@ -165,8 +166,7 @@ fn modes_are_the_owners_alone_whatever_the_umask() {
 
 #[test]
 fn a_program_with_more_rights_than_its_caller_does_not_trace() {
-    if !is_root() {
-        eprintln!("only root can make a program of another user: not tested");
+    if is_for_root() {
         return;
     }
     let place = TempDir::new().expect("a directory");
@@ -257,8 +257,7 @@ fn a_manifest_that_is_a_link_or_a_fifo_is_no_manifest() {
 
 #[test]
 fn what_belongs_to_another_user_is_not_trusted() {
-    if !is_root() {
-        eprintln!("only root can give files to another user: not tested");
+    if is_for_root() {
         return;
     }
     let run_of = |scenario: &Scenario| runs(scenario.runtime.path()).remove(0);

@@ -5,6 +5,7 @@
 use std::ffi::OsStr;
 use std::process::Command;
 use support::processes::{Merged, Running, WAITS_IN_VAIN, merge};
+use support::programs::{lacks, left_out};
 use support::{Scenario, ThreadTrace, names, read_directory, runs, wait_until};
 use trace_format::meta::{EndReason, Meta, Run};
 
@@ -132,18 +133,21 @@ fn a_run_that_recovers_another_one_goes_on_serving_its_own_threads() {
 }
 
 /// Returns a command that runs another one as the first process of a new pid namespace; processes that it
-/// starts die with it. `None`, said on stderr, where the system does not let us.
+/// starts die with it. `None` where the system does not let us: then the test is left out.
 fn own_namespace() -> Option<Vec<&'static OsStr>> {
     const AS_ROOT: &[&str] = &["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
     const AS_USER: &[&str] =
         &["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"];
+    if lacks(&["unshare"]) {
+        return None;
+    }
     for command in [AS_ROOT, AS_USER] {
         let found = Command::new(command[0]).args(&command[1..]).arg("true").output();
         if found.is_ok_and(|output| output.status.success()) {
             return Some(command.iter().map(OsStr::new).collect());
         }
     }
-    eprintln!("not tested: this system grants no pid namespace (`unshare --pid` is refused)");
+    left_out("a pid namespace, which this system refuses");
     None
 }
 
@@ -182,7 +186,7 @@ fn a_process_of_another_pid_namespace_is_not_taken_for_one_that_has_its_number_h
     let Some(namespace) = own_namespace() else { return };
     let number = "/proc/sys/kernel/ns_last_pid";
     if !std::path::Path::new(number).exists() {
-        eprintln!("not tested: this system does not let anyone choose a process id");
+        left_out("a system that lets root choose a process id");
         return;
     }
     let other = Running::start(&mut Scenario::new("sleep", &["1000"]));

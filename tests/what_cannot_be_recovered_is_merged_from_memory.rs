@@ -2,10 +2,12 @@
 //! bytes that it has after a recovery, and says why it is none.
 #![cfg(target_os = "linux")]
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use support::follows::without_numbers;
 use support::merges::{by_thread, tracemerge};
-use support::mounts::{in_own_mounts, is_root};
+use support::mounts::in_own_mounts;
+use support::programs::is_for_root;
 use support::{APP, Scenario, names, runs};
 use tempfile::TempDir;
 
@@ -120,8 +122,7 @@ fn a_full_disk() {
 
 #[test]
 fn a_ring_that_may_not_be_read_is_named() {
-    if !is_root() {
-        eprintln!("only root can give a file away: not tested");
+    if is_for_root() {
         return;
     }
     let killed = Scenario::new(SCENARIO, &["left-in-memory"]).env("TRACER_FULL", "overwrite").run();
@@ -154,12 +155,11 @@ fn a_ring_that_may_not_be_read_is_named() {
 
 #[test]
 fn rings_of_another_user_are_recovered_by_root_with_that_users_rights() {
-    if !is_root() {
-        eprintln!("only root can act for another user: not tested");
+    if is_for_root() {
         return;
     }
-    let other = ["--reuid=65534", "--regid=65534", "--clear-groups", SCENARIO, "left-in-memory"];
-    let mut scenario = Scenario::new("setpriv", &other).env("TRACER_FULL", "overwrite");
+    let mut scenario = Scenario::new(SCENARIO, &["left-in-memory"]).env("TRACER_FULL", "overwrite");
+    scenario.command().uid(65534).gid(65534);
     for place in [scenario.directory.path(), scenario.runtime.path()] {
         std::os::unix::fs::chown(place, Some(65534), None).unwrap();
     }

@@ -26,6 +26,8 @@ mod jumps;
 mod kept;
 mod locks;
 mod messages;
+#[cfg(target_os = "linux")]
+mod mounts;
 mod onlooked;
 #[cfg(unix)]
 mod processes;
@@ -159,6 +161,8 @@ fn only_here(scenario: &str, argument: Option<String>) {
         "disk-full" => storage::disk_full(argument.as_deref()),
         "limited" => storage::limited(number(), std::env::args().nth(3).as_deref()),
         "memory-full" => storage::memory_full(),
+        #[cfg(target_os = "linux")]
+        "mount" => mounts::mount(&std::env::args().skip(2).collect::<Vec<_>>()),
         "moved-away" => storage::moved_away(&argument.expect("a directory as second argument")),
         "no-descriptors" => storage::no_descriptors(argument.as_deref()),
         "planted" => hostile::planted(&argument.expect("a file as second argument")),

@@ -5,9 +5,10 @@ pub mod equation;
 pub mod follows;
 pub mod kills;
 pub mod merges;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub mod mounts;
 pub mod processes;
+pub mod programs;
 pub mod sited;
 pub mod stdout;
 #[cfg(unix)]

@@ -1,39 +1,83 @@
-//! Mounts of a program's own: file systems as small, as full or as read-only as a test wants them.
+//! Mounts of a program's own: file systems as small, as full or as read-only as a test wants them. The programs `unshare`
+//! and `mount` are not needed.
+#![allow(unsafe_code, reason = "namespaces, between a fork and the start of a program")]
 
-use crate::Scenario;
-use std::process::{Command, Stdio};
+use crate::{Scenario, programs};
+use std::ffi::CStr;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::OnceLock;
 
-/// Returns a scenario that `sh` runs in a mount namespace of its own: `script` prepares it and runs `program`
-/// as `"$@"`.
+/// Returns a scenario that `sh` runs in a mount namespace of its own: `script`, in which `mount` is that of the scenario
+/// program, prepares it and runs `program` as `"$@"`.
 ///
-/// `None` where the system refuses that, which is said on stderr: then the test has nothing to show.
+/// `None` where the system refuses that: then the test is left out.
 pub fn in_own_mounts(script: &str, program: &[&str]) -> Option<Scenario> {
-    let Some(flags) = flags() else {
-        eprintln!("this system grants no mount namespace (unshare -m, -Urm): not tested");
+    let Some(user) = ways() else {
+        programs::left_out("a mount namespace, which this system refuses");
         return None;
     };
-    let script = format!("set -e\n{script}");
-    let words: Vec<&str> =
-        [flags, "sh", "-c", &script, "sh"].into_iter().chain(program.iter().copied()).collect();
-    Some(Scenario::new("unshare", &words))
+    let script = format!("set -e\nmount() {{ TRACER_ENABLE= \"$MOUNTER\" mount \"$@\"; }}\n{script}");
+    let words: Vec<&str> = ["-c", &script, "sh"].into_iter().chain(program.iter().copied()).collect();
+    let mut scenario = Scenario::new("sh", &words).env("MOUNTER", program[0]);
+    apart(scenario.command(), user, false);
+    Some(scenario)
 }
 
-/// Returns the flags for `unshare`: as root plainly, else as root of a user namespace. `None` where neither
-/// works.
-fn flags() -> Option<&'static str> {
-    static FLAGS: OnceLock<Option<&str>> = OnceLock::new();
-    let works = |flags: &&str| {
-        let mut unshare = Command::new("unshare");
-        unshare.args([*flags, "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"]);
-        unshare.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+/// Returns whether a user namespace is needed: as root it is not, else one is root in it. `None` where neither works.
+fn ways() -> Option<bool> {
+    static WAYS: OnceLock<Option<bool>> = OnceLock::new();
+    let works = |user: &bool| {
+        let mut nothing = Command::new("true");
+        apart(&mut nothing, *user, true);
+        nothing.status().is_ok_and(|status| status.success())
     };
-    *FLAGS.get_or_init(|| ["-m", "-Urm"].into_iter().find(works))
+    *WAYS.get_or_init(|| [false, true].into_iter().find(works))
 }
 
-/// Returns whether this process may act for other users.
-pub fn is_root() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1));
-    effective == Some("0")
+/// Has a command run in a mount namespace of its own, from which nothing comes back; in `user`, a user namespace of its
+/// own, in which the caller is root. `tries` has it try a mount.
+fn apart(command: &mut Command, user: bool, tries: bool) {
+    // SAFETY: the calls touch no memory.
+    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let maps = [
+        (c"/proc/self/setgroups", "deny".to_owned()),
+        (c"/proc/self/uid_map", format!("0 {uid} 1")),
+        (c"/proc/self/gid_map", format!("0 {gid} 1")),
+    ];
+    let enter = move || {
+        let flags = libc::CLONE_NEWNS | if user { libc::CLONE_NEWUSER } else { 0 };
+        // SAFETY: the call touches no memory.
+        done(unsafe { libc::unshare(flags) })?;
+        if user {
+            maps.iter().try_for_each(|(file, text)| write(file, text))?;
+        }
+        mount(c"none", c"/", libc::MS_REC | libc::MS_PRIVATE)?;
+        if tries { mount(c"tmpfs", c"/dev/shm", 0) } else { Ok(()) }
+    };
+    // SAFETY: between the fork and the program's start only system calls are made.
+    unsafe { command.pre_exec(enter) };
+}
+
+fn mount(kind: &CStr, at: &CStr, flags: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: all texts end; there is no data.
+    done(unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), flags, std::ptr::null()) })
+}
+
+/// Writes a short text by one call.
+fn write(file: &CStr, text: &str) -> io::Result<()> {
+    // SAFETY: the text of the path ends, and so many bytes are read; the descriptor is this function's.
+    unsafe {
+        let descriptor = libc::open(file.as_ptr(), libc::O_WRONLY);
+        done(descriptor)?;
+        let written = libc::write(descriptor, text.as_ptr().cast(), text.len());
+        let result = if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+        libc::close(descriptor);
+        result
+    }
+}
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

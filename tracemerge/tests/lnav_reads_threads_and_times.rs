@@ -39,6 +39,9 @@ fn expected(all: &Everything) -> Counts {
 
 #[test]
 fn lnav_reads_each_message_and_call_in_its_thread_at_its_time() {
+    if support::programs::lacks(&["lnav"]) {
+        return;
+    }
     let all = everything(100_000);
     let merged = all.place.merge(["--time", "utc", "--all-runs", "-o", "merged.log", "app"]);
     assert_eq!(merged.status, Some(1), "{}", merged.err);

@@ -5,6 +5,8 @@
 
 #[path = "support/binaries.rs"]
 mod binaries;
+#[path = "support/programs.rs"]
+mod programs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +15,10 @@ use std::sync::Arc;
 use binaries::{BIAS, Binary, addresses, build_id, differences, module};
 use trace_format::meta::Module;
 use tracemerge::symbols::{Answer, Files, Lookup, Settings, Source, Symbols, Unnamed};
+
+/// The GNU binutils, and a compiler of C++ besides.
+const TOOLS: [&str; 4] = ["addr2line", "nm", "objcopy", "readelf"];
+const CPP: [&str; 5] = ["addr2line", "nm", "objcopy", "readelf", "g++"];
 
 /// Checks what is said of the addresses of `traced`, with these settings, against what `addr2line` says of
 /// `oracle`.
@@ -54,31 +60,49 @@ fn in_debug_dir(directory: &Path) -> Settings {
 
 #[test]
 fn of_a_debug_build() {
+    if programs::lacks(&TOOLS) {
+        return;
+    }
     agrees(&binaries::rust("debug", &["-g"]));
 }
 
 #[test]
 fn of_an_optimized_build() {
+    if programs::lacks(&TOOLS) {
+        return;
+    }
     agrees(&binaries::rust("optimized", &["-O", "-g"]));
 }
 
 #[test]
 fn of_a_build_with_line_tables_only() {
+    if programs::lacks(&TOOLS) {
+        return;
+    }
     agrees(&binaries::rust("line-tables", &["-O", "-Cdebuginfo=line-tables-only"]));
 }
 
 #[test]
 fn of_a_build_that_knows_lines_and_no_functions() {
+    if programs::lacks(&TOOLS) {
+        return;
+    }
     agrees(&binaries::rust("directives", &["-O", "-Cdebuginfo=line-directives-only"]));
 }
 
 #[test]
 fn of_a_build_with_link_time_optimization() {
+    if programs::lacks(&TOOLS) {
+        return;
+    }
     agrees(&binaries::rust("lto", &["-O", "-g", "-Clto=fat"]));
 }
 
 #[test]
 fn of_a_build_with_either_mangling() {
+    if programs::lacks(&TOOLS) {
+        return;
+    }
     agrees(&binaries::rust("v0", &["-O", "-g", "-Csymbol-mangling-version=v0"]));
     agrees(&binaries::rust("v0-stripped", &["-O", "-Cstrip=debuginfo", "-Csymbol-mangling-version=v0"]));
     agrees(&binaries::rust("stripped", &["-O", "-Cstrip=debuginfo"]));
@@ -88,6 +112,9 @@ fn of_a_build_with_either_mangling() {
 /// with the debug information in one piece.
 #[test]
 fn of_a_build_whose_debug_information_is_split_off() {
+    if programs::lacks(&TOOLS) {
+        return;
+    }
     let whole = binaries::rust("whole", &["-g"]);
     let agrees_split = |split: &Binary, settings| {
         assert_eq!(addresses(&split.path), addresses(&whole.path), "it is the same code");
@@ -105,6 +132,9 @@ fn of_a_build_whose_debug_information_is_split_off() {
 
 #[test]
 fn of_programs_in_cpp() {
+    if programs::lacks(&CPP) {
+        return;
+    }
     agrees(&binaries::cpp(&["-g", "-O0"]));
     agrees(&binaries::cpp(&["-g", "-O2"]));
     agrees(&binaries::cpp(&["-gdwarf-4", "-O2"]));
@@ -113,6 +143,9 @@ fn of_programs_in_cpp() {
 
 #[test]
 fn of_a_library_in_c() {
+    if programs::lacks(&TOOLS) {
+        return;
+    }
     agrees(&binaries::library(&["-g", "-O2"]));
     agrees(&binaries::library(&["-O2"]));
     agrees(&binaries::library(&["-g", "-O2", "-Wl,--build-id=none"]));
@@ -120,6 +153,9 @@ fn of_a_library_in_c() {
 
 #[test]
 fn of_compressed_sections() {
+    if programs::lacks(&CPP) {
+        return;
+    }
     let binary = Binary::small();
     for kind in ["zlib", "zlib-gnu", "zstd"] {
         let compressed = binary.objcopy(&[&format!("--compress-debug-sections={kind}")], kind);
@@ -129,6 +165,9 @@ fn of_compressed_sections() {
 
 #[test]
 fn of_separate_debug_files_in_all_usual_places() {
+    if programs::lacks(&CPP) {
+        return;
+    }
     let binary = Binary::small();
     let folder = binary.path.parent().unwrap();
     let debug = binary.objcopy(&["--only-keep-debug"], "names.debug");
@@ -160,6 +199,9 @@ fn of_separate_debug_files_in_all_usual_places() {
 
 #[test]
 fn of_a_debug_file_without_build_id_if_its_checksum_is_right() {
+    if programs::lacks(&CPP) {
+        return;
+    }
     let binary = binaries::cpp(&["-g", "-O2", "-Wl,--build-id=none"]);
     let debug = binary.objcopy(&["--only-keep-debug"], "names.debug");
     let link = format!("--add-gnu-debuglink={}", debug.display());
@@ -174,6 +216,9 @@ fn of_a_debug_file_without_build_id_if_its_checksum_is_right() {
 
 #[test]
 fn of_a_program_with_symbols_only() {
+    if programs::lacks(&CPP) {
+        return;
+    }
     let binary = Binary::small();
     let stripped = binary.objcopy(&["--strip-debug"], "stripped");
     agrees_by(Settings::default(), &stripped, &stripped);
@@ -183,6 +228,9 @@ fn of_a_program_with_symbols_only() {
 
 #[test]
 fn of_a_program_that_lies_beside_the_trace_or_in_a_named_directory() {
+    if programs::lacks(&CPP) {
+        return;
+    }
     let binary = Binary::small();
     let (folder, name) = (binary.path.parent().unwrap().to_owned(), binary.path.file_name().unwrap());
     let traced = Path::new("/no/such/directory").join(name);
@@ -202,6 +250,9 @@ fn of_a_program_that_lies_beside_the_trace_or_in_a_named_directory() {
 
 #[test]
 fn never_of_another_build() {
+    if programs::lacks(&CPP) {
+        return;
+    }
     let (binary, other) = (Binary::small(), binaries::cpp(&["-g", "-O1"]));
     let id = build_id(&other.path);
     let (sources, warnings) = asked(Settings::default(), &binary.path, &id, &binary.path);
@@ -239,6 +290,9 @@ fn function(path: &Path, name: &str) -> (u64, u64) {
 
 #[test]
 fn an_answer_without_proof_says_so() {
+    if programs::lacks(&TOOLS) {
+        return;
+    }
     let library = binaries::library(&["-g", "-Wl,--build-id=none"]);
     let (start, _) = function(&library.path, "hidden");
     let answer = answered(&library.path, &[], start, Lookup::Code);
@@ -256,6 +310,9 @@ fn an_answer_without_proof_says_so() {
 
 #[test]
 fn all_names_of_shared_code_are_told_once() {
+    if programs::lacks(&TOOLS) {
+        return;
+    }
     for flags in [&["-g"][..], &[]] {
         let library = binaries::library(flags);
         let (start, _) = function(&library.path, "shown");
@@ -282,6 +339,9 @@ fn is_survived(bytes: &[u8], directory: &Path, id: &[u8], some: &[u64]) {
 
 #[test]
 fn a_truncated_file_harms_nobody() {
+    if programs::lacks(&CPP) {
+        return;
+    }
     let binary = Binary::small();
     let some: Vec<u64> = addresses(&binary.path).into_iter().step_by(97).collect();
     let (bytes, id) = (fs::read(&binary.path).unwrap(), build_id(&binary.path));
@@ -298,6 +358,9 @@ fn a_truncated_file_harms_nobody() {
 
 #[test]
 fn garbage_in_a_file_harms_nobody() {
+    if programs::lacks(&CPP) {
+        return;
+    }
     let binary = Binary::small();
     let some: Vec<u64> = addresses(&binary.path).into_iter().step_by(97).collect();
     let (bytes, id) = (fs::read(&binary.path).unwrap(), build_id(&binary.path));

@@ -5,6 +5,9 @@
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a failure in a test fails it")]
 
+#[path = "support/programs.rs"]
+mod programs;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -104,7 +107,7 @@ fn compile(directory: &Path) {
     clang.args(["--target=x86_64-w64-mingw32", "-O1", "-g", "-gcodeview", "-ffreestanding", "-nostdlib"]);
     clang.args(["-fuse-ld=lld", "-Wl,--entry=start", "-Wl,--pdb=program.pdb", "-o", "program.exe"]);
     clang.arg("program.c").current_dir(directory);
-    let output = clang.output().expect("clang, and lld");
+    let output = clang.output().expect("clang runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -138,6 +141,9 @@ fn agrees(program: &Program, settings: &Settings) {
 
 #[test]
 fn of_a_program_with_a_pdb_beside_it_or_in_a_place_that_was_named() {
+    if programs::lacks(&["clang", "ld.lld"]) {
+        return;
+    }
     let program = Program::compiled();
     agrees(&program, &Settings::default());
     let elsewhere = TempDir::new().unwrap();
@@ -150,6 +156,9 @@ fn of_a_program_with_a_pdb_beside_it_or_in_a_place_that_was_named() {
 
 #[test]
 fn a_pdb_of_another_build_is_not_believed() {
+    if programs::lacks(&["clang", "ld.lld"]) {
+        return;
+    }
     let program = Program::compiled();
     let mut bytes = fs::read(program.pdb()).unwrap();
     let (mut changed, guid) = (0, program.module.build_id[..16].to_vec());
@@ -169,6 +178,9 @@ fn a_pdb_of_another_build_is_not_believed() {
 
 #[test]
 fn a_damaged_pdb_costs_names_and_nothing_else() {
+    if programs::lacks(&["clang", "ld.lld"]) {
+        return;
+    }
     let program = Program::compiled();
     let whole = fs::read(program.pdb()).unwrap();
     let code = program.code_of("first");

@@ -7,10 +7,10 @@ mod support;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use support::{Place, Ran, ran};
+use support::{Place, Ran, programs, ran};
 
 /// Installs a program that notes what it was called with, and ends with a status.
 fn install(place: &Place, name: &str, status: u8) {
@@ -86,19 +86,16 @@ fn where_nothing_can_be_started_it_is_said_what_can_be_done() {
 
 #[test]
 fn viewers_that_are_installed_show_the_trace_on_a_terminal_until_their_key_ends_them() {
-    for viewer in ["lnav", "less"] {
-        let found = Command::new("sh").args(["-c", &format!("command -v {viewer}")]).output().unwrap();
-        let found = String::from_utf8(found.stdout).unwrap();
-        if found.is_empty() {
-            println!("not tested: {viewer} is not installed");
-            continue;
-        }
+    if programs::lacks(&["script"]) {
+        return;
+    }
+    for viewer in programs::those_of(["lnav", "less"]) {
         let place = Place::with_one_file();
         fs::create_dir_all(place.path("bin")).unwrap();
-        symlink(found.trim(), place.path("bin").join(viewer)).unwrap();
+        symlink(programs::path_of(viewer).unwrap(), place.path("bin").join(viewer)).unwrap();
         // It is the only one that is found.
         let open = format!(
-            "exec env PATH='{}' {} open --quiet app",
+            "exec env PATH='{}' '{}' open --quiet app",
             place.path("bin").display(),
             env!("CARGO_BIN_EXE_tracemerge")
         );

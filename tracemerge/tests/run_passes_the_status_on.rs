@@ -122,7 +122,7 @@ fn wait_for(place: &Place, name: &str) {
 }
 
 fn send(child: &Child, signal: &str) {
-    let status = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    let status = Command::new("sh").args(["-c", &format!("kill {signal} {}", child.id())]).status().unwrap();
     assert!(status.success());
 }
 

@@ -27,6 +27,9 @@ fn calls(all: &Everything) -> Vec<Call> {
 
 #[test]
 fn uftrace_counts_and_replays_each_call() {
+    if support::programs::lacks(&["uftrace"]) {
+        return;
+    }
     let all = everything(100_000);
     let ran = all.place.merge(["--format", "uftrace", "--all-runs", "app"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
@@ -117,6 +120,9 @@ fn uftrace_counts_and_replays_each_call() {
 
 #[test]
 fn uftraces_graph_counts_each_path() {
+    if support::programs::lacks(&["uftrace"]) {
+        return;
+    }
     let all = everything(100_000);
     let ran = all.place.merge(["--format", "uftrace", "--all-runs", "app"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
@@ -156,6 +162,9 @@ fn uftraces_graph_counts_each_path() {
 
 #[test]
 fn uftraces_terminal_view_opens_and_closes() {
+    if support::programs::lacks(&["uftrace", "script"]) {
+        return;
+    }
     use std::io::{Read, Write};
     use std::process::Stdio;
     let all = everything(2_000);

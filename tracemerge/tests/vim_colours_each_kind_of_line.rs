@@ -60,10 +60,10 @@ fn install(from: &Path, to: &Path) {
 
 #[test]
 fn vim_knows_each_part_of_each_kind_of_line() {
-    let place = Place::new();
-    if place.program("vim").arg("--version").output().is_err() {
-        return support::not_tested("there is no vim");
+    if support::programs::lacks(&["vim"]) {
+        return;
     }
+    let place = Place::new();
     install(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../extras/vim")), &place.path(".vim"));
     let mut script = String::from(
         "set nocompatible\nfiletype on\nsyntax on\nedit app.trace.merge\nlet found = [&filetype]\n",

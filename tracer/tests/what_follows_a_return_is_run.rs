@@ -2,6 +2,9 @@
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a failure in a function of a test fails it")]
 
+#[path = "support/programs.rs"]
+mod programs;
+
 use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
 use std::hint::black_box;
@@ -562,6 +565,9 @@ fn a_debugger_shows_the_callers_of_awaited_functions() {
         });
         return;
     }
+    if programs::lacks(&["gdb"]) {
+        return;
+    }
     let test = std::env::current_exe().unwrap();
     let debugger = std::process::Command::new("gdb")
         .args(["-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "break tracer_test_stop"])
@@ -570,10 +576,10 @@ fn a_debugger_shows_the_callers_of_awaited_functions() {
         .args(["--exact", "a_debugger_shows_the_callers_of_awaited_functions", "--nocapture"])
         .env("TRACER_TEST_STOP", "1")
         .output();
-    let Ok(debugger) = debugger else { return eprintln!("not tested: there is no gdb") };
+    let debugger = debugger.unwrap();
     let [said, errors] = [&debugger.stdout, &debugger.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     if !said.contains("Breakpoint 1, ") {
-        return eprintln!("not tested: gdb may not run programs here: {errors}");
+        return programs::left_out(&format!("gdb to be allowed to run programs: {errors}"));
     }
     let at = |name: &str| said.find(name).unwrap_or_else(|| panic!("{name} is not in {said}{errors}"));
     assert!(at("tracer_test_stop") < at("named_middle"), "{said}");

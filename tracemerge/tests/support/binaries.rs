@@ -24,8 +24,7 @@ pub struct Binary {
 /// Runs a tool; returns what it prints.
 pub fn tool<I: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = I>) -> String {
     let output = Command::new(program).args(arguments).output();
-    let output =
-        output.unwrap_or_else(|error| panic!("{program}: {error}; `.ci/run` installs what tests need"));
+    let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -109,7 +108,7 @@ pub fn cpp(flags: &[&str]) -> Binary {
 
 pub fn library(flags: &[&str]) -> Binary {
     Binary::compile(
-        "gcc",
+        "cc",
         &[&["-shared", "-fPIC", "-Wl,--build-id"], flags].concat(),
         "libnames.so",
         "names.c",

@@ -8,15 +8,15 @@
 )]
 
 mod everything;
+pub mod programs;
 pub mod protobuf;
 mod raw;
 mod readers;
 
 pub use everything::{Call, Everything, Expected, FIRST, FUNCTIONS, TICK_NS, Times, WALL, everything};
+pub use programs::readers;
 pub use raw::{raw_file, raw_file_of_records, raw_file_of_sites};
-pub use readers::{
-    ReportRow, agree, answers, asked, not_tested, number, readers, rows_of_report, shows, written,
-};
+pub use readers::{ReportRow, agree, answers, asked, number, rows_of_report, shows, written};
 
 use std::ffi::OsStr;
 use std::fs;

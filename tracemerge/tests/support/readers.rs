@@ -1,28 +1,11 @@
-//! Programs of others that read what the command writes: `.ci/readers` installs them, and `TRACER_READERS` names the directory
-//! where they are.
+//! Programs of others that read what the command writes, which `.ci/readers` installs.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
 use super::{Everything, everything};
-
-/// Says that a test ends here, and why, also where the output of tests that succeed is not shown.
-pub fn not_tested(why: &str) {
-    let name = std::thread::current().name().unwrap_or_default().to_owned();
-    let _ = writeln!(std::io::stderr(), "not tested: {name}: {why}");
-}
-
-/// Returns the directory of the readers; `None` where there is none, which is said.
-pub fn readers() -> Option<PathBuf> {
-    let readers = std::env::var_os("TRACER_READERS").filter(|readers| !readers.is_empty()).map(PathBuf::from);
-    if readers.is_none() {
-        not_tested("TRACER_READERS names no directory with other readers (see .ci/readers)");
-    }
-    readers
-}
 
 /// Makes the trace with everything in it in a format; returns it and the path of the output.
 pub fn written(format: &str, name: &str) -> (Everything, PathBuf) {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use support::Traced;
+use support::programs::{lacks, those_of};
 use trace_format::function::{FunctionLine, FunctionPlace};
 use trace_format::line::{Kind, Line};
 
@@ -78,7 +79,7 @@ fn run(program: &Program, how: &str, variables: &[(&str, &str)]) -> Traced {
 
 #[test]
 fn functions_are_recorded_by_their_names_and_depths_as_a_trace_of_all_calls_has_them() {
-    for compiler in ["gcc", "clang"] {
+    for compiler in those_of(["cc", "clang"]) {
         let program = Program::linked(compiler, "calls.c");
         for how in ["plain", "threads", "signals"] {
             let lines = program.merged(&program.run(&[how]));
@@ -115,6 +116,9 @@ fn counted_in_jumps(program: &Program) -> Option<u64> {
 
 #[test]
 fn functions_of_cpp_and_of_namespaces_have_their_names() {
+    if lacks(&["g++"]) {
+        return;
+    }
     let program = Program::linked("g++", "exceptions.cpp");
     let all = program.run(&[]);
     let all = calls(&program.merged(&all)).entered;
@@ -129,7 +133,7 @@ fn functions_of_cpp_and_of_namespaces_have_their_names() {
 fn calls_from_a_duration_on_are_recorded_and_shorter_ones_leave_nothing() {
     // Longer than what the system takes from a thread now and then, and shorter than what the program waits for.
     const SHORTEST: &str = "20ms";
-    for compiler in ["gcc", "clang"] {
+    for compiler in those_of(["cc", "clang"]) {
         let program = Program::linked(compiler, "durations.c");
         for how in ["plain", "threads", "forks"] {
             let traced = run(&program, how, &[("TRACER_MIN_DURATION", SHORTEST)]);
@@ -153,7 +157,7 @@ fn calls_from_a_duration_on_are_recorded_and_shorter_ones_leave_nothing() {
 
 #[test]
 fn of_more_calls_than_can_be_held_back_the_outermost_are_recorded() {
-    let program = Program::linked("gcc", "durations.c");
+    let program = Program::linked("cc", "durations.c");
     let traced = run(&program, "deep", &[("TRACER_MIN_DURATION", "5ms")]);
     let told = calls(&program.merged(&traced));
     assert_eq!(told.entered.get("deep"), Some(&1001));
@@ -162,7 +166,7 @@ fn of_more_calls_than_can_be_held_back_the_outermost_are_recorded() {
 
 #[test]
 fn a_message_is_told_inside_of_the_calls_in_which_it_was_made_however_short_they_are() {
-    let program = Program::linked("gcc", "durations.c");
+    let program = Program::linked("cc", "durations.c");
     let traced = run(&program, "says", &[("TRACER_MIN_DURATION", "1000s")]);
     let lines = program.merged(&traced);
     let told = calls(&lines);
@@ -172,7 +176,7 @@ fn a_message_is_told_inside_of_the_calls_in_which_it_was_made_however_short_they
 
 #[test]
 fn a_killed_process_leaves_the_stack_of_calls_that_were_held_back() {
-    for compiler in ["gcc", "clang"] {
+    for compiler in those_of(["cc", "clang"]) {
         let program = Program::linked(compiler, "durations.c");
         let traced = program.scenario(&["killed"]).env("TRACER_MIN_DURATION", "1000s").run();
         let told = calls(&program.merged(&traced));
@@ -184,7 +188,7 @@ fn a_killed_process_leaves_the_stack_of_calls_that_were_held_back() {
 
 #[test]
 fn recording_begins_with_the_first_call_of_a_function() {
-    let program = Program::linked("gcc", "calls.c");
+    let program = Program::linked("cc", "calls.c");
     let all = depths(&program.merged(&program.run(&["plain"])), "");
     let first = all.iter().position(|(name, _)| name == "leaf").expect("it is called");
     let traced = run(&program, "plain", &[("TRACER_TRIGGER", "leaf")]);
@@ -198,7 +202,7 @@ fn recording_begins_with_the_first_call_of_a_function() {
 #[test]
 fn wherever_a_process_is_killed_its_calls_are_nested_and_none_is_there_twice() {
     const STACK: [&str; 5] = ["go_on_for_ever", "level_0", "level_1", "level_2", "level_3"];
-    let program = Program::linked("gcc", "durations.c");
+    let program = Program::linked("cc", "durations.c");
     let mut recorded = 0;
     for turn in 0..12u64 {
         let mut scenario = program.scenario(&["forever"]).env("TRACER_MIN_DURATION", "2us");
@@ -235,7 +239,7 @@ fn wherever_a_process_is_killed_its_calls_are_nested_and_none_is_there_twice() {
 
 #[test]
 fn a_paused_program_that_asks_whether_it_traces_stays_paused() {
-    let program = Program::linked("gcc", "durations.c");
+    let program = Program::linked("cc", "durations.c");
     let traced = run(&program, "asks", &[("TRACER_ENABLE", "paused")]);
     assert_eq!(traced.stdout(), "00\n");
     assert!(traced.files.is_empty(), "{:?}", traced.files);

@@ -1,6 +1,7 @@
 //! The installed library, programs that are compiled with it, and what their traces tell.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -10,30 +11,56 @@ use tempfile::TempDir;
 use trace_format::function::{FunctionLine, FunctionPlace};
 use trace_format::line::{Kind, Line};
 
-/// Returns the directory into which the library and the commands are installed, as users do it.
+/// What programs are compiled and linked with: where it is installed, and the name of what Cargo has built.
+const INSTALLED: [(&str, &str); 2] =
+    [("lib/libtracer.so.0", "libtracer_capi.so"), ("lib/libtracer.a", "libtracer_capi.a")];
+
+/// Returns the directory into which Cargo has built the library: that of this test.
+fn libraries() -> PathBuf {
+    std::env::current_exe().expect("a path").parent().expect("a directory").to_owned()
+}
+
+/// Returns a directory in which the library and the commands are as `make install` puts them, which `make_installed` holds
+/// it against: so only a test of that needs `make`.
 pub fn installed() -> &'static Path {
     static PLACE: OnceLock<TempDir> = OnceLock::new();
     let place = PLACE.get_or_init(|| {
         let place = TempDir::new().expect("a directory");
-        // Cargo has built the library beside this test.
-        let exe = std::env::current_exe().expect("a path");
-        let libraries = exe.parent().expect("a directory");
-        let mut make = Command::new("make");
-        make.args(["--silent", "install", "-C", env!("CARGO_MANIFEST_DIR")]);
-        make.arg(variable("PREFIX", place.path())).arg(variable("LIBRARIES", libraries));
-        assert!(make.status().expect("make can be run").success());
-        std::fs::create_dir(place.path().join("bin")).expect("a directory");
-        let command = libraries.with_file_name("examples").join("tracemerge_of_tests");
-        for name in ["tracemerge", "cargo-tracer"] {
-            std::fs::copy(&command, place.path().join("bin").join(name)).expect("the command is built");
+        for directory in ["include", "lib", "bin"] {
+            std::fs::create_dir(place.path().join(directory)).expect("a directory");
+        }
+        let copy = |from: &Path, to: &str| {
+            std::fs::copy(from, place.path().join(to)).unwrap_or_else(|e| panic!("{}: {e}", from.display()));
+        };
+        for (to, built) in INSTALLED {
+            copy(&libraries().join(built), to);
+        }
+        symlink("libtracer.so.0", place.path().join("lib/libtracer.so")).expect("a link");
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("include/tracer.h"), "include/tracer.h");
+        let command = libraries().with_file_name("examples").join("tracemerge_of_tests");
+        for name in ["bin/tracemerge", "bin/cargo-tracer"] {
+            copy(&command, name);
         }
         place
     });
     place.path()
 }
 
-fn variable(name: &str, value: &Path) -> String {
-    format!("{name}={}", value.display())
+/// Installs the library by `make install`, as users do it; the files that [`installed`] has made are among those that are
+/// there then.
+pub fn make_installed() -> TempDir {
+    let place = TempDir::new().expect("a directory");
+    let variable = |name: &str, value: &Path| format!("{name}={}", value.display());
+    let mut make = Command::new("make");
+    make.args(["--silent", "install", "-C", env!("CARGO_MANIFEST_DIR")]);
+    make.arg(variable("PREFIX", place.path())).arg(variable("LIBRARIES", &libraries()));
+    assert!(make.status().expect("make runs").success());
+    for name in ["include/tracer.h", "lib/libtracer.so", "lib/libtracer.so.0", "lib/libtracer.a"] {
+        let [one, other] =
+            [place.path(), installed()].map(|place| std::fs::read(place.join(name)).expect(name));
+        assert!(one == other, "{name} is another one");
+    }
+    place
 }
 
 /// Returns the installed command, for traces whose rings are in `runtime`.

@@ -65,6 +65,9 @@ fn an_unmodified_program_in_rust_comes_to_its_tree_as_the_document_says() {
 
 #[test]
 fn an_unmodified_program_in_cpp_comes_to_its_tree_as_the_document_says() {
+    if support::programs::lacks(&["g++"]) {
+        return;
+    }
     let (place, runtime) = (TempDir::new().expect("a directory"), TempDir::new().expect("a directory"));
     fs::write(place.path().join("app.cpp"), SHAPES_IN_CPP).expect("a file");
     let commands = recipe("C and C++");

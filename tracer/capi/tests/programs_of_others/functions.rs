@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
+use support::programs::{lacks, those_of};
+
 use crate::compiled::{Program, calls, counted, installed, linking, shared_library, tracemerge};
 
-/// The compilers of C, and those of C++.
-const C: [&str; 2] = ["gcc", "clang"];
+/// The compilers of C, those of C++, and all of them.
+const C: [&str; 2] = ["cc", "clang"];
 const CPP: [&str; 2] = ["g++", "clang++"];
+const ALL: [&str; 4] = ["cc", "clang", "g++", "clang++"];
 
 /// The manners in which the program of the calls can be run by itself.
 const MANNERS: [&str; 6] = ["plain", "threads", "jumps", "coroutines", "signals", "forks"];
@@ -32,7 +35,7 @@ fn assert_same_counts(counts: &BTreeMap<String, u64>, entered: &BTreeMap<String,
 
 #[test]
 fn each_call_of_a_linked_program_is_in_its_trace_and_its_output_is_unchanged() {
-    for compiler in C.into_iter().chain(CPP) {
+    for compiler in those_of(ALL) {
         let program = Program::linked(compiler, "calls.c");
         for how in MANNERS {
             let traced = program.run(&[how]);
@@ -51,7 +54,7 @@ fn each_call_of_a_linked_program_is_in_its_trace_and_its_output_is_unchanged() {
 
 #[test]
 fn a_preloaded_library_traces_a_program_that_is_linked_without_one() {
-    for compiler in C {
+    for compiler in those_of(C) {
         let program = Program::compile(compiler, "calls.c", &["-finstrument-functions"]);
         let library = shared_library();
         let traced = program
@@ -72,7 +75,7 @@ fn a_static_executable_is_traced_by_the_static_library() {
     for link in ["-static", "-no-pie"] {
         let archive = archive.to_str().expect("text");
         let program = Program::compile(
-            "gcc",
+            "cc",
             "calls.c",
             &["-finstrument-functions", link, "-Wl,--allow-multiple-definition", archive],
         );
@@ -84,7 +87,7 @@ fn a_static_executable_is_traced_by_the_static_library() {
 
 #[test]
 fn a_plugin_is_traced_from_its_constructor_on_each_time_that_it_is_loaded() {
-    for compiler in C.into_iter().chain(CPP) {
+    for compiler in those_of(ALL) {
         let program = Program::linked(compiler, "calls.c");
         let plugin = Program::compile(compiler, "plugin.c", &["-finstrument-functions", "-shared", "-fPIC"]);
         let traced = program.run(&["plugins", plugin.path.to_str().expect("a path")]);
@@ -100,9 +103,9 @@ fn a_plugin_is_traced_from_its_constructor_on_each_time_that_it_is_loaded() {
 
 #[test]
 fn a_plugin_may_bring_the_library_into_a_running_program() {
-    let program = Program::compile("gcc", "calls.c", &[]);
+    let program = Program::compile("cc", "calls.c", &[]);
     let run = |options: &[&str]| {
-        let plugin = Program::compile("gcc", "plugin.c", &[&["-shared", "-fPIC"], options].concat());
+        let plugin = Program::compile("cc", "plugin.c", &[&["-shared", "-fPIC"], options].concat());
         let traced = program.run(&["plugins", plugin.path.to_str().expect("a path")]);
         // The file of the plugin is asked for names.
         (traced, plugin)
@@ -124,7 +127,10 @@ fn a_plugin_may_bring_the_library_into_a_running_program() {
 
 #[test]
 fn exceptions_leave_the_depth_as_it_was() {
-    for compiler in CPP {
+    if lacks(&["g++"]) {
+        return;
+    }
+    for compiler in those_of(CPP) {
         let program = Program::linked(compiler, "exceptions.cpp");
         let traced = program.run(&[]);
         assert_eq!(traced.stdout(), untraced(&program, &[]));
@@ -138,6 +144,9 @@ fn exceptions_leave_the_depth_as_it_was() {
 
 #[test]
 fn the_standard_library_is_left_out_by_the_option_that_the_document_names() {
+    if lacks(&["g++"]) {
+        return;
+    }
     const OPTION: &str = "-finstrument-functions-exclude-file-list=/usr/include,/usr/lib";
     assert!(include_str!("../../../../docs/functions.md").contains(OPTION));
     let entered = |program: Program| {
@@ -155,7 +164,7 @@ fn the_standard_library_is_left_out_by_the_option_that_the_document_names() {
 
 #[test]
 fn a_stack_overflow_ends_the_process_as_ever_and_the_calls_are_there() {
-    let program = Program::linked("gcc", "calls.c");
+    let program = Program::linked("cc", "calls.c");
     let traced = program.scenario(&["overflows"]).run();
     assert_eq!(traced.output.status.signal(), Some(11), "{:?}", traced.output);
     let calls = calls(&program.merged(&traced));
@@ -168,7 +177,7 @@ fn a_stack_overflow_ends_the_process_as_ever_and_the_calls_are_there() {
 
 #[test]
 fn a_program_whose_tracing_is_off_makes_no_file() {
-    let program = Program::linked("gcc", "calls.c");
+    let program = Program::linked("cc", "calls.c");
     let traced = program.scenario(&["threads"]).without("TRACER_ENABLE").run().succeeded();
     assert!(traced.files.is_empty(), "{:?}", traced.files.keys());
     assert!(traced.left_in_runtime().is_empty());
@@ -176,7 +185,7 @@ fn a_program_whose_tracing_is_off_makes_no_file() {
 
 #[test]
 fn calls_are_told_from_where_where_that_is_wanted() {
-    let program = Program::linked("gcc", "calls.c");
+    let program = Program::linked("cc", "calls.c");
     let traced = program.scenario(&["plain"]).env("TRACER_CALL_SITES", "1").run().succeeded();
     traced.assert_whole();
     let entered =
@@ -196,7 +205,7 @@ fn calls_are_told_from_where_where_that_is_wanted() {
 
 #[test]
 fn the_command_run_preloads_the_library_and_the_children_do_not_get_it() {
-    let program = Program::compile("gcc", "starts.c", &["-finstrument-functions"]);
+    let program = Program::compile("cc", "starts.c", &["-finstrument-functions"]);
     let run = |arguments: &[&str], preload: Option<&str>| {
         let scenario = program.scenario(&[]);
         let mut command = tracemerge(scenario.runtime.path());
@@ -228,7 +237,7 @@ fn the_command_run_preloads_the_library_and_the_children_do_not_get_it() {
 
 #[test]
 fn a_library_that_is_missing_is_told_and_the_program_runs() {
-    let program = Program::compile("gcc", "starts.c", &["-finstrument-functions"]);
+    let program = Program::compile("cc", "starts.c", &["-finstrument-functions"]);
     let scenario = program.scenario(&[]);
     let alone = program.beside("tracemerge");
     std::fs::copy(installed().join("bin/tracemerge"), &alone).expect("a copy");
@@ -242,7 +251,7 @@ fn a_library_that_is_missing_is_told_and_the_program_runs() {
 
 #[test]
 fn an_allocator_may_be_traced_that_the_tracer_calls_itself() {
-    for compiler in C {
+    for compiler in those_of(C) {
         let program = Program::linked(compiler, "allocator.c");
         let traced = program.scenario(&[]).run().succeeded();
         let calls = calls(&program.merged_with_losses(&traced));
@@ -267,12 +276,16 @@ fn functions_of_the_c_library_may_be_traced_that_the_tracer_calls_itself() {
         ("TRACER_MIN_DURATION", "1ns"),
         ("TRACER_CALL_SITES", "1"),
     ];
+    let compilers = those_of(C);
     for (compiler, hooks) in [
-        ("gcc", &["-finstrument-functions"][..]),
+        ("cc", &["-finstrument-functions"][..]),
         ("clang", &["-finstrument-functions"]),
-        ("gcc", &["-pg"]),
-        ("gcc", &["-pg", "-mfentry"]),
+        ("cc", &["-pg"]),
+        ("cc", &["-pg", "-mfentry"]),
     ] {
+        if !compilers.contains(&compiler) {
+            continue;
+        }
         let options = [hooks, &["-fno-builtin"], &linking()].concat();
         let program = Program::compile(compiler, "wrappers.c", &options);
         for (variable, value) in settings {
@@ -303,6 +316,9 @@ fn with_sleds(source: &str, compiler: &str, optimization: &[&str]) -> Program {
 
 #[test]
 fn dormant_hooks_are_woken_where_tracing_is_switched_on_and_nothing_is_changed_otherwise() {
+    if lacks(&["clang", "clang++"]) {
+        return;
+    }
     let library = shared_library();
     let library = library.to_str().expect("text");
     // A recursion of which the compiler makes a loop has fewer calls than the program counts.
@@ -339,6 +355,9 @@ fn dormant_hooks_are_woken_where_tracing_is_switched_on_and_nothing_is_changed_o
 
 #[test]
 fn handlers_of_dormant_hooks_keep_what_is_passed_and_returned() {
+    if lacks(&["clang"]) {
+        return;
+    }
     let library = shared_library();
     let program = with_sleds("values.c", "clang", &["-O2"]);
     let off = untraced(&program, &[]);
@@ -355,6 +374,9 @@ fn handlers_of_dormant_hooks_keep_what_is_passed_and_returned() {
 
 #[test]
 fn the_command_preloads_the_library_where_hooks_are_dormant() {
+    if lacks(&["clang"]) {
+        return;
+    }
     let program = with_sleds("calls.c", "clang", &["-O1"]);
     let merged = program.beside("merged");
     let runtime = tempfile::tempdir().expect("a directory");

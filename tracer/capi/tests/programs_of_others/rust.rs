@@ -151,7 +151,7 @@ fn chosen(workspace: &Workspace, output: &Output, profile: &str) -> (PathBuf, Ca
 fn with_hooks(program: &Path) -> (BTreeSet<String>, usize) {
     let mut command = Command::new("objdump");
     command.args(["--disassemble", "--no-show-raw-insn"]).arg(program);
-    let output = command.output().expect("objdump can be run");
+    let output = command.output().expect("objdump runs");
     let (mut hooked, mut functions, mut own) = (BTreeSet::new(), 0, String::new());
     for line in text(&output.stdout).lines() {
         if let Some(symbol) = line.strip_suffix(">:").and_then(|line| line.split_once('<')) {
@@ -166,6 +166,9 @@ fn with_hooks(program: &Path) -> (BTreeSet<String>, usize) {
 
 #[test]
 fn functions_are_left_out_of_the_program_by_their_paths() {
+    if support::programs::lacks(&["objdump"]) {
+        return;
+    }
     let workspace = Workspace::new();
     for (profile, how) in [("debug", &["run"][..]), ("release", &["run", "--release"])] {
         let all = workspace.cargo_tracer(how);
@@ -196,6 +199,9 @@ fn functions_are_left_out_of_the_program_by_their_paths() {
 
 #[test]
 fn the_code_of_a_function_that_is_left_out_is_that_of_a_build_without_tracing() {
+    if support::programs::lacks(&["objdump"]) {
+        return;
+    }
     let workspace = Workspace::new();
     let mut plain = Command::new("cargo");
     forget_cargo(&mut plain);
@@ -325,7 +331,7 @@ fn main() {
 fn instructions(program: &Path, function: &str) -> Vec<String> {
     let mut command = Command::new("objdump");
     command.args(["--disassemble", "--no-show-raw-insn"]).arg(program);
-    let output = text(&command.output().expect("objdump can be run").stdout);
+    let output = text(&command.output().expect("objdump runs").stdout);
     let is_own = |line: &&str| {
         let symbol = line.strip_suffix(">:").and_then(|line| line.split_once('<'));
         symbol.is_some_and(|(_, symbol)| format!("{:#}", rustc_demangle::demangle(symbol)) == function)

@@ -12,7 +12,7 @@ use crate::rust::{Workspace, forget_cargo, text};
 
 #[test]
 fn calls_are_the_same_by_each_clock_in_each_format_and_with_small_rings() {
-    let program = Program::linked("gcc", "calls.c");
+    let program = Program::linked("cc", "calls.c");
     for (variable, value, clock) in [
         ("TRACER_CLOCK", "fast", ClockKind::Fast),
         ("TRACER_CLOCK", "ordered", ClockKind::Ordered),
@@ -43,7 +43,7 @@ fn calls_are_the_same_by_each_clock_in_each_format_and_with_small_rings() {
 
 #[test]
 fn a_flight_recorder_keeps_the_newest_calls_before_the_end() {
-    let program = Program::linked("gcc", "calls.c");
+    let program = Program::linked("cc", "calls.c");
     let scenario = program.scenario(&["overflows"]);
     let traced = scenario.env("TRACER_FULL", "overwrite").env("TRACER_RING_SIZE", "64K").run();
     assert_eq!(traced.output.status.signal(), Some(11), "{:?}", traced.output);
@@ -57,7 +57,7 @@ fn a_flight_recorder_keeps_the_newest_calls_before_the_end() {
 
 #[test]
 fn a_flight_recorder_keeps_the_calls_that_are_chosen() {
-    let program = Program::linked("gcc", "calls.c");
+    let program = Program::linked("cc", "calls.c");
     let run = |variable: &str, value: &str| {
         let scenario = program.scenario(&["overflows"]).env(variable, value);
         let traced = scenario.env("TRACER_FULL", "overwrite").env("TRACER_RING_SIZE", "64K").run();
@@ -81,7 +81,7 @@ fn a_flight_recorder_keeps_the_calls_that_are_chosen() {
 
 #[test]
 fn a_program_with_hooks_is_switched_on_and_off_from_outside() {
-    let program = Program::linked("gcc", "durations.c");
+    let program = Program::linked("cc", "durations.c");
     let mut scenario = program.scenario(&["forever"]).env("TRACER_ENABLE", "paused");
     let mut child = scenario.command().spawn().expect("it starts");
     let has = |word: &str| {

@@ -1,5 +1,5 @@
 //! The documents: the README stays short, links between documents lead somewhere, the index of decisions is
-//! complete.
+//! complete. No file names the host of a package registry: where packages come from, each machine says itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -80,4 +80,36 @@ fn the_index_of_decisions_has_each_of_them_in_order() {
         .filter_map(|line| line.strip_prefix("- [")?.rsplit_once("](").map(|(title, _)| title))
         .collect();
     assert_eq!(index, headings);
+}
+
+/// Files that say where packages come from, and directories of what was built or loaded.
+const NOT_SEARCHED: [&str; 5] = ["Cargo.lock", "deny.toml", "target", ".git", "cache"];
+
+/// Returns the files of the repository that are searched for hosts.
+fn searched(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry"));
+    let own = entries.filter(|entry| !NOT_SEARCHED.iter().any(|name| entry.file_name() == *name));
+    own.flat_map(|entry| match entry.file_type().expect("a type") {
+        kind if kind.is_dir() => searched(&entry.path()),
+        kind if kind.is_file() => vec![entry.path()],
+        _ => vec![],
+    })
+    .collect()
+}
+
+#[test]
+fn no_file_names_the_host_of_a_package_registry() {
+    // Here neither, so each name is put together.
+    let hosts = [("crates", "io"), ("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmjs", "com")];
+    let hosts = hosts.into_iter().chain([("debian", "org"), ("ubuntu", "com")]);
+    let hosts: Vec<String> = hosts.map(|(name, domain)| format!("{name}.{domain}")).collect();
+    let files = searched(root());
+    assert!(files.iter().any(|file| file.ends_with(".ci/programs")), "the scripts are among them");
+    let names_one = |file: &&PathBuf| {
+        let text = fs::read(file).expect("a file");
+        let text = String::from_utf8_lossy(&text).to_lowercase();
+        hosts.iter().any(|host| text.contains(host))
+    };
+    let wrong: Vec<_> = files.iter().filter(names_one).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

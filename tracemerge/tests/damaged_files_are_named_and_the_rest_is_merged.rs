@@ -305,3 +305,67 @@ fn a_gigantic_line_and_a_gigantic_hole_are_passed_over() {
     assert_eq!(text.matches("# damaged").count(), 2);
     assert!(text.contains("0000000000000005-00000011 : \n"), "what stands before the hole is kept");
 }
+
+/// Returns a whole file with its number among those of its run, which has made `files`.
+fn numbered(pid: u32, tid: u64, file: u32, files: u64) -> Vec<u8> {
+    let run = run(pid, 1);
+    let thread = format!("{:016x}-{tid:08} # thread name=\"t\" ring=shared file={file}\n", 1);
+    let end = format!("{:016x}-{tid:08} # end records=2 lost=0 reason=exit files={files}\n", 90);
+    let lines = [line(30 + tid, tid, "one"), line(60 + tid, tid, "two")].concat();
+    [header(&run, tid), thread.into_bytes(), lines, end.into_bytes()].concat()
+}
+
+/// Runs each command on an application with two files and one more, which is left out.
+fn is_shown_once(name: &str, bytes: Vec<u8>) {
+    let place = Place::new();
+    place.write("app.trace.9", numbered(5, 9, 1, 2));
+    place.write("app.trace.10", numbered(5, 10, 2, 2));
+    let sound = place.merge(["./app", "-o", "-"]);
+    assert_eq!(sound.status, Some(0), "{}", sound.err);
+    place.write(name, bytes);
+    let merged = place.merge(["./app", "-o", "-"]);
+    assert_eq!(merged.status, Some(1), "{}", merged.err);
+    assert_eq!(merged.out, sound.out);
+    let named =
+        format!("'./{name}' is left out: it says that it is the same file of process 5 as './app.trace.");
+    assert!(merged.err.contains(&named), "{}", merged.err);
+    let check = place.merge(["check", "./app"]);
+    assert_eq!(check.status, Some(1));
+    let report = String::from_utf8(check.out).unwrap();
+    assert!(report.contains("not whole: 1 run, 2 threads, 4 records, 0 lost"), "{report}");
+    for command in ["stats", "show", "info"] {
+        assert!(place.merge([command, "./app"]).err.contains(&named), "{command}");
+    }
+}
+
+#[test]
+fn a_copy_of_a_file_is_left_out_and_named() {
+    is_shown_once("app.trace.9.1", numbered(5, 9, 1, 2));
+    is_shown_once("app.trace.11", numbered(5, 9, 1, 2));
+}
+
+#[test]
+fn a_copy_that_was_made_earlier_is_left_out() {
+    let text = numbered(5, 9, 1, 2);
+    let torn = text[..text.len() - 70].to_vec();
+    is_shown_once("app.trace.9.1", torn);
+}
+
+#[test]
+fn a_merged_file_under_the_name_of_a_trace_is_left_out() {
+    let place = Place::new();
+    place.write("app.trace.9", numbered(5, 9, 1, 2));
+    place.write("app.trace.10", numbered(5, 10, 2, 2));
+    let merged = place.merge(["./app", "-o", "-"]).out;
+    is_shown_once("app.trace.1", merged);
+}
+
+#[test]
+fn equal_files_of_an_early_version_are_shown_once() {
+    let place = Place::with_one_file();
+    let sound = place.merge(["./app", "-o", "-"]);
+    place.write("app.trace.9.1", place.read("app.trace.9"));
+    let merged = place.merge(["./app", "-o", "-"]);
+    assert_eq!((merged.status, merged.out), (Some(1), sound.out), "{}", merged.err);
+    assert!(merged.err.contains("'./app.trace.9.1' is left out"), "{}", merged.err);
+}

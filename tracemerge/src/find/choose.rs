@@ -9,12 +9,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use trace_format::meta::Run;
+use trace_format::line::Ticks;
+use trace_format::meta::{ClockKind, Run};
 use trace_format::wall::Wall;
 
+use crate::find::copies::{FileCopy, take_copies};
 use crate::find::header::Trace;
 use crate::find::identity::{Doubt, Uncertain, join_owners, settle};
 use crate::find::owners::{Owners, Rank};
+use crate::time::clocks::Clocks;
 
 /// The runs that the user wants merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +45,7 @@ pub enum Choice {
 /// The traces that are merged, and what is to be told of the others.
 #[derive(Debug, Default)]
 pub struct Chosen {
-    /// The files, by boot in the order of time, those of each boot in the order of ties.
+    /// The files, by boot and clock in the order of time, those of each in the order of ties.
     pub boots: Vec<Vec<Trace>>,
     /// The number of runs that the traces belong to.
     pub runs: usize,
@@ -56,12 +59,15 @@ pub struct Chosen {
     pub owners: BTreeMap<u32, usize>,
     /// The contradictions in files that are shown or left out.
     pub doubts: Vec<Doubt>,
+    /// The files that are left out because they are copies of others.
+    pub copies: Vec<FileCopy>,
 }
 
 impl Chosen {
     /// Puts together what was chosen of several applications; what was found twice counts once.
     #[must_use]
     pub fn together(parts: Vec<Chosen>) -> Chosen {
+        let copies = parts.iter().flat_map(|part| part.copies.iter().cloned()).collect();
         let left_out_runs = parts.iter().map(|part| part.left_out_runs).sum();
         let left_out_files = parts.iter().map(|part| part.left_out_files).sum();
         let (mut others, mut owners, mut doubts) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -75,7 +81,7 @@ impl Chosen {
         files.retain(|trace| known.insert((trace.id.clone(), trace.path.clone())));
         let runs = summaries(&files).len();
         sort_for_ties(&mut files);
-        Chosen { boots: by_boot(files), runs, left_out_runs, left_out_files, others, owners, doubts }
+        Chosen { boots: by_boot(files), runs, left_out_runs, left_out_files, others, owners, doubts, copies }
     }
 }
 
@@ -97,6 +103,7 @@ impl OwnedRunId {
 /// The facts that all files of a run give together.
 struct Summary {
     root: u32,
+    clock: ClockKind,
     wall: Wall,
     first: u64,
     last: u64,
@@ -135,6 +142,7 @@ pub fn choose_runs(
         None => is_stray_wanted(trace),
     };
     let (mut chosen, left): (Vec<Trace>, Vec<Trace>) = traces.into_iter().partition(is_wanted);
+    let copies = take_copies(&mut chosen, owners);
     sort_for_ties(&mut chosen);
     let is_left_out = |trace: &&Trace| owner.is_none_or(|owner| trace.owner == owner);
     let mut of_others = BTreeMap::new();
@@ -159,6 +167,7 @@ pub fn choose_runs(
         others: of_others,
         owners: shown,
         doubts,
+        copies,
     }
 }
 
@@ -189,8 +198,9 @@ fn summaries(traces: &[Trace]) -> BTreeMap<OwnedRunId, Summary> {
         // The ticks of the first line have no checksum: a file that seems to begin later than its run did
         // does not shorten the run.
         let (first, last) = (trace.first.min(run.ticks.0), trace.last.max(trace.first));
-        let (root, wall) = (run.root, run.wall);
-        let summary = runs.entry(OwnedRunId::of(trace, run)).or_insert(Summary { root, wall, first, last });
+        let (root, clock, wall) = (run.root, run.clock, run.wall);
+        let begun = Summary { root, clock, wall, first, last };
+        let summary = runs.entry(OwnedRunId::of(trace, run)).or_insert(begun);
         summary.wall = summary.wall.min(wall);
         summary.first = summary.first.min(first);
         summary.last = summary.last.max(last);
@@ -210,29 +220,86 @@ fn newest(
         return (BTreeSet::new(), None);
     };
     let is_uncertain = |id: &OwnedRunId| uncertain.contains(&(id.owner, id.pid, id.id));
-    // A group began when its first run did.
-    let mut began: BTreeMap<(u32, &[u8], u32), (bool, Wall)> = BTreeMap::new();
-    for (id, run) in runs.iter().filter(|(id, _)| owners.rank(id.owner) == rank) {
-        let (is_certain, wall) =
-            began.entry((id.owner, &id.boot, run.root)).or_insert((!is_uncertain(id), run.wall));
-        (*is_certain, *wall) = (*is_certain && !is_uncertain(id), run.wall.min(*wall));
-    }
-    let newest = began.iter().max_by_key(|(group, began)| (**began, **group)).map(|(group, _)| *group);
+    let of_rank = || runs.iter().filter(|(id, _)| owners.rank(id.owner) == rank);
+    let newest = newest_group(of_rank(), is_uncertain);
     let Some(group) = newest else {
         // There are only files whose run nobody knows.
         let nearest = traces.iter().filter(|trace| owners.rank(trace.owner) == rank);
         return (BTreeSet::new(), nearest.map(|trace| trace.owner).min());
     };
     let in_group = |id: &OwnedRunId, run: &Summary| (id.owner, &id.boot[..], run.root) == group;
-    let members = || runs.iter().filter(|(id, run)| in_group(id, run)).map(|(_, run)| run);
-    let first = members().map(|run| run.first).min().unwrap_or(0);
-    let last = members().map(|run| run.last).max().unwrap_or(u64::MAX);
-    let overlaps =
-        |id: &OwnedRunId, run: &Summary| id.boot == group.1 && run.first <= last && first <= run.last;
+    let times = Times::of(traces, group.1);
+    let period = runs.iter().filter(|(id, run)| in_group(id, run)).fold(None, |period, (_, run)| {
+        let (first, last) = times.of_run(group.1, run);
+        Some(period.map_or((first, last), |(from, to): (u64, u64)| (first.min(from), last.max(to))))
+    });
+    let (first, last) = period.unwrap_or((0, u64::MAX));
+    let overlaps = |id: &OwnedRunId, run: &Summary| {
+        let (from, to) = times.of_run(&id.boot, run);
+        id.boot == group.1 && from <= last && first <= to
+    };
     let is_wanted = |id: &OwnedRunId, run: &Summary| {
         id.owner == group.0 && (in_group(id, run) || overlaps(id, run) || is_uncertain(id))
     };
     (runs.iter().filter(|(id, run)| is_wanted(id, run)).map(|(id, _)| id.clone()).collect(), Some(group.0))
+}
+
+/// A program and its forks: owner, boot, the id of the run at the root.
+type Group<'a> = (u32, &'a [u8], u32);
+
+/// Returns the group that began last. Those of one boot and clock are compared by ticks, for the wall clock may
+/// have been set between two runs; others by the wall clock.
+fn newest_group<'a>(
+    runs: impl Iterator<Item = (&'a OwnedRunId, &'a Summary)>,
+    is_uncertain: impl Fn(&OwnedRunId) -> bool,
+) -> Option<Group<'a>> {
+    // A group began when its first run did. One whose beginning is uncertain is the newest only if all are.
+    let mut began: BTreeMap<Group, (bool, u64, Wall, bool)> = BTreeMap::new();
+    for (id, run) in runs {
+        let (is_certain, is_system) = (!is_uncertain(id), run.clock == ClockKind::System);
+        let group = began
+            .entry((id.owner, &id.boot, run.root))
+            .or_insert((is_certain, run.first, run.wall, is_system));
+        let (certain, ticks, wall, _) = *group;
+        *group = (certain && is_certain, ticks.min(run.first), wall.min(run.wall), group.3);
+    }
+    let mut by_clock: BTreeMap<(&[u8], bool), (bool, u64, Wall, Group)> = BTreeMap::new();
+    for (group, (is_certain, ticks, wall, is_system)) in began {
+        let newest = by_clock.entry((group.1, is_system)).or_insert((is_certain, ticks, wall, group));
+        *newest = (*newest).max((is_certain, ticks, wall, group));
+    }
+    let newest =
+        by_clock.into_values().max_by_key(|(is_certain, _, wall, group)| (*is_certain, *wall, *group));
+    newest.map(|(.., group)| group)
+}
+
+fn bytes_of(trace: &Trace) -> &[u8] {
+    trace.map.as_deref().map_or(&[], |map| map)
+}
+
+/// The scale by which runs of one boot are compared: their ticks or, if some have another clock, the wall clock.
+struct Times(Option<Clocks>);
+
+impl Times {
+    fn of(traces: &[Trace], boot: &[u8]) -> Times {
+        let of_boot = || {
+            let files = traces.iter().filter_map(|trace| Some((trace.run.as_ref()?, trace)));
+            files.filter(|(run, _)| run.boot == boot)
+        };
+        let mut clocks = of_boot().map(|(run, _)| run.clock == ClockKind::System);
+        if clocks.next().is_none_or(|first| clocks.all(|clock| clock == first)) {
+            return Times(None);
+        }
+        Times(Some(Clocks::read(of_boot().map(|(run, trace)| (run, bytes_of(trace))), |_| None)))
+    }
+
+    /// Returns the first and the last moment of a run.
+    fn of_run(&self, boot: &[u8], run: &Summary) -> (u64, u64) {
+        let Some(clock) = self.0.as_ref().and_then(|clocks| clocks.of_clock(boot, run.clock)) else {
+            return (run.first, run.last);
+        };
+        (clock.wall(Ticks(run.first)).0, clock.wall(Ticks(run.last)).0)
+    }
 }
 
 /// Returns the runs of process `pid` since then and, with `with_forks`, those of its forks; and their owner.
@@ -263,19 +330,23 @@ fn sort_for_ties(traces: &mut [Trace]) {
     traces.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.path.cmp(&b.path)));
 }
 
-/// Partitions files by boot, earliest first; files without a run go with the newest boot. Files of a boot
-/// keep their order.
+/// Partitions files by boot and clock, earliest first: only ticks of one boot and one clock compare. Files
+/// without a run go with the newest boot. Files of a boot keep their order.
 fn by_boot(traces: Vec<Trace>) -> Vec<Vec<Trace>> {
-    let mut began: BTreeMap<Vec<u8>, Wall> = BTreeMap::new();
+    let key = |run: &Run| (run.boot.clone(), run.clock == ClockKind::System);
+    let mut began: BTreeMap<(Vec<u8>, bool), Wall> = BTreeMap::new();
     for run in traces.iter().filter_map(|trace| trace.run.as_ref()) {
-        let wall = began.entry(run.boot.clone()).or_insert(run.wall);
+        let wall = began.entry(key(run)).or_insert(run.wall);
         *wall = run.wall.min(*wall);
     }
-    let mut order: Vec<(Wall, Vec<u8>)> = began.into_iter().map(|(boot, wall)| (wall, boot)).collect();
+    let mut order: Vec<(Wall, (Vec<u8>, bool))> =
+        began.into_iter().map(|(boot, wall)| (wall, boot)).collect();
     order.sort();
-    let mut boots = vec![Vec::new(); order.len().max(1)];
+    let places: BTreeMap<_, usize> =
+        order.into_iter().enumerate().map(|(place, (_, boot))| (boot, place)).collect();
+    let mut boots = vec![Vec::new(); places.len().max(1)];
     for trace in traces {
-        let place = trace.run.as_ref().and_then(|run| order.iter().position(|(_, boot)| *boot == run.boot));
+        let place = trace.run.as_ref().and_then(|run| places.get(&key(run)).copied());
         let place = place.unwrap_or(boots.len() - 1);
         boots[place].push(trace);
     }
@@ -289,8 +360,6 @@ mod tests {
     use crate::find::marks::Marks;
     use crate::os::sys::FileId;
     use itertools::Itertools;
-    use trace_format::line::Ticks;
-    use trace_format::meta::ClockKind;
 
     /// Makes a file of run `id` of `root`, which began at `first` by every clock.
     fn trace(boot: &str, root: u32, id: u32, first: u64, last: u64) -> Trace {
@@ -347,6 +416,30 @@ mod tests {
         assert_eq!(ids(&chosen), [[2, 3, 4]]);
         assert_eq!((chosen.runs, chosen.left_out_runs, chosen.left_out_files), (3, 3, 3));
         assert_eq!(ids(&choose(traces, Choice::All)), [vec![1, 2, 3, 4, 5], vec![6]]);
+    }
+
+    #[test]
+    fn the_newest_run_of_a_boot_is_known_by_ticks() {
+        let (first, mut second) = (trace("b", 1, 1, 10, 20), trace("b", 2, 2, 30, 40));
+        second.run.as_mut().unwrap().wall = Wall(5);
+        let chosen = choose(vec![first.clone(), second.clone()], Choice::Newest);
+        assert_eq!(ids(&chosen), [[2]], "the wall clock was set back between the runs");
+        assert_eq!(ids(&choose(vec![second, first], Choice::All)), [[1, 2]]);
+    }
+
+    #[test]
+    fn runs_with_different_clocks_of_one_boot_are_not_compared_by_ticks() {
+        let with_system = |root, id, first, last, wall| {
+            let mut trace = trace("b", root, id, first, last);
+            let run = trace.run.as_mut().unwrap();
+            (run.clock, run.wall) = (ClockKind::System, Wall(wall));
+            trace
+        };
+        // The system's clock began to count before the processor's: its ticks are larger at the same time.
+        let traces =
+            || vec![trace("b", 1, 1, 50, 60), with_system(2, 2, 1000, 1010, 40), trace("b", 3, 3, 70, 80)];
+        assert_eq!(ids(&choose(traces(), Choice::Newest)), [[3]]);
+        assert_eq!(ids(&choose(traces(), Choice::All)), vec![vec![2], vec![1, 3]]);
     }
 
     #[test]

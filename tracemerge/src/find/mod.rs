@@ -3,11 +3,12 @@
 //! [`app`] is what the user named. The other modules are used in this order: [`dead_runs`] takes in what dead runs left in their rings, [`rings`]
 //! reads what is still in memory, [`named_places`] and [`mod@search`] find the files, [`header`] reads what they say
 //! of themselves, [`owners`] and [`identity`] tell whose they are and of which run, [`choose`] picks the runs
-//! that are shown, [`completeness`] tells whether all of these is there.
+//! that are shown, [`copies`] leaves out what comes twice, [`completeness`] tells whether all of these is there.
 
 pub mod app;
 pub mod choose;
 pub mod completeness;
+pub mod copies;
 pub mod dead_runs;
 pub mod header;
 pub mod identity;
@@ -236,6 +237,7 @@ fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
         messages.note(format_args!("not all that is shown is your own: {}", of_users(&not_own)));
     }
     chosen.doubts.iter().for_each(|doubt| doubt.tell(messages));
+    copies::report(&chosen.copies, messages);
     let mut unknown: Few<&Path> = Few::default();
     for trace in chosen.boots.iter().flatten() {
         match &trace.run {

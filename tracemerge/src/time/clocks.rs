@@ -378,6 +378,12 @@ impl Clocks {
         self.0.get(&key(run)).map(|(_, clock)| clock)
     }
 
+    /// The clock of a boot's runs whose ticks are of `kind`; `None` where no file was of such a run.
+    #[must_use]
+    pub fn of_clock(&self, boot: &[u8], kind: ClockKind) -> Option<&Arc<TickClock>> {
+        self.0.get(&(boot.to_vec(), kind == ClockKind::System)).map(|(_, clock)| clock)
+    }
+
     /// Returns a run of each boot, with its clock.
     pub fn each(&self) -> impl Iterator<Item = (&Run, &TickClock)> {
         self.0.values().map(|(run, clock)| (run, &**clock))

@@ -1,0 +1,154 @@
+//! Copies of a run's files: of several files that say they are the same file of a run, one is shown.
+//!
+//! Each file has its number among the files of its run (`file=` in its `# thread` line), so a number that comes
+//! twice is a copy: a backup beside the original, a directory that was copied, a merged file under the name of
+//! a trace. Files of early versions have no number; there a copy is a file with the same bytes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use trace_format::line::Line;
+use trace_format::raw::Raw;
+
+use crate::file::lines::{Token, line_at, skip_bad, without_feed};
+use crate::file::map::Map;
+use crate::find::header::Trace;
+use crate::find::owners::{Owners, Rank};
+use crate::ui::few::Few;
+use crate::ui::messages::{Messages, shown};
+
+/// A file that is left out because another one is the same file of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileCopy {
+    /// The path of the file that is left out.
+    pub path: PathBuf,
+    /// The path of the file that is shown.
+    pub original: PathBuf,
+    /// The id of the process whose file it is.
+    pub pid: u32,
+}
+
+/// Takes the copies out of `traces`. Of the files with one number the one stays that is read with its ring,
+/// then that of the user nearest to the caller, then one that has lines of the thread in its name only, then the longest, then
+/// the one with the lowest number in its name. Only files whose number comes twice are looked into.
+pub fn take_copies(traces: &mut Vec<Trace>, owners: &Owners) -> Vec<FileCopy> {
+    let mut same: BTreeMap<Identity, Vec<usize>> = BTreeMap::new();
+    for (place, trace) in traces.iter().enumerate() {
+        if let Some(identity) = Identity::of(trace) {
+            same.entry(identity).or_default().push(place);
+        }
+    }
+    let mut copies = Vec::new();
+    let mut is_copy = vec![false; traces.len()];
+    for (identity, places) in same.into_iter().filter(|(_, places)| places.len() > 1) {
+        let mut candidates: Vec<Candidate> =
+            places.into_iter().map(|place| Candidate::of(place, &traces[place], owners)).collect();
+        candidates.sort_by(|a, b| a.order(traces).cmp(&b.order(traces)));
+        let [original, rest @ ..] = &candidates[..] else { continue };
+        for copy in rest.iter().filter(|copy| identity.is_numbered() || copy.bytes() == original.bytes()) {
+            is_copy[copy.place] = true;
+            let path = |candidate: &Candidate| traces[candidate.place].path.clone();
+            copies.push(FileCopy { path: path(copy), original: path(original), pid: identity.pid });
+        }
+    }
+    let mut places = is_copy.into_iter();
+    traces.retain(|_| !places.next().unwrap_or(false));
+    copies.sort_by(|a, b| a.path.cmp(&b.path));
+    copies
+}
+
+/// Reports the copies, each with the file that is shown in its place.
+pub fn report(copies: &[FileCopy], messages: &mut Messages) {
+    let mut few: Few<&FileCopy> = Few::default();
+    copies.iter().for_each(|copy| few.push(copy));
+    for (copy, more) in few.each() {
+        messages.warn(format_args!(
+            "{} is left out: it says that it is the same file of process {} as {}; if it is a copy, move it \
+             elsewhere or delete it{more}",
+            shown(&copy.path),
+            copy.pid,
+            shown(&copy.original),
+        ));
+    }
+}
+
+/// What is the same in a file and in its copies.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Identity {
+    boot: Vec<u8>,
+    pid: u32,
+    run: u32,
+    file: FileNumber,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum FileNumber {
+    /// The number of the file among the files of its run.
+    Known(u64),
+    /// The thread id, and the first and the last ticks, of a file without a number.
+    Unknown(u64, u64, u64),
+}
+
+impl Identity {
+    /// Returns the identity of a file; `None` if nobody knows which run it is of, or if only its ring is there.
+    fn of(trace: &Trace) -> Option<Identity> {
+        let run = trace.run.as_ref()?;
+        let number = trace.marks.thread.as_ref().and_then(|thread| thread.file).map(u64::from);
+        let unknown = || FileNumber::Unknown(trace.tid, trace.first, trace.last);
+        trace.id.as_ref()?;
+        let file = number.map_or_else(unknown, FileNumber::Known);
+        Some(Identity { boot: run.boot.clone(), pid: run.pid, run: run.id, file })
+    }
+
+    fn is_numbered(&self) -> bool {
+        matches!(self.file, FileNumber::Known(_))
+    }
+}
+
+/// A file whose identity another one has, too.
+struct Candidate {
+    place: usize,
+    rank: Rank,
+    map: Option<Arc<Map>>,
+    is_of_thread: bool,
+}
+
+impl Candidate {
+    fn of(place: usize, trace: &Trace, owners: &Owners) -> Candidate {
+        let map = trace.map.clone().or_else(|| Map::open(&trace.path).ok().map(Arc::new));
+        let is_of_thread = map.as_ref().is_none_or(|map| is_of_thread(map, trace.tid));
+        Candidate { place, rank: owners.rank(trace.owner), map, is_of_thread }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.map.as_ref().map_or(&[], |map| map)
+    }
+
+    /// The best one comes first.
+    fn order<'a>(&self, traces: &'a [Trace]) -> impl Ord + use<'a> {
+        let trace = &traces[self.place];
+        let longest = std::cmp::Reverse(self.bytes().len());
+        let path: &Path = &trace.path;
+        (trace.held.is_none(), self.rank, !self.is_of_thread, longest, trace.number, path)
+    }
+}
+
+/// Returns whether all lines have the thread id `tid`, that of the file's name: a merged file has several, and a
+/// copy may have another name.
+fn is_of_thread(bytes: &[u8], tid: u64) -> bool {
+    if let Some(raw) = Raw::parse(bytes) {
+        return raw.tid() == tid;
+    }
+    let mut at = 0;
+    loop {
+        match line_at(bytes, at) {
+            Token::End => return true,
+            Token::Bad => at = skip_bad(bytes, at),
+            Token::Line(line) => match Line::parse(without_feed(&bytes[at..line.end])) {
+                Ok(parsed) if parsed.key.tid != tid => return false,
+                _ => at = line.end,
+            },
+        }
+    }
+}

@@ -8,7 +8,7 @@ use std::fs;
 
 use support::{Place, Ran, header, line, meta, run, sorted};
 use trace_format::line::Ticks;
-use trace_format::meta::{Meta, Run};
+use trace_format::meta::{ClockKind, Meta, Run};
 use trace_format::wall::Wall;
 
 const NS: u64 = 1_000_000_000;
@@ -72,4 +72,25 @@ fn boots_one_after_the_other_keep_their_ticks() {
     let merged = place.merge(["dir", "-o", "-"]);
     assert!(!merged.err.contains("machines"), "{}", merged.err);
     assert_eq!(merged.out, [place.read("dir/app.trace.8"), place.read("dir/app.trace.9")].concat());
+}
+
+#[test]
+fn runs_with_two_clocks_of_one_machine_are_put_in_order_by_the_wall_clock() {
+    let place = Place::new();
+    fs::create_dir(place.path("dir")).unwrap();
+    let of_system = String::from_utf8(machine("one", 9, 2, 17, NS, 5)).unwrap();
+    // The checksum of the changed line is made anew.
+    let run_line = of_system.lines().next().unwrap();
+    let Some(Meta::Run(run)) = Meta::parse(run_line.split_once("# ").unwrap().1.as_bytes()) else { panic!() };
+    let run_line = format!("{run_line}\n");
+    let header = String::from_utf8(header(&Run { clock: ClockKind::System, ..run }, 9)).unwrap();
+    let of_system = of_system.replace(&run_line, &header);
+    place.write("dir/counter.trace.8", machine("one", 8, 0, 900_000, 3 * NS, 5));
+    place.write("dir/system.trace.9", of_system);
+    let merged = place.merge(["dir", "-o", "-"]);
+    assert_eq!(merged.status, Some(0), "{}", merged.err);
+    assert!(merged.err.contains("the ticks of two clocks"), "{}", merged.err);
+    let by_time: Vec<u64> =
+        messages(&merged).iter().map(|text| text.split(' ').next().unwrap().parse().unwrap()).collect();
+    assert_eq!(by_time, [0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7]);
 }

@@ -6,6 +6,7 @@
 //! first machine had at the same time of day. The result is a trace in the ticks of that machine; the order
 //! of lines of different machines is as good as their wall clocks.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -85,7 +86,7 @@ pub fn align(
         end = end.filter(|_| all[place].joins).max(Some(last));
     }
     if !machines.is_empty() {
-        tell(&clocks, machines.len() as u64 + 1, messages);
+        report(&clocks, machines.len() as u64 + 1, messages);
     }
     let mut joined: Vec<Vec<Source>> = Vec::new();
     for (sources, aligned) in std::mem::take(boots).into_iter().zip(&all) {
@@ -186,14 +187,23 @@ fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     Some(out[trace_format::line::TICKS_DIGITS..end].to_vec())
 }
 
-fn tell(clocks: &Clocks, machines: u64, messages: &mut Messages) {
+/// Reports that several scales of ticks were put on one: of several machines, or of the clocks of one machine.
+fn report(clocks: &Clocks, scales: u64, messages: &mut Messages) {
     let strayed = clocks.each().map(|(_, clock)| clock.uncertainty_ns()).max().unwrap_or(0);
+    let strayed = Grouped(strayed);
+    let boots: BTreeSet<&[u8]> = clocks.each().map(|(run, _)| &run.boot[..]).collect();
+    if boots.len() == 1 {
+        return messages.note(format_args!(
+            "the runs have the ticks of two clocks, the processor's counter and the system's (TRACER_CLOCK): their \
+             lines are put in order by the wall clock, in ticks of the first, and are at most {strayed} ns out of \
+             order where the wall clock was not set meanwhile"
+        ));
+    }
     messages.note(format_args!(
         "{} traced at the same time: their lines are put in order by the wall clock, in ticks of the first. Each \
-         wall clock strayed by at most {} ns against its machine's counter; no trace tells how far apart the \
+         wall clock strayed by at most {strayed} ns against its machine's counter; no trace tells how far apart the \
          machines' wall clocks were",
-        count(machines, "machine"),
-        Grouped(strayed)
+        count(scales, "machine"),
     ));
 }
 

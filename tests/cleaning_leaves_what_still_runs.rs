@@ -25,12 +25,10 @@ fn files(watched: &Watched) -> Vec<PathBuf> {
     names(watched.scenario.directory.path())
 }
 
+/// Cleans, as one who agrees that files are deleted wherever the program has put them.
 fn clean(app: &Path, watched: &Watched) -> String {
-    said(
-        &tracemerge(SCENARIO, watched.scenario.runtime.path(), ["clean".as_ref(), app.as_os_str()])
-            .output()
-            .unwrap(),
-    )
+    let words = ["clean".as_ref(), "--yes".as_ref(), app.as_os_str()];
+    said(&tracemerge(SCENARIO, watched.scenario.runtime.path(), words).output().unwrap())
 }
 
 /// Returns what a command has said that went well.
@@ -52,6 +50,15 @@ fn what_has_ended_is_deleted_at_once_and_the_rest_once_it_has_ended() {
     assert_eq!(files(&ended).len(), THREADS);
     let mut living = traced(&app);
     let of_living = files(&living);
+
+    // They are in another directory, and nobody can be asked.
+    let words = ["clean".as_ref(), app.as_os_str()];
+    let mut asked = tracemerge(SCENARIO, living.scenario.runtime.path(), words);
+    let refused = asked.stdin(std::process::Stdio::null()).output().unwrap();
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{told}");
+    assert!(told.contains(&format!("left {THREADS} trace files in ")) && told.contains("--yes"), "{told}");
+    assert_eq!(files(&ended).len(), THREADS);
 
     let told = clean(&app, &living);
     assert!(

@@ -122,8 +122,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             let request = show.map_or(request.clone(), |view| view.added_to(request));
             command::run::run(&request, command)
         }
-        Subcommand::Clean { quiet, app } => {
-            reporting(quiet, |messages| command::clean::clean(&App::or_directory(app)?, messages))
+        Subcommand::Clean { quiet, yes, app } => {
+            reporting(quiet, |messages| command::clean::clean(&App::or_directory(app)?, yes, messages))
         }
         Subcommand::Check { all_runs, quiet, verbose, app } => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };

@@ -150,13 +150,18 @@ Exit status:
   0 all is merged, 1 something was lost or is damaged, 2 nothing was merged";
 
 const CLEAN_HELP: &str = "\
-Deletes the files that `tracemerge APP --all-runs` would merge, what their runs have
-left beside them, the merged file APP.trace.merge, and what merges into that
-directory have left that were killed. Files of a process that is still running stay.
+Deletes the trace files that APP has made beside itself and in TRACER_DIR, what its
+runs have left beside them, the merged file APP.trace.merge, other outputs that have
+their names from APP (as APP.jsonl or APP.ctf) if they are as tracemerge writes them,
+and what merges into that directory have left that were killed.
+
+Trace files of APP in other directories are named. They are deleted with --yes, or
+if the answer on the terminal is y; otherwise they stay. Files of a process that is
+still running stay, and files of other programs of that name, and of other users.
 
 Exit status:
   0  they are gone, or there were none
-  1  some could not be deleted
+  1  some could not be deleted, or stay in other directories
   2  nothing was done";
 
 const CHECK_HELP: &str = "\
@@ -623,12 +628,15 @@ pub enum Subcommand {
         #[arg(value_name = "PID")]
         pid: u32,
     },
-    /// Delete the application's traces and the merged file
+    /// Delete the application's traces and what was written of them
     #[command(after_long_help = CLEAN_HELP)]
     Clean {
         /// Say nothing when all is well
         #[arg(short, long)]
         quiet: bool,
+        /// Delete trace files in other directories, too, without asking
+        #[arg(short, long)]
+        yes: bool,
         /// The application: the path of its executable, or a directory with traces
         #[arg(value_name = "APP")]
         app: PathBuf,

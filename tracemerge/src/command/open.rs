@@ -53,7 +53,7 @@ impl Written {
 /// The name of the merged lines.
 const TEXT: &str = "text";
 /// What stands in the place of `merge` in the name of the file with the merged lines. No thread id is a word.
-const TEXT_EXTENSION: &str = "utc";
+pub const TEXT_EXTENSION: &str = "utc";
 
 /// The programs that show what is written, by name, with their arguments before its path. The first one that is installed is
 /// started if nothing else is said.

@@ -120,6 +120,14 @@ impl App {
         self.real.as_deref().map(|real| real.as_os_str().as_encoded_bytes())
     }
 
+    /// The path that runs of the executable write down: the real one, or, where there is no such file, the one that it would
+    /// have if it were no link.
+    #[must_use]
+    pub fn named_exe(&self) -> Option<PathBuf> {
+        let there = || Some(real_path(&directory_of(&self.found)).ok()?.join(&self.whole));
+        self.real.clone().or_else(there)
+    }
+
     /// Returns whether a run is one of this executable, or has its traces in this directory.
     #[must_use]
     pub fn is_of(&self, manifest: &Manifest) -> bool {

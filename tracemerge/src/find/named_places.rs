@@ -26,11 +26,7 @@ impl Places {
         let mut all = Vec::new();
         for list in lists(app) {
             let Some(bytes) = read(&list, app) else { continue };
-            all.extend(
-                places::parse(&bytes)
-                    .into_iter()
-                    .filter(|place| app.exe().is_none_or(|exe| place.exe == exe)),
-            );
+            all.extend(places::parse(&bytes).into_iter().filter(|place| is_of(place, app)));
         }
         all.sort_by_key(|place| place.wall);
         Places(all)
@@ -57,10 +53,16 @@ impl Places {
     }
 }
 
+/// Returns whether a run of `app` has named the place.
+#[must_use]
+pub fn is_of(place: &Place, app: &App) -> bool {
+    app.named_exe().is_none_or(|exe| place.exe == exe.as_os_str().as_encoded_bytes())
+}
+
 /// The files that the lists of `app` are in.
 #[must_use]
 pub fn lists(app: &App) -> Vec<PathBuf> {
-    let beside = app.real_path().filter(|_| !app.is_directory()).and_then(|real| {
+    let beside = app.named_exe().filter(|_| !app.is_directory()).and_then(|real| {
         let mut name = stem(real.file_name()?.as_encoded_bytes()).into_owned();
         name.extend_from_slice(SUFFIX.as_bytes());
         Some(real.with_file_name(path_from_bytes(&name)))
@@ -71,7 +73,8 @@ pub fn lists(app: &App) -> Vec<PathBuf> {
 }
 
 /// Reads a list of the caller's, of the executable's owner's or of root's; others may have planted it.
-fn read(list: &Path, app: &App) -> Option<Vec<u8>> {
+#[must_use]
+pub fn read(list: &Path, app: &App) -> Option<Vec<u8>> {
     let found = std::fs::symlink_metadata(list).ok().filter(std::fs::Metadata::is_file)?;
     let exe = app.real_path().and_then(|real| std::fs::metadata(real).ok());
     let believed = [Some(0), Some(sys::effective_user()), exe.as_ref().map(sys::owner)];

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::os::directory::{Directory, Entry, Kind};
-use crate::os::sys::{effective_user, hold_lock, is_locked, patiently};
+use crate::os::sys::{FileId, effective_user, hold_lock, is_locked, patiently};
 use crate::os::unfinished::{Unfinished, unfinished};
 use crate::output::folder::{Folder, MARK, is_whole_and_unchanged};
 
@@ -133,6 +133,22 @@ impl Place {
     #[must_use]
     pub fn has_whole_folder(&self) -> bool {
         self.directory.open_directory(&self.name).is_ok_and(|folder| is_whole_and_unchanged(&folder))
+    }
+
+    /// Opens the regular file that has the name, for reading.
+    ///
+    /// # Errors
+    /// There is none, or it may not be read.
+    pub fn read(&self) -> io::Result<File> {
+        self.directory.read(&self.name)
+    }
+
+    /// Deletes what has the name: a file, or a directory with files.
+    ///
+    /// # Errors
+    /// It cannot be deleted.
+    pub fn remove(&self) -> io::Result<()> {
+        Unfinished { place: self.directory.clone(), name: self.name.clone() }.remove()
     }
 
     /// Begins a file.
@@ -301,7 +317,8 @@ fn random() -> String {
 }
 
 /// Returns whether Windows takes a file of this name for something else: a device, or a stream of another file.
-fn is_reserved_by_windows(name: &str) -> bool {
+#[must_use]
+pub fn is_reserved_by_windows(name: &str) -> bool {
     const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
     let beginning = name.split('.').next().unwrap_or_default().trim_end().to_uppercase();
     let port = beginning.strip_prefix("COM").or_else(|| beginning.strip_prefix("LPT"));
@@ -320,13 +337,19 @@ pub fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Deletes what is at `path` and is no directory.
+/// Deletes the file at `path`, if it is the one that is known as `id`, or a link of this user's.
 ///
 /// # Errors
-/// It cannot be deleted.
-pub fn remove(path: &Path) -> io::Result<()> {
+/// It cannot be deleted, or another one has its name by now.
+pub fn remove_known(path: &Path, id: &FileId) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::NotFound)?;
-    Directory::open(directory_of(path))?.remove_file(name)
+    let directory = Directory::open(directory_of(path))?;
+    let found = directory.look(name)?.ok_or(io::ErrorKind::NotFound)?;
+    let is_own_link = matches!(found.kind, Kind::Other(_)) && found.owner == effective_user();
+    if found.id != *id && !is_own_link {
+        return Err(io::Error::other("another file has its name by now"));
+    }
+    directory.remove_file(name)
 }
 
 /// Returns the files and directories beside `output` that merges of this user have not finished because they

@@ -5,7 +5,8 @@
 
 use std::fmt::{self, Display};
 #[cfg(not(test))]
-use std::io::{self, Write};
+use std::io::Write;
+use std::io::{self, BufRead, IsTerminal, Read};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -105,6 +106,15 @@ impl Messages {
         self.status = Status::Nothing;
     }
 
+    /// Asks the user, who has a terminal; returns whether the answer is yes.
+    #[must_use]
+    pub fn ask(&self, question: impl Display) -> bool {
+        write(&format!("{}: {question} [y/N] ", program()));
+        let mut answer = String::new();
+        let is_answered = io::stdin().lock().take(LONGEST_ANSWER).read_line(&mut answer).is_ok();
+        is_answered && ["y", "yes"].contains(&&*answer.trim().to_ascii_lowercase())
+    }
+
     fn say(&self, grade: &str, text: impl Display) {
         if !self.silent {
             write(&format!("{}: {grade}{text}\n", program()));
@@ -117,6 +127,15 @@ impl Messages {
         self.status
     }
 }
+
+/// Returns whether a user can be asked: what is said is read on a terminal, and answered on one.
+#[must_use]
+pub fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// The length of an answer that is read, in bytes.
+const LONGEST_ANSWER: u64 = 4096;
 
 /// Writes with one system call, so that lines of several processes do not mix. A closed stderr is no failure.
 fn write(text: &str) {

@@ -95,6 +95,30 @@ impl OtherFormat {
         }
     }
 
+    /// Returns whether `head`, the beginning of a file, is as that of an output in this format; of a directory, it is not
+    /// asked.
+    #[must_use]
+    pub fn begins(self, head: &[u8]) -> bool {
+        let has = |text: &[u8]| memchr::memmem::find(head, text).is_some();
+        let line = || head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        match self {
+            OtherFormat::Jsonl => head.starts_with(b"{\"ticks\":") && has(b",\"ns\":"),
+            OtherFormat::Csv => head.starts_with(b"ticks,time,ns,pid,process,tid,thread,kind,level,target,"),
+            // A packet with a number of its sequence and a time.
+            OtherFormat::Perfetto => matches!(head, [0x0a, _, 0x50, 0x01, 0x40, ..]),
+            OtherFormat::Chrome => {
+                head.starts_with(b"{") && has(b"\"displayTimeUnit\":\"ns\",\"traceEvents\":[")
+            }
+            OtherFormat::Folded => {
+                let number = line().rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+                line().len() > number.len() && !number.is_empty() && number.iter().all(u8::is_ascii_digit)
+            }
+            OtherFormat::Flamegraph => has(b"<svg") && has(b"Calls by thread and path"),
+            OtherFormat::Speedscope => has(b"\"exporter\":\"tracemerge\""),
+            OtherFormat::Uftrace | OtherFormat::Ctf | OtherFormat::Parquet => false,
+        }
+    }
+
     /// Makes the export to this format, of the functions of `names` and the sites of `catalog`, with `labels`
     /// for the threads of all origins.
     #[must_use]

@@ -11,7 +11,9 @@ use std::io::Write;
 
 use trace_format::escape::{EscapeContext, escape_into};
 use trace_format::meta::Meta;
+use trace_format::name::stem;
 
+use crate::output::place::is_reserved_by_windows;
 use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{EndedCall, Event, EventFormat, Scene, What, sentences};
 use crate::view::export::fields::is_of_modules;
@@ -97,7 +99,12 @@ fn plain_name(name: &str) -> String {
     let is_plain = |byte: char| byte.is_ascii_alphanumeric() || matches!(byte, '.' | '-' | '_');
     let plain: String = name.chars().map(|byte| if is_plain(byte) { byte } else { '_' }).collect();
     let plain = plain.trim_start_matches('.');
-    if plain.is_empty() { "unknown".to_owned() } else { plain.to_owned() }
+    let plain = String::from_utf8_lossy(&stem(plain.as_bytes())).replace('~', "-");
+    match plain {
+        plain if plain.is_empty() => "unknown".to_owned(),
+        plain if is_reserved_by_windows(&plain) => format!("_{plain}"),
+        plain => plain,
+    }
 }
 
 impl UftraceFormat {

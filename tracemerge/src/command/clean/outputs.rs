@@ -1,0 +1,82 @@
+//! The outputs that merges have made under the names that follow from an application's.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::command::merge::default_path;
+use crate::command::open::TEXT_EXTENSION;
+use crate::find::app::App;
+use crate::os::directory::Kind;
+use crate::output::place::Place;
+use crate::ui::error::Error;
+use crate::ui::messages::{Messages, shown};
+use crate::view::export::format::OtherFormat;
+use crate::view::request::Layout;
+
+/// The number of bytes by which a file is recognized.
+const HEAD: u64 = 64 * 1024;
+
+/// Returns the paths of all outputs that `app` may have where the user has named none.
+fn outputs(app: &App) -> Vec<(PathBuf, Option<OtherFormat>)> {
+    let merged = app.merged_path();
+    let mut outputs = vec![(merged.with_extension(TEXT_EXTENSION), None)];
+    outputs.extend(
+        OtherFormat::ALL.iter().map(|format| (default_path(&Layout::Other(*format), &merged), Some(*format))),
+    );
+    outputs.insert(0, (merged, None));
+    outputs
+}
+
+/// Returns whether there is an output of `app`.
+pub fn any(app: &App) -> bool {
+    outputs(app).iter().any(|(path, _)| path.symlink_metadata().is_ok())
+}
+
+/// Deletes the outputs of `app`: regular files and directories of this user's that are as this command writes them. Says
+/// what else has such a name, and leaves it. Returns the paths of those that were deleted.
+pub fn remove(app: &App, messages: &mut Messages) -> Vec<PathBuf> {
+    let mut removed = Vec::new();
+    for (path, format) in outputs(app) {
+        match remove_one(&path, format) {
+            Ok(true) => removed.push(path),
+            Ok(false) => {}
+            Err(Refused::Foreign(why)) => messages.note(format_args!("left {}: {why}", shown(&path))),
+            Err(Refused::Failed(error)) => messages.warn(Error::io("delete", &path, error)),
+        }
+    }
+    removed
+}
+
+/// The reason why something is left.
+enum Refused {
+    /// It is not what this command writes.
+    Foreign(String),
+    /// It cannot be deleted.
+    Failed(io::Error),
+}
+
+/// Deletes one output. Returns whether it was there.
+fn remove_one(path: &Path, format: Option<OtherFormat>) -> Result<bool, Refused> {
+    let foreign = |error: io::Error| Refused::Foreign(error.to_string());
+    let kind = if format.is_some_and(OtherFormat::is_directory) { Kind::Directory } else { Kind::File };
+    let Ok(place) = Place::open(path, false) else { return Ok(false) };
+    let Some(found) = place.replaceable(kind).map_err(foreign)? else { return Ok(false) };
+    let is_ours = match (found.kind, format) {
+        (Kind::Directory, _) => place.has_whole_folder(),
+        // Nothing else has such a name.
+        (_, None) => true,
+        (_, Some(format)) => begins(&place, format).map_err(Refused::Failed)?,
+    };
+    if !is_ours {
+        let why = "it is not as this command writes it".to_owned();
+        return Err(Refused::Foreign(why));
+    }
+    place.remove().map_err(Refused::Failed)?;
+    Ok(true)
+}
+
+fn begins(place: &Place, format: OtherFormat) -> io::Result<bool> {
+    let mut head = Vec::new();
+    place.read()?.take(HEAD).read_to_end(&mut head)?;
+    Ok(head.is_empty() || format.begins(&head))
+}

@@ -1,0 +1,73 @@
+//! Whether a trace is the named application's own, and where it lies.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::find::app::App;
+use crate::find::header::Trace;
+use crate::os::environment::trace_directory;
+use crate::os::sys::{FileId, file_id};
+
+/// Tells traces of an application from those of others that have its name.
+pub struct Whose<'a> {
+    app: &'a App,
+    /// The path that the runs of the application write down, whether it is still there or not.
+    exe: Option<PathBuf>,
+    /// The directories that the application is in, as the user names it and behind links.
+    own: Vec<FileId>,
+    /// The directory that the user has named for traces.
+    named: Option<FileId>,
+}
+
+impl<'a> Whose<'a> {
+    /// Tells traces of `app` from others.
+    pub fn new(app: &'a App) -> Whose<'a> {
+        let directories: Vec<PathBuf> = if app.is_directory() {
+            vec![app.given.clone()]
+        } else {
+            [Some(app.given.as_path()), app.real_path()].into_iter().flatten().map(directory_of).collect()
+        };
+        let own = directories.iter().filter_map(|path| identity(path)).collect();
+        let named = trace_directory().and_then(|path| identity(&path));
+        Whose { app, exe: app.named_exe(), own, named }
+    }
+
+    /// Returns whether the application has made the trace. Beside the application this is believed, too, of one that names
+    /// no other program that is still there: the directory may have been moved.
+    pub fn is_of_app(&self, trace: &Trace) -> bool {
+        if self.app.is_directory() {
+            return true;
+        }
+        let run = trace.run.as_ref().map(|run| &run.exe);
+        let exe = run.or_else(|| trace.claim.as_ref().and_then(|claim| claim.exe.as_ref()));
+        let is_own = || self.own.contains(&place_of(trace));
+        let Some(exe) = exe else { return is_own() };
+        if self.exe.as_deref().is_some_and(|own| own.as_os_str().as_encoded_bytes() == &exe[..]) {
+            return true;
+        }
+        let there = trace_store::recovery::path_from_bytes(exe);
+        let other = fs::metadata(&there).ok().map(|found| file_id(&there, &found));
+        let app = self.app.real_path().and_then(identity);
+        is_own() && (other.is_none() || other == app)
+    }
+
+    /// Returns whether the application's name alone says that things in this directory may be deleted: it is that of the
+    /// application, or the one that the user has named for traces.
+    pub fn is_expected(&self, directory: &Path) -> bool {
+        identity(directory).is_some_and(|id| self.own.contains(&id) || self.named.as_ref() == Some(&id))
+    }
+}
+
+fn place_of(trace: &Trace) -> FileId {
+    let directory = directory_of(&trace.path);
+    identity(&directory).unwrap_or(FileId::Inode(u64::MAX, u64::MAX))
+}
+
+fn identity(path: &Path) -> Option<FileId> {
+    fs::metadata(path).ok().map(|found| file_id(path, &found))
+}
+
+/// Returns the directory that a file is in.
+pub fn directory_of(path: &Path) -> PathBuf {
+    crate::output::place::directory_of(path).to_owned()
+}

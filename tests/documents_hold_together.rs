@@ -100,7 +100,8 @@ fn searched(directory: &Path) -> Vec<PathBuf> {
 #[test]
 fn no_file_names_the_host_of_a_package_registry() {
     // Here neither, so each name is put together.
-    let hosts = [("crates", "io"), ("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmjs", "com")];
+    let hosts =
+        [("crates", "io"), ("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmjs", "com")];
     let hosts = hosts.into_iter().chain([("debian", "org"), ("ubuntu", "com")]);
     let hosts: Vec<String> = hosts.map(|(name, domain)| format!("{name}.{domain}")).collect();
     let files = searched(root());

@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use memmap2::{MmapOptions, MmapRaw};
 use trace_format::life::{FILE_BYTES, FILE_NAME, LAYOUT_VERSION, LIFE_BYTE, Life, Switch};
@@ -21,11 +22,15 @@ use trace_format::life::{FILE_BYTES, FILE_NAME, LAYOUT_VERSION, LIFE_BYTE, Life,
 use crate::sys;
 
 /// A mapped file through which locks on some of its bytes are held.
+///
+/// The file of a user whom this process need not trust is copied instead of mapped: its owner may make it shorter.
 #[derive(Debug)]
 pub struct Lock {
     map: MmapRaw,
-    /// The file; `None` where the mapping alone holds the locks.
+    /// The file; `None` where the mapping alone holds the locks, or none is to be held.
     file: Option<File>,
+    /// Tells that the mapping is a copy, which holds no lock.
+    copied: bool,
 }
 
 impl Lock {
@@ -34,17 +39,37 @@ impl Lock {
     /// # Errors
     /// The file cannot be mapped; an empty one, for example.
     pub fn of(file: File) -> io::Result<Lock> {
+        if sys::is_of_another_user(&file.metadata()?) {
+            return Ok(Lock { file: Some(file.try_clone()?), ..Lock::to_read(&file)? });
+        }
         let map = MmapRaw::map_raw(&file)?;
         sys::keep_from_children(map.as_mut_ptr(), map.len())?;
-        Ok(Lock { map, file: Some(file) })
+        Ok(Lock { map, file: Some(file), copied: false })
     }
 
-    /// Maps the file for reading; no lock can be taken.
+    /// Reads what the file says now; no lock can be taken.
     ///
     /// # Errors
-    /// The file cannot be mapped.
+    /// The file is empty, or cannot be read.
     pub fn to_read(file: &File) -> io::Result<Lock> {
-        Ok(Lock { map: MmapOptions::new().map_raw_read_only(file)?, file: None })
+        let mut bytes = [0; FILE_BYTES];
+        let found = sys::read_at(file, &mut bytes, 0)?;
+        let mut map = MmapOptions::new().len(found).map_anon()?;
+        map.copy_from_slice(&bytes[..found]);
+        Ok(Lock { map: map.into(), file: None, copied: true })
+    }
+
+    /// Says in the file, from here on, how many trace files the run has made, if it is a whole life file.
+    pub(crate) fn set_files(&self, files: u64) {
+        let Ok(Some(life)) = self.life() else { return };
+        // Release: who sees the count sees the file in its ring.
+        life.flusher.files.store(files, Ordering::Release);
+        if let Some(original) = self.file.as_ref().filter(|_| self.copied) {
+            // SAFETY: the page is this process's own, is as long as that, and no other thread writes it.
+            let bytes = unsafe { std::slice::from_raw_parts(self.map.as_ptr(), FILE_BYTES) };
+            // Where that is not written, further files of the run may have numbers that there were before.
+            let _ = sys::write_at(original, bytes, 0);
+        }
     }
 
     /// Takes the lock on one byte.
@@ -65,7 +90,7 @@ impl Lock {
 
     /// Closes the descriptor where the mapping holds the locks. No further one can be taken.
     pub fn close_descriptor(&mut self) {
-        if sys::MAPPINGS_HOLD_LOCKS {
+        if sys::MAPPINGS_HOLD_LOCKS && !self.copied {
             self.file = None;
         }
     }

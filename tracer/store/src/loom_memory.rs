@@ -9,7 +9,7 @@ use std::io;
 use std::ops::Range;
 
 use loom::cell::UnsafeCell;
-use trace_format::ring::{Geometry, Header};
+use trace_format::ring::{Geometry, Header, Progress};
 
 pub const FIRST_BYTES: u64 = 16 * 1024;
 pub const FIRST_NESTED_BYTES: u64 = 4096;
@@ -21,6 +21,20 @@ pub fn may_begin_small(geometry: &Geometry) -> bool {
 /// A mapped ring, which is never made under the model checker.
 #[derive(Debug)]
 pub enum Memory {}
+
+/// A copy of a ring's header, which is never made either.
+#[derive(Debug)]
+pub(crate) enum HeaderCopy {}
+
+impl HeaderCopy {
+    pub(crate) fn of(_file: &File, _size: u64) -> io::Result<Option<HeaderCopy>> {
+        Err(io::Error::other("there are no mappings in a model"))
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        match *self {}
+    }
+}
 
 impl Memory {
     pub fn shared(_file: &File, _geometry: Geometry) -> io::Result<Memory> {
@@ -41,6 +55,18 @@ impl Memory {
 
     pub fn to_read(_file: &File) -> io::Result<Option<Memory>> {
         Err(io::Error::other("there are no mappings in a model"))
+    }
+
+    pub fn publish(&self, _progress: &Progress) {
+        match *self {}
+    }
+
+    pub(crate) fn write_header_back(&self) {
+        match *self {}
+    }
+
+    pub(crate) fn is_copy(&self) -> bool {
+        match *self {}
     }
 
     pub fn private(_geometry: Geometry) -> io::Result<Memory> {

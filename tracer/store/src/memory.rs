@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use memmap2::{MmapOptions, MmapRaw};
-use trace_format::ring::{Geometry, HEADER_BYTES, Header, RingError};
+use trace_format::ring::{Geometry, HEADER_BYTES, Header, Progress, RingError};
 
 use crate::sys;
 
@@ -27,18 +27,28 @@ pub fn may_begin_small(geometry: &Geometry) -> bool {
 }
 
 /// A mapped ring. Unmapped when dropped.
+///
+/// A ring of a user whom this process need not trust is never mapped itself: its owner could make the file shorter, and
+/// who touched the mapping then would be ended by a signal. What is mapped is a copy of what the ring holds.
 #[derive(Debug)]
 pub struct Memory {
     map: MmapRaw,
     geometry: Geometry,
+    /// The ring that this is a copy of.
+    original: Option<File>,
 }
+
+/// The number of times that a ring is copied anew whose flusher goes on meanwhile.
+const COPY_TRIES: u32 = 100;
+/// The number of bytes that are copied at once.
+const WINDOW: usize = 256 * 1024;
 
 impl Memory {
     /// Maps `file`, whose space is reserved, shared and touches every page.
     pub fn shared(file: &File, geometry: Geometry) -> io::Result<Memory> {
         let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(len).populate().map_raw(file)?;
-        let memory = Memory { map, geometry };
+        let memory = Memory { map, geometry, original: None };
         // Only there that option does it.
         if !cfg!(target_os = "linux") {
             memory.populate();
@@ -53,7 +63,7 @@ impl Memory {
     pub fn shared_in_part(file: &File, geometry: Geometry) -> io::Result<Memory> {
         let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(len).map_raw(file)?;
-        Ok(Memory { map, geometry })
+        Ok(Memory { map, geometry, original: None })
     }
 
     /// Has all pages ready, once their space is reserved.
@@ -83,28 +93,80 @@ impl Memory {
         file: &File,
         map: impl FnOnce(&MmapOptions) -> io::Result<MmapRaw>,
     ) -> io::Result<Option<Memory>> {
-        let size = file.metadata()?.len();
+        let found = file.metadata()?;
+        let size = found.len();
         if size == 0 {
             return Ok(None);
         }
         if size < HEADER_BYTES as u64 {
             return Err(io::Error::other(RingError::Geometry));
         }
+        if sys::is_of_another_user(&found) {
+            return Memory::copied(file, size);
+        }
         let len = usize::try_from(size).map_err(io::Error::other)?;
         let map = map(MmapOptions::new().len(len))?;
-        let memory = Memory { map, geometry: Geometry::of(0) };
-        if memory.header().identity.magic.load(Ordering::Acquire) == 0 {
-            return Ok(None);
+        let memory = Memory { map, geometry: Geometry::of(0), original: None };
+        let geometry = memory.header().identity.check_made(size).map_err(io::Error::other)?;
+        Ok(geometry.map(|geometry| Memory { geometry, ..memory }))
+    }
+
+    /// Copies what a ring of `size` bytes holds that is in no file yet.
+    fn copied(file: &File, size: u64) -> io::Result<Option<Memory>> {
+        let Some(first) = HeaderCopy::of(file, size)? else { return Ok(None) };
+        let geometry = first.geometry;
+        let scratch = sys::create_scratch_file()?;
+        scratch.set_len(geometry.file_size())?;
+        let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
+        for _ in 0..COPY_TRIES {
+            let Some(before) = HeaderCopy::of(file, size)? else { return Ok(None) };
+            before.copy_unread(file, &scratch)?;
+            let Some(after) = HeaderCopy::of(file, size)? else { return Ok(None) };
+            if !before.header().is_of_one_moment_with(after.header()) {
+                continue;
+            }
+            // The producer may have begun to overwrite what was copied.
+            for (copy, now) in [
+                (&before.header().main, &after.header().main),
+                (&before.header().nested, &after.header().nested),
+            ] {
+                copy.reserve.store(now.reserve.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+            if before.geometry != geometry {
+                break;
+            }
+            sys::write_at(&scratch, before.bytes(), 0)?;
+            let map = MmapOptions::new().len(len).map_raw(&scratch)?;
+            return Ok(Some(Memory { map, geometry, original: Some(file.try_clone()?) }));
         }
-        let geometry = memory.header().identity.check(size).map_err(io::Error::other)?;
-        Ok(Some(Memory { geometry, ..memory }))
+        Err(io::Error::other("it changes faster than it can be read; try again"))
+    }
+
+    /// Publishes the progress of the consumer, see [`Header::publish`]: of a copy, in the ring itself as well.
+    pub fn publish(&self, progress: &Progress) {
+        self.header().publish(progress);
+        self.write_header_back();
+    }
+
+    /// Writes the header of a copy into the ring itself: in one call, of which a kill leaves nothing or all.
+    pub(crate) fn write_header_back(&self) {
+        if let Some(original) = &self.original {
+            // Whoever takes the ring's file away from its records has lost only these.
+            let header = HeaderCopy::bytes_of(&self.map);
+            let _ = sys::write_at(original, header, 0);
+        }
+    }
+
+    /// Returns whether this is a copy: what happens in the ring from here on is not seen.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.original.is_some()
     }
 
     /// Makes memory of this process alone.
     pub fn private(geometry: Geometry) -> io::Result<Memory> {
         let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(len).populate().map_anon()?.into();
-        Ok(Memory { map, geometry })
+        Ok(Memory { map, geometry, original: None })
     }
 
     /// Returns the sizes of the ring, the nested ring and their blocks.
@@ -154,6 +216,86 @@ impl Memory {
         // SAFETY: the data is mapped as long as `self`.
         unsafe { self.nested_data().copy(range) }
     }
+}
+
+/// A copy of a ring's header, at one moment.
+#[derive(Debug)]
+pub(crate) struct HeaderCopy {
+    map: MmapRaw,
+    geometry: Geometry,
+}
+
+impl HeaderCopy {
+    /// Copies the header of the ring of `size` bytes in `file`. Returns `None` where the making of the ring was not finished.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no ring of this version.
+    pub(crate) fn of(file: &File, size: u64) -> io::Result<Option<HeaderCopy>> {
+        if size == 0 {
+            return Ok(None);
+        }
+        let mut map = MmapOptions::new().len(HEADER_BYTES).map_anon()?;
+        if sys::read_at(file, &mut map, 0)? < HEADER_BYTES {
+            return Err(io::Error::other(RingError::Geometry));
+        }
+        let copy = HeaderCopy { map: map.into(), geometry: Geometry::of(0) };
+        let geometry = copy.header().identity.check_made(size).map_err(io::Error::other)?;
+        Ok(geometry.map(|geometry| HeaderCopy { geometry, ..copy }))
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: as in `Memory::header`; the mapping is `HEADER_BYTES` long.
+        unsafe { &*self.map.as_ptr().cast::<Header>() }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        HeaderCopy::bytes_of(&self.map)
+    }
+
+    /// The header in a private copy.
+    fn bytes_of(map: &MmapRaw) -> &[u8] {
+        // SAFETY: each mapping that this is called for has at least that many bytes, and nobody else writes them while this
+        // thread reads them: they are of this process alone, and of one thread.
+        unsafe { std::slice::from_raw_parts(map.as_ptr(), HEADER_BYTES) }
+    }
+
+    /// Copies, to the same place of another file, the data that this header says to be in no trace file yet.
+    fn copy_unread(&self, from: &File, to: &File) -> io::Result<()> {
+        let (header, geometry) = (self.header(), self.geometry);
+        let progress = header.published();
+        let main = (header.main.head(), progress.consumed, geometry.capacity, HEADER_BYTES as u64);
+        let behind = HEADER_BYTES as u64 + geometry.capacity;
+        let nested = (header.nested.head(), progress.nested_consumed, geometry.nested_capacity, behind);
+        for (head, consumed, capacity, base) in [main, nested] {
+            // Positions that contradict each other are for the reader of the copy to find.
+            let start = consumed.max(head.saturating_sub(capacity));
+            let Some(bytes) = head.checked_sub(start) else { continue };
+            let at = start & (capacity - 1);
+            let to_end = bytes.min(capacity - at);
+            copy_range(from, to, base + at..base + at + to_end)?;
+            copy_range(from, to, base..base + bytes - to_end)?;
+        }
+        Ok(())
+    }
+}
+
+/// Copies a range of a file to the same place of another one, through a window; holes stay holes.
+fn copy_range(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
+    let mut window = vec![0; WINDOW.min(usize::try_from(range.end - range.start).unwrap_or(WINDOW))];
+    let mut at = range.start;
+    while let Some(data) = sys::next_data(from, at, range.end) {
+        at = data.start;
+        while at < data.end {
+            let part = usize::try_from(data.end - at).unwrap_or(WINDOW).min(window.len());
+            let read = sys::read_at(from, &mut window[..part], at)?;
+            if read == 0 {
+                return Ok(());
+            }
+            sys::write_at(to, &window[..read], at)?;
+            at += read as u64;
+        }
+    }
+    Ok(())
 }
 
 /// The data of a ring or nested ring. A plain copy of a pointer: valid as long as the [`Memory`] is.

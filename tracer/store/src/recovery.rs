@@ -9,6 +9,8 @@
 //! A recoverer that does not know a layout (of the manifest, the life file, the site table, a ring, a record)
 //! leaves the whole run as it is, and says what it does not know. Earlier layouts it knows.
 
+mod others;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +31,8 @@ use crate::modules::ModuleTable;
 use crate::run_directory::{self, StoredTables, lock_file, read_manifest, ring_paths};
 use crate::sys;
 use crate::variables;
+
+pub use others::{Limits, OtherRun, Outcome, recover_others};
 
 /// The result of a look for dead runs.
 #[derive(Debug, Default)]
@@ -89,21 +93,15 @@ pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
 /// directories and what is no run are passed over. Where another recoverer is at work, waits for it. `cause`
 /// gives what the caller knows of how a run's process has ended.
 ///
-/// Root recovers other users' runs, too, with those users' rights: what they say can do no more than they
-/// may.
+/// Root recovers other users' runs by [`recover_others`].
 pub fn recover(
     directories: &[PathBuf],
-    wanted: impl Fn(&Run, Option<&Manifest>) -> bool + Sync,
-    cause: impl Fn(&Run) -> Cause + Sync,
+    wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
+    cause: impl Fn(&Run) -> Cause,
 ) -> Recovery {
     let mut recovery = Recovery::default();
-    for directory in directories {
-        let recover_here = || recover_in(directory, &wanted, &cause, OtherRecoverer::IsWaitedFor, &mut || ());
-        let (runs, unknown) = match sys::private_directory_of(directory) {
-            Some(user) if user == sys::effective_user() => recover_here(),
-            Some(user) => sys::as_user(user, recover_here).unwrap_or_default(),
-            None => continue,
-        };
+    for directory in directories.iter().filter(|directory| sys::is_private_directory(directory)) {
+        let (runs, unknown) = recover_in(directory, &wanted, &cause, OtherRecoverer::IsWaitedFor, &mut || ());
         recovery.runs.extend(runs);
         recovery.unknown.extend(unknown);
     }
@@ -146,7 +144,7 @@ pub fn drain_own(
     if let Ok(Some(life)) = lock.life() {
         life.set_ending(life::Ending::Exit);
     }
-    let recovered = DeadRun { path, manifest, lock: Arc::new(lock) }.recover(cause, || ());
+    let recovered = DeadRun { path, manifest, lock: Arc::new(lock) }.recover(cause, || true);
     if recovered.errors.is_empty() { Ok(()) } else { Err(recovered.errors) }
 }
 
@@ -175,11 +173,15 @@ fn recover_in(
             continue;
         }
         match DeadRun::take(&path, wanted, other) {
-            Ok(Some(run)) => {
+            Ok(Taken::Dead(run)) => {
                 let cause = cause(&run.manifest.run);
-                runs.push(run.recover(cause, &mut *going_on));
+                let going_on = || {
+                    going_on();
+                    true
+                };
+                runs.push(run.recover(cause, going_on));
             }
-            Ok(None) => {}
+            Ok(Taken::Nothing | Taken::Busy) => {}
             Err(error) => unknown.push(error),
         }
     }
@@ -220,8 +222,18 @@ struct DeadRun {
     lock: Arc<Lock>,
 }
 
+/// The result of an attempt to get the locks of a run.
+enum Taken {
+    /// The run is dead, and its locks are held.
+    Dead(DeadRun),
+    /// It is no run, not wanted, alive, or gone meanwhile.
+    Nothing,
+    /// Somebody else is recovering it.
+    Busy,
+}
+
 impl DeadRun {
-    /// Takes the locks of a run. Returns `None` where it is no run, not wanted, alive, or gone meanwhile.
+    /// Takes the locks of a run.
     ///
     /// # Errors
     /// The version of its manifest is not known here.
@@ -229,31 +241,41 @@ impl DeadRun {
         path: &Path,
         wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
         other: OtherRecoverer,
-    ) -> io::Result<Option<DeadRun>> {
+    ) -> io::Result<Taken> {
         if !sys::is_private_directory(path) {
-            return Ok(None);
+            return Ok(Taken::Nothing);
         }
         let manifest = match read_manifest(path, sys::effective_user()) {
             Some(Ok(manifest)) if wanted(&manifest.run, Some(&manifest)) => manifest,
             Some(Err(ManifestError::Version { version, run: Some(run) })) if wanted(&run, None) => {
-                return Err(io::Error::other(format!(
-                    "version {version} of the manifest in {path:?} is not known here, only 1 to {}; what process {} \
-                     has there is left as it is: use the tracemerge of its version",
-                    trace_format::manifest::VERSION,
-                    run.pid
-                )));
+                return Err(unknown_manifest(path, version, &run));
             }
-            _ => return Ok(None),
+            _ => return Ok(Taken::Nothing),
         };
-        let Some(lock) = take_locks(path, other) else { return Ok(None) };
-        Ok(Some(DeadRun { path: path.to_path_buf(), manifest, lock: Arc::new(lock) }))
+        let lock = sys::open_own_file(&lock_file(path)).and_then(Lock::of);
+        let Ok(mut lock) = lock else { return Ok(Taken::Nothing) };
+        if !become_recoverer(&lock, other) {
+            return Ok(Taken::Busy);
+        }
+        if lock.hold(LIFE_BYTE).is_err() {
+            return Ok(Taken::Nothing);
+        }
+        // Another recoverer may have been here between the opening and the lock.
+        let there =
+            lock.file().is_some_and(|file| sys::file_identity(file).is_ok_and(|found| found.links > 0));
+        if !there {
+            return Ok(Taken::Nothing);
+        }
+        lock.close_descriptor();
+        Ok(Taken::Dead(DeadRun { path: path.to_path_buf(), manifest, lock: Arc::new(lock) }))
     }
 
-    fn recover(self, cause: Cause, mut going_on: impl FnMut()) -> Recovered {
+    /// Recovers the run. `going_on` is called after each portion, and says whether there is time for another one.
+    fn recover(self, cause: Cause, mut going_on: impl FnMut() -> bool) -> Recovered {
         let mut errors = Vec::new();
         let killed = Ended { reason: EndReason::Killed, cause };
         let ended = self.life().map_or(killed, |life| life.ended(cause));
-        let threads = match self.prepare() {
+        let threads = match self.prepare(&mut going_on) {
             Ok((mut place, mut tables, rings)) => {
                 let threads =
                     self.recover_rings(&rings, ended, &mut place, &mut tables, &mut going_on, &mut errors);
@@ -278,13 +300,19 @@ impl DeadRun {
     }
 
     /// Looks at everything before anything is changed: who does not know a layout leaves all as it is.
-    fn prepare(&self) -> io::Result<(TracePlace, StoredTables, Vec<PathBuf>)> {
+    fn prepare(
+        &self,
+        going_on: &mut impl FnMut() -> bool,
+    ) -> io::Result<(TracePlace, StoredTables, Vec<PathBuf>)> {
         let in_run = |e: io::Error| io::Error::new(e.kind(), format!("cannot recover {:?}: {e}", self.path));
         self.lock.life().map_err(in_run)?;
         let tables = StoredTables::read(&self.path).map_err(in_run)?;
         let rings = ring_paths(&self.path);
         let mut place = TracePlace::of(&self.manifest);
         for path in &rings {
+            if !going_on() {
+                return Err(in_run(out_of_time()));
+            }
             // What is damaged is told of each ring by itself.
             if let Some(error) = look_at_ring(path, place.encoding).err().filter(is_unknown_layout) {
                 return Err(io::Error::new(error.kind(), format!("cannot recover {path:?}: {error}")));
@@ -300,7 +328,7 @@ impl DeadRun {
         ended: Ended,
         place: &mut TracePlace,
         tables: &mut StoredTables,
-        going_on: &mut impl FnMut(),
+        going_on: &mut impl FnMut() -> bool,
         errors: &mut Vec<io::Error>,
     ) -> Vec<(RecoveredThread, bool)> {
         let mut threads = Vec::new();
@@ -348,16 +376,19 @@ fn is_unknown_layout(error: &io::Error) -> bool {
     matches!(error, Some(RingError::Version(_) | RingError::Kind(_)))
 }
 
-/// Gets both locks of a run that is dead. The directory may be gone by then.
-fn take_locks(directory: &Path, other: OtherRecoverer) -> Option<Lock> {
-    let mut lock = Lock::of(sys::open_own_file(&lock_file(directory)).ok()?).ok()?;
-    if !become_recoverer(&lock, other) || lock.hold(LIFE_BYTE).is_err() {
-        return None;
-    }
-    // Another recoverer may have been here between the opening and the lock.
-    let there = lock.file().is_some_and(|file| sys::file_identity(file).is_ok_and(|found| found.links > 0));
-    lock.close_descriptor();
-    there.then_some(lock)
+/// Returns the error that says that the version of a manifest is not known.
+pub(crate) fn unknown_manifest(directory: &Path, version: u32, run: &Run) -> io::Error {
+    io::Error::other(format!(
+        "version {version} of the manifest in {directory:?} is not known here, only 1 to {}; what process {} has there \
+         is left as it is: use the tracemerge of its version",
+        trace_format::manifest::VERSION,
+        run.pid
+    ))
+}
+
+/// Returns the error that says that there is no time for the rest.
+fn out_of_time() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the time for runs of other users is used up")
 }
 
 /// Gets the lock that only one recoverer of a run can have. Waits at most ten seconds for another one.
@@ -380,7 +411,7 @@ fn recover_ring(
     start: Option<&Start>,
     place: &mut TracePlace,
     tables: &mut StoredTables,
-    mut going_on: impl FnMut(),
+    mut going_on: impl FnMut() -> bool,
 ) -> io::Result<Option<(RecoveredThread, bool)>> {
     let Some(memory) = Memory::existing(&sys::open_own_file(path)?)? else { return Ok(None) };
     let header = memory.header();
@@ -402,12 +433,15 @@ fn recover_ring(
     context.place.remove_unfinished(tid, run.id);
     let before = drain.records();
     while drain.portion(drained, &mut context, &|| true)? > 0 {
-        going_on();
+        if !going_on() {
+            return Err(out_of_time());
+        }
     }
     drain.end(drained, &mut context, ended, None)?;
     let records = drain.records().saturating_sub(before);
     let committed = header.committed();
     header.tenancy.state.store(State::Free as u32, Ordering::Release);
+    memory.write_header_back();
     let thread = RecoveredThread { tid, name: header.thread_name(), records, committed, killed };
     Ok(Some((thread, drain.has_file() && state == State::Owned)))
 }

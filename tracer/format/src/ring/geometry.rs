@@ -144,4 +144,16 @@ impl Identity {
             && found.file_size() <= file_size;
         if sane { Ok(found) } else { Err(RingError::Geometry) }
     }
+
+    /// Returns the sizes of a ring in a file of `file_size` bytes, as [`Identity::check`] does; `None` where the making of the
+    /// ring was not finished, so that no thread can have had it: the magic number is written last.
+    ///
+    /// # Errors
+    /// It is no ring of a layout that is known, or its sizes do not fit.
+    pub fn check_made(&self, file_size: u64) -> Result<Option<Geometry>, RingError> {
+        if self.magic.load(Ordering::Acquire) == 0 {
+            return Ok(None);
+        }
+        self.check(file_size).map(Some)
+    }
 }

@@ -438,6 +438,18 @@ impl Header {
         (self.selected.count.load(Ordering::Relaxed) == count).then_some((count, progress))
     }
 
+    /// Returns whether a copy of this header that was made later shows the same tenant, and nothing published meanwhile: what
+    /// was read between the two is what the first one says.
+    #[must_use]
+    pub fn is_of_one_moment_with(&self, later: &Header) -> bool {
+        let moment = |header: &Header| {
+            let tenancy = &header.tenancy;
+            let tenant = (tenancy.state.load(Ordering::Relaxed), tenancy.generation.load(Ordering::Relaxed));
+            (tenant, tenancy.tid.load(Ordering::Relaxed), header.selected.count.load(Ordering::Relaxed))
+        };
+        moment(self) == moment(later)
+    }
+
     fn slot(&self, count: u64) -> Progress {
         self.slots[usize::from(count & 1 == 1)].load()
     }

@@ -274,14 +274,14 @@ impl Drain {
             // There is room for that, unless it is not by the process's limit that the file ends.
             let _ = self.write_end(drained, context, EndReason::Full.into(), None);
         }
-        let header = drained.header();
+        let memory = drained.memory;
         // Closed, for there may be no descriptor for another one beside it. What comes back to it opens it
         // again.
         self.file = None;
         let left = (self.renderer.clone(), self.progress);
         let state = self.renderer.state();
         self.leave(&state.elsewhere.and(&state.here(self.progress.file_length)));
-        header.publish(&self.progress);
+        memory.publish(&self.progress);
         match write(self, context) {
             Ok(bytes) if bytes > 0 => Ok(bytes),
             _ => {
@@ -289,7 +289,7 @@ impl Drain {
                     file.discard();
                 }
                 (self.renderer, self.progress) = left;
-                header.publish(&self.progress);
+                memory.publish(&self.progress);
                 Err(error)
             }
         }
@@ -612,12 +612,11 @@ impl Drain {
     /// # Errors
     /// What is there cannot be read: nothing is forgotten yet.
     fn forget_file(&mut self, drained: DrainedRing<'_>, context: &DrainContext<'_>) -> io::Result<()> {
-        let header = drained.header();
-        let published = header.published();
+        let published = drained.header().published();
         let remaining = context.place.survey(self.tid, context.info, drained.since(), &published, None)?;
         (self.file, self.progress) = (None, published);
         self.leave(&remaining);
-        header.publish(&self.progress);
+        drained.memory.publish(&self.progress);
         Ok(())
     }
 
@@ -637,7 +636,7 @@ impl Drain {
         context: &mut DrainContext<'_>,
         room: u64,
     ) -> io::Result<usize> {
-        let header = drained.header();
+        let (header, memory) = (drained.header(), drained.memory);
         let is_new = self.progress.file_length == 0;
         let file = match &mut self.file {
             Some(file) => {
@@ -650,7 +649,7 @@ impl Drain {
                     file.mark(&mut published);
                     // What is in the file counts when all that is known of it is published.
                     published.file_length = 0;
-                    header.publish(&published);
+                    memory.publish(&published);
                 };
                 let first = FirstBytes { bytes: context.out, room };
                 none.insert(context.place.create(self.tid, context.info.id, &first, &mut publish)?)
@@ -660,7 +659,7 @@ impl Drain {
         self.renderer.written(bytes);
         file.mark(&mut self.progress);
         self.progress.render = self.renderer.state();
-        header.publish(&self.progress);
+        memory.publish(&self.progress);
         if is_new {
             context.place.count_file();
         }
@@ -685,7 +684,7 @@ impl Drain {
             file.rotate_at = file.length + context.place.max_bytes / 4;
             return;
         }
-        let (header, info, tid, serial) = (drained.header(), context.info, self.tid, self.serial);
+        let (memory, info, tid, serial) = (drained.memory, context.info, self.tid, self.serial);
         let encoding = context.place.encoding;
         // What the kept records refer to may be told in the half that is dropped.
         let tables = &mut *context.tables;
@@ -708,13 +707,13 @@ impl Drain {
             renderer.forget(dropped.messages, LossReason::Rotated);
             file.mark(&mut progress);
             progress.render = renderer.state();
-            header.publish(&progress);
+            memory.publish(&progress);
         };
         match file.rotate(context.place, tid, info.id, first, publish) {
             Ok(()) => (self.renderer, self.progress) = (renderer, progress),
             Err(error) => {
                 file.rotate_at = file.length + context.place.max_bytes / 4;
-                header.publish(&self.progress);
+                memory.publish(&self.progress);
                 context.place.remove_unfinished(tid, info.id);
                 context.place.trouble.get_or_insert(error);
             }

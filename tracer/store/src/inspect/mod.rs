@@ -11,13 +11,13 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use trace_format::file::{FIRST_BYTES, run_of};
 use trace_format::life;
 use trace_format::line::Ticks;
-use trace_format::manifest::{FILE_NAME, Manifest};
-use trace_format::meta::{Cause, ClockKind, EndReason, RingPlace};
+use trace_format::manifest::{FILE_NAME, Manifest, ManifestError};
+use trace_format::meta::{Cause, ClockKind, EndReason, RingPlace, Run};
 use trace_format::plans::Plans;
 use trace_format::ring::{Header, Progress, State};
 use trace_format::wall::Wall;
@@ -25,9 +25,10 @@ use trace_format::wall::Wall;
 use crate::counter;
 use crate::drain::{DrainedRing, Onlooker, Survivors, TracePlace};
 use crate::life::Lock;
-use crate::memory::Memory;
+use crate::memory::{HeaderCopy, Memory};
 use crate::modules::StoredModules;
-use crate::run_directory::{StoredTables, open_table, plans_in, read_manifest, ring_paths};
+use crate::recovery::unknown_manifest;
+use crate::run_directory::{StoredTables, name, open_table, plans_in, read_manifest, ring_paths};
 use crate::sys;
 
 /// The number of times that a ring is read that changes meanwhile.
@@ -118,20 +119,84 @@ pub fn now_in(boot: &[u8]) -> Option<(Ticks, Wall)> {
         .then(|| counter::pair(|| Ticks(counter::ordered())))
 }
 
-/// Finds the runs in `directories` whose manifests `wanted` accepts, living or dead. Other users'
-/// directories, what is no run, and runs of other versions are passed over. Root sees those of all users.
+/// Finds the runs of this user in `directories` whose manifests `wanted` accepts, living or dead. Other users'
+/// directories, what is no run, and runs of other versions are passed over.
 pub fn runs(directories: &[PathBuf], wanted: impl Fn(&Manifest) -> bool) -> Vec<RunInMemory> {
-    let private = directories.iter().filter(|directory| sys::private_directory_of(directory).is_some());
-    let entries = private.filter_map(|directory| std::fs::read_dir(directory).ok()).flatten().flatten();
+    let user = sys::effective_user();
+    let own = directories.iter().filter(|directory| sys::is_private_directory(directory));
+    let entries = own.filter_map(|directory| std::fs::read_dir(directory).ok()).flatten().flatten();
     let run = |directory: PathBuf| {
-        let user = sys::private_directory_of(&directory)?;
+        sys::is_private_directory(&directory).then_some(())?;
         let manifest = read_manifest(&directory, user)?.ok().filter(&wanted)?;
         Some(RunInMemory { manifest, directory, user })
     };
     entries.filter_map(|entry| run(entry.path())).collect()
 }
 
+/// The runs of other users.
+#[derive(Debug, Default)]
+pub struct RunsOfOthers {
+    /// The runs, living or dead.
+    pub runs: Vec<RunInMemory>,
+    /// The errors that say which runs are of another version.
+    pub unknown: Vec<io::Error>,
+    /// The directories that were not looked through to their end, for the time was used up, with their users.
+    pub unlisted: Vec<(u32, PathBuf)>,
+}
+
+/// Finds the runs of other users in `directories` that `wanted` accepts, for root. Takes one entry of each directory in turn,
+/// so that a full one hides nothing in the others, and ends when it is `until`.
+pub fn runs_of_others(
+    directories: &[PathBuf],
+    wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
+    until: Instant,
+) -> RunsOfOthers {
+    let mut found = RunsOfOthers::default();
+    let of_other = |directory: &PathBuf| {
+        let user = sys::private_directory_of(directory).filter(|user| *user != sys::effective_user())?;
+        Some((user, directory.clone(), std::fs::read_dir(directory).ok()?))
+    };
+    let mut open: Vec<_> = directories.iter().filter_map(of_other).collect();
+    while !open.is_empty() {
+        open.retain_mut(|(user, directory, entries)| {
+            if Instant::now() >= until {
+                found.unlisted.push((*user, directory.clone()));
+                return false;
+            }
+            let Some(entry) = entries.next() else { return false };
+            let Ok(directory) = entry.map(|entry| entry.path()) else { return true };
+            if sys::private_directory_of(&directory) != Some(*user) {
+                return true;
+            }
+            match read_manifest(&directory, *user) {
+                Some(Ok(manifest)) if wanted(&manifest.run, Some(&manifest)) => {
+                    found.runs.push(RunInMemory { manifest, directory, user: *user });
+                }
+                Some(Err(ManifestError::Version { version, run: Some(run) })) if wanted(&run, None) => {
+                    found.unknown.push(unknown_manifest(&directory, version, &run));
+                }
+                _ => {}
+            }
+            true
+        });
+    }
+    found
+}
+
 impl RunInMemory {
+    /// Returns the user whose run it is.
+    #[must_use]
+    pub fn user(&self) -> u32 {
+        self.user
+    }
+
+    /// Returns whether the run's directory has the name that the run gives it: a user has one such run at most.
+    #[must_use]
+    pub fn has_its_name(&self) -> bool {
+        let Run { pid, id, .. } = self.manifest.run;
+        self.directory.file_name().is_some_and(|found| found.to_str() == Some(&name(pid, id)))
+    }
+
     /// Returns the path of the run's executable.
     #[must_use]
     pub fn exe(&self) -> PathBuf {
@@ -152,7 +217,7 @@ impl RunInMemory {
         Some(life.flusher.files.load(Ordering::Acquire))
     }
 
-    /// Maps the life file for reading, if it is there.
+    /// Reads the life file, if it is there.
     fn life(&self) -> Option<Lock> {
         let path = self.directory.join(life::FILE_NAME);
         Lock::to_read(&sys::open_file_of_user_to_read(&path, self.user).ok()?).ok()
@@ -220,12 +285,16 @@ impl RunInMemory {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
-        let Some(memory) = Memory::to_read(&file)? else { return Ok(None) };
+        let Some(mut memory) = Memory::to_read(&file)? else { return Ok(None) };
         if memory.header().identity.run.load(Ordering::Relaxed) != self.manifest.run.id {
             return Err(io::Error::other("it belongs to another run"));
         }
-        let reader = RingReader { run: self, place, path, memory: &memory, table: table.as_ref(), alive };
-        for _ in 0..TRIES {
+        for tried in 0..TRIES {
+            if tried > 0 && memory.is_copy() {
+                let Some(anew) = Memory::to_read(&file)? else { return Ok(None) };
+                memory = anew;
+            }
+            let reader = RingReader { run: self, place, path, memory: &memory, table: table.as_ref(), alive };
             match reader.read(*patience > 0)? {
                 Reading::Nobody => return Ok(None),
                 Reading::Thread(thread) => return Ok(Some(*thread)),
@@ -246,8 +315,8 @@ fn mark(path: &Path, user: u32) -> io::Result<Option<Fingerprint>> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
-    let Some(memory) = Memory::to_read(&file)? else { return Ok(None) };
-    let header = memory.header();
+    let Some(copy) = HeaderCopy::of(&file, file.metadata()?.len())? else { return Ok(None) };
+    let header = copy.header();
     let Some((tenant, reason)) = Tenant::of(header)? else { return Ok(None) };
     let published = header.selected.count.load(Ordering::Acquire);
     Ok(Some((tenant, reason == EndReason::Thread, published, header.main.head(), header.nested.head())))

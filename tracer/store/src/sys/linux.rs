@@ -4,7 +4,8 @@
 use std::ffi::CString;
 use std::fs::{File, Permissions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -93,22 +94,79 @@ pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     super::unix::set_lock(file, libc::F_OFD_SETLK, byte)
 }
 
-/// Does `work` on a thread that has the rights of `user`, and of no group but the one of the same number;
-/// `None` where that cannot be had. For root.
-pub fn as_user<T: Send>(user: u32, work: impl FnOnce() -> T + Send) -> Option<T> {
-    let drop_rights = || {
-        // SAFETY: the system calls themselves, not those of the C library, change the calling thread alone.
-        unsafe {
-            libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()) == 0
-                && libc::syscall(libc::SYS_setresgid, user, user, user) == 0
-                && libc::syscall(libc::SYS_setresuid, user, user, user) == 0
+/// Has `work` done on a thread of its own that has the rights of `user` to files, and of no group but the one of the
+/// same number. Where these cannot be had, `work` is dropped. For root. Nobody waits for the thread.
+///
+/// The thread keeps the ids by which processes are allowed to send it signals: only those change by which the kernel
+/// decides about files (`setfsuid`). So the user cannot end this process.
+///
+/// # Errors
+/// No thread can be made.
+pub fn begin_as_user(user: u32, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let take_rights = move || {
+        // SAFETY: these calls change the calling thread alone: the first is the system call itself, not that of the C
+        // library. With an id that nobody has, the others change nothing and return the id that they have set.
+        let taken = unsafe {
+            libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()) == 0 && {
+                libc::setfsgid(user);
+                libc::setfsuid(user);
+                let (group, now) = (libc::setfsgid(u32::MAX), libc::setfsuid(u32::MAX));
+                [group, now].iter().all(|id| *id as u32 == user)
+            }
+        };
+        if taken {
+            super::unix::set_file_user(user);
         }
+        taken
     };
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new();
-        let thread = thread.spawn_scoped(scope, || drop_rights().then(work)).ok()?;
-        thread.join().ok().flatten()
-    })
+    let thread = std::thread::Builder::new();
+    thread
+        .spawn(move || {
+            if take_rights() {
+                work()
+            }
+        })
+        .map(drop)
+}
+
+/// Makes a file that only this process can reach, and that is gone with it: on a disk if there is one.
+///
+/// # Errors
+/// No such file can be made.
+pub fn create_scratch_file() -> io::Result<File> {
+    // Where the system's place for temporary files is memory, this one is none.
+    let large = std::env::var_os("TMPDIR").is_none().then(|| PathBuf::from("/var/tmp"));
+    let places = large.into_iter().chain([std::env::temp_dir()]);
+    if let Some(file) = places.filter_map(|place| create_unnamed_file(&place).ok().flatten()).next() {
+        return Ok(file);
+    }
+    // SAFETY: the name is a C string; the descriptor is a new one that nobody else has.
+    unsafe {
+        match libc::memfd_create(c"tracer".as_ptr(), libc::MFD_CLOEXEC) {
+            -1 => Err(io::Error::last_os_error()),
+            file => Ok(File::from_raw_fd(file)),
+        }
+    }
+}
+
+/// Returns the next range of a file's first `length` bytes, at or behind `at`, that is no hole; `None` where the rest is
+/// one. Where a file system knows no holes, the rest is data.
+pub fn next_data(file: &File, at: u64, length: u64) -> Option<Range<u64>> {
+    let seek = |from: u64, what| {
+        // SAFETY: the descriptor is open; nobody relies on its position.
+        let found = unsafe { libc::lseek(file.as_raw_fd(), from as libc::off_t, what) };
+        u64::try_from(found).map_err(|_| io::Error::last_os_error())
+    };
+    if at >= length {
+        return None;
+    }
+    let start = match seek(at, libc::SEEK_DATA) {
+        Ok(start) => start,
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return None,
+        Err(_) => return Some(at..length),
+    };
+    let end = seek(start, libc::SEEK_HOLE).unwrap_or(length).min(length);
+    (start < end).then_some(start..end)
 }
 
 /// Keeps a mapping from forked children. One that is forked between the mapping and this call has it.

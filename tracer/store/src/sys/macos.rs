@@ -46,9 +46,9 @@ pub fn keep_from_children(_start: *mut u8, _bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns `None`: a thread has no rights of its own here.
-pub fn as_user<T: Send>(_user: u32, _work: impl FnOnce() -> T + Send) -> Option<T> {
-    None
+/// Returns an error: a thread has no rights of its own here.
+pub fn begin_as_user(_user: u32, _work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Returns an error: a thread has no descriptors of its own here.

@@ -6,7 +6,9 @@
 //! | `take_own_descriptors` | gives a thread descriptors that no other can close | start of a run |
 //! | `runtime_directory`, `runtime_directories` | say where rings live | flusher, recovery |
 //! | `make_private_directory`, `private_directory_of` | make such places, and test them | flusher, recovery |
-//! | `as_user` | does something with another user's rights | recovery as root |
+//! | `begin_as_user` | does something with another user's rights to files | recovery as root |
+//! | `is_of_another_user` | tells whose file may become shorter under a mapping | recovery, inspection, `tracemerge` |
+//! | `create_scratch_file`, `next_data`, `read_at`, `write_at` | copy such a file | recovery, inspection, `tracemerge` |
 //! | `create_private_file`, `create_unnamed_file`, `link_unnamed_file` | make files | flusher, recovery |
 //! | `give_name` | gives a file a further name, or another one, that is free | both |
 //! | `try_to_make_file` | looks whether a directory takes files | start of a run |

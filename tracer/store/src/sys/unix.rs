@@ -1,11 +1,12 @@
 //! What all Unix systems do alike.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::cell::Cell;
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::FileIdentity;
@@ -45,16 +46,56 @@ pub fn make_directories(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).recursive(true).create(path)
 }
 
-/// Returns the user whose rights the calling thread has.
+thread_local! {
+    /// The user whose rights to files the calling thread has taken; `None` where it has those of its process.
+    static FILE_USER: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// Notes that the calling thread has the rights to files of `user` from here on.
+#[cfg(target_os = "linux")]
+pub(super) fn set_file_user(user: u32) {
+    FILE_USER.set(Some(user));
+}
+
+/// Returns the user whose rights to files the calling thread has.
 pub fn effective_user() -> u32 {
+    FILE_USER.get().unwrap_or_else(process_user)
+}
+
+/// Returns the user whose rights the process has.
+fn process_user() -> u32 {
     // SAFETY: asks only.
     unsafe { libc::geteuid() }
 }
 
+/// Returns whether a file belongs to a user whom this process need not trust: neither its own user nor root. Such a
+/// file may become shorter at any moment, so it is never mapped.
+pub fn is_of_another_user(found: &Metadata) -> bool {
+    ![process_user(), 0].contains(&found.uid())
+}
+
+/// Reads from `offset` on until `bytes` is full or the file ends; returns how many bytes that were.
+pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut got = 0;
+    while got < bytes.len() {
+        match file.read_at(&mut bytes[got..], offset + got as u64) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}
+
+/// Writes all of `bytes` at `offset`.
+pub fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    file.write_all_at(bytes, offset)
+}
+
 /// Returns whether `path` is a directory, not a link to one, that only its owner, this user, can enter.
 pub fn is_private_directory(path: &Path) -> bool {
-    // SAFETY: asks only.
-    let user = unsafe { libc::geteuid() };
+    let user = effective_user();
     std::fs::symlink_metadata(path).is_ok_and(|f| f.is_dir() && f.uid() == user && f.mode() & 0o077 == 0)
 }
 

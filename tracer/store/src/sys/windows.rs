@@ -102,6 +102,35 @@ pub fn effective_user() -> u32 {
     0
 }
 
+/// Returns `false`: a file that is mapped cannot become shorter here.
+pub fn is_of_another_user(_found: &std::fs::Metadata) -> bool {
+    false
+}
+
+/// Reads from `offset` on until `bytes` is full or the file ends; returns how many bytes that were.
+pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut got = 0;
+    while got < bytes.len() {
+        match std::os::windows::fs::FileExt::seek_read(file, &mut bytes[got..], offset + got as u64) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}
+
+/// Writes all of `bytes` at `offset`.
+pub fn write_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
+        bytes = &bytes[written..];
+        offset += written as u64;
+    }
+    Ok(())
+}
+
 /// Makes a new file that others may read and rename while it is open; fails where the name exists.
 pub fn create_private_file(path: &Path) -> io::Result<File> {
     const SHARE_READ_WRITE_DELETE: u32 = 7;
@@ -186,9 +215,9 @@ pub fn private_directory_of(path: &Path) -> Option<u32> {
     is_private_directory(path).then(effective_user)
 }
 
-/// Returns `None`: nobody acts for other users here.
-pub fn as_user<T: Send>(_user: u32, _work: impl FnOnce() -> T + Send) -> Option<T> {
-    None
+/// Returns an error: nobody acts for other users here.
+pub fn begin_as_user(_user: u32, _work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Takes a lock that stands for one byte of the file. Not on the byte itself: what is locked here, others

@@ -191,10 +191,7 @@ impl TracePlace {
     }
 
     fn tell_files(&self) {
-        for life in self.lives.iter().filter_map(|page| page.life().ok().flatten()) {
-            // Release: who sees the count sees the file in its ring.
-            life.flusher.files.store(self.files, Ordering::Release);
-        }
+        self.lives.iter().for_each(|page| page.set_files(self.files));
     }
 
     /// Returns the directory that files go to now.

@@ -18,6 +18,7 @@ use crate::find::app::App;
 use crate::find::choose::Choice;
 use crate::find::liveness;
 use crate::find::rings;
+use crate::find::strangers;
 #[cfg(windows)]
 use crate::os::sys::process_start_since_epoch;
 use crate::ui::error::Error;
@@ -69,7 +70,11 @@ fn process_start(pid: u32) -> Option<Wall> {
 /// # Errors
 /// The process does not trace, or belongs to somebody else.
 pub fn run_of(pid: u32) -> Result<RunInMemory, Error> {
-    let runs = rings::runs(|manifest| manifest.run.pid == pid);
+    let mut runs = rings::runs(|manifest| manifest.run.pid == pid);
+    if runs.is_empty() {
+        // Of no use to others than root, who is not warned of runs that may be of other processes.
+        runs = strangers::runs(|run, manifest| run.pid == pid && manifest.is_some(), &mut Messages::silent());
+    }
     let alive = runs.into_iter().filter(|run| liveness::is_alive(&run.manifest.run));
     alive.max_by_key(|run| run.manifest.run.wall).ok_or_else(|| why_not(pid))
 }

@@ -1,18 +1,23 @@
 //! Files as memory: opened, mapped and closed again, so that thousands of files take no descriptors.
 //!
+//! A file of a user whom this process need not trust is copied, through a window, into a private file that is mapped
+//! instead: its owner could make it shorter at any moment. So is a file with large holes, which are left out of the copy.
+//!
 //! All `unsafe` here is for the mapping, for advice to the system, and for a hint to the processor. Only
 //! regular files are mapped: a FIFO or a device in the place of a trace would block or never end.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::ops::{Deref, Range};
 use std::path::Path;
 
 use memmap2::{Mmap, MmapOptions};
+use trace_format::file::Encoding;
+use trace_format::raw::BLOCK;
 
 use crate::file::truncation::Watched;
-use crate::os::sys::patiently;
+use crate::os::sys::{is_of_another_user, next_data, patiently, read_at, size_on_disk};
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
@@ -29,14 +34,25 @@ pub struct Map {
     map: Option<Mmap>,
 }
 
+/// The number of bytes that are copied at once.
+const WINDOW: usize = 256 << 10;
+/// The number of bytes in holes from which a file is copied without them.
+const LARGE_HOLE: u64 = 16 << 20;
+/// The number of pieces between holes above which a file is not read: so many are no accident.
+const MOST_PIECES: usize = 10_000;
+/// The number of bytes at the beginning of a file that are looked at first, and at its end.
+const ENDS: u64 = BLOCK;
+/// The number of bytes at the end of a file in which the last line is looked for at most.
+const LONGEST_TAIL: u64 = 16 << 20;
+
 impl Map {
     /// Maps the regular file at `path`; symbolic links are followed.
     ///
     /// # Errors
     /// The file is not a regular one, or cannot be opened or mapped.
     pub fn open(path: &Path) -> Result<Map, Error> {
-        let (file, length) = open_regular(path)?;
-        Map::of_length(&file, length, path)
+        let (file, found) = open_regular(path)?;
+        Map::of_found(&file, &found, path)
     }
 
     /// Maps a file that [`open_known`] may open.
@@ -44,8 +60,8 @@ impl Map {
     /// # Errors
     /// The file cannot be opened or mapped, or is no regular file.
     pub fn open_known(path: &Path) -> Result<Map, Error> {
-        let (file, length) = open_known(path)?;
-        Map::of_length(&file, length, path)
+        let (file, found) = open_known(path)?;
+        Map::of_found(&file, &found, path)
     }
 
     /// Maps a file that is open for reading; `path` is for messages.
@@ -53,8 +69,18 @@ impl Map {
     /// # Errors
     /// The file cannot be mapped.
     pub fn of_file(file: &File, path: &Path) -> Result<Map, Error> {
-        let length = file.metadata().map_err(|e| Error::io("examine", path, e))?.len();
-        Map::of_length(file, length, path)
+        let found = file.metadata().map_err(|e| Error::io("examine", path, e))?;
+        Map::of_found(file, &found, path)
+    }
+
+    fn of_found(file: &File, found: &Metadata, path: &Path) -> Result<Map, Error> {
+        match Pieces::of(file, found).map_err(|e| Error::io("read", path, e))? {
+            None => Map::of_length(file, found.len(), path),
+            Some(pieces) => {
+                let (copy, length) = pieces.copied(file).map_err(|e| Error::io("copy", path, e))?;
+                Map::of_length(&copy, length, path)
+            }
+        }
     }
 
     /// Maps the first `length` bytes of a file, which are all that it has.
@@ -76,6 +102,151 @@ impl Map {
             unsafe { MmapOptions::new().len(length).map(file) }.map_err(|e| Error::io("map", path, e))?;
         Ok(Map { watched: Some(Watched::new(map.as_ptr(), map.len())), map: Some(map) })
     }
+}
+
+/// The pieces of a file that are no holes. It is not mapped itself.
+struct Pieces {
+    ranges: Vec<Range<u64>>,
+    length: u64,
+}
+
+impl Pieces {
+    /// Looks for the pieces of a file; returns `None` where the file is mapped as it is.
+    fn of(file: &File, found: &Metadata) -> io::Result<Option<Pieces>> {
+        let (length, of_other) = (found.len(), is_of_another_user(found));
+        if length == 0 || (!of_other && size_on_disk(found).saturating_add(LARGE_HOLE) > length) {
+            return Ok(None);
+        }
+        let (mut ranges, mut at) = (Vec::new(), 0);
+        while let Some(range) = next_data(file, at, length) {
+            at = range.end;
+            ranges.push(range);
+            if ranges.len() > MOST_PIECES {
+                return Err(io::Error::other(format!("it has more than {MOST_PIECES} holes")));
+            }
+        }
+        let pieces = Pieces { ranges, length };
+        Ok(Some(pieces).filter(|pieces| of_other || pieces.left_out() >= LARGE_HOLE))
+    }
+
+    /// The number of bytes that a copy has of a hole: of a large one no more than show that there is one, and as many as leave
+    /// the blocks of raw files where blocks are.
+    fn shortened(hole: u64) -> u64 {
+        if hole < LARGE_HOLE { hole } else { BLOCK + hole % BLOCK }
+    }
+
+    /// The bytes between the pieces, before the first and behind the last.
+    fn holes(&self) -> impl Iterator<Item = u64> {
+        let starts = self.ranges.iter().map(|range| range.start).chain([self.length]);
+        let ends = [0].into_iter().chain(self.ranges.iter().map(|range| range.end));
+        starts.zip(ends).map(|(start, end)| start - end)
+    }
+
+    /// The number of bytes that a copy does not have.
+    fn left_out(&self) -> u64 {
+        self.holes().map(|hole| hole - Pieces::shortened(hole)).sum()
+    }
+
+    /// Copies the pieces into a private file that has no name; returns it with its length.
+    fn copied(&self, file: &File) -> io::Result<(File, u64)> {
+        let copy = scratch_file()?;
+        let mut out = io::BufWriter::with_capacity(WINDOW, &copy);
+        let mut window = vec![0; WINDOW];
+        let mut length = 0;
+        for (range, hole) in self.ranges.iter().zip(self.holes()) {
+            length += Pieces::shortened(hole);
+            io::Seek::seek(&mut out, io::SeekFrom::Start(length))?;
+            let mut at = range.start;
+            while at < range.end {
+                let part = usize::try_from(range.end - at).unwrap_or(WINDOW).min(WINDOW);
+                let read = read_at(file, &mut window[..part], at)?;
+                if read == 0 {
+                    // The file has become shorter.
+                    break;
+                }
+                out.write_all(&window[..read])?;
+                (at, length) = (at + read as u64, length + read as u64);
+            }
+            if at < range.end {
+                out.flush()?;
+                drop(out);
+                return Ok((copy, length));
+            }
+        }
+        out.flush()?;
+        drop(out);
+        length += self.holes().last().map_or(0, Pieces::shortened);
+        copy.set_len(length)?;
+        Ok((copy, length))
+    }
+}
+
+/// Makes a private file without a name, on a disk if there is one: a system's place for temporary files may be memory.
+fn scratch_file() -> io::Result<File> {
+    let large = Path::new("/var/tmp");
+    let wanted = std::env::var_os("TMPDIR").is_none() && cfg!(unix);
+    wanted.then(|| tempfile::tempfile_in(large).ok()).flatten().map_or_else(tempfile::tempfile, Ok)
+}
+
+/// The beginning and the end of a file, by which it is known.
+pub enum Known {
+    /// All of its bytes.
+    Whole(Map),
+    /// The first bytes and the last, of a file that would have to be copied, and how many bytes of its holes a copy leaves out.
+    Ends(Vec<u8>, u64),
+}
+
+impl Known {
+    /// Looks at the regular file at `path`, see [`Map::open`]; `is_regular` says that it was one a moment ago.
+    ///
+    /// # Errors
+    /// The file cannot be opened or read, or is no regular file.
+    pub fn open(path: &Path, is_regular: bool) -> Result<Known, Error> {
+        let (file, found) = if is_regular { open_known(path)? } else { open_regular(path)? };
+        let failed = |error| Error::io("read", path, error);
+        match Pieces::of(&file, &found).map_err(failed)? {
+            None => Map::of_length(&file, found.len(), path).map(Known::Whole),
+            Some(pieces) => {
+                ends(&file, &pieces).map(|ends| Known::Ends(ends, pieces.left_out())).map_err(failed)
+            }
+        }
+    }
+}
+
+/// Reads the beginning of a file and its end, the holes behind that left out. Between both stand the borders of lines, or of
+/// blocks.
+fn ends(file: &File, pieces: &Pieces) -> io::Result<Vec<u8>> {
+    let end = pieces.ranges.last().map_or(0, |range| range.end);
+    let read = |range: Range<u64>| {
+        let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
+        let found = read_at(file, &mut bytes, range.start)?;
+        bytes.truncate(found);
+        io::Result::Ok(bytes)
+    };
+    if end <= 2 * ENDS {
+        return read(0..end);
+    }
+    let mut head = read(0..ENDS)?;
+    if Encoding::of(&head) == Encoding::Raw {
+        head.extend(read((end - 1) / BLOCK * BLOCK..end)?);
+        return Ok(head);
+    }
+    let mut wanted = ENDS;
+    let tail = loop {
+        let tail = read(end.saturating_sub(wanted).max(ENDS)..end)?;
+        let whole = tail.strip_suffix(b"\n").unwrap_or(&tail);
+        match memchr::memchr(b'\n', whole) {
+            Some(feed) => break tail[feed + 1..].to_vec(),
+            None if wanted >= LONGEST_TAIL || end - wanted.min(end) <= ENDS => break Vec::new(),
+            None => wanted *= 4,
+        }
+    };
+    head.truncate(memchr::memrchr(b'\n', &head).map_or(head.len(), |feed| feed + 1));
+    if !head.ends_with(b"\n") {
+        head.push(b'\n');
+    }
+    head.extend(tail);
+    Ok(head)
 }
 
 /// The number of bytes that are forgotten at once: each call costs the other threads an interruption.
@@ -161,11 +332,11 @@ impl Deref for Map {
     }
 }
 
-/// Opens the regular file at `path` for reading, symbolic links followed; returns it with its length.
+/// Opens the regular file at `path` for reading, symbolic links followed; returns it with its metadata.
 ///
 /// # Errors
 /// The file is not a regular one, or cannot be opened.
-pub fn open_regular(path: &Path) -> Result<(File, u64), Error> {
+pub fn open_regular(path: &Path) -> Result<(File, Metadata), Error> {
     // The type is asked for before the file is opened, because opening a device may already do something.
     let metadata = fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
     regular(path, &metadata)?;
@@ -177,7 +348,7 @@ pub fn open_regular(path: &Path) -> Result<(File, u64), Error> {
 ///
 /// # Errors
 /// The file cannot be opened, or is no regular file.
-pub fn open_known(path: &Path) -> Result<(File, u64), Error> {
+pub fn open_known(path: &Path) -> Result<(File, Metadata), Error> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
@@ -186,7 +357,7 @@ pub fn open_known(path: &Path) -> Result<(File, u64), Error> {
     let file = patiently(|| options.open(path)).map_err(|e| Error::io("open", path, e))?;
     let metadata = file.metadata().map_err(|e| Error::io("examine", path, e))?;
     regular(path, &metadata)?;
-    Ok((file, metadata.len()))
+    Ok((file, metadata))
 }
 
 /// Returns an error unless the metadata are those of a regular file.

@@ -381,6 +381,7 @@ mod tests {
             number: 0,
             id: Some(FileId::Inode(0, id.into())),
             map: None,
+            holes: 0,
             held: None,
             owner: OWNERS.own,
             run: Some(run),

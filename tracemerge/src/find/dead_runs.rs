@@ -9,25 +9,43 @@ use trace_store::inspect;
 use trace_store::recovery::{self, Recovered, Recovery};
 
 use crate::find::app::App;
+use crate::find::strangers;
 use crate::ui::messages::{Messages, count, shown};
 
-/// Recovers the dead runs of `app` and tells what was found. What could not be recovered is for the next
-/// stage to tell, but runs of other versions are reported here, for no stage can read them.
+/// Recovers the dead runs of `app` and tells what was found: the caller's, and those of other users as far as their budget
+/// goes, see [`crate::find::strangers`]. What could not be recovered is for the next stage to tell, but runs of other
+/// versions are reported here, for no stage can read them.
 pub fn recover_dead_runs(app: &App, messages: &mut Messages) -> Vec<Recovered> {
-    let is_wanted = |run: &Run, manifest: Option<&Manifest>| match manifest {
-        Some(manifest) => app.is_of(manifest),
-        None => app.exe() == Some(&run.exe[..]),
-    };
-    let directories = recovery::runtime_directories();
-    let ended = ended_run(app, &directories);
-    let cause = |run: &Run| match &ended {
-        Some((ended, cause)) if ended == run => *cause,
-        _ => Cause::default(),
-    };
-    let Recovery { runs, unknown } = recovery::recover(&directories, is_wanted, cause);
+    let cause = causes(app);
+    let mut recovered = recover_own(app, &cause, messages);
+    let others = strangers::runs(is_of(app), messages);
+    recovered.extend(strangers::recover(others, |_| false, &cause, messages).recovered);
+    recovered
+}
+
+/// Recovers the caller's own dead runs of `app`.
+pub fn recover_own(app: &App, cause: impl Fn(&Run) -> Cause, messages: &mut Messages) -> Vec<Recovered> {
+    let Recovery { runs, unknown } = recovery::recover(&recovery::runtime_directories(), is_of(app), cause);
     runs.iter().for_each(|run| tell(run, messages));
     unknown.iter().for_each(|error| messages.warn(error));
     runs
+}
+
+/// Returns what tells whether a run is one of `app`, also where the version of its manifest is not known.
+pub fn is_of(app: &App) -> impl Fn(&Run, Option<&Manifest>) -> bool {
+    |run, manifest| match manifest {
+        Some(manifest) => app.is_of(manifest),
+        None => app.exe() == Some(&run.exe[..]),
+    }
+}
+
+/// Returns what tells how a run's process has ended, as far as this command knows that.
+pub fn causes(app: &App) -> impl Fn(&Run) -> Cause {
+    let ended = ended_run(app, &recovery::runtime_directories());
+    move |run| match &ended {
+        Some((ended, cause)) if ended == run => *cause,
+        _ => Cause::default(),
+    }
 }
 
 /// Returns the run of the process that this command has run to its end, if that has left something, and what
@@ -40,7 +58,8 @@ fn ended_run(app: &App, directories: &[PathBuf]) -> Option<(Run, Cause)> {
     Some((last, ended.cause))
 }
 
-fn tell(run: &Recovered, messages: &Messages) {
+/// Says what was recovered of each thread.
+pub fn tell(run: &Recovered, messages: &Messages) {
     let place = run.directories.first().map_or_else(String::new, |place| format!(" into {}", shown(place)));
     for thread in run.threads.iter().filter(|thread| thread.records > 0) {
         let how = if thread.killed { "was killed" } else { "has ended" };

@@ -4,10 +4,11 @@
 //! as long as before, it need not be opened again. Where there are very many files, none is kept, for those
 //! that are not merged would take the room.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line};
@@ -16,10 +17,12 @@ use trace_format::raw::Raw;
 
 use crate::file::file_with_ring::FileWithRing;
 use crate::file::lines::{Token, first_line, last_ticks, line_at, lines_of, without_feed};
-use crate::file::map::Map;
+use crate::file::map::{Known, Map};
 use crate::find::app::App;
 use crate::find::marks::Marks;
+use crate::find::owners::{Owners, Rank, of_users, recorded};
 use crate::find::search::Candidate;
+use crate::find::strangers::spend;
 use crate::os::processors::{OPENING, map_on_all_processors};
 use crate::os::sys::{FileId, effective_user, file_id};
 use crate::ui::error::Error;
@@ -41,6 +44,8 @@ pub struct Trace {
     pub id: Option<FileId>,
     /// The bytes of the file, where they are kept.
     pub map: Option<Arc<Map>>,
+    /// The number of bytes in holes of the file that are not read.
+    pub holes: u64,
     /// The file and its ring, where that was read; then the file itself is not opened again.
     pub held: Option<Arc<FileWithRing>>,
     /// The owner of the file. Where a run has recorded that its process became another user's, this is the
@@ -93,16 +98,81 @@ impl HeaderRefusal {
     }
 }
 
-/// Reads the headers of all candidates; `excused` says which refusals are not reported. Returns the traces,
-/// and the reasons why candidates cannot be read.
+/// Reads the headers of the candidates that belong to the caller or to the executable's owner; returns the traces that are
+/// `app`'s.
+#[must_use]
+pub fn read_own(candidates: &[Candidate], app: &App, owners: &Owners) -> Vec<Trace> {
+    let near = candidates.iter().filter(|candidate| owners.rank(candidate.owner) != Rank::Other);
+    let read = near.filter_map(|candidate| Some((candidate, read(candidate, false).ok()?)));
+    read.filter(|(candidate, trace)| !candidate.must_match || is_of(trace, app))
+        .map(|(_, trace)| trace)
+        .collect()
+}
+
+/// The result of reading the header of a candidate; `None` where it was not read.
+type Read = Option<Result<Trace, HeaderRefusal>>;
+
+/// Reads the headers of `candidates`: the caller's own first. Those of others are all read if `all` are wanted, or if the
+/// caller has none; otherwise within the budget for other users, and those of the users that the caller's processes became.
+fn read_headers(candidates: &[Candidate], app: &App, all: bool) -> Vec<Read> {
+    let keep = candidates.len() <= KEPT;
+    let own = effective_user();
+    let read_some = |wanted: &(dyn Fn(usize, &Candidate) -> bool + Sync)| {
+        let wanted: Vec<(usize, &Candidate)> =
+            candidates.iter().enumerate().filter(|(place, candidate)| wanted(*place, candidate)).collect();
+        let found = map_on_all_processors(&wanted, |_| OPENING, |(_, candidate)| Some(read(candidate, keep)));
+        wanted.into_iter().map(|(place, _)| place).zip(found).collect::<Vec<_>>()
+    };
+    let mut headers: Vec<Read> = candidates.iter().map(|_| None).collect();
+    let put = |headers: &mut Vec<Read>, found: Vec<(usize, Read)>| {
+        found.into_iter().for_each(|(place, found)| headers[place] = found);
+    };
+    let found = read_some(&|_, candidate| candidate.owner == own);
+    put(&mut headers, found);
+    let is_own_trace = |(read, candidate): &(&Read, &Candidate)| match read {
+        Some(Ok(trace)) => !candidate.must_match || is_of(trace, app),
+        _ => false,
+    };
+    let mut own_traces = headers.iter().zip(candidates).filter(is_own_trace).peekable();
+    if all || own_traces.peek().is_none() {
+        let found = read_some(&|_, candidate| candidate.owner != own);
+        put(&mut headers, found);
+        return headers;
+    }
+    let found = spend(|until| {
+        let of_others: Vec<(usize, &Candidate)> =
+            candidates.iter().enumerate().filter(|(_, candidate)| candidate.owner != own).collect();
+        let in_time =
+            |(_, candidate): &(usize, &Candidate)| (Instant::now() < until).then(|| read(candidate, keep));
+        let found = map_on_all_processors(&of_others, |_| OPENING, in_time);
+        of_others.into_iter().map(|(place, _)| place).zip(found).collect::<Vec<_>>()
+    });
+    if found.iter().any(|(_, read)| read.is_none()) {
+        let became: HashSet<u32> = own_traces
+            .filter_map(|(read, _)| Some(recorded(read.as_ref()?.as_ref().ok()?)))
+            .flatten()
+            .collect();
+        put(&mut headers, found);
+        let is_left: Vec<bool> = headers.iter().map(Option::is_none).collect();
+        let found = read_some(&|place, candidate| is_left[place] && became.contains(&candidate.owner));
+        put(&mut headers, found);
+    } else {
+        put(&mut headers, found);
+    }
+    headers
+}
+
+/// Reads the headers of the candidates, see [`read_headers`]; `excused` says which refusals are not reported. Returns the
+/// traces, and the reasons why candidates cannot be read.
 pub fn read_all(
     candidates: Vec<Candidate>,
     app: &App,
+    all: bool,
     messages: &mut Messages,
     excused: impl Fn(&HeaderRefusal) -> bool,
 ) -> (Vec<Trace>, Vec<String>) {
-    let keep = candidates.len() <= KEPT;
-    let read = map_on_all_processors(&candidates, |_| OPENING, |candidate| Some(read(candidate, keep)));
+    let read = read_headers(&candidates, app, all);
+    let mut skipped: BTreeMap<u32, usize> = BTreeMap::new();
     let mut traces = Vec::with_capacity(candidates.len());
     let (mut others, mut unreadable) = (Vec::new(), Vec::new());
     for (result, candidate) in read.into_iter().zip(candidates) {
@@ -117,8 +187,15 @@ pub fn read_all(
             Some(_) if candidate.must_match => {}
             Some(Err(refusal)) if excused(&refusal) => {}
             Some(Err(refusal)) => refusal.tell(messages),
-            None => messages.warn(format_args!("{} was not read; left out", shown(&candidate.path))),
+            None => *skipped.entry(candidate.owner).or_default() += 1,
         }
+    }
+    if !skipped.is_empty() {
+        messages.warn(format_args!(
+            "left out {} unread, for the 2 seconds that are given to what other users have left are used up; --all-runs \
+             reads them",
+            of_users(&skipped)
+        ));
     }
     let runs: HashSet<_> = traces.iter().filter_map(run_and_owner).collect();
     for trace in others {
@@ -152,12 +229,15 @@ fn is_of(trace: &Trace, app: &App) -> bool {
 
 fn read(candidate: &Candidate, keep: bool) -> Result<Trace, HeaderRefusal> {
     let path = &candidate.path;
-    let map = if candidate.is_regular { Map::open_known(path) } else { Map::open(path) };
-    let map = map.map_err(HeaderRefusal::Unreadable)?;
-    if map.is_empty() {
+    let known = Known::open(path, candidate.is_regular).map_err(HeaderRefusal::Unreadable)?;
+    let (bytes, holes) = match &known {
+        Known::Whole(map) => (&map[..], 0),
+        Known::Ends(ends, holes) => (&ends[..], *holes),
+    };
+    if bytes.is_empty() {
         return Err(HeaderRefusal::Empty(path.clone()));
     }
-    let ends = if Encoding::of(&map) == Encoding::Raw { ends_of_raw(&map) } else { ends_of_text(&map) };
+    let ends = if Encoding::of(bytes) == Encoding::Raw { ends_of_raw(bytes) } else { ends_of_text(bytes) };
     let Some((line, first, last)) = ends else { return Err(HeaderRefusal::NoTrace(path.clone())) };
     let (run, claim) = match line {
         Some(RunLine::Sound(run)) => (Some(run), None),
@@ -165,9 +245,13 @@ fn read(candidate: &Candidate, keep: bool) -> Result<Trace, HeaderRefusal> {
         None => (None, None),
     };
     let (path, tid, number, owner) = (path.clone(), candidate.tid, candidate.number, candidate.owner);
-    let marks = Raw::parse(&map).map_or_else(|| Marks::of_text(&map), Marks::of_raw);
-    let (id, map) = (Some(candidate.id.clone()), keep.then(|| Arc::new(map)));
-    Ok(Trace { path, tid, number, id, map, held: None, owner, run, claim, marks, first, last })
+    let marks = Raw::parse(bytes).map_or_else(|| Marks::of_text(bytes), Marks::of_raw);
+    let map = match known {
+        Known::Whole(map) if keep => Some(Arc::new(map)),
+        _ => None,
+    };
+    let id = Some(candidate.id.clone());
+    Ok(Trace { path, tid, number, id, map, holes, held: None, owner, run, claim, marks, first, last })
 }
 
 /// The run line, and the ticks of the first line and of the last; `None` where there is no line.

@@ -82,6 +82,7 @@ pub fn join_owners(traces: &mut [Trace], owners: &Owners, recorded: impl Fn(&Tra
         // Files are read for this only here, where it matters.
         let said: Vec<(usize, u32)> = files
             .iter()
+            .filter(|file| owners.may_record(traces[**file].owner))
             .flat_map(|file| recorded(&traces[*file]).into_iter().map(move |user| (*file, user)))
             .collect();
         // A process may change its user more than once.

@@ -2,7 +2,7 @@
 //!
 //! These functions never take the lock for themselves, so they cannot make a live run look dead to anybody.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 
@@ -11,6 +11,7 @@ use trace_format::manifest::{FILE_NAME, Manifest};
 use trace_format::meta::Run;
 use trace_store::recovery::runtime_directories;
 use trace_store::run_directory::{lock_file, name};
+use trace_store::sys::{open_file_of_user_to_read, private_directory_of};
 
 use crate::find::header::Trace;
 use crate::os::sys::{is_locked, real_path};
@@ -51,18 +52,15 @@ pub fn is_being_written(path: &Path) -> bool {
 
 /// Returns the manifest in a run's directory, if the run holds its lock.
 fn live_manifest(directory: &Path) -> Option<Manifest> {
+    // What is no directory of a user's alone is nobody's run.
+    let user = private_directory_of(directory)?;
+    let open = |path: &Path| open_file_of_user_to_read(path, user).ok();
     if !is_locked(&open(&lock_file(directory))?, LIFE_BYTE) {
         return None;
     }
     let mut bytes = Vec::new();
     open(&directory.join(FILE_NAME))?.take(LARGEST_MANIFEST).read_to_end(&mut bytes).ok()?;
     Manifest::parse(&bytes).ok()
-}
-
-/// Opens a regular file, and nothing else: a FIFO would block.
-fn open(path: &Path) -> Option<File> {
-    fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
-    File::open(path).ok()
 }
 
 /// Returns a function that asks whether the run of a trace is alive, and asks once for neighbours of the same

@@ -1,6 +1,7 @@
 //! The traces that there are, and the choice among them.
 //!
-//! [`app`] is what the user named. The other modules are used in this order: [`dead_runs`] takes in what dead runs left in their rings, [`rings`]
+//! [`app`] is what the user named. The other modules are used in this order: [`dead_runs`] and, for runs of other users,
+//! [`strangers`] take in what dead runs left in their rings, [`rings`]
 //! reads what is still in memory, [`named_places`] and [`mod@search`] find the files, [`header`] reads what they say
 //! of themselves, [`owners`] and [`identity`] tell whose they are and of which run, [`choose`] picks the runs
 //! that are shown, [`copies`] leaves out what comes twice, [`completeness`] tells whether all of these is there.
@@ -19,21 +20,24 @@ pub mod named_places;
 pub mod owners;
 pub mod rings;
 pub mod search;
+pub mod strangers;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use trace_format::meta::Run;
+use trace_format::meta::{Cause, Run};
+use trace_store::inspect::RunInMemory;
 use trace_store::recovery::{Recovered, path_from_bytes};
 
 use crate::find::app::App;
 use crate::find::choose::{Choice, Chosen, choose_runs};
 use crate::find::completeness::Completeness;
-use crate::find::dead_runs::recover_dead_runs;
-use crate::find::header::{HeaderRefusal, Trace, read_all};
+use crate::find::dead_runs::{causes, is_of, recover_own};
+use crate::find::header::{HeaderRefusal, Trace, read_all, read_own};
 use crate::find::named_places::Places;
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::search::{Search, search};
+use crate::find::strangers::Others;
 use crate::os::environment::trace_directory;
 use crate::os::sys::{FileId, effective_user};
 use crate::ui::error::Error;
@@ -43,10 +47,14 @@ use crate::ui::subcommands::subcommand_like;
 
 /// Finds the trace files of `app`, also where its runs have named `places` for them, and reads their headers.
 /// `held` are the traces that rings have told of.
+///
+/// Files of others are read after the caller's own: all of them if the caller has none, or `all` are asked for; otherwise as
+/// many as the budget for other users allows.
 pub fn find_files(
     app: &App,
     places: &[PathBuf],
     held: &[Trace],
+    all: bool,
     messages: &mut Messages,
 ) -> (Vec<Trace>, Search) {
     let mut search = search(app, places);
@@ -59,7 +67,7 @@ pub fn find_files(
         }
         HeaderRefusal::Unreadable(_) => false,
     };
-    let (traces, unreadable) = read_all(candidates, app, messages, excused);
+    let (traces, unreadable) = read_all(candidates, app, all, messages, excused);
     search.unreadable = unreadable;
     (traces, search)
 }
@@ -87,21 +95,26 @@ pub struct Found {
 pub fn find_traces(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
     let choice = if app.is_directory() { Choice::All } else { choice };
     // This comes before anything else: records that are traced from here on need not be there.
-    let runs = rings::runs(|manifest| match choice {
+    let mut runs = rings::runs(|manifest| match choice {
         Choice::Alone { pid, .. } => manifest.run.pid == pid && app.is_of(manifest),
         _ => app.is_of(manifest),
     });
-    // Files that are made from here on need not be there either.
-    let made = runs.iter().filter_map(|run| Some((run.manifest.run.id, run.files()?))).collect();
-    let alone = matches!(choice, Choice::Alone { .. });
-    let mut recovered = if alone { Vec::new() } else { recover_dead_runs(app, messages) };
     let said = Places::of(app);
+    let alone = matches!(choice, Choice::Alone { .. });
+    let cause = causes(app);
+    // Files that are made from here on need not be there either.
+    let mut made = files_made(&runs);
+    let mut recovered = if alone { Vec::new() } else { recover_own(app, &cause, messages) };
+    let mut others = find_others(app, choice, (&runs, &recovered, &said), &cause, messages);
+    made.extend(files_made(&others.asked_for));
+    runs.append(&mut others.asked_for);
+    recovered.append(&mut others.recovered);
     let mut places = rings::places(&runs);
     places.extend(said.directories());
     // The files found before are needed only where rings are read.
     let before = if runs.is_empty() { Vec::new() } else { search(app, &places).candidates };
     let held = rings::read(&runs, &recovered, messages);
-    let (traces, search) = find_files(app, &places, &held, messages);
+    let (traces, search) = find_files(app, &places, &held, choice == Choice::All, messages);
     let traces = rings::join(traces, held, &before);
     let id = |run: &Run| (run.pid, run.id);
     let known: HashSet<_> = traces.iter().filter_map(|trace| trace.run.as_ref()).map(id).collect();
@@ -120,6 +133,46 @@ pub fn find_traces(app: &App, choice: Choice, messages: &mut Messages) -> Result
     recovered.retain(|of| chosen_runs.contains(&id(&of.run)) || !known.contains(&id(&of.run)));
     let completeness = Completeness::of(&chosen, &made);
     Ok(Found { chosen, merged_path: app.merged_path(), inputs, recovered, completeness })
+}
+
+/// Returns the number of files that each run in memory has made so far, by run id.
+fn files_made(runs: &[RunInMemory]) -> HashMap<u32, u64> {
+    runs.iter().filter_map(|run| Some((run.manifest.run.id, run.files()?))).collect()
+}
+
+/// Finds the runs of other users, for root, and recovers the dead ones. What is known of the caller's own is given: the runs
+/// in memory, those that were recovered, and the places that runs have named.
+fn find_others(
+    app: &App,
+    choice: Choice,
+    (own, recovered, said): (&[RunInMemory], &[Recovered], &Places),
+    cause: impl Fn(&Run) -> Cause,
+    messages: &mut Messages,
+) -> Others {
+    let is_of = is_of(app);
+    let runs = match choice {
+        Choice::Alone { pid, .. } => {
+            strangers::runs(|run, manifest| run.pid == pid && is_of(run, manifest), messages)
+        }
+        _ => strangers::runs(is_of, messages),
+    };
+    if runs.is_empty() {
+        return Others::default();
+    }
+    let owners = Owners::of(app);
+    let mut places = rings::places(own);
+    places.extend(said.directories());
+    let candidates = search(app, &places).candidates;
+    let files = read_own(&candidates, app, &owners);
+    let own: Vec<&Run> =
+        own.iter().map(|run| &run.manifest.run).chain(recovered.iter().map(|of| &of.run)).collect();
+    let asked_for = strangers::asked_for(&runs, choice, &owners, &own, &files);
+    if matches!(choice, Choice::Alone { .. }) {
+        // Of a process that lives.
+        let asked_for = runs.into_iter().filter(|run| asked_for.contains(&run.directory)).collect();
+        return Others { asked_for, recovered: Vec::new() };
+    }
+    strangers::recover(runs, |run| asked_for.contains(&run.directory), cause, messages)
 }
 
 /// Returns whether the newest run that has named a place for its files is among the traces, or something
@@ -240,6 +293,13 @@ fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
     copies::report(&chosen.copies, messages);
     let mut unknown: Few<&Path> = Few::default();
     for trace in chosen.boots.iter().flatten() {
+        if trace.holes > 0 {
+            messages.warn(format_args!(
+                "{} has {} in holes that nobody has written; they are not read, and offsets behind them are smaller by that",
+                shown(&trace.path),
+                count(trace.holes, "byte")
+            ));
+        }
         match &trace.run {
             // The damage has been reported.
             None if trace.claim.is_some() => {}

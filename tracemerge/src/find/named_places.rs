@@ -1,13 +1,13 @@
 //! The places that the runs of an application have named for their trace files, if they do not write beside
 //! their executable.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use trace_format::name::stem;
 use trace_format::places::{self, LONGEST, Place, SUFFIX};
 use trace_store::recovery::{path_from_bytes, runtime_directories};
+use trace_store::sys::open_file_of_user_to_read;
 
 use crate::find::app::App;
 use crate::os::sys;
@@ -75,12 +75,13 @@ pub fn lists(app: &App) -> Vec<PathBuf> {
 /// Reads a list of the caller's, of the executable's owner's or of root's; others may have planted it.
 #[must_use]
 pub fn read(list: &Path, app: &App) -> Option<Vec<u8>> {
-    let found = std::fs::symlink_metadata(list).ok().filter(std::fs::Metadata::is_file)?;
+    let found = std::fs::symlink_metadata(list).ok()?;
     let exe = app.real_path().and_then(|real| std::fs::metadata(real).ok());
     let believed = [Some(0), Some(sys::effective_user()), exe.as_ref().map(sys::owner)];
     believed.contains(&Some(sys::owner(&found))).then_some(())?;
     let mut bytes = Vec::new();
     // One run may have appended while another one made the list shorter.
-    File::open(list).ok()?.take(4 * LONGEST as u64).read_to_end(&mut bytes).ok()?;
+    let file = open_file_of_user_to_read(list, sys::owner(&found)).ok()?;
+    file.take(4 * LONGEST as u64).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

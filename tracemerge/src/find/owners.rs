@@ -68,6 +68,12 @@ impl Owners {
         }
     }
 
+    /// Returns whether files of `recorder` may be believed that say which user their process became.
+    #[must_use]
+    pub fn may_record(&self, recorder: u32) -> bool {
+        recorder == ROOT || self.rank(recorder) != Rank::Other
+    }
+
     /// Returns which of two users gets the files of the other, where a file of `recorder` says that its
     /// process became `named`: first the one who gets them, then the other. `None` where that file is not
     /// believed: a user who is less near to the caller must not draw files of others into a run of his.

@@ -21,7 +21,7 @@ use crate::find::search::Candidate;
 use crate::os::sys::{FileId, effective_user, file_id, owner};
 use crate::ui::messages::{Messages, shown};
 
-/// Returns the runs with rings that `wanted` accepts.
+/// Returns the caller's runs with rings that `wanted` accepts. Those of others are for [`crate::find::strangers`].
 #[must_use]
 pub fn runs(wanted: impl Fn(&Manifest) -> bool) -> Vec<RunInMemory> {
     inspect::runs(&runtime_directories(), wanted)
@@ -101,6 +101,7 @@ fn trace(run: &RunInMemory, thread: ThreadInMemory, alive: bool, messages: &mut 
         number,
         id,
         map: None,
+        holes: 0,
         held: Some(Arc::new(held)),
         owner,
         run,

@@ -8,7 +8,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
-pub use trace_store::sys::{patiently, real_path};
+pub use trace_store::sys::{is_of_another_user, next_data, patiently, read_at, real_path};
 
 /// The identity of a file, by whatever path it is named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -53,21 +53,10 @@ pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     imp::hold_lock(file, byte)
 }
 
-/// Reads from `offset` on until `bytes` is full or the file ends; returns how many bytes that were.
-///
-/// # Errors
-/// Reading fails.
-pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut got = 0;
-    while got < bytes.len() {
-        match imp::read_at(file, &mut bytes[got..], offset + got as u64) {
-            Ok(0) => break,
-            Ok(more) => got += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(got)
+/// Returns the number of bytes that a file takes on its disk, as far as that is known: the bytes that it has otherwise.
+#[must_use]
+pub fn size_on_disk(metadata: &Metadata) -> u64 {
+    imp::size_on_disk(metadata)
 }
 
 /// Returns whether the path is that of the device which forgets what is written to it.
@@ -126,8 +115,8 @@ mod imp {
         unsafe { libc::geteuid() }
     }
 
-    pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-        std::os::unix::fs::FileExt::read_at(file, bytes, offset)
+    pub fn size_on_disk(metadata: &Metadata) -> u64 {
+        metadata.blocks().saturating_mul(512)
     }
 
     /// Whether standard output was closed when this process began. Rust's start opens the null device in its place, which
@@ -358,8 +347,8 @@ mod imp {
         0
     }
 
-    pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-        std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
+    pub fn size_on_disk(metadata: &Metadata) -> u64 {
+        metadata.len()
     }
 
     pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {

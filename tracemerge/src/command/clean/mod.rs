@@ -44,7 +44,7 @@ pub fn clean(app: &App, yes: bool, messages: &mut Messages) -> Result<(), Error>
     recover_dead_runs(app, messages);
     let mut places = rings::places(&rings::runs(|manifest| app.is_of(manifest)));
     places.extend(Places::of(app).directories());
-    let traces = find_files(app, &places, &[], messages).0;
+    let traces = find_files(app, &places, &[], false, messages).0;
     let whose = Whose::new(app);
     let (traces, of_others): (Vec<Trace>, Vec<Trace>) =
         traces.into_iter().partition(|trace| whose.is_of_app(trace));

@@ -9,6 +9,7 @@ use trace_format::line::{Kind, Line};
 use trace_format::raw::{self, Raw};
 
 use crate::file::lines::{last_ticks, without_feed};
+use crate::file::map::open_known;
 use crate::file::raw_file::{lines_of, whole_messages};
 use crate::os::sys::{FileId, file_id, read_at};
 
@@ -49,8 +50,8 @@ impl FileReader {
         let file = match &self.open_file {
             Some(file) => file,
             None => {
-                let Ok(file) = File::open(&self.path) else { return Portion::Gone };
-                if file.metadata().map_or(true, |metadata| file_id(&self.path, &metadata) != self.id) {
+                let Ok((file, metadata)) = open_known(&self.path) else { return Portion::Gone };
+                if file_id(&self.path, &metadata) != self.id {
                     return Portion::Gone;
                 }
                 by_name = file;
@@ -117,7 +118,7 @@ impl FileReader {
         let file = match &self.open_file {
             Some(file) => file,
             None => {
-                by_name = File::open(&self.path).ok()?;
+                by_name = open_known(&self.path).ok()?.0;
                 &by_name
             }
         };

@@ -14,14 +14,17 @@ use trace_format::name::trace_file_suffix;
 use trace_format::wall::Wall;
 use trace_store::inspect::{Looked, RunInMemory, ThreadInMemory};
 use trace_store::recovery::runtime_directories;
+use trace_store::sys::private_directory_of;
 
 use crate::command::follow::files::{Directories, first_line};
 use crate::find::app::App;
-use crate::find::dead_runs::recover_dead_runs;
+use crate::find::dead_runs::{is_of, recover_dead_runs};
 use crate::find::liveness;
 use crate::find::owners::{Owners, Rank};
 use crate::find::rings;
 use crate::find::search::search;
+use crate::find::strangers;
+use crate::os::sys::effective_user;
 use crate::ui::messages::Messages;
 
 pub use trace_store::inspect::Change;
@@ -34,6 +37,8 @@ pub struct Runs {
     app: App,
     /// The manifests that existed when they were last read.
     manifests: Option<BTreeSet<PathBuf>>,
+    /// The directories of other users' runs, as they were then.
+    of_others: Directories,
     known: Vec<RunInMemory>,
     /// The state of each run's rings at the last look.
     looked: HashMap<RunId, RefCell<Looked>>,
@@ -82,6 +87,7 @@ impl Runs {
         Runs {
             app: app.clone(),
             manifests: None,
+            of_others: Directories::default(),
             known: Vec::new(),
             looked: HashMap::new(),
             alive: HashSet::new(),
@@ -96,7 +102,8 @@ impl Runs {
     /// Returns whether any run lives, or has begun since then and perhaps ended. These runs are followed.
     /// Files count only if their owners are near.
     pub fn any_since(&mut self, since: Wall, users: &Owners) -> bool {
-        self.read_manifests();
+        // What is wrong is said at the next look.
+        self.read_manifests(&mut Messages::silent());
         let is_meant = |run: &Run| run.wall >= since || liveness::is_alive(run);
         let meant = self.known.iter().filter(|run| is_meant(&run.manifest.run));
         let meant: Vec<RunInMemory> = meant.cloned().collect();
@@ -156,13 +163,21 @@ impl Runs {
     }
 
     /// Reads the manifests if a run has come or gone.
-    fn read_manifests(&mut self) {
+    fn read_manifests(&mut self, messages: &mut Messages) {
         let entries = |place: &PathBuf| fs::read_dir(place).into_iter().flatten().flatten();
-        let all = runtime_directories();
-        let manifests = all.iter().flat_map(entries).map(|entry| entry.path().join(FILE_NAME));
+        let (own, others): (Vec<_>, Vec<_>) = runtime_directories()
+            .into_iter()
+            .partition(|place| private_directory_of(place) == Some(effective_user()));
+        let manifests = own.iter().flat_map(entries).map(|entry| entry.path().join(FILE_NAME));
         let manifests = Some(manifests.filter(|path| path.exists()).collect());
-        if self.manifests != manifests {
+        let mut changed = self.manifests != manifests;
+        // What others do in their directories costs no more than a look at these.
+        for place in &others {
+            changed |= self.of_others.may_have_changed(place);
+        }
+        if changed {
             self.known = rings::runs(|manifest| self.app.is_of(manifest));
+            self.known.extend(strangers::runs(is_of(&self.app), messages));
             self.manifests = manifests;
         }
     }
@@ -170,7 +185,7 @@ impl Runs {
     /// Looks which runs live, and recovers those that have been killed. Returns the runs that have rings to
     /// be read.
     pub fn look(&mut self, messages: &mut Messages) -> Vec<FollowedRun> {
-        self.read_manifests();
+        self.read_manifests(messages);
         let before = std::mem::take(&mut self.alive);
         self.take_for_alive(liveness::is_alive);
         let died = before.iter().any(|run| !self.alive.contains(run));
@@ -180,7 +195,7 @@ impl Runs {
             let known: HashSet<RunId> = known().map(id).collect();
             recover_dead_runs(&self.app, messages);
             self.manifests = None;
-            self.read_manifests();
+            self.read_manifests(messages);
             // A run that has begun since then was not asked whether it lives. The next look asks it.
             self.take_for_alive(|run| !known.contains(&id(run)));
         }

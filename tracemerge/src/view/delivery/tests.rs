@@ -37,6 +37,7 @@ fn trace_at(path: &Path) -> Trace {
         number: 0,
         id: None,
         map: None,
+        holes: 0,
         held: None,
         owner: 0,
         run: None,

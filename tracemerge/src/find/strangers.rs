@@ -1,0 +1,211 @@
+//! Runs of other users, which only root can see.
+//!
+//! Anybody may leave directories of runs that name any program. So what is found beside the traces that are asked for has
+//! one budget of time in each process, for all other users together and waiting included. What is skipped is named, and the
+//! status is 1. Runs whose traces are asked for are read and recovered to their end; only waiting for locks that others
+//! hold is taken from the budget.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use trace_format::manifest::Manifest;
+use trace_format::meta::{Cause, Run};
+use trace_store::inspect::{self, RunInMemory, RunsOfOthers};
+use trace_store::recovery::{Limits, OtherRun, Outcome, Recovered, recover_others, runtime_directories};
+
+use crate::find::choose::Choice;
+use crate::find::dead_runs::tell;
+use crate::find::header::Trace;
+use crate::find::owners::{Owners, Rank};
+use crate::ui::messages::{Messages, count, shown};
+
+/// The time for all that is found of other users and was not asked for.
+pub const BUDGET: Duration = Duration::from_secs(2);
+
+/// The part of the budget that this process has used.
+static USED: Mutex<Duration> = Mutex::new(Duration::ZERO);
+
+/// Does `work`, which is given the moment at which the budget will be used up, and takes the time from the budget.
+pub fn spend<T>(work: impl FnOnce(Instant) -> T) -> T {
+    let begun = Instant::now();
+    let result = work(begun + left());
+    use_up(begun.elapsed());
+    result
+}
+
+fn left() -> Duration {
+    BUDGET.saturating_sub(*USED.lock())
+}
+
+fn use_up(time: Duration) {
+    let mut used = USED.lock();
+    *used = used.saturating_add(time);
+}
+
+/// The runs of other users that are skipped: how many of each user in each directory, and why.
+#[derive(Debug, Default)]
+pub struct Skipped(BTreeMap<(u32, PathBuf, &'static str), u64>);
+
+/// Somebody else holds the lock.
+const BUSY: &str = "somebody else has been recovering for all of the time that is given to other users' runs";
+/// There was no time.
+const OUT_OF_TIME: &str = "the 2 seconds that are given to other users' runs are used up";
+/// The rights cannot be had.
+const NO_RIGHTS: &str = "the rights of that user cannot be had";
+
+impl Skipped {
+    fn add(&mut self, run: &RunInMemory, why: &'static str) {
+        let place = run.directory.parent().unwrap_or(Path::new("")).to_owned();
+        *self.0.entry((run.user(), place, why)).or_default() += 1;
+    }
+
+    /// Names what is skipped, with status 1.
+    fn tell(&self, messages: &mut Messages) {
+        for ((user, place, why), runs) in &self.0 {
+            messages.warn(format_args!(
+                "left {} of user {user} in {} as {}: {why}; tracemerge reads them if that user calls it",
+                count(*runs, "run"),
+                shown(place),
+                if *runs == 1 { "it is" } else { "they are" },
+            ));
+        }
+    }
+}
+
+/// The runs of other users.
+#[derive(Debug, Default)]
+pub struct Others {
+    /// The runs whose traces are asked for, which are still to be read from memory where they are not recovered.
+    pub asked_for: Vec<RunInMemory>,
+    /// The dead runs, and what became of them.
+    pub recovered: Vec<Recovered>,
+}
+
+/// Finds the runs of other users that `wanted` accepts, within the budget, and says where it did not suffice.
+pub fn runs(wanted: impl Fn(&Run, Option<&Manifest>) -> bool, messages: &mut Messages) -> Vec<RunInMemory> {
+    let RunsOfOthers { runs, unknown, unlisted } =
+        spend(|until| inspect::runs_of_others(&runtime_directories(), wanted, until));
+    unknown.iter().for_each(|error| messages.warn(error));
+    for (user, place) in unlisted {
+        messages.warn(format_args!(
+            "not all runs of user {user} in {} were looked at: {OUT_OF_TIME}; tracemerge reads them if that user calls it",
+            shown(&place),
+        ));
+    }
+    runs
+}
+
+/// Recovers the dead ones among `runs`; those that are `asked_for` to their end. `cause` gives what is known of how a run's
+/// process has ended.
+pub fn recover(
+    runs: Vec<RunInMemory>,
+    asked_for: impl Fn(&RunInMemory) -> bool,
+    cause: impl Fn(&Run) -> Cause,
+    messages: &mut Messages,
+) -> Others {
+    let mut skipped = Skipped::default();
+    let mut others = Others::default();
+    let (asked_for, beside): (Vec<_>, Vec<_>) = runs.into_iter().partition(asked_for);
+    let other = |run: &RunInMemory| OtherRun {
+        user: run.user(),
+        directory: run.directory.clone(),
+        cause: cause(&run.manifest.run),
+    };
+    let to_recover = |runs: &[RunInMemory]| runs.iter().map(other).collect::<Vec<_>>();
+    if !asked_for.is_empty() {
+        let begun = Instant::now();
+        let limits = Limits { wait: begun + left(), work: None };
+        let outcomes = recover_others(&to_recover(&asked_for), limits);
+        if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Busy)) {
+            use_up(limits.wait - begun);
+        }
+        for (run, outcome) in asked_for.iter().zip(outcomes) {
+            take(run, outcome, true, &mut others.recovered, &mut skipped, messages);
+        }
+    }
+    if !beside.is_empty() {
+        let outcomes =
+            spend(|until| recover_others(&to_recover(&beside), Limits { wait: until, work: Some(until) }));
+        for (run, outcome) in beside.iter().zip(outcomes) {
+            take(run, outcome, false, &mut others.recovered, &mut skipped, messages);
+        }
+    }
+    skipped.tell(messages);
+    others.asked_for = asked_for;
+    others
+}
+
+/// Notes what became of a run.
+fn take(
+    run: &RunInMemory,
+    outcome: Outcome,
+    is_asked_for: bool,
+    recovered: &mut Vec<Recovered>,
+    skipped: &mut Skipped,
+    messages: &mut Messages,
+) {
+    match outcome {
+        Outcome::Recovered(found) => {
+            tell(&found, messages);
+            if let Some(error) = found.errors.first().filter(|_| !is_asked_for) {
+                messages.warn(format_args!(
+                    "process {} of user {} is dead, but what it left in {} stays there: {error}",
+                    found.run.pid,
+                    run.user(),
+                    shown(&run.directory)
+                ));
+            }
+            recovered.push(found);
+        }
+        Outcome::Nothing => {}
+        Outcome::Unknown(error) => messages.warn(error),
+        Outcome::Busy => skipped.add(run, BUSY),
+        Outcome::OutOfTime => skipped.add(run, OUT_OF_TIME),
+        Outcome::NoRights => skipped.add(run, NO_RIGHTS),
+    }
+}
+
+/// Returns which of `runs`, of other users, have traces that are asked for: that are shown by `choice`. `nearer` are the
+/// traces that the caller has, on disk, and `own` the caller's runs in memory.
+pub fn asked_for(
+    runs: &[RunInMemory],
+    choice: Choice,
+    owners: &Owners,
+    own: &[&Run],
+    nearer: &[Trace],
+) -> HashSet<PathBuf> {
+    let named: Vec<&RunInMemory> = runs.iter().filter(|run| run.has_its_name()).collect();
+    let own_files = nearer.iter().filter(|trace| owners.rank(trace.owner) == Rank::Own);
+    let own: Vec<&Run> =
+        own.iter().copied().chain(own_files.filter_map(|trace| trace.run.as_ref())).collect();
+    let is_recent = |run: &Run, pid, since| run.pid == pid && run.wall >= since;
+    let of_tree = |pid, since| {
+        let all = own.iter().copied().chain(named.iter().map(|run| &run.manifest.run));
+        let roots: HashSet<(Vec<u8>, u32)> =
+            all.filter(|run| is_recent(run, pid, since)).map(|run| (run.boot.clone(), run.root)).collect();
+        move |run: &Run| roots.contains(&(run.boot.clone(), run.root)) && run.wall >= since
+    };
+    let rank = |run: &RunInMemory| owners.rank(run.user());
+    // Whose traces are shown where the caller has none.
+    let nearest =
+        named.iter().map(|run| rank(run)).chain(nearer.iter().map(|trace| owners.rank(trace.owner))).min();
+    let nearest = nearest.filter(|_| own.is_empty());
+    let newest = named
+        .iter()
+        .filter(|run| Some(rank(run)) == nearest)
+        .max_by_key(|run| run.manifest.run.wall)
+        .map(|run| run.user());
+    let is_asked_for: Box<dyn Fn(&RunInMemory) -> bool> = match choice {
+        Choice::All => Box::new(|_| true),
+        Choice::Alone { pid, since } => Box::new(move |run| is_recent(&run.manifest.run, pid, since)),
+        Choice::Process { pid, since } => {
+            let of_tree = of_tree(pid, since);
+            Box::new(move |run| of_tree(&run.manifest.run))
+        }
+        // A run of the caller's whose process became another user's has a directory of each.
+        Choice::Newest => Box::new(move |run| own.contains(&&run.manifest.run) || Some(run.user()) == newest),
+    };
+    named.into_iter().filter(|run| is_asked_for(run)).map(|run| run.directory.clone()).collect()
+}

@@ -163,16 +163,21 @@ fn planted_runs_cost_two_seconds_and_are_named() {
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
         assert!(took < GENEROUS, "{words:?} took {took:?}");
-        let named = format!("left 200 runs of user {attacker} in '{}' as they are", rings_of(attacker).display());
+        let named =
+            format!("left 200 runs of user {attacker} in '{}' as they are", rings_of(attacker).display());
         assert!(said.contains(&named), "{words:?}: {said}");
         assert!(!said.contains(&format!("of user {other} in")), "nobody else's run is skipped: {said}");
     }
     assert_eq!(place.messages_of(other), IN_FILES + IN_RINGS, "and is recovered");
     assert_eq!(runs_of(attacker).len(), 200);
     drop(held);
-    // Nobody holds the locks any more.
-    let (output, _) = place.tracemerge(&["--all-runs".as_ref(), "-o".as_ref(), "-".as_ref(), place.app().as_os_str()]);
-    assert!(!text(&output.stderr).contains("left 200 runs"), "{}", text(&output.stderr));
+    // Nobody holds the locks any more, so each call recovers as many as it has time for.
+    for _ in 0..20 {
+        if runs_of(attacker).is_empty() {
+            break;
+        }
+        place.tracemerge(&["--all-runs".as_ref(), "-o".as_ref(), "-".as_ref(), place.app().as_os_str()]);
+    }
     assert_eq!(runs_of(attacker).len(), 0);
 }
 
@@ -204,7 +209,12 @@ fn a_ring_that_is_cut_under_a_reader_ends_no_reader() {
             names(&run).into_iter().filter(|path| path.to_string_lossy().contains("/ring-")).collect();
         let cutter = cut_when_opened(rings, Duration::from_micros(delay));
         let (output, _) = place.check();
-        assert!(matches!(output.status.code(), Some(0 | 1)), "{delay}: {}: {}", output.status, text(&output.stderr));
+        assert!(
+            matches!(output.status.code(), Some(0 | 1)),
+            "{delay}: {}: {}",
+            output.status,
+            text(&output.stderr)
+        );
         cutter();
         let _ = fs::remove_dir_all(&run);
     }
@@ -264,8 +274,13 @@ fn no_signal_of_the_owner_reaches_the_reader() {
                 seen += 1;
                 let tid = task.file_name().expect("a task").to_string_lossy().into_owned();
                 let mut kill = Command::new("setpriv");
-                kill.args([format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".to_owned()]);
-                let sent = kill.args(["kill", "-9", &tid]).stderr(Stdio::null()).status().expect("setpriv runs");
+                kill.args([
+                    format!("--reuid={user}"),
+                    format!("--regid={user}"),
+                    "--clear-groups".to_owned(),
+                ]);
+                let sent =
+                    kill.args(["kill", "-9", &tid]).stderr(Stdio::null()).status().expect("setpriv runs");
                 assert!(!sent.success(), "the signal was sent");
             }
         }
@@ -350,7 +365,11 @@ fn a_large_trace_of_another_user_is_read_whole_in_little_memory() {
     // All of it is more than the address space that is left for what is no mapping of a file.
     let mut command = Command::new("sh");
     command.args(["-c", r#"ulimit -d 150000; exec "$0" tracemerge "$1" -o -"#]).arg(SCENARIO).arg(&app);
-    command.env_remove("TRACER_RUNTIME_DIR").env_remove("TRACER_DIR").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .env_remove("TRACER_RUNTIME_DIR")
+        .env_remove("TRACER_DIR")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let output = command.output().expect("it runs");
     let merged = output.stdout.split(|byte| *byte == b'\n').filter(|line| line.len() > 900).count();
     assert_eq!(merged, number, "{}", text(&output.stderr));

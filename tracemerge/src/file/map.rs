@@ -17,6 +17,7 @@ use trace_format::file::Encoding;
 use trace_format::raw::BLOCK;
 
 use crate::file::truncation::Watched;
+use crate::os::environment::place_of_large_files;
 use crate::os::sys::{is_of_another_user, next_data, patiently, read_at, size_on_disk};
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
@@ -183,9 +184,8 @@ impl Pieces {
 
 /// Makes a private file without a name, on a disk if there is one: a system's place for temporary files may be memory.
 fn scratch_file() -> io::Result<File> {
-    let large = Path::new("/var/tmp");
-    let wanted = std::env::var_os("TMPDIR").is_none() && cfg!(unix);
-    wanted.then(|| tempfile::tempfile_in(large).ok()).flatten().map_or_else(tempfile::tempfile, Ok)
+    let large = place_of_large_files().and_then(|place| tempfile::tempfile_in(place).ok());
+    large.map_or_else(tempfile::tempfile, Ok)
 }
 
 /// The beginning and the end of a file, by which it is known.

@@ -16,7 +16,7 @@ use trace_format::name::{INFIX, parse_trace_file_suffix};
 use crate::find::app::{App, directory_of, short};
 use crate::os::environment::trace_directory;
 use crate::os::processors::{ASKING, map_on_all_processors};
-use crate::os::sys::{FileId, file_id, owner};
+use crate::os::sys::{FileId, file_id, is_of_another_user, owner};
 use crate::ui::error::Error;
 
 /// A file that may be a trace.
@@ -132,12 +132,17 @@ fn look_in(
             named.push((place.join(&file_name), tid, number));
         }
     }
-    // A link to nowhere, or a file that has just gone, is no candidate.
+    // A link to nowhere, or a file that has just gone, is no candidate; nor is a link that somebody else has made.
     let asked = map_on_all_processors(
         &named,
         |_| ASKING,
         |(path, ..)| {
-            let metadata = fs::metadata(path).ok()?;
+            let found = fs::symlink_metadata(path).ok()?;
+            let metadata = if found.is_symlink() {
+                (!is_of_another_user(&found)).then(|| fs::metadata(path).ok()).flatten()?
+            } else {
+                found
+            };
             Some((file_id(path, &metadata), owner(&metadata), metadata.is_file()))
         },
     );

@@ -14,6 +14,12 @@ pub fn trace_directory() -> Option<PathBuf> {
     value(DIR).map(PathBuf::from)
 }
 
+/// Returns the system's place for large temporary files, unless the user has named another one for all.
+#[must_use]
+pub fn place_of_large_files() -> Option<PathBuf> {
+    (cfg!(unix) && value("TMPDIR").is_none()).then(|| PathBuf::from("/var/tmp"))
+}
+
 /// Returns whether colours are unwanted: by `NO_COLOR`, any value of it but the empty one
 /// (<https://no-color.org>), or because the terminal has none.
 #[must_use]

@@ -129,7 +129,8 @@ impl Files {
         if users.rank(owner) != Rank::Other {
             return true;
         }
-        let of_run = self.found.iter().filter(|found| found.key.run == key.run);
+        let is_believed = |path: &Path| fs::metadata(path).is_ok_and(|found| users.may_record(owner(&found)));
+        let of_run = self.found.iter().filter(|found| found.key.run == key.run && is_believed(&found.path));
         let mut said = of_run.filter_map(|found| Map::open(&found.path).ok());
         said.any(|map| recorded_in(&map).contains(&owner))
     }

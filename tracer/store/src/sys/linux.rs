@@ -135,7 +135,7 @@ pub fn begin_as_user(user: u32, work: impl FnOnce() + Send + 'static) -> io::Res
 /// No such file can be made.
 pub fn create_scratch_file() -> io::Result<File> {
     // Where the system's place for temporary files is memory, this one is none.
-    let large = std::env::var_os("TMPDIR").is_none().then(|| PathBuf::from("/var/tmp"));
+    let large = crate::variables::value("TMPDIR").is_none().then(|| PathBuf::from("/var/tmp"));
     let places = large.into_iter().chain([std::env::temp_dir()]);
     if let Some(file) = places.filter_map(|place| create_unnamed_file(&place).ok().flatten()).next() {
         return Ok(file);

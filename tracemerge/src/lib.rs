@@ -91,12 +91,14 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         }
         Subcommand::Tree { mut options, symbols, depth, min_duration, function, follow, apps } => {
             options.view.time.get_or_insert(TimeMode::Offset);
+            let depth = depth.depth.unwrap_or_default();
             let style = TreeStyle { depth, min_duration: min_duration.unwrap_or(0), function };
             let request = Request { layout: Layout::Tree(style), symbols: symbols.into(), ..options.into() };
             if follow { self::follow(&request, apps) } else { view(request, apps) }
         }
-        Subcommand::Report { options, symbols, sort, by_thread, format, follow, apps } => {
-            let style = ReportStyle { order: sort, by_thread, folded: format == "folded" };
+        Subcommand::Report { options, symbols, sort, by_thread, format, depth, follow, apps } => {
+            let depth = depth.depth.unwrap_or_default();
+            let style = ReportStyle { order: sort, by_thread, folded: format == "folded", depth };
             let request =
                 Request { layout: Layout::Report(style), symbols: symbols.into(), ..options.into() };
             if follow { self::follow(&request, apps) } else { view(request, apps) }
@@ -105,8 +107,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             let layout = Layout::Locks(LocksStyle { rows });
             view(Request { layout, symbols: symbols.into(), ..options.into() }, apps)
         }
-        Subcommand::Open { options, symbols, apps } => {
-            let request = Request { symbols: symbols.into(), ..options.into() };
+        Subcommand::Open { options, symbols, depth, apps } => {
+            let depth = depth.depth.unwrap_or_default();
+            let request = Request { symbols: symbols.into(), depth, ..options.into() };
             let mut opened_apps = Vec::new();
             let status = reporting(request.quiet, |_| {
                 opened_apps = opened(apps)?;
@@ -114,12 +117,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             });
             if status == 0 { command::open::open(&opened_apps, request) } else { status }
         }
-        Subcommand::Run { mut options, symbols, show, command } => {
+        Subcommand::Run { mut options, symbols, show, depth, command } => {
             if show == Some(CallView::Tree) {
                 options.view.time.get_or_insert(TimeMode::Offset);
             }
             let request = symbols.added_to(options.into());
-            let request = show.map_or(request.clone(), |view| view.added_to(request));
+            let depth = depth.depth.unwrap_or_default();
+            let request = show.map_or(request.clone(), |view| view.added_to(depth, request));
             command::run::run(&request, command)
         }
         Subcommand::Clean { quiet, yes, app } => {
@@ -166,9 +170,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 fn merge(merge: Merge) -> u8 {
-    let Merge { options, symbols, format, follow, apps } = merge;
+    let Merge { options, symbols, format, depth, follow, apps } = merge;
+    let depth = depth.depth.unwrap_or_default();
     let layout = format.map_or(Layout::Trace, Layout::Other);
-    let request = Request { shows_end: true, layout, ..symbols.added_to(options.into()) };
+    let request = Request { shows_end: true, layout, depth, ..symbols.added_to(options.into()) };
     if follow { self::follow(&request, apps) } else { view(request, apps) }
 }
 

@@ -22,7 +22,11 @@ fn formats() -> impl Iterator<Item = &'static str> {
 
 /// Returns the lines on stderr when a format of the application `app` is written, without commas between thousands.
 fn said(place: &Place, format: &str) -> Vec<String> {
-    let ran = place.merge(["--format", format, "--all-runs", "app"]);
+    said_with(place, format, &[])
+}
+
+fn said_with(place: &Place, format: &str, options: &[&str]) -> Vec<String> {
+    let ran = place.merge([&["--format", format, "--all-runs", "app"], options].concat());
     assert!(ran.status.is_some_and(|status| status < 2), "{format}: {}", ran.err);
     ran.err.lines().map(|line| line.trim_start_matches("tracemerge: ").replace(',', "")).collect()
 }
@@ -161,7 +165,10 @@ fn odd_things_are_said_by_the_formats_that_lack_them() {
     for (sentence, formats) in [
         ("1 line before the first call to which uftrace has nothing to put them: left out", &["uftrace"][..]),
         ("1 text of more than 1000 bytes: cut", &["uftrace"]),
-        ("6 calls inside of 1024 others: left out", &["uftrace"]),
+        (
+            "966 calls inside of 64 others: folded and counted (--depth all shows them)",
+            &["uftrace", "perfetto", "chrome", "speedscope", "folded", "flamegraph"],
+        ),
         ("1 call from a known place: it is not told", &["uftrace", "speedscope", "folded", "flamegraph"]),
         (
             "1 leaving because of a panic: that is not told",
@@ -181,6 +188,9 @@ fn odd_things_are_said_by_the_formats_that_lack_them() {
             assert_eq!(is_said, formats.contains(&format), "{format}: {sentence}\n{}", said.join("\n"));
         }
     }
+    let whole = said_with(&place, "uftrace", &["--depth", "all"]);
+    let too_deep = "6 calls inside of 1024 others: left out";
+    assert!(whole.iter().any(|line| line == too_deep), "{}", whole.join("\n"));
     let chrome: Value = serde_json::from_slice(&place.read("app.chrome.json")).unwrap();
     let mut events = chrome["traceEvents"].as_array().unwrap().iter();
     let parse = events.find(|event| event["name"] == "app::parse").unwrap();

@@ -10,7 +10,7 @@ mod options;
 
 pub use self::options::CallView;
 use self::options::{
-    LineSymbolOptions, MergeOptions, SymbolOptions, ViewOptions, function_pattern, nanoseconds,
+    DepthOption, LineSymbolOptions, MergeOptions, SymbolOptions, ViewOptions, function_pattern, nanoseconds,
 };
 use crate::ui::colour::{ColourMode, stdout_is_terminal};
 use crate::ui::subcommands::SUBCOMMANDS;
@@ -98,6 +98,8 @@ TERMS of time:
   ctf       a directory for babeltrace2      speedscope  a profile of each thread
   flamegraph  the graph, drawn as SVG        parquet a directory of tables
   All options that select hold. What a format cannot tell is said on stderr.
+  Where calls are shown inside of each other, those inside of 64 others are one frame, with
+  their number and their time: '… 261,791 more calls of f'. --depth N|all shows more.
 
 --with FILE:
   lines that begin with a time (ISO 8601, since 1970, syslog, web server, JSON)
@@ -221,6 +223,10 @@ stacks stand in their place, begun by ':'. What never returned says why.
 
 'called from FILE:LINE' tells where a call was made, as far as it is known: of functions
 that are inlined, and of all where the program ran with TRACER_CALL_SITES=1.
+
+Calls inside of 64 others are one line, '… 261,791 more calls of f', with the time of the
+outermost of them; messages in them stand there, too. --depth all shows them all; --depth 5
+is an overview, which leaves out messages further in.
 
 A call whose leaving no record tells (it was lost, or a longjmp has left it) ends with the
 call around it. --min-duration leaves out calls that were shorter, and messages that came
@@ -388,6 +394,9 @@ pub struct Merge {
     /// Write for other programs, into APP.EXTENSION if nothing else is said
     #[arg(long, value_name = "FORMAT", value_enum, hide_short_help = true, conflicts_with_all = ["time", "symbols"])]
     pub format: Option<OtherFormat>,
+    /// The depth of calls, in formats that show them inside of each other
+    #[command(flatten)]
+    pub depth: DepthOption,
     /// Show what running applications trace, as it comes
     #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site", "format"])]
     pub follow: bool,
@@ -449,9 +458,9 @@ pub enum Subcommand {
         /// The names of functions
         #[command(flatten)]
         symbols: SymbolOptions,
-        /// The number of calls inside of each other that are shown at most
-        #[arg(long, value_name = "N")]
-        depth: Option<usize>,
+        /// The depth of calls
+        #[command(flatten)]
+        depth: DepthOption,
         /// Only calls that took so long, as 10us or 1.5ms, and messages in them
         #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
         min_duration: Option<u64>,
@@ -483,6 +492,9 @@ pub enum Subcommand {
         /// The form: a table, or folded call paths for flame graphs
         #[arg(long, value_name = "FORM", value_parser = ["table", "folded"], default_value = "table")]
         format: String,
+        /// The depth of call paths
+        #[command(flatten)]
+        depth: DepthOption,
         /// Count what running applications trace, until they end
         #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site"])]
         follow: bool,
@@ -515,6 +527,9 @@ pub enum Subcommand {
         /// The names of functions
         #[command(flatten)]
         symbols: SymbolOptions,
+        /// The depth of calls, in formats that show them inside of each other
+        #[command(flatten)]
+        depth: DepthOption,
         /// The applications whose traces are shown: paths of executables, or directories with traces
         #[arg(value_name = "APP", required = true)]
         apps: Vec<PathBuf>,
@@ -534,6 +549,9 @@ pub enum Subcommand {
         /// Show the calls of functions at the end, instead of writing a merged file
         #[arg(long, value_name = "VIEW", value_enum, conflicts_with = "symbols")]
         show: Option<CallView>,
+        /// The depth of calls
+        #[command(flatten)]
+        depth: DepthOption,
         /// The application and its arguments
         #[arg(value_name = "APP", required = true, num_args = 1.., trailing_var_arg = true)]
         command: Vec<OsString>,
@@ -671,6 +689,14 @@ pub fn help_text(help: &clap::Error) -> String {
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let cli = Cli::try_parse_from(args)?;
     let refused = |text| Err(Cli::command().error(clap::error::ErrorKind::ArgumentConflict, text));
+    if let Some(what) = without_depth(&cli) {
+        let nest =
+            OtherFormat::ALL.iter().filter(|format| format.nests_calls()).map(|format| format.named().0);
+        let nest = nest.collect::<Vec<_>>().join(", ");
+        return refused(format!(
+            "--depth has no meaning for {what}: {nest} and tree show calls inside of each other"
+        ));
+    }
     let first = cli.merge.apps.first().filter(|_| cli.command.is_none()).and_then(|first| first.to_str());
     match first {
         // Behind an option, the name of a subcommand is taken for an application.
@@ -678,6 +704,26 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Erro
             refused(format!("options go behind the command '{name}'; an application is called ./{name}"))
         }
         _ => Ok(cli),
+    }
+}
+
+/// Returns what is asked for with a depth of calls although it has none.
+fn without_depth(cli: &Cli) -> Option<&'static str> {
+    let merge = |merge: &Merge| {
+        merge.depth.depth?;
+        match merge.format {
+            Some(format) => (!format.nests_calls()).then_some(format.named().0),
+            None => Some("lines of traces"),
+        }
+    };
+    match &cli.command {
+        None => merge(&cli.merge),
+        Some(Subcommand::Merge(of)) => merge(of),
+        Some(Subcommand::Report { depth, format, .. }) if format == "table" => depth.depth.map(|_| "a table"),
+        Some(Subcommand::Run { depth, show, .. }) if *show != Some(CallView::Tree) => {
+            depth.depth.map(|_| if show.is_some() { "a table" } else { "lines of traces" })
+        }
+        _ => None,
     }
 }
 
@@ -795,6 +841,12 @@ mod tests {
             &["open"],
             &["locks"],
             &["tree"],
+            &["tree", "--depth", "deep", "a"],
+            &["--depth", "9", "a"],
+            &["--depth", "9", "--format", "csv", "a"],
+            &["report", "--depth", "all", "a"],
+            &["run", "--show", "report", "--depth", "9", "a"],
+            &["show", "--depth", "9", "a"],
             &["tree", "--min-duration", "10", "a"],
             &["tree", "--function", "(", "a"],
             &["report", "--sort", "name", "a"],

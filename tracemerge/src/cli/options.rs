@@ -12,6 +12,7 @@ use trace_format::sites::Level;
 use crate::symbols::Settings;
 use crate::time::point_of_time::When;
 use crate::ui::colour;
+use crate::view::calls::Depth;
 use crate::view::export::fields::level as name_of_level;
 use crate::view::export::format::OtherFormat;
 use crate::view::export::report::{ReportOrder, ReportStyle};
@@ -122,6 +123,23 @@ impl From<SymbolOptions> for Settings {
     }
 }
 
+/// The option that says how many calls inside of each other are shown.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct DepthOption {
+    /// How many calls inside of each other are shown; those further in are one, with their number [default: 64]
+    #[arg(long, value_name = "N|all", value_parser = depth, hide_short_help = true)]
+    pub depth: Option<Depth>,
+}
+
+/// Reads a number of calls inside of each other.
+fn depth(text: &str) -> Result<Depth, String> {
+    if text == "all" {
+        return Ok(Depth::All);
+    }
+    let most = text.parse().map(Depth::AtMost);
+    most.map_err(|_| "a number of calls inside of each other is wanted, such as 20, or all".to_owned())
+}
+
 /// The options that put names of functions into lines.
 #[derive(Args, Debug)]
 pub struct LineSymbolOptions {
@@ -209,11 +227,11 @@ pub enum CallView {
 }
 
 impl CallView {
-    /// Adds the view to a request.
+    /// Adds the view to a request, with calls up to this depth.
     #[must_use]
-    pub fn added_to(self, mut request: Request) -> Request {
+    pub fn added_to(self, depth: Depth, mut request: Request) -> Request {
         request.layout = match self {
-            CallView::Tree => Layout::Tree(TreeStyle::default()),
+            CallView::Tree => Layout::Tree(TreeStyle { depth, ..TreeStyle::default() }),
             CallView::Report => Layout::Report(ReportStyle::default()),
         };
         request

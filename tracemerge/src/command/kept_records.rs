@@ -16,6 +16,7 @@ use crate::output::target::Target;
 use crate::symbols::Settings;
 use crate::ui::messages::Messages;
 use crate::view::batch::Unformatted;
+use crate::view::calls::Depth;
 use crate::view::delivery::Delivery;
 use crate::view::export::format::OtherFormat;
 use crate::view::export::time_column::TimeMode;
@@ -116,7 +117,8 @@ impl KeptRecords {
 
     fn write_to(&self, known: &OtherFormat, out: &mut dyn Write) -> io::Result<u64> {
         let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
-        let mut export = known.export(names, self.catalog.clone(), thread_labels(&self.inputs));
+        let mut export =
+            known.export(Depth::default(), names, self.catalog.clone(), thread_labels(&self.inputs));
         let mut counted = Counted { out, bytes: 0 };
         let mut text = Vec::new();
         export.begin(&self.inputs.origins, &mut text);

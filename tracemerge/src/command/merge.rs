@@ -17,6 +17,7 @@ use crate::symbols::Settings;
 use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count};
+use crate::view::calls::Depth;
 use crate::view::delivery::Delivery;
 use crate::view::export::Export;
 use crate::view::export::events::EventExport;
@@ -105,7 +106,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         learn_modules(&inputs, &names);
     }
     let palette = view.colours(&target).then(Palette::colours);
-    let format = format_of(layout, &view, &inputs, &plan, palette, &names);
+    let format = format_of(layout, &view, &inputs, &plan, palette, (&names, job.request.depth));
     let format = if names_in_lines { naming(format, &names) } else { format };
     let delivery = Delivery {
         inputs: &mut inputs,
@@ -206,7 +207,7 @@ fn format_of(
     inputs: &Inputs,
     plan: &Plan<'_>,
     palette: Option<Palette>,
-    names: &SharedNames,
+    (names, depth): (&SharedNames, Depth),
 ) -> FormatMaker {
     let Selection { pattern, invert, sites, .. } = &view.selection;
     let found = pattern.clone().filter(|_| !invert);
@@ -240,13 +241,13 @@ fn format_of(
             let (style, names, labels) = (*style, names.clone(), thread_labels(inputs));
             Box::new(move || {
                 let format = LocksFormat::new(style);
-                Box::new(EventExport::new(format, names.clone(), Arc::default(), labels.clone()))
+                Box::new(EventExport::new(format, Depth::All, names.clone(), Arc::default(), labels.clone()))
             })
         }
         Layout::Other(format) => {
             let (format, names, labels) = (*format, names.clone(), thread_labels(inputs));
             let catalog = catalog();
-            Box::new(move || format.export(names.clone(), catalog.clone(), labels.clone()))
+            Box::new(move || format.export(depth, names.clone(), catalog.clone(), labels.clone()))
         }
     }
 }
@@ -282,7 +283,7 @@ fn show_end(inputs: &mut Inputs, view: &View, messages: &mut Messages) {
     let palette = view.color.is_now(true).then(Palette::colours);
     let layout = Layout::Show(Column::USUAL.to_vec());
     let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
-    let format = format_of(&layout, &view, inputs, &plan, palette, &names);
+    let format = format_of(&layout, &view, inputs, &plan, palette, (&names, Depth::default()));
     let mut text = Vec::new();
     let selection = &view.selection;
     let target = &Target::Stdout;

@@ -12,6 +12,7 @@ use crate::os::environment::{OPEN, viewer};
 use crate::os::signals::{Signals, keep_interrupts_from_this_process};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
+use crate::view::calls::Depth;
 use crate::view::export::format::OtherFormat;
 use crate::view::export::time_column::TimeMode;
 use crate::view::request::{Layout, Request};
@@ -163,6 +164,10 @@ pub fn open(apps: &[App], request: Request) -> u8 {
             request.names_in_lines = true;
         }
         Written::Format(format) => request.layout = Layout::Other(format),
+    }
+    let nests_calls = matches!(plan.written, Written::Format(format) if format.nests_calls());
+    if request.depth != Depth::default() && !nests_calls {
+        messages.note(format_args!("--depth has no effect: {} has each call by itself", plan.written.name()));
     }
     Signals::take();
     let merged = crate::reporting(request.quiet, |messages| {

@@ -12,7 +12,8 @@ use trace_format::record::Flags;
 
 use crate::input::inputs::Origin;
 use crate::time::clocks::ClockReader;
-use crate::view::calls::{Ending, LastRecords, OpenCall, OpenCalls, cut};
+use crate::view::by_number::ByNumber;
+use crate::view::calls::{Depth, Ending, Folded, LastRecords, OpenCall, OpenCalls, cut};
 use crate::view::fast_map::FastMap;
 use crate::view::function_names::{Called, FunctionId, KnownPayloads, SharedNames, Told, lock};
 use crate::view::latency::Latencies;
@@ -25,6 +26,8 @@ pub struct Counting {
     pub by_thread: bool,
     /// Whether the time of each call path is counted.
     pub paths: bool,
+    /// How long paths may be.
+    pub depth: Depth,
 }
 
 /// The counts of calls.
@@ -43,7 +46,7 @@ pub struct CallCounts {
     /// What is known of each function that was called: of all threads together, or of each where that is wanted.
     counted: Vec<(usize, FunctionId, Counted)>,
     /// The place of a function in `counted`, and one more, by thread (0 for all) and by the function's number; 0: nowhere.
-    place_of: Vec<Vec<u32>>,
+    place_of: Vec<ByNumber<u32>>,
     paths: Paths,
     /// The calls whose leaving no record tells.
     unseen: u64,
@@ -163,16 +166,46 @@ struct Paths {
     /// The path around each path, or none for a thread, and the function, or the thread's number.
     nodes: Vec<(Option<u32>, u32)>,
     by_step: FastMap<(Option<u32>, u32), u32>,
-    /// The time of each path, without the calls inside.
-    own: Vec<u64>,
+    /// The time of each path, without the calls inside, and the number of its calls.
+    own: Vec<(u64, u64)>,
 }
+
+/// What stands in a path where a function would, for all calls that are inside of too many others. In the path behind it each
+/// function has one step, however far in it was called.
+const FOLDED: FunctionId = FunctionId::MAX;
 
 impl Paths {
     fn step(&mut self, around: Option<u32>, function: u32) -> u32 {
         *self.by_step.entry((around, function)).or_insert_with(|| {
             self.nodes.push((around, function));
-            self.own.push(0);
+            self.own.push((0, 0));
             u32::try_from(self.nodes.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+
+    /// Returns the path of a function that was called where calls of these paths are open in a thread, of which `depth` have
+    /// a path of their own.
+    #[inline]
+    fn enter(&mut self, open: &[u32], thread: usize, function: FunctionId, depth: usize) -> u32 {
+        let around = match open.last() {
+            // What is around it is folded, too.
+            Some(around) if open.len() > depth => self.nodes[*around as usize].0,
+            Some(around) => Some(*around),
+            None => Some(self.step(None, u32::try_from(thread).unwrap_or(u32::MAX))),
+        };
+        let around = if open.len() == depth { Some(self.step(around, FOLDED)) } else { around };
+        self.step(around, function)
+    }
+
+    fn add_call(&mut self, path: u32, own: u64) {
+        let sum = &mut self.own[path as usize];
+        *sum = (sum.0.saturating_add(own), sum.1 + 1);
+    }
+
+    /// Returns whether a path is that of a function which was called inside of too many others.
+    fn is_folded(&self, around: Option<u32>) -> bool {
+        around.is_some_and(|around| {
+            self.nodes[around as usize].1 == FOLDED && self.nodes[around as usize].0.is_some()
         })
     }
 
@@ -183,7 +216,7 @@ impl Paths {
         for (&(around, function), own) in other.nodes.iter().zip(&other.own) {
             let path = self.step(around.map(|around| here[around as usize]), function);
             let sum = &mut self.own[path as usize];
-            *sum = sum.saturating_add(*own);
+            *sum = (sum.0.saturating_add(own.0), sum.1 + own.1);
             here.push(path);
         }
         here
@@ -297,19 +330,48 @@ impl CallCounts {
     }
 
     /// Calls `take` with each path that has taken time: the number of its thread, the functions from the outermost one
-    /// on, and its own time in nanoseconds.
-    pub fn each_path(&self, mut take: impl FnMut(usize, &[FunctionId], u64)) {
+    /// on, the calls inside of the last one that are folded, if it is the path of these, and its own time in nanoseconds.
+    pub fn each_path(&self, mut take: impl FnMut(usize, &[FunctionId], Option<&Folded>, u64)) {
+        let Paths { nodes, own, .. } = &self.paths;
+        let mut folded: HashMap<u32, (Folded, u64)> = HashMap::new();
+        for (&(around, function), &(own, calls)) in nodes.iter().zip(own) {
+            if let Some(around) = around.filter(|_| self.paths.is_folded(around)) {
+                let (of_path, sum) = folded.entry(around).or_default();
+                of_path.add(function, calls);
+                *sum = sum.saturating_add(own);
+            }
+        }
         let mut steps = Vec::new();
-        for (&path, &own) in self.paths.nodes.iter().zip(&self.paths.own).filter(|(_, own)| **own > 0) {
+        for (number, (&path, &(own, _))) in (0..).zip(nodes.iter().zip(own)) {
+            let folded = folded.get(&number);
+            let own = folded.map_or(own, |(_, sum)| *sum);
+            if own == 0 || self.paths.is_folded(path.0) {
+                continue;
+            }
             steps.clear();
             let mut at = path;
             while let (Some(around), function) = at {
                 steps.push(function);
-                at = self.paths.nodes[around as usize];
+                at = nodes[around as usize];
             }
             steps.reverse();
-            take(at.1 as usize, &steps, own);
+            let functions = &steps[..steps.len() - usize::from(folded.is_some())];
+            take(at.1 as usize, functions, folded.map(|(folded, _)| folded), own);
         }
+    }
+
+    /// Returns the number of calls that are folded in paths.
+    #[must_use]
+    pub fn folded_calls(&self) -> u64 {
+        let nodes = self.paths.nodes.iter().zip(&self.paths.own);
+        let folded = nodes.filter(|((around, _), _)| self.paths.is_folded(*around));
+        folded.map(|(_, (_, calls))| calls).sum()
+    }
+
+    /// Returns how long paths may be.
+    #[must_use]
+    pub fn depth(&self) -> Depth {
+        self.counting.depth
     }
 
     /// Takes a record, the next one of its thread.
@@ -351,10 +413,8 @@ impl CallCounts {
     pub fn enter(&mut self, thread: usize, called: Called, span: Option<u64>, now: u64) {
         let open = &mut self.open[thread];
         if self.counting.paths {
-            let around = open.paths.last().copied();
-            let around =
-                around.unwrap_or_else(|| self.paths.step(None, u32::try_from(thread).unwrap_or(u32::MAX)));
-            open.paths.push(self.paths.step(Some(around), called.function));
+            let path = self.paths.enter(&open.paths, thread, called.function, self.counting.depth.most());
+            open.paths.push(path);
         }
         open.calls.enter(called.place, called.function, span, now);
         self.others.spans += u64::from(span.is_some());
@@ -399,8 +459,7 @@ impl CallCounts {
         let (total, own) = call.taken(now);
         let open = &mut self.open[thread];
         if let Some(path) = open.paths.pop() {
-            let sum = &mut self.paths.own[path as usize];
-            *sum = sum.saturating_add(own);
+            self.paths.add_call(path, own);
         }
         let is_recursive = open.calls.has_open(call.function);
         let thread = if self.counting.by_thread { thread } else { 0 };
@@ -410,10 +469,9 @@ impl CallCounts {
     /// Returns what is counted of a function, of all threads (0) or of one.
     #[inline]
     fn counted(&mut self, thread: usize, function: FunctionId) -> &mut Counted {
-        let known = self.place_of.get(thread).and_then(|of_thread| of_thread.get(function as usize));
-        let place = match known {
-            Some(place) if *place > 0 => *place as usize - 1,
-            _ => self.begin_counting(thread, function),
+        let place = match self.place_of.get(thread).map_or(0, |of_thread| of_thread.get(function)) {
+            0 => self.begin_counting(thread, function),
+            place => place as usize - 1,
         };
         &mut self.counted[place].2
     }
@@ -421,10 +479,8 @@ impl CallCounts {
     #[cold]
     fn begin_counting(&mut self, thread: usize, function: FunctionId) -> usize {
         self.counted.push((thread, function, Counted::default()));
-        self.place_of.resize(self.place_of.len().max(thread + 1), Vec::new());
-        let of_thread = &mut self.place_of[thread];
-        of_thread.resize(of_thread.len().max(function as usize + 1), 0);
-        of_thread[function as usize] = u32::try_from(self.counted.len()).unwrap_or(0);
+        self.place_of.resize(self.place_of.len().max(thread + 1), ByNumber::default());
+        *self.place_of[thread].get_mut(function) = u32::try_from(self.counted.len()).unwrap_or(0);
         self.counted.len() - 1
     }
 

@@ -6,13 +6,87 @@
 //! They end with the call around them. A leaving without an open call is left aside: its entering was lost, or
 //! was before the part that is looked at. So the depth never drifts.
 //!
+//! Where calls are shown inside of each other, those beyond a [`Depth`] are folded: [`OpenCalls::pop_shown`] gives them as one
+//! with their number, for every view and format.
+//!
 //! Calls that are never left end with their thread, or when tracing is switched off ([`cut`]); those of a thread that
 //! still runs, or was killed, are counted until the last record of their process ([`LastRecords`]).
 
 use trace_format::line::Ticks;
 use trace_format::meta::{EndReason, Meta};
 
+use crate::ui::messages::Grouped;
+use crate::view::by_number::ByNumber;
+use crate::view::fast_map::FastMap;
 use crate::view::function_names::FunctionId;
+
+/// How many calls inside of each other are shown, where calls nest. Those further in are folded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Depth {
+    /// As many as people look through, and as viewers can lay out.
+    #[default]
+    Usual,
+    /// The user has asked for so many, for an overview.
+    AtMost(usize),
+    /// All: no call is folded.
+    All,
+}
+
+/// The number of calls inside of each other that are shown if nothing else is said.
+const USUAL: usize = 64;
+
+impl Depth {
+    /// Returns the number of calls inside of each other that are shown.
+    #[must_use]
+    pub fn most(self) -> usize {
+        match self {
+            Depth::Usual => USUAL,
+            Depth::AtMost(most) => most,
+            Depth::All => usize::MAX,
+        }
+    }
+}
+
+/// Calls that are folded into one: all that were inside of one too many others.
+#[derive(Clone, Debug, Default)]
+pub struct Folded {
+    /// The number of calls of each function.
+    calls: FastMap<FunctionId, u64>,
+    /// How many of them no record tells the leaving of.
+    pub unseen: u64,
+}
+
+impl Folded {
+    /// Adds calls of a function.
+    pub fn add(&mut self, function: FunctionId, calls: u64) {
+        *self.calls.entry(function).or_default() += calls;
+    }
+
+    /// Returns the number of the calls.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.calls.values().sum()
+    }
+
+    /// Returns what is shown in the place of the calls: `… 261,791 more calls of f`, where several functions were called
+    /// `… 261,791 more calls (261,700 of f)` with the one that was called most.
+    #[must_use]
+    pub fn text<'n>(&self, name: impl Fn(FunctionId) -> &'n str) -> String {
+        let all = self.calls();
+        let head = format!("{MORE} {} more {}", Grouped(all), if all == 1 { "call" } else { "calls" });
+        let named = self.calls.iter().map(|(function, calls)| (*calls, name(*function)));
+        // Of functions that were called as often, the first by name: the order in which they were met may differ.
+        let most = named.max_by(|one, other| one.0.cmp(&other.0).then_with(|| other.1.cmp(one.1)));
+        match most {
+            Some((calls, name)) if calls == all => format!("{head} of {name}"),
+            Some((calls, name)) => format!("{head} ({} of {name})", Grouped(calls)),
+            None => head,
+        }
+    }
+}
+
+/// What begins a text in the place of calls that are folded.
+pub const MORE: char = '\u{2026}';
 
 /// An open call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +114,7 @@ impl OpenCall {
 }
 
 /// The place that the records of a call's entering and leaving have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CallPlace {
     /// An address in the function.
     Address(u64),
@@ -59,15 +133,34 @@ pub enum Ending {
     Unseen,
 }
 
+/// A call that has ended, and is shown.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The call; of several that are folded, the outermost one.
+    pub call: OpenCall,
+    /// How it has ended.
+    pub ending: Ending,
+    /// The calls that are folded into one, this one and those inside of it.
+    pub folded: Option<Folded>,
+}
+
 /// The open calls of a thread, the outermost first.
 #[derive(Clone, Debug, Default)]
 pub struct OpenCalls {
     calls: Vec<OpenCall>,
     /// The number of open calls of each function.
-    of_function: Vec<u32>,
+    of_function: ByNumber<u32>,
     /// The number of leavings that no open call belongs to.
     pub unmatched: u64,
+    /// The number of open calls of each place and span, from the first leaving on for which many calls were looked through
+    /// and none was found.
+    by_place: Option<FastMap<(CallPlace, Option<u64>), u32>>,
+    /// The calls that have ended inside of an open call which is folded.
+    folded: Folded,
 }
+
+/// The number of open calls that are looked through for the one that is left without a count of each place.
+const FEW: usize = 64;
 
 impl OpenCalls {
     /// Takes the entering of a function.
@@ -75,15 +168,14 @@ impl OpenCalls {
     pub fn enter(&mut self, place: CallPlace, function: FunctionId, span: Option<u64>, now: u64) {
         self.calls.push(OpenCall { place, function, span, entered: now, inner: 0 });
         self.note_open(function);
+        if let Some(by_place) = &mut self.by_place {
+            count_place(by_place, place, span, 1);
+        }
     }
 
     #[inline]
     fn note_open(&mut self, function: FunctionId) {
-        let function = function as usize;
-        if function >= self.of_function.len() {
-            self.of_function.resize(function + 1, 0);
-        }
-        self.of_function[function] += 1;
+        *self.of_function.get_mut(function) += 1;
     }
 
     /// Takes the leaving of a function; returns the number of the calls that are open behind it. Those beyond that
@@ -92,17 +184,36 @@ impl OpenCalls {
     #[inline]
     pub fn leave(&mut self, place: CallPlace, function: FunctionId, span: Option<u64>) -> Option<usize> {
         let is_it = |call: &OpenCall| (call.place == place || place == CallPlace::Last) && call.span == span;
-        let found = self.calls.iter().rposition(is_it);
-        self.unmatched += u64::from(found.is_none());
+        let is_known = |by_place: &FastMap<_, u32>| by_place.contains_key(&(place, span));
+        let found = if self.by_place.as_ref().is_none_or(is_known) {
+            self.calls.iter().rposition(is_it)
+        } else {
+            None
+        };
+        if found.is_none() {
+            self.not_found();
+        }
         let named = found.filter(|_| place != CallPlace::Last);
         if let Some(call) = named.and_then(|at| self.calls.get_mut(at)) {
             let known = std::mem::replace(&mut call.function, function);
             if known != function {
-                self.of_function[known as usize] -= 1;
+                *self.of_function.get_mut(known) -= 1;
                 self.note_open(function);
             }
         }
         found
+    }
+
+    /// Counts a leaving that no open call belongs to. However many there are, each open call is looked through once for
+    /// them.
+    #[cold]
+    fn not_found(&mut self) {
+        self.unmatched += 1;
+        if self.by_place.is_none() && self.calls.len() > FEW {
+            let mut by_place = FastMap::default();
+            self.calls.iter().for_each(|call| count_place(&mut by_place, call.place, call.span, 1));
+            self.by_place = Some(by_place);
+        }
     }
 
     /// Takes the innermost open call, which ends now; `None` where no more than `left` are open. The one that
@@ -110,33 +221,71 @@ impl OpenCalls {
     #[inline]
     pub fn pop(&mut self, left: usize, now: u64) -> Option<(OpenCall, Ending)> {
         let call = (self.calls.len() > left).then(|| self.calls.pop()).flatten()?;
-        self.of_function[call.function as usize] -= 1;
+        *self.of_function.get_mut(call.function) -= 1;
+        if let Some(by_place) = &mut self.by_place {
+            count_place(by_place, call.place, call.span, -1);
+        }
         if let Some(outer) = self.calls.last_mut() {
             outer.inner = outer.inner.saturating_add(call.taken(now).0);
         }
         Some((call, if self.calls.len() == left { Ending::Left } else { Ending::Unseen }))
     }
 
+    /// Takes the innermost open call that is shown, as [`OpenCalls::pop`] takes the innermost one, where `most` calls inside
+    /// of each other are shown. Those further in come as one call, when the outermost of them ends; only those of them are
+    /// counted, and shown, that have taken `min` nanoseconds.
+    pub fn pop_shown(&mut self, left: usize, now: u64, most: usize, min: u64) -> Option<Ended> {
+        loop {
+            let (call, ending) = self.pop(left, now)?;
+            let depth = self.calls.len();
+            if depth < most {
+                return Some(Ended { call, ending, folded: None });
+            }
+            if call.taken(now).0 >= min {
+                self.folded.add(call.function, 1);
+                self.folded.unseen += u64::from(ending == Ending::Unseen);
+            }
+            if depth == most && self.folded.calls() > 0 {
+                let folded = Some(std::mem::take(&mut self.folded));
+                return Some(Ended { call, ending, folded });
+            }
+        }
+    }
+
     /// Returns whether a call of this function is open now.
     #[inline]
     #[must_use]
     pub fn has_open(&self, function: FunctionId) -> bool {
-        self.of_function.get(function as usize).is_some_and(|open| *open > 0)
+        self.of_function.get(function) > 0
     }
 
     /// Returns the function that has the most open calls now, and how many these are.
     #[must_use]
     pub fn most_open(&self) -> Option<(FunctionId, u32)> {
-        (0..)
-            .zip(self.of_function.iter().copied())
-            .max_by_key(|(_, calls)| *calls)
-            .filter(|(_, calls)| *calls > 0)
+        let open = self.of_function.each().filter(|(_, calls)| *calls > 0);
+        open.max_by_key(|(function, calls)| (*calls, *function))
     }
 
     /// Returns the calls that are open now, the outermost first.
     #[must_use]
     pub fn open(&self) -> &[OpenCall] {
         &self.calls
+    }
+}
+
+/// Counts one more open call of a place, or one less. A leaving of what was entered last is of any place.
+fn count_place(
+    by_place: &mut FastMap<(CallPlace, Option<u64>), u32>,
+    place: CallPlace,
+    span: Option<u64>,
+    by: i32,
+) {
+    for key in [(place, span), (CallPlace::Last, span)] {
+        let number = by_place.entry(key).or_default();
+        *number = number.saturating_add_signed(by);
+        if *number == 0 {
+            by_place.remove(&key);
+        }
     }
 }
 
@@ -228,6 +377,39 @@ mod tests {
         use Ending::{Left, Unseen};
         assert_eq!(told, [(2, 3, (20, 20), Unseen), (1, 2, (30, 10), Unseen), (0, 1, (40, 10), Left)]);
         assert_eq!((calls.open().len(), calls.unmatched), (0, 1));
+    }
+
+    #[test]
+    fn calls_inside_of_too_many_come_as_one_and_keep_their_times() {
+        let mut calls = OpenCalls::default();
+        for function in 0..5 {
+            enter(&mut calls, function % 2, None, u64::from(function) * 10);
+        }
+        let left = leave(&mut calls, 1, None).expect("it is open");
+        assert!(calls.pop_shown(left, 50, 2, 0).is_none(), "what is left is inside of what is folded");
+        let left = leave(&mut calls, 0, None).expect("it is open");
+        let ended = calls.pop_shown(left, 60, 2, 0).expect("the outermost of the folded ones is left");
+        assert_eq!((ended.call.entered, ended.ending), (20, Ending::Left));
+        let text = ended.folded.map(|folded| folded.text(|function| if function == 0 { "f" } else { "g" }));
+        assert_eq!(text.as_deref(), Some("\u{2026} 3 more calls (2 of f)"));
+        let left = leave(&mut calls, 0, None).expect("it is open");
+        let ended: Vec<_> = std::iter::from_fn(|| calls.pop_shown(left, 100, 2, 0)).collect();
+        let told = ended.iter().map(|ended| (ended.call.taken(100), ended.folded.is_some()));
+        assert_eq!(told.collect::<Vec<_>>(), [((90, 50), false), ((100, 10), false)]);
+    }
+
+    #[test]
+    fn leavings_that_belong_to_no_call_cost_no_time_however_deep_the_stack_is() {
+        let mut calls = OpenCalls::default();
+        for now in 0..200_000 {
+            enter(&mut calls, 1, None, now);
+        }
+        for _ in 0..200_000 {
+            assert_eq!(leave(&mut calls, 2, None), None);
+        }
+        enter(&mut calls, 2, None, 200_000);
+        assert_eq!(leave(&mut calls, 2, None), Some(200_000));
+        assert_eq!(calls.unmatched, 200_000);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use trace_format::record::Flags;
 
 use crate::input::inputs::Origin;
 use crate::symbols::{Answer, Files, Frame, Lookup, ModuleLine, Settings, Source, Symbols, Timeline};
-use crate::view::calls::CallPlace;
+use crate::view::calls::{CallPlace, Folded};
 use crate::view::fast_map::FastMap;
 
 /// The number of a function.
@@ -470,6 +470,12 @@ impl FunctionNames {
         let lines = &modules.lines;
         let timeline = modules.timeline.get_or_insert_with(|| Timeline::new(lines.iter().cloned()));
         self.symbols.name(timeline.find(ticks, address), address, lookup)
+    }
+
+    /// Returns the number of what stands in the place of calls that are folded, as if it were a function.
+    pub fn folded(&mut self, folded: &Folded) -> FunctionId {
+        let name = folded.text(|function| &self.get(function).name);
+        self.number(Function::new(name, String::new()))
     }
 
     fn number(&mut self, function: Function) -> FunctionId {

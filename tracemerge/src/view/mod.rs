@@ -9,6 +9,7 @@
 
 pub mod batch;
 pub mod breaks;
+pub mod by_number;
 pub mod byte_range;
 pub mod call_counts;
 pub mod calls;

@@ -10,6 +10,7 @@ use crate::symbols::Settings;
 use crate::time::point_of_time::When;
 use crate::ui::colour;
 use crate::ui::colour::stdout_is_terminal;
+use crate::view::calls::Depth;
 use crate::view::export::format::OtherFormat;
 use crate::view::export::locks::LocksStyle;
 use crate::view::export::report::ReportStyle;
@@ -44,6 +45,8 @@ pub struct Request {
     pub symbols: Settings,
     /// Whether names of functions are put behind their addresses, where the output has lines of the traces.
     pub names_in_lines: bool,
+    /// How many calls inside of each other a format for other programs shows, if it shows them so.
+    pub depth: Depth,
     /// Whether a merge into a file ends with its last records on standard error, if that is a terminal.
     pub shows_end: bool,
 }

@@ -17,7 +17,7 @@ use crate::ui::messages::count;
 use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{Event, EventFormat, Scene, What};
 use crate::view::export::fields::{is_of_modules, keys_of, level, put_key, put_object};
-use crate::view::export::flows::{self, Flow};
+use crate::view::export::flows::{self, Flow, Flows};
 use crate::view::export::json::{put_number, put_string, put_value};
 use crate::view::export::pids::Pids;
 use crate::view::function_names::Told;
@@ -43,8 +43,9 @@ pub struct ChromeFormat {
     last: Vec<Option<u64>>,
     /// The end of the last stall of each thread.
     stalled_until: Vec<Option<u64>>,
-    /// The flows that have begun and have not ended.
+    /// The flows that have begun and have not ended, and what begins others.
     flows: HashSet<u64>,
+    of_messages: Flows,
 }
 
 impl ChromeFormat {
@@ -115,7 +116,21 @@ impl ChromeFormat {
             Flow::Ends(id) if self.flows.remove(&id) => ('f', id),
             // What it would be joined with is not there.
             Flow::Ends(_) => return,
+            Flow::Began { id, thread, wall } => {
+                self.flows.insert(id);
+                return self.put_flow((thread, wall), ('s', id), scene, out);
+            }
         };
+        self.put_flow((thread, wall), (phase, id), scene, out);
+    }
+
+    fn put_flow(
+        &mut self,
+        (thread, wall): (usize, u64),
+        (phase, id): (char, u64),
+        scene: &Scene,
+        out: &mut Vec<u8>,
+    ) {
         self.put((thread, phase, wall), scene, out);
         // Writing to memory does not fail. `bp` has readers take the event before, and not the one behind.
         let _ = write!(out, ",\"id\":\"{id:#x}\",\"bp\":\"e\",\"cat\":\"flow\",\"name\":\"flow\"}}");
@@ -126,9 +141,10 @@ impl ChromeFormat {
         self.put((event.thread, 'i', event.wall), scene, out);
         out.extend_from_slice(b",\"s\":\"t\"");
         Self::put_message(&event.what, scene, out);
-        flows::of_message(text, scene.threads[event.thread].process, |flow| {
-            self.flow((event.thread, event.wall), flow, scene, out);
-        });
+        let (at, process) = ((event.thread, event.wall), scene.threads[event.thread].process);
+        let mut flows = std::mem::take(&mut self.of_messages);
+        flows.of_message(text, process, at, |flow| self.flow(at, flow, scene, out));
+        self.of_messages = flows;
     }
 
     /// Appends what a message says, and ends its event.
@@ -286,6 +302,10 @@ impl EventFormat for ChromeFormat {
             }
             out.push(b'}');
         }
+    }
+
+    fn nests_calls(&self) -> bool {
+        true
     }
 
     fn finish(&mut self, _scene: &Scene, out: &mut Vec<u8>) {

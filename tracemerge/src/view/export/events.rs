@@ -10,16 +10,19 @@ use std::sync::Arc;
 use trace_format::escape::unescape;
 use trace_format::line::{Kind, Ticks};
 use trace_format::meta::{Meta, Run};
+use trace_format::record::Flags;
 use trace_format::sites::Site;
 
 use crate::input::inputs::Origin;
 use crate::input::site_catalog::SiteCatalog;
 use crate::time::clocks::{ClockReader, TickClock};
-use crate::ui::messages::count;
-use crate::view::calls::{Ending, LastRecords, OpenCalls, cut};
+use crate::ui::messages::{Grouped, count};
+use crate::view::calls::{CallPlace, Depth, Ended, Ending, Folded, LastRecords, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::aspects::KnownOfCalls;
-use crate::view::function_names::{FunctionId, FunctionNames, KnownPayloads, SharedNames, Told, lock};
+use crate::view::function_names::{
+    Called, FunctionId, FunctionNames, KnownPayloads, SharedNames, Told, lock,
+};
 use crate::view::lines_to_records::RecordText;
 use crate::view::values::{Fields, Value, emptied};
 
@@ -45,6 +48,13 @@ pub trait EventFormat: Send + Sync {
     /// Returns whether the format takes the times of day of events. Where not, they are 0; the ticks are always there.
     fn takes_times(&self) -> bool {
         true
+    }
+
+    /// Returns whether the format shows calls inside of each other. Then it gets those that are further in than is wanted as
+    /// one call with their number in its name, when that ends: an entering, whose time is before that of the event before
+    /// if the thread has sent messages meanwhile, and what ends it.
+    fn nests_calls(&self) -> bool {
+        false
     }
 
     /// Ends the output, after the last event.
@@ -193,6 +203,10 @@ pub struct Scene {
     pub unseen: u64,
     /// The number of calls that were open when their thread or the output ended.
     pub still_open: u64,
+    /// The number of calls that are folded.
+    pub folded: u64,
+    /// The number of calls inside of each other that are shown.
+    pub depth: usize,
     /// The numbers of calls by what is known of them.
     pub calls: KnownOfCalls,
 }
@@ -245,12 +259,21 @@ impl Scene {
     /// Returns what formats tell in which calls nest.
     #[must_use]
     pub fn cut_calls(&self) -> Vec<String> {
-        sentences([
+        let mut told = sentences([
             (self.unmatched, "leaving", "whose entering no record tells: left out"),
             (self.unseen, "call", "whose leaving no record tells: ended with the call around"),
             (self.still_open, "call", "still running at the end: ended with the thread or the trace"),
-        ])
+        ]);
+        told.extend(folded_calls(self.folded, self.depth));
+        told
     }
+}
+
+/// Returns what formats say of calls that are folded, if there are any: those inside of `depth` others.
+pub fn folded_calls(folded: u64, depth: usize) -> Vec<String> {
+    let why =
+        format!("inside of {} others: folded, and counted (--depth all shows them)", Grouped(depth as u64));
+    sentences([(folded, "call", &why[..])])
 }
 
 /// Returns a sentence for each number that is not 0.
@@ -303,20 +326,23 @@ pub struct EventExport<F> {
 }
 
 impl<F: EventFormat> EventExport<F> {
-    /// Makes an export of this format, with `labels` for the threads of all origins.
+    /// Makes an export of this format, with `labels` for the threads of all origins, and calls up to this `depth` if it
+    /// shows them inside of each other.
     pub fn new(
         format: F,
+        depth: Depth,
         names: SharedNames,
         catalog: Arc<SiteCatalog>,
         labels: Vec<String>,
     ) -> EventExport<F> {
+        let depth = if format.nests_calls() { depth.most() } else { Depth::All.most() };
         EventExport {
             format,
             told: KnownPayloads::of(&names),
             names,
             catalog,
             labels,
-            scene: Scene::default(),
+            scene: Scene { depth, ..Scene::default() },
             threads: Vec::new(),
             by_id: HashMap::new(),
             named: Vec::new(),
@@ -425,33 +451,88 @@ impl<F: EventFormat> EventExport<F> {
         let Some(told) = told else { return };
         self.scene.learn_functions(told, &self.names);
         let (called, open) = (&told.called, &mut self.open[thread]);
-        let what = if record.kind == Kind::Enter {
+        if record.kind == Kind::Enter {
             open.enter(called.place, called.function, told.span, wall);
             self.scene.calls.entered(told);
-            What::Enter(told)
-        } else {
-            let left = open.leave(called.place, called.function, told.span);
-            self.scene.unmatched += u64::from(left.is_none());
-            self.scene.calls.left(told);
-            self.ended.clear();
-            while let Some((call, ending)) = left.and_then(|left| open.pop(left, wall)) {
-                let was_left = ending == Ending::Left;
-                self.scene.unseen += u64::from(!was_left);
-                self.ended.push(EndedCall { function: call.function, was_left });
+            if open.open().len() <= self.scene.depth {
+                let what = What::Enter(told);
+                self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
             }
-            What::Leave(told, &self.ended)
-        };
+            return;
+        }
+        let left = open.leave(called.place, called.function, told.span);
+        self.scene.unmatched += u64::from(left.is_none());
+        self.scene.calls.left(told);
+        let told = *told;
+        let mut ended = std::mem::take(&mut self.ended);
+        if let Some(left) = left {
+            self.end_calls(thread, left, (ticks, wall), &mut ended, out);
+        }
+        // Where none has ended, what was left is inside of what is folded.
+        if left.is_none() || !ended.is_empty() {
+            let what = What::Leave(&told, &ended);
+            self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+        }
+        ended.clear();
+        self.ended = ended;
+    }
+
+    /// Takes the open calls of a thread beyond those that are `left`, which end now, into `ended`, the innermost first. Of
+    /// those that are folded, the format is given the entering.
+    fn end_calls(
+        &mut self,
+        thread: usize,
+        left: usize,
+        (ticks, wall): (Ticks, u64),
+        ended: &mut Vec<EndedCall>,
+        out: &mut Vec<u8>,
+    ) {
+        while let Some(Ended { call, ending, folded }) =
+            self.open[thread].pop_shown(left, wall, self.scene.depth, 0)
+        {
+            let was_left = ending == Ending::Left;
+            let function = match folded {
+                Some(folded) => {
+                    self.scene.unseen += folded.unseen;
+                    self.enter_folded(thread, ticks, call.entered, &folded, out)
+                }
+                None => {
+                    self.scene.unseen += u64::from(!was_left);
+                    call.function
+                }
+            };
+            ended.push(EndedCall { function, was_left });
+        }
+    }
+
+    /// Gives the format the entering of calls that are folded; returns the number of the function that stands for them.
+    #[cold]
+    fn enter_folded(
+        &mut self,
+        thread: usize,
+        ticks: Ticks,
+        wall: u64,
+        folded: &Folded,
+        out: &mut Vec<u8>,
+    ) -> FunctionId {
+        self.scene.folded += folded.calls();
+        let function = lock(&self.names).folded(folded);
+        let called = Called { place: CallPlace::Site(function), function, from: None };
+        let told = Told { called, span: None, left: Flags::NONE };
+        self.scene.learn_functions(&told, &self.names);
+        let what = What::Enter(&told);
         self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+        function
     }
 
     /// Ends what is still open in a thread.
     fn close(&mut self, thread: usize, (ticks, wall): (Ticks, u64), out: &mut Vec<u8>) {
-        let mut ended = Vec::new();
-        while let Some((call, _)) = self.open[thread].pop(0, wall) {
-            ended.push(EndedCall { function: call.function, was_left: false });
-        }
+        let (mut ended, unseen) = (Vec::new(), self.scene.unseen);
+        self.scene.still_open += self.open[thread].open().len() as u64;
+        self.end_calls(thread, 0, (ticks, wall), &mut ended, out);
+        self.scene.unseen = unseen;
         if !ended.is_empty() {
-            self.scene.still_open += ended.len() as u64;
+            ended.iter_mut().for_each(|call| call.was_left = false);
             let what = What::Close(&ended);
             self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
         }

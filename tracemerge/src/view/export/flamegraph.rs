@@ -4,6 +4,7 @@ use inferno::flamegraph::{self, Options};
 
 use crate::input::inputs::Origin;
 use crate::view::call_counts::CallCounts;
+use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::folded::FoldedFormat;
 use crate::view::function_names::SharedNames;
@@ -19,10 +20,11 @@ pub struct FlamegraphFormat {
 }
 
 impl FlamegraphFormat {
-    /// Makes a format with the functions of `names`, and `labels` for the threads of all origins.
+    /// Makes a format with the functions of `names`, and `labels` for the threads of all origins, whose paths may have this
+    /// `depth`.
     #[must_use]
-    pub fn new(names: SharedNames, labels: Vec<String>) -> FlamegraphFormat {
-        FlamegraphFormat { folded: FoldedFormat::new(names, labels), failure: None }
+    pub fn new(depth: Depth, names: SharedNames, labels: Vec<String>) -> FlamegraphFormat {
+        FlamegraphFormat { folded: FoldedFormat::new(depth, names, labels), failure: None }
     }
 }
 

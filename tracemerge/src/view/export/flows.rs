@@ -1,8 +1,10 @@
 //! Flows: events of several threads that belong together, which viewers join by arrows. The polls of a span are one, and so
 //! are a notification of a condition and the moment when the thread that it was for goes on.
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use crate::view::export::locks::numbers::Numbers;
 use crate::view::export::locks::record::LockRecord;
 
 /// How an event is a part of a flow, with the flow's id, which is that of no other flow in practice.
@@ -12,6 +14,15 @@ pub enum Flow {
     Passes(u64),
     /// The event is the last one.
     Ends(u64),
+    /// An event of that thread, which was at that time and is written already, is the first one.
+    Began {
+        /// The flow.
+        id: u64,
+        /// The thread.
+        thread: usize,
+        /// The time, in nanoseconds since 1970.
+        wall: u64,
+    },
 }
 
 /// What makes an id of a flow.
@@ -39,20 +50,49 @@ pub fn may_be_of(text: &[u8]) -> bool {
     text.starts_with(b"condvar ")
 }
 
-/// Passes on the flows of a message of a process, if it is one of a condition.
-pub fn of_message(text: &str, process: usize, mut take: impl FnMut(Flow)) {
-    if !may_be_of(text.as_bytes()) {
-        return;
-    }
-    let of = |condition: u64, number: u64| id(&Subject::Notification { condition, number }, process);
-    match LockRecord::parse(text) {
-        Some(LockRecord::Notify { id, first, wakes, .. }) => {
-            LockRecord::numbers(first, wakes).for_each(|number| take(Flow::Passes(of(id, number))));
+/// The number of threads for which the event of a notification begins a flow at once. For all others it does when they are
+/// woken: a notification may be for 65,535.
+const AT_ONCE: u32 = 4;
+
+/// The flows of messages that have begun with an event which does not say so.
+#[derive(Debug, Default)]
+pub struct Flows {
+    /// The thread that has notified and the time, by the process, the condition and the number.
+    pending: HashMap<(usize, u64), Numbers<(usize, u64)>>,
+}
+
+impl Flows {
+    /// Passes on the flows of a message of a thread of a process, if it is one of a condition.
+    pub fn of_message(
+        &mut self,
+        text: &str,
+        process: usize,
+        (thread, wall): (usize, u64),
+        mut take: impl FnMut(Flow),
+    ) {
+        if !may_be_of(text.as_bytes()) {
+            return;
         }
-        Some(LockRecord::Woken { id, by, .. } | LockRecord::Timeout { id, by, .. }) if by != 0 => {
-            take(Flow::Ends(of(id, by)));
+        let of = |condition: u64, number: u64| id(&Subject::Notification { condition, number }, process);
+        match LockRecord::parse(text) {
+            Some(LockRecord::Notify { id, first, wakes, .. }) => {
+                let (first, wakes) = LockRecord::numbers(first, wakes);
+                let at_once = wakes.min(AT_ONCE);
+                (0..at_once).for_each(|more| take(Flow::Passes(of(id, first.wrapping_add(more).into()))));
+                if wakes > at_once {
+                    let pending = self.pending.entry((process, id)).or_default();
+                    pending.insert(first.wrapping_add(at_once), wakes - at_once, (thread, wall));
+                }
+            }
+            Some(LockRecord::Woken { id, by, .. } | LockRecord::Timeout { id, by, .. }) if by != 0 => {
+                let pending = self.pending.get_mut(&(process, id)).zip(u32::try_from(by).ok());
+                if let Some((thread, wall)) = pending.and_then(|(pending, by)| pending.remove(by)) {
+                    take(Flow::Began { id: of(id, by), thread, wall });
+                }
+                take(Flow::Ends(of(id, by)));
+            }
+            _ => {}
         }
-        _ => {}
     }
 }
 
@@ -61,9 +101,26 @@ mod tests {
     use super::*;
 
     fn flows(text: &str, process: usize) -> Vec<Flow> {
-        let mut flows = Vec::new();
-        of_message(text, process, |flow| flows.push(flow));
-        flows
+        let mut found = Vec::new();
+        Flows::default().of_message(text, process, (3, 100), |flow| found.push(flow));
+        found
+    }
+
+    #[test]
+    fn a_notification_for_many_threads_is_joined_with_those_that_are_woken() {
+        let (mut flows, mut found) = (Flows::default(), Vec::new());
+        let notify = r#"condvar notify id=7 to=all first=4294967290 wakes=65535 made="a:1" at="b:2""#;
+        flows.of_message(notify, 1, (3, 100), |flow| found.push(flow));
+        assert_eq!(found.len(), AT_ONCE as usize);
+        found.clear();
+        for _ in 0..2 {
+            flows.of_message("condvar woken id=7 by=9 ns=5", 1, (4, 200), |flow| found.push(flow));
+        }
+        let [Flow::Began { id, thread: 3, wall: 100 }, Flow::Ends(first), Flow::Ends(again)] = found[..]
+        else {
+            panic!("{found:?}")
+        };
+        assert!(id == first && id == again);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 
 use crate::input::inputs::Origin;
 use crate::view::call_counts::{CallCounts, Counting};
+use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::aspects::{self, Aspect};
-use crate::view::export::events::sentences;
+use crate::view::export::events::{folded_calls, sentences};
 use crate::view::function_names::{FunctionId, SharedNames, lock};
 use crate::view::lines_to_records::RecordText;
 
@@ -16,10 +17,11 @@ pub struct FoldedFormat {
 }
 
 impl FoldedFormat {
-    /// Makes a format with the functions of `names`, and `labels` for the threads of all origins.
+    /// Makes a format with the functions of `names`, and `labels` for the threads of all origins, whose paths may have this
+    /// `depth`.
     #[must_use]
-    pub fn new(names: SharedNames, labels: Vec<String>) -> FoldedFormat {
-        let counting = Counting { paths: true, ..Counting::default() };
+    pub fn new(depth: Depth, names: SharedNames, labels: Vec<String>) -> FoldedFormat {
+        let counting = Counting { paths: true, depth, ..Counting::default() };
         FoldedFormat { counts: CallCounts::new(counting, names, labels) }
     }
 }
@@ -29,11 +31,15 @@ pub fn write_folded(counts: &CallCounts, out: &mut Vec<u8>) {
     let names = lock(counts.names());
     let labels: Vec<&str> = counts.labels().collect();
     let mut lines: Vec<String> = Vec::new();
-    counts.each_path(|thread, functions, own| {
-        let mut line = labels[thread].to_owned();
+    counts.each_path(|thread, functions, folded, own| {
+        let mut line = labels[thread].replace(';', ":");
         for function in functions {
             line.push(';');
             line.push_str(&names.get(*function).name.replace(';', ":"));
+        }
+        if let Some(folded) = folded {
+            line.push(';');
+            line.push_str(&folded.text(|function| &names.get(function).name).replace(';', ":"));
         }
         lines.push(format!("{line} {own}"));
     });
@@ -66,6 +72,7 @@ impl Export for FoldedFormat {
             (cut.unseen, "call", "whose leaving no record tells: ended with the call around"),
             (cut.still_open, "call", "still running at the end: ended with the thread or the trace"),
         ]);
+        untold.extend(folded_calls(self.counts.folded_calls(), self.counts.depth().most()));
         let names = lock(self.counts.names());
         let has_place = |function: FunctionId| !names.get(function).place().is_empty();
         let placed = self.counts.functions(0).filter(|(function, _)| has_place(*function)).count();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::input::site_catalog::SiteCatalog;
+use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::chrome::ChromeFormat;
 use crate::view::export::csv::CsvFormat;
@@ -120,32 +121,34 @@ impl OtherFormat {
     }
 
     /// Makes the export to this format, of the functions of `names` and the sites of `catalog`, with `labels`
-    /// for the threads of all origins.
+    /// for the threads of all origins. Where calls nest, those up to this `depth` are shown.
     #[must_use]
     pub fn export(
         self,
+        depth: Depth,
         names: SharedNames,
         catalog: Arc<SiteCatalog>,
         labels: Vec<String>,
     ) -> Box<dyn Export> {
+        type About = (Depth, SharedNames, Arc<SiteCatalog>, Vec<String>);
         fn of<F: EventFormat + 'static>(
             format: F,
-            (names, catalog, labels): (SharedNames, Arc<SiteCatalog>, Vec<String>),
+            (depth, names, catalog, labels): About,
         ) -> Box<dyn Export> {
-            Box::new(EventExport::new(format, names, catalog, labels))
+            Box::new(EventExport::new(format, depth, names, catalog, labels))
         }
-        let about = (names, catalog, labels);
+        let about = (depth, names, catalog, labels);
         match self {
             OtherFormat::Jsonl => of(JsonlFormat::default(), about),
             OtherFormat::Csv => of(CsvFormat::default(), about),
             OtherFormat::Perfetto => of(PerfettoFormat::default(), about),
             OtherFormat::Chrome => of(ChromeFormat::default(), about),
-            OtherFormat::Folded => Box::new(FoldedFormat::new(about.0, about.2)),
+            OtherFormat::Folded => Box::new(FoldedFormat::new(about.0, about.1, about.3)),
             #[cfg(feature = "flamegraph")]
-            OtherFormat::Flamegraph => Box::new(FlamegraphFormat::new(about.0, about.2)),
+            OtherFormat::Flamegraph => Box::new(FlamegraphFormat::new(about.0, about.1, about.3)),
             // It is refused before.
             #[cfg(not(feature = "flamegraph"))]
-            OtherFormat::Flamegraph => Box::new(FoldedFormat::new(about.0, about.2)),
+            OtherFormat::Flamegraph => Box::new(FoldedFormat::new(about.0, about.1, about.3)),
             OtherFormat::Speedscope => of(SpeedscopeFormat::default(), about),
             OtherFormat::Uftrace => of(UftraceFormat::default(), about),
             OtherFormat::Ctf => of(CtfFormat::default(), about),
@@ -171,6 +174,20 @@ impl OtherFormat {
     #[must_use]
     pub fn is_text(self) -> bool {
         self != OtherFormat::Perfetto && !self.is_directory()
+    }
+
+    /// Returns whether calls are shown inside of each other.
+    #[must_use]
+    pub fn nests_calls(self) -> bool {
+        match self {
+            OtherFormat::Jsonl | OtherFormat::Csv | OtherFormat::Ctf | OtherFormat::Parquet => false,
+            OtherFormat::Perfetto
+            | OtherFormat::Chrome
+            | OtherFormat::Folded
+            | OtherFormat::Flamegraph
+            | OtherFormat::Speedscope
+            | OtherFormat::Uftrace => true,
+        }
     }
 
     /// Returns whether the output is a directory.

@@ -9,6 +9,7 @@ use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::table::Columns;
 use crate::ui::units::duration;
 use crate::view::call_counts::{CallCounts, Counted, Counting, CutCalls, Recursion};
+use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::folded::write_folded;
 use crate::view::function_names::{FunctionId, SharedNames, lock};
@@ -40,6 +41,8 @@ pub struct ReportStyle {
     /// Whether call paths are written, one in a line with its own time in nanoseconds: the form that flame
     /// graphs are made of.
     pub folded: bool,
+    /// How long these call paths may be.
+    pub depth: Depth,
 }
 
 /// The format that counts calls.
@@ -53,7 +56,7 @@ impl ReportFormat {
     /// Makes a report of the functions of `names`, with `labels` for the threads of all origins.
     #[must_use]
     pub fn new(style: ReportStyle, names: SharedNames, labels: Vec<String>) -> ReportFormat {
-        let counting = Counting { by_thread: style.by_thread, paths: style.folded };
+        let counting = Counting { by_thread: style.by_thread, paths: style.folded, depth: style.depth };
         ReportFormat { style, counts: CallCounts::new(counting, names, labels) }
     }
 

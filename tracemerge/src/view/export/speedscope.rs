@@ -143,6 +143,10 @@ impl EventFormat for SpeedscopeFormat {
         }
     }
 
+    fn nests_calls(&self) -> bool {
+        true
+    }
+
     fn finish(&mut self, scene: &Scene, out: &mut Vec<u8>) {
         let profiles = std::mem::take(&mut self.profiles);
         let end = profiles.iter().filter_map(|profile| profile.steps.last()).map(|last| last.at).max();

@@ -5,6 +5,8 @@
 //! is left. Where a call stands is told with its entering, if debug information of inlined functions or a call
 //! stack behind the entering tells it. Nothing is kept but the calls that are open. Those that are still open when
 //! their process ends stand behind all others: they are the stacks of all its threads at that moment.
+//!
+//! Calls inside of too many others are one line, with their number, where the outermost of them ends.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -17,8 +19,9 @@ use trace_format::record::Flags;
 use trace_format::wall::Wall;
 
 use crate::input::inputs::Origin;
+use crate::ui::messages::count;
 use crate::ui::units::put_duration;
-use crate::view::calls::{Cut, Ending, LastRecords, OpenCall, OpenCalls, cut};
+use crate::view::calls::{Cut, Depth, Ended, Ending, LastRecords, MORE, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::time_column::TimeColumn;
 use crate::view::function_names::{Called, FunctionId, KnownPayloads, SharedNames, Told, lock};
@@ -32,8 +35,8 @@ const STEP: usize = 2;
 /// What of the calls is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeStyle {
-    /// The number of calls inside of each other that are shown at most; `None` shows all.
-    pub depth: Option<usize>,
+    /// How many calls inside of each other are shown. Where the user has asked for so many, messages further in are not.
+    pub depth: Depth,
     /// How long a call must take to be shown, in nanoseconds, and a message in it.
     pub min_duration: u64,
     /// The functions that are shown, with what they call; `None` shows all.
@@ -66,7 +69,9 @@ struct ThreadTree {
     label: String,
     /// The number of characters of the label.
     columns: usize,
-    /// The number of outermost open calls whose lines are all written.
+    /// The number of outermost open calls that are not wanted. Those inside of a wanted call are.
+    unwanted: usize,
+    /// The number of outermost open calls whose lines are all written, or not wanted.
     written: usize,
     calls: OpenCalls,
     /// What is known of each open call beside its times.
@@ -168,35 +173,45 @@ impl TreeFormat {
         self.tree[thread].label = label;
     }
 
-    fn is_deep(&self, depth: usize) -> bool {
-        self.style.depth.is_some_and(|most| depth >= most)
+    /// Returns the number of open calls of a thread around those that are folded, shown or not wanted.
+    fn most(&self, thread: usize) -> usize {
+        self.tree[thread].unwanted.saturating_add(self.style.depth.most())
+    }
+
+    /// Appends the spaces in front of what is inside of so many calls of a thread.
+    fn indent(&self, thread: usize, depth: usize, out: &mut Vec<u8>) {
+        let depth = depth.min(self.most(thread).saturating_add(1)) - self.tree[thread].unwanted.min(depth);
+        out.resize(out.len() + depth * STEP, b' ');
     }
 
     /// Writes the lines of the open calls that have none yet, if they are wanted and have taken long enough.
     fn write_open(&mut self, thread: usize, origin: &Origin, now: u64, out: &mut Vec<u8>) {
-        for depth in self.tree[thread].written..self.tree[thread].shown.len() {
+        let most = self.most(thread);
+        let end = self.tree[thread].shown.len().min(most.saturating_add(1));
+        for depth in self.tree[thread].written..end {
             let (call, shown) = (self.tree[thread].calls.open()[depth], self.tree[thread].shown[depth]);
-            let is_long = call.taken(now).0 >= self.style.min_duration;
-            if shown.is_written || !shown.is_wanted || !is_long || self.is_deep(depth) {
+            // What is inside of a short call is shorter.
+            if call.taken(now).0 < self.style.min_duration {
+                break;
+            }
+            self.tree[thread].written = depth + 1;
+            if shown.is_written || !shown.is_wanted {
                 continue;
             }
             self.tree[thread].shown[depth].is_written = true;
             self.begin(thread, origin, shown.entered, None, out);
-            self.write_function(&call, shown.called_from, depth, out);
+            self.indent(thread, depth, out);
+            if depth < most {
+                self.write_function(&call, shown.called_from, out);
+            } else {
+                // How many they are is known when they end.
+                let _ = write!(out, "{MORE} more calls");
+            }
             out.extend_from_slice(b" {\n");
         }
-        let tree = &mut self.tree[thread];
-        tree.written += tree.shown[tree.written..].iter().take_while(|shown| shown.is_written).count();
     }
 
-    fn write_function(
-        &self,
-        call: &OpenCall,
-        called_from: Option<FunctionId>,
-        depth: usize,
-        out: &mut Vec<u8>,
-    ) {
-        indent(depth, out);
+    fn write_function(&self, call: &OpenCall, called_from: Option<FunctionId>, out: &mut Vec<u8>) {
         let names = lock(&self.names);
         let function = names.get(call.function);
         out.extend_from_slice(function.name.as_bytes());
@@ -224,13 +239,14 @@ impl TreeFormat {
         let now = origin.clock.wall(ticks).0;
         // Whether this call will be shown is not known yet where short ones are not, and what is not shown makes no
         // difference to what is.
-        if self.style.min_duration == 0 && !self.is_deep(self.tree[thread].shown.len()) {
+        if self.style.min_duration == 0 && self.tree[thread].shown.len() <= self.most(thread) {
             self.write_open(thread, origin, now, out);
         }
         let matches = |pattern: &Regex| pattern.is_match(&lock(&self.names).get(called.function).name);
         let is_wanted = self.function.as_ref().is_none_or(matches)
             || self.tree[thread].shown.last().is_some_and(|outer| outer.is_wanted);
         let tree = &mut self.tree[thread];
+        tree.unwanted += usize::from(!is_wanted);
         tree.calls.enter(called.place, called.function, span, now);
         let called_from = called.from;
         tree.shown.push(ShownCall { entered: ticks, called_from, is_written: false, is_wanted });
@@ -272,9 +288,32 @@ impl TreeFormat {
             _ => "",
         };
         let Some(left) = self.tree[thread].calls.leave(called.place, called.function, span) else { return };
-        while let Some((call, ending)) = self.tree[thread].calls.pop(left, now) {
-            let how = if ending == Ending::Unseen { " no record of its leaving" } else { how };
-            self.end(thread, origin, (ticks, now), &call, how, out);
+        let how = |ending| if ending == Ending::Unseen { " no record of its leaving" } else { how };
+        self.end_calls(thread, origin, (ticks, now), left, how, out);
+    }
+
+    /// Ends the open calls of a thread beyond those that are `left`, the innermost first; `how` tells how one has ended.
+    fn end_calls<'h>(
+        &mut self,
+        thread: usize,
+        origin: &Origin,
+        (ticks, now): (Ticks, u64),
+        left: usize,
+        how: impl Fn(Ending) -> &'h str,
+        out: &mut Vec<u8>,
+    ) {
+        loop {
+            let (most, min) = (self.most(thread), self.style.min_duration);
+            let tree = &mut self.tree[thread];
+            let ended = tree.calls.pop_shown(left, now, most, min);
+            let depth = tree.calls.open().len();
+            let shown = tree.shown.get(depth).copied();
+            tree.shown.truncate(depth);
+            tree.written = tree.written.min(depth);
+            tree.unwanted = tree.unwanted.min(depth);
+            let Some((ended, shown)) = ended.zip(shown) else { return };
+            let how = how(ended.ending);
+            self.end(thread, origin, (ticks, now), (&ended, shown), how, out);
         }
     }
 
@@ -284,27 +323,32 @@ impl TreeFormat {
         thread: usize,
         origin: &Origin,
         (ticks, now): (Ticks, u64),
-        call: &OpenCall,
+        (ended, shown): (&Ended, ShownCall),
         how: &str,
         out: &mut Vec<u8>,
     ) {
-        let tree = &mut self.tree[thread];
-        let Some(shown) = tree.shown.pop() else { return };
-        tree.written = tree.written.min(tree.shown.len());
+        let Ended { call, folded, .. } = ended;
         let ((taken, _), depth) = (call.taken(now), self.tree[thread].shown.len());
-        if !shown.is_wanted || taken < self.style.min_duration || self.is_deep(depth) {
+        if !shown.is_wanted || taken < self.style.min_duration {
             return;
         }
+        let folded = folded.as_ref().map(|folded| {
+            let names = lock(&self.names);
+            folded.text(|function| &names.get(function).name)
+        });
         // What is around a call that took long enough did, too.
         self.write_open(thread, origin, now, out);
+        self.begin(thread, origin, if shown.is_written { ticks } else { shown.entered }, Some(taken), out);
+        self.indent(thread, depth, out);
         if shown.is_written {
-            self.begin(thread, origin, ticks, Some(taken), out);
-            indent(depth, out);
             out.extend_from_slice(b"} ");
-            out.extend_from_slice(lock(&self.names).get(call.function).name.as_bytes());
-        } else {
-            self.begin(thread, origin, shown.entered, Some(taken), out);
-            self.write_function(call, shown.called_from, depth, out);
+        }
+        match folded {
+            Some(text) => out.extend_from_slice(text.as_bytes()),
+            None if shown.is_written => {
+                out.extend_from_slice(lock(&self.names).get(call.function).name.as_bytes());
+            }
+            None => self.write_function(call, shown.called_from, out),
         }
         if !how.is_empty() {
             out.extend_from_slice(b"  <-");
@@ -330,7 +374,9 @@ impl TreeFormat {
             Some((shown, call)) => shown.is_wanted && call.taken(now).0 >= self.style.min_duration,
             None => self.function.is_none() && self.style.min_duration == 0,
         };
-        if (!is_wanted && record.kind != Kind::Meta) || self.is_deep(depth) {
+        // Whoever asks for an overview wants none of the messages further in.
+        let is_deep = matches!(self.style.depth, Depth::AtMost(_)) && depth >= self.most(thread);
+        if (!is_wanted && record.kind != Kind::Meta) || is_deep {
             return;
         }
         self.write_open(thread, origin, now, out);
@@ -342,7 +388,7 @@ impl TreeFormat {
             );
             for text in texts {
                 self.begin(thread, origin, record.ticks, None, out);
-                indent(depth, out);
+                self.indent(thread, depth, out);
                 out.extend_from_slice(if line.kind == Kind::Meta { b"# " } else { b": " });
                 out.extend_from_slice(&text);
                 out.push(b'\n');
@@ -353,14 +399,22 @@ impl TreeFormat {
     /// Returns the lines of a call stack, the innermost function first.
     fn stack(&self, process: usize, ticks: Ticks, stack: &StackLine<'_>) -> Vec<Vec<u8>> {
         let mut names = lock(&self.names);
-        let mut lines: Vec<Vec<u8>> = Vec::with_capacity(stack.frames.len());
+        let most = if self.style.depth == Depth::All { usize::MAX } else { Depth::Usual.most() };
+        let (mut lines, mut more): (Vec<Vec<u8>>, u64) = (Vec::new(), 0);
         for frame in &stack.frames {
             for id in names.of_frame(process, ticks, frame).iter() {
+                if lines.len() == most {
+                    more += 1;
+                    continue;
+                }
                 let function = names.get(*id);
                 let place =
                     if function.at.is_empty() { String::new() } else { format!("  ({})", function.at) };
                 lines.push(format!("by {}{place}", function.name).into_bytes());
             }
+        }
+        if more > 0 {
+            lines.push(format!("by {MORE} {}", count(more, "more function")).into_bytes());
         }
         if !stack.whole {
             lines.push(b"by ... (the walk ended here)".to_vec());
@@ -371,14 +425,8 @@ impl TreeFormat {
     /// Says of the calls that are still open why nothing is told of their end.
     fn still_open(&mut self, thread: usize, origin: &Origin, ticks: Ticks, why: &str, out: &mut Vec<u8>) {
         let now = origin.clock.wall(ticks).0;
-        while let Some((call, _)) = self.tree[thread].calls.pop(0, now) {
-            self.end(thread, origin, (ticks, now), &call, why, out);
-        }
+        self.end_calls(thread, origin, (ticks, now), 0, |_| why, out);
     }
-}
-
-fn indent(depth: usize, out: &mut Vec<u8>) {
-    out.resize(out.len() + depth * STEP, b' ');
 }
 
 /// Returns why calls are open where a thread ends with its process.
@@ -544,14 +592,22 @@ net      740 ns  } app::idle  <- still running when the process was killed
 
     #[test]
     fn depth_duration_and_function_choose_calls() {
-        let depth = tree(TreeStyle { depth: Some(1), ..TreeStyle::default() });
-        let lines = [
-            "net       20 ns  app::serve #3  (net.rs:7)",
-            "main     830 ns  app::main  (main.rs:1)  <- still",
-            "net      740 ns  app::idle  (net.rs:9)  <- still",
-        ];
-        assert_eq!(depth.lines().count(), 3, "{depth}");
-        assert!(depth.lines().zip(lines).all(|(line, begins)| line.starts_with(begins)), "{depth}");
+        let depth = tree(TreeStyle { depth: Depth::AtMost(1), ..TreeStyle::default() });
+        let still = " <- still running when the process was killed";
+        assert_eq!(
+            depth,
+            format!(
+                "main             app::main  (main.rs:1) {{
+main      30 ns    … 2 more calls of app::fib
+net              app::serve #3  (net.rs:7) {{
+net       10 ns    … 1 more call of app::lost  <- no record of its leaving
+net       20 ns  }} app::serve
+main     730 ns    … 2 more calls (1 of 0x1f (of no known module)) {still}
+main     830 ns  }} app::main {still}
+net      740 ns  app::idle  (net.rs:9) {still}
+"
+            )
+        );
         let long = tree(TreeStyle { min_duration: 100, ..TreeStyle::default() });
         assert!(!long.contains("fib") && !long.contains("begun") && !long.contains("serve"), "{long}");
         assert!(

@@ -267,6 +267,10 @@ impl EventFormat for UftraceFormat {
         }
     }
 
+    fn nests_calls(&self) -> bool {
+        true
+    }
+
     fn finish(&mut self, scene: &Scene, out: &mut Vec<u8>) {
         self.tell(scene);
         self.parts.finish(out);

@@ -11,6 +11,7 @@ use trace_format::meta::{Between, Meta};
 use super::*;
 use crate::ui::messages::Messages;
 use crate::view::call_counts::Counting;
+use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::folded::FoldedFormat;
 use crate::view::export::report::{ReportFormat, ReportStyle};
@@ -43,7 +44,7 @@ fn format(number: usize) -> Box<dyn Export> {
     let style = ReportStyle { by_thread: number == 1, folded: number == 2, ..ReportStyle::default() };
     let labels = vec!["main".to_owned(), "net;1".to_owned()];
     if number == 3 {
-        return Box::new(FoldedFormat::new(names(), labels));
+        return Box::new(FoldedFormat::new(Depth::AtMost(3), names(), labels));
     }
     Box::new(ReportFormat::new(style, names(), labels))
 }

@@ -1,6 +1,8 @@
 //! What the locks of `tracer::sync` tell: of each lock how often threads waited for it, how long and behind whom; who
 //! notified whom; which chains of waits there were; and which waits have not ended.
 
+mod chains;
+pub mod numbers;
 pub mod record;
 mod tell;
 mod waits;

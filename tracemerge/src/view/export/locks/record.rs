@@ -105,10 +105,11 @@ impl<'a> LockRecord<'a> {
         fields.0.is_empty().then_some(record)
     }
 
-    /// Returns the numbers of a notification for `wakes` threads: each fits into 32 bits. No more threads are believed in
-    /// than can be counted.
-    pub fn numbers(first: u64, wakes: u64) -> impl Iterator<Item = u64> {
-        (0..wakes.min(0xffff)).map(move |number| first.wrapping_add(number) & u64::from(u32::MAX))
+    /// Returns the first of the numbers of a notification for `wakes` threads, and how many there are: behind the greatest of
+    /// 32 bits comes 0. No more threads are believed in than can be counted.
+    pub fn numbers(first: u64, wakes: u64) -> (u32, u32) {
+        #[expect(clippy::cast_possible_truncation, reason = "the numbers have 32 bits")]
+        (first as u32, wakes.min(0xffff) as u32)
     }
 }
 

@@ -7,11 +7,16 @@ use crate::ui::messages::{Grouped, count};
 use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::table::Columns;
 use crate::ui::units::duration;
+use crate::view::calls::MORE;
 use crate::view::export::events::Scene;
 use crate::view::export::locks::LocksFormat;
+use crate::view::export::locks::chains::{ChainId, Link};
 use crate::view::export::locks::waits::{
-    Awaited, Chain, Condition, Holder, Link, Lock, PlaceId, Places, Sum, Waiting, Waits,
+    Awaited, Condition, Holder, Lock, PlaceId, Places, Sum, Waiting, Waits,
 };
+
+/// The number of links of a chain, or threads of a ring, that are listed: the others are counted.
+const LINKS: usize = 64;
 
 /// What stands where nothing is known.
 const UNKNOWN: &str = "?";
@@ -136,7 +141,10 @@ impl Telling<'_> {
         }
         self.more(open.len(), "wait");
         for ring in self.waits.deadlocks() {
-            let names: Vec<String> = ring.iter().map(|link| self.thread(link.thread)).collect();
+            let mut names: Vec<String> = ring.iter().take(LINKS).map(|thread| self.thread(*thread)).collect();
+            if let Some(more) = ring.len().checked_sub(LINKS).filter(|more| *more > 0) {
+                names.push(format!("{MORE} {}", count(more as u64, "more thread")));
+            }
             match &names[..] {
                 [alone] => self.line(&format!("  deadlock: {alone} waits for itself")),
                 [first, ..] => self.line(&format!("  deadlock: {} -> {first}", names.join(" -> "))),
@@ -279,22 +287,33 @@ impl Telling<'_> {
     }
 
     fn chains(&mut self) {
-        if self.waits.chains.is_empty() {
-            return;
+        let all = &self.waits.chains;
+        if all.sums().len() > 0 {
+            self.line("\nlongest chains");
         }
-        self.line("\nlongest chains");
-        let mut chains: Vec<(&Chain, &Sum)> = self.waits.chains.iter().collect();
+        let mut chains: Vec<(ChainId, Sum)> = all.sums().collect();
         chains.sort_by(|(chain, sum), (other, of_other)| {
-            (other.len(), of_other.max, *chain).cmp(&(chain.len(), sum.max, *other))
+            let greatest_first = (all.length(*other), of_other.max).cmp(&(all.length(*chain), sum.max));
+            let links = |chain| all.links(chain).take(LINKS);
+            greatest_first.then_with(|| links(*chain).cmp(links(*other))).then_with(|| chain.cmp(other))
         });
         for (chain, sum) in chains.iter().take(self.rows) {
-            self.line(&format!("  {} in a row, {}", count(chain.len() as u64, "wait"), in_words(**sum)));
-            for link in *chain {
+            let length = u64::from(all.length(*chain));
+            self.line(&format!("  {} in a row, {}", count(length, "wait"), in_words(*sum)));
+            for link in all.links(*chain).take(LINKS) {
                 let line = self.link(link);
                 self.line(&format!("    {line}"));
             }
+            if let Some(more) = length.checked_sub(LINKS as u64).filter(|more| *more > 0) {
+                self.line(&format!("    {MORE} {}", count(more, "more wait")));
+            }
         }
         self.more(chains.len(), "chain");
+        if self.waits.misses_chains {
+            self.line(
+                "  there were too many waits at once to look at each chain: longer ones may be missing",
+            );
+        }
     }
 
     fn link(&self, link: &Link) -> String {

@@ -10,6 +10,7 @@ use super::*;
 use crate::input::inputs::Origin;
 use crate::symbols::Settings;
 use crate::time::clocks::{Anchor, TickClock};
+use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::events::EventExport;
 use crate::view::function_names::FunctionNames;
@@ -25,7 +26,8 @@ fn origin(tid: u64) -> Origin {
 fn told(lines: &[(u64, u64, &str)], rows: usize) -> String {
     let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
     let labels = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
-    let mut format = EventExport::new(LocksFormat::new(LocksStyle { rows }), names, Arc::default(), labels);
+    let mut format =
+        EventExport::new(LocksFormat::new(LocksStyle { rows }), Depth::All, names, Arc::default(), labels);
     let (origins, mut out) = ([1, 2, 3, 4].map(origin), Vec::new());
     format.begin(&origins, &mut out);
     for (ticks, tid, text) in lines {

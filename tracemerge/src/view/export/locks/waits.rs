@@ -1,7 +1,9 @@
 //! The waits of threads for locks and conditions: which are going on, and sums of those that have ended.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::view::export::locks::chains::{ChainId, Chains, Link, rings};
+use crate::view::export::locks::numbers::Numbers;
 use crate::view::export::locks::record::{LockRecord, LockWait};
 
 /// A place in a program, by its number in [`Places`].
@@ -48,7 +50,8 @@ pub struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, ns: u64) {
+    /// Adds a wait.
+    pub fn add(&mut self, ns: u64) {
         self.waits += 1;
         self.total = self.total.saturating_add(ns);
         self.max = self.max.max(ns);
@@ -106,7 +109,7 @@ pub struct Condition {
     /// The notification that came last; `None` where there was none.
     pub last: Option<Notification>,
     /// Notifications for threads that have not come back yet, by number.
-    pending: HashMap<u64, Notification>,
+    pending: Numbers<Notification>,
 }
 
 impl Condition {
@@ -120,7 +123,7 @@ impl Condition {
             in_vain: 0,
             latency: Sum::default(),
             last: None,
-            pending: HashMap::new(),
+            pending: Numbers::default(),
         }
     }
 }
@@ -160,30 +163,20 @@ pub struct Waiting {
     first_holder: Option<Holder>,
     /// Who has it now, as far as that is known.
     pub holder: Option<Holder>,
-    /// The longest chain that has begun with this wait.
-    chain: Chain,
+    /// The longest chain that has begun with this wait; `None` where it was alone, as far as was looked.
+    chain: Option<ChainId>,
     /// Whether the thread has recorded something else since.
     pub has_traced_since: bool,
 }
 
-/// One step of a chain: a wait at a place for a lock or condition, which somebody has since another place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Link {
-    /// The thread that waits.
-    pub thread: u64,
-    /// What it waits for.
-    pub awaited: Awaited,
-    /// The place of the wait.
-    pub at: PlaceId,
-    /// The thread that it waits for, where that is known.
-    pub holder: Option<Holder>,
-}
-
-/// Threads that wait for each other: each waits for the one of the next link.
-pub type Chain = Vec<Link>;
+/// The number of threads that are walked through for chains at most, on average for each record: in a program with fewer
+/// that wait at once, all chains are found.
+const STEPS: usize = 64;
+/// How many may be walked through besides.
+const FIRST_STEPS: usize = 1 << 20;
 
 /// All waits of one process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Waits {
     /// The locks by number.
     pub locks: BTreeMap<u64, Lock>,
@@ -193,17 +186,44 @@ pub struct Waits {
     pub futexes: BTreeMap<u64, Condition>,
     /// The waits that go on, by the id of the thread.
     pub open: BTreeMap<u64, Waiting>,
-    /// The chains of more than one wait that have ended, with their times.
-    pub chains: HashMap<Chain, Sum>,
+    /// The threads that wait for each lock.
+    waiting_for: HashMap<u64, BTreeSet<u64>>,
+    /// The chains of waits, and the times of those that have ended of more than one.
+    pub chains: Chains,
+    /// Whether a chain may have become longer since the open waits were walked through.
+    has_new_chains: bool,
+    /// The number of threads that may be walked through.
+    steps: usize,
+    /// Whether there were too many chains, or too long ones, to look at each.
+    pub misses_chains: bool,
     /// The number of waits whose end no record tells.
     pub unseen: u64,
     /// How many waits go on behind each thread.
     followers: HashMap<u64, u64>,
 }
 
+impl Default for Waits {
+    fn default() -> Waits {
+        Waits {
+            locks: BTreeMap::new(),
+            conditions: BTreeMap::new(),
+            futexes: BTreeMap::new(),
+            open: BTreeMap::new(),
+            waiting_for: HashMap::new(),
+            chains: Chains::default(),
+            has_new_chains: false,
+            steps: FIRST_STEPS,
+            misses_chains: false,
+            unseen: 0,
+            followers: HashMap::new(),
+        }
+    }
+}
+
 impl Waits {
     /// Takes a record of a thread.
     pub fn take(&mut self, record: &LockRecord<'_>, thread: u64, wall: u64, places: &mut Places) {
+        self.steps = self.steps.saturating_add(STEPS);
         match *record {
             LockRecord::Wait(wait) => self.wait(&wait, thread, wall, places),
             LockRecord::Got { id, ns } => {
@@ -246,9 +266,8 @@ impl Waits {
                 condition.notifications += 1;
                 condition.in_vain += u64::from(wakes == 0);
                 condition.last = Some(notification);
-                for number in LockRecord::numbers(first, wakes) {
-                    condition.pending.insert(number, notification);
-                }
+                let (first, wakes) = LockRecord::numbers(first, wakes);
+                condition.pending.insert(first, wakes, notification);
             }
         }
     }
@@ -272,6 +291,7 @@ impl Waits {
 
     /// Counts what goes on as waits up to `wall`, and leaves it open.
     pub fn count_open(&mut self, wall: u64) {
+        self.find_chains();
         let open: Vec<Waiting> = self.open.values().cloned().collect();
         for waiting in open {
             self.count(&waiting, wall.saturating_sub(waiting.since), None);
@@ -296,7 +316,8 @@ impl Waits {
         const TIME_IS_OVER: i64 = -110;
         let Some(since) = self.open.get(&thread).map(|waiting| waiting.since) else { return };
         if result == NO_SLEEP {
-            self.open.remove(&thread);
+            self.find_chains();
+            self.remove(thread);
             return;
         }
         let mut notification = None;
@@ -321,16 +342,50 @@ impl Waits {
             given_up: 0,
         });
         self.begin(thread, Awaited::Lock(wait.id), at, holder, wall);
-        let waits_behind_it = self.followers.get(&thread).is_some_and(|number| *number > 0);
-        let changed: Vec<u64> =
-            if waits_behind_it { self.open.keys().copied().collect() } else { vec![thread] };
-        for thread in changed {
-            let chain = self.chain_of(thread);
-            let waiting = self.open.get_mut(&thread).filter(|waiting| chain.len() > waiting.chain.len());
-            if let Some(waiting) = waiting {
-                waiting.chain = chain;
+        let waits_behind_it = self.followers.contains_key(&thread);
+        let is_behind_one = holder.is_some_and(|holder| self.open.contains_key(&holder.thread));
+        self.has_new_chains |= waits_behind_it || is_behind_one;
+    }
+
+    /// Finds the chains of the waits that go on, before one of them ends or changes: until then, chains only become longer,
+    /// so each wait keeps the longest.
+    fn find_chains(&mut self) {
+        if !std::mem::take(&mut self.has_new_chains) {
+            return;
+        }
+        let Some(steps) = self.steps.checked_sub(self.open.len()) else {
+            self.misses_chains = true;
+            return;
+        };
+        self.steps = steps;
+        let open = &self.open;
+        let link = |thread: u64| {
+            open.get(&thread).map(|&Waiting { awaited, at, holder, .. }| Link { thread, awaited, at, holder })
+        };
+        let (found, is_all) = self.chains.of_all(open.keys(), link);
+        self.misses_chains |= !is_all;
+        for (thread, waiting) in &mut self.open {
+            let Some(chain) = found.get(thread) else { continue };
+            let known = waiting.chain.map_or(0, |known| self.chains.length(known));
+            if self.chains.length(*chain) > known {
+                waiting.chain = Some(*chain);
             }
         }
+    }
+
+    /// Takes away a wait that goes on.
+    fn remove(&mut self, thread: u64) -> Option<Waiting> {
+        let waiting = self.open.remove(&thread)?;
+        self.follow(waiting.holder, false);
+        if let Awaited::Lock(id) = waiting.awaited {
+            if let Some(threads) = self.waiting_for.get_mut(&id) {
+                threads.remove(&thread);
+                if threads.is_empty() {
+                    self.waiting_for.remove(&id);
+                }
+            }
+        }
+        Some(waiting)
     }
 
     fn begin(&mut self, thread: u64, awaited: Awaited, at: PlaceId, holder: Option<Holder>, wall: u64) {
@@ -344,9 +399,12 @@ impl Waits {
             at,
             first_holder: holder,
             holder,
-            chain: Vec::new(),
+            chain: None,
             has_traced_since: false,
         };
+        if let Awaited::Lock(id) = awaited {
+            self.waiting_for.entry(id).or_default().insert(thread);
+        }
         self.open.insert(thread, waiting);
         self.follow(holder, true);
     }
@@ -366,8 +424,8 @@ impl Waits {
         if self.open.get(&thread)?.awaited != awaited {
             return None;
         }
-        let waiting = self.open.remove(&thread)?;
-        self.follow(waiting.holder, false);
+        self.find_chains();
+        let waiting = self.remove(thread)?;
         self.count(&waiting, ns, by);
         Some(waiting.at)
     }
@@ -391,16 +449,21 @@ impl Waits {
                 condition.woken.entry(key).or_default().add(ns);
             }
         }
-        if waiting.chain.len() > 1 {
-            self.chains.entry(waiting.chain.clone()).or_default().add(ns);
+        if let Some(chain) = waiting.chain.filter(|chain| self.chains.length(*chain) > 1) {
+            self.chains.count(chain, ns);
         }
     }
 
     /// Notes who has a lock now, for all that wait for it.
     fn hand_over(&mut self, id: u64, holder: Option<Holder>) {
+        let Some(threads) = self.waiting_for.get(&id) else { return };
+        let threads: Vec<u64> = threads.iter().copied().collect();
+        self.find_chains();
         let mut changes = Vec::new();
-        for waiting in self.open.values_mut().filter(|waiting| waiting.awaited == Awaited::Lock(id)) {
-            changes.push(std::mem::replace(&mut waiting.holder, holder));
+        for thread in threads {
+            if let Some(waiting) = self.open.get_mut(&thread) {
+                changes.push(std::mem::replace(&mut waiting.holder, holder));
+            }
         }
         for before in changes {
             self.follow(before, false);
@@ -412,7 +475,7 @@ impl Waits {
         let mut notification = None;
         if let Some(condition) = self.conditions.get_mut(&id) {
             condition.timeouts += u64::from(over);
-            notification = condition.pending.remove(&by);
+            notification = u32::try_from(by).ok().and_then(|by| condition.pending.remove(by));
             if let Some(notification) = notification {
                 condition.latency.add(wall.saturating_sub(notification.wall));
             }
@@ -420,36 +483,9 @@ impl Waits {
         self.end(thread, Awaited::Condition(id), ns, notification);
     }
 
-    /// Returns the waits that a thread's wait hangs on: its own, that of the thread which has what it waits for, and so
-    /// on. A chain that comes back to a thread in it ends there.
+    /// Returns each ring of threads of which each waits for a lock that the next one has, and the last for one of the first.
     #[must_use]
-    pub fn chain_of(&self, thread: u64) -> Chain {
-        let (mut chain, mut next) = (Chain::new(), Some(thread));
-        while let Some(thread) = next {
-            let Some(waiting) = self.open.get(&thread) else { break };
-            if chain.iter().any(|link| link.thread == thread) {
-                break;
-            }
-            let &Waiting { awaited, at, holder, .. } = waiting;
-            chain.push(Link { thread, awaited, at, holder });
-            next = holder.map(|holder| holder.thread);
-        }
-        chain
-    }
-
-    /// Returns each ring of threads of which each waits for a lock that the next one has, and the last for one of the
-    /// first.
-    #[must_use]
-    pub fn deadlocks(&self) -> Vec<Chain> {
-        let mut found = Vec::new();
-        for thread in self.open.keys() {
-            let chain = self.chain_of(*thread);
-            let comes_back = chain.last().and_then(|last| last.holder).is_some_and(|of| of.thread == *thread);
-            // Each ring is found by each of its threads.
-            if comes_back && chain.iter().all(|link| link.thread >= *thread) {
-                found.push(chain);
-            }
-        }
-        found
+    pub fn deadlocks(&self) -> Vec<Vec<u64>> {
+        rings(self.open.keys(), |thread| Some(self.open.get(&thread)?.holder?.thread))
     }
 }

@@ -17,10 +17,11 @@ use trace_format::record::Flags;
 use self::protobuf::{
     Few, put_bytes, put_fixed, put_message, put_number, put_signed, put_text, tag_of_bytes, tag_of_number,
 };
+use crate::view::by_number::ByNumber;
 use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{EndedCall, Event, EventFormat, Scene, TypedSite, What};
 use crate::view::export::fields::{Key, is_of_modules, keys_of, level};
-use crate::view::export::flows::{self, Flow};
+use crate::view::export::flows::{self, Flow, Flows};
 use crate::view::export::pids::Pids;
 use crate::view::fast_map::FastMap;
 use crate::view::function_names::Told;
@@ -141,8 +142,8 @@ impl Sequence {
 /// Sets of small numbers, by what they are of.
 #[derive(Debug, Default)]
 struct KnownNames {
-    functions: Vec<bool>,
-    sites: Vec<bool>,
+    functions: ByNumber<bool>,
+    sites: ByNumber<bool>,
     others: BTreeSet<Interned>,
 }
 
@@ -156,11 +157,9 @@ struct KnownSite {
 }
 
 /// Notes that a number is in a set; returns whether it was not.
-fn is_new(set: &mut Vec<bool>, number: usize) -> bool {
-    if set.len() <= number {
-        set.resize(number + 1, false);
-    }
-    !std::mem::replace(&mut set[number], true)
+fn is_new(set: &mut ByNumber<bool>, number: usize) -> bool {
+    // Functions and sites have numbers of 32 bits.
+    !std::mem::replace(set.get_mut(u32::try_from(number).unwrap_or(u32::MAX)), true)
 }
 
 /// The format of Perfetto.
@@ -176,6 +175,8 @@ pub struct PerfettoFormat {
     enterings: Vec<Vec<u8>>,
     /// The same of sites.
     sites: Vec<KnownSite>,
+    /// What begins flows of messages.
+    flows: Flows,
     /// Buffers for interned data and for an event.
     interned: Vec<u8>,
     event: Vec<u8>,
@@ -321,7 +322,28 @@ impl PerfettoFormat {
         match flow {
             Flow::Passes(id) => put_fixed(field::event::FLOW, id, &mut self.event),
             Flow::Ends(id) => put_fixed(field::event::LAST_OF_FLOW, id, &mut self.event),
+            // It is not of this event.
+            Flow::Began { .. } => {}
         }
+    }
+
+    /// Writes the flows of a message that begin with events which are written already: each begins with one of its own, at
+    /// the same place. Returns the flows of the message itself.
+    fn flows_of(&mut self, event: &Event<'_>, text: &str, scene: &Scene, out: &mut Vec<u8>) -> Vec<Flow> {
+        let (mut own, mut flows) = (Vec::new(), std::mem::take(&mut self.flows));
+        let process = scene.threads[event.thread].process;
+        flows.of_message(text, process, (event.thread, event.wall), |flow| match flow {
+            Flow::Began { id, thread, wall } => {
+                self.begin_event(INSTANT);
+                self.category(thread, "tracer");
+                self.name(thread, "notified");
+                put_fixed(field::event::FLOW, id, &mut self.event);
+                self.write(thread, wall, out);
+            }
+            Flow::Passes(_) | Flow::Ends(_) => own.push(flow),
+        });
+        self.flows = flows;
+        own
     }
 
     /// Writes the event that was put together.
@@ -346,8 +368,9 @@ impl PerfettoFormat {
     fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
         let What::Message { site, text, values, .. } = &event.what else { return };
         let thread = event.thread;
+        let flows = self.flows_of(event, text, scene, out);
         self.begin_event(INSTANT);
-        flows::of_message(text, scene.threads[thread].process, |flow| self.flow(flow));
+        flows.into_iter().for_each(|flow| self.flow(flow));
         let Some((number, known)) = site.zip(scene.site(*site)) else {
             self.category(thread, "message");
             put_text(field::event::NAME, text, &mut self.event);
@@ -597,6 +620,10 @@ impl EventFormat for PerfettoFormat {
             }
             What::Meta { payload, meta } => self.meta(event, payload, *meta, scene, out),
         }
+    }
+
+    fn nests_calls(&self) -> bool {
+        true
     }
 
     /// Flows are read from texts.

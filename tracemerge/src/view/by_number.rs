@@ -1,0 +1,89 @@
+//! Values by small numbers, as of functions: in an array as far as most numbers have one, and otherwise in a map. Thousands of
+//! threads each have such a table, and a thread may use the last of a million functions only.
+
+use crate::view::fast_map::FastMap;
+
+/// The places of the array, for each number that has a value.
+const PLACES: usize = 16;
+/// The number of values besides for which it has them.
+const FEW: usize = 8;
+
+/// A table of values; a number that was given none has the default.
+#[derive(Clone, Debug, Default)]
+pub struct ByNumber<T> {
+    dense: Vec<T>,
+    sparse: FastMap<u32, T>,
+    /// How many numbers were met that had no place.
+    met: usize,
+}
+
+impl<T: Copy + Default> ByNumber<T> {
+    /// Returns the value of a number.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, number: u32) -> T {
+        match self.dense.get(number as usize) {
+            Some(value) => *value,
+            None => self.sparse.get(&number).copied().unwrap_or_default(),
+        }
+    }
+
+    /// Returns the value of a number, to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, number: u32) -> &mut T {
+        if number as usize >= self.dense.len() {
+            return self.beyond(number);
+        }
+        &mut self.dense[number as usize]
+    }
+
+    #[cold]
+    fn beyond(&mut self, number: u32) -> &mut T {
+        let (length, most) = (self.dense.len(), PLACES * (self.met + FEW));
+        self.met += usize::from(!self.sparse.contains_key(&number));
+        if (number as usize) >= most {
+            return self.sparse.entry(number).or_default();
+        }
+        self.dense.resize((number as usize + 1).max(most.min(2 * length)), T::default());
+        if !self.sparse.is_empty() {
+            for (number, place) in (0..).zip(&mut self.dense).skip(length) {
+                *place = self.sparse.remove(&number).unwrap_or_default();
+            }
+        }
+        &mut self.dense[number as usize]
+    }
+
+    /// Returns all numbers that may have a value, with that.
+    pub fn each(&self) -> impl Iterator<Item = (u32, T)> {
+        let dense = (0..).zip(self.dense.iter().copied());
+        dense.chain(self.sparse.iter().map(|(number, value)| (*number, *value)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_table_holds_what_a_map_holds_in_some_memory(
+            numbers in prop::collection::vec(prop_oneof![0u32..100, 0u32..100_000, any::<u32>()], 0..300)
+        ) {
+            let (mut table, mut map) = (ByNumber::<u32>::default(), HashMap::new());
+            for (value, number) in (1..).zip(numbers) {
+                *table.get_mut(number) += value;
+                *map.entry(number).or_insert(0) += value;
+                prop_assert!(table.dense.len() <= PLACES * (map.len() + FEW));
+            }
+            for (number, value) in &map {
+                prop_assert_eq!(table.get(*number), *value);
+            }
+            let found: HashMap<u32, u32> = table.each().filter(|(_, value)| *value > 0).collect();
+            prop_assert_eq!(found, map);
+        }
+    }
+}

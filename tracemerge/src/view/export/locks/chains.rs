@@ -1,0 +1,169 @@
+//! Chains of waits: each is behind a thread that waits itself. A chain is kept as its first link and the chain behind that, so
+//! chains with one end share it, and as many threads as there may be in a row take as many entries.
+
+use std::collections::HashMap;
+
+use crate::view::export::locks::waits::{Awaited, Holder, PlaceId, Sum};
+
+/// One step of a chain: a wait at a place for a lock or condition, which somebody has since another place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Link {
+    /// The thread that waits.
+    pub thread: u64,
+    /// What it waits for.
+    pub awaited: Awaited,
+    /// The place of the wait.
+    pub at: PlaceId,
+    /// The thread that it waits for, where that is known.
+    pub holder: Option<Holder>,
+}
+
+/// The number of a chain.
+pub type ChainId = u32;
+
+/// The most links that are kept: chains that need more are not told of.
+const MOST: usize = 1 << 19;
+
+/// All chains that there were.
+#[derive(Debug, Default)]
+pub struct Chains {
+    /// The first link of each chain, the chain behind it, and the number of its links.
+    chains: Vec<(Link, Option<ChainId>, u32)>,
+    known: HashMap<(Link, Option<ChainId>), ChainId>,
+    /// The waits that have ended, by the chain that began with them.
+    sums: HashMap<ChainId, Sum>,
+}
+
+/// What is known of a thread while all are walked through.
+enum Met {
+    /// It is on the way that is walked now, at this place.
+    OnTheWay(usize),
+    /// Its chain; `None` where it waits for nothing that is known.
+    Walked(Option<ChainId>),
+}
+
+impl Chains {
+    /// Returns the number of links of a chain.
+    #[must_use]
+    pub fn length(&self, chain: ChainId) -> u32 {
+        self.chains[chain as usize].2
+    }
+
+    /// Returns the links of a chain.
+    pub fn links(&self, chain: ChainId) -> impl Iterator<Item = &Link> {
+        let mut next = Some(chain);
+        std::iter::from_fn(move || {
+            let (link, behind, _) = &self.chains[next? as usize];
+            next = *behind;
+            Some(link)
+        })
+    }
+
+    /// Returns the chains with which waits have begun, and their times.
+    pub fn sums(&self) -> impl ExactSizeIterator<Item = (ChainId, Sum)> {
+        self.sums.iter().map(|(chain, sum)| (*chain, *sum))
+    }
+
+    /// Counts a wait that has begun with a chain.
+    pub fn count(&mut self, chain: ChainId, ns: u64) {
+        self.sums.entry(chain).or_default().add(ns);
+    }
+
+    /// Returns the chain of this link with another one behind it; `None` where there are too many.
+    fn step(&mut self, link: Link, behind: Option<ChainId>) -> Option<ChainId> {
+        if let Some(known) = self.known.get(&(link, behind)) {
+            return Some(*known);
+        }
+        let chain = ChainId::try_from(self.chains.len()).ok().filter(|_| self.chains.len() < MOST)?;
+        let length = behind.map_or(0, |behind| self.length(behind)) + 1;
+        self.chains.push((link, behind, length));
+        self.known.insert((link, behind), chain);
+        Some(chain)
+    }
+
+    /// Returns the chain that begins with each of these threads, by what each waits for; false where there are too many.
+    /// Each thread is walked through once. The chain of a thread in a ring is that of the ring, which begins with its
+    /// smallest thread.
+    pub fn of_all<'t>(
+        &mut self,
+        threads: impl Iterator<Item = &'t u64>,
+        link: impl Fn(u64) -> Option<Link>,
+    ) -> (HashMap<u64, ChainId>, bool) {
+        let (mut met, mut is_all): (HashMap<u64, Met>, bool) = (HashMap::new(), true);
+        let mut way: Vec<Link> = Vec::new();
+        for &thread in threads {
+            way.clear();
+            let mut next = Some(thread);
+            let mut behind = loop {
+                let Some(at) = next else { break None };
+                match met.get(&at) {
+                    Some(Met::Walked(chain)) => break *chain,
+                    Some(Met::OnTheWay(start)) => {
+                        let ring = way.split_off(*start);
+                        let chain = self.ring(&ring);
+                        is_all &= chain.is_some();
+                        met.extend(ring.iter().map(|link| (link.thread, Met::Walked(chain))));
+                        break chain;
+                    }
+                    None => {}
+                }
+                let Some(link) = link(at) else { break None };
+                met.insert(at, Met::OnTheWay(way.len()));
+                way.push(link);
+                next = link.holder.map(|holder| holder.thread);
+            };
+            for link in way.iter().rev() {
+                behind = self.step(*link, behind);
+                is_all &= behind.is_some();
+                met.insert(link.thread, Met::Walked(behind));
+            }
+        }
+        let walked = met.into_iter().filter_map(|(thread, met)| match met {
+            Met::Walked(chain) => Some((thread, chain?)),
+            Met::OnTheWay(_) => None,
+        });
+        (walked.collect(), is_all)
+    }
+
+    fn ring(&mut self, ring: &[Link]) -> Option<ChainId> {
+        let first = (0..ring.len()).min_by_key(|at| ring[*at].thread)?;
+        let in_order = ring[first..].iter().chain(&ring[..first]);
+        let mut behind = None;
+        for link in in_order.rev() {
+            behind = Some(self.step(*link, behind)?);
+        }
+        behind
+    }
+}
+
+/// Returns each ring of threads of which each waits for a lock that the next one has, and the last for one of the first. Each
+/// begins with its smallest thread.
+pub fn rings<'t>(
+    threads: impl Iterator<Item = &'t u64>,
+    holder_of: impl Fn(u64) -> Option<u64>,
+) -> Vec<Vec<u64>> {
+    let mut found = Vec::new();
+    // The thread from which each was walked to.
+    let mut met: HashMap<u64, u64> = HashMap::new();
+    for &start in threads {
+        let mut next = Some(start);
+        while let Some(at) = next.filter(|at| !met.contains_key(at)) {
+            met.insert(at, start);
+            next = holder_of(at);
+        }
+        let Some(at) = next.filter(|at| met.get(at) == Some(&start) && holder_of(*at).is_some()) else {
+            continue;
+        };
+        let mut ring = vec![at];
+        let mut next = holder_of(at);
+        while let Some(other) = next.filter(|other| *other != at) {
+            ring.push(other);
+            next = holder_of(other);
+        }
+        let first = (0..ring.len()).min_by_key(|place| ring[*place]).unwrap_or(0);
+        ring.rotate_left(first);
+        found.push(ring);
+    }
+    found.sort();
+    found
+}

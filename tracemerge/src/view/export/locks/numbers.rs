@@ -1,0 +1,94 @@
+//! What is known of numbers that come in ranges, as those of the threads that one notification wakes: a range is one entry,
+//! however many numbers are in it.
+
+use std::collections::BTreeMap;
+
+/// A map from numbers of 32 bits to values that neighbours share.
+#[derive(Clone, Debug)]
+pub struct Numbers<T> {
+    /// The last number of each range, and its value, by the first number. No two ranges overlap.
+    ranges: BTreeMap<u32, (u32, T)>,
+}
+
+impl<T> Default for Numbers<T> {
+    fn default() -> Numbers<T> {
+        Numbers { ranges: BTreeMap::new() }
+    }
+}
+
+impl<T: Copy> Numbers<T> {
+    /// Gives `count` numbers from `first` on a value, in the place of any that they had. Behind the greatest number comes 0.
+    pub fn insert(&mut self, first: u32, count: u32, value: T) {
+        let Some(more) = count.checked_sub(1) else { return };
+        match first.checked_add(more) {
+            Some(last) => self.put(first, last, value),
+            None => {
+                self.put(first, u32::MAX, value);
+                self.put(0, first.wrapping_add(more), value);
+            }
+        }
+    }
+
+    fn put(&mut self, first: u32, last: u32, value: T) {
+        while let Some((&start, &(end, before))) =
+            self.ranges.range(..=last).next_back().filter(|(_, (end, _))| *end >= first)
+        {
+            self.ranges.remove(&start);
+            self.keep(start, end, first, last, before);
+        }
+        self.ranges.insert(first, (last, value));
+    }
+
+    /// Keeps what of a range is not between `first` and `last`.
+    fn keep(&mut self, start: u32, end: u32, first: u32, last: u32, value: T) {
+        if let Some(before) = first.checked_sub(1).filter(|before| start <= *before) {
+            self.ranges.insert(start, (before, value));
+        }
+        if let Some(behind) = last.checked_add(1).filter(|behind| *behind <= end) {
+            self.ranges.insert(behind, (end, value));
+        }
+    }
+
+    /// Takes the value of a number away from it, if it has one.
+    pub fn remove(&mut self, number: u32) -> Option<T> {
+        let (&start, &(end, value)) = self.ranges.range(..=number).next_back()?;
+        if end < number {
+            return None;
+        }
+        self.ranges.remove(&start);
+        self.keep(start, end, number, number, value);
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn ranges_hold_what_a_map_of_each_number_holds(
+            steps in prop::collection::vec((any::<bool>(), 0u32..40, 0u32..12), 0..120)
+        ) {
+            let (mut ranges, mut each) = (Numbers::default(), HashMap::new());
+            for (value, (inserts, number, count)) in steps.into_iter().enumerate() {
+                // About the greatest number.
+                let number = number.wrapping_sub(20);
+                if inserts {
+                    ranges.insert(number, count, value);
+                    each.extend((0..count).map(|more| (number.wrapping_add(more), value)));
+                } else {
+                    prop_assert_eq!(ranges.remove(number), each.remove(&number));
+                }
+                prop_assert!(ranges.ranges.len() <= value + 2);
+            }
+            for number in (0..60u32).map(|number| number.wrapping_sub(20)) {
+                prop_assert_eq!(ranges.remove(number), each.remove(&number));
+            }
+        }
+    }
+}

@@ -2,8 +2,9 @@
 //! its own (`.dwo`, `.dwp`) or compressed.
 
 use std::borrow::Cow;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
 use gimli::{DwarfPackage, EndianSlice, RunTimeEndian};
@@ -11,6 +12,7 @@ use object::{CompressionFormat, Object, ObjectSection};
 use trace_store::recovery::path_from_bytes;
 
 use crate::symbols::answer::Frame;
+use crate::symbols::cost::{self, Units};
 use crate::symbols::demangle::demangled;
 use crate::symbols::files::Files;
 use crate::symbols::find_files::{Found, Settings, find_shared};
@@ -34,6 +36,9 @@ pub(super) struct DebugInfo<'f> {
     files: &'f Files,
     /// What the addresses of a Windows program begin with; 0 elsewhere.
     base: u64,
+    /// What each unit takes in memory is counted before it is read.
+    units: Mutex<Units<'f>>,
+    dwarf: Arc<gimli::Dwarf<Slice<'f>>>,
 }
 
 /// Returns whether a file has debug information of its own.
@@ -47,13 +52,13 @@ pub(super) fn has_debug_info(object: &object::File<'_>) -> bool {
 
 impl<'f> DebugInfo<'f> {
     /// Opens the debug information of `debug`, which is the module's file `main` itself or the file that has
-    /// its debug information.
+    /// its debug information. `None`: it would take more memory than is left for it.
     pub(super) fn open(
         debug: &Found<'f>,
         main: &Path,
         settings: &Settings,
         files: &'f Files,
-    ) -> Result<DebugInfo<'f>, gimli::Error> {
+    ) -> Result<Option<DebugInfo<'f>>, gimli::Error> {
         let endian = endian_of(&debug.object);
         let load = |object: &object::File<'f>, name: &str| -> Result<Slice<'f>, gimli::Error> {
             Ok(EndianSlice::new(section(object, name, files), endian))
@@ -62,18 +67,29 @@ impl<'f> DebugInfo<'f> {
         if let Some(shared) = find_shared(debug, settings, files) {
             dwarf.load_sup(|id| load(&shared.object, id.name()))?;
         }
-        dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
+        if files.is_exceeded() {
+            return Ok(None);
+        }
+        let Some(units) = cost::of_opening(&mut dwarf, files)? else { return Ok(None) };
         let folders = [main, &debug.path].into_iter().filter_map(Path::parent);
         let places: Vec<PathBuf> = folders.chain(settings.places()).map(Path::to_owned).collect();
         let package = [main, &debug.path].into_iter().find_map(|path| package_of(path, &places, files));
         let base = debug.object.relative_address_base();
-        Ok(DebugInfo { context: Context::from_dwarf(dwarf)?, package, places, files, base })
+        let (dwarf, units) = (Arc::new(dwarf), Mutex::new(units));
+        let context = Context::from_arc_dwarf(Arc::clone(&dwarf))?;
+        Ok(Some(DebugInfo { context, package, places, files, base, units, dwarf }))
     }
 
     /// Returns the functions that the code at `address` is of, relative to the file's own base, the innermost inlined
     /// one first; none where it is of none that is known.
     pub(super) fn frames(&self, address: u64) -> Result<Vec<Frame>, gimli::Error> {
-        let mut lookup = self.context.find_frames(address.wrapping_add(self.base));
+        let address = address.wrapping_add(self.base);
+        let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
+        if !units.fit(address, &self.dwarf, self.files) {
+            return Ok(Vec::new());
+        }
+        drop(units);
+        let mut lookup = self.context.find_frames(address);
         let mut found = loop {
             match lookup {
                 LookupResult::Output(found) => break found?,
@@ -105,6 +121,7 @@ impl<'f> DebugInfo<'f> {
     fn split(&self, load: &SplitDwarfLoad<Slice<'f>>) -> Option<Arc<gimli::Dwarf<Slice<'f>>>> {
         let packed =
             self.package.as_ref().and_then(|package| package.find_cu(load.dwo_id, &load.parent).ok()?);
+        let packed = packed.filter(|packed| cost::of_split(packed, self.files));
         packed.map(Arc::new).or_else(|| {
             let path = path_from_bytes(load.path.as_ref()?.slice());
             let built = load.comp_dir.as_ref().map(|folder| path_from_bytes(folder.slice()).join(&path));
@@ -127,7 +144,7 @@ fn split_file<'f>(
     let header = dwarf.units().next().ok()??;
     let is_wanted = dwarf.unit(header).ok()?.dwo_id == Some(load.dwo_id);
     dwarf.make_dwo(&load.parent);
-    is_wanted.then(|| Arc::new(dwarf))
+    (is_wanted && cost::of_split(&dwarf, files)).then(|| Arc::new(dwarf))
 }
 
 /// Opens the package `<path>.dwp` of split files, beside the file itself or in one of `places`.
@@ -155,15 +172,29 @@ fn split_section<'f>(
 fn section<'f>(object: &object::File<'f>, name: &str, files: &'f Files) -> &'f [u8] {
     let found = object.section_by_name(name).and_then(|section| section.compressed_data().ok());
     let Some(data) = found else { return &[] };
-    let length = data.data.len() as u64;
-    if data.format != CompressionFormat::None && data.uncompressed_size / BEST_COMPRESSION > length {
-        return &[];
+    let (length, unpacked) = (data.data.len() as u64, data.uncompressed_size);
+    match data.format {
+        CompressionFormat::None => return data.data,
+        _ if unpacked / BEST_COMPRESSION > length || !files.take(unpacked) => return &[],
+        // It does not end where the file says that it does.
+        CompressionFormat::Zstandard => {
+            return zstandard(data.data, unpacked).map_or(&[], |bytes| files.keep(bytes));
+        }
+        _ => {}
     }
     match data.decompress() {
         Ok(Cow::Borrowed(bytes)) => bytes,
         Ok(Cow::Owned(bytes)) => files.keep(bytes),
         Err(_) => &[],
     }
+}
+
+/// Unpacks one frame of Zstandard, which must have so many bytes.
+fn zstandard(packed: &[u8], unpacked: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let decoder = ruzstd::decoding::StreamingDecoder::new(packed).ok()?;
+    decoder.take(unpacked.saturating_add(1)).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 == unpacked).then_some(bytes)
 }
 
 fn endian_of(object: &object::File<'_>) -> RunTimeEndian {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::file::map::Map;
 use crate::ui::error::Error;
@@ -9,9 +10,23 @@ use crate::ui::error::Error;
 /// The memory that debug information lies in: mapped files, and sections of them that were compressed.
 ///
 /// [`Symbols`](super::Symbols) borrows it, because debug information points into files, and is not copied.
-#[derive(Default)]
 pub struct Files {
     first: Place,
+    /// The bytes that debug information may still take.
+    left: AtomicU64,
+    /// Whether some needed more.
+    is_exceeded: AtomicBool,
+}
+
+/// The bytes that the debug information of all modules may take in memory, besides the files themselves, which are mapped. A
+/// file of some kilobytes can ask for many gigabytes.
+pub(super) const MOST_BYTES: u64 = 128 << 20;
+
+impl Default for Files {
+    fn default() -> Files {
+        let (left, is_exceeded) = (AtomicU64::new(MOST_BYTES), AtomicBool::new(false));
+        Files { first: Place::new(), left, is_exceeded }
+    }
 }
 
 /// The place of a file, and of all that come after it: what is kept never moves.
@@ -46,6 +61,22 @@ impl Files {
     /// Maps the regular file at `path`.
     pub(super) fn map(&self, path: &Path) -> Result<&[u8], Error> {
         Ok(self.put(Bytes::Mapped(Map::open(path)?)))
+    }
+
+    /// Takes from what debug information may take in memory; false where so much is not left.
+    pub(super) fn take(&self, bytes: u64) -> bool {
+        // Relaxed: nothing else is read by it.
+        let taken =
+            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+        if taken.is_err() {
+            self.is_exceeded.store(true, Ordering::Relaxed);
+        }
+        taken.is_ok()
+    }
+
+    /// Returns whether debug information needed more than was left.
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.is_exceeded.load(Ordering::Relaxed)
     }
 
     pub(super) fn keep(&self, bytes: Vec<u8>) -> &[u8] {

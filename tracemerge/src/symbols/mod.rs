@@ -10,6 +10,7 @@
 //! | `answer` | what is answered, and the way in which it is asked |
 //! | `timeline` | which module an address is of, at which ticks |
 //! | `files` | the files that are mapped, as long as names are asked for |
+//! | `cost` | what debug information would take in memory |
 //! | `demangle` | the names of symbols as people write them |
 //! | `symbol_table` | the functions of a file's symbol table |
 //! | `find_files` | which file is the module's, and which has its debug information |
@@ -22,6 +23,7 @@
 //! characters of names drive no terminal.
 
 mod answer;
+mod cost;
 mod debug_info;
 mod demangle;
 mod files;

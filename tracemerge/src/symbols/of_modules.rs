@@ -12,7 +12,7 @@ use trace_store::recovery::path_from_bytes;
 use crate::symbols::answer::{Answer, Frame, Lookup, Source, Unnamed};
 use crate::symbols::debug_info::{DebugInfo, has_debug_info};
 use crate::symbols::demangle::{is_last_part, last_part};
-use crate::symbols::files::Files;
+use crate::symbols::files::{Files, MOST_BYTES};
 use crate::symbols::find_files::{
     Found, Missing, Settings, file_name, find_by_build_id, find_by_link, find_module,
 };
@@ -34,6 +34,8 @@ pub struct Symbols<'f> {
     opened: Vec<ModuleNames<'f>>,
     answers: HashMap<(usize, u64), Arc<Answer>>,
     warnings: Vec<String>,
+    /// Whether the user was told that debug information is too large.
+    tells_of_size: bool,
 }
 
 impl fmt::Debug for Symbols<'_> {
@@ -55,6 +57,7 @@ impl<'f> Symbols<'f> {
             opened: Vec::new(),
             answers: HashMap::new(),
             warnings: Vec::new(),
+            tells_of_size: false,
         }
     }
 
@@ -88,6 +91,13 @@ impl<'f> Symbols<'f> {
     /// Returns what the user should be told about files since the last call: which one is missing, damaged or
     /// of another build. Each module is told of once.
     pub fn take_warnings(&mut self) -> Vec<String> {
+        if self.files.is_exceeded() && !std::mem::replace(&mut self.tells_of_size, true) {
+            let most = MOST_BYTES >> 20;
+            self.warnings.push(format!(
+                "some debug information would take more than {most} MiB in memory: names are those of symbol tables there, or \
+                 addresses"
+            ));
+        }
         std::mem::take(&mut self.warnings)
     }
 
@@ -194,7 +204,7 @@ impl<'f> ModuleNames<'f> {
             Unnamed::NoFunction
         };
         let is_verified = !module.build_id.is_empty();
-        (ModuleNames { table, debug: opened.ok(), pdb, is_verified, why }, warning)
+        (ModuleNames { table, debug: opened.ok().flatten(), pdb, is_verified, why }, warning)
     }
 
     fn answer(&self, probe: u64) -> Answer {

@@ -78,7 +78,7 @@ impl<'f> Pdb<'f> {
 fn open<'f>(path: &Path, guid: [u8; 16], age: u32, files: &'f Files) -> Result<Option<Pdb<'f>>, String> {
     let Ok(bytes) = files.map(path) else { return Ok(None) };
     let damaged = |error: &dyn std::fmt::Display| format!("cannot read {}: {error}", shown(path));
-    let mut pdb = PDB::open(Mapped(bytes)).map_err(|error| damaged(&error))?;
+    let mut pdb = PDB::open(Mapped(bytes, files)).map_err(|error| damaged(&error))?;
     let own = pdb.pdb_information().map_err(|error| damaged(&error))?;
     // The age in the debug information is that of the link; the other one counts what was written into the file since.
     let own_age = pdb.debug_information().ok().and_then(|info| info.age()).unwrap_or(own.age);
@@ -98,9 +98,10 @@ fn open<'f>(path: &Path, guid: [u8; 16], age: u32, files: &'f Files) -> Result<O
     Ok(Some(Pdb { context }))
 }
 
-/// A mapped file. What is read of it is copied, and never more than the file has: a damaged one may tell of any lengths.
+/// A mapped file. What is read of it is copied, and never more than the file has, nor than is left for debug information: a
+/// damaged one may tell of any lengths.
 #[derive(Clone, Copy)]
-struct Mapped<'f>(&'f [u8]);
+struct Mapped<'f>(&'f [u8], &'f Files);
 
 impl std::fmt::Debug for Mapped<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -121,7 +122,7 @@ impl SourceView<'_> for Part {
 impl<'f> pdb::Source<'f> for Mapped<'f> {
     fn view(&mut self, slices: &[SourceSlice]) -> io::Result<Box<dyn SourceView<'f> + Send + Sync>> {
         let length = slices.iter().fold(0, |sum: usize, slice| sum.saturating_add(slice.size));
-        if length > self.0.len() {
+        if length > self.0.len() || !self.1.take(length as u64) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let mut part = Vec::with_capacity(length);

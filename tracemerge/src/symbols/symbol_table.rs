@@ -7,6 +7,9 @@ use crate::symbols::demangle::demangled;
 /// The number of symbols before an address that are looked at: functions do not nest, labels may.
 const NESTING: usize = 64;
 
+/// The most symbols of a file that are looked at: more than the largest programs have, and less than fills the memory.
+const MOST: usize = 1 << 20;
+
 /// The functions of a file, as its symbol table tells them.
 #[derive(Debug, Default)]
 pub(super) struct SymbolTable<'f> {
@@ -32,9 +35,10 @@ impl<'f> SymbolTable<'f> {
     /// Reads the symbol table of a file; where that has none, its table for the dynamic linker.
     pub(super) fn of(object: &object::File<'f>) -> SymbolTable<'f> {
         let code = code_sections(object);
-        let mut functions: Vec<Function<'f>> = object.symbols().filter_map(|s| function(&s, &code)).collect();
+        let mut functions: Vec<Function<'f>> =
+            object.symbols().take(MOST).filter_map(|s| function(&s, &code)).collect();
         if functions.is_empty() {
-            functions = object.dynamic_symbols().filter_map(|s| function(&s, &code)).collect();
+            functions = object.dynamic_symbols().take(MOST).filter_map(|s| function(&s, &code)).collect();
         }
         functions.sort_unstable_by_key(|function| {
             (function.start, function.is_sized, function.rank, function.name)

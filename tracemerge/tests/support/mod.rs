@@ -8,6 +8,7 @@
 )]
 
 mod everything;
+pub mod peak;
 pub mod programs;
 pub mod protobuf;
 mod raw;

@@ -59,7 +59,15 @@ fn ended_run(app: &App, directories: &[PathBuf]) -> Option<(Run, Cause)> {
 }
 
 /// Says what was recovered of each thread.
-pub fn tell(run: &Recovered, messages: &Messages) {
+pub fn tell(run: &Recovered, messages: &mut Messages) {
+    if run.missing_rings > 0 {
+        messages.warn(format_args!(
+            "process {}, run {:08x}: the files of {} were removed before it died: what they held, and no file has, is lost",
+            run.run.pid,
+            run.run.id,
+            count(run.missing_rings, "ring"),
+        ));
+    }
     let place = run.directories.first().map_or_else(String::new, |place| format!(" into {}", shown(place)));
     for thread in run.threads.iter().filter(|thread| thread.records > 0) {
         let how = if thread.killed { "was killed" } else { "has ended" };

@@ -8,7 +8,7 @@
 //!  64     traced     unplaced u64; start: thread id u64, since u64, ns   traced threads
 //!                    u64; panics: thread id u64, deadly u32; name of
 //!                    the signal u64
-//! 128     flusher    files u64, ending u32, forgotten u64                  flusher, then the recoverer
+//! 128     flusher    files u64, ending u32, forgotten u64, rings u64       flusher, then the recoverer
 //! 192     switch     answers u32, wanted u32, paused u32                   flusher; `wanted`: who asks
 //! ```
 //!
@@ -87,6 +87,13 @@ impl Start {
         self.ns.store(ns.max(1), Ordering::Release);
     }
 
+    fn go_on_from(&self, other: &Start) {
+        let ns = other.ns.load(Ordering::Acquire);
+        self.tid.store(other.tid.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.since.store(other.since.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.ns.store(ns, Ordering::Release);
+    }
+
     /// Returns the cost if it is to be told in the file of the thread `tid`, which took its ring at `since`.
     #[must_use]
     pub fn told_by(&self, tid: u64, since: Ticks) -> Option<u64> {
@@ -131,6 +138,12 @@ impl Panics {
     /// Notes that the hooks of a panic have run, which [`begin`](Panics::begin) has noted, and that it unwinds.
     pub fn leave_to_unwind(&self) {
         self.deadly.fetch_sub(1, Ordering::Release);
+    }
+
+    fn go_on_from(&self, other: &Panics) {
+        let deadly = other.deadly.load(Ordering::Acquire);
+        self.tid.store(other.tid.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.deadly.store(deadly, Ordering::Release);
     }
 
     /// Returns the id of the thread whose panic is deadly.
@@ -186,6 +199,9 @@ pub struct FlusherCounters {
     pub ending: AtomicU32,
     /// The number of records that went with flight recorders of threads that had ended.
     pub forgotten: AtomicU64,
+    /// The number of shared rings that the run has made and not given up: as many files of rings are in its directory,
+    /// unless somebody has removed some. Runs that did not count them have zero here.
+    pub rings: AtomicU64,
 }
 
 /// The switch by which tracing is paused and goes on from outside. Runs that have none have zeros here.
@@ -292,6 +308,22 @@ impl Life {
     pub fn version(&self) -> Option<u32> {
         let is_one = self.identity.magic.load(Ordering::Acquire) == MAGIC;
         is_one.then(|| self.identity.version.load(Ordering::Relaxed))
+    }
+
+    /// Goes on from the page that this one replaces, since the file of that was removed. The count of records that found no
+    /// ring is not taken over: who counts them moves it.
+    pub fn go_on_from(&self, other: &Life) {
+        self.traced.start.go_on_from(&other.traced.start);
+        self.traced.panics.go_on_from(&other.traced.panics);
+        self.traced.signal.0.store(other.traced.signal.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        let (to, from) = (&self.flusher, &other.flusher);
+        to.files.store(from.files.load(Ordering::Relaxed), Ordering::Relaxed);
+        to.ending.store(from.ending.load(Ordering::Relaxed), Ordering::Relaxed);
+        to.forgotten.store(from.forgotten.load(Ordering::Relaxed), Ordering::Relaxed);
+        to.rings.store(from.rings.load(Ordering::Relaxed), Ordering::Relaxed);
+        if let Some(on) = other.switch.is_on() {
+            self.switch.begin(!on);
+        }
     }
 
     /// Sets the way in which the run ends.

@@ -26,7 +26,7 @@ use crossbeam_channel::{Receiver, Sender};
 use ring_drain::{Extent, RingDrain};
 use supply::Supply;
 use trace_format::life::Ending;
-use trace_format::meta::{self, EndReason, Ended, Meta, RingPlace};
+use trace_format::meta::{self, EndReason, Ended, Meta};
 use trace_store::drain::{Announcement, Drain, DrainContext, RunFile, TracePlace};
 use trace_store::recovery;
 
@@ -385,6 +385,16 @@ impl Flusher {
                 ring.end_if_thread_is_gone();
                 ring.look_after_file();
             }
+            self.look_after_directory();
+        }
+    }
+
+    /// Puts back what somebody has removed of the run's directory. Before that, all that rings hold is written: nobody
+    /// recovers a ring without a file, and what is in a file is known to be there.
+    fn look_after_directory(&mut self) {
+        if let Some(missing) = self.supply.missing() {
+            self.drain_all();
+            self.supply.restore(self.run, &mut self.rings, &missing, &self.info, &mut self.place);
         }
     }
 
@@ -417,7 +427,7 @@ impl Flusher {
         self.rings.iter_mut().filter(|ring| ring.has_ended()).for_each(RingDrain::want);
         self.drain_where(RingDrain::has_ended);
         // Shared rings stay, and are recovered when files can be written.
-        let untold = self.tell_untold(|ring| ring.ring.place == RingPlace::Private);
+        let untold = self.tell_untold(RingDrain::dies_with_process);
         self.end_run_file(ended, unplaced, untold);
         self.place.remove_rest_at_end();
         self.supply.clear(&self.rings);

@@ -30,6 +30,8 @@ pub(crate) struct RingDrain {
     wanted: bool,
     /// The number under which the thread of a flight recorder was seen to have ended, among all.
     ended: Option<u64>,
+    /// Tells that the ring's file was removed: nobody recovers what is in it.
+    orphan: bool,
 }
 
 /// How far a ring was drained.
@@ -53,6 +55,7 @@ impl RingDrain {
             freed: false,
             wanted: false,
             ended: None,
+            orphan: false,
         }
     }
 
@@ -72,7 +75,7 @@ impl RingDrain {
 
     /// Returns whether the ring keeps what it holds until that is wanted.
     pub(crate) fn keeps(&self) -> bool {
-        self.ring.memory.overwrites() && !self.wanted
+        self.ring.memory.overwrites() && !self.wanted && !self.orphan
     }
 
     /// Has the next drain write what a flight recorder holds.
@@ -84,6 +87,22 @@ impl RingDrain {
     /// Takes the ring from its thread.
     pub(crate) fn close(&self) {
         self.ring.close();
+    }
+
+    /// Takes the ring, whose file was removed, from its thread, which takes another one for its next record.
+    pub(crate) fn orphan(&mut self) {
+        self.orphan = true;
+        self.close();
+    }
+
+    /// Returns whether the ring's file was removed.
+    pub(crate) fn is_orphan(&self) -> bool {
+        self.orphan
+    }
+
+    /// Returns whether nobody recovers what is in the ring when the process is killed.
+    pub(crate) fn dies_with_process(&self) -> bool {
+        self.orphan || self.ring.place == RingPlace::Private
     }
 
     /// Marks the ring's thread as ended if the system does not know it any more: one that was ended without
@@ -187,13 +206,13 @@ impl RingDrain {
 
     /// Writes the last lines of the file, if there is one that has none; returns whether it did.
     pub(crate) fn end(&mut self, context: &mut DrainContext<'_>, ended: Ended) -> io::Result<bool> {
-        let drained = self.drained();
+        let (drained, dies) = (self.drained(), self.dies_with_process());
         let header = self.ring.header();
         let Some(drain) = self.drain.as_mut().filter(|drain| !drain.is_ended(header)) else {
             return Ok(false);
         };
-        if self.ring.place == RingPlace::Private {
-            // Records inside of one that is not finished wait for it, and nobody recovers a private ring.
+        if dies {
+            // Records inside of one that is not finished wait for it, and nobody recovers this ring.
             while drain.portion(drained, context, &|| true)? > 0 {}
         }
         let bytes = drain.end(drained, context, ended, Some(clock_line()))?;

@@ -12,7 +12,7 @@ use trace_format::ring::{Geometry, MIN_CAPACITY};
 use trace_store::drain::{RunTables, TracePlace};
 use trace_store::memory::{Memory, may_begin_small};
 use trace_store::modules::ModuleTable;
-use trace_store::run_directory::{RunDirectory, Unreserved};
+use trace_store::run_directory::{Maker, Missing, RunDirectory, Unreserved};
 
 use super::ring_drain::RingDrain;
 use crate::ring::clock;
@@ -46,7 +46,7 @@ fn largest_within(wanted: u64, budget: u64) -> Geometry {
 /// Makes a ring file, or a smaller one where others have taken the memory meanwhile. `in_part` allows that
 /// the rest of a large one is left to be reserved.
 fn create_shared(
-    directory: &RunDirectory,
+    directory: &mut RunDirectory,
     index: u32,
     mut geometry: Geometry,
     in_part: bool,
@@ -84,6 +84,8 @@ pub(crate) struct Supply {
     in_part: bool,
     /// Tells whether it was said that a ring is private.
     said: bool,
+    /// Tells whether it was said that somebody has removed what is in the directory.
+    said_removed: bool,
     made: u32,
     /// The sites that readers of the run's directory know.
     plans: Plans,
@@ -96,13 +98,7 @@ impl Supply {
     /// Prepares the run's directory; without one, rings will be private.
     pub(crate) fn new(run: &'static Run, info: &meta::Run, place: &mut TracePlace) -> Supply {
         let sites = sites::told();
-        let directory = RunDirectory::create(
-            run.config.runtime_directory.as_deref(),
-            sys::thread_id(),
-            info,
-            place,
-            &sites,
-        );
+        let directory = RunDirectory::create(&maker(run, info, place), &sites);
         let budget = directory.as_ref().map_or(0, |d| sys::shared_memory_budget(d.path()));
         if let Err(why) = &directory {
             teller::say(format_args!("{why}; what is in memory when the process is killed will be lost"));
@@ -115,6 +111,7 @@ impl Supply {
         Supply {
             in_part: true,
             said: directory.is_err(),
+            said_removed: false,
             former: Vec::new(),
             forgotten: 0,
             user: sys::effective_user(),
@@ -175,8 +172,7 @@ impl Supply {
         if std::mem::replace(&mut self.user, user) == user {
             return None;
         }
-        let wanted = run.config.runtime_directory.as_deref();
-        let made = RunDirectory::create(wanted, sys::thread_id(), info, place, &sites::told());
+        let made = RunDirectory::create(&maker(run, info, place), &sites::told());
         match &made {
             Ok(directory) => {
                 self.budget = sys::shared_memory_budget(directory.path());
@@ -191,11 +187,65 @@ impl Supply {
         let before = std::mem::replace(&mut self.directory, made.map_err(|why| why.to_string()));
         self.former.extend(before);
         // Further threads get rings that are the user's.
+        self.discard_ready(run, tails);
+        Some(user)
+    }
+
+    fn discard_ready(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) {
         while let Some((ring, _)) = run.ready.take() {
             tails.retain(|tail| !std::ptr::eq(tail.ring, ring));
             self.discard(run, ring);
         }
-        Some(user)
+    }
+
+    /// Returns what somebody has removed of the run's directory, if there is one.
+    pub(crate) fn missing(&self) -> Option<Missing> {
+        let missing = self.directory.as_ref().ok()?.missing();
+        (!missing.is_nothing()).then_some(missing)
+    }
+
+    /// Puts back what is missing in the run's directory, as far as that can be, and has threads whose rings have no file any
+    /// more take others: what is in a ring without a file is lost with the process. What cannot be put back now is tried
+    /// again at the next look.
+    pub(crate) fn restore(
+        &mut self,
+        run: &'static Run,
+        tails: &mut Vec<RingDrain>,
+        missing: &Missing,
+        info: &meta::Run,
+        place: &mut TracePlace,
+    ) {
+        let Ok(directory) = &mut self.directory else { return };
+        let restored = directory.restore(missing, &maker(run, info, place), &sites::told());
+        if !std::mem::replace(&mut self.said_removed, true) {
+            let (path, what) = (directory.path(), in_words(missing));
+            let now = match &restored {
+                Ok(()) => "it was put back, and threads go on in new rings".into(),
+                Err(why) => {
+                    format!(
+                        "{why}; what is in memory when the process is killed will be lost until that can be done"
+                    )
+                }
+            };
+            teller::say(format_args!(
+                "somebody has removed {what} of {path:?} while the program is traced: {now}. Keep cleaners of temporary files \
+                 (and RemoveIPC of systemd) from there, or set TRACER_RUNTIME_DIR to another directory"
+            ));
+        }
+        if restored.is_ok() && (missing.directory || missing.life) {
+            run.keep_counts_in(&directory.life.traced);
+            place.count_files_in(directory.lock.clone());
+        }
+        if directory.has_no_modules() {
+            self.modules.keep_in(None);
+        }
+        if !missing.rings.is_empty() {
+            self.discard_ready(run, tails);
+            let is_missing = |tail: &&mut RingDrain| {
+                tail.ring.place == RingPlace::Shared && missing.rings.contains(&tail.ring.index)
+            };
+            tails.iter_mut().filter(is_missing).for_each(RingDrain::orphan);
+        }
     }
 
     /// Writes the sites that wait for it where recovery will find them. With private rings there is nothing
@@ -270,7 +320,7 @@ impl Supply {
         // The first one is about to be waited for. Who does not wait for room later does not have to, either.
         let is_urgent = index == 0 || run.waiting.load(Ordering::Relaxed) > 0;
         let in_part = self.in_part && is_urgent && run.config.full_policy == FullPolicy::Block;
-        let why = match &self.directory {
+        let why = match &mut self.directory {
             Err(why) => why.clone(),
             Ok(_) if geometry.file_size() > self.budget => "a quarter of the shared memory is in use".into(),
             Ok(directory) => match create_shared(directory, index, geometry, in_part) {
@@ -326,10 +376,10 @@ impl Supply {
 
     fn unlink(&mut self, ring: &ThreadRing) {
         let bytes = ring.geometry().file_size();
-        match (&self.directory, ring.place) {
+        match (&mut self.directory, ring.place) {
             (Ok(directory), RingPlace::Shared) => {
                 directory.remove_ring(ring.index);
-                self.former.iter().for_each(|former| former.remove_ring(ring.index));
+                self.former.iter_mut().for_each(|former| former.remove_ring(ring.index));
                 self.budget += bytes;
             }
             _ => self.private_budget = (self.private_budget + bytes).min(PRIVATE_BUDGET),
@@ -339,7 +389,8 @@ impl Supply {
     /// Removes, at the process's exit, the files of rings that no thread has; if no others are left, the
     /// directory too. A thread that comes later still finds the ready rings.
     pub(crate) fn clear(&mut self, tails: &[RingDrain]) {
-        for tail in tails.iter().filter(|tail| tail.is_free()) {
+        // Of an orphan all is written that could be.
+        for tail in tails.iter().filter(|tail| tail.is_free() || tail.is_orphan()) {
             self.unlink(tail.ring);
         }
         if tails.iter().all(RingDrain::is_free) {
@@ -377,6 +428,22 @@ impl Supply {
             }
         }
         self.remove_directories();
+    }
+}
+
+/// Returns what the run's directory is made with.
+fn maker<'a>(run: &'a Run, info: &'a meta::Run, place: &'a TracePlace) -> Maker<'a> {
+    Maker::new(run.config.runtime_directory.as_deref(), sys::thread_id(), info, place)
+}
+
+/// Returns the name of what is missing.
+fn in_words(missing: &Missing) -> &'static str {
+    match missing {
+        Missing { directory: true, .. } => "all",
+        Missing { life: true, .. } => "the life file",
+        Missing { manifest: true, .. } => "the manifest",
+        Missing { sites: true, .. } => "the site table",
+        _ => "rings",
     }
 }
 

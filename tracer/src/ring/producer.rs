@@ -516,10 +516,8 @@ impl Producer {
             return Outcome::Gone;
         }
         let Some(reservation) = self.find(lane, lane.pos(), need) else {
-            // Where the rest of a ring's memory cannot be had, its thread takes another ring.
-            if self.link.is_null()
-                || (!link.whole.load(Ordering::Acquire) && link.closed.load(Ordering::Acquire))
-            {
+            // A thread that has waited in a ring that was closed meanwhile takes another one.
+            if self.link.is_null() || link.closed.load(Ordering::Acquire) {
                 return Outcome::Gone;
             }
             add(&lane.written().lost_full, 1);

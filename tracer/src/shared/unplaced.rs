@@ -45,12 +45,13 @@ pub(crate) fn told_in_ring(records: u64) {
 ///
 /// Any thread adds to the place that it finds; the flusher sets the place once, with Release, and moves there
 /// what was counted before. A thread that has loaded no place before that adds to `here` after the move; so
-/// the count is the sum of both. All else is relaxed: the numbers are read when the threads have ended, or
-/// are a moment old.
+/// the count is the sum of both. If the page's file is removed, the count moves to another page in the same way, and the sum
+/// has the former one, too. All else is relaxed: the numbers are read when the threads have ended, or are a moment old.
 #[derive(Debug, Default)]
 pub(crate) struct Unplaced {
     here: AtomicU64,
     there: AtomicPtr<AtomicU64>,
+    former: AtomicPtr<AtomicU64>,
 }
 
 impl Unplaced {
@@ -70,12 +71,21 @@ impl Unplaced {
     }
 
     pub(super) fn count(&self) -> u64 {
-        let there = self.there().map_or(0, |there| there.load(Ordering::Relaxed));
-        self.here.load(Ordering::Relaxed).wrapping_add(there)
+        // SAFETY: as in `there`.
+        let former = unsafe { self.former.load(Ordering::Acquire).as_ref() };
+        let of = |page: Option<&AtomicU64>| page.map_or(0, |count| count.load(Ordering::Relaxed));
+        self.here.load(Ordering::Relaxed).wrapping_add(of(self.there())).wrapping_add(of(former))
     }
 
     pub(super) fn go_to(&self, place: &'static AtomicU64) {
-        self.there.store(ptr::from_ref(place).cast_mut(), Ordering::Release);
+        let former = self.there.swap(ptr::from_ref(place).cast_mut(), Ordering::AcqRel);
+        let before = self.former.swap(former, Ordering::AcqRel);
         place.fetch_add(self.here.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        for page in [former, before] {
+            // SAFETY: as in `there`.
+            if let Some(page) = unsafe { page.as_ref() } {
+                place.fetch_add(page.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
     }
 }

@@ -55,6 +55,8 @@ pub struct Recovered {
     pub threads: Vec<RecoveredThread>,
     /// The number of lost records of threads that never got a ring.
     pub unplaced: u64,
+    /// The number of rings whose files were removed before: what was in them, and in no file yet, is lost.
+    pub missing_rings: u64,
     /// The errors of what could not be done; the rings concerned are left where they are.
     pub errors: Vec<io::Error>,
 }
@@ -272,16 +274,21 @@ impl DeadRun {
 
     /// Recovers the run. `going_on` is called after each portion, and says whether there is time for another one.
     fn recover(self, cause: Cause, mut going_on: impl FnMut() -> bool) -> Recovered {
-        let mut errors = Vec::new();
+        let (mut errors, mut missing_rings) = (Vec::new(), 0);
         let killed = Ended { reason: EndReason::Killed, cause };
         let ended = self.life().map_or(killed, |life| life.ended(cause));
         let threads = match self.prepare(&mut going_on) {
             Ok((mut place, mut tables, rings)) => {
+                missing_rings = self.missing_rings(&rings);
+                if missing_rings > 0 {
+                    // Nobody knows whether they had records of threads without a file, so no file says that all is there.
+                    place.forget_count();
+                }
                 let threads =
                     self.recover_rings(&rings, ended, &mut place, &mut tables, &mut going_on, &mut errors);
                 let said = threads.iter().any(|(_, said)| *said);
                 if errors.is_empty() {
-                    errors.extend(self.end_run(&mut place, ended, said).err());
+                    errors.extend(self.end_run(&mut place, ended, said, missing_rings).err());
                 }
                 place.remove_rest_at_end();
                 threads.into_iter().map(|(thread, _)| thread).collect()
@@ -296,7 +303,7 @@ impl DeadRun {
         if errors.is_empty() {
             errors.extend(run_directory::remove_with(&self.path, self.lock).err());
         }
-        Recovered { run: self.manifest.run, directories, threads, unplaced, errors }
+        Recovered { run: self.manifest.run, directories, threads, unplaced, missing_rings, errors }
     }
 
     /// Looks at everything before anything is changed: who does not know a layout leaves all as it is.
@@ -342,18 +349,25 @@ impl DeadRun {
         threads
     }
 
+    /// Returns how many of the run's rings have no file any more. They are looked for under the run's lock: nobody removes
+    /// one meanwhile that counts.
+    fn missing_rings(&self, rings: &[PathBuf]) -> u64 {
+        let made = self.life().map_or(0, |life| life.flusher.rings.load(Ordering::Acquire));
+        made.saturating_sub(rings.len() as u64)
+    }
+
     fn life(&self) -> Option<&life::Life> {
         self.lock.life().ok().flatten()
     }
 
     /// Writes what belongs to the run and to no thread: records that found no ring, and how many files there
     /// are, where no thread's file says that.
-    fn end_run(&self, place: &mut TracePlace, ended: Ended, said: bool) -> io::Result<()> {
+    fn end_run(&self, place: &mut TracePlace, ended: Ended, said: bool, missing: u64) -> io::Result<()> {
         let Some(life) = self.life() else { return Ok(()) };
         let unplaced = life.traced.unplaced.load(Ordering::Acquire);
         let unsaid = place.files() > 0 && !said;
         let forgotten = life.flusher.forgotten.load(Ordering::Acquire);
-        if unplaced == 0 && forgotten == 0 && !unsaid {
+        if unplaced == 0 && forgotten == 0 && !unsaid && missing == 0 {
             return Ok(());
         }
         let tid = life.identity.flusher.load(Ordering::Relaxed);

@@ -1,13 +1,16 @@
 //! The run's directory: life file, manifest, site table, module table, ring files. The flusher thread makes it; recoverers
 //! and onlookers read it.
 
+mod restoration;
+
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use trace_format::life::{FILE_NAME as LIFE_NAME, Life};
+use trace_format::life::{FILE_NAME as LIFE_NAME, LIFE_BYTE, Life};
 use trace_format::manifest::{
     FILE_NAME, Manifest, ManifestError, RING_PREFIX, SITES_NAME, UNFINISHED_SUFFIX,
 };
@@ -23,6 +26,8 @@ use crate::life::{self, Lock};
 use crate::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory};
 use crate::modules::StoredModules;
 use crate::sys;
+use restoration::Identities;
+pub use restoration::Missing;
 
 /// The number of times, a millisecond apart, that the making is begun anew where a recoverer has taken away
 /// what was begun.
@@ -39,6 +44,25 @@ pub struct RunDirectory {
     table: Descriptor,
     /// The number of bytes of the table that count.
     used: u64,
+    /// The lock on the manifest, which says that the run lives where somebody has removed its life file.
+    manifest: Option<Lock>,
+    /// The numbers of the rings that were made here and not removed.
+    rings: Vec<u32>,
+    /// The directory and its files as they were made: others at their paths are not the run's.
+    made: Identities,
+}
+
+/// What a run's directory is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Maker<'a> {
+    /// Where the directories of runs are; `None`: in the system's place.
+    runtime: Option<&'a Path>,
+    /// The id of the run's flusher thread.
+    flusher: u64,
+    /// The `# run` line of the run's files.
+    info: &'a meta::Run,
+    /// Where these files are.
+    place: &'a TracePlace,
 }
 
 /// The parts that a directory is made of.
@@ -46,6 +70,7 @@ struct Parts {
     life: (Arc<Lock>, &'static Life),
     table: Descriptor,
     used: u64,
+    manifest: Option<Lock>,
 }
 
 impl RunDirectory {
@@ -54,13 +79,13 @@ impl RunDirectory {
     /// The directory has another name until it is whole. What was killed before that is known by that name,
     /// and that it is dead by the lock of its life file; where there is none yet, the directory is empty, and
     /// whoever comes may remove it.
-    pub fn create(
-        runtime: Option<&Path>,
-        flusher: u64,
-        info: &meta::Run,
-        place: &TracePlace,
-        sites: &[Site],
-    ) -> io::Result<RunDirectory> {
+    pub fn create(maker: &Maker<'_>, sites: &[Site]) -> io::Result<RunDirectory> {
+        RunDirectory::create_after(maker, sites, None)
+    }
+
+    /// As [`RunDirectory::create`]; where there was a directory before that somebody has removed, `former` is its page.
+    fn create_after(maker: &Maker<'_>, sites: &[Site], former: Option<&Life>) -> io::Result<RunDirectory> {
+        let Maker { runtime, info, .. } = *maker;
         let runtime = runtime.map_or_else(sys::runtime_directory, Path::to_path_buf);
         let named = |e, path: &Path| io::Error::other(format!("cannot prepare {path:?} for rings: {e}"));
         sys::make_private_directory(&runtime).map_err(|e| named(e, &runtime))?;
@@ -69,10 +94,12 @@ impl RunDirectory {
         let mut tries = TRIES;
         loop {
             tries -= 1;
-            match RunDirectory::fill(&unfinished, flusher, info, place, sites) {
-                Ok(Parts { life: (lock, life), table, used }) => {
+            match RunDirectory::fill(&unfinished, maker, sites, former) {
+                Ok(Parts { life: (lock, life), table, used, manifest }) => {
+                    let made = Identities::of(&unfinished);
                     std::fs::rename(&unfinished, &path).map_err(|e| named(e, &path))?;
-                    return Ok(RunDirectory { path, life, lock, table, used });
+                    let rings = Vec::new();
+                    return Ok(RunDirectory { path, life, lock, table, used, manifest, rings, made });
                 }
                 Err(e) if is_taken_away(&e) && tries > 0 => std::thread::sleep(Duration::from_millis(1)),
                 Err(e) => {
@@ -83,30 +110,15 @@ impl RunDirectory {
         }
     }
 
-    fn fill(
-        path: &Path,
-        flusher: u64,
-        info: &meta::Run,
-        place: &TracePlace,
-        sites: &[Site],
-    ) -> io::Result<Parts> {
+    fn fill(path: &Path, maker: &Maker<'_>, sites: &[Site], former: Option<&Life>) -> io::Result<Parts> {
         sys::make_private_directory(path)?;
-        let life = life::begin(&path.join(LIFE_NAME), flusher)?;
-        let mut entries = Vec::new();
-        sites.iter().for_each(|site| site.write(&mut entries));
-        let used = (sites::HEADER_BYTES + entries.len()) as u64;
-        let mut table = sys::create_private_file(&path.join(SITES_NAME))?;
-        table.write_all(&sites::header(used))?;
-        table.write_all(&entries)?;
-        let bytes = |path: &PathBuf| path.as_os_str().as_encoded_bytes().to_vec();
-        let manifest = Manifest {
-            run: info.clone(),
-            directories: place.directories().iter().map(bytes).collect(),
-            name: place.name().as_encoded_bytes().to_vec(),
-            encoding: place.encoding,
-        };
-        sys::create_private_file(&path.join(FILE_NAME))?.write_all(&manifest.write())?;
-        Ok(Parts { life, table: Descriptor::new(table)?, used })
+        let life = life::begin(&path.join(LIFE_NAME), maker.flusher)?;
+        if let Some(former) = former {
+            life.1.go_on_from(former);
+        }
+        let (table, used) = write_table(&path.join(SITES_NAME), sites)?;
+        let manifest = write_manifest(&path.join(FILE_NAME), maker.info, maker.place)?;
+        Ok(Parts { life, table, used, manifest })
     }
 
     /// Opens the site table again if the host has closed it.
@@ -141,18 +153,29 @@ impl RunDirectory {
     }
 
     /// Makes a ring file, reserves its space and maps it. The descriptor is closed; the mapping stays.
-    pub fn create_ring(&self, index: u32, geometry: Geometry) -> io::Result<Memory> {
+    pub fn create_ring(&mut self, index: u32, geometry: Geometry) -> io::Result<Memory> {
         let path = self.ring_path(index);
         let file = sys::create_private_file(&path)?;
         let reserved = sys::reserve(&file, geometry.file_size());
-        reserved.and_then(|()| Memory::shared(&file, geometry)).inspect_err(|_| {
+        let made = reserved.and_then(|()| Memory::shared(&file, geometry)).inspect_err(|_| {
             let _ = std::fs::remove_file(&path);
-        })
+        })?;
+        self.count_ring(index);
+        Ok(made)
+    }
+
+    fn count_ring(&mut self, index: u32) {
+        self.rings.push(index);
+        self.life.flusher.rings.store(self.rings.len() as u64, Ordering::Release);
     }
 
     /// Makes a ring file and maps it, with the space of its first bytes reserved: those of [`FIRST_BYTES`] and
     /// [`FIRST_NESTED_BYTES`], beside the header. The rest is reserved by [`Unreserved::reserve`].
-    pub fn create_ring_in_part(&self, index: u32, geometry: Geometry) -> io::Result<(Memory, Unreserved)> {
+    pub fn create_ring_in_part(
+        &mut self,
+        index: u32,
+        geometry: Geometry,
+    ) -> io::Result<(Memory, Unreserved)> {
         let path = self.ring_path(index);
         let file = sys::create_private_file(&path)?;
         let header = HEADER_BYTES as u64;
@@ -164,20 +187,60 @@ impl RunDirectory {
         };
         let made =
             make().and_then(|memory| Ok((memory, Unreserved { file: Descriptor::new(file)?, geometry })));
-        made.inspect_err(|_| {
+        let made = made.inspect_err(|_| {
             let _ = std::fs::remove_file(&path);
-        })
+        })?;
+        self.count_ring(index);
+        Ok(made)
     }
 
-    /// Removes a ring's file; its mapping stays.
-    pub fn remove_ring(&self, index: u32) {
+    /// Removes a ring's file, if the ring was made here; its mapping stays.
+    pub fn remove_ring(&mut self, index: u32) {
+        let Some(at) = self.rings.iter().position(|ring| *ring == index) else { return };
+        self.rings.swap_remove(at);
+        // First: killed behind that, nobody misses the file.
+        self.life.flusher.rings.store(self.rings.len() as u64, Ordering::Release);
         let _ = std::fs::remove_file(self.ring_path(index));
     }
 
-    /// Removes the directory and what is in it. The directory above stays: another run may be starting there.
+    /// Removes the directory and what is in it, unless it was replaced by another one. The directory above stays: another
+    /// run may be starting there.
     pub fn remove(&self) {
-        let _ = remove(&self.path);
+        if self.made.is_there(&self.path) {
+            let _ = remove(&self.path);
+        }
     }
+}
+
+/// Writes the site table of a run, and returns it and the number of its bytes that count.
+fn write_table(path: &Path, sites: &[Site]) -> io::Result<(Descriptor, u64)> {
+    let mut entries = Vec::new();
+    sites.iter().for_each(|site| site.write(&mut entries));
+    let used = (sites::HEADER_BYTES + entries.len()) as u64;
+    let mut table = sys::create_private_file(path)?;
+    table.write_all(&sites::header(used))?;
+    table.write_all(&entries)?;
+    Ok((Descriptor::new(table)?, used))
+}
+
+/// Writes the manifest of a run, and locks it where that costs no descriptor: who finds no life file asks for this lock.
+fn write_manifest(path: &Path, info: &meta::Run, place: &TracePlace) -> io::Result<Option<Lock>> {
+    let bytes = |path: &PathBuf| path.as_os_str().as_encoded_bytes().to_vec();
+    let manifest = Manifest {
+        run: info.clone(),
+        directories: place.directories().iter().map(bytes).collect(),
+        name: place.name().as_encoded_bytes().to_vec(),
+        encoding: place.encoding,
+    };
+    let mut file = sys::create_private_file(path)?;
+    file.write_all(&manifest.write())?;
+    if !sys::MAPPINGS_HOLD_LOCKS {
+        return Ok(None);
+    }
+    let mut lock = Lock::of(file)?;
+    lock.hold(LIFE_BYTE)?;
+    lock.close_descriptor();
+    Ok(Some(lock))
 }
 
 /// The file of a ring of which only the first bytes are reserved.
@@ -267,7 +330,7 @@ pub(crate) fn remove_with(path: &Path, lock: Arc<Lock>) -> io::Result<()> {
 }
 
 /// Returns the path of the file in a run's directory that has the lock by which the run is known to live: its
-/// life file; the manifest in version 1 of that.
+/// life file; the manifest where that was removed, and in version 1 of that.
 #[must_use]
 pub fn lock_file(directory: &Path) -> PathBuf {
     let life = directory.join(LIFE_NAME);

@@ -169,6 +169,11 @@ impl TracePlace {
         self.tell_files();
     }
 
+    /// Has no further file say how many there are.
+    pub(crate) fn forget_count(&mut self) {
+        self.counts = false;
+    }
+
     /// Returns how many files the run has made.
     pub fn files(&self) -> u64 {
         self.files

@@ -1,0 +1,161 @@
+//! What somebody has removed of a living run's directory: found out, and put back. Flusher thread only.
+//!
+//! A cleaner, systemd's `RemoveIPC` or a person may remove the directory or files in it. The run's mappings stay, and so do
+//! its locks; only a recoverer finds nothing any more. Files are made under another name, and get theirs when they are
+//! whole and locked: whoever looks meanwhile finds a run that lives. A ring whose file is gone cannot be put back.
+
+use std::io;
+use std::path::Path;
+
+use trace_format::life::FILE_NAME as LIFE_NAME;
+use trace_format::manifest::{FILE_NAME, MODULES_NAME, RING_PREFIX, SITES_NAME, UNFINISHED_SUFFIX};
+use trace_format::meta;
+use trace_format::sites::Site;
+
+use super::{Maker, RunDirectory, ring_paths, write_manifest, write_table};
+use crate::life;
+use crate::sys::{self, FileIdentity};
+
+/// The directory and its files as the run has made them; `None` where that is not known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identities {
+    directory: Option<FileIdentity>,
+    life: Option<FileIdentity>,
+    manifest: Option<FileIdentity>,
+    sites: Option<FileIdentity>,
+}
+
+impl Identities {
+    pub(super) fn of(path: &Path) -> Identities {
+        let identity = |path: &Path| sys::path_identity(path).ok();
+        Identities {
+            directory: identity(path),
+            life: identity(&path.join(LIFE_NAME)),
+            manifest: identity(&path.join(FILE_NAME)),
+            sites: identity(&path.join(SITES_NAME)),
+        }
+    }
+
+    /// Returns whether the directory at `path` is the one that the run has made.
+    pub(super) fn is_there(&self, path: &Path) -> bool {
+        is_same(self.directory, Identities::of(path).directory)
+    }
+}
+
+/// Returns whether what was `made` is what was `found`. Where files keep their names as long as they are open, they are
+/// there.
+fn is_same(made: Option<FileIdentity>, found: Option<FileIdentity>) -> bool {
+    let Some(made) = made.filter(|_| !sys::OPEN_FILES_KEEP_NAMES) else { return true };
+    found.is_some_and(|found| found.is_same_file(&made))
+}
+
+/// What is missing in a run's directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// The directory itself, with all that was in it.
+    pub directory: bool,
+    /// The life file.
+    pub life: bool,
+    /// The manifest.
+    pub manifest: bool,
+    /// The site table.
+    pub sites: bool,
+    /// The numbers of the rings whose files are missing.
+    pub rings: Vec<u32>,
+}
+
+impl Missing {
+    /// Returns whether all is there.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Missing::default()
+    }
+}
+
+impl RunDirectory {
+    /// Looks what is missing. What was replaced by something else is missing, too.
+    #[must_use]
+    pub fn missing(&self) -> Missing {
+        let (made, found) = (&self.made, Identities::of(&self.path));
+        if !is_same(made.directory, found.directory) {
+            return Missing { directory: true, rings: self.rings.clone(), ..Missing::default() };
+        }
+        let number = |path: &Path| -> Option<u32> {
+            path.file_name()?.to_str()?.strip_prefix(RING_PREFIX)?.parse().ok()
+        };
+        let mut there: Vec<u32> = ring_paths(&self.path).iter().filter_map(|path| number(path)).collect();
+        there.sort_unstable();
+        let is_missing = |ring: &u32| there.binary_search(ring).is_err();
+        Missing {
+            directory: false,
+            life: !is_same(made.life, found.life),
+            manifest: !is_same(made.manifest, found.manifest),
+            sites: !is_same(made.sites, found.sites),
+            rings: self.rings.iter().copied().filter(is_missing).collect(),
+        }
+    }
+
+    /// Returns whether the module table is not there.
+    #[must_use]
+    pub fn has_no_modules(&self) -> bool {
+        !self.path.join(MODULES_NAME).exists()
+    }
+
+    /// Puts back what is missing, but for the files of rings.
+    ///
+    /// # Errors
+    /// Something cannot be made; it may be tried again.
+    pub fn restore(&mut self, missing: &Missing, maker: &Maker<'_>, sites: &[Site]) -> io::Result<()> {
+        if missing.directory {
+            let rings = std::mem::take(&mut self.rings);
+            match RunDirectory::create_after(maker, sites, Some(self.life)) {
+                Ok(made) => *self = RunDirectory { rings, ..made },
+                Err(error) => {
+                    self.rings = rings;
+                    return Err(error);
+                }
+            }
+            return Ok(());
+        }
+        if missing.life {
+            let (lock, life) = self.put_back(LIFE_NAME, |path| {
+                let (lock, life) = life::begin(path, maker.flusher)?;
+                life.go_on_from(self.life);
+                Ok((lock, life))
+            })?;
+            (self.lock, self.life) = (lock, life);
+        }
+        if missing.manifest {
+            let write = |path: &Path| write_manifest(path, maker.info, maker.place);
+            self.manifest = self.put_back(FILE_NAME, write)?;
+        }
+        if missing.sites {
+            (self.table, self.used) = self.put_back(SITES_NAME, |path| write_table(path, sites))?;
+        }
+        self.made = Identities::of(&self.path);
+        Ok(())
+    }
+
+    /// Has `make` make a file under another name, and gives it its own.
+    fn put_back<T>(&self, name: &str, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+        let path = self.path.join(name);
+        let unfinished = self.path.join(format!("{name}{UNFINISHED_SUFFIX}"));
+        // From an attempt that has failed.
+        let _ = std::fs::remove_file(&unfinished);
+        let put = make(&unfinished).and_then(|made| std::fs::rename(&unfinished, &path).map(|()| made));
+        put.map_err(|e| io::Error::new(e.kind(), format!("cannot make {path:?} again: {e}")))
+    }
+}
+
+impl<'a> Maker<'a> {
+    /// Returns what a run's directory is made with.
+    #[must_use]
+    pub fn new(
+        runtime: Option<&'a Path>,
+        flusher: u64,
+        info: &'a meta::Run,
+        place: &'a crate::drain::TracePlace,
+    ) -> Maker<'a> {
+        Maker { runtime, flusher, info, place }
+    }
+}

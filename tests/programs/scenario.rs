@@ -35,6 +35,8 @@ mod recorder;
 #[cfg(unix)]
 mod signals;
 mod sites;
+#[cfg(unix)]
+mod small_stacks;
 mod stacks;
 #[cfg(unix)]
 mod storage;
@@ -200,6 +202,7 @@ fn only_here(scenario: &str, argument: Option<String>) {
         "fault" => signals::fault(&argument.expect("a stack as second argument")),
         "stepped" => signals::stepped(&argument.expect("how as second argument")),
         "held-inside" => signals::held_inside(number()),
+        "small-stacks" => small_stacks::small_stacks(&std::env::args().skip(2).collect::<Vec<_>>()),
         "sites-forked" => sites::forked(),
         "functions-inside" => functions::inside_of_messages(),
         "functions-forked" => functions::forked(),

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use support::torture::counters::{
     AGAIN, CHILD, Counters, EXECUTED, OTHER, SHORT_LIVED, SlotCounters, handler, inside, slot,
 };
-use support::torture::plan::{Child, ChildEnd, ProgramEnd, THREADS, TrialPlan, What};
+use support::torture::plan::{Child, ChildEnd, ProgramEnd, Removal, THREADS, TrialPlan, What};
 use support::torture::texts::{FILLING, Shape, closing};
 use support::torture::trial::own_content;
 use tracer::Tracer;
@@ -94,6 +94,11 @@ struct CThread(libc::pthread_t);
 
 impl CThread {
     fn spawn(work: impl FnOnce() + Send + 'static) -> CThread {
+        CThread::with_stack(None, work)
+    }
+
+    /// Starts a thread with a stack of so many KiB, or of the usual size.
+    fn with_stack(stack_kb: Option<u64>, work: impl FnOnce() + Send + 'static) -> CThread {
         extern "C" fn run(work: *mut libc::c_void) -> *mut libc::c_void {
             // SAFETY: this is the box that was leaked below, once.
             let work = unsafe { Box::from_raw(work.cast::<Box<dyn FnOnce() + Send>>()) };
@@ -103,9 +108,18 @@ impl CThread {
         let work: Box<Box<dyn FnOnce() + Send>> = Box::new(Box::new(work));
         let work = Box::into_raw(work).cast();
         let (mut thread, start) = (0, Instant::now());
+        // SAFETY: plain memory, which the call initialises.
+        let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the attributes are this function's.
+        unsafe {
+            libc::pthread_attr_init(&mut attributes);
+            if let Some(kb) = stack_kb {
+                assert_eq!(libc::pthread_attr_setstacksize(&mut attributes, kb as usize * 1024), 0);
+            }
+        }
         let error = loop {
             // SAFETY: the function takes the box that is given to it, which is its own from here on, if there is a thread.
-            let error = unsafe { libc::pthread_create(&mut thread, std::ptr::null(), run, work) };
+            let error = unsafe { libc::pthread_create(&mut thread, &attributes, run, work) };
             // Linux makes no thread while another one replaces the program by `exec`.
             if error != libc::EAGAIN || start.elapsed() > Duration::from_secs(5) {
                 break error;
@@ -127,7 +141,7 @@ impl Host {
     /// Runs the program: threads, those that come and go, signals; then waits for its children.
     fn run_all(self: &Arc<Host>) {
         if self.plan.signals {
-            handle_signals();
+            handle_signals(self.plan.signal_stack.is_some());
             let host = self.clone();
             CThread::spawn(move || host.interrupt());
         }
@@ -170,6 +184,9 @@ impl Host {
         [slot, inside(slot), handler(slot)].iter().for_each(|slot| self.counters.slot(*slot).begins());
         let signals = self.plan.signals && self.process == 0;
         if signals {
+            if let Some(bytes) = self.plan.signal_stack {
+                set_signal_stack(bytes as usize);
+            }
             HANDLER.set(Some(handler(slot)));
             // SAFETY: the call only asks, and touches no memory.
             INTERRUPTED[thread].store(unsafe { libc::gettid() }, Ordering::Release);
@@ -277,7 +294,7 @@ impl Host {
                 return;
             }
             let host = self.clone();
-            let thread = CThread::spawn(move || {
+            let thread = CThread::with_stack(self.plan.stack_kb, move || {
                 let slot = SHORT_LIVED + index;
                 let words = host.counters.slot(slot);
                 words.begins();
@@ -344,6 +361,7 @@ impl Host {
                 drop(std::fs::remove_file(filler()));
             }
             What::Fill | What::Unfill => {}
+            What::Remove(what) => remove(what),
         }
     }
 
@@ -437,6 +455,31 @@ fn become_anew() {
     panic!("exec: {}", std::io::Error::last_os_error());
 }
 
+/// Removes what stands in the directories of this process's runs.
+fn remove(what: Removal) {
+    let Some(runtime) = std::env::var_os("TRACER_RUNTIME_DIR") else { return };
+    let own = format!("{}-", std::process::id());
+    let names = |path: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+    };
+    let begins = |path: &PathBuf, with: &str| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(with))
+    };
+    for run in names(Path::new(&runtime)).into_iter().filter(|path| begins(path, &own)) {
+        let prefix = match what {
+            Removal::Directory => {
+                let _ = std::fs::remove_dir_all(&run);
+                continue;
+            }
+            Removal::Life => "life",
+            Removal::Rings => "ring-",
+        };
+        for file in names(&run).into_iter().filter(|path| begins(path, prefix)) {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
 fn filler() -> PathBuf {
     PathBuf::from(std::env::var_os("TRACER_DIR").expect("the test sets it")).join("filler")
 }
@@ -456,7 +499,24 @@ fn own_file() -> Option<PathBuf> {
     files.filter_map(|path| Some((number(&path)?, path))).max().map(|(_, path)| path)
 }
 
-fn handle_signals() {
+/// Gives the calling thread a signal stack of so many bytes, with pages below it that nobody may touch.
+fn set_signal_stack(bytes: usize) {
+    const PAGE: usize = 4096;
+    let pages = bytes.div_ceil(PAGE) * PAGE;
+    // SAFETY: the memory is new, and stays mapped for good; the stack is its upper end.
+    unsafe {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let memory = libc::mmap(std::ptr::null_mut(), pages + 4 * PAGE, access, kind, -1, 0);
+        assert_ne!(memory, libc::MAP_FAILED);
+        assert_eq!(libc::mprotect(memory, 4 * PAGE, libc::PROT_NONE), 0);
+        let ss_sp = memory.add(pages + 4 * PAGE - bytes);
+        let stack = libc::stack_t { ss_sp, ss_flags: 0, ss_size: bytes };
+        // A size that the system refuses leaves the thread its own stack.
+        libc::sigaltstack(&stack, std::ptr::null_mut());
+    }
+}
+
+fn handle_signals(on_own_stack: bool) {
     extern "C" fn traces(_: libc::c_int) {
         let (Some(slot), Some(counters)) = (HANDLER.get(), COUNTERS.get()) else { return };
         let words = counters.slot(slot);
@@ -468,7 +528,7 @@ fn handle_signals() {
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = traces as *const () as usize;
-        action.sa_flags = libc::SA_RESTART;
+        action.sa_flags = libc::SA_RESTART | if on_own_stack { libc::SA_ONSTACK } else { 0 };
         assert_eq!(libc::sigaction(libc::SIGURG, &action, std::ptr::null_mut()), 0);
     }
 }

@@ -24,6 +24,8 @@
 //!   a record is in no file.
 //! - Rings that are private, and a death other than by `exit`: reasons as above; no more records than were
 //!   made.
+//! - A run's directory that is removed, or files in it, and a death other than by `exit`: reasons as above; no more records
+//!   than were made, but `check` does not say "whole" if one is missing. A long record that is just being written: `full`.
 //! - Handlers that trace before the run has its directory, and a kill: reasons as above; records that were
 //!   made before may be missing.
 //! - `RLIMIT_FSIZE` or `TRACER_MAX_BYTES`, and a file that is renamed: `file_removed`. The records in the
@@ -40,7 +42,7 @@
 //! the content that it has written.
 
 use super::counters::{Counters, PROCESSES, SLOTS, process_of};
-use super::plan::{Policy, ProgramEnd, Runtime, TrialPlan, What};
+use super::plan::{Policy, ProgramEnd, Removal, Runtime, TrialPlan, What};
 use super::texts::{Shape, closing};
 use super::trial::own_content;
 use std::collections::{BTreeMap, BTreeSet};
@@ -403,6 +405,11 @@ impl Judge<'_> {
         counts
     }
 
+    /// Returns whether the directory of the program's run may have been removed, or files in it.
+    fn may_be_removed(&self) -> bool {
+        self.plan.has(|what| matches!(what, What::Remove(_)))
+    }
+
     /// Returns whether the rings of this trial may have been private though no file says so.
     fn may_be_private(&self) -> bool {
         let plan = self.plan;
@@ -447,7 +454,9 @@ impl Judge<'_> {
                 // become.
                 let is_executed = matches!(self.plan.end, ProgramEnd::Exec(..));
                 let is_untold = thread.files.is_empty() || self.may_be_truncated() || is_executed;
-                let private = thread.private || (is_untold && self.may_be_private());
+                // Those of a fork's are not removed, nor those of a program that comes later.
+                let removed = process == 0 && self.may_be_removed();
+                let private = removed || thread.private || (is_untold && self.may_be_private());
                 let exited = counters.process(process).has_ended()
                     && !self.evidence.ended_by_others.contains(&process);
                 thread.private_and_killed |= private && !exited;
@@ -487,6 +496,12 @@ impl Judge<'_> {
             let (least, most) = thread.made;
             let found = thread.found();
             let mut short = least.saturating_sub(found);
+            let of_first = |slot: &usize| process_of(*slot) == 0;
+            let has_files = files.iter().any(|file| file.messages.keys().any(of_first));
+            let is_removed = self.may_be_removed() && thread.slots.iter().any(of_first) && has_files;
+            if is_removed && found < thread.returned && self.evidence.check == Some(0) {
+                self.says(format!("check says \"whole\"; thread {tid}: {found} of {}", thread.returned));
+            }
             if self.is_forgotten(*tid, thread, threads) || self.holed.contains(tid) {
                 short = 0;
             }
@@ -562,7 +577,7 @@ impl Judge<'_> {
         let may = match reason {
             "full" => {
                 let too_long = plan.policy == Policy::Overwrite && plan.shapes.huge;
-                impatient || storage || too_long || plan.signals
+                impatient || storage || too_long || plan.signals || self.may_be_removed()
             }
             "overwritten" => plan.policy == Policy::Overwrite,
             "rotated" => plan.max_kb.is_some(),
@@ -572,7 +587,7 @@ impl Judge<'_> {
             }
             "torn" => {
                 let taken = |what| matches!(what, What::Delete | What::Cut(_) | What::Copy);
-                let in_two = plan.policy == Policy::Overwrite || plan.has(taken);
+                let in_two = plan.policy == Policy::Overwrite || plan.has(taken) || self.may_be_removed();
                 // The thread's process exits in the middle of the record.
                 let exits = matches!(plan.end, ProgramEnd::Exit(..) | ProgramEnd::Return);
                 plan.shapes.huge || (plan.shapes.long && (in_two || exits))
@@ -698,6 +713,10 @@ impl Judge<'_> {
 
     /// Checks that nothing is left in memory.
     fn left(&mut self) {
+        // What is removed in part, by a program that is killed meanwhile, is no run any more.
+        if self.plan.has(|what| what == What::Remove(Removal::Directory)) {
+            return;
+        }
         if let Ok(entries) = std::fs::read_dir(&self.evidence.runtime) {
             let left: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
             // The list of places is there to stay; it is here where it cannot be beside the executable.

@@ -47,6 +47,10 @@ pub struct TrialPlan {
     pub shapes: Shapes,
     /// Whether each thread is interrupted a thousand times a second by a handler that traces.
     pub signals: bool,
+    /// The size of the stack, in bytes, that this handler runs on, if it has its own.
+    pub signal_stack: Option<u64>,
+    /// The size of the stacks of threads that come and go, in KiB, if it is not the usual one.
+    pub stack_kb: Option<u64>,
     /// The faults that happen to the program.
     pub faults: Vec<Fault>,
     /// The processes that the program forks.
@@ -130,6 +134,19 @@ pub enum What {
     Fill,
     /// The thread removes the file that filled the disk.
     Unfill,
+    /// The thread removes this of its run's directory.
+    Remove(Removal),
+}
+
+/// What is removed of a run's directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// The directory with all that is in it.
+    Directory,
+    /// The life file.
+    Life,
+    /// The files of all rings.
+    Rings,
 }
 
 /// A process that thread `who` forks before its record `at`.
@@ -248,6 +265,8 @@ impl TrialPlan {
             run_ms: random.below(20, 250),
             shapes: Shapes::random(random),
             signals: random.percent(20),
+            signal_stack: None,
+            stack_kb: None,
             faults: Vec::new(),
             children: Vec::new(),
             end: ProgramEnd::Return,
@@ -261,6 +280,8 @@ impl TrialPlan {
         plan.add_children(random);
         plan.end = plan.random_end(random);
         plan.add_others(random);
+        plan.add_small_stacks(random);
+        plan.add_removal(random);
         plan
     }
 
@@ -308,6 +329,36 @@ impl TrialPlan {
                 self.faults.push(Fault { who, at, what });
             }
         }
+    }
+
+    fn add_small_stacks(&mut self, random: &mut Random) {
+        if random.percent(50) {
+            self.signal_stack = Some(random.below(6, 24) * 1024);
+        }
+        if random.percent(30) {
+            self.stack_kb = Some(random.pick(&[32, 48, 64]));
+        }
+    }
+
+    /// Has the run's directory removed, or a part of it, at any moment; in half of these plans the program goes on long
+    /// enough for its flusher to see that.
+    fn add_removal(&mut self, random: &mut Random) {
+        if !random.percent(15) {
+            return;
+        }
+        let what = random.pick(&[Removal::Directory, Removal::Life, Removal::Rings]);
+        if random.percent(50) {
+            (self.run_ms, self.pause_us) = (1800, self.pause_us.max(150));
+            self.records = self.records.max(random.magnitude(6_000, 12_000));
+            let later = random.below(300_000, 1_900_000);
+            match &mut self.end {
+                ProgramEnd::Killed(after_us) | ProgramEnd::GroupKilled(after_us) => *after_us = later,
+                _ => {}
+            }
+        }
+        let (who, at) = self.moment(random);
+        // Early, so that the flusher may see it.
+        self.faults.push(Fault { who, at: at / 4 + 1, what: What::Remove(what) });
     }
 
     fn add_children(&mut self, random: &mut Random) {

@@ -402,6 +402,8 @@ impl Flusher {
     /// tracing; the loop goes on draining them.
     fn at_process_exit(&mut self) {
         self.retry = None;
+        // What has no file any more cannot be left to a recoverer.
+        self.look_after_directory();
         self.supply.set_ending(Ending::Exit);
         self.drain_all();
         // Who ends the files then also says in one of them how many there are.

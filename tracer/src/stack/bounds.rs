@@ -16,6 +16,8 @@
 
 use std::ptr;
 
+use crate::sys;
+
 /// The calling thread's stack, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stack {
@@ -61,6 +63,20 @@ impl Stack {
         let is_inside = sp <= address && address <= self.top - 8 && address % 8 == 0;
         // SAFETY: as in `pair`.
         is_inside.then(|| unsafe { read(address) })
+    }
+}
+
+/// Returns whether the calling thread's stack has room for `bytes` more. It allocates nothing, and costs a system call for each
+/// page: for what is done once.
+///
+/// Of a signal stack the size is known. Below any other one the pages are tried: they end in a guard page, and those of a
+/// process's first thread come when they are asked for. Where pages cannot be tried, there is room.
+#[cold]
+pub(crate) fn has_room(bytes: usize) -> bool {
+    let here = sys::stack_pointer();
+    match sys::alternate_stack() {
+        Some(low) => here.saturating_sub(low) >= bytes,
+        None => imp::is_readable_down_to(here.saturating_sub(bytes), here),
     }
 }
 
@@ -176,6 +192,11 @@ mod imp {
         if variable.is_null() { 0 } else { unsafe { variable.read() } }
     }
 
+    /// Returns whether all pages from `low` up to that of `sp` can be read, or nobody can tell.
+    pub(super) fn is_readable_down_to(low: usize, sp: usize) -> bool {
+        !refuses_what_is_unmapped() || ((low & !(PAGE - 1))..sp).step_by(PAGE).all(is_readable)
+    }
+
     /// Returns whether a page can be read: the kernel reads a set of signals there, and then refuses what is
     /// to be done with it.
     fn is_readable(page: usize) -> bool {
@@ -228,6 +249,11 @@ mod imp {
         // Aligned, and large enough to subtract from.
         (low <= sp && sp < top && top > PAGE).then_some(Stack { top: top & !15 })
     }
+
+    /// Returns true: stacks have the room that their makers have asked for, and there are no signal handlers.
+    pub(super) fn is_readable_down_to(_: usize, _: usize) -> bool {
+        true
+    }
 }
 
 #[cfg(not(any(
@@ -242,5 +268,9 @@ mod imp {
 
     pub(super) fn around(_: usize) -> Option<Stack> {
         None
+    }
+
+    pub(super) fn is_readable_down_to(_: usize, _: usize) -> bool {
+        true
     }
 }

@@ -50,6 +50,7 @@ mod tests;
 use std::ops::ControlFlow;
 
 use bounds::Stack;
+pub(crate) use bounds::has_room;
 #[cfg(target_arch = "aarch64")]
 use rules::FrameEnd;
 use rules::Rule;

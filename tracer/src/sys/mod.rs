@@ -13,7 +13,7 @@
 //! | `wait_word`, `wake_word` | sleep on an atomic word; waking is async-signal-safe | flusher; any |
 //! | `stack_pointer` | where the caller is in its stack | every record |
 //! | `write_stderr` | says something without locks and without waiting | any |
-//! | `on_alternate_stack` | whether the caller runs on a signal stack | a record inside a record |
+//! | `on_alternate_stack`, `alternate_stack` | whether the caller runs on a signal stack, and on which | a record inside a record; first record |
 //! | `catch_fatal_signals` | has functions told of signals that end the process | any, on request |
 //! | `page_wiped_on_fork` | a zeroed page that is zero again in a forked child | flusher |
 //! | `arm_exit_handler` | has functions called at `exit()`, and when no other thread runs any more | start of a run |

@@ -183,10 +183,18 @@ pub(crate) unsafe fn unmap(memory: *mut u8, bytes: usize) {
 
 /// Returns whether the caller runs on an alternate signal stack.
 pub(crate) fn on_alternate_stack() -> bool {
+    alternate_stack().is_some()
+}
+
+/// Returns where the alternate signal stack begins that the caller runs on: stacks grow down to there. `None` on another
+/// stack.
+pub(crate) fn alternate_stack() -> Option<usize> {
     // SAFETY: asks only; the result is plain memory.
     unsafe {
         let mut stack: libc::stack_t = std::mem::zeroed();
-        libc::sigaltstack(std::ptr::null(), &mut stack) == 0 && stack.ss_flags & libc::SS_ONSTACK != 0
+        let is_one =
+            libc::sigaltstack(std::ptr::null(), &mut stack) == 0 && stack.ss_flags & libc::SS_ONSTACK != 0;
+        is_one.then_some(stack.ss_sp.addr())
     }
 }
 

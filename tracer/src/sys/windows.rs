@@ -334,6 +334,11 @@ pub(crate) fn on_alternate_stack() -> bool {
     false
 }
 
+/// Returns `None`: there are no signal stacks.
+pub(crate) fn alternate_stack() -> Option<usize> {
+    None
+}
+
 /// Sleeps while `word` is `expected`, at most `timeout`; may wake without reason.
 pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
     let milliseconds = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX - 1).max(1);

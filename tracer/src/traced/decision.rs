@@ -3,14 +3,15 @@
 //! Runs on any thread. The hot path only loads [`STATE`].
 
 use std::io;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{guest, startup};
+use super::{fork, guest, startup};
 use crate::copies::{self, interface};
 use crate::shared::process::{self, SETTLED, STATE, announce, current, stand};
 use crate::shared::run::Run;
 use crate::shared::{pause, sites, switched};
+use crate::stack;
 use crate::sys;
 use crate::user::config::{self, Config, Switch};
 use crate::user::teller;
@@ -24,6 +25,15 @@ const PATIENCE: u64 = 1_000_000_000;
 /// The time, in nanoseconds of the monotonic clock, until which nobody waits: a decision that could not be
 /// taken over has not ended within the patience. Relaxed: it saves time and nothing else.
 static TIRED_UNTIL: AtomicU64 = AtomicU64::new(0);
+
+/// The room on the stack, in bytes, that a run's start takes at most: it reads the environment and makes threads. A build
+/// that is not optimised takes several times as much.
+const STACK_OF_START: usize = if cfg!(debug_assertions) { 48 << 10 } else { 12 << 10 };
+/// The room that it takes to have another thread do that.
+const STACK_OF_HELP: usize = if cfg!(debug_assertions) { 4 << 10 } else { 2 << 10 };
+
+/// The id of the process whose helper decides just now in the place of a thread without enough stack, or 0.
+static HELPED: AtomicU32 = AtomicU32::new(0);
 
 /// The question of the newest explicit decision, for who takes it over. The pointer is null, or to what is
 /// leaked and never changed.
@@ -80,6 +90,10 @@ pub(crate) fn is_on() -> bool {
 /// Goes on in a forked child as in its parent, whose run was `inherited`: with a run of its own, of the same
 /// tree and with the same settings. What was inherited is left alone.
 pub(super) fn decide_in_child(excluded: &Excluded, inherited: &Run) {
+    if !stack::has_room(STACK_OF_START) {
+        settle_elsewhere();
+        return;
+    }
     let question =
         Question { variable: None, config: inherited.config.clone(), root: Some(inherited.root) }.publish();
     let seen = STATE.see();
@@ -95,6 +109,7 @@ pub(super) fn settle(excluded: &Excluded) -> bool {
     match stand() {
         Stand::On => true,
         Stand::Off => false,
+        _ if !stack::has_room(STACK_OF_START) => settle_elsewhere(),
         Stand::Undecided if guest::owner().is_some() => settle_as_guest(excluded),
         _ => match take_decision(excluded, |stand| stand == Stand::Undecided) {
             Some(OwnDecision { attempt, afresh: true }) => decide(attempt, &Question::by_default()),
@@ -105,6 +120,46 @@ pub(super) fn settle(excluded: &Excluded) -> bool {
             None => stand() == Stand::On,
         },
     }
+}
+
+/// Has another thread decide, and waits for that for a bounded time: the caller's stack, of a signal handler or a small thread,
+/// has too little room for it. Returns whether it is yes.
+#[cold]
+fn settle_elsewhere() -> bool {
+    let _errno = sys::keep_errno();
+    let (pid, start) = (sys::process_id(), sys::monotonic_ns());
+    if start < TIRED_UNTIL.load(Ordering::Relaxed) || !stack::has_room(STACK_OF_HELP) {
+        return false;
+    }
+    loop {
+        let settled = SETTLED.load(Ordering::Acquire);
+        if let Some(run) = current().filter(|_| stand() == Stand::On) {
+            if run.is_of_this_process() {
+                return true;
+            }
+        } else if stand() == Stand::Off {
+            return false;
+        }
+        // Relaxed: the number alone counts. Another process's helper was not inherited by this one.
+        if HELPED.swap(pid, Ordering::Relaxed) != pid && sys::spawn_hidden(Box::new(help)).is_err() {
+            HELPED.store(0, Ordering::Relaxed);
+            return false;
+        }
+        let waited = sys::monotonic_ns().saturating_sub(start);
+        if waited >= PATIENCE {
+            TIRED_UNTIL.store(start + waited + PATIENCE, Ordering::Relaxed);
+            return false;
+        }
+        sys::wait_word(&SETTLED, settled, Duration::from_nanos((PATIENCE - waited).min(PATIENCE / 50)));
+    }
+}
+
+/// Decides for a thread that has too little stack. Runs on a thread of its own.
+fn help() {
+    if let Some(excluded) = Excluded::enter() {
+        fork::run_of_this_process(&excluded);
+    }
+    HELPED.store(0, Ordering::Relaxed);
 }
 
 /// Decides as the copy of the library has decided that owns the process. Returns whether it is yes.

@@ -17,9 +17,14 @@ use crate::copies::{self, Owner};
 use crate::ring::{Arguments, MAX_CAPTURED, Outcome, Producer, clock};
 use crate::shared::thread_name::ThreadName;
 use crate::shared::{process, unplaced};
+use crate::stack;
 use crate::sys;
 use crate::user::config;
 use crate::words::exclusion::{self, Excluded};
+
+/// The room on the stack, in bytes, that a thread takes to get its ring and make a short record there. On a signal stack that has
+/// less, the record is counted as lost.
+const STACK_OF_RING: usize = if cfg!(debug_assertions) { 4 << 10 } else { 2 << 10 };
 
 thread_local! {
     /// The id of the run that counts this thread's records without a ring as unplaced, or 0 where there was
@@ -251,6 +256,9 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     // A handler that traces meanwhile is turned away here.
     let excluded = Excluded::enter()?;
     let _errno = sys::keep_errno();
+    if !stack::has_room(STACK_OF_RING) {
+        return None;
+    }
     let is_first = CURRENT.get() == found;
     leave(&excluded, EndReason::Thread);
     let run = fork::run_of_this_process(&excluded)?;

@@ -90,6 +90,10 @@ impl Site {
             return true;
         }
         let decided = decision::is_on();
+        if !decided && !process::is_off() {
+            // It could not be decided now, on too small a stack: to be counted as lost.
+            return true;
+        }
         self.list();
         // Whoever switches tracing off changes the state, then walks the list: either he finds this site
         // there, or it is seen here.

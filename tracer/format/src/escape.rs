@@ -233,7 +233,8 @@ fn escape_wide(out: &mut Vec<u8>, text: &[u8]) -> usize {
     }
 }
 
-fn push_byte(out: &mut Vec<u8>, byte: u8) {
+/// Appends the escape of a byte.
+pub(crate) fn push_byte(out: &mut Vec<u8>, byte: u8) {
     out.extend_from_slice(&[b'\\', b'x', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
 }
 

@@ -41,6 +41,7 @@ pub mod file;
 pub mod function;
 pub mod life;
 pub mod line;
+pub mod locks;
 pub mod manifest;
 pub mod mark;
 pub mod meta;

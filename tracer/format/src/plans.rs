@@ -2,6 +2,7 @@
 
 use crate::fields::SitePlan;
 use crate::function;
+use crate::locks;
 use crate::record::MAX_PAYLOAD;
 use crate::sites::Site;
 
@@ -20,6 +21,8 @@ struct PlannedSite {
     place: Box<[u8]>,
     /// The site's entry in a site table.
     entry: Box<[u8]>,
+    /// Whether the site is one of the tracer's locks.
+    of_lock: bool,
 }
 
 impl Plans {
@@ -41,14 +44,19 @@ impl Plans {
         if entry.len() > MAX_PAYLOAD {
             return false;
         }
-        let Ok(plan) = SitePlan::new(&site.format, &site.descriptor) else { return false };
+        let Ok(mut plan) = SitePlan::new(&site.format, &site.descriptor) else { return false };
         let Some(index) = usize::try_from(site.id).ok().filter(|index| *index < MOST) else { return false };
         if self.0.len() <= index {
             self.0.resize(index + 1, None);
         }
+        let of_lock = locks::is_of_lock(site);
+        if of_lock {
+            plan.is_of_lock();
+        }
         let mut place = Vec::new();
         function::write_site(site, &mut place);
-        self.0[index] = Some(Box::new(PlannedSite { plan, place: place.into(), entry: entry.into() }));
+        let planned = PlannedSite { plan, place: place.into(), entry: entry.into(), of_lock };
+        self.0[index] = Some(Box::new(planned));
         true
     }
 
@@ -56,6 +64,12 @@ impl Plans {
     #[must_use]
     pub(crate) fn place(&self, site: u32) -> Option<&[u8]> {
         Some(&self.known(site)?.place)
+    }
+
+    /// Returns whether a site is one of the tracer's locks.
+    #[must_use]
+    pub(crate) fn is_of_lock(&self, site: u32) -> bool {
+        self.known(site).is_some_and(|site| site.of_lock)
     }
 
     /// Returns the plan of a site.

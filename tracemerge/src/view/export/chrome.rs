@@ -137,14 +137,16 @@ impl ChromeFormat {
     }
 
     fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        let What::Message { text, .. } = &event.what else { return };
+        let What::Message { text, may_be_of_lock, .. } = &event.what else { return };
         self.put((event.thread, 'i', event.wall), scene, out);
         out.extend_from_slice(b",\"s\":\"t\"");
         Self::put_message(&event.what, scene, out);
-        let (at, process) = ((event.thread, event.wall), scene.threads[event.thread].process);
-        let mut flows = std::mem::take(&mut self.of_messages);
-        flows.of_message(text, process, at, |flow| self.flow(at, flow, scene, out));
-        self.of_messages = flows;
+        if *may_be_of_lock {
+            let (at, process) = ((event.thread, event.wall), scene.threads[event.thread].process);
+            let mut flows = std::mem::take(&mut self.of_messages);
+            flows.of_message(text, process, at, |flow| self.flow(at, flow, scene, out));
+            self.of_messages = flows;
+        }
     }
 
     /// Appends what a message says, and ends its event.

@@ -309,7 +309,7 @@ impl CtfFormat {
     }
 
     fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        let What::Message { site, text, values, bytes } = &event.what else { return };
+        let What::Message { site, text, values, bytes, .. } = &event.what else { return };
         if let Some((site, bytes)) = site.zip(*bytes) {
             let packet = self.begin_event(event, &Class::Values(site), scene, out);
             return packet.extend_from_slice(bytes);

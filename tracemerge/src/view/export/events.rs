@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use trace_format::escape::unescape;
 use trace_format::line::{Kind, Ticks};
+use trace_format::locks::may_be_of_lock;
 use trace_format::meta::{Meta, Run};
 use trace_format::record::Flags;
 use trace_format::sites::Site;
@@ -91,6 +92,8 @@ pub enum What<'a> {
         /// The bytes of the values in the place of these, where the format takes them so: those of
         /// [numbers](Fields::bytes_of_numbers).
         bytes: Option<&'a [u8]>,
+        /// Whether the message may be one of a lock. Any text of another message may look like one.
+        may_be_of_lock: bool,
     },
     /// A function was entered.
     Enter(&'a Told),
@@ -411,7 +414,7 @@ impl<F: EventFormat> EventExport<F> {
         Some(number)
     }
 
-    fn message(&mut self, record: &RecordText<'_>, at: At, out: &mut Vec<u8>) {
+    fn message(&mut self, record: &RecordText<'_>, at: At, of_lock: bool, out: &mut Vec<u8>) {
         let At { thread, ticks, wall, .. } = at;
         let site = self.site(record.site);
         let known = site.and_then(|site| self.scene.sites.get_mut(site)?.as_mut());
@@ -420,7 +423,8 @@ impl<F: EventFormat> EventExport<F> {
             if known.fields.bytes_of_numbers() == Some(bytes.len()) {
                 known.messages += 1;
                 known.with_values += 1;
-                let what = What::Message { site, text: "", values: None, bytes: Some(bytes) };
+                let what =
+                    What::Message { site, text: "", values: None, bytes: Some(bytes), may_be_of_lock: false };
                 return self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
             }
         }
@@ -439,7 +443,8 @@ impl<F: EventFormat> EventExport<F> {
             self.scene.not_text += u64::from(!text_of(record, &mut text));
         }
         let values_read = has_values.then_some(&values[..]);
-        let what = What::Message { site, text: &text, values: values_read, bytes: None };
+        let what =
+            What::Message { site, text: &text, values: values_read, bytes: None, may_be_of_lock: of_lock };
         self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
         self.values = emptied(values);
         self.text = text;
@@ -606,7 +611,12 @@ impl<F: EventFormat> Export for EventExport<F> {
         let at = self.at(record.origin, origin, record.ticks);
         self.last.see(at.process, at.ticks);
         match record.kind {
-            Kind::Message | Kind::Continuation => self.message(record, at, out),
+            Kind::Message | Kind::Continuation => {
+                // The end of a message whose beginning is missing may look like anything, and so may a log.
+                let whole_of_trace = record.kind == Kind::Message && !origin.is_log;
+                let of_lock = whole_of_trace && may_be_of_lock(record.payload());
+                self.message(record, at, of_lock, out);
+            }
             Kind::Enter | Kind::Leave => self.function(record, at, out),
             Kind::Stack => self.stack(record, at, out),
             Kind::Meta => self.meta(origin, record, at, out),

@@ -23,6 +23,7 @@ use field::{Field, Size};
 use value::ValueReader;
 
 use crate::capture::descriptor::{self, DescriptorError, Scalar, Type};
+use crate::locks;
 use crate::template::{CountSpec, Piece, Position, Sign, Spec, Template, TemplateError, Trait};
 
 /// The longest message that is rendered, in bytes. Programs capture far less; the limit is for damaged
@@ -38,6 +39,8 @@ pub struct SitePlan {
     /// The literal text after the last field.
     tail: Box<[u8]>,
     fast: Option<FastPlan>,
+    /// Whether a message may begin as one of a lock does, though the site is none; see [`locks`].
+    seems_of_lock: bool,
 }
 
 /// A reason why format string and descriptor make no plan.
@@ -141,7 +144,20 @@ impl SitePlan {
             }
         }
         let fast = FastPlan::new(&arguments, &steps, &literal);
-        Ok(SitePlan { arguments, steps: steps.into(), tail: literal.into(), fast })
+        let first = steps.first().map_or(&literal[..], |(before, _)| before);
+        let seems_of_lock = locks::can_begin_as_of_lock(first, !steps.is_empty());
+        Ok(SitePlan { arguments, steps: steps.into(), tail: literal.into(), fast, seems_of_lock })
+    }
+
+    /// Has the plan know that its site is one of the tracer's locks.
+    pub(crate) fn is_of_lock(&mut self) {
+        self.seems_of_lock = false;
+    }
+
+    /// Returns whether a message of this site, which is none of a lock, begins as one of a lock does.
+    #[inline(always)]
+    pub(crate) fn begins_as_of_lock(&self, text: &[u8]) -> bool {
+        self.seems_of_lock && locks::begins_as_of_lock(text, false)
     }
 
     /// Appends the message, exactly as `format!` would give it, not escaped. On error nothing is appended.

@@ -14,7 +14,7 @@ use crate::line::Ticks;
 use crate::meta::{LossReason, Meta};
 use crate::plans::Plans;
 use crate::record::{Flags, HEADER, Record, RecordKind};
-use crate::render::{LineWriter, ONE_BY_ONE, Plain, PlainContent, Plains};
+use crate::render::{LineWriter, ONE_BY_ONE, Plain, PlainContent, Plains, plain_text};
 use crate::sites::Site;
 
 /// The number of bytes of a damaged place that are shown at most.
@@ -337,18 +337,19 @@ impl Decoder {
     }
 
     fn message(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
-        if record.continues() {
-            if !self.open {
-                // The message's beginning is in front of the range, or was dropped.
-                return;
-            }
-        } else {
+        let more = record.flags().has(Flags::MORE);
+        if !record.continues() {
             self.close(out);
             self.go_on_to(record.ticks, out);
             self.lines.message(self.last, self.mark(record.site()), out);
+            self.lines.first_piece(self.last, record.payload, self.is_of_lock(record.site()), more, out);
+        } else if self.open {
+            self.lines.text(self.last, record.payload, out);
+        } else {
+            // The message's beginning is in front of the range, or was dropped.
+            return;
         }
-        self.lines.text(self.last, record.payload, out);
-        self.open = record.flags().has(Flags::MORE);
+        self.open = more;
         if !self.open {
             out.push(b'\n');
         }
@@ -394,6 +395,11 @@ impl Decoder {
         }
         self.defined.add(record.site());
         true
+    }
+
+    /// Returns whether the block tells a site, and that it is one of the tracer's locks.
+    fn is_of_lock(&self, site: u32) -> bool {
+        self.defined.has(site) && self.plans.is_of_lock(site)
     }
 
     /// Returns the mark of a site, if marks are wanted: 0 where the block does not tell the site.
@@ -443,7 +449,9 @@ impl Plains for RawMessages<'_, '_> {
             RecordKind::Captured if self.decoder.defined.has(record.site()) => {
                 PlainContent::Captured(self.decoder.plans.get(record.site())?, record.payload)
             }
-            RecordKind::Message if record.flags() == Flags::NONE => PlainContent::Text(record.payload),
+            RecordKind::Message if record.flags() == Flags::NONE => {
+                plain_text(&record, || self.decoder.is_of_lock(record.site()))?
+            }
             RecordKind::Enter | RecordKind::Leave
                 if !record.flags().has(Flags::UNWINDING) && self.decoder.short.least == 0 =>
             {

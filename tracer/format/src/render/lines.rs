@@ -1,9 +1,10 @@
 //! The writer of one thread's lines: messages, pieces of them, captured arguments, functions and metadata.
 
-use crate::escape::{EscapeContext, escape_line, is_plain};
+use crate::escape::{EscapeContext, escape_line, is_plain, push_byte};
 use crate::fields::SitePlan;
 use crate::function::{self, HOOK, put_address};
 use crate::line::{Kind, Prefix, Ticks};
+use crate::locks;
 use crate::mark::{put_mark, write_mark};
 use crate::record::{Flags, Record, RecordKind};
 
@@ -30,6 +31,17 @@ pub(crate) enum PlainContent<'a> {
     Captured(&'a SitePlan, &'a [u8]),
     /// The address of a function that was entered or left, without more but for [`Flags::HOOK`].
     Address(RecordKind, Flags, u64),
+}
+
+/// Returns the content of a message that its thread has formatted; `None` where its text seems to be of a lock and its
+/// site is none (`of_lock`).
+#[inline(always)]
+pub(crate) fn plain_text<'a>(
+    message: &Record<'a>,
+    of_lock: impl FnOnce() -> bool,
+) -> Option<PlainContent<'a>> {
+    let seems = locks::begins_as_of_lock(message.payload, false) && !of_lock();
+    (!seems).then_some(PlainContent::Text(message.payload))
 }
 
 /// Records that are taken one after the other.
@@ -60,6 +72,33 @@ impl LineWriter {
         self.prefix.begin(out, ticks, Kind::Message);
         if let Some(mark) = mark {
             write_mark(mark, out);
+        }
+    }
+
+    /// Goes on behind [`LineWriter::message`] with the first piece of a message that its thread has formatted; `of_lock`
+    /// says whether its site is one of the tracer's locks, and `more` whether another piece follows.
+    #[inline]
+    pub(crate) fn first_piece(
+        &self,
+        ticks: Ticks,
+        text: &[u8],
+        of_lock: bool,
+        more: bool,
+        out: &mut Vec<u8>,
+    ) {
+        let seems = locks::begins_as_of_lock(text, more) && !of_lock;
+        self.first_text(ticks, text, seems, out);
+    }
+
+    /// Writes the first text of a message. Where it `seems` to be of a lock, its first letter becomes an escape.
+    #[inline]
+    fn first_text(&self, ticks: Ticks, text: &[u8], seems: bool, out: &mut Vec<u8>) {
+        match text.split_first() {
+            Some((first, rest)) if seems => {
+                push_byte(out, *first);
+                self.text(ticks, rest, out);
+            }
+            _ => self.text(ticks, text, out),
         }
     }
 
@@ -94,7 +133,7 @@ impl LineWriter {
         let rendered = plan.render(arguments, &mut text).is_ok();
         if rendered {
             self.message(ticks, mark, out);
-            self.text(ticks, &text, out);
+            self.first_text(ticks, &text, plan.begins_as_of_lock(&text), out);
             out.push(b'\n');
         }
         self.text = text;
@@ -150,7 +189,13 @@ impl LineWriter {
         }
         let text = page.get_mut(start..)?;
         let length = match message.content {
-            PlainContent::Captured(plan, values) => plan.write_plain(values, text)?,
+            PlainContent::Captured(plan, values) => {
+                let length = plan.write_plain(values, text)?;
+                if plan.begins_as_of_lock(text.get(..length)?) {
+                    return None;
+                }
+                length
+            }
             PlainContent::Text(bytes) => {
                 text.get_mut(..bytes.len()).filter(|_| is_plain(bytes))?.copy_from_slice(bytes);
                 bytes.len()

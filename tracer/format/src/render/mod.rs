@@ -13,7 +13,7 @@ use crate::meta::{End, Ended, LossReason, Meta, Run, Thread};
 use crate::plans::Plans;
 use crate::raw;
 use crate::record::{Flags, Record, RecordKind, Records};
-pub(crate) use lines::{LineWriter, Plain, PlainContent, Plains};
+pub(crate) use lines::{LineWriter, Plain, PlainContent, Plains, plain_text};
 
 /// The number of records that are rendered one by one behind two that are not of the usual kind.
 pub(crate) const ONE_BY_ONE: u32 = 16;
@@ -291,10 +291,13 @@ impl Renderer {
         let more = piece.flags().has(Flags::MORE);
         match &mut self.form {
             Form::Text(lines) => {
-                if !continues {
+                if continues {
+                    lines.text(self.state.last, piece.payload, out);
+                } else {
                     lines.message(self.state.last, None, out);
+                    let of_lock = plans.is_of_lock(piece.site());
+                    lines.first_piece(self.state.last, piece.payload, of_lock, more, out);
                 }
-                lines.text(self.state.last, piece.payload, out);
                 if !more {
                     out.push(b'\n');
                 }
@@ -533,7 +536,7 @@ impl Plains for WholeRecords<'_, '_> {
         let next = self.records.peek_whole().filter(|record| record.ticks >= self.last)?;
         self.next = Some(next);
         let content = match next.kind {
-            RecordKind::Message => PlainContent::Text(next.payload),
+            RecordKind::Message => plain_text(&next, || self.plans.is_of_lock(next.site()))?,
             RecordKind::Captured => PlainContent::Captured(self.plans.get(next.site())?, next.payload),
             RecordKind::Enter | RecordKind::Leave
                 if self.with_addresses && !next.flags().has(Flags::UNWINDING) =>

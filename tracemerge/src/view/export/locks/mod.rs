@@ -76,10 +76,12 @@ impl EventFormat for LocksFormat {
         let (waits, latest) = &mut self.processes[thread.process];
         *latest = event.wall.max(*latest);
         match event.what {
-            What::Message { text, .. } => match LockRecord::parse(text) {
-                Some(record) => waits.take(&record, thread.tid, event.wall, &mut self.places),
-                None => waits.has_traced(thread.tid),
-            },
+            What::Message { text, may_be_of_lock, .. } => {
+                match LockRecord::parse(text).filter(|_| may_be_of_lock) {
+                    Some(record) => waits.take(&record, thread.tid, event.wall, &mut self.places),
+                    None => waits.has_traced(thread.tid),
+                }
+            }
             What::Enter(_) | What::Leave(..) => waits.has_traced(thread.tid),
             What::Stack(stack) => {
                 if let Some(place) = place_in_program(stack) {

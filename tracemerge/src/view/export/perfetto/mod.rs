@@ -366,9 +366,9 @@ impl PerfettoFormat {
     }
 
     fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        let What::Message { site, text, values, .. } = &event.what else { return };
+        let What::Message { site, text, values, may_be_of_lock, .. } = &event.what else { return };
         let thread = event.thread;
-        let flows = self.flows_of(event, text, scene, out);
+        let flows = if *may_be_of_lock { self.flows_of(event, text, scene, out) } else { Vec::new() };
         self.begin_event(INSTANT);
         flows.into_iter().for_each(|flow| self.flow(flow));
         let Some((number, known)) = site.zip(scene.site(*site)) else {

@@ -20,6 +20,8 @@
 //! A room uses those above it in this table and no other. The order of the merge is total: boot (by the wall
 //! clock), ticks, process, run, thread, number of the file, position in the file. Undamaged lines are passed
 //! on byte for byte.
+#![deny(clippy::disallowed_types, clippy::disallowed_macros)]
+// Unit tests may make files.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 #[allow(clippy::disallowed_methods, reason = "Cargo's own directory for what is built is the user's")]
@@ -50,7 +52,6 @@ use crate::command::merge::Job;
 use crate::find::app::App;
 use crate::find::choose::Choice;
 use crate::os::signals::Signals;
-use crate::output::standard_output::print;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 use crate::view::export::locks::LocksStyle;
@@ -60,6 +61,10 @@ use crate::view::export::time_column::TimeMode;
 use crate::view::export::tree::TreeStyle;
 use crate::view::request::{Layout, Request};
 
+/// Has a panic, which is a mistake in this program, say so in the way of all its messages. For programs that are nothing but a
+/// call of [`main`] or [`cargo_tracer`].
+pub use crate::ui::console::take_panics;
+
 /// Does what `cargo tracer` is asked for by `args`, the first of which is the program's own name, and returns the exit status.
 pub fn cargo_tracer(args: impl IntoIterator<Item = OsString>) -> u8 {
     cargo::main(args, main)
@@ -67,14 +72,13 @@ pub fn cargo_tracer(args: impl IntoIterator<Item = OsString>) -> u8 {
 
 /// Runs the command with `args`, the first of which is the command's own name, and returns the exit status.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
-    let cli = match cli::parse(args) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let cli = match cli::parse(args.iter().cloned()) {
         Ok(cli) => cli,
-        Err(said) if said.use_stderr() => {
-            // Where standard error is closed, the status says it all.
-            let _ = said.print();
-            return 2;
+        Err(said) => {
+            let status = if said.use_stderr() { 2 } else { 0 };
+            return status.max(reporting(false, |_| cli::show(said, &args)));
         }
-        Err(help) => return reporting(false, |_| print(cli::help_text(&help).as_bytes())),
     };
     file::truncation::watch();
     let Some(command) = cli.command else { return merge(cli.merge) };

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -16,7 +16,7 @@ use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use trace_format::patterns::{Patterns, spellings, without_suffix};
 
 use crate::command::run::exit_code;
-use crate::output::standard_output::StandardOutput;
+use crate::ui::console::Stream;
 
 /// The section of a program that says where its sleds are.
 pub const SECTION_OF_SLEDS: &str = "xray_instr_map";
@@ -150,10 +150,8 @@ fn found(
     }
     let output = compiler.output()?;
     if !output.status.success() {
-        let mut out = StandardOutput::open()?;
-        out.write_all(&output.stdout)?;
-        out.flush()?;
-        io::stderr().write_all(&output.stderr)?;
+        Stream::Output.pass_on(&output.stdout)?;
+        Stream::Error.pass_on(&output.stderr)?;
         return Ok(Err(exit_code(output.status)));
     }
     let mut functions = BTreeSet::new();
@@ -171,7 +169,7 @@ fn without_remarks(command: &mut Command) -> io::Result<ExitStatus> {
         for line in BufReader::new(said).split(b'\n') {
             if let Some(mut line) = without_remark(&line?) {
                 line.push('\n');
-                io::stderr().write_all(line.as_bytes())?;
+                Stream::Error.pass_on(line.as_bytes())?;
             }
         }
     }

@@ -3,5 +3,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    tracemerge::take_panics();
     ExitCode::from(tracemerge::cargo_tracer(std::env::args_os()))
 }

@@ -15,6 +15,7 @@ mod wrapper;
 
 use std::ffi::OsString;
 
+use crate::ui::console::{Content, print};
 use crate::ui::messages::{Messages, speak_as};
 
 /// The exit status where something is wrong that has nothing to do with the user's program.
@@ -36,10 +37,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, tracemerge: impl FnOnce(Ve
         return runner::run(args.into_iter().skip(1), tracemerge);
     }
     match arguments::read(args) {
-        Ok(arguments::Wanted::Help) => {
-            print_help();
-            0
-        }
+        Ok(arguments::Wanted::Help) => printed(arguments::HELP),
         Ok(arguments::Wanted::Build(request)) => build::build(&request),
         Err(error) => {
             Messages::new(false).error(error);
@@ -48,7 +46,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>, tracemerge: impl FnOnce(Ve
     }
 }
 
-#[allow(clippy::print_stdout, reason = "help goes to stdout")]
-fn print_help() {
-    print!("{}", arguments::HELP);
+/// Prints help; returns the exit status.
+fn printed(help: &str) -> u8 {
+    match print(Content::Text, help.as_bytes()) {
+        Ok(()) => 0,
+        Err(error) => {
+            Messages::new(false).error(error);
+            2
+        }
+    }
 }

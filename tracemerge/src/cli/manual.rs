@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::cli::Cli;
-use crate::output::standard_output::print;
+use crate::ui::console::{Content, print};
 use crate::ui::error::Error;
 
 const NAME: &str = "tracemerge";
@@ -20,7 +20,7 @@ const NAME: &str = "tracemerge";
 pub fn completions(shell: Shell) -> Result<(), Error> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), NAME, &mut text);
-    print(&text)
+    print(Content::Data, &text)
 }
 
 /// Writes the manual page of a `subcommand`, or of the whole command.
@@ -37,7 +37,7 @@ pub fn page(subcommand: Option<&str>) -> Result<(), Error> {
         command = found.clone();
     }
     let text = rendered(command).map_err(|error| Error::io("make", Path::new("manual"), error))?;
-    print(&text)
+    print(Content::Data, &text)
 }
 
 /// Returns the manual page of a command. The notes behind the options keep their lines, which `clap_mangen`

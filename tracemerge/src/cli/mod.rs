@@ -12,7 +12,10 @@ pub use self::options::CallView;
 use self::options::{
     DepthOption, LineSymbolOptions, MergeOptions, SymbolOptions, ViewOptions, function_pattern, nanoseconds,
 };
-use crate::ui::colour::{ColourMode, stdout_is_terminal};
+use crate::ui::colour::ColourMode;
+use crate::ui::console::{Stream, show_usage};
+use crate::ui::error::Error;
+use crate::ui::escaping::escaped_line;
 use crate::ui::subcommands::SUBCOMMANDS;
 use crate::view::export::format::OtherFormat;
 use crate::view::export::report::ReportOrder;
@@ -675,13 +678,6 @@ pub enum Subcommand {
     },
 }
 
-/// Returns help as standard output shows it: with colours on a terminal that shows them.
-pub fn help_text(help: &clap::Error) -> String {
-    let text = help.render();
-    let is_coloured = ColourMode::Auto.is_now(stdout_is_terminal());
-    if is_coloured { text.ansi().to_string() } else { text.to_string() }
-}
-
 /// Parses the command line, whose first word is the command's own name.
 ///
 /// # Errors
@@ -725,6 +721,25 @@ fn without_depth(cli: &Cli) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// Shows what parsing `args` has led to: an error, or help.
+///
+/// # Errors
+/// Standard output does not take the help.
+pub fn show(said: clap::Error, args: &[OsString]) -> Result<(), Error> {
+    let stream = if said.use_stderr() { Stream::Error } else { Stream::Output };
+    // The parser repeats words that it does not know. Theirs are escaped before, so that colours are the parser's own.
+    let harmless: Vec<OsString> =
+        args.iter().map(|word| escaped_line(&word.to_string_lossy()).into()).collect();
+    let again = if harmless == args { Some(said) } else { parse(harmless).err() };
+    let Some(said) = again else {
+        stream.say("error: the command line has an odd word; --help shows what it may be");
+        return Ok(());
+    };
+    let text = said.render();
+    let in_colours = ColourMode::Auto.is_now(stream.is_terminal());
+    show_usage(stream, &if in_colours { text.ansi().to_string() } else { text.to_string() })
 }
 
 #[cfg(test)]

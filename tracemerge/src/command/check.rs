@@ -15,8 +15,8 @@ use crate::find::liveness::asking_once;
 use crate::find::{Found, find_traces, threads};
 use crate::input::source::{Content, Source};
 use crate::os::processors::map_on_all_processors;
-use crate::output::standard_output::print;
 use crate::ui::cause::in_words;
+use crate::ui::console::{self, print};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, Status, count, shown, shown_name};
 
@@ -50,7 +50,7 @@ pub fn check(
     if !quiet {
         let whole = messages.status() == Status::Complete;
         let report = report(&found.chosen, &checked, whole, verbose || !whole);
-        print(report.as_bytes())?;
+        print(console::Content::Text, report.as_bytes())?;
     }
     Ok(())
 }

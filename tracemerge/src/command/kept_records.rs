@@ -14,6 +14,7 @@ use crate::input::inputs::{Inputs, Origin};
 use crate::input::site_catalog::SiteCatalog;
 use crate::output::target::Target;
 use crate::symbols::Settings;
+use crate::ui::console::Content;
 use crate::ui::messages::Messages;
 use crate::view::batch::Unformatted;
 use crate::view::calls::Depth;
@@ -86,6 +87,7 @@ impl KeptRecords {
             selection: &selection,
             format: &|| Box::new(kept.clone()),
             target: &Target::Stdout,
+            content: Content::Data,
             paged: false,
         };
         delivery.write_into(&mut Vec::new()).map_err(|_| "the traces are not in order".to_owned())?;

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -15,6 +14,7 @@ use crate::input::site_catalog::SiteCatalog;
 use crate::output::target::Target;
 use crate::symbols::Settings;
 use crate::ui::colour::Palette;
+use crate::ui::console::{Content, Stream};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count};
 use crate::view::calls::Depth;
@@ -105,7 +105,8 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     if (names_in_lines || layout.tells_calls()) && view.leaves_out() {
         learn_modules(&inputs, &names);
     }
-    let palette = view.colours(&target).then(Palette::colours);
+    let in_colours = view.colours(&target);
+    let palette = in_colours.then(Palette::colours);
     let format = format_of(layout, &view, &inputs, &plan, palette, (&names, job.request.depth));
     let format = if names_in_lines { naming(format, &names) } else { format };
     let delivery = Delivery {
@@ -114,6 +115,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         selection: &view.selection,
         format: &*format,
         target: &target,
+        content: job.request.content(in_colours),
         paged: view.pages(&target) && !layout.is_summary() && !matches!(layout, Layout::Other(_)),
     };
     let written = delivery.write(messages)?;
@@ -271,7 +273,7 @@ const END: usize = 5;
 
 /// Returns whether a merge into `target` may end with its last records on standard error.
 fn shows_end_of(target: &Target) -> bool {
-    matches!(target, Target::File { .. }) && io::stderr().is_terminal()
+    matches!(target, Target::File { .. }) && Stream::Error.is_terminal()
 }
 
 /// Shows the last records on standard error. What is wrong with them was told before.
@@ -287,9 +289,10 @@ fn show_end(inputs: &mut Inputs, view: &View, messages: &mut Messages) {
     let mut text = Vec::new();
     let selection = &view.selection;
     let target = &Target::Stdout;
-    let delivery = Delivery { inputs, plan: &mut plan, selection, format: &*format, target, paged: false };
+    let (format, content) = (&*format, Content::Text);
+    let delivery = Delivery { inputs, plan: &mut plan, selection, format, target, content, paged: false };
     if delivery.write_into(&mut text).is_ok() {
-        messages.show(&String::from_utf8_lossy(&text));
+        messages.show(&text);
     }
 }
 

@@ -136,6 +136,7 @@ mod imp {
     }
 
     /// The library's own writer takes a descriptor that cannot be written for one that takes all, and a file does not.
+    #[allow(clippy::disallowed_methods, reason = "the console alone asks for it")]
     pub fn standard_output() -> io::Result<File> {
         if STARTED_WITHOUT_OUTPUT.load(Ordering::Relaxed) {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
@@ -311,6 +312,7 @@ mod imp {
     const STANDARD_OUTPUT: u32 = -11_i32 as u32;
 
     /// The library's writer writes text to a console as the console wants it, and drops it where there is no output.
+    #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the console alone asks for it")]
     pub fn standard_output() -> io::Result<io::Stdout> {
         const INVALID: *mut c_void = -1_isize as *mut c_void;
         // SAFETY: asks only.

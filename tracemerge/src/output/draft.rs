@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use crate::output::pager::Pager;
 use crate::output::target::{Output, Target};
+use crate::ui::console::Content;
 use crate::ui::error::Error;
 
 /// Output that is being written.
@@ -15,6 +16,8 @@ pub enum Draft<'t> {
         bytes: Vec<u8>,
         /// The target to which the bytes will go.
         target: &'t Target,
+        /// The sort of the bytes.
+        content: Content,
         /// Whether a pager will show the bytes.
         paged: bool,
     },
@@ -30,14 +33,14 @@ pub enum Draft<'t> {
 }
 
 impl<'t> Draft<'t> {
-    /// Begins output for `target`; it goes through a pager if it is to be `paged` and there is a pager.
+    /// Begins output of this sort for `target`; it goes through a pager if it is to be `paged` and there is a pager.
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn begin(target: &'t Target, paged: bool) -> Result<Draft<'t>, Error> {
-        match if paged { Pager::start() } else { None } {
+    pub fn begin(target: &'t Target, content: Content, paged: bool) -> Result<Draft<'t>, Error> {
+        match if paged { Pager::start(content) } else { None } {
             Some(pager) => Ok(Draft::Pager(pager)),
-            None => Ok(Draft::Target { output: target.begin()?, target }),
+            None => Ok(Draft::Target { output: target.begin(content)?, target }),
         }
     }
 
@@ -56,8 +59,8 @@ impl<'t> Draft<'t> {
     /// The outer error says that the output cannot be begun, the inner one that it cannot be written.
     pub fn finish(self) -> Result<io::Result<()>, Error> {
         Ok(match self {
-            Draft::Memory { bytes, target, paged } => {
-                let mut draft = Draft::begin(target, paged)?;
+            Draft::Memory { bytes, target, content, paged } => {
+                let mut draft = Draft::begin(target, content, paged)?;
                 match draft.writer().write_all(&bytes) {
                     Ok(()) => return draft.finish(),
                     Err(error) => {

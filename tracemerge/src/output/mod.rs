@@ -7,5 +7,4 @@ pub mod place;
 pub mod progress;
 pub mod redrawn;
 pub mod sink;
-pub mod standard_output;
 pub mod target;

@@ -3,11 +3,12 @@
 use std::ffi::OsStr;
 #[cfg(windows)]
 use std::ffi::OsString;
-use std::io::{self, BufWriter, IoSlice, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::io::{self, IoSlice, Write};
+use std::process::{Child, Command, Stdio};
 
 use crate::os::environment::{has_options_for_less, pager};
 use crate::os::signals::keep_interrupts_from_this_process;
+use crate::ui::console::{Console, Content};
 
 /// The options of `less`, unless the user has set `LESS`: output that fits on the screen just stays there,
 /// colours are shown, and the screen is not cleared.
@@ -17,19 +18,19 @@ const LESS_OPTIONS: &str = "FRX";
 #[derive(Debug)]
 pub struct Pager {
     child: Child,
-    input: BufWriter<ChildStdin>,
+    input: Console,
 }
 
 impl Pager {
-    /// Starts the pager. Returns `None` if the user wants none, or there is none.
+    /// Starts the pager for output of this sort. Returns `None` if the user wants none, or there is none.
     #[must_use]
-    pub fn start() -> Option<Pager> {
+    pub fn start(content: Content) -> Option<Pager> {
         let mut command = command()?;
         if !has_options_for_less() {
             command.env("LESS", LESS_OPTIONS);
         }
         let mut child = command.stdin(Stdio::piped()).spawn().ok()?;
-        let input = BufWriter::with_capacity(1 << 16, child.stdin.take()?);
+        let input = Console::pager(child.stdin.take()?, content);
         // The pager itself decides what an interrupt from the keyboard means.
         keep_interrupts_from_this_process();
         Some(Pager { child, input })
@@ -41,18 +42,7 @@ impl Pager {
     /// The pager has not taken all bytes; it may have been ended before.
     pub fn finish(self) -> io::Result<()> {
         let Pager { mut child, input } = self;
-        let written = match input.into_inner() {
-            Ok(stdin) => {
-                drop(stdin);
-                Ok(())
-            }
-            Err(error) => {
-                let (error, input) = error.into_parts();
-                // A plain drop would write the bytes once more that the pager has not taken.
-                drop(input.into_parts());
-                Err(error)
-            }
-        };
+        let written = input.finish();
         child.wait()?;
         written
     }
@@ -60,7 +50,7 @@ impl Pager {
     /// Throws away the bytes that are not written yet, and waits until the user has read enough.
     pub fn abandon(self) {
         let Pager { mut child, input } = self;
-        drop(input.into_parts());
+        input.abandon();
         let _ = child.wait();
     }
 }

@@ -1,11 +1,11 @@
 //! The progress bar that a merge shows on a terminal's stderr while it works for long.
 
-use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::target::Target;
+use crate::ui::console::Stream;
 
 /// The time after which a bar is shown. Shorter work shows none.
 const PATIENCE: Duration = Duration::from_millis(700);
@@ -28,7 +28,7 @@ impl MergeProgress {
     /// use the same terminal, so output to a pipe has no bar.
     #[must_use]
     pub fn is_wanted(target: &Target) -> bool {
-        !matches!(target, Target::Stdout) && io::stderr().is_terminal()
+        !matches!(target, Target::Stdout) && Stream::Error.is_terminal()
     }
 
     /// Makes a bar, hidden at first, for work on this number of `bytes`.
@@ -55,7 +55,7 @@ impl MergeProgress {
     fn update(&mut self) {
         self.next = self.done + STEP;
         if !self.shown && self.began.elapsed() > PATIENCE {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            self.bar.set_draw_target(Stream::Error.drawing());
             self.shown = true;
         }
         self.bar.set_position(self.done);

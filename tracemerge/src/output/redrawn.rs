@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::ui::console::Stream;
 
 /// The time between two drawings.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -18,7 +20,7 @@ pub struct Redrawn {
 
 impl Default for Redrawn {
     fn default() -> Redrawn {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout());
+        let bar = ProgressBar::with_draw_target(None, Stream::Output.drawing());
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             bar.set_style(style);
         }

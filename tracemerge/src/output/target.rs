@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, IoSlice, Write};
+use std::io::{self, IoSlice, Write};
 use std::path::{Path, PathBuf};
 
 use crate::find::app::App;
@@ -17,15 +17,13 @@ use crate::os::directory::Kind;
 use crate::os::sys::{FileId, file_id, is_null_device};
 use crate::output::folder::Folder;
 use crate::output::place::{NewFile, Place, directory_of};
-use crate::output::standard_output::{StandardOutput, cannot_print};
+use crate::ui::console::{Console, Content, cannot_print};
 use crate::ui::error::Error;
+use crate::ui::escaping::EscapingWriter;
 use crate::ui::messages::shown;
 
 /// The number of bytes that are gathered before they are written to a file.
 const BUFFER: usize = 1 << 20;
-/// The number of bytes that are gathered before they are written to a pipe: as many as a pipe holds, so that
-/// the next ones are made while its reader works on these.
-const PIPE_BUFFER: usize = 1 << 16;
 /// The number of links, one leading to the next, that are followed at most.
 const LINKS: usize = 40;
 
@@ -165,36 +163,44 @@ impl Target {
         }
     }
 
-    /// Begins the output.
+    /// Begins the output, whose content is of this sort.
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn begin(&self) -> Result<Output, Error> {
+    pub fn begin(&self, content: Content) -> Result<Output, Error> {
         let raw = match self {
-            Target::Stdout => OpenTarget::Stdout(StandardOutput::open().map_err(|e| self.error(e))?),
+            Target::Stdout => {
+                let console = Console::stdout(content).map_err(|e| self.error(e))?;
+                return Ok(Output(Begun::Console(console)));
+            }
             Target::Direct(path) | Target::Null(path) => {
-                OpenTarget::Direct(open_device(path).map_err(|e| self.error(e))?)
+                let file = open_device(path).map_err(|e| self.error(e))?;
+                return Ok(Output(Begun::Console(Console::device(file, content))));
             }
             Target::File { place, .. } => OpenTarget::File(place.begin_file().map_err(|e| self.error(e))?),
             Target::Directory { place, .. } => {
                 OpenTarget::Folder(Box::new(place.begin_folder().map_err(|e| self.error(e))?))
             }
         };
-        let buffer = if self.can_restart() { BUFFER } else { PIPE_BUFFER };
-        Ok(Output(BufWriter::with_capacity(buffer, raw)))
+        Ok(Output(Begun::File(EscapingWriter::new(raw, BUFFER, content.notation(false)))))
     }
 
-    /// Opens the output to be written as lines come: a file is there from the beginning, and grows.
+    /// Opens the output, whose content is of this sort, to be written as lines come: a file is there from the beginning, and grows.
     ///
     /// # Errors
     /// The output cannot be written, or it is a directory.
     #[expect(clippy::disallowed_methods, reason = "the path is the user's, and only there the file can grow")]
-    pub fn open_growing(&self) -> Result<Box<dyn Write>, Error> {
+    pub fn open_growing(&self, content: Content) -> Result<Box<dyn Write>, Error> {
         let failed = |error| self.error(error);
         Ok(match self {
-            Target::Stdout => Box::new(StandardOutput::open().map_err(failed)?),
-            Target::Direct(path) | Target::Null(path) => Box::new(open_device(path).map_err(failed)?),
-            Target::File { given, .. } => Box::new(File::create(given).map_err(failed)?),
+            Target::Stdout => Box::new(Console::stdout(content).map_err(failed)?),
+            Target::Direct(path) | Target::Null(path) => {
+                Box::new(Console::device(open_device(path).map_err(failed)?, content))
+            }
+            Target::File { given, .. } => {
+                let file = File::create(given).map_err(failed)?;
+                Box::new(EscapingWriter::new(file, BUFFER, content.notation(false)))
+            }
             Target::Directory { .. } => {
                 return Err(Error::plain("a directory cannot be written as lines come"));
             }
@@ -206,13 +212,15 @@ impl Target {
     /// # Errors
     /// The last bytes cannot be written, or the file cannot be renamed.
     pub fn finish(&self, output: Output) -> io::Result<()> {
-        let mut raw = output.0.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let mut raw = match output.0 {
+            Begun::Console(console) => return console.finish(),
+            Begun::File(file) => file.finish()?,
+        };
         raw.flush()?;
         let (Target::File { place, .. } | Target::Directory { place, .. }) = self else { return Ok(()) };
         match raw {
             OpenTarget::File(file) => place.finish_file(file)?,
             OpenTarget::Folder(folder) => place.finish_folder(*folder)?,
-            OpenTarget::Stdout(_) | OpenTarget::Direct(_) => {}
         }
         place.remove_abandoned();
         Ok(())
@@ -250,12 +258,16 @@ fn behind_links(given: &Path) -> io::Result<PathBuf> {
 
 /// Output that has begun. A file that is dropped without [`Target::finish`] leaves nothing behind.
 #[derive(Debug)]
-pub struct Output(BufWriter<OpenTarget>);
+pub struct Output(Begun);
+
+#[derive(Debug)]
+enum Begun {
+    Console(Console),
+    File(EscapingWriter<OpenTarget>),
+}
 
 #[derive(Debug)]
 enum OpenTarget {
-    Stdout(StandardOutput),
-    Direct(File),
     File(NewFile),
     Folder(Box<Folder>),
 }
@@ -263,38 +275,48 @@ enum OpenTarget {
 impl Output {
     /// Throws away the bytes that are not written yet.
     pub fn abandon(self) {
-        // A plain drop would write them.
-        drop(self.0.into_parts());
+        match self.0 {
+            Begun::Console(console) => console.abandon(),
+            Begun::File(file) => file.abandon(),
+        }
     }
 }
 
 impl Write for Output {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        match &mut self.0 {
+            Begun::Console(out) => out.write(bytes),
+            Begun::File(out) => out.write(bytes),
+        }
     }
 
     #[inline]
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
+        match &mut self.0 {
+            Begun::Console(out) => out.write_all(bytes),
+            Begun::File(out) => out.write_all(bytes),
+        }
     }
 
-    /// Writes the parts past the buffer, which is flushed before.
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.0.flush()?;
-        self.0.get_mut().write_vectored(parts)
+        match &mut self.0 {
+            Begun::Console(out) => out.write_vectored(parts),
+            Begun::File(out) => out.write_vectored(parts),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        match &mut self.0 {
+            Begun::Console(out) => out.flush(),
+            Begun::File(out) => out.flush(),
+        }
     }
 }
 
 impl Write for OpenTarget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            OpenTarget::Stdout(out) => out.write(bytes),
-            OpenTarget::Direct(out) => out.write(bytes),
             OpenTarget::File(out) => out.file().write(bytes),
             OpenTarget::Folder(out) => out.write(bytes),
         }
@@ -302,8 +324,6 @@ impl Write for OpenTarget {
 
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
-            OpenTarget::Stdout(out) => out.write_vectored(parts),
-            OpenTarget::Direct(out) => out.write_vectored(parts),
             OpenTarget::File(out) => out.file().write_vectored(parts),
             OpenTarget::Folder(out) => out.write_vectored(parts),
         }
@@ -311,8 +331,6 @@ impl Write for OpenTarget {
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            OpenTarget::Stdout(out) => out.flush(),
-            OpenTarget::Direct(out) => out.flush(),
             OpenTarget::File(out) => out.file().flush(),
             OpenTarget::Folder(out) => out.flush(),
         }

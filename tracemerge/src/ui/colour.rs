@@ -1,8 +1,6 @@
 //! Colours on a terminal: when they are used, and which.
 
-use std::io::{self, IsTerminal};
-
-use anstyle::{AnsiColor, Style};
+use anstyle::{AnsiColor, Color, Style};
 
 use crate::os::environment::forbids_colours;
 use crate::os::sys::shows_colours;
@@ -32,12 +30,6 @@ impl ColourMode {
     }
 }
 
-/// Returns whether standard output is a terminal.
-#[must_use]
-pub fn stdout_is_terminal() -> bool {
-    io::stdout().is_terminal()
-}
-
 /// The styles of a line's parts. A plain style writes nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Palette {
@@ -65,18 +57,42 @@ const THREADS: [AnsiColor; 10] = [
     AnsiColor::BrightBlue,
 ];
 
+/// All styles that there are. Their numbers travel inside of text; see [`crate::ui::escaping`].
+const STYLES: [Style; 4 + THREADS.len()] = {
+    let mut styles = [Style::new(); 4 + THREADS.len()];
+    styles[1] = Style::new().dimmed();
+    styles[2] = of_colour(AnsiColor::Red);
+    styles[3] = of_colour(AnsiColor::Red).bold();
+    let mut at = 0;
+    while at < THREADS.len() {
+        styles[4 + at] = of_colour(THREADS[at]);
+        at += 1;
+    }
+    styles
+};
+
+const fn of_colour(colour: AnsiColor) -> Style {
+    Style::new().fg_color(Some(Color::Ansi(colour)))
+}
+
+/// Returns the style with this number. The plain one, which ends the others, has the number 0.
+#[must_use]
+pub fn style_of(number: u8) -> Option<Style> {
+    STYLES.get(usize::from(number)).copied()
+}
+
+/// Returns the number of a style.
+#[must_use]
+pub fn number_of(style: Style) -> u8 {
+    let number = STYLES.iter().position(|known| *known == style);
+    number.and_then(|number| u8::try_from(number).ok()).unwrap_or(0)
+}
+
 impl Palette {
     /// Returns the palette for a terminal with colours.
     #[must_use]
     pub fn colours() -> Palette {
-        let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
-        Palette {
-            time: Style::new().dimmed(),
-            meta: Style::new().dimmed(),
-            warning: colour(AnsiColor::Red),
-            found: colour(AnsiColor::Red).bold(),
-            threads: &THREADS,
-        }
+        Palette { time: STYLES[1], meta: STYLES[1], warning: STYLES[2], found: STYLES[3], threads: &THREADS }
     }
 
     /// Returns the style of a thread's id; consecutive ids have different styles.
@@ -84,6 +100,6 @@ impl Palette {
     pub fn thread(&self, tid: u64) -> Style {
         let place = tid.checked_rem(self.threads.len() as u64).and_then(|n| usize::try_from(n).ok());
         let colour = place.and_then(|n| self.threads.get(n));
-        Style::new().fg_color(colour.map(|&colour| colour.into()))
+        colour.map_or(Style::new(), |&colour| of_colour(colour))
     }
 }

@@ -4,14 +4,14 @@
 //! does not print: it returns what it found, or is given a [`Messages`].
 
 use std::fmt::{self, Display};
-#[cfg(not(test))]
-use std::io::Write;
 use std::io::{self, BufRead, IsTerminal, Read};
 use std::path::Path;
 use std::sync::OnceLock;
 
 use indicatif::HumanCount;
 use trace_format::escape::{EscapeContext, escape_into};
+
+use crate::ui::console::Stream;
 
 /// The name under which the user has called this program, if it is another one than `tracemerge`. It is set once, before
 /// anything is said.
@@ -83,9 +83,9 @@ impl Messages {
     }
 
     /// Shows text that has its line feeds, unless only troubles are told.
-    pub fn show(&self, text: &str) {
+    pub fn show(&self, text: &[u8]) {
         if !self.quiet {
-            write(text);
+            Stream::Error.show(text);
         }
     }
 
@@ -109,7 +109,7 @@ impl Messages {
     /// Asks the user, who has a terminal; returns whether the answer is yes.
     #[must_use]
     pub fn ask(&self, question: impl Display) -> bool {
-        write(&format!("{}: {question} [y/N] ", program()));
+        Stream::Error.show(format!("{}: {question} [y/N] ", program()).as_bytes());
         let mut answer = String::new();
         let is_answered = io::stdin().lock().take(LONGEST_ANSWER).read_line(&mut answer).is_ok();
         is_answered && ["y", "yes"].contains(&&*answer.trim().to_ascii_lowercase())
@@ -117,7 +117,7 @@ impl Messages {
 
     fn say(&self, grade: &str, text: impl Display) {
         if !self.silent {
-            write(&format!("{}: {grade}{text}\n", program()));
+            Stream::Error.say(&format!("{}: {grade}{text}", program()));
         }
     }
 
@@ -131,20 +131,11 @@ impl Messages {
 /// Returns whether a user can be asked: what is said is read on a terminal, and answered on one.
 #[must_use]
 pub fn can_ask() -> bool {
-    io::stdin().is_terminal() && io::stderr().is_terminal()
+    io::stdin().is_terminal() && Stream::Error.is_terminal()
 }
 
 /// The length of an answer that is read, in bytes.
 const LONGEST_ANSWER: u64 = 4096;
-
-/// Writes with one system call, so that lines of several processes do not mix. A closed stderr is no failure.
-fn write(text: &str) {
-    // A test's messages are shown if it fails.
-    #[cfg(test)]
-    eprint!("{text}");
-    #[cfg(not(test))]
-    let _ = io::stderr().write_all(text.as_bytes());
-}
 
 /// Returns a path for a message, in quotes; characters that could drive a terminal are escaped.
 #[must_use]

@@ -1,9 +1,11 @@
 //! The messages to the user and how they look: the exit status, errors, colours, columns, units, and
-//! the words of the command line that they name.
+//! the words of the command line that they name; and the console, through which all of it goes.
 
 pub mod cause;
 pub mod colour;
+pub mod console;
 pub mod error;
+pub mod escaping;
 pub mod few;
 pub mod messages;
 pub mod subcommands;

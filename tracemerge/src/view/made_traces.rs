@@ -19,6 +19,7 @@ use crate::input::source::Source;
 use crate::output::target::Target;
 use crate::symbols::Settings;
 use crate::time::clocks::{Anchor, TickClock};
+use crate::ui::console::Content;
 use crate::ui::messages::Messages;
 use crate::view::delivery::Delivery;
 use crate::view::export::Export;
@@ -152,8 +153,15 @@ pub fn delivered(
     let out = files[0].0.with_file_name("out");
     let target = Target::new(Some(out.as_os_str()), &out, &[], &std::collections::HashSet::new()).unwrap();
     let selection = &view.selection;
-    let delivery =
-        Delivery { inputs: &mut inputs, plan: &mut plan, selection, format, target: &target, paged: false };
+    let delivery = Delivery {
+        inputs: &mut inputs,
+        plan: &mut plan,
+        selection,
+        format,
+        target: &target,
+        content: Content::Data,
+        paged: false,
+    };
     let lines = delivery.write(&mut messages).unwrap().unwrap();
     (fs::read_to_string(out).unwrap(), lines, format!("{:?}", messages.status()))
 }

@@ -9,7 +9,7 @@ use crate::output::target::Target;
 use crate::symbols::Settings;
 use crate::time::point_of_time::When;
 use crate::ui::colour;
-use crate::ui::colour::stdout_is_terminal;
+use crate::ui::console::{Content, Stream};
 use crate::view::calls::Depth;
 use crate::view::export::format::OtherFormat;
 use crate::view::export::locks::LocksStyle;
@@ -113,6 +113,20 @@ impl Layout {
     }
 }
 
+impl Request {
+    /// Returns the sort of what is written, in colours or not.
+    #[must_use]
+    pub fn content(&self, in_colours: bool) -> Content {
+        match &self.layout {
+            // Lines that have their ticks are a trace again.
+            Layout::Trace if !in_colours && self.view.time == TimeMode::Ticks => Content::Data,
+            Layout::Stats(style) if style.json => Content::Json,
+            Layout::Other(format) => format.content(),
+            _ => Content::Text,
+        }
+    }
+}
+
 /// A part of the traces, and the way in which it is shown. The default is the view of everything, as it
 /// stands in the traces.
 #[derive(Clone, Debug, Default)]
@@ -175,5 +189,5 @@ impl View {
 /// Returns whether `target` is a terminal.
 #[must_use]
 pub fn is_terminal(target: &Target) -> bool {
-    matches!(target, Target::Stdout) && stdout_is_terminal()
+    matches!(target, Target::Stdout) && Stream::Output.is_terminal()
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::command::diff::input::{Input, Opened};
 use crate::command::diff::model::Comparison;
 use crate::input::site_catalog::SiteCatalog;
-use crate::output::standard_output::print;
+use crate::ui::console::{Content, print};
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 use crate::view::sorts::Sorts;
@@ -51,12 +51,12 @@ pub fn diff(a: PathBuf, b: PathBuf, told: Told, rows: usize, messages: &mut Mess
     let b = Input::read(b, by_site, &mut sorts, messages)?;
     let compared = thread_pairs::compare(&a, &b);
     let comparison = || Comparison::of(&a, &b, &compared, &sorts, by_site, rows);
-    let text = match told {
+    let (content, text) = match told {
         Told::Nothing => return Ok(compared.is_same()),
-        Told::Text => text::of(&comparison()),
-        Told::Json => comparison().to_json()?,
+        Told::Text => (Content::Text, text::of(&comparison())),
+        Told::Json => (Content::Json, comparison().to_json()?),
     };
-    print(text.as_bytes())?;
+    print(content, text.as_bytes())?;
     Ok(compared.is_same())
 }
 

@@ -22,7 +22,6 @@ mod view_outlet;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +44,9 @@ use crate::find::search::search;
 use crate::os::signals;
 use crate::output::target::Target;
 use crate::time::clocks::wall_clock;
+use crate::ui::console::{Console, Content};
 use crate::ui::error::Error;
+use crate::ui::escaping::EscapingWriter;
 use crate::ui::messages::{Grouped, Messages, count, shown};
 use crate::view::request::{Layout, Request, is_terminal};
 use crate::view::select::is_enough;
@@ -95,11 +96,11 @@ pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Resul
             "what is followed does not tell where messages come from: they are counted by what they look like",
         );
     }
-    let out = BufWriter::with_capacity(BUFFER, target.open_growing()?);
+    let out = target.open_growing(request.content(view.colours(&target)))?;
     let is_plain = request.layout == Layout::Trace && !request.names_in_lines;
     let ended = if view.is_asked_for() || view.colours(&target) || !is_plain {
         let looks = (is_terminal(&target), view.colours(&target));
-        let part = ViewOutlet::new(&wanted, request, anew, looks, Box::new(out));
+        let part = ViewOutlet::new(&wanted, request, anew, looks, out);
         let part = part.map_err(|error| target.error(error))?;
         Follower::new(apps, since, part).until_the_end(&interrupted, messages)
     } else {

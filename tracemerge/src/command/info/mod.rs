@@ -22,7 +22,7 @@ use crate::find::header::Trace;
 use crate::find::liveness::asking_once;
 use crate::input::source::Source;
 use crate::os::processors::map_on_all_processors;
-use crate::output::standard_output::print;
+use crate::ui::console::{Content, print};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown_name};
 
@@ -40,7 +40,7 @@ struct Read<'a> {
 /// There is no trace, or standard output does not take what is written.
 pub fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<(), Error> {
     let text = text(app, choice, json, messages)?;
-    print(text.as_bytes())
+    print(if json { Content::Json } else { Content::Text }, text.as_bytes())
 }
 
 /// Returns the text that [`info`] writes.

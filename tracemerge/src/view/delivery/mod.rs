@@ -16,6 +16,7 @@ use crate::output::draft::Draft;
 use crate::output::progress::MergeProgress;
 use crate::output::sink::Batch;
 use crate::output::target::Target;
+use crate::ui::console::Content;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown};
 use crate::view::batch::{Formatted, RecordBatch, Unformatted};
@@ -43,6 +44,8 @@ pub struct Delivery<'a, 'v> {
     pub format: &'a dyn Fn() -> Box<dyn Export>,
     /// The place where the output goes.
     pub target: &'a Target,
+    /// The sort of the output.
+    pub content: Content,
     /// Whether a pager shows the output.
     pub paged: bool,
 }
@@ -68,9 +71,14 @@ impl Delivery<'_, '_> {
         let (mut truncated, mut restarts) = (BTreeMap::new(), RESTARTS);
         loop {
             let mut draft = if is_kept {
-                Draft::Memory { bytes: Vec::new(), target: self.target, paged: self.paged }
+                Draft::Memory {
+                    bytes: Vec::new(),
+                    target: self.target,
+                    content: self.content,
+                    paged: self.paged,
+                }
             } else {
-                Draft::begin(self.target, self.paged)?
+                Draft::begin(self.target, self.content, self.paged)?
             };
             let result = self.attempt(draft.writer());
             let is_shorter = self.inputs.give_up_truncated(&mut truncated);
@@ -86,7 +94,9 @@ impl Delivery<'_, '_> {
                 Ok((lines, findings, untold)) => match draft.finish()? {
                     Ok(()) => {
                         let boots = self.inputs.boots.iter().zip(&findings);
-                        boots.for_each(|(sources, found)| found.tell(sources, messages));
+                        boots.for_each(|(sources, found)| {
+                            found.tell(sources, messages)
+                        });
                         tell_truncated(&truncated, messages);
                         untold.iter().for_each(|sentence| messages.note(sentence));
                         return Ok(Some(lines));

@@ -13,6 +13,7 @@ use crate::input::source::whole;
 use crate::merge::{MANY, MergeWork, Room, Turn, Windows, silently, unless_truncated};
 use crate::os::sys::file_id;
 use crate::time::clocks::TickClock;
+use crate::ui::console::Content;
 use crate::ui::messages::Status;
 use crate::view::export::text::{TextFormat, TextStyle};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
@@ -96,7 +97,16 @@ fn deliver(
     };
     let format = || Box::new(TextFormat::new(style.clone())) as Box<dyn Export>;
     let selection = &view.selection;
-    Delivery { inputs, plan: &mut plan, selection, format: &format, target, paged: false }.write(messages)
+    Delivery {
+        inputs,
+        plan: &mut plan,
+        selection,
+        format: &format,
+        target,
+        content: Content::Data,
+        paged: false,
+    }
+    .write(messages)
 }
 
 #[test]

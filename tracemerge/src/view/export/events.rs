@@ -613,7 +613,8 @@ impl<F: EventFormat> Export for EventExport<F> {
         match record.kind {
             Kind::Message | Kind::Continuation => {
                 // The end of a message whose beginning is missing may look like anything, and so may a log.
-                let whole_of_trace = record.kind == Kind::Message && !origin.is_log;
+                let is_log = origin.is_log || self.scene.threads[at.thread].tid == 0;
+                let whole_of_trace = record.kind == Kind::Message && !is_log;
                 let of_lock = whole_of_trace && may_be_of_lock(record.payload());
                 self.message(record, at, of_lock, out);
             }

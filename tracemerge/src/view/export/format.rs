@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::input::site_catalog::SiteCatalog;
+use crate::ui::console::Content;
 use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::chrome::ChromeFormat;
@@ -187,6 +188,15 @@ impl OtherFormat {
             | OtherFormat::Flamegraph
             | OtherFormat::Speedscope
             | OtherFormat::Uftrace => true,
+        }
+    }
+
+    /// Returns the sort of what is written.
+    #[must_use]
+    pub fn content(self) -> Content {
+        match self {
+            OtherFormat::Jsonl | OtherFormat::Chrome | OtherFormat::Speedscope => Content::Json,
+            _ => Content::Data,
         }
     }
 

@@ -1,18 +1,19 @@
 //! Parts of lines in colours.
 
-use std::io::Write;
-
 use anstyle::Style;
 use regex::bytes::Regex;
+
+use crate::ui::colour::number_of;
+use crate::ui::escaping::put_mark;
 
 /// Calls `write`, and has all that it writes shown in `style`.
 pub fn paint(out: &mut Vec<u8>, style: Style, write: impl FnOnce(&mut Vec<u8>)) {
     if style.is_plain() {
         return write(out);
     }
-    let _ = write!(out, "{}", style.render());
+    put_mark(number_of(style), out);
     write(out);
-    let _ = write!(out, "{}", style.render_reset());
+    put_mark(number_of(Style::new()), out);
 }
 
 /// Writes the text of a message; what the pattern `found` matches in it is shown in `style`.

@@ -271,6 +271,7 @@ mod tests {
 
     use super::*;
     use crate::time::clocks::{Anchor, TickClock};
+    use crate::ui::escaping::escaped;
 
     fn origin(tid: u64) -> Origin {
         let anchor = Anchor { ticks: Ticks(0), wall: Wall(0) };
@@ -304,7 +305,7 @@ mod tests {
             let record = RecordText { site: *site, ..RecordText::new(*at, lines.as_bytes()) };
             show.record(&origins[*at], &record, &mut out);
         }
-        String::from_utf8(out).unwrap()
+        String::from_utf8(escaped(&out)).unwrap()
     }
 
     const FIRST: &str = "0000000000000001-00000007 : one\n0000000000000001-00000007 | two\n";

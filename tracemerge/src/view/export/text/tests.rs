@@ -8,6 +8,7 @@ use trace_format::meta::{ClockKind, Run};
 
 use super::*;
 use crate::time::clocks::{Anchor, TickClock};
+use crate::ui::escaping::escaped;
 
 /// The wall clock at tick 0, in nanoseconds since 1970.
 const FIRST: u64 = 1_795_187_462_000_000_000;
@@ -47,7 +48,7 @@ fn shown(style: TextStyle, pids: &[u32], records: &[&str]) -> String {
         text.record(&origins[0], &RecordText::new(0, lines.as_bytes()), &mut out);
     }
     text.finish(&mut out);
-    String::from_utf8(out).unwrap()
+    String::from_utf8(escaped(&out)).unwrap()
 }
 
 fn plain(time: TimeMode) -> TextStyle {

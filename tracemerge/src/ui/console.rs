@@ -1,0 +1,357 @@
+//! The console: standard output, standard error and the pager. Whatever this process writes to one of them goes through here,
+//! and so nothing that is no text gets to a terminal. Clippy refuses other ways, see `clippy.toml`.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros,
+    reason = "the one place that writes to these"
+)]
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, IoSlice, IsTerminal, Write};
+use std::panic;
+use std::path::Path;
+use std::process::ChildStdin;
+
+use ::console::Term;
+use indicatif::{ProgressDrawTarget, TermLike};
+
+use crate::os::sys::standard_output;
+use crate::ui::error::Error;
+use crate::ui::escaping::{EscapingWriter, Notation, escaped, escaped_line};
+
+/// The number of bytes that are gathered before they are written: as many as a pipe holds, so that the next ones are made
+/// while its reader works on these.
+const BUFFER: usize = 1 << 16;
+
+/// The sort of what is written, which says where it is escaped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Text for people, which is escaped wherever it goes.
+    Text,
+    /// Data in a format with rules of its own, which is escaped on a terminal only.
+    Data,
+    /// JSON, which has escapes of its own: it is escaped wherever it goes, and means the same.
+    Json,
+}
+
+impl Content {
+    /// Returns the escapes that the content gets where it goes to a `terminal`, or to something else.
+    #[must_use]
+    pub fn notation(self, terminal: bool) -> Option<Notation> {
+        match self {
+            Content::Text => Some(Notation::Hex),
+            Content::Data => terminal.then_some(Notation::Hex),
+            Content::Json => Some(Notation::Json),
+        }
+    }
+}
+
+/// One of the streams that every process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+impl Stream {
+    /// Returns whether the stream is a terminal.
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        match self {
+            Stream::Output => io::stdout().is_terminal(),
+            Stream::Error => io::stderr().is_terminal(),
+        }
+    }
+
+    /// Writes bytes as they are.
+    fn put(self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Stream::Output => {
+                let mut out = standard_output()?;
+                out.write_all(bytes)?;
+                out.flush()
+            }
+            // A test's messages are shown if it fails.
+            #[cfg(test)]
+            Stream::Error => {
+                eprint!("{}", String::from_utf8_lossy(bytes));
+                Ok(())
+            }
+            // One system call, so that lines of several processes do not mix.
+            #[cfg(not(test))]
+            Stream::Error => io::stderr().write_all(bytes),
+        }
+    }
+
+    /// Writes what another program has said, whose place this one takes. On a terminal all is escaped but its colours.
+    ///
+    /// # Errors
+    /// The stream takes no more.
+    pub fn pass_on(self, said: &[u8]) -> io::Result<()> {
+        if self.is_terminal() { self.put(&with_colours(said)) } else { self.put(said) }
+    }
+
+    /// Shows a message for people, of one line.
+    pub fn say(self, line: &str) {
+        // A closed stream is no failure.
+        let _ = self.put(format!("{}\n", escaped_line(line)).as_bytes());
+    }
+
+    /// Shows text for people, with its line feeds and its styles.
+    pub fn show(self, text: &[u8]) {
+        let _ = self.put(&escaped(text));
+    }
+
+    /// Returns the place on this stream, which is a terminal, where a text is drawn again and again.
+    #[must_use]
+    pub fn drawing(self) -> ProgressDrawTarget {
+        let term = match self {
+            Stream::Output => Term::buffered_stdout(),
+            Stream::Error => Term::buffered_stderr(),
+        };
+        ProgressDrawTarget::term_like_with_hz(Box::new(Drawing(term)), 20)
+    }
+}
+
+/// Writes all of `bytes` to standard output. A reader that has gone away wants no more, which is no error.
+///
+/// # Errors
+/// Standard output does not take all of it.
+pub fn print(content: Content, bytes: &[u8]) -> Result<(), Error> {
+    arrived(Console::stdout(content).and_then(|mut out| match out.write_all(bytes) {
+        Ok(()) => out.finish(),
+        Err(error) => {
+            out.abandon();
+            Err(error)
+        }
+    }))
+}
+
+/// Returns what has become of a write to standard output.
+fn arrived(printed: io::Result<()>) -> Result<(), Error> {
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(cannot_print(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Returns an error which says that standard output cannot be written.
+#[must_use]
+pub fn cannot_print(error: io::Error) -> Error {
+    Error::io("write to standard output", Path::new("-"), error)
+}
+
+/// Shows what the parser of the command line says, help on standard output and errors on standard error. `said` has the
+/// parser's colours; there is nothing else in it that would have to be escaped.
+///
+/// # Errors
+/// Standard output does not take all of it.
+pub fn show_usage(stream: Stream, said: &str) -> Result<(), Error> {
+    let shown = stream.put(&with_colours(said.as_bytes()));
+    // A closed standard error is no failure.
+    if stream == Stream::Output { arrived(shown) } else { Ok(()) }
+}
+
+/// Returns text in which all is escaped but the sequences that set colours: `ESC [ 1 ; 31 m`.
+fn with_colours(text: &[u8]) -> Vec<u8> {
+    let (mut out, mut plain, mut at) = (Vec::with_capacity(text.len()), 0, 0);
+    while let Some(found) = memchr::memchr(0x1b, &text[at..]) {
+        let start = at + found;
+        at = start + 1;
+        let Some(codes) = text[at..].strip_prefix(b"[") else { continue };
+        let length = codes.iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b';' | b':')).count();
+        if codes.get(length) == Some(&b'm') {
+            out.extend_from_slice(&escaped(&text[plain..start]));
+            at = start + 3 + length;
+            out.extend_from_slice(&text[start..at]);
+            plain = at;
+        }
+    }
+    out.extend_from_slice(&escaped(&text[plain..]));
+    out
+}
+
+/// Has a panic of this process, which is a mistake in it, say so here.
+pub fn take_panics() {
+    panic::set_hook(Box::new(|panic| {
+        let mut text = format!("{panic}\n");
+        let backtrace = Backtrace::capture();
+        if backtrace.status() == BacktraceStatus::Captured {
+            text.push_str(&format!("stack backtrace:\n{backtrace}"));
+        } else {
+            text.push_str("note: RUST_BACKTRACE=1 shows where\n");
+        }
+        Stream::Error.show(text.as_bytes());
+    }));
+}
+
+/// A terminal on which a text is drawn; what is drawn is escaped.
+#[derive(Debug)]
+struct Drawing(Term);
+
+impl TermLike for Drawing {
+    fn width(&self) -> u16 {
+        self.0.size().1
+    }
+
+    fn height(&self) -> u16 {
+        self.0.size().0
+    }
+
+    fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
+        self.0.move_cursor_up(lines)
+    }
+
+    fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
+        self.0.move_cursor_down(lines)
+    }
+
+    fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
+        self.0.move_cursor_right(columns)
+    }
+
+    fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
+        self.0.move_cursor_left(columns)
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.0.write_line(&String::from_utf8_lossy(&escaped(text.as_bytes())))
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.0.write_str(&String::from_utf8_lossy(&escaped(text.as_bytes())))
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.0.clear_line()
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// An output that is a terminal, or may be one.
+#[derive(Debug)]
+pub struct Console(EscapingWriter<Outlet>);
+
+enum Outlet {
+    Stdout(Box<dyn Write>),
+    Device(File),
+    Pager(ChildStdin),
+}
+
+impl fmt::Debug for Outlet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Outlet::Stdout(_) => "Stdout",
+            Outlet::Device(_) => "Device",
+            Outlet::Pager(_) => "Pager",
+        })
+    }
+}
+
+impl Console {
+    /// Makes an output to standard output.
+    ///
+    /// # Errors
+    /// There is none: it was closed when this process was started.
+    pub fn stdout(content: Content) -> io::Result<Console> {
+        let notation = content.notation(Stream::Output.is_terminal());
+        let outlet = Outlet::Stdout(Box::new(standard_output()?));
+        Ok(Console(EscapingWriter::new(outlet, BUFFER, notation)))
+    }
+
+    /// Makes an output to an open pipe or device.
+    #[must_use]
+    pub fn device(file: File, content: Content) -> Console {
+        let notation = content.notation(file.is_terminal());
+        Console(EscapingWriter::new(Outlet::Device(file), BUFFER, notation))
+    }
+
+    /// Makes an output to the input of a pager, which hands it on to a terminal.
+    #[must_use]
+    pub fn pager(input: ChildStdin, content: Content) -> Console {
+        Console(EscapingWriter::new(Outlet::Pager(input), BUFFER, content.notation(true)))
+    }
+
+    /// Writes the rest.
+    ///
+    /// # Errors
+    /// The output takes no more; what it has not taken is thrown away.
+    pub fn finish(self) -> io::Result<()> {
+        self.0.finish().and_then(|mut outlet| outlet.flush())
+    }
+
+    /// Throws away the bytes that are not written yet.
+    pub fn abandon(self) {
+        self.0.abandon();
+    }
+}
+
+impl Write for Console {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    #[inline]
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.write_vectored(parts)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Write for Outlet {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Outlet::Stdout(out) => out.write(bytes),
+            Outlet::Device(out) => out.write(bytes),
+            Outlet::Pager(out) => out.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Outlet::Stdout(out) => out.write_vectored(parts),
+            Outlet::Device(out) => out.write_vectored(parts),
+            Outlet::Pager(out) => out.write_vectored(parts),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Outlet::Stdout(out) => out.flush(),
+            Outlet::Device(out) => out.flush(),
+            Outlet::Pager(out) => out.flush(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_of_others_are_passed_on_and_nothing_else() {
+        for (said, shown) in [
+            ("\x1b[1;31merror\x1b[0m: x\n", "\x1b[1;31merror\x1b[0m: x\n"),
+            ("\x1b]2;title\x07\x1b[2J\x1b[31", "\\x1b]2;title\\x07\\x1b[2J\\x1b[31"),
+            ("\x1b\x1b[m\x1b[?1h", "\\x1b\x1b[m\\x1b[?1h"),
+        ] {
+            assert_eq!(String::from_utf8(with_colours(said.as_bytes())).unwrap(), shown);
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Text that drives no terminal: bytes that are no text are written as escapes, and styles as the sequences that a terminal
+//! obeys.
+//!
+//! A style travels inside of the text, as a *style mark*: a byte that no text has, and a number that only this process knows.
+//! So whatever a trace, a name or an argument holds, it can forge no mark, and so no sequence.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, BufWriter, IoSlice, Write};
+use std::sync::OnceLock;
+
+use anstyle::Style;
+use memchr::memchr2_iter;
+use trace_format::escape::harmless_prefix;
+
+use crate::ui::colour::style_of;
+
+/// The form in which bytes that are no text are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notation {
+    /// Each byte as `\xNN`.
+    Hex,
+    /// Each character as `\uNNNN`, as strings of JSON have it.
+    Json,
+}
+
+/// The byte with which a mark begins; text in UTF-8 does not have it.
+const MARK: u8 = 0xff;
+/// The number of bytes of a mark: [`MARK`], the number of this process, and that of the style.
+const MARK_BYTES: usize = 10;
+
+/// Returns the beginning of all marks of this process.
+fn mark_head() -> &'static [u8; MARK_BYTES - 1] {
+    static HEAD: OnceLock<[u8; MARK_BYTES - 1]> = OnceLock::new();
+    HEAD.get_or_init(|| {
+        let mut head = [MARK; MARK_BYTES - 1];
+        head[1..].copy_from_slice(&RandomState::new().hash_one(MARK).to_le_bytes());
+        head
+    })
+}
+
+/// Appends a mark: the text behind it has the style with this number, see [`style_of`].
+pub fn put_mark(style: u8, out: &mut Vec<u8>) {
+    out.extend_from_slice(mark_head());
+    out.push(style);
+}
+
+/// Returns the style whose mark `text` begins with.
+fn marked_style(text: &[u8]) -> Option<Style> {
+    let (mark, _) = text.split_first_chunk::<MARK_BYTES>()?;
+    let (style, head) = mark.split_last()?;
+    style_of(*style).filter(|_| head == mark_head())
+}
+
+/// Returns the number of bytes that `text` begins with and that may be written as they are; of characters that set the
+/// direction of others nothing is known yet.
+fn harmless_lines(text: &[u8]) -> usize {
+    let mut at = 0;
+    loop {
+        at += harmless_prefix(&text[at..]);
+        if text.get(at) != Some(&b'\n') {
+            return at;
+        }
+        at += 1;
+    }
+}
+
+/// Returns the number of bytes of the character that `text` begins with, if it is an invisible one that changes where
+/// others stand: a mark, an embedding, an override or an isolate of direction, or a separator of lines.
+fn directing(text: &[u8]) -> Option<usize> {
+    match text {
+        [0xe2, 0x80, 0x8e | 0x8f | 0xa8..=0xae, ..] | [0xe2, 0x81, 0xa6..=0xa9, ..] => Some(3),
+        [0xd8, 0x9c, ..] => Some(2),
+        _ => None,
+    }
+}
+
+/// Returns whether `text` is the beginning of a character, or of a style mark, whose end may follow.
+fn is_unfinished(text: &[u8]) -> bool {
+    match text {
+        [MARK, ..] => text.len() < MARK_BYTES && mark_head().starts_with(text),
+        _ => text.len() < 4 && std::str::from_utf8(text).is_err_and(|error| error.error_len().is_none()),
+    }
+}
+
+/// Makes text of any bytes, which may come in pieces.
+#[derive(Debug)]
+pub struct Escaper {
+    notation: Notation,
+    /// The beginning of a character or of a mark, whose end has not come.
+    pending: Vec<u8>,
+}
+
+impl Escaper {
+    /// Begins with no text.
+    #[must_use]
+    pub fn new(notation: Notation) -> Escaper {
+        Escaper { notation, pending: Vec::new() }
+    }
+
+    /// Writes `bytes` as text.
+    ///
+    /// # Errors
+    /// The output takes no more.
+    pub fn put(&mut self, bytes: &[u8], out: &mut impl Write) -> io::Result<()> {
+        if self.pending.is_empty() {
+            return self.put_joined(bytes, out);
+        }
+        let mut joined = std::mem::take(&mut self.pending);
+        joined.extend_from_slice(bytes);
+        self.put_joined(&joined, out)
+    }
+
+    fn put_joined(&mut self, mut rest: &[u8], out: &mut impl Write) -> io::Result<()> {
+        loop {
+            let (plain, odd) = rest.split_at(harmless_lines(rest));
+            self.put_plain(plain, out)?;
+            rest = odd;
+            if rest.is_empty() {
+                return Ok(());
+            }
+            if is_unfinished(rest) {
+                self.pending.extend_from_slice(rest);
+                return Ok(());
+            }
+            let taken = if let Some(style) = marked_style(rest) {
+                if style.is_plain() {
+                    write!(out, "{}", anstyle::Reset)?
+                } else {
+                    write!(out, "{style}")?
+                }
+                MARK_BYTES
+            } else {
+                let taken = if matches!(rest, [0xc2, 0x80..=0x9f, ..]) { 2 } else { 1 };
+                self.put_escape(&rest[..taken], out)?;
+                taken
+            };
+            rest = &rest[taken..];
+        }
+    }
+
+    /// Writes text that is harmless but for characters that set directions.
+    fn put_plain(&self, text: &[u8], out: &mut impl Write) -> io::Result<()> {
+        let mut done = 0;
+        for at in memchr2_iter(0xe2, 0xd8, text) {
+            if let Some(length) = directing(&text[at..]) {
+                out.write_all(&text[done..at])?;
+                self.put_escape(&text[at..at + length], out)?;
+                done = at + length;
+            }
+        }
+        out.write_all(&text[done..])
+    }
+
+    /// Writes one character, or one byte that is none, as an escape.
+    fn put_escape(&self, bytes: &[u8], out: &mut impl Write) -> io::Result<()> {
+        match self.notation {
+            Notation::Hex => bytes.iter().try_for_each(|byte| write!(out, "\\x{byte:02x}")),
+            Notation::Json => String::from_utf8_lossy(bytes)
+                .chars()
+                .try_for_each(|character| write!(out, "\\u{:04x}", u32::from(character))),
+        }
+    }
+
+    /// Writes what has no end.
+    ///
+    /// # Errors
+    /// The output takes no more.
+    pub fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
+        std::mem::take(&mut self.pending).iter().try_for_each(|byte| self.put_escape(&[*byte], out))
+    }
+}
+
+/// Returns `bytes` as text.
+#[must_use]
+pub fn escaped(bytes: &[u8]) -> Vec<u8> {
+    let (mut escaper, mut text) = (Escaper::new(Notation::Hex), Vec::with_capacity(bytes.len()));
+    // Writing to memory does not fail.
+    let _ = escaper.put(bytes, &mut text).and_then(|()| escaper.end(&mut text));
+    text
+}
+
+/// Returns `text` as one line.
+#[must_use]
+pub fn escaped_line(text: &str) -> String {
+    let text = escaped(text.replace('\n', "\\x0a").as_bytes());
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// A buffered writer that escapes what it is given, or not.
+#[derive(Debug)]
+pub struct EscapingWriter<W: Write> {
+    out: BufWriter<W>,
+    escaper: Option<Escaper>,
+}
+
+impl<W: Write> EscapingWriter<W> {
+    /// Makes a writer to `out`, with a buffer of so many bytes; without a `notation` nothing is escaped.
+    pub fn new(out: W, buffer: usize, notation: Option<Notation>) -> EscapingWriter<W> {
+        EscapingWriter { out: BufWriter::with_capacity(buffer, out), escaper: notation.map(Escaper::new) }
+    }
+
+    /// Writes the rest, and returns the output.
+    ///
+    /// # Errors
+    /// The output takes no more; what it has not taken is thrown away.
+    pub fn finish(mut self) -> io::Result<W> {
+        if let Some(escaper) = &mut self.escaper {
+            escaper.end(&mut self.out)?;
+        }
+        self.out.into_inner().map_err(|error| {
+            let (error, out) = error.into_parts();
+            // A plain drop would write the bytes once more.
+            drop(out.into_parts());
+            error
+        })
+    }
+
+    /// Throws away the bytes that are not written yet.
+    pub fn abandon(self) {
+        // A plain drop would write them.
+        drop(self.out.into_parts());
+    }
+}
+
+impl<W: Write> Write for EscapingWriter<W> {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.escaper {
+            None => self.out.write(bytes),
+            Some(escaper) => escaper.put(bytes, &mut self.out).map(|()| bytes.len()),
+        }
+    }
+
+    #[inline]
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.escaper {
+            None => self.out.write_all(bytes),
+            Some(escaper) => escaper.put(bytes, &mut self.out),
+        }
+    }
+
+    /// Writes the parts past the buffer, which is flushed before, unless they are escaped. A page that the system cannot
+    /// read is then met by this process, which expects it.
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        if self.escaper.is_some() {
+            let part = parts.iter().find(|part| !part.is_empty());
+            return part.map_or(Ok(0), |part| self.write(part));
+        }
+        self.out.flush()?;
+        self.out.get_mut().write_vectored(parts)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(notation: Notation, pieces: &[&[u8]]) -> String {
+        let (mut escaper, mut out) = (Escaper::new(notation), Vec::new());
+        pieces.iter().for_each(|piece| escaper.put(piece, &mut out).unwrap());
+        escaper.end(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Returns whether a character may go to a terminal, as the standard library and the list of Unicode's `Bidi_Control`
+    /// characters say.
+    fn is_harmless(character: char) -> bool {
+        let directs = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        let separates = matches!(character, '\u{2028}' | '\u{2029}');
+        !(directs || separates || character.is_control() && !matches!(character, '\n' | '\t'))
+    }
+
+    proptest! {
+        #[test]
+        fn no_byte_drives_a_terminal_however_it_comes(
+            bytes in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(b"\x1b\xc2\x9b\xe2\x80\xae\xff".to_vec())], 0..60),
+            cut in 1usize..9
+        ) {
+            let pieces: Vec<&[u8]> = bytes.chunks(cut).collect();
+            let out = text(Notation::Hex, &pieces);
+            prop_assert!(out.chars().all(is_harmless), "{out:?}");
+            prop_assert_eq!(out, text(Notation::Hex, &[&bytes]));
+        }
+
+        #[test]
+        fn harmless_text_is_left_alone_and_json_keeps_its_meaning(all: String) {
+            let plain: String = all.chars().filter(|character| is_harmless(*character)).collect();
+            prop_assert_eq!(&text(Notation::Hex, &[plain.as_bytes()]), &plain);
+            let json = serde_json::to_string(&all).unwrap();
+            let shown = text(Notation::Json, &[json.as_bytes()]);
+            prop_assert!(shown.chars().all(is_harmless));
+            prop_assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), all);
+        }
+    }
+
+    #[test]
+    fn a_style_is_shown_and_cannot_be_forged() {
+        let mut marked = b"a".to_vec();
+        put_mark(1, &mut marked);
+        marked.extend_from_slice(b"b");
+        let all = text(Notation::Hex, &[&marked]);
+        assert!(all.starts_with('a') && all.ends_with('b') && all.contains('\x1b'), "{all:?}");
+        for cut in 1..marked.len() {
+            assert_eq!(text(Notation::Hex, &[&marked[..cut], &marked[cut..]]), all);
+        }
+        for at in 1..MARK_BYTES {
+            let mut forged = marked.clone();
+            forged[at] ^= 0x40;
+            assert!(!text(Notation::Hex, &[&forged]).contains('\x1b'));
+        }
+        assert_eq!(escaped_line("a\nb\x1b"), r"a\x0ab\x1b");
+    }
+}

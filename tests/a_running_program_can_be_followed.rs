@@ -201,3 +201,64 @@ fn of_a_flight_recorder_all_is_shown_that_is_not_overwritten_before() {
     let (_, shown, _) = follower.ended();
     assert_same(&shown, &merged(&watched.scenario));
 }
+
+#[test]
+fn it_ends_as_a_merge_of_the_same_does() {
+    for (env, status) in [(("TRACER_FULL", "drop"), 1), (("TRACER_MAX_STALL", "100000"), 0)] {
+        let mut scenario = Scenario::new(SCENARIO, &["many", "200000"]).env("TRACER_RING_SIZE", "16K");
+        scenario = scenario.env("TRACER_FLUSH_MS", "200").env(env.0, env.1);
+        let follower = Follower::start(SCENARIO, &[&scenario], &[]);
+        support::wait_until(60, "it says so", || follower.said().contains("waiting for it to start"));
+        scenario.command().output().expect("the program can be run");
+        let (followed, shown, said) = follower.ended();
+        assert_eq!(shown.contains(" # lost records="), status == 1, "{env:?}: {said}");
+        let app = scenario.directory.path().join(support::APP);
+        let args = [std::ffi::OsString::from("-o"), "-".into(), app.into()];
+        let mut merge = support::merges::tracemerge(SCENARIO, scenario.runtime.path(), args);
+        let merged = merge.output().expect("the merge can be run");
+        assert_eq!(merged.status.code(), Some(status), "{}", String::from_utf8_lossy(&merged.stderr));
+        assert_eq!(followed.code(), Some(status), "{env:?}: {said}");
+        assert_eq!(said.contains("the traces say that"), status == 1, "{said}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_in_renamed_and_deleted_files_is_shown_once() {
+    for format in ["text", "raw"] {
+        let env = [("TRACER_FLUSH_MS", "1"), ("TRACER_FORMAT", format), ("TRACER_MAX_STALL", "100000")];
+        let mut watched = Watched::start(SCENARIO, "plain", &env);
+        let follower = Follower::start(SCENARIO, &[&watched.scenario], &[]);
+        let mut go_on = |goal: u64, watched: &mut Watched| {
+            watched.go_on_to(goal);
+            support::wait_until(60, "the lines", || {
+                let shown = follower.shown();
+                (0..THREADS).all(|thread| shown.contains(&format!(" : {thread} {}\n", goal - 1)))
+            });
+        };
+        go_on(50, &mut watched);
+        let place = watched.scenario.directory.path().to_path_buf();
+        let files = || {
+            let files = support::names(&place).into_iter();
+            files.filter(|path| path.to_string_lossy().contains(".trace.")).collect::<Vec<_>>()
+        };
+        support::wait_until(60, "the files", || files().len() >= THREADS);
+        // It has had looks enough to find them.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let found = files();
+        std::fs::rename(&found[0], place.join("renamed")).expect("a new name");
+        std::fs::remove_file(&found[1]).expect("a file that is there");
+        for goal in (100..=400).step_by(50) {
+            go_on(goal, &mut watched);
+        }
+        watched.end();
+        let (status, shown, said) = follower.ended();
+        for (thread, number) in (0..THREADS).flat_map(|thread| (0..400).map(move |number| (thread, number))) {
+            let line = format!(" : {thread} {number}\n");
+            assert_eq!(shown.matches(&line).count(), 1, "{format}: {line}{said}");
+        }
+        // A merge does not find them, and says so.
+        assert_eq!(status.code(), Some(1), "{format}: {said}");
+        assert!(!said.contains("could not be shown"), "{format}: {said}");
+    }
+}

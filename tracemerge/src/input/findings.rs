@@ -10,7 +10,6 @@ use itertools::Itertools;
 use trace_format::line::{Ticks, ticks_digits};
 use trace_format::meta::{LossReason, Meta, Name};
 
-use crate::input::source::Source;
 use crate::ui::few::Few;
 use crate::ui::messages::{Messages, count, shown};
 
@@ -99,10 +98,10 @@ impl Findings {
         self.lost_unread += later.lost_unread;
     }
 
-    /// Reports all findings to the user.
-    pub fn tell(&self, sources: &[Source], messages: &mut Messages) {
+    /// Reports all findings to the user; `path` gives the path of each source.
+    pub fn tell<'p>(&self, path: impl Fn(usize) -> &'p Path, messages: &mut Messages) {
         for (source, file) in &self.files {
-            file.tell(&sources[*source].path, messages);
+            file.tell(path(*source), messages);
         }
         let told = |text: &str, by_design: bool| {
             let known = self.lost.iter().filter(|(reason, _)| is_by_design(*reason) == by_design);

@@ -20,7 +20,7 @@ use indicatif::{ProgressDrawTarget, TermLike};
 
 use crate::os::sys::standard_output;
 use crate::ui::error::Error;
-use crate::ui::escaping::{EscapingWriter, Notation, escaped, escaped_line};
+use crate::ui::escaping::{EscapingWriter, Notation, escaped};
 
 /// The number of bytes that are gathered before they are written: as many as a pipe holds, so that the next ones are made
 /// while its reader works on these.
@@ -96,10 +96,10 @@ impl Stream {
         if self.is_terminal() { self.put(&with_colours(said)) } else { self.put(said) }
     }
 
-    /// Shows a message for people, of one line.
-    pub fn say(self, line: &str) {
+    /// Shows a message for people.
+    pub fn say(self, message: &str) {
         // A closed stream is no failure.
-        let _ = self.put(format!("{}\n", escaped_line(line)).as_bytes());
+        let _ = self.put(&escaped(format!("{message}\n").as_bytes()));
     }
 
     /// Shows text for people, with its line feeds and its styles.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memchr::memrchr;
 use trace_format::file::Encoding;
@@ -20,6 +21,38 @@ const KNOWN: usize = 256;
 /// The number of last bytes in which the last line is looked for.
 const TAIL: u64 = 1 << 20;
 
+/// The number of files that are held open at once at most: few enough for processes that may open 256.
+const HELD: usize = 96;
+/// The number of files that are held open.
+static HOLDS: AtomicUsize = AtomicUsize::new(0);
+
+/// A file that is held open, which is counted.
+struct HeldFile(File);
+
+impl HeldFile {
+    /// Opens the file at `path` if it is this one, and not too many are open.
+    fn open(path: &Path, id: &FileId) -> Option<HeldFile> {
+        // Windows does not let a file be replaced that somebody has open.
+        if cfg!(windows) {
+            return None;
+        }
+        let count = |held| (held < HELD).then_some(held + 1);
+        HOLDS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).ok()?;
+        let file = File::open(path).ok();
+        let file = file.filter(|file| file.metadata().is_ok_and(|found| file_id(path, &found) == *id));
+        if file.is_none() {
+            HOLDS.fetch_sub(1, Ordering::Relaxed);
+        }
+        file.map(HeldFile)
+    }
+}
+
+impl Drop for HeldFile {
+    fn drop(&mut self) {
+        HOLDS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// A reader of a file, which stands where the file is read to.
 pub struct FileReader {
     /// The path of the file.
@@ -34,6 +67,8 @@ pub struct FileReader {
     pub goal: u64,
     /// The open file, until it is read up to the goal.
     pub open_file: Option<File>,
+    /// The open file, as long as somebody may write to it: it can be read whatever becomes of its name.
+    held: Option<HeldFile>,
     /// Whether nothing will be written to the file any more: its end is the end of a line.
     pub finished: bool,
 }
@@ -41,13 +76,50 @@ pub struct FileReader {
 impl FileReader {
     /// Makes a reader of a file of which nothing is read yet.
     pub fn new(path: &Path, id: FileId, goal: u64, finished: bool) -> FileReader {
-        FileReader { path: path.to_owned(), id, read: 0, before: Vec::new(), goal, open_file: None, finished }
+        let (before, open_file) = (Vec::new(), None);
+        let held = if finished { None } else { HeldFile::open(path, &id) };
+        FileReader { path: path.to_owned(), id, read: 0, before, goal, open_file, held, finished }
+    }
+
+    /// Returns the file, if it is open.
+    fn file(&self) -> Option<&File> {
+        self.open_file.as_ref().or(self.held.as_ref().map(|held| &held.0))
+    }
+
+    /// The length of the file, whatever its name is; `None` where it is not held open.
+    pub fn held_length(&self) -> Option<u64> {
+        self.held.as_ref().and_then(|held| held.0.metadata().ok()).map(|found| found.len())
+    }
+
+    /// Lets the file go: nothing more will be written to it.
+    pub fn release(&mut self) {
+        self.held = None;
+    }
+
+    /// Reads on in a file to which nothing will be written any more; `None` at its end.
+    pub fn rest(&mut self) -> Option<Vec<u8>> {
+        if self.read >= self.goal {
+            return None;
+        }
+        let Portion::Lines(ReadLines { mut lines, mut tail, read, rest, more }) = self.portion() else {
+            return None;
+        };
+        self.advance(&read);
+        if !more {
+            self.advance(&rest);
+            lines.append(&mut tail);
+            if lines.last().is_some_and(|last| *last != b'\n') {
+                lines.push(b'\n');
+            }
+            self.goal = self.read;
+        }
+        Some(lines)
     }
 
     /// Reads what follows the reader's position: at least a line, if there is one.
     pub fn portion(&self) -> Portion {
         let by_name;
-        let file = match &self.open_file {
+        let file = match self.file() {
             Some(file) => file,
             None => {
                 let Ok((file, metadata)) = open_known(&self.path) else { return Portion::Gone };
@@ -115,7 +187,7 @@ impl FileReader {
     /// The ticks of the last line that is to be read; `None` where the last bytes have no line.
     pub fn newest(&self) -> Option<u64> {
         let by_name;
-        let file = match &self.open_file {
+        let file = match self.file() {
             Some(file) => file,
             None => {
                 by_name = open_known(&self.path).ok()?.0;

@@ -64,6 +64,8 @@ pub struct Files {
     directories: Directories,
     /// The files that are known, by name, too: the number of a file that is gone may be another's.
     seen: HashSet<(PathBuf, FileId)>,
+    /// The file that was found last under each path: rotation may give a new file the number of an old one.
+    named: HashMap<PathBuf, FileId>,
     found: Vec<ListedFile>,
     /// The files whose first line does not name a run.
     unread: Vec<PathBuf>,
@@ -99,7 +101,8 @@ impl Files {
             let Ok(metadata) = fs::metadata(&path) else { continue };
             let id = file_id(&path, &metadata);
             let known = (path.clone(), id.clone());
-            if !metadata.is_file() || self.seen.contains(&known) {
+            let is_last = self.named.get(&path).is_none_or(|last| *last == known.1);
+            if !metadata.is_file() || (is_last && self.seen.contains(&known)) {
                 continue;
             }
             match first_line(&path) {
@@ -108,6 +111,7 @@ impl Files {
                 }
                 Some((key, run)) => {
                     self.seen.insert(known);
+                    self.named.insert(path.clone(), id.clone());
                     self.found.retain(|known| known.path != path);
                     self.found.push(ListedFile { key, path, id, run });
                 }

@@ -32,15 +32,20 @@ use trace_format::line::Ticks;
 use trace_format::meta::Run;
 use trace_format::wall::Wall;
 
-use crate::command::follow::files::Files;
+use crate::command::follow::files::{Files, ListedFile};
 use crate::command::follow::order::Order;
 use crate::command::follow::outlet::{Beginning, Outlet};
 use crate::command::follow::runs::{FollowedRun, Runs};
 use crate::command::follow::stream::{Stream, ThreadKey};
 use crate::command::follow::view_outlet::{FollowedView, ViewOutlet};
 use crate::find::app::App;
+use crate::find::choose::Choice;
+use crate::find::completeness::Completeness;
+use crate::find::find_traces;
+use crate::find::header::Trace;
 use crate::find::owners::Owners;
 use crate::find::search::search;
+use crate::input::findings::Findings;
 use crate::os::signals;
 use crate::output::target::Target;
 use crate::time::clocks::wall_clock;
@@ -146,6 +151,12 @@ impl Followed {
     }
 }
 
+/// Returns the stream of a thread, which may be a new one.
+fn stream_of<'s>(streams: &'s mut HashMap<ThreadKey, Stream>, key: &ThreadKey) -> &'s mut Stream {
+    let number = streams.len();
+    streams.entry(key.clone()).or_insert_with(|| Stream::new(key, number))
+}
+
 struct Follower<O> {
     apps: Vec<Followed>,
     /// The time when following began.
@@ -168,13 +179,8 @@ impl<O: Outlet> Follower<O> {
             _ => self.order.outlet().finish()?,
         }
         self.tell_unseen(messages);
-        for stream in self.streams.values().filter(|stream| stream.damaged() > 0) {
-            messages.warn(format_args!(
-                "{}: {} hold no trace line; '# damaged' lines show them",
-                shown(stream.path()),
-                count(stream.damaged(), "place")
-            ));
-        }
+        self.tell_findings(messages);
+        self.tell_completeness(messages);
         let (threads, lines) =
             (count(self.streams.len() as u64, "thread"), count(self.order.lines(), "line"));
         match self.order.outlet().shown() {
@@ -185,6 +191,40 @@ impl<O: Outlet> Follower<O> {
             }
         }
         Ok(())
+    }
+
+    /// Reports what the lines tell of losses and damage, as a merge does, and what was gone before it could be read.
+    fn tell_findings(&self, messages: &mut Messages) {
+        let mut streams: Vec<&Stream> = self.streams.values().collect();
+        streams.sort_by_key(|stream| stream.number());
+        let mut findings = Findings::default();
+        streams.iter().for_each(|stream| findings.append(stream.findings()));
+        findings.tell(|number| streams[number].path(), messages);
+        let unseen: u64 = streams.iter().map(|stream| stream.unseen()).sum();
+        if unseen > 0 {
+            messages.note(format_args!(
+                "{} could not be shown: deleted, moved or rotated away before they could be read",
+                count(unseen, "record")
+            ));
+        }
+    }
+
+    /// Reports which files of the followed runs are missing, as a merge of them does now.
+    fn tell_completeness(&self, messages: &mut Messages) {
+        for app in &self.apps {
+            let Ok(found) = find_traces(&app.app, Choice::All, &mut Messages::silent()) else {
+                if !self.streams.is_empty() {
+                    let given = shown(&app.app.given);
+                    messages
+                        .warn(format_args!("no trace file of {given} is there any more: a merge finds none"));
+                }
+                continue;
+            };
+            let mut chosen = found.chosen;
+            let is_followed = |trace: &Trace| trace.run.as_ref().is_some_and(|run| app.runs.is_followed(run));
+            chosen.boots.iter_mut().for_each(|boot| boot.retain(is_followed));
+            Completeness::of(&chosen, &HashMap::new()).tell(false, messages);
+        }
     }
 
     fn rounds(&mut self, interrupted: &Arc<AtomicBool>, messages: &mut Messages) -> io::Result<()> {
@@ -222,12 +262,21 @@ impl<O: Outlet> Follower<O> {
             }
         }
         for app in &self.apps {
-            for found in app.files.found(&app.runs) {
-                let stream = self.streams.entry(found.key.clone()).or_insert_with(|| Stream::new(&found.key));
+            let files: Vec<&ListedFile> = app.files.found(&app.runs).collect();
+            // A thread goes on from file to file, and never back to one before.
+            let mut current: HashMap<&ThreadKey, usize> = HashMap::new();
+            for (place, found) in files.iter().enumerate() {
+                if self.streams.get(&found.key).is_some_and(|stream| stream.reads(&found.id)) {
+                    current.insert(&found.key, place);
+                }
+            }
+            for (place, found) in files.iter().enumerate() {
+                let stream = stream_of(&mut self.streams, &found.key);
                 let alive = app.runs.is_alive(found.key.run);
-                if !in_rings.contains(&found.key)
+                if current.get(&found.key).is_none_or(|current| place >= *current)
+                    && !in_rings.contains(&found.key)
                     && !unread.contains(&found.key.run)
-                    && !stream.is_done(alive)
+                    && !stream.is_done(&found.id, alive)
                 {
                     stream.read_to_end_of(&found.path, &found.id, !alive);
                 }
@@ -284,7 +333,7 @@ impl<O: Outlet> Follower<O> {
                 Ok(runs::Change::Same) => in_rings.extend(self.by_ring.get(&ring).cloned()),
                 Ok(runs::Change::Thread(thread)) => {
                     let key = ThreadKey::new(look.id(), thread.tid, thread.since.0);
-                    let stream = self.streams.entry(key.clone()).or_insert_with(|| Stream::new(&key));
+                    let stream = stream_of(&mut self.streams, &key);
                     stream.look(*thread, look.is_alive());
                     // Most threads have little, and then their files need not be open at once.
                     stream.fill(self.order.round());

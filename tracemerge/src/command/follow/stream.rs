@@ -11,13 +11,15 @@ use std::hash::Hasher;
 use std::path::Path;
 
 use memchr::memrchr;
-use trace_format::line::{Key, Line, Ticks};
+use trace_format::line::{Key, Kind, Line, Ticks};
+use trace_format::meta::{EndReason, LossReason, Meta};
 use trace_store::inspect::ThreadInMemory;
 
 use crate::command::follow::file_reader::{FileReader, PORTION, Portion, ReadLines, whole_records};
 use crate::command::follow::runs::RunId;
 use crate::file::damage::write_damaged;
 use crate::file::lines::{LineAt, Token, last_ticks, line_at, skip_bad, without_feed};
+use crate::input::findings::Findings;
 use crate::os::sys::{FileId, file_id};
 
 /// The identity of a thread of a run. The order is that of the merge's ties.
@@ -68,7 +70,11 @@ type LineDigest = (u64, u64);
 
 /// The lines of a thread that is followed.
 pub struct Stream {
+    /// The number of the stream among all.
+    number: usize,
     reader: Option<FileReader>,
+    /// Files of the thread before that one, which were deleted, renamed or rotated before they were read.
+    former: VecDeque<FileReader>,
     /// The text that was read from the ring and waits until the file is read up to there; and whether the
     /// thread may go on.
     ring: Option<(Vec<u8>, bool)>,
@@ -83,15 +89,76 @@ pub struct Stream {
     has_thread: bool,
     /// Whether the last line of the file says that the thread has ended.
     has_ended: bool,
-    damaged: u64,
+    /// What the lines tell of losses and damage.
+    findings: Findings,
+    messages: MessageCount,
     key: ThreadKey,
+}
+
+/// The messages of a thread, counted to know which of them were never seen.
+#[derive(Default)]
+struct MessageCount {
+    /// The messages that were shown.
+    shown: u64,
+    /// The messages in files that the thread has left because they were full.
+    before: u64,
+    /// The messages in the current file, as its last `# end` line says.
+    here: Option<u64>,
+    /// The messages that the current file says are gone with an earlier part of it, or an earlier file.
+    gone: u64,
+    /// Whether the current file says that the thread has left it because it was full.
+    full: bool,
+    /// The losses that the current file tells. One that takes the place of another tells its losses again.
+    losses: Findings,
+    /// The losses that full files tell.
+    kept: Findings,
+    /// Whether the flight recorder is on, which keeps only the newest.
+    overwrites: bool,
+}
+
+impl MessageCount {
+    /// Takes a `#` line of a file of the stream with this number.
+    fn take(&mut self, number: usize, payload: &[u8]) {
+        self.losses.metadata(number, payload);
+        match Meta::parse(payload) {
+            Some(Meta::Lost { records, reason: LossReason::Rotated | LossReason::FileRemoved }) => {
+                self.gone = self.gone.saturating_add(records);
+            }
+            Some(Meta::Lost { reason: LossReason::Overwritten, .. }) => self.overwrites = true,
+            Some(Meta::End(end)) => {
+                self.here = Some(end.records);
+                self.full = end.reason == EndReason::Full;
+                if self.full {
+                    self.before = self.before.saturating_add(end.records);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Goes on in another file.
+    fn begin_file(&mut self) {
+        let losses = std::mem::take(&mut self.losses);
+        if std::mem::take(&mut self.full) {
+            self.kept.append(losses);
+        }
+        (self.here, self.gone) = (None, 0);
+    }
+
+    /// The number of messages that were in files and were never seen; 0 where that is not known.
+    fn unseen(&self) -> u64 {
+        let Some(here) = self.here.filter(|_| !self.overwrites) else { return 0 };
+        self.before.saturating_add(here).saturating_add(self.gone).saturating_sub(self.shown)
+    }
 }
 
 impl Stream {
     /// Makes a stream of a thread of which nothing is known yet.
-    pub fn new(key: &ThreadKey) -> Stream {
+    pub fn new(key: &ThreadKey, number: usize) -> Stream {
         Stream {
+            number,
             reader: None,
+            former: VecDeque::new(),
             ring: None,
             queue: VecDeque::new(),
             ahead: VecDeque::new(),
@@ -100,7 +167,8 @@ impl Stream {
             has_run: false,
             has_thread: false,
             has_ended: false,
-            damaged: 0,
+            findings: Findings::default(),
+            messages: MessageCount::default(),
             key: key.clone(),
         }
     }
@@ -110,9 +178,22 @@ impl Stream {
         self.reader.as_ref().map_or(Path::new(""), |reader| &reader.path)
     }
 
-    /// The number of places of the file that are no line.
-    pub fn damaged(&self) -> u64 {
-        self.damaged
+    /// The number of the stream among all.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// What the lines tell of losses and damage.
+    pub fn findings(&self) -> Findings {
+        let mut all = self.findings.clone();
+        all.append(self.messages.kept.clone());
+        all.append(self.messages.losses.clone());
+        all
+    }
+
+    /// The number of messages that were gone before they could be read: rotated away, or deleted.
+    pub fn unseen(&self) -> u64 {
+        self.messages.unseen()
     }
 
     /// Takes what was read from the thread's ring.
@@ -125,22 +206,35 @@ impl Stream {
                 // meanwhile.
                 reader.open_file = Some(file.file);
             }
+        } else if let (Some(gone), Some(reader)) = (thread.gone, &mut self.reader) {
+            // Nobody finds the file any more, but it is held open.
+            let is_same = reader.id == FileId::Inode(gone.device, gone.inode);
+            if is_same && reader.held_length().is_some_and(|length| length >= gone.length) {
+                reader.goal = gone.length.max(reader.read);
+            }
         }
         self.ring = Some((thread.text, alive));
     }
 
-    /// Returns whether nothing more can come, because the thread has no ring, and its file was read to its
+    /// Returns whether nothing more can come in this file, because the thread has no ring, and its file was read to its
     /// `# end`, behind which there is more only when the process exits; or to its end, if the process has
     /// exited.
-    pub fn is_done(&self, alive: bool) -> bool {
-        self.reader.as_ref().is_some_and(|reader| reader.finished || (alive && self.has_ended))
+    pub fn is_done(&self, id: &FileId, alive: bool) -> bool {
+        let current = self.reader.as_ref().filter(|reader| reader.id == *id);
+        current.is_some_and(|reader| reader.finished || (alive && self.has_ended))
+    }
+
+    /// Returns whether this file is the one that is read now.
+    pub fn reads(&self, id: &FileId) -> bool {
+        self.reader.as_ref().is_some_and(|reader| reader.id == *id)
     }
 
     /// Takes the file for all that the thread has traced, because it has no ring.
     pub fn read_to_end_of(&mut self, path: &Path, id: &FileId, finished: bool) {
-        let Ok(metadata) = std::fs::metadata(path) else { return };
-        if file_id(path, &metadata) == *id {
-            self.goes_on_in(path, id.clone(), metadata.len(), finished);
+        let found = std::fs::metadata(path).ok().filter(|metadata| file_id(path, metadata) == *id);
+        let held = || self.reader.as_ref().filter(|reader| reader.id == *id)?.held_length();
+        if let Some(length) = found.map(|metadata| metadata.len()).or_else(held) {
+            self.goes_on_in(path, id.clone(), length, finished);
             self.ring = None;
         }
     }
@@ -154,11 +248,25 @@ impl Stream {
                 }
             }
             reader => {
-                if reader.is_some() {
-                    self.again = Some(self.last.clone());
+                let next = FileReader::new(path, id, goal, finished);
+                if let Some(former) = reader.replace(next) {
+                    self.leave(former);
                 }
-                *reader = Some(FileReader::new(path, id, goal, finished));
             }
+        }
+    }
+
+    /// Leaves a file for another one. What is not read of it yet is read first, if it is held open or has its name still:
+    /// nothing more is written to it.
+    fn leave(&mut self, mut former: FileReader) {
+        let is_other = self.reader.as_ref().is_some_and(|reader| reader.id != former.id);
+        let length = former.held_length().unwrap_or(former.goal);
+        self.again = Some(self.last.clone());
+        if is_other && length > former.read {
+            former.goal = length;
+            self.former.push_back(former);
+        } else {
+            self.messages.begin_file();
         }
     }
 
@@ -188,9 +296,23 @@ impl Stream {
     /// Fills the queue from the file; returns the file's end that is no whole line, or `None` where there is
     /// more to read before it.
     fn fill_from_file(&mut self, round: u64) -> Option<Vec<u8>> {
+        if let Some(former) = self.former.front_mut() {
+            match former.rest() {
+                Some(lines) => self.take_file(&lines, round),
+                None => {
+                    self.former.pop_front();
+                    self.again = Some(self.last.clone());
+                    self.messages.begin_file();
+                }
+            }
+            return None;
+        }
         let Some(reader) = &mut self.reader else { return Some(Vec::new()) };
         if reader.read >= reader.goal {
             reader.open_file = None;
+            if reader.finished || self.has_ended {
+                reader.release();
+            }
             return Some(Vec::new());
         }
         let ReadLines { mut lines, mut tail, read, rest, more } = match reader.portion() {
@@ -203,6 +325,7 @@ impl Stream {
             Portion::Replaced => {
                 reader.begin_anew();
                 self.again = Some(self.last.clone());
+                self.messages.begin_file();
                 return None;
             }
         };
@@ -220,7 +343,9 @@ impl Stream {
     }
 
     fn has_more(&self) -> bool {
-        self.ring.is_some() || self.reader.as_ref().is_some_and(|reader| reader.read < reader.goal)
+        self.ring.is_some()
+            || !self.former.is_empty()
+            || self.reader.as_ref().is_some_and(|reader| reader.read < reader.goal)
     }
 
     /// The ticks up to which the thread is known, if it is not known to its end. They are never before the
@@ -274,7 +399,11 @@ impl Stream {
                 Token::Line(line) => {
                     let text = &bytes[at..line.end];
                     self.has_ended = line.meta && word(text) == Some(b"end");
+                    if line.meta {
+                        self.messages.take(self.number, payload(text));
+                    }
                     if self.is_new_in_file(text, line) {
+                        self.note(text, line);
                         fresh.extend_from_slice(text);
                         // The line ended at a NUL.
                         if !text.ends_with(b"\n") {
@@ -331,12 +460,14 @@ impl Stream {
             if line.meta {
                 let first = matches!(word(text), Some(b"run" | b"thread"));
                 if if first { self.is_first_of_its_kind(text) } else { !alive } {
+                    self.messages.losses.metadata(self.number, payload(text));
                     fresh.extend_from_slice(text);
                 }
                 continue;
             }
             let digest = digest(text, line.ticks);
             if !was_ahead(&mut self.ahead, digest) {
+                self.note(text, line);
                 fresh.extend_from_slice(text);
             }
             still.push_back(digest);
@@ -348,12 +479,17 @@ impl Stream {
         self.push(fresh, round, true);
     }
 
+    /// Counts a line that will be shown, if it begins a message.
+    fn note(&mut self, text: &[u8], line: LineAt) {
+        self.messages.shown += u64::from(!line.meta && !is_continuation(text));
+    }
+
     /// Puts a `# damaged` line in the place of bytes that are no line, with the key of the line before.
     fn damage(&mut self, bytes: &[u8], fresh: &mut Vec<u8>) {
-        self.damaged += 1;
         let ticks = self.last.0.max(self.key.since);
         let offset = self.reader.as_ref().map_or(0, |reader| reader.read);
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        self.findings.damaged(self.number, offset, bytes.len());
         let key = Key { ticks: Ticks(ticks), tid: self.key.tid };
         write_damaged(key, self.path(), offset, bytes, fresh);
     }
@@ -392,10 +528,19 @@ fn was_ahead(ahead: &mut VecDeque<LineDigest>, digest: LineDigest) -> bool {
     found.and_then(|at| ahead.remove(at)).is_some()
 }
 
+/// The payload of a line; empty where it has none.
+fn payload(text: &[u8]) -> &[u8] {
+    Line::parse(without_feed(text)).map_or(&[], |line| line.payload)
+}
+
+/// Returns whether a line goes on with the message before it.
+fn is_continuation(text: &[u8]) -> bool {
+    Line::parse(without_feed(text)).is_ok_and(|line| line.kind == Kind::Continuation)
+}
+
 /// The first word of a `#` line.
 fn word(text: &[u8]) -> Option<&[u8]> {
-    let payload = Line::parse(without_feed(text)).ok()?.payload;
-    payload.split(|&b| b == b' ').next()
+    payload(text).split(|&b| b == b' ').next()
 }
 
 /// Returns a line without the number of the file that it begins: a ring's text does not have it, for there is
@@ -421,14 +566,15 @@ mod tests {
         let lines = [line(1, "before"), line(2, "\u{1b}[31m"), line(3, "behind")];
         std::fs::write(&path, lines.concat()).unwrap();
         let id = file_id(&path, &std::fs::metadata(&path).unwrap());
-        let mut stream = Stream::new(&ThreadKey::new((5, 1), 9, 1));
+        let mut stream = Stream::new(&ThreadKey::new((5, 1), 9, 1), 0);
         stream.read_to_end_of(&path, &id, true);
         assert!(!stream.fill(1));
         let mut shown = Vec::new();
         while stream.front().is_some() {
             stream.pop(|line| shown.push(String::from_utf8(line.to_vec()).unwrap()));
         }
-        assert_eq!((stream.damaged(), shown.len()), (1, 3), "{shown:?}");
+        assert_ne!(stream.findings(), Findings::default());
+        assert_eq!(shown.len(), 3, "{shown:?}");
         assert_eq!([&shown[0], &shown[2]], [&lines[0], &lines[2]]);
         assert!(shown[1].contains("-00000009 # damaged ") && shown[1].contains(r"\x1b[31m"), "{shown:?}");
     }

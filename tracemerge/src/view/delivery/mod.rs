@@ -95,7 +95,7 @@ impl Delivery<'_, '_> {
                     Ok(()) => {
                         let boots = self.inputs.boots.iter().zip(&findings);
                         boots.for_each(|(sources, found)| {
-                            found.tell(sources, messages)
+                            found.tell(|source| &sources[source].path, messages)
                         });
                         tell_truncated(&truncated, messages);
                         untold.iter().for_each(|sentence| messages.note(sentence));

@@ -63,6 +63,8 @@ pub struct ThreadInMemory {
     /// The thread's file; `None` where it has none, or where somebody has deleted or truncated it: then the
     /// text begins another one.
     pub file: Option<FileInUse>,
+    /// The file that is not found any more, if the thread had one. Whoever holds it open may read it to there.
+    pub gone: Option<GoneFile>,
     /// The text that follows in the file, or will. Of a dead run it ends with `# end`, of a living one it may
     /// end inside a line.
     pub text: Vec<u8>,
@@ -88,6 +90,17 @@ pub struct FileInUse {
     pub number: u32,
     /// The published length of the file, in bytes. The file may be longer: what is behind that is in the
     /// text.
+    pub length: u64,
+}
+
+/// A thread's file that was deleted, moved or truncated, as it was published last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoneFile {
+    /// The device that the file is on.
+    pub device: u64,
+    /// The number of the file there.
+    pub inode: u64,
+    /// The published length of the file, in bytes.
     pub length: u64,
 }
 
@@ -407,7 +420,12 @@ impl RingReader<'_> {
         let modules = StoredModules::open(&self.run.directory, self.run.user);
         let mut tables = StoredTables::new(plans, modules);
         let mut onlooker = Onlooker::new(drained, &self.run.manifest.run, &mut tables, progress);
-        if file.is_none() && progress.inode != 0 {
+        let gone = (file.is_none() && progress.inode != 0).then_some(GoneFile {
+            device: progress.device,
+            inode: progress.inode,
+            length: progress.file_length,
+        });
+        if gone.is_some() {
             onlooker.forget_file(self.place)?;
         }
         let rest = if self.alive {
@@ -435,6 +453,7 @@ impl RingReader<'_> {
             ring: self.path.to_path_buf(),
             continues: file.is_some() && progress.render.in_message,
             file,
+            gone,
             text: rest.text,
             records: rest.records,
             committed: copy.committed,

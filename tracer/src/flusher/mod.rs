@@ -22,7 +22,6 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender};
 use ring_drain::{Extent, RingDrain};
 use supply::Supply;
 use trace_format::life::Ending;
@@ -31,7 +30,8 @@ use trace_store::drain::{Announcement, Drain, DrainContext, RunFile, TracePlace}
 use trace_store::recovery;
 
 use crate::ring::clock;
-use crate::shared::run::{FlusherRequest, Run};
+use crate::shared::requests::{Request, Wanted};
+use crate::shared::run::Run;
 use crate::shared::{pause, unplaced};
 use crate::sys;
 use crate::user::teller;
@@ -47,21 +47,30 @@ const KEPT: usize = 16;
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Runs the flusher thread. `publish` makes the run the process's; where it is not wanted, nothing is made.
-pub(crate) fn run(run: &'static Run, requests: Receiver<FlusherRequest>, publish: impl FnOnce() -> bool) {
+pub(crate) fn run(run: &'static Run, publish: impl FnOnce() -> bool) {
     let _excluded = Excluded::for_good();
+    let _ended = EndRequests(run);
     sys::name_thread(c"tracer-flusher");
     if !publish() {
         run.close();
         return;
     }
     own_descriptors::take_own(run);
-    Flusher::new(run, requests).run();
+    Flusher::new(run).run();
+}
+
+/// Answers who still asks when the flusher ends, in whatever way.
+struct EndRequests(&'static Run);
+
+impl Drop for EndRequests {
+    fn drop(&mut self) {
+        self.0.requests.end();
+    }
 }
 
 /// The flusher thread's own data.
 struct Flusher {
     run: &'static Run,
-    requests: Receiver<FlusherRequest>,
     /// The `# run` line of each file.
     info: meta::Run,
     place: TracePlace,
@@ -88,7 +97,7 @@ struct Flusher {
 }
 
 impl Flusher {
-    fn new(run: &'static Run, requests: Receiver<FlusherRequest>) -> Flusher {
+    fn new(run: &'static Run) -> Flusher {
         let (ticks, wall) = run.began;
         let wanted = run.config.directory.as_deref();
         let mut place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id, teller::say);
@@ -110,7 +119,6 @@ impl Flusher {
         let supply = Supply::new(run, &info, &mut place);
         Flusher {
             run,
-            requests,
             info,
             place,
             supply,
@@ -218,12 +226,12 @@ impl Flusher {
 
     /// Carries out what was asked for.
     fn obey(&mut self) -> std::ops::ControlFlow<()> {
-        while let Ok(request) = self.requests.try_recv() {
-            match request {
-                FlusherRequest::Flush(answer) => self.answer_flush(&answer),
-                FlusherRequest::ShutDown(answer) => {
+        while let Some(request) = self.run.requests.take() {
+            match request.wanted {
+                Wanted::Flush => self.answer_flush(request),
+                Wanted::ShutDown => {
                     self.shut_down();
-                    let _ = answer.send(self.error.take().map_or(Ok(()), Err));
+                    request.answer(self.error.take().map_or(Ok(()), Err));
                     return std::ops::ControlFlow::Break(());
                 }
             }
@@ -231,14 +239,14 @@ impl Flusher {
         std::ops::ControlFlow::Continue(())
     }
 
-    fn answer_flush(&mut self, answer: &Sender<io::Result<()>>) {
+    fn answer_flush(&mut self, request: Request) {
         self.retry = None;
         // What this flush meets it returns, whatever an earlier one has.
         self.outage = self.outage.map(|_| false);
         self.drain_all();
         let error = self.error.take();
         self.outage = self.outage.map(|_| error.is_some());
-        let _ = answer.send(error.map_or(Ok(()), Err));
+        request.answer(error.map_or(Ok(()), Err));
     }
 
     /// Writes what all rings hold, each up to where its thread was when it was looked at.

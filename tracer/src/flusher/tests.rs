@@ -30,8 +30,8 @@ fn run(files: &Path, rings: &Path) -> (&'static Run, Flusher) {
         full_policy: FullPolicy::Drop,
         ..Config::default()
     };
-    let (run, requests) = Run::prepare(config, None).unwrap();
-    let mut flusher = Flusher::new(run, requests);
+    let run = Run::prepare(config, None).unwrap();
+    let mut flusher = Flusher::new(run);
     flusher.supply_rings();
     (run, flusher)
 }

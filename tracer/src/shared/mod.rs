@@ -2,7 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `run` | one process's life with tracing on: ready rings, requests, the end |
+//! | `run` | one process's life with tracing on: ready rings, the end |
+//! | `requests` | what the flusher is asked for, and its answers |
 //! | `process` | whether this process traces, and its run |
 //! | `thread_name` | the name of a thread, longer than the system's where that can be had |
 //! | `thread_ring` | a ring, and who has it |
@@ -17,6 +18,7 @@ pub(crate) mod definition;
 pub(crate) mod numbers;
 pub(crate) mod pause;
 pub(crate) mod process;
+pub(crate) mod requests;
 pub(crate) mod run;
 pub(crate) mod sites;
 pub(crate) mod stats;

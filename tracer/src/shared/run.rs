@@ -10,7 +10,6 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use parking_lot::Mutex;
 use trace_format::life::{Panics, Start, TracedCounters};
 use trace_format::line::Ticks;
@@ -19,6 +18,7 @@ use trace_format::ring::Header;
 use trace_format::wall::Wall;
 use trace_store::counter;
 
+use super::requests::{Requests, Wanted};
 use super::thread_ring::{Terms, ThreadRing};
 use super::unplaced::{self, Unplaced};
 use crate::ring::clock;
@@ -104,7 +104,7 @@ pub(crate) struct Run {
     /// A word that is 1 in this process and 0 in a forked child, in a page that a fork wipes.
     alive: *const AtomicU32,
     closed: AtomicBool,
-    requests: Sender<FlusherRequest>,
+    pub requests: Requests,
 }
 
 // SAFETY: `alive` points to an atomic in a page that is never unmapped; everything else is Sync by itself.
@@ -131,13 +131,6 @@ pub(crate) struct PanicRequest {
     pub wanted: AtomicU32,
     /// The number of the last request that was carried out.
     pub done: AtomicU32,
-}
-
-/// A request to the flusher; the answer is sent when it is done.
-#[derive(Debug)]
-pub(crate) enum FlusherRequest {
-    Flush(Sender<io::Result<()>>),
-    ShutDown(Sender<io::Result<()>>),
 }
 
 /// The counters of threads, added up.
@@ -172,10 +165,7 @@ impl CounterSums {
 
 impl Run {
     /// Makes a run without a flusher.
-    pub(crate) fn prepare(
-        mut config: Config,
-        root: Option<u32>,
-    ) -> io::Result<(&'static Run, Receiver<FlusherRequest>)> {
+    pub(crate) fn prepare(mut config: Config, root: Option<u32>) -> io::Result<&'static Run> {
         let alive = sys::page_wiped_on_fork().cast::<AtomicU32>();
         if alive.is_null() {
             return Err(io::Error::other("the system has no memory that is wiped on fork"));
@@ -184,7 +174,6 @@ impl Run {
         unsafe { &*alive }.store(1, Ordering::Release);
         config.clock = counter::available(config.clock);
         let began = clock::pair_of(config.clock);
-        let (requests, receiver) = unbounded();
         let id = random_id();
         let run: &'static Run = Box::leak(Box::new(Run {
             config,
@@ -216,9 +205,9 @@ impl Run {
             inherited: if root.is_some() { unplaced::untold() } else { 0 },
             alive,
             closed: AtomicBool::new(false),
-            requests,
+            requests: Requests::default(),
         }));
-        Ok((run, receiver))
+        Ok(run)
     }
 
     /// Gives what the run's rings have in common.
@@ -411,7 +400,7 @@ impl Run {
 
     /// Returns when all that was traced before is in the files.
     pub(crate) fn flush(&self) -> io::Result<()> {
-        self.ask(FlusherRequest::Flush, || {})
+        self.ask(Wanted::Flush, || {})
     }
 
     /// Drains, ends the files and the flusher.
@@ -422,7 +411,7 @@ impl Run {
     /// Drains, ends the files and the flusher; `meanwhile` is called several times a second as long as that
     /// takes.
     pub(crate) fn shut_down_while(&self, meanwhile: impl FnMut()) -> io::Result<()> {
-        let result = self.ask(FlusherRequest::ShutDown, meanwhile);
+        let result = self.ask(Wanted::ShutDown, meanwhile);
         self.close();
         result
     }
@@ -432,22 +421,8 @@ impl Run {
         self.closed.store(true, Ordering::Release);
     }
 
-    fn ask(
-        &self,
-        request: fn(Sender<io::Result<()>>) -> FlusherRequest,
-        mut meanwhile: impl FnMut(),
-    ) -> io::Result<()> {
-        let gone = || io::Error::other("the flusher thread has ended");
-        let (answer, result) = bounded(1);
-        self.requests.send(request(answer)).map_err(|_| gone())?;
-        self.wake.wake();
-        loop {
-            match result.recv_timeout(Duration::from_millis(200)) {
-                Ok(result) => return result,
-                Err(RecvTimeoutError::Timeout) => meanwhile(),
-                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
-            }
-        }
+    fn ask(&self, wanted: Wanted, mut meanwhile: impl FnMut()) -> io::Result<()> {
+        self.requests.ask(wanted, || self.wake.wake(), &mut meanwhile)
     }
 }
 

@@ -41,7 +41,7 @@ fn start_flusher(
     root: Option<u32>,
     publish: impl FnOnce(&'static Run) -> bool + Send + 'static,
 ) -> io::Result<()> {
-    let (run, requests) = Run::prepare(config, root)?;
+    let run = Run::prepare(config, root)?;
     sys::stay_loaded();
     panic::arm();
     let publish = move || {
@@ -51,13 +51,13 @@ fn start_flusher(
     };
     if sys::THREADS_BEGIN_LATE {
         let decided: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(UNDECIDED)));
-        sys::spawn_hidden(Box::new(move || flusher::run(run, requests, || is_wanted(decided))))?;
+        sys::spawn_hidden(Box::new(move || flusher::run(run, || is_wanted(decided))))?;
         decided.store(if publish() { WANTED } else { UNWANTED }, Ordering::Release);
         sys::wake_word(decided, 1);
         return Ok(());
     }
     // There, where no signal handler can jump out of it.
-    sys::spawn_hidden(Box::new(move || flusher::run(run, requests, publish)))
+    sys::spawn_hidden(Box::new(move || flusher::run(run, publish)))
 }
 
 /// What the thread that starts a run tells its flusher, where it publishes the run itself: see

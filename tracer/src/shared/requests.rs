@@ -1,0 +1,113 @@
+//! Requests to the flusher: to flush, and to shut down. Threads queue them and wait for the answer; the flusher looks for them
+//! when it is woken.
+//!
+//! A generic channel does the same with forty times the code.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::sys;
+
+/// What the flusher is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Flush,
+    ShutDown,
+}
+
+/// The requests of a run, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Requests(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    requests: VecDeque<Request>,
+    /// Tells that the flusher takes no more.
+    ended: bool,
+}
+
+/// A request. One that is dropped without an answer is answered by an error.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub wanted: Wanted,
+    answer: Arc<Answer>,
+}
+
+/// The answer to a request.
+///
+/// ```text
+/// given: 0 ──Release, when `result` is there──► 1, for ever
+/// ```
+#[derive(Debug, Default)]
+struct Answer {
+    given: AtomicU32,
+    result: Mutex<Option<io::Result<()>>>,
+}
+
+fn gone() -> io::Error {
+    io::Error::other("the flusher thread has ended")
+}
+
+impl Requests {
+    /// Queues a request, has the flusher woken by `wake`, and waits for the answer; `meanwhile` is called several times a second
+    /// as long as that takes.
+    ///
+    /// # Errors
+    /// What the flusher answers; that it has ended.
+    pub(crate) fn ask(
+        &self,
+        wanted: Wanted,
+        wake: impl FnOnce(),
+        meanwhile: &mut dyn FnMut(),
+    ) -> io::Result<()> {
+        let answer = Arc::new(Answer::default());
+        let mut waiting = self.0.lock();
+        if waiting.ended {
+            return Err(gone());
+        }
+        waiting.requests.push_back(Request { wanted, answer: Arc::clone(&answer) });
+        drop(waiting);
+        wake();
+        while answer.given.load(Ordering::Acquire) == 0 {
+            sys::wait_word(&answer.given, 0, Duration::from_millis(200));
+            if answer.given.load(Ordering::Acquire) == 0 {
+                meanwhile();
+            }
+        }
+        let result = answer.result.lock().take();
+        result.unwrap_or_else(|| Err(gone()))
+    }
+
+    /// Takes the next request. For the flusher.
+    pub(crate) fn take(&self) -> Option<Request> {
+        self.0.lock().requests.pop_front()
+    }
+
+    /// Takes no more requests; those that wait are answered. For the flusher, at its end.
+    pub(crate) fn end(&self) {
+        let mut waiting = self.0.lock();
+        waiting.ended = true;
+        let requests = std::mem::take(&mut waiting.requests);
+        drop(waiting);
+        drop(requests);
+    }
+}
+
+impl Request {
+    /// Answers.
+    pub(crate) fn answer(self, result: io::Result<()>) {
+        *self.answer.result.lock() = Some(result);
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.answer.given.store(1, Ordering::Release);
+        sys::wake_word(&self.answer.given, i32::MAX);
+    }
+}

@@ -498,7 +498,11 @@ impl Judge<'_> {
             let mut short = least.saturating_sub(found);
             let of_first = |slot: &usize| process_of(*slot) == 0;
             let has_files = files.iter().any(|file| file.messages.keys().any(of_first));
-            let is_removed = self.may_be_removed() && thread.slots.iter().any(of_first) && has_files;
+            // On a disk that is full, the program can report on stderr only, as with private rings.
+            let is_removed = self.may_be_removed()
+                && self.plan.disk_kb.is_none()
+                && thread.slots.iter().any(of_first)
+                && has_files;
             if is_removed && found < thread.returned && self.evidence.check == Some(0) {
                 self.says(format!("check says \"whole\"; thread {tid}: {found} of {}", thread.returned));
             }

@@ -130,6 +130,15 @@ fn what_is_removed_is_put_back_and_a_kill_loses_nothing() {
             assert!(traced.run.join(name).is_file(), "{what:?}: {name}");
         }
         traced.go_on();
+        // A ring without a file counts until its thread has left it and all is written.
+        let are_given_up = || {
+            let life = fs::read(traced.run.join("life")).unwrap_or_default();
+            let counted: Option<[u8; 8]> = life.get(152..160).and_then(|bytes| bytes.try_into().ok());
+            let files = names(&traced.run);
+            let is_ring = |path: &&PathBuf| path.to_string_lossy().contains("/ring-");
+            counted.map(u64::from_le_bytes) == Some(files.iter().filter(is_ring).count() as u64)
+        };
+        wait_until(20, "the former rings are given up", are_given_up);
         assert!(!trace_store::recovery::is_dead(&traced.run), "{what:?}");
         traced.child.kill().expect("a kill");
         traced.child.wait().expect("its end");

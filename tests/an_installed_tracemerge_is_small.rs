@@ -1,6 +1,9 @@
-//! `cargo install --path tracemerge`, as the README has it, gives a command that works and is not large.
+//! `cargo install --path tracemerge`, as the README has it, gives a command that works and is not large, and the library for
+//! programs that know nothing of tracing.
 #![cfg(target_os = "linux")]
 
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,20 +14,24 @@ use support::{APP, Scenario};
 /// The most bytes that the command may have.
 const LIMIT: u64 = 12_000_000;
 
-/// Returns the directory into which the package is installed: once, because that takes minutes.
+/// Returns the directory into which the package is installed: once, because that takes minutes. Its path has a space.
 fn installed() -> &'static Path {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     PLACE.get_or_init(|| {
-        // The target directory is beside the other builds, so that only the first test run compiles it all.
-        let place = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("installed");
+        let place = built().with_file_name("a place");
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
         // Without the versions of the lock file, the outcome would be another one from day to day.
         cargo.args(["install", "--quiet", "--locked", "--force", "--path"]);
         cargo.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tracemerge"));
-        cargo.arg("--root").arg(&place).arg("--target-dir").arg(place.join("target"));
+        cargo.arg("--root").arg(&place).arg("--target-dir").arg(built());
         succeeded(cargo.env_remove("RUSTFLAGS"));
         place
     })
+}
+
+/// Returns the target directory. It is beside the other builds, so that only the first test run compiles it all.
+fn built() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("installed/target")
 }
 
 /// Runs a command, which must succeed.
@@ -70,5 +77,111 @@ fn the_installed_command_writes_every_format_of_its_help() {
         };
         let bytes: u64 = files.iter().map(|file| fs::metadata(file).expect("a file").len()).sum();
         assert!(bytes > 100, "{format}: {bytes} bytes in {files:?}");
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+mod carried_library {
+    use support::memory;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A directory with an unmodified program in it, and what its traces need.
+    struct Place {
+        directory: TempDir,
+        runtime: TempDir,
+    }
+
+    impl Place {
+        /// Makes files of these paths with these texts.
+        fn with(files: &[(&str, &str)]) -> Place {
+            let directory = TempDir::new().expect("a directory");
+            for (path, text) in files {
+                let path = directory.path().join(path);
+                fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+                fs::write(path, text).expect("a file");
+            }
+            Place { directory, runtime: TempDir::new_in(memory()).expect("a directory") }
+        }
+
+        /// Returns a command that runs here, for which the installed programs are those of their names.
+        fn command(&self, program: &str) -> Command {
+            let mut command = Command::new(program);
+            for (name, _) in std::env::vars_os() {
+                let name = name.to_string_lossy();
+                if ["TRACER_", "CARGO_", "RUST", "LD_"].iter().any(|start| name.starts_with(start))
+                    && !["CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"].contains(&&*name)
+                {
+                    command.env_remove(&*name);
+                }
+            }
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let path = std::iter::once(installed().join("bin")).chain(std::env::split_paths(&path));
+            command.env("PATH", std::env::join_paths(path).expect("paths"));
+            command.env("TRACER_RUNTIME_DIR", self.runtime.path()).env("CARGO_NET_OFFLINE", "true");
+            command.current_dir(self.directory.path());
+            command
+        }
+    }
+
+    #[test]
+    fn an_unmodified_program_in_c_is_traced() {
+        let place = Place::with(&[(
+            "app.c",
+            "#include <stdio.h>\nint inner(int x) { return x + 1; }\nint main(void) {\n    int sum = 0;\n    \
+             for (int at = 0; at < 7; at++) sum += inner(at);\n    printf(\"%d\\n\", sum);\n    return 0;\n}\n",
+        )]);
+        succeeded(place.command("cc").args(["-g", "-finstrument-functions", "app.c", "-o", "app"]));
+        let ran = succeeded(place.command("tracemerge").args(["run", "--show", "tree", "./app"]));
+        let shown = String::from_utf8(ran.stdout).expect("UTF-8");
+        let calls = |name: &str| shown.lines().filter(|line| line.contains(&format!("  {name}  ("))).count();
+        assert!(shown.starts_with("28\n"), "{shown}");
+        assert_eq!(
+            (calls("main"), calls("inner")),
+            (1, 7),
+            "{shown}{}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
+    }
+
+    #[test]
+    fn an_unmodified_program_in_rust_is_traced() {
+        let place = Place::with(&[
+            ("Cargo.toml", "[package]\nname = \"app\"\nedition = \"2021\"\n[workspace]\n"),
+            (
+                "src/main.rs",
+                "#[inline(never)]\nfn outer(left: u32) -> u32 { if left == 0 { 0 } else { inner(left) + 1 } }\n\
+                 #[inline(never)]\nfn inner(left: u32) -> u32 { outer(left - 1) + 1 }\n\
+                 fn main() { println!(\"{}\", outer(7)); }\n",
+            ),
+        ]);
+        let ran = succeeded(place.command("cargo").args(["tracer", "run", "--show", "tree"]));
+        let shown = String::from_utf8(ran.stdout).expect("UTF-8");
+        let calls = |name: &str| shown.lines().filter(|line| line.contains(&format!("  {name}  ("))).count();
+        assert!(shown.starts_with("14\n"), "{shown}");
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!((calls("app::outer"), calls("app::inner")), (8, 7), "{shown}{said}");
+    }
+
+    /// `build.rs` of the command has the names by patterns, and Cargo, for the package of the library, each one.
+    #[test]
+    fn it_exports_what_the_library_of_its_package_does() {
+        let exported = |library: &Path| -> BTreeSet<String> {
+            let symbols = printed(Command::new("nm").args(["-D", "--defined-only", "-P"]).arg(library));
+            let name = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+            symbols.lines().map(name).collect()
+        };
+        let carried = exported(&installed().join("bin/libtracer"));
+        assert!(carried.contains("mcount") && carried.contains("tracer_flush"), "{carried:?}");
+        assert_eq!(carried, exported(&built().join("release/deps/libtracer_capi.so")));
+    }
+
+    #[test]
+    fn it_says_what_it_is_if_it_is_started() {
+        let ran = Command::new(installed().join("bin/libtracer")).output().expect("it runs");
+        let said = String::from_utf8(ran.stderr).expect("UTF-8");
+        assert_eq!(ran.status.code(), Some(2), "{said}");
+        assert!(said.starts_with("libtracer is a library") && said.ends_with("programs\n"), "{said}");
     }
 }

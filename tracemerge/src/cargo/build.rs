@@ -9,10 +9,10 @@ use std::process::{Command, ExitStatus};
 use crate::cargo::arguments::BuildRequest;
 use crate::cargo::toolchain::{Toolchain, output_of};
 use crate::cargo::{FAILED, runner, wrapper};
-use crate::find::library::{LIBRARY, LOOKED_FOR, find_library};
+use crate::find::library::{HOOK_OF_RUST, LIBRARY, LOOKED_FOR, exports, find_library};
 use crate::os::environment::{is_set, of_cargo, own_program};
 use crate::ui::error::Error;
-use crate::ui::messages::Messages;
+use crate::ui::messages::{Messages, shown};
 
 /// Has Cargo do what is wanted; returns its exit status.
 pub fn build(request: &BuildRequest) -> u8 {
@@ -36,11 +36,17 @@ fn code_of(status: ExitStatus) -> u8 {
 fn prepared(request: &BuildRequest) -> Result<Command, Error> {
     let missing = || {
         Error::plain(format!(
-            "{LIBRARY} is not installed, which records the functions. It was looked for {LOOKED_FOR}. To install it: make -C tracer/capi install, in the repository"
+            "{LIBRARY} is not installed, which records the functions. It was looked for {LOOKED_FOR}"
         ))
     };
     let library = find_library().ok_or_else(missing)?;
     let library = library.canonicalize().map_err(|error| Error::io("examine", &library, error))?;
+    if !exports(&library, HOOK_OF_RUST) {
+        return Err(Error::plain(format!(
+            "{} has no hooks for programs in Rust: it was built by a compiler older than Rust 1.88. With a newer one, in a checkout: cargo install --force --path tracemerge",
+            shown(&library)
+        )));
+    }
     let own = own_program().ok_or_else(|| Error::plain("the path of this program is not known"))?;
     let toolchain = Toolchain::find()?;
     let (before, _) = parted(&request.rest);

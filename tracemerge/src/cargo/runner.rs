@@ -41,7 +41,7 @@ pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec
         command.env(ENABLE, "1");
     }
     // Hooks that are called are in the library that the program is linked with; dormant ones are woken by it.
-    preload_where_hooks_are(Path::new(&program), &mut command, &Messages::new(false));
+    let preloaded = preload_where_hooks_are(Path::new(&program), &mut command, &Messages::new(false));
     let status = match Signals::take().run(&mut command) {
         Ok((_, status)) => status,
         Err(error) => {
@@ -49,6 +49,7 @@ pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec
             return FAILED;
         }
     };
+    drop(preloaded);
     let shown = match show {
         Show::Nothing => 0,
         _ if !has_hooks(Path::new(&program)) => {

@@ -5,36 +5,54 @@
 //! children are started as they would have been.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use object::{Object, ObjectSymbol};
+use tempfile::TempDir;
 use trace_store::variables::PRELOADED;
 
 use crate::file::map::Map;
-use crate::find::library::{LIBRARY, LOOKED_FOR, find_library};
+use crate::find::library::{HOOK_OF_C, LIBRARY, LOOKED_FOR, find_library};
 use crate::os::environment::{PRELOAD, preloaded};
 use crate::ui::messages::{Messages, shown};
 
 /// The functions that a program calls where gcc or clang has put hooks into its functions: by `-finstrument-functions`, and by
 /// `-pg` without and with `-mfentry`.
-const HOOKS: [&[u8]; 3] = [b"__cyg_profile_func_enter", b"mcount", b"__fentry__"];
+const HOOKS: [&[u8]; 3] = [HOOK_OF_C, b"mcount", b"__fentry__"];
 
 /// The section of a program whose hooks are dormant: where in its functions there is room for them.
 const SLEDS: &str = "xray_instr_map";
 
 /// Has `command`, which runs `program`, load the library if the program has hooks of a compiler, and not the library. Says so
-/// where the library is not found.
-pub fn preload_where_hooks_are(program: &Path, command: &mut Command, messages: &Messages) {
+/// where the library cannot be loaded. What is returned is to be kept until the program has ended.
+#[must_use]
+pub fn preload_where_hooks_are(
+    program: &Path,
+    command: &mut Command,
+    messages: &Messages,
+) -> Option<TempDir> {
     if !cfg!(target_os = "linux") || !has_hooks(program) {
-        return;
+        return None;
     }
     let Some(library) = find_library() else {
         let program = shown(program);
         messages.note(format_args!(
             "{program} was compiled with hooks in its functions, but {LIBRARY} is not installed, so its functions are not traced. It was looked for {LOOKED_FOR}"
         ));
-        return;
+        return None;
+    };
+    let (library, kept) = match listable(&library) {
+        Ok(found) => found,
+        Err(error) => {
+            messages.note(format_args!(
+                "the functions of {} are not traced: the path {} cannot be given to the dynamic linker, nor a link to it be made: {error}",
+                shown(program),
+                shown(&library)
+            ));
+            return None;
+        }
     };
     let mut libraries = library.clone().into_os_string();
     if let Some(others) = preloaded() {
@@ -42,6 +60,42 @@ pub fn preload_where_hooks_are(program: &Path, command: &mut Command, messages: 
         libraries.push(others);
     }
     command.env(PRELOAD, libraries).env(PRELOADED, OsString::from(library));
+    kept
+}
+
+/// Where a link is made. The directories that a user chooses may have such paths, too.
+const FOR_LINKS: [&str; 2] = ["/tmp", "/dev/shm"];
+
+/// Returns a path of the library that the dynamic linker takes from a list of libraries: in the list, spaces and colons stand
+/// between two, and `$` is before a word that is replaced. Where the path has one of them, it is that of a link in a directory that
+/// only this user can write, and that is removed with the second value.
+fn listable(library: &Path) -> io::Result<(PathBuf, Option<TempDir>)> {
+    if !library.as_os_str().as_encoded_bytes().iter().any(|byte| b" :$".contains(byte)) {
+        return Ok((library.to_owned(), None));
+    }
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for place in FOR_LINKS {
+        let made = tempfile::Builder::new().prefix("tracemerge-").tempdir_in(place).and_then(|directory| {
+            let path = directory.path().join(LIBRARY);
+            link(library, &path)?;
+            Ok((path, Some(directory)))
+        });
+        match made {
+            Ok(made) => return Ok(made),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+#[cfg(unix)]
+fn link(file: &Path, path: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(file, path)
+}
+
+#[cfg(not(unix))]
+fn link(file: &Path, path: &Path) -> io::Result<()> {
+    std::fs::copy(file, path).map(drop)
 }
 
 /// Returns whether a file is a program, for this machine's dynamic linker, that calls the hooks and does not define them, or

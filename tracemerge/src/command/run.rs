@@ -42,12 +42,13 @@ pub fn run(request: &Request, command: Vec<OsString>) -> u8 {
     let found = find_in_path(&given).unwrap_or_else(|| given.clone());
     let mut command = Command::new(&found);
     command.args(words).env(ENABLE, "1");
-    preload_where_hooks_are(&found, &mut command, &Messages::new(request.quiet));
+    let preloaded = preload_where_hooks_are(&found, &mut command, &Messages::new(request.quiet));
     let since = wall_clock(SystemTime::now() - CLOCK_TOLERANCE);
     let (pid, status) = match Signals::take().run(&mut command) {
         Ok(ended) => ended,
         Err(error) => return cannot_run(&given, error),
     };
+    drop(preloaded);
     let choice = if request.all_runs { Choice::All } else { Choice::Process { pid, since } };
     let merged = reporting(request.quiet, |messages| {
         if !status.success() {

@@ -2,25 +2,51 @@
 
 use std::path::{Path, PathBuf};
 
+use object::Object;
+
+use crate::file::map::Map;
 use crate::os::environment::own_directory;
 
 /// The name of the library, by which programs look for it, too: the first part of its version is in it.
 pub const LIBRARY: &str = concat!("libtracer.so.", env!("CARGO_PKG_VERSION_MAJOR"));
 /// The name of the library where it was built, and not installed.
 const BUILT: &str = "libtracer_capi.so";
+/// The name of the library that is installed together with this program.
+const CARRIED: &str = "libtracer";
 /// Where libraries are installed, if not beside this program.
 const PLACES: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu"];
 
-/// Where the library is looked for, as users are told.
-pub const LOOKED_FOR: &str = "beside tracemerge, in ../lib beside that, and in /usr/local/lib and /usr/lib";
+/// Where the library is looked for, as users are told, and how they get it.
+pub const LOOKED_FOR: &str = "beside tracemerge, in ../lib beside that, and in /usr/local/lib and /usr/lib. In a checkout, cargo install --path tracemerge installs it, on Linux on x86-64 with glibc";
 
-/// Finds the library: beside this program, in `lib` beside the program's directory, or where the system has its libraries.
+/// The hook that gcc and clang have functions call.
+pub const HOOK_OF_C: &[u8] = b"__cyg_profile_func_enter";
+/// The hook that `cargo tracer` has functions call.
+pub const HOOK_OF_RUST: &[u8] = b"__tsan_func_entry";
+
+/// Finds the library: beside this program, in `lib` beside the program's directory, or where the system has its libraries. One
+/// that was installed by itself comes before the one that this program was installed with, and that before the system's.
 #[must_use]
 pub fn find_library() -> Option<PathBuf> {
     let own = own_directory();
     let beside = own.as_deref().and_then(Path::parent).map(|parent| parent.join("lib"));
-    let mut places = own.iter().chain(&beside).cloned().chain(PLACES.map(PathBuf::from));
-    places.find_map(|place| {
-        [LIBRARY, BUILT].map(|name| place.join(name)).into_iter().find(|file| file.is_file())
-    })
+    // Where this program was built for another system, a program has the name of what is installed with it.
+    own.as_deref()
+        .and_then(installed_in)
+        .or_else(|| installed_in(beside.as_deref()?))
+        .or_else(|| Some(own.as_deref()?.join(CARRIED)).filter(|file| exports(file, HOOK_OF_C)))
+        .or_else(|| PLACES.iter().find_map(|place| installed_in(Path::new(place))))
+}
+
+/// Returns the library of a directory that was installed there by itself, or built.
+fn installed_in(place: &Path) -> Option<PathBuf> {
+    [LIBRARY, BUILT].map(|name| place.join(name)).into_iter().find(|file| file.is_file())
+}
+
+/// Returns whether a file is a library that has a function of this name for others. What cannot be read has none.
+#[must_use]
+pub fn exports(file: &Path, function: &[u8]) -> bool {
+    let Ok(file) = Map::open(file) else { return false };
+    let Ok(object) = object::File::parse(&*file) else { return false };
+    object.exports().is_ok_and(|exports| exports.iter().any(|export| export.name() == function))
 }

@@ -31,11 +31,12 @@ pub extern "C" fn __cyg_profile_func_exit(function: *const c_void, _call_site: *
 }
 
 /// Does nothing: what `rustc -Cpasses=tsan` compiles calls it as it is loaded.
+#[cfg(naked_functions)]
 #[unsafe(no_mangle)]
 pub extern "C" fn __tsan_init() {}
 
 /// Records that the function is entered that calls this, which will return to `call_site`.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(naked_functions, target_arch = "x86_64"))]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn __tsan_func_entry(call_site: *const c_void) {
@@ -45,7 +46,7 @@ pub extern "C" fn __tsan_func_entry(call_site: *const c_void) {
 }
 
 /// Records that the function is entered that calls this, which will return to `call_site`.
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(naked_functions, target_arch = "aarch64"))]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn __tsan_func_entry(call_site: *const c_void) {
@@ -54,7 +55,7 @@ pub extern "C" fn __tsan_func_entry(call_site: *const c_void) {
 }
 
 /// Records that the function is left that was entered last. It is called while a panic unwinds the stack, too.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(naked_functions, target_arch = "x86_64"))]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn __tsan_func_exit() {
@@ -63,7 +64,7 @@ pub extern "C" fn __tsan_func_exit() {
 }
 
 /// Records that the function is left that was entered last. It is called while a panic unwinds the stack, too.
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(naked_functions, target_arch = "aarch64"))]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn __tsan_func_exit() {
@@ -72,7 +73,7 @@ pub extern "C" fn __tsan_func_exit() {
 }
 
 /// Records that the function is entered in which `behind` stands behind a call.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64")))]
 extern "C" fn enter_calling(call_site: *const c_void, behind: *const c_void) {
     // Behind the last instruction of a function another one begins.
     foreign::enter_compiled(behind.addr() as u64 - 1, call_site.addr() as u64, names_of);
@@ -80,7 +81,7 @@ extern "C" fn enter_calling(call_site: *const c_void, behind: *const c_void) {
 
 /// Records that the function is left that was entered last; `behind` stands behind a call in it, or, where it has jumped here,
 /// in its caller.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64")))]
 extern "C" fn leave_calling(behind: *const c_void) {
     foreign::leave_compiled(0, behind.addr() as u64 - 1, names_of);
 }

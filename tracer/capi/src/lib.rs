@@ -3,16 +3,18 @@
 //! The documentation for users is in `include/tracer.h`. Nothing here unwinds into C.
 #![allow(unsafe_code, reason = "the interface to C; each use argued")]
 
-#[cfg(all(feature = "futex", target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(feature = "futex", naked_functions, target_os = "linux", target_arch = "x86_64"))]
 mod futex;
 mod hooks;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(naked_functions, target_os = "linux", target_arch = "x86_64"))]
 mod mcount;
 mod messages;
 #[cfg(target_os = "linux")]
 mod preload;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(naked_functions, target_os = "linux", target_arch = "x86_64"))]
 mod sleds;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod started;
 
 use std::ffi::{CStr, c_char, c_int};
 use std::io;
@@ -56,7 +58,7 @@ pub unsafe extern "C" fn tracer_startup(variable: *const c_char) -> bool {
         let variable = unsafe { CStr::from_ptr(variable) };
         Tracer::get().startup(&variable.to_string_lossy())
     };
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(all(naked_functions, target_os = "linux", target_arch = "x86_64"))]
     if on {
         sleds::wake();
     }

@@ -1,4 +1,5 @@
-//! Files as memory: opened, mapped and closed again, so that thousands of files take no descriptors.
+//! Files as memory: opened, mapped and closed again, so that thousands of files take no descriptors. Small ones are copied, and
+//! so are those beyond a number of mappings: the system allows a process some 65,000, and memory is allocated by mappings, too.
 //!
 //! A file of a user whom this process need not trust is copied, through a window, into a private file that is mapped
 //! instead: its owner could make it shorter at any moment. So is a file with large holes, which are left out of the copy.
@@ -11,6 +12,7 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::ops::{Deref, Range};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memmap2::{Mmap, MmapOptions};
 use trace_format::file::Encoding;
@@ -26,6 +28,14 @@ use crate::ui::messages::shown;
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 
+/// The length up to which a file is copied: a mapping would take as much memory.
+const SMALL: usize = 4 << 10;
+/// The most files that are mapped at once.
+const MOST: usize = 16 << 10;
+
+/// The number of files that are mapped now.
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
+
 /// The bytes of a file, or of nothing.
 #[derive(Debug)]
 pub struct Map {
@@ -33,6 +43,8 @@ pub struct Map {
     /// watched.
     watched: Option<Watched>,
     map: Option<Mmap>,
+    /// The bytes of a file that is not mapped.
+    copy: Vec<u8>,
 }
 
 /// The number of bytes that are copied at once.
@@ -95,13 +107,30 @@ impl Map {
                 Err(Error::plain(format!("{} is too long to be mapped", shown(path))))
             };
         };
+        // Relaxed: the number decides nothing but whether one more is mapped.
+        if length <= SMALL || MAPPED.load(Ordering::Relaxed) >= MOST {
+            let mut copy = vec![0; length];
+            let found = read_at(file, &mut copy, 0).map_err(|e| Error::io("read", path, e))?;
+            copy.truncate(found);
+            return Ok(Map { watched: None, map: None, copy });
+        }
         // SAFETY: the mapping is read-only and private to this process. Whoever else writes to the file
         // changes bytes under it: all code here takes the bytes as hostile, checks every index against the
         // mapping's length, and relies on no byte staying what it was. The tracer only appends, beyond the
         // length taken here. A file that is truncated meanwhile raises SIGBUS, see `crate::file::truncation`.
         let map =
             unsafe { MmapOptions::new().len(length).map(file) }.map_err(|e| Error::io("map", path, e))?;
-        Ok(Map { watched: Some(Watched::new(map.as_ptr(), map.len())), map: Some(map) })
+        MAPPED.fetch_add(1, Ordering::Relaxed);
+        let watched = Some(Watched::new(map.as_ptr(), map.len()));
+        Ok(Map { watched, map: Some(map), copy: Vec::new() })
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        if self.watched.is_some() {
+            MAPPED.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -283,7 +312,7 @@ impl Map {
 
     /// A map without bytes.
     pub fn nothing() -> Map {
-        Map { watched: None, map: None }
+        Map { watched: None, map: None, copy: Vec::new() }
     }
 
     /// Says that the bytes will be read from the first to the last.
@@ -320,7 +349,7 @@ impl Map {
         }
         let mut map = memmap2::MmapMut::map_anon(bytes.len()).unwrap();
         map.copy_from_slice(bytes);
-        Map { watched: None, map: Some(map.make_read_only().unwrap()) }
+        Map { watched: None, map: Some(map.make_read_only().unwrap()), copy: Vec::new() }
     }
 }
 
@@ -328,7 +357,7 @@ impl Deref for Map {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.map.as_deref().unwrap_or_default()
+        self.map.as_deref().unwrap_or(&self.copy)
     }
 }
 

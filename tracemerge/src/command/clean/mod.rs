@@ -23,7 +23,7 @@ use crate::find::choose::of_nearest;
 use crate::find::dead_runs::recover_dead_runs;
 use crate::find::find_files;
 use crate::find::header::Trace;
-use crate::find::liveness;
+use crate::find::liveness::asking_once;
 use crate::find::named_places::Places;
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::rings;
@@ -55,8 +55,7 @@ pub fn clean(app: &App, yes: bool, messages: &mut Messages) -> Result<(), Error>
         )));
     }
     let (traces, others) = of_nearest(traces, &Owners::of(app), recorded);
-    let (living, ended): (Vec<Trace>, Vec<Trace>) =
-        traces.into_iter().partition(|trace| trace.run.as_ref().is_some_and(liveness::is_alive));
+    let (living, ended): (Vec<Trace>, Vec<Trace>) = traces.into_iter().partition(asking_once());
     let (ended, kept) = agreed(app, ended, &whose, yes, messages);
     let removed = remove_traces(&ended, messages);
     let needed: HashSet<PathBuf> = living.iter().map(|trace| directory_of(&trace.path)).chain(kept).collect();

@@ -30,8 +30,9 @@ const CACHE_LINE: usize = 64;
 
 /// The length up to which a file is copied: a mapping would take as much memory.
 const SMALL: usize = 4 << 10;
-/// The most files that are mapped at once.
+/// The number of files that are mapped at once, and the length up to which all further ones are copied.
 const MOST: usize = 16 << 10;
+const COPIED: usize = 64 << 10;
 
 /// The number of files that are mapped now.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
@@ -108,7 +109,8 @@ impl Map {
             };
         };
         // Relaxed: the number decides nothing but whether one more is mapped.
-        if length <= SMALL || MAPPED.load(Ordering::Relaxed) >= MOST {
+        let many = || length <= COPIED && MAPPED.load(Ordering::Relaxed) >= MOST;
+        if length <= SMALL || many() {
             let mut copy = vec![0; length];
             let found = read_at(file, &mut copy, 0).map_err(|e| Error::io("read", path, e))?;
             copy.truncate(found);

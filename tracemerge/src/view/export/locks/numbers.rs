@@ -84,7 +84,7 @@ mod tests {
                 } else {
                     prop_assert_eq!(ranges.remove(number), each.remove(&number));
                 }
-                prop_assert!(ranges.ranges.len() <= value + 2);
+                prop_assert!(ranges.ranges.len() <= 2 * (value + 1));
             }
             for number in (0..60u32).map(|number| number.wrapping_sub(20)) {
                 prop_assert_eq!(ranges.remove(number), each.remove(&number));

@@ -48,7 +48,7 @@ pub(super) fn of_opening<'f>(
     let mut code = Vec::new();
     for (number, header) in headers.iter().enumerate() {
         // A damaged unit is left out by the reader, too.
-        let Ok(unit) = dwarf.unit(header.clone()) else { continue };
+        let Ok(unit) = dwarf.unit(*header) else { continue };
         let before = code.len();
         if let Ok(mut ranges) = dwarf.unit_ranges(&unit) {
             while let Ok(Some(range)) = ranges.next() {
@@ -102,7 +102,7 @@ impl<'f> Units<'f> {
         near.filter(|(_, end, ..)| *end > address).all(|(.., number)| {
             *counted.entry(*number).or_insert_with(|| {
                 // What is damaged is left out by the reader, too.
-                let unit = dwarf.unit(headers[*number].clone());
+                let unit = dwarf.unit(headers[*number]);
                 unit.and_then(|unit| of_unit(dwarf, &unit, files)).unwrap_or(true)
             })
         })
@@ -114,7 +114,8 @@ fn abbreviations(dwarf: &Dwarf<Slice<'_>>, at: DebugAbbrevOffset, files: &Files)
     let mut table = *dwarf.debug_abbrev.reader();
     table.skip(at.0)?;
     while table.read_uleb128()? != 0 {
-        (table.read_uleb128()?, table.read_u8()?);
+        table.read_uleb128()?;
+        table.read_u8()?;
         if !files.take(ABBREVIATION) {
             return Ok(false);
         }

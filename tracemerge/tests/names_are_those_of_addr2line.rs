@@ -17,8 +17,8 @@ use trace_format::meta::Module;
 use tracemerge::symbols::{Answer, Files, Lookup, Settings, Source, Symbols, Unnamed};
 
 /// The GNU binutils, and a compiler of C++ besides.
-const TOOLS: [&str; 4] = ["addr2line", "nm", "objcopy", "readelf"];
-const CPP: [&str; 5] = ["addr2line", "nm", "objcopy", "readelf", "g++"];
+const TOOLS: [&str; 2] = ["addr2line", "c++filt"];
+const CPP: [&str; 4] = ["addr2line", "c++filt", "objcopy", "g++"];
 
 /// Checks what is said of the addresses of `traced`, with these settings, against what `addr2line` says of
 /// `oracle`.
@@ -59,53 +59,27 @@ fn in_debug_dir(directory: &Path) -> Settings {
 }
 
 #[test]
-fn of_a_debug_build() {
+fn of_builds_of_rust_with_all_settings() {
     if programs::lacks(&TOOLS) {
         return;
     }
-    agrees(&binaries::rust("debug", &["-g"]));
-}
-
-#[test]
-fn of_an_optimized_build() {
-    if programs::lacks(&TOOLS) {
-        return;
-    }
-    agrees(&binaries::rust("optimized", &["-O", "-g"]));
-}
-
-#[test]
-fn of_a_build_with_line_tables_only() {
-    if programs::lacks(&TOOLS) {
-        return;
-    }
-    agrees(&binaries::rust("line-tables", &["-O", "-Cdebuginfo=line-tables-only"]));
-}
-
-#[test]
-fn of_a_build_that_knows_lines_and_no_functions() {
-    if programs::lacks(&TOOLS) {
-        return;
-    }
-    agrees(&binaries::rust("directives", &["-O", "-Cdebuginfo=line-directives-only"]));
-}
-
-#[test]
-fn of_a_build_with_link_time_optimization() {
-    if programs::lacks(&TOOLS) {
-        return;
-    }
-    agrees(&binaries::rust("lto", &["-O", "-g", "-Clto=fat"]));
-}
-
-#[test]
-fn of_a_build_with_either_mangling() {
-    if programs::lacks(&TOOLS) {
-        return;
-    }
-    agrees(&binaries::rust("v0", &["-O", "-g", "-Csymbol-mangling-version=v0"]));
-    agrees(&binaries::rust("v0-stripped", &["-O", "-Cstrip=debuginfo", "-Csymbol-mangling-version=v0"]));
-    agrees(&binaries::rust("stripped", &["-O", "-Cstrip=debuginfo"]));
+    // A debug build, and optimized ones: with all, with lines only, with lines and no functions, with link-time
+    // optimization, and with either mangling.
+    let builds = [
+        ("debug", &["-g"][..]),
+        ("optimized", &["-O", "-g"]),
+        ("line-tables", &["-O", "-Cdebuginfo=line-tables-only"]),
+        ("directives", &["-O", "-Cdebuginfo=line-directives-only"]),
+        ("lto", &["-O", "-g", "-Clto=fat"]),
+        ("v0", &["-O", "-g", "-Csymbol-mangling-version=v0"]),
+        ("v0-stripped", &["-O", "-Cstrip=debuginfo", "-Csymbol-mangling-version=v0"]),
+        ("stripped", &["-O", "-Cstrip=debuginfo"]),
+    ];
+    std::thread::scope(|scope| {
+        for (name, flags) in builds {
+            scope.spawn(move || agrees(&binaries::rust(name, flags)));
+        }
+    });
 }
 
 /// The tool does not read all of split debug information (binutils 2.40), so it is asked of the same program
@@ -250,10 +224,8 @@ fn of_a_program_that_lies_beside_the_trace_or_in_a_named_directory() {
 
 #[test]
 fn never_of_another_build() {
-    if programs::lacks(&CPP) {
-        return;
-    }
-    let (binary, other) = (Binary::small(), binaries::cpp(&["-g", "-O1"]));
+    let [binary, other, without] =
+        [&["-g", "-O2"][..], &["-g", "-O1"], &["-g", "-O2", "-Wl,--build-id=none"]].map(binaries::library);
     let id = build_id(&other.path);
     let (sources, warnings) = asked(Settings::default(), &binary.path, &id, &binary.path);
     assert_eq!(sources, [Source::Nothing(Unnamed::OtherBuildId)]);
@@ -266,13 +238,13 @@ fn never_of_another_build() {
     // Neither is a file believed that has a build-id for a module that has none, nor the reverse.
     let (sources, _) = asked(Settings::default(), &binary.path, &[], &binary.path);
     assert_eq!(sources, [Source::Nothing(Unnamed::OtherBuildId)]);
-    let without = binary.objcopy(&["--remove-section=.note.gnu.build-id"], "without");
-    let (sources, _) = asked(Settings::default(), &without, &id, &binary.path);
+    let (sources, _) = asked(Settings::default(), &without.path, &id, &without.path);
     assert_eq!(sources, [Source::Nothing(Unnamed::OtherBuildId)]);
     // The right one is found behind the wrong one.
     let mut settings = in_debug_dir(other.path.parent().unwrap());
     settings.trace_dirs.push(PathBuf::from("/no/such/directory"));
-    agrees_by(settings, &binary.path, &other.path);
+    let (sources, warnings) = asked(settings, &binary.path, &id, &other.path);
+    assert_eq!((sources, warnings), (vec![Source::DebugInfo], vec![]));
 }
 
 fn answered(path: &Path, id: &[u8], address: u64, lookup: Lookup) -> Arc<Answer> {
@@ -282,17 +254,13 @@ fn answered(path: &Path, id: &[u8], address: u64, lookup: Lookup) -> Arc<Answer>
 
 /// The first address of the function with this symbol, and its length.
 fn function(path: &Path, name: &str) -> (u64, u64) {
-    let table = binaries::tool("nm", [Path::new("-S"), path]);
-    let line = table.lines().find(|line| line.ends_with(&format!(" {name}"))).unwrap();
-    let mut numbers = line.split(' ').map(|digits| u64::from_str_radix(digits, 16).unwrap());
-    (numbers.next().unwrap(), numbers.next().unwrap())
+    let functions = binaries::functions(path);
+    let found = functions.iter().find(|(.., of)| of == name).unwrap();
+    (found.0, found.1)
 }
 
 #[test]
 fn an_answer_without_proof_says_so() {
-    if programs::lacks(&TOOLS) {
-        return;
-    }
     let library = binaries::library(&["-g", "-Wl,--build-id=none"]);
     let (start, _) = function(&library.path, "hidden");
     let answer = answered(&library.path, &[], start, Lookup::Code);
@@ -310,9 +278,6 @@ fn an_answer_without_proof_says_so() {
 
 #[test]
 fn all_names_of_shared_code_are_told_once() {
-    if programs::lacks(&TOOLS) {
-        return;
-    }
     for flags in [&["-g"][..], &[]] {
         let library = binaries::library(flags);
         let (start, _) = function(&library.path, "shown");
@@ -339,10 +304,7 @@ fn is_survived(bytes: &[u8], directory: &Path, id: &[u8], some: &[u64]) {
 
 #[test]
 fn a_truncated_file_harms_nobody() {
-    if programs::lacks(&CPP) {
-        return;
-    }
-    let binary = Binary::small();
+    let binary = binaries::library(&["-g", "-O2"]);
     let some: Vec<u64> = addresses(&binary.path).into_iter().step_by(97).collect();
     let (bytes, id) = (fs::read(&binary.path).unwrap(), build_id(&binary.path));
     let directory = tempfile::tempdir().unwrap();
@@ -358,13 +320,10 @@ fn a_truncated_file_harms_nobody() {
 
 #[test]
 fn garbage_in_a_file_harms_nobody() {
-    if programs::lacks(&CPP) {
-        return;
-    }
-    let binary = Binary::small();
+    let binary = binaries::library(&["-g", "-O2"]);
     let some: Vec<u64> = addresses(&binary.path).into_iter().step_by(97).collect();
     let (bytes, id) = (fs::read(&binary.path).unwrap(), build_id(&binary.path));
-    let compressed = fs::read(binary.objcopy(&["--compress-debug-sections=zlib"], "compressed")).unwrap();
+    let compressed = fs::read(binaries::library(&["-g", "-O2", "-gz=zlib"]).path).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = |below: usize| {

@@ -140,10 +140,16 @@ fn agrees(program: &Program, settings: &Settings) {
 }
 
 #[test]
-fn of_a_program_with_a_pdb_beside_it_or_in_a_place_that_was_named() {
+fn names_come_from_a_pdb_of_the_program_and_no_other_one() {
     if programs::lacks(&["clang", "ld.lld"]) {
         return;
     }
+    one_beside_the_program_or_in_a_place_that_was_named_is_read();
+    one_of_another_build_is_not_believed();
+    a_damaged_one_costs_names_and_nothing_else();
+}
+
+fn one_beside_the_program_or_in_a_place_that_was_named_is_read() {
     let program = Program::compiled();
     agrees(&program, &Settings::default());
     let elsewhere = TempDir::new().unwrap();
@@ -154,11 +160,7 @@ fn of_a_program_with_a_pdb_beside_it_or_in_a_place_that_was_named() {
     agrees(&program, &Settings { debug_dirs, ..Settings::default() });
 }
 
-#[test]
-fn a_pdb_of_another_build_is_not_believed() {
-    if programs::lacks(&["clang", "ld.lld"]) {
-        return;
-    }
+fn one_of_another_build_is_not_believed() {
     let program = Program::compiled();
     let mut bytes = fs::read(program.pdb()).unwrap();
     let (mut changed, guid) = (0, program.module.build_id[..16].to_vec());
@@ -176,11 +178,7 @@ fn a_pdb_of_another_build_is_not_believed() {
     assert!(warning.contains("program.pdb' is of another build"), "{warning}");
 }
 
-#[test]
-fn a_damaged_pdb_costs_names_and_nothing_else() {
-    if programs::lacks(&["clang", "ld.lld"]) {
-        return;
-    }
+fn a_damaged_one_costs_names_and_nothing_else() {
     let program = Program::compiled();
     let whole = fs::read(program.pdb()).unwrap();
     let code = program.code_of("first");

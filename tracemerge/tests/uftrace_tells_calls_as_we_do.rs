@@ -26,7 +26,7 @@ fn calls(all: &Everything) -> Vec<Call> {
 }
 
 #[test]
-fn uftrace_counts_and_replays_each_call() {
+fn uftrace_counts_and_replays_each_call_and_its_graph_counts_each_path() {
     if support::programs::lacks(&["uftrace"]) {
         return;
     }
@@ -116,16 +116,12 @@ fn uftrace_counts_and_replays_each_call() {
     let odd: Vec<_> = told.iter().filter(|(_, left)| **left != 0).collect();
     assert!(odd.is_empty(), "{odd:?}");
     assert_eq!(lost, of("lost").count() as u64);
+
+    graph_counts_each_path(&all);
 }
 
-#[test]
-fn uftraces_graph_counts_each_path() {
-    if support::programs::lacks(&["uftrace"]) {
-        return;
-    }
-    let all = everything(100_000);
-    let ran = all.place.merge(["--format", "uftrace", "--all-runs", "app"]);
-    assert_eq!(ran.status, Some(1), "{}", ran.err);
+/// Compares the graph of the directory that was written with the paths of calls.
+fn graph_counts_each_path(all: &Everything) {
     let graph = uftrace(&all.place, &["graph"]);
     let mut found: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
     // The path of the line before, with the columns at which its functions stand; the session is the outermost one.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use object::{Object, ObjectSymbol, SymbolKind};
 use trace_format::meta::{AddressRange, Between, Module};
 use tracemerge::symbols::{Answer, Frame, Lookup, Source, Symbols};
 
@@ -115,26 +116,24 @@ pub fn library(flags: &[&str]) -> Binary {
     )
 }
 
-/// The build-id that `readelf` tells; empty where there is none.
+/// The build-id of a file; empty where there is none.
 pub fn build_id(path: &Path) -> Vec<u8> {
-    let notes = tool("readelf", [OsStr::new("-n"), path.as_os_str()]);
-    let Some(digits) = notes.split("Build ID: ").nth(1) else { return Vec::new() };
-    let digits = digits.split_whitespace().next().unwrap();
-    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
+    let bytes = fs::read(path).unwrap();
+    object::File::parse(&*bytes).unwrap().build_id().unwrap().unwrap_or_default().to_vec()
+}
+
+/// The functions that a file defines, by its symbols: first address, length, name.
+pub fn functions(path: &Path) -> Vec<(u64, u64, String)> {
+    let bytes = fs::read(path).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let defined = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition());
+    defined.map(|symbol| (symbol.address(), symbol.size(), symbol.name().unwrap().to_owned())).collect()
 }
 
 /// Addresses in functions: all of the program's own ones, and some of each other.
 pub fn addresses(path: &Path) -> Vec<u64> {
-    let table = tool("nm", [OsStr::new("-S"), OsStr::new("--defined-only"), path.as_os_str()]);
-    let mut functions: Vec<(u64, u64, bool)> = Vec::new();
-    for line in table.lines() {
-        let parts: Vec<&str> = line.split_whitespace().collect();
-        let [start, size, kind, name] = parts[..] else { continue };
-        let number = |digits| u64::from_str_radix(digits, 16).unwrap();
-        if "tTwW".contains(kind) {
-            functions.push((number(start), number(size), is_own(name)));
-        }
-    }
+    let functions = functions(path).into_iter().filter(|(_, size, _)| *size > 0);
+    let functions: Vec<_> = functions.map(|(start, size, name)| (start, size, is_own(&name))).collect();
     assert!(!functions.is_empty(), "{}", path.display());
     let foreign: u64 = functions.iter().filter(|(.., own)| !own).map(|(_, size, _)| size).sum();
     let mut addresses = std::collections::BTreeSet::new();

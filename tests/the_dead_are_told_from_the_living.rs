@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::process::Command;
 use support::processes::{Merged, Running, WAITS_IN_VAIN, merge};
-use support::programs::{lacks, left_out};
+use support::programs::left_out;
 use support::{Scenario, ThreadTrace, names, read_directory, runs, wait_until};
 use trace_format::meta::{EndReason, Meta, Run};
 
@@ -135,16 +135,11 @@ fn a_run_that_recovers_another_one_goes_on_serving_its_own_threads() {
 /// Returns a command that runs another one as the first process of a new pid namespace; processes that it
 /// starts die with it. `None` where the system does not let us: then the test is left out.
 fn own_namespace() -> Option<Vec<&'static OsStr>> {
-    const AS_ROOT: &[&str] = &["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
-    const AS_USER: &[&str] =
-        &["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"];
-    if lacks(&["unshare"]) {
-        return None;
-    }
-    for command in [AS_ROOT, AS_USER] {
+    for whose in ["root", "user"] {
+        let command = [SCENARIO, "in-own-pids", whose];
         let found = Command::new(command[0]).args(&command[1..]).arg("true").output();
         if found.is_ok_and(|output| output.status.success()) {
-            return Some(command.iter().map(OsStr::new).collect());
+            return Some(command.into_iter().map(OsStr::new).collect());
         }
     }
     left_out("a pid namespace, which this system refuses");
@@ -176,7 +171,7 @@ fn a_process_of_another_pid_namespace_is_left_alone_while_it_lives_and_recovered
     running.kill();
     let dead =
         || merge_here(&scenario).succeeded().status == Some(0) && runs(scenario.runtime.path()).is_empty();
-    // A process that unshare has started dies when it does, a moment later.
+    // A process that is alone in its namespace dies with who has started it, a moment later.
     wait_until(60, "the death of the other process", dead);
     assert_all_recovered(&scenario, 100);
 }

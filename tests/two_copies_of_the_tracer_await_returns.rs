@@ -13,8 +13,8 @@ use std::hint::black_box;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{catch_unwind, resume_unwind};
 use std::path::Path;
-use std::process::Command;
 
+use object::{Object, ObjectSymbol};
 use tracer::{CalledFrom, is_called_from, on_return};
 
 type Awaits = extern "C-unwind" fn(u64, extern "C" fn(u64), extern "C-unwind" fn()) -> f64;
@@ -108,15 +108,12 @@ fn nobody_who_calls() {
 /// Symbols that a copy of the tracer has for others to find, or to clash with.
 #[test]
 fn no_symbol_of_the_trampolines_is_the_same_in_every_copy() {
-    if support::programs::lacks(&["nm"]) {
-        return;
-    }
     nobody_who_calls();
     let test = std::env::current_exe().expect("the path of the test");
-    let output = Command::new("nm").arg(&test).output().expect("nm runs");
-    let symbols = String::from_utf8_lossy(&output.stdout);
-    let trampolines: Vec<&str> = symbols.lines().filter(|line| line.contains("trampolines")).collect();
-    let [one] = trampolines[..] else { panic!("{trampolines:?}") };
-    let name = one.rsplit(' ').next().expect("a name");
+    let bytes = std::fs::read(test).expect("this test");
+    let file = object::File::parse(&*bytes).expect("a program");
+    let names = file.symbols().map(|symbol| symbol.name().expect("a name").to_owned());
+    let trampolines: Vec<String> = names.filter(|name| name.contains("trampolines")).collect();
+    let [name] = &trampolines[..] else { panic!("{trampolines:?}") };
     assert!(name.starts_with("_ZN") || name.starts_with("_R"), "not mangled, so without a hash: {name}");
 }

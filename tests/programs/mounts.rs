@@ -1,6 +1,48 @@
-//! What `mount` of util-linux does, as far as the scripts of tests need it.
+//! What `mount` and `unshare` of util-linux do, as far as tests need it.
 
 use std::ffi::{CString, c_ulong};
+use std::io::Error;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::Command;
+
+/// Runs a command as the first process of a new pid namespace, which dies with this process, and ends as it does; `user` is
+/// "user" for a user namespace besides, in which the caller is root.
+pub fn in_own_pids(user: &str, words: &[String]) {
+    // SAFETY: the calls touch no memory.
+    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let is_user = user == "user";
+    let flags = libc::CLONE_NEWNS | libc::CLONE_NEWPID | if is_user { libc::CLONE_NEWUSER } else { 0 };
+    // SAFETY: the call touches no memory.
+    assert_eq!(unsafe { libc::unshare(flags) }, 0, "{}", Error::last_os_error());
+    if is_user {
+        for (file, text) in [
+            ("setgroups", "deny".to_owned()),
+            ("uid_map", format!("0 {uid} 1")),
+            ("gid_map", format!("0 {gid} 1")),
+        ] {
+            std::fs::write(format!("/proc/self/{file}"), text).expect("a map of users");
+        }
+    }
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    // SAFETY: between the fork and the program's start only system calls are made, with texts that end.
+    let ended = unsafe {
+        command.pre_exec(|| {
+            let none = std::ptr::null();
+            let proc = c"proc".as_ptr();
+            let private = libc::MS_REC | libc::MS_PRIVATE;
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0
+                || libc::mount(proc, c"/".as_ptr(), proc, private, none) < 0
+                || libc::mount(proc, c"/proc".as_ptr(), proc, 0, none) < 0
+            {
+                return Err(Error::last_os_error());
+            }
+            Ok(())
+        })
+    };
+    let status = ended.status().expect("it runs");
+    std::process::exit(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
+}
 
 /// Mounts: `-t KIND -o OPTIONS SOURCE PATH`, `--bind FROM PATH`, or `-o remount,bind,OPTIONS PATH`.
 pub fn mount(words: &[String]) {
@@ -33,7 +75,7 @@ pub fn mount(words: &[String]) {
     // SAFETY: all texts end.
     let result =
         unsafe { libc::mount(source.as_ptr(), path.as_ptr(), kind.as_ptr(), flags, data.as_ptr().cast()) };
-    assert_eq!(result, 0, "{path:?}: {}", std::io::Error::last_os_error());
+    assert_eq!(result, 0, "{path:?}: {}", Error::last_os_error());
 }
 
 /// Returns the flags of a mount that nobody has asked to change: who is root in a user namespace only may not do that.

@@ -164,6 +164,11 @@ fn only_here(scenario: &str, argument: Option<String>) {
         "limited" => storage::limited(number(), std::env::args().nth(3).as_deref()),
         "memory-full" => storage::memory_full(),
         #[cfg(target_os = "linux")]
+        "in-own-pids" => {
+            let words: Vec<String> = std::env::args().skip(3).collect();
+            mounts::in_own_pids(&argument.expect("whose namespace as second argument"), &words);
+        }
+        #[cfg(target_os = "linux")]
         "mount" => mounts::mount(&std::env::args().skip(2).collect::<Vec<_>>()),
         "moved-away" => storage::moved_away(&argument.expect("a directory as second argument")),
         "no-descriptors" => storage::no_descriptors(argument.as_deref()),

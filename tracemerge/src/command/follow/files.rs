@@ -129,14 +129,14 @@ impl Files {
 
     /// Returns whether a file of that user may be of the run: others' files are not, unless the run has
     /// recorded that its process became theirs.
-    fn counts(&self, owner: u32, key: &ThreadKey, users: &Owners) -> bool {
-        if users.rank(owner) != Rank::Other {
+    fn counts(&self, user: u32, key: &ThreadKey, users: &Owners) -> bool {
+        if users.rank(user) != Rank::Other {
             return true;
         }
         let is_believed = |path: &Path| fs::metadata(path).is_ok_and(|found| users.may_record(owner(&found)));
         let of_run = self.found.iter().filter(|found| found.key.run == key.run && is_believed(&found.path));
         let mut said = of_run.filter_map(|found| Map::open(&found.path).ok());
-        said.any(|map| recorded_in(&map).contains(&owner))
+        said.any(|map| recorded_in(&map).contains(&user))
     }
 
     /// Returns the files of followed runs.

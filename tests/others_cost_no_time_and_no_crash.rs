@@ -108,7 +108,9 @@ fn rings_of(user: u32) -> PathBuf {
 }
 
 fn runs_of(user: u32) -> Vec<PathBuf> {
-    if rings_of(user).is_dir() { names(&rings_of(user)) } else { Vec::new() }
+    let entries = if rings_of(user).is_dir() { names(&rings_of(user)) } else { Vec::new() };
+    // Beside the runs is the list of places of their files.
+    entries.into_iter().filter(|path| path.is_dir()).collect()
 }
 
 fn text(bytes: &[u8]) -> String {

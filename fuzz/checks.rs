@@ -369,7 +369,7 @@ pub fn traces(bytes: &[u8], directory: &Path, merge: impl FnOnce(&Path) -> Merge
         let is_raw = flags >> (tid % 8) & 1 == 1;
         let mut file = a_trace(tid, pid, start, is_raw);
         if tid == damaged {
-            change(&mut file, &mut input);
+            change(&mut file, input.0);
         }
         let name = format!("fuzzed-app{}", trace_file_suffix(tid, 0));
         fs::write(directory.join(name), file).expect("a file can be written");
@@ -429,9 +429,11 @@ fn a_trace(tid: u64, pid: u32, start: u64, is_raw: bool) -> Vec<u8> {
     file
 }
 
-/// Makes up to three changes. More of them could turn a `# run` line into a sound one of version 1, which has
-/// no checksum, of a process that never existed.
-fn change(file: &mut Vec<u8>, input: &mut Input<'_>) {
+/// Makes up to three changes, as `bytes` say: of each its kind, its place (16 bits), its length (16 bits), four
+/// bytes. More of them could turn a `# run` line into a sound one of version 1, which has no checksum, of a
+/// process that never existed.
+pub fn change(file: &mut Vec<u8>, bytes: &[u8]) {
+    let mut input = Input(bytes);
     for _ in 0..3 {
         if input.0.is_empty() || file.is_empty() {
             return;

@@ -114,3 +114,28 @@ fn no_file_names_the_host_of_a_package_registry() {
     let wrong: Vec<_> = files.iter().filter(names_one).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+#[test]
+fn each_promise_of_security_names_tests_that_exist() {
+    let sources = |directory: &str| {
+        let files = fs::read_dir(root().join(directory)).expect("a directory");
+        files.map(|file| file.expect("an entry").path()).collect::<Vec<_>>()
+    };
+    let files = [sources("tests"), sources("tracemerge/tests")].concat();
+    let stems: Vec<String> = files
+        .iter()
+        .filter_map(|file| file.file_stem())
+        .map(|stem| stem.to_string_lossy().into_owned())
+        .collect();
+    let code: String = files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
+    let text = fs::read_to_string(root().join("SECURITY.md")).expect("the promises");
+    let promises = text.lines().filter_map(|line| line.strip_suffix(" |")?.rsplit_once("| "));
+    let promises: Vec<(&str, &str)> = promises.filter(|(_, tests)| tests.starts_with('`')).collect();
+    assert!(promises.len() > 8, "{promises:?}");
+    for (promise, tests) in promises {
+        for test in tests.split(", ").map(|test| test.trim_matches('`')) {
+            let exists = stems.iter().any(|stem| stem == test) || code.contains(&format!("fn {test}()"));
+            assert!(exists, "{promise}: there is no test {test:?}");
+        }
+    }
+}

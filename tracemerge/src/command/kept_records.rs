@@ -111,7 +111,7 @@ impl KeptRecords {
             Target::new(output, path, &[], &HashSet::new())
         };
         let target = target.map_err(io::Error::other)?;
-        let mut out = target.begin().map_err(io::Error::other)?;
+        let mut out = target.begin(known.content()).map_err(io::Error::other)?;
         let bytes = self.write_to(known, &mut out)?;
         target.finish(out)?;
         Ok(bytes)

@@ -22,6 +22,7 @@ mod view_outlet;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,9 +50,7 @@ use crate::input::findings::Findings;
 use crate::os::signals;
 use crate::output::target::Target;
 use crate::time::clocks::wall_clock;
-use crate::ui::console::{Console, Content};
 use crate::ui::error::Error;
-use crate::ui::escaping::EscapingWriter;
 use crate::ui::messages::{Grouped, Messages, count, shown};
 use crate::view::request::{Layout, Request, is_terminal};
 use crate::view::select::is_enough;

@@ -61,7 +61,6 @@ const PAUSE: Duration = Duration::from_millis(25);
 const LONG_PAUSE: Duration = Duration::from_millis(50);
 /// The number of rounds without lines after which the pause is long.
 const QUIET: u32 = 40;
-const BUFFER: usize = 1 << 16;
 
 /// Shows what `apps` trace until all their processes have ended, or somebody interrupts, or all that is asked
 /// for is shown.

@@ -10,6 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use support::follows::interruptible;
 
 /// The KiB of addresses that a command may have.
 const ADDRESSES_KB: u64 = 2 << 20;
@@ -119,6 +120,8 @@ impl Place {
             .env("RUST_BACKTRACE", "1");
         command.env_remove("TZ").env_remove("PAGER").current_dir(root.join("here"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Where the tests run in the background of a shell, the interruption of one that follows would be ignored.
+        interruptible(&mut command);
         command
     }
 

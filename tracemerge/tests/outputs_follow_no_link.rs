@@ -202,7 +202,8 @@ fn shared_place() -> Option<Place> {
         fs::set_permissions(place.path(path), fs::Permissions::from_mode(mode)).unwrap();
     }
     chown(place.path("app.trace.9"), Some(VICTIM), None).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_tracemerge"), place.path("tm")).unwrap();
+    // By a program of its own: what this process writes, a child of another test may hold open when it is to be run.
+    assert_eq!(ran(place.program("cp").args([env!("CARGO_BIN_EXE_tracemerge"), "tm"])).status, Some(0));
     fs::set_permissions(place.path("tm"), fs::Permissions::from_mode(0o755)).unwrap();
     Some(place)
 }

@@ -58,10 +58,9 @@ pub fn clean(app: &App, yes: bool, messages: &mut Messages) -> Result<(), Error>
     let (living, ended): (Vec<Trace>, Vec<Trace>) = traces.into_iter().partition(asking_once());
     let (ended, kept) = agreed(app, ended, &whose, yes, messages);
     let removed = remove_traces(&ended, messages);
-    let needed: HashSet<PathBuf> = living.iter().map(|trace| directory_of(&trace.path)).chain(kept).collect();
-    let is_needed = |directory: &Path| {
-        needed.iter().any(|needed| fs::canonicalize(needed).ok() == fs::canonicalize(directory).ok())
-    };
+    let needed = living.iter().map(|trace| directory_of(&trace.path)).chain(kept);
+    let needed: HashSet<PathBuf> = needed.filter_map(|place| fs::canonicalize(place).ok()).collect();
+    let is_needed = |place: &Path| fs::canonicalize(place).is_ok_and(|place| needed.contains(&place));
     lists::forget(app, is_needed).iter().for_each(|error| messages.warn(error));
     let outputs = outputs::remove(app, messages);
     for left in abandoned(&app.merged_path()) {

@@ -229,7 +229,7 @@ fn what_is_in_renamed_and_deleted_files_is_shown_once() {
         let env = [("TRACER_FLUSH_MS", "1"), ("TRACER_FORMAT", format), ("TRACER_MAX_STALL", "100000")];
         let mut watched = Watched::start(SCENARIO, "plain", &env);
         let follower = Follower::start(SCENARIO, &[&watched.scenario], &[]);
-        let mut go_on = |goal: u64, watched: &mut Watched| {
+        let go_on = |goal: u64, watched: &mut Watched| {
             watched.go_on_to(goal);
             support::wait_until(60, "the lines", || {
                 let shown = follower.shown();

@@ -18,8 +18,11 @@ pub const LOGS: &str = "logs";
 /// The greatest number of bytes that are kept of a file: what is longer is cut.
 const MAX_FILE: usize = 64 << 10;
 
+/// The arguments of a program, and its variables.
+type Program = (&'static [&'static str], &'static [(&'static str, &'static str)]);
+
 /// The programs that are run, with the variables that are set for them. `COUNTERS` is the path of a file with zeros.
-const PROGRAMS: [(&[&str], &[(&str, &str)]); 18] = [
+const PROGRAMS: [Program; 18] = [
     (&["free-text"], &[]),
     (&["short-lived", "12"], &[]),
     (&["sites"], &[]),
@@ -237,12 +240,11 @@ type Place = (u64, u64);
 /// Returns the content of a file as it is at this place.
 fn at_home(path: &str, bytes: &[u8], root: &Path, places: &[(Place, Place)]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
-    if path.ends_with("/manifest") {
-        if let Ok(mut manifest) = Manifest::parse(&bytes) {
-            let here = root.join(TRACES).into_os_string().into_encoded_bytes();
-            manifest.directories.iter_mut().for_each(|directory| directory.clone_from(&here));
-            return manifest.write();
-        }
+    let manifest = path.ends_with("/manifest").then(|| Manifest::parse(&bytes).ok()).flatten();
+    if let Some(mut manifest) = manifest {
+        let here = root.join(TRACES).into_os_string().into_encoded_bytes();
+        manifest.directories.iter_mut().for_each(|directory| directory.clone_from(&here));
+        return manifest.write();
     }
     if path.contains("/ring-") {
         let of = |(device, inode): Place| [device.to_le_bytes(), inode.to_le_bytes()].concat();

@@ -56,10 +56,9 @@ impl Commands {
         let mut names = vec![None];
         for line in completions.split("\ncomplete -c tracemerge -n \"").skip(1) {
             let (condition, rest) = line.split_once('"').expect("a condition");
-            let of = match condition.strip_prefix("__fish_tracemerge_using_subcommand ") {
-                Some(name) => Some(name.split(';').next().expect("a name").trim().to_owned()),
-                None => None,
-            };
+            let of = condition
+                .strip_prefix("__fish_tracemerge_using_subcommand ")
+                .map(|name| name.split(';').next().expect("a name").trim().to_owned());
             if let Some(name) = rest.strip_prefix(" -a \"").and_then(|rest| rest.split('"').next()) {
                 names.push(Some(name.to_owned()));
             } else if let Some(option) = option(rest) {

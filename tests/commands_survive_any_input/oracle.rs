@@ -31,10 +31,9 @@ pub fn judge(line: &[String], ran: &Ran, text: Option<u64>) -> Vec<String> {
     if ran.written.keys().any(|path| path.ends_with("owned")) {
         wrong.push("a command of the input was run".to_owned());
     }
-    if let Some(most) = text.map(|text| 20 * text + SPARE) {
-        if ran.bytes() > most {
-            wrong.push(format!("it has written {} bytes, of at most {most}", ran.bytes()));
-        }
+    let most = text.map(|text| 20 * text + SPARE);
+    if let Some(most) = most.filter(|most| ran.bytes() > *most) {
+        wrong.push(format!("it has written {} bytes, of at most {most}", ran.bytes()));
     }
     if matches!(ran.status, Some(0 | 1)) {
         wrong.extend(contents(line, ran));
@@ -113,8 +112,7 @@ const ELEMENTS: [&str; 12] =
 /// Checks that an SVG is well-formed, and that no name has become an element, a script or an attribute that is one.
 fn svg(bytes: &[u8]) -> Result<(), String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-    let options =
-        roxmltree::ParsingOptions { allow_dtd: true, nodes_limit: 10_000_000, ..Default::default() };
+    let options = roxmltree::ParsingOptions { allow_dtd: true, nodes_limit: 10_000_000 };
     let document =
         roxmltree::Document::parse_with_options(text, options).map_err(|error| error.to_string())?;
     let mut scripts = 0;

@@ -146,16 +146,16 @@ fn sorted_lines(files: &[u8]) -> Vec<u8> {
 #[cfg(unix)]
 #[test]
 fn on_a_terminal_the_answer_decides() {
+    if support::programs::lacks(&["script"]) {
+        return;
+    }
     for (answer, status, left) in [("y\nn\n", 1, 1), ("yes\ny\n", 0, 0), ("\n\n", 1, 2), ("n\nno\n", 1, 2)] {
         let place = Place::new();
         let [here, keep, elsewhere] = with_files_elsewhere(&place);
         let line = format!("{} clean {}", env!("CARGO_BIN_EXE_tracemerge"), app("here"));
         let mut script = place.program("script");
         script.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let Ok(mut child) = script.spawn() else {
-            support::not_tested("there is no `script` to make a terminal");
-            return;
-        };
+        let mut child = script.spawn().unwrap();
         child.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);

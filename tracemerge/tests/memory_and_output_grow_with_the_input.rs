@@ -6,7 +6,11 @@
 //! `cargo test` does so with some 12 MB. With 50 MB, for a quarter of an hour:
 //! `cargo test --release -p tracemerge --test memory_and_output_grow_with_the_input -- --ignored --nocapture`
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a failure in a test fails it; a long run says what it did"
+)]
 
 mod support;
 

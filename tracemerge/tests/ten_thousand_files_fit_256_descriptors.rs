@@ -3,7 +3,11 @@
 //!
 //! 100,000 files, by all commands: `cargo test --release -p tracemerge --test ten_thousand_files_fit_256_descriptors -- --ignored`
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a failure in a test fails it; a long run says what it did"
+)]
 
 mod support;
 

@@ -69,6 +69,7 @@ const FOR_LINKS: [&str; 2] = ["/tmp", "/dev/shm"];
 /// Returns a path of the library that the dynamic linker takes from a list of libraries: in the list, spaces and colons stand
 /// between two, and `$` is before a word that is replaced. Where the path has one of them, it is that of a link in a directory that
 /// only this user can write, and that is removed with the second value.
+#[expect(clippy::disallowed_methods, reason = "the directory is private, and no output")]
 fn listable(library: &Path) -> io::Result<(PathBuf, Option<TempDir>)> {
     if !library.as_os_str().as_encoded_bytes().iter().any(|byte| b" :$".contains(byte)) {
         return Ok((library.to_owned(), None));
@@ -89,11 +90,13 @@ fn listable(library: &Path) -> io::Result<(PathBuf, Option<TempDir>)> {
 }
 
 #[cfg(unix)]
+#[expect(clippy::disallowed_methods, reason = "the link is made in a private directory")]
 fn link(file: &Path, path: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(file, path)
 }
 
 #[cfg(not(unix))]
+#[expect(clippy::disallowed_methods, reason = "the copy is made in a private directory")]
 fn link(file: &Path, path: &Path) -> io::Result<()> {
     std::fs::copy(file, path).map(drop)
 }

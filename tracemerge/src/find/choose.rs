@@ -253,24 +253,35 @@ fn newest_group<'a>(
     runs: impl Iterator<Item = (&'a OwnedRunId, &'a Summary)>,
     is_uncertain: impl Fn(&OwnedRunId) -> bool,
 ) -> Option<Group<'a>> {
-    // A group began when its first run did. One whose beginning is uncertain is the newest only if all are.
-    let mut began: BTreeMap<Group, (bool, u64, Wall, bool)> = BTreeMap::new();
+    // A group began when its first run did.
+    let mut began: BTreeMap<Group, Beginning> = BTreeMap::new();
     for (id, run) in runs {
-        let (is_certain, is_system) = (!is_uncertain(id), run.clock == ClockKind::System);
-        let group = began
-            .entry((id.owner, &id.boot, run.root))
-            .or_insert((is_certain, run.first, run.wall, is_system));
-        let (certain, ticks, wall, _) = *group;
-        *group = (certain && is_certain, ticks.min(run.first), wall.min(run.wall), group.3);
+        let clock = run.clock;
+        let own = Beginning { is_certain: !is_uncertain(id), ticks: run.first, wall: run.wall, clock };
+        let group = began.entry((id.owner, &id.boot, run.root)).or_insert(own);
+        group.is_certain &= own.is_certain;
+        group.ticks = group.ticks.min(own.ticks);
+        group.wall = group.wall.min(own.wall);
     }
-    let mut by_clock: BTreeMap<(&[u8], bool), (bool, u64, Wall, Group)> = BTreeMap::new();
-    for (group, (is_certain, ticks, wall, is_system)) in began {
-        let newest = by_clock.entry((group.1, is_system)).or_insert((is_certain, ticks, wall, group));
-        *newest = (*newest).max((is_certain, ticks, wall, group));
+    let mut of_clocks: BTreeMap<(&[u8], bool), (Beginning, Group)> = BTreeMap::new();
+    for (group, own) in began {
+        let newest = of_clocks.entry((group.1, own.clock == ClockKind::System)).or_insert((own, group));
+        let rank = |(began, group): &(Beginning, Group<'a>)| (began.is_certain, began.ticks, *group);
+        if rank(newest) < rank(&(own, group)) {
+            *newest = (own, group);
+        }
     }
-    let newest =
-        by_clock.into_values().max_by_key(|(is_certain, _, wall, group)| (*is_certain, *wall, *group));
-    newest.map(|(.., group)| group)
+    let newest = of_clocks.into_values().max_by_key(|(began, group)| (began.is_certain, began.wall, *group));
+    newest.map(|(_, group)| group)
+}
+
+/// The beginning of a group. One that is uncertain is the newest only if all are.
+#[derive(Clone, Copy)]
+struct Beginning {
+    is_certain: bool,
+    ticks: u64,
+    wall: Wall,
+    clock: ClockKind,
 }
 
 fn bytes_of(trace: &Trace) -> &[u8] {

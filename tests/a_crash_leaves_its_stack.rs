@@ -26,7 +26,7 @@ fn crashed_with(how: &str, env: &[(&str, &str)]) -> Traced {
 /// Returns the records of the thread that has crashed, as `tracemerge tree` shows them: names for addresses.
 fn shown(traced: &Traced) -> Vec<String> {
     let mut command = Command::new(SCENARIO);
-    command.args(["tracemerge", "tree"]).arg(traced.directory.path().join(APP));
+    command.args(["tracemerge", "tree", "--depth", "all"]).arg(traced.directory.path().join(APP));
     let output = command.env("TRACER_RUNTIME_DIR", traced.runtime.path()).output().expect("it can be run");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("text");

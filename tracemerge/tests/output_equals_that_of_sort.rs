@@ -55,7 +55,7 @@ fn ties_are_broken_by_process_run_thread_and_number_of_the_file() {
     place.write("app.trace.9", file(&first, 9, &[3, 3]));
     place.write("app.trace.10", file(&first, 10, &[3]));
     place.write("app.trace.9.2", file(&second, 9, &[3]));
-    place.write("app.trace.9.10", file(&second, 9, &[3]));
+    place.write("app.trace.9.10", [header(&second, 9), line(3, 9, "another line")].concat());
     place.write("app.trace.11", file(&run(4, 1), 11, &[3]));
     let order = ["app.trace.11", "app.trace.9", "app.trace.10", "app.trace.9.2", "app.trace.9.10"];
     let ran = place.merge(["./app"]);

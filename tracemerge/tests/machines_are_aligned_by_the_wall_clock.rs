@@ -94,3 +94,20 @@ fn runs_with_two_clocks_of_one_machine_are_put_in_order_by_the_wall_clock() {
         messages(&merged).iter().map(|text| text.split(' ').next().unwrap().parse().unwrap()).collect();
     assert_eq!(by_time, [0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7]);
 }
+
+#[test]
+fn a_clock_that_was_set_or_is_of_a_time_namespace_is_reported() {
+    let place = Place::new();
+    fs::create_dir(place.path("dir")).unwrap();
+    let of = |pid: u32, wall_seconds: u64| {
+        let begun = run(pid, 10 * NS);
+        let run = Run { clock: ClockKind::System, wall: Wall(wall_seconds * NS), ..begun };
+        [header(&run, pid.into()), line(11 * NS, pid.into(), "one")].concat()
+    };
+    place.write("dir/app.trace.8", of(8, 2_000_000_000));
+    place.write("dir/app.trace.9", of(9, 2_000_000_000));
+    assert!(!place.merge(["dir", "-o", "-"]).err.contains("time namespace"), "less than a second is no step");
+    place.write("dir/app.trace.9", of(9, 2_000_100_000));
+    let merged = place.merge(["dir", "-o", "-"]);
+    assert!(merged.err.contains("differ by 100,000 s"), "{}", merged.err);
+}

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use itertools::Itertools;
 use trace_format::line::Ticks;
 use trace_format::meta::{ClockKind, Run};
 use trace_format::wall::Wall;
@@ -82,6 +83,22 @@ impl Chosen {
         let runs = summaries(&files).len();
         sort_for_ties(&mut files);
         Chosen { boots: by_boot(files), runs, left_out_runs, left_out_files, others, owners, doubts, copies }
+    }
+}
+
+impl Chosen {
+    /// Returns by how many nanoseconds, at most, two runs of one boot that have the system's clock disagree about how far
+    /// that is from the wall clock.
+    #[must_use]
+    pub fn system_clocks_differ_by(&self) -> u64 {
+        let apart = |files: &Vec<Trace>| {
+            let runs = files.iter().filter_map(|trace| trace.run.as_ref());
+            let of_system = runs.filter(|run| run.clock == ClockKind::System);
+            let offsets = of_system.map(|run| i128::from(run.wall.0) - i128::from(run.ticks.0));
+            let (least, most) = offsets.minmax().into_option()?;
+            Some(u64::try_from(most - least).unwrap_or(u64::MAX))
+        };
+        self.boots.iter().filter_map(apart).max().unwrap_or(0)
     }
 }
 
@@ -370,7 +387,6 @@ mod tests {
     use super::*;
     use crate::find::marks::Marks;
     use crate::os::sys::FileId;
-    use itertools::Itertools;
 
     /// Makes a file of run `id` of `root`, which began at `first` by every clock.
     fn trace(boot: &str, root: u32, id: u32, first: u64, last: u64) -> Trace {

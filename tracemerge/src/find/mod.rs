@@ -42,8 +42,11 @@ use crate::os::environment::trace_directory;
 use crate::os::sys::{FileId, effective_user};
 use crate::ui::error::Error;
 use crate::ui::few::Few;
-use crate::ui::messages::{Messages, count, shown};
+use crate::ui::messages::{Grouped, Messages, count, shown};
 use crate::ui::subcommands::subcommand_like;
+
+/// The difference between clocks, in nanoseconds, from which on it is reported: adjustments in small steps stay below.
+const CLOCKS_APART_NS: u64 = 1_000_000_000;
 
 /// Finds the trace files of `app`, also where its runs have named `places` for them, and reads their headers.
 /// `held` are the traces that rings have told of.
@@ -291,6 +294,15 @@ fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
     }
     chosen.doubts.iter().for_each(|doubt| doubt.tell(messages));
     copies::report(&chosen.copies, messages);
+    let apart = chosen.system_clocks_differ_by();
+    if apart >= CLOCKS_APART_NS {
+        messages.note(format_args!(
+            "runs with TRACER_CLOCK=system differ by {} s in how far the system's clock is from the wall clock: either the \
+             wall clock was set meanwhile, or one of them ran in a time namespace. Their lines are in the order of the \
+             system's clock, which is right in the first case only",
+            Grouped(apart / 1_000_000_000),
+        ));
+    }
     let mut unknown: Few<&Path> = Few::default();
     for trace in chosen.boots.iter().flatten() {
         if trace.holes > 0 {

@@ -80,7 +80,9 @@ impl Directory {
 mod imp {
     use super::{Directory, Entry, File, FileId, Kind, OsStr, OsString, Path, SystemTime, io};
     use rustix::fd::OwnedFd;
-    use rustix::fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags};
+    #[cfg(target_os = "linux")]
+    use rustix::fs::CWD;
+    use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     use std::time::{Duration, UNIX_EPOCH};
 

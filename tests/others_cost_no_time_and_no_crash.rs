@@ -39,7 +39,11 @@ impl Place {
         }
         let directory = TempDir::new().expect("a directory");
         fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).expect("a change of mode");
-        Some(Place { directory, users: Vec::new() })
+        let place = Place { directory, users: Vec::new() };
+        // By a process of its own: another one, begun meanwhile, would have the new file open for writing.
+        let copied = Command::new("cp").arg(SCENARIO).arg(place.app()).status();
+        assert!(copied.expect("cp runs").success());
+        Some(place)
     }
 
     fn user(&mut self) -> u32 {
@@ -53,7 +57,7 @@ impl Place {
     fn command(&self, user: u32, words: &[&str]) -> Command {
         let mut command = Command::new("setpriv");
         command.args([format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".to_owned()]);
-        command.arg(SCENARIO).args(words).stdin(Stdio::null());
+        command.arg(self.app()).args(words).stdin(Stdio::null());
         command.env("TRACER_ENABLE", "1").env("TRACER_DIR", self.directory.path());
         command.env_remove("TRACER_RUNTIME_DIR").env("TRACER_FLUSH_MS", "60000");
         command
@@ -70,6 +74,11 @@ impl Place {
 
     fn app(&self) -> PathBuf {
         self.directory.path().join(APP)
+    }
+
+    /// The files that are here besides the program.
+    fn traces(&self) -> Vec<PathBuf> {
+        names(self.directory.path()).into_iter().filter(|path| *path != self.app()).collect()
     }
 
     /// Calls `tracemerge` as root, and says how long it took.
@@ -194,6 +203,8 @@ fn a_trace_that_is_asked_for_is_recovered_whoever_owns_it() {
     assert_eq!(place.messages_of(user), IN_FILES + IN_RINGS, "{}", text(&output.stderr));
     assert!(!run.exists(), "nothing is left of it in memory");
     drop(held);
+    // They have no rings, which would be reported as missing.
+    runs_of(user).iter().for_each(|copy| fs::remove_dir_all(copy).expect("a removal"));
     let (output, _) = place.check();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stdout).starts_with("process") && text(&output.stdout).contains("whole: 1 run"));
@@ -299,7 +310,7 @@ fn no_signal_of_the_owner_reaches_the_reader() {
 /// Makes a trace of `user` larger by a hole of a tebibyte, with a line behind that if `and_a_line`.
 fn add_hole(place: &Place, user: u32, and_a_line: bool) -> PathBuf {
     let of_user = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.uid() == user);
-    let trace = names(place.directory.path()).into_iter().find(of_user).expect("a trace");
+    let trace = place.traces().into_iter().find(of_user).expect("a trace");
     let file = File::options().read(true).write(true).open(&trace).expect("the trace");
     let length = file.metadata().expect("its metadata").len();
     let end = 1 << 40;
@@ -319,7 +330,7 @@ fn a_sparse_file_costs_no_time() {
     for (owner, is_beside, and_a_line) in
         [(place.user(), true, false), (place.user(), false, true), (0, false, false), (0, false, true)]
     {
-        for trace in names(place.directory.path()) {
+        for trace in place.traces() {
             fs::remove_file(trace).expect("a removal");
         }
         if is_beside {
@@ -349,7 +360,7 @@ fn a_large_trace_of_another_user_is_read_whole_in_little_memory() {
     let Some(mut place) = Place::new() else { return };
     let user = place.user();
     assert!(place.command(user, &["return"]).status().expect("the program runs").success());
-    let trace = names(place.directory.path()).remove(0);
+    let trace = place.traces().remove(0);
     let bytes = fs::read(&trace).expect("the trace");
     let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
     let message = *lines.iter().find(|line| line.windows(3).any(|part| part == b" : ")).expect("a message");

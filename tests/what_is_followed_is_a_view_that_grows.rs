@@ -348,7 +348,7 @@ fn what_a_pattern_hides_of_losses_is_told() {
     go_on_to(&watched, 20_000);
     watched.end();
     let (status, shown, said) = follower.ended();
-    assert_eq!(status.code(), Some(0), "{said}");
+    assert_eq!(status.code(), Some(1), "a loss is no success: {said}");
     let all = view_of(&watched, &[]);
     assert_same(&shown, &view_of(&watched, &["--grep", " 0$"]));
     assert!(all.contains(" # lost "));

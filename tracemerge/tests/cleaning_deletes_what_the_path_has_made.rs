@@ -4,8 +4,11 @@
 mod support;
 
 use std::fs;
+#[cfg(unix)]
 use std::io::Write;
-use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::path::Path;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use support::{Place, Ran, file, ran, run};

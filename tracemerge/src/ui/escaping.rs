@@ -78,7 +78,12 @@ fn directing(text: &[u8]) -> Option<usize> {
 fn is_unfinished(text: &[u8]) -> bool {
     match text {
         [MARK, ..] => text.len() < MARK_BYTES && mark_head().starts_with(text),
-        _ => text.len() < 4 && std::str::from_utf8(text).is_err_and(|error| error.error_len().is_none()),
+        // The first character, and not one behind it.
+        _ => {
+            text.len() < 4
+                && std::str::from_utf8(text)
+                    .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+        }
     }
 }
 
@@ -296,6 +301,11 @@ mod tests {
             prop_assert!(shown.chars().all(is_harmless));
             prop_assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), all);
         }
+    }
+
+    #[test]
+    fn a_character_without_its_end_does_not_hold_back_those_before_it() {
+        assert_eq!(text(Notation::Hex, &[b"\0 \xc2"]), "\\x00 \\xc2");
     }
 
     #[test]

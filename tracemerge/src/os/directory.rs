@@ -18,7 +18,7 @@ pub struct Entry {
     pub kind: Kind,
     /// The user who owns it.
     pub owner: u32,
-    /// Its identity.
+    /// The identity of the file, by which two names of one file are known.
     pub id: FileId,
     /// The time at which it was last written.
     pub written: Option<SystemTime>,

@@ -13,7 +13,7 @@ use crate::os::directory::{Directory, Kind};
 pub struct Unfinished {
     /// The directory that it is in.
     pub place: Arc<Directory>,
-    /// Its name.
+    /// The hidden name of the unfinished output in that directory.
     pub name: OsString,
 }
 

@@ -26,7 +26,7 @@ fn a_directory_that_cannot_be_made_is_replaced_by_the_current_one_and_named_once
 fn nobodys_old_trace_is_touched() {
     // The main thread's id is the process's: a file with that name can be there only before it starts.
     let mut scenario =
-        Scenario::new("sh", &["-c", "echo old > $TRACER_DIR/scenario.trace.$$; exec $0 return"]);
+        Scenario::new("sh", &["-c", "echo old > $TRACER_DIR/scenario.trace.$$; exec \"$0\" return"]);
     scenario.command().arg(env!("CARGO_BIN_EXE_scenario"));
     let directory = scenario.directory.path().to_path_buf();
     let output = scenario.command().output().expect("sh can be run");

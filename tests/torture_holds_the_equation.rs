@@ -89,6 +89,7 @@ fn calm() -> TrialPlan {
         // The program makes its plan of the seed itself.
         let plan = TrialPlan::new(*seed);
         let calm = plan.faults.is_empty()
+            && plan.copied.is_none()
             && plan.children.is_empty()
             && plan.beside.is_empty()
             && plan.end == ProgramEnd::Return

@@ -34,6 +34,7 @@
 //!   records.
 //! - `TRACER_MAX_BYTES`, a file that is replaced by its copy, and `exit`: reasons as above; all records whose
 //!   calls had returned when `exit` was called; on a disk that is full, no more records than were made.
+//! - A copy of a file beside it: no reason; the copy counts nothing, and neither the merge nor `check` ends with 0.
 //!
 //! `damaged` is never expected, and nothing is ever expected twice. Whatever the plan is, `check` says
 //! "whole" only if nothing is missing and nothing is reported lost; where the plan has no fault and no odd
@@ -70,6 +71,8 @@ pub struct Evidence {
     pub merge: (Option<i32>, PathBuf),
     /// The exit status of `check`.
     pub check: Option<i32>,
+    /// The copy that somebody has made of a trace file.
+    pub copy: Option<PathBuf>,
     /// The file with the output of `--follow`.
     pub followed: Option<PathBuf>,
 }
@@ -179,6 +182,9 @@ impl Judge<'_> {
             paths.sort();
             for path in paths {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                if self.evidence.copy.as_ref() == Some(&path) {
+                    continue;
+                }
                 // A process with private rings that is killed while it drops the older half of a file leaves
                 // nobody who could remove the new one. Nor does an exit wait for work behind the last look.
                 let exits = matches!(self.plan.end, ProgramEnd::Exit(..) | ProgramEnd::Return);
@@ -640,7 +646,12 @@ impl Judge<'_> {
         if check == Some(0) && told > 0 {
             self.says(format!("check says \"whole\", and {told} records are told lost"));
         }
+        let has_copy = self.evidence.copy.is_some();
+        if has_copy && (merge, check) != (Some(1), Some(1)) {
+            self.says(format!("of a copy, the merge ended with {merge:?}, check with {check:?}"));
+        }
         let calm = plan.faults.is_empty()
+            && !has_copy
             && !matches!(plan.end, ProgramEnd::Exec(..))
             // The records that went with a flight recorder are reported in a file of no thread.
             && plan.policy != Policy::Overwrite

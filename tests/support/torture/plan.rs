@@ -61,6 +61,17 @@ pub struct TrialPlan {
     pub beside: Vec<Beside>,
     /// The commands and programs that come after the program, before the last merge.
     pub after: Vec<After>,
+    /// The moment at which somebody makes a copy of a trace file beside it.
+    pub copied: Option<CopiedAt>,
+}
+
+/// The moment at which a trace file is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopiedAt {
+    /// As soon as the program has ended: the copy lacks what is recovered later.
+    Death,
+    /// Before the last merge: the copy has all that its original has.
+    LastMerge,
 }
 
 /// The policy of a thread that finds no room.
@@ -272,6 +283,7 @@ impl TrialPlan {
             end: ProgramEnd::Return,
             beside: Vec::new(),
             after: Vec::new(),
+            copied: None,
         };
         if random.percent(10) {
             plan.runtime = Runtime::Unusable;
@@ -282,6 +294,7 @@ impl TrialPlan {
         plan.add_others(random);
         plan.add_small_stacks(random);
         plan.add_removal(random);
+        plan.copied = random.percent(10).then(|| random.pick(&[CopiedAt::Death, CopiedAt::LastMerge]));
         plan
     }
 

@@ -3,7 +3,7 @@
 
 use super::counters::{BYTES, Counters, EXECUTED, PROCESSES};
 use super::oracle::{Evidence, judge, made};
-use super::plan::{After, Aside, ChildEnd, Policy, ProgramEnd, Runtime, TrialPlan};
+use super::plan::{After, Aside, ChildEnd, CopiedAt, Policy, ProgramEnd, Runtime, TrialPlan};
 use crate::follows::interruptible;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -116,6 +116,7 @@ impl Trial<'_> {
             send(follower.id(), libc::SIGINT);
             self.expect_end("follow", &mut follower);
         }
+        let mut copy = self.copy(CopiedAt::Death);
         for after in self.plan.after.clone() {
             self.after(after);
         }
@@ -124,6 +125,7 @@ impl Trial<'_> {
             let _ = std::fs::remove_file(self.path("traces/filler"));
         }
         self.sweep();
+        copy = copy.or_else(|| self.copy(CopiedAt::LastMerge));
         let merged = self.path("merged");
         let words = [OsStr::new("--all-runs"), OsStr::new("-o"), merged.as_os_str(), self.app().as_os_str()]
             .map(OsStr::to_os_string);
@@ -138,8 +140,26 @@ impl Trial<'_> {
             ended_by_others: self.ended_by_others.clone(),
             merge: (merge.code(), merged),
             check: check.code(),
+            copy,
             followed: Some(self.path("followed")).filter(|path| path.exists()),
         }
+    }
+
+    /// Copies the longest trace file under the name of another thread's file, if the plan says so at this moment.
+    /// Returns the path of the copy.
+    fn copy(&self, at: CopiedAt) -> Option<PathBuf> {
+        let is_trace = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("scenario.trace.") && !name.ends_with(".merge")
+        };
+        let length = |path: &PathBuf| path.metadata().map_or(0, |file| file.len());
+        let directory = self.app().parent().filter(|_| self.plan.copied == Some(at))?.to_path_buf();
+        let entries = std::fs::read_dir(&directory).ok()?.flatten().map(|entry| entry.path());
+        let original = entries.filter(is_trace).max_by_key(length).filter(|path| length(path) > 0)?;
+        let copy = directory.join("scenario.trace.99999999");
+        // On a full disk, a part of the copy is no file of the program's.
+        let copied = std::fs::copy(&original, &copy);
+        copied.inspect_err(|_| drop(std::fs::remove_file(&copy))).ok().map(|_| copy)
     }
 
     /// Removes the files of a killed merge that was about to replace an older output: the next merge to that

@@ -159,10 +159,11 @@ impl Judge<'_> {
     }
 
     /// Returns whether a file may end anywhere, for its thread was killed while the rest was in memory of its
-    /// own, or it may not grow in the middle of a long message, or somebody else has truncated it.
+    /// own or in a ring that was removed, or it may not grow in the middle of a long message, or somebody else has truncated it.
     fn may_end_anywhere(&self, bytes: &[u8]) -> bool {
         let first = &bytes[..bytes.len().min(FIRST_BYTES)];
         self.may_be_truncated()
+            || self.may_be_removed()
             || self.may_end_in_long()
             || first.windows(12).any(|word| word == b"ring=private")
     }
@@ -318,7 +319,7 @@ impl Judge<'_> {
             }
         }
         if let Some((ticks, message)) = open {
-            let truncated = self.may_be_truncated() || traced.private;
+            let truncated = self.may_be_truncated() || self.may_be_removed() || traced.private;
             self.message(traced, ticks, &message, false, Some(truncated));
         }
     }
@@ -668,7 +669,7 @@ impl Judge<'_> {
     /// Checks that the merged file has the messages of the files.
     fn merged(&mut self, slots: &BTreeMap<usize, u64>) {
         // An incomplete last line is shown, and is no message of the file.
-        if self.may_be_truncated() || slots.is_empty() || self.may_be_private() {
+        if self.may_be_truncated() || self.may_be_removed() || slots.is_empty() || self.may_be_private() {
             return;
         }
         let bytes = std::fs::read(&self.evidence.merge.1).unwrap_or_default();

@@ -90,6 +90,9 @@ impl TraceFile {
     }
 
     /// Gives the name of `old`, which is dropped, to this file.
+    ///
+    /// # Errors
+    /// The system refuses that, or `old` has another name by now: somebody keeps it, and it is written on.
     pub(super) fn take_name_of(
         &mut self,
         old: &TraceFile,
@@ -97,19 +100,34 @@ impl TraceFile {
         tid: u64,
         run: u32,
     ) -> io::Result<()> {
-        let there = sys::path_identity(&old.path);
-        if there.is_ok_and(|there| there.is_same_file(&old.identity)) {
+        let names = old.names();
+        if old.has_its_name() {
             match std::fs::rename(&self.path, &old.path) {
                 Err(_) if sys::OPEN_FILES_KEEP_NAMES => {
                     self.push_aside(old, place, place.aside_path(tid, run))?
                 }
                 done => done?,
             }
-            self.path.clone_from(&old.path);
-            return Ok(());
+            if names == 0 || old.names() < names {
+                self.path.clone_from(&old.path);
+                return Ok(());
+            }
+            // It got its other name between the look and the renaming.
+            std::fs::remove_file(&old.path)?;
+        }
+        if old.names() > 0 {
+            return Err(io::Error::other("it was renamed meanwhile"));
         }
         // Somebody has put another file in its place.
         self.take_own_name(place, tid, run)
+    }
+
+    /// Returns the number of names that the file has; 0 where names are not counted while it is open.
+    fn names(&self) -> u64 {
+        if sys::OPEN_FILES_KEEP_NAMES {
+            return 0;
+        }
+        sys::open_file_identity(&self.file).map_or(0, |now| now.links)
     }
 
     /// Gives the name of `old` to this file where a file that is open can be renamed, but not replaced: `old` gets the

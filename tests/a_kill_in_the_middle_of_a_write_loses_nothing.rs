@@ -5,7 +5,6 @@
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::time::Duration;
 use support::kills::{Kill, Killed};
 
@@ -13,11 +12,7 @@ const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
 /// Returns the variables that load the slow file system into a program.
 fn slow_files(mode: &str) -> Vec<(&'static str, OsString)> {
-    let test = std::env::current_exe().expect("the path of the test");
-    let profile = test.parent().and_then(Path::parent).expect("the directory of the profile");
-    let library = profile.join("examples/libslow_files.so");
-    assert!(library.is_file(), "{} is missing: cargo build --examples", library.display());
-    vec![("LD_PRELOAD", library.into()), ("SLOW_FILES", mode.into())]
+    vec![("LD_PRELOAD", support::slow_files().into()), ("SLOW_FILES", mode.into())]
 }
 
 /// Returns a different time for each kill, spread over `range` milliseconds.

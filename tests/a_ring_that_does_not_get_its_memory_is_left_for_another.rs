@@ -6,19 +6,13 @@
 //! before.
 #![cfg(target_os = "linux")]
 
-use std::path::Path;
-
 use support::{Scenario, Traced};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
 fn run(mode: &str, count: u64) -> Traced {
-    let test = std::env::current_exe().expect("the path of the test");
-    let profile = test.parent().and_then(Path::parent).expect("the directory of the profile");
-    let library = profile.join("examples/libslow_files.so");
-    assert!(library.is_file(), "{} is missing: cargo build --examples", library.display());
     let scenario = Scenario::new(SCENARIO, &["full", &count.to_string()])
-        .env("LD_PRELOAD", &library.to_string_lossy())
+        .env("LD_PRELOAD", support::slow_files())
         .env("SLOW_FILES", mode);
     scenario.run().succeeded()
 }

@@ -43,6 +43,20 @@ pub fn refused() -> String {
     path.expect("a path").into_os_string().into_string().expect("UTF-8")
 }
 
+/// Returns the value of `LD_PRELOAD` that loads the slow file system into a program of the tests. The loader takes the
+/// program's directory in: it would divide a path at its spaces.
+///
+/// # Panics
+/// The library is not built.
+#[cfg(target_os = "linux")]
+pub fn slow_files() -> &'static str {
+    let test = std::env::current_exe().expect("the path of the test");
+    let profile = test.parent().and_then(Path::parent).expect("the directory of the profile");
+    let library = profile.join("examples/libslow_files.so");
+    assert!(library.is_file(), "{} is missing: cargo build --examples", library.display());
+    "$ORIGIN/examples/libslow_files.so"
+}
+
 /// A program that is to be traced, with directories of its own for files and rings.
 pub struct Scenario {
     /// The directory of its trace files.

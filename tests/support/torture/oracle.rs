@@ -116,7 +116,7 @@ struct ThreadAccount {
     lost: BTreeMap<String, u64>,
     /// The number of records that must be there at least, and that may be there at most.
     made: (u64, u64),
-    /// The number of calls that have returned.
+    /// The number of calls that have returned, those that had at `exit` if the process called it.
     returned: u64,
 }
 
@@ -467,11 +467,11 @@ impl Judge<'_> {
                 let exited = counters.process(process).has_ended()
                     && !self.evidence.ended_by_others.contains(&process);
                 thread.private_and_killed |= private && !exited;
-                thread.returned += words.made_for_sure();
                 thread.made.1 += words.made();
                 let full_disk = self.plan.disk_kb.is_some();
                 // Records that are made while the exit goes on may be kept or not.
                 let promised = if exited { words.made_before_exit() } else { words.made_for_sure() };
+                thread.returned += promised;
                 // Records of handlers that trace before the run has its directory are counted in the
                 // process's memory.
                 let is_of =
@@ -510,7 +510,10 @@ impl Judge<'_> {
                 && self.plan.disk_kb.is_none()
                 && thread.slots.iter().any(of_first)
                 && has_files;
-            if is_removed && found < thread.returned && self.evidence.check == Some(0) {
+            // Of a private ring that had no file yet, nobody knows.
+            let is_unknown = self.may_be_private() || self.is_forgotten(*tid, thread, threads);
+            let says_whole = self.evidence.check == Some(0);
+            if is_removed && !is_unknown && found < thread.returned && says_whole {
                 self.says(format!("check says \"whole\"; thread {tid}: {found} of {}", thread.returned));
             }
             if self.is_forgotten(*tid, thread, threads) || self.holed.contains(tid) {

@@ -195,7 +195,7 @@ fn remove_unfinished(path: &Path) {
     if !sys::is_private_directory(path) {
         return;
     }
-    match sys::open_own_file(&path.join(life::FILE_NAME)) {
+    match sys::open_own_file(&lock_file(path)) {
         // Only if there is nothing in it: then its maker begins anew.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let _ = std::fs::remove_dir(path);

@@ -278,8 +278,8 @@ fn is_taken_away(error: &io::Error) -> bool {
     matches!(error.kind(), NotFound | WouldBlock | AlreadyExists)
 }
 
-/// Removes a run's directory. It loses its name first and its life file last: killed in between, the rest is
-/// known as such, and removed by who recovers.
+/// Removes a run's directory. It loses its name first and the file with its lock last: killed in between, the rest
+/// is known as such, and removed by who recovers.
 ///
 /// # Errors
 /// Something in the directory cannot be removed.
@@ -298,10 +298,10 @@ pub fn remove(path: &Path) -> io::Result<()> {
         }
     }
     let path = Path::new(&nameless);
+    let locked = lock_file(path);
     let entries = std::fs::read_dir(path).map_err(|e| named(e, path))?.flatten();
-    let (life, others): (Vec<_>, Vec<_>) =
-        entries.map(|entry| entry.path()).partition(|path| path.ends_with(LIFE_NAME));
-    for path in others.iter().chain(&life) {
+    let others = entries.map(|entry| entry.path()).filter(|path| *path != locked).collect::<Vec<_>>();
+    for path in others.iter().chain([&locked]) {
         match std::fs::remove_file(path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(named(e, path)),
             _ => {}

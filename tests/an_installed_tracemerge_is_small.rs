@@ -82,6 +82,7 @@ fn the_installed_command_writes_every_format_of_its_help() {
 
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 mod carried_library {
+    use object::{Object, ObjectSymbol};
     use support::memory;
     use tempfile::TempDir;
 
@@ -168,9 +169,10 @@ mod carried_library {
     #[test]
     fn it_exports_what_the_library_of_its_package_does() {
         let exported = |library: &Path| -> BTreeSet<String> {
-            let symbols = printed(Command::new("nm").args(["-D", "--defined-only", "-P"]).arg(library));
-            let name = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
-            symbols.lines().map(name).collect()
+            let bytes = fs::read(library).expect("a library");
+            let file = object::File::parse(&*bytes).expect("an object");
+            let defined = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
+            defined.map(|symbol| symbol.name().expect("a name").to_owned()).collect()
         };
         let carried = exported(&installed().join("bin/libtracer"));
         assert!(carried.contains("mcount") && carried.contains("tracer_flush"), "{carried:?}");

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support::merges::{Watched, tracemerge};
 use support::{APP, Scenario, Traced, names, refused};
+use trace_format::life;
 use trace_format::meta::{EndReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -194,6 +195,27 @@ fn a_file_that_was_deleted_while_its_thread_was_in_memory_is_missed() {
     fs::remove_file(traced.directory.path().join(main_file(&traced))).unwrap();
     let missed = check(&traced, &[]);
     missed.not_whole(&[": 1 record lost (file_removed: 1)"]);
+}
+
+#[test]
+fn a_file_that_was_not_counted_before_a_kill_does_not_share_its_number() {
+    let traced = Scenario::new(SCENARIO, &["killed-behind-a-flush"]).env("TRACER_FLUSH_MS", "60000").run();
+    let [run] = &traced.left_in_runtime()[..] else { panic!("one run") };
+    let (path, files) = (run.join(life::FILE_NAME), std::mem::offset_of!(life::Life, flusher));
+    let mut life = fs::read(&path).unwrap();
+    let count = u64::from_le_bytes(life[files..files + 8].try_into().unwrap());
+    assert_eq!(count, 1, "the other file is made by recovery");
+    life[files..files + 8].copy_from_slice(&(count - 1).to_le_bytes());
+    fs::write(&path, life).unwrap();
+    let checked = check(&traced, &[]);
+    assert_eq!(checked.whole(), "whole: 1 run, 2 threads, 2 records, 0 lost, 0 torn, in order");
+    let number = |path: PathBuf| {
+        let thread = trace_format::file::thread_of(&fs::read(path).unwrap()).expect("a `# thread` line");
+        thread.file
+    };
+    let mut numbers: Vec<_> = names(traced.directory.path()).into_iter().map(number).collect();
+    numbers.sort();
+    assert_eq!(numbers, [Some(1), Some(2)]);
 }
 
 fn main_file(traced: &Traced) -> String {

@@ -114,3 +114,14 @@ pub fn killed_when_flushed() {
     Tracer::get().flush().expect("a flush");
     die();
 }
+
+/// Kills itself when one thread's records are in its file, and another's are in memory only.
+pub fn killed_behind_a_flush() {
+    Tracer::get().trace(format_args!("flushed"));
+    Tracer::get().flush().expect("a flush");
+    let in_memory = || {
+        Tracer::get().trace(format_args!("in memory"));
+        die();
+    };
+    std::thread::spawn(in_memory).join().expect("its end");
+}

@@ -97,6 +97,7 @@ fn main() {
         }
         "left-in-memory" => onlooked::left_in_memory(),
         "killed-when-flushed" => onlooked::killed_when_flushed(),
+        "killed-behind-a-flush" => onlooked::killed_behind_a_flush(),
         "kept" => kept::kept(),
         "stress" => stress::stress(&argument.expect("a file of counters as second argument")),
         "at-exit" => endings::at_exit(),

@@ -345,6 +345,31 @@ fn a_copy_of_a_file_is_left_out_and_named() {
 }
 
 #[test]
+fn a_copy_of_a_directory_that_is_named_beside_the_original_is_left_out() {
+    let place = Place::new();
+    for directory in ["original", "backup"] {
+        fs::create_dir(place.path(directory)).unwrap();
+        place.write(&format!("{directory}/app.trace.9"), numbered(5, 9, 1, 1));
+    }
+    let sound = place.merge(["original", "-o", "-"]);
+    assert_eq!(sound.status, Some(0), "{}", sound.err);
+    let both = place.merge(["original", "backup", "-o", "-"]);
+    assert_eq!((both.status, both.out), (Some(1), sound.out), "{}", both.err);
+    assert!(both.err.contains("is left out: it says that it is the same file"), "{}", both.err);
+}
+
+#[test]
+fn files_of_two_threads_with_one_number_are_both_shown() {
+    let place = Place::new();
+    place.write("app.trace.9", numbered(5, 9, 1, 1));
+    place.write("app.trace.10", numbered(5, 10, 1, 1));
+    let merged = place.merge(["./app", "-o", "-"]);
+    assert!(!merged.err.contains("is left out"), "{}", merged.err);
+    let lines = String::from_utf8(merged.out).unwrap();
+    assert_eq!(lines.matches(" : ").count(), 4, "{lines}");
+}
+
+#[test]
 fn a_copy_that_was_made_earlier_is_left_out() {
     let text = numbered(5, 9, 1, 2);
     let torn = text[..text.len() - 70].to_vec();

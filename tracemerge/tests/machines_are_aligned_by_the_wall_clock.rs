@@ -110,4 +110,8 @@ fn a_clock_that_was_set_or_is_of_a_time_namespace_is_reported() {
     place.write("dir/app.trace.9", of(9, 2_000_100_000));
     let merged = place.merge(["dir", "-o", "-"]);
     assert!(merged.err.contains("differ by 100,000 s"), "{}", merged.err);
+    fs::create_dir(place.path("other")).unwrap();
+    fs::rename(place.path("dir/app.trace.9"), place.path("other/app.trace.9")).unwrap();
+    let of_two = place.merge(["dir", "other", "-o", "-"]);
+    assert_eq!(of_two.err.matches("differ by 100,000 s").count(), 1, "{}", of_two.err);
 }

@@ -65,24 +65,27 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// Puts together what was chosen of several applications; what was found twice counts once.
+    /// Puts together what was chosen of several applications; what was found twice counts once. Copies that the files of one
+    /// application are of another's stand behind those that were known.
     #[must_use]
-    pub fn together(parts: Vec<Chosen>) -> Chosen {
-        let copies = parts.iter().flat_map(|part| part.copies.iter().cloned()).collect();
+    pub fn together(parts: Vec<Chosen>, owners: &Owners) -> Chosen {
+        let mut copies: Vec<FileCopy> = parts.iter().flat_map(|part| part.copies.iter().cloned()).collect();
         let left_out_runs = parts.iter().map(|part| part.left_out_runs).sum();
         let left_out_files = parts.iter().map(|part| part.left_out_files).sum();
-        let (mut others, mut owners, mut doubts) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let (mut others, mut shown, mut doubts) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for part in &parts {
             part.others.iter().for_each(|(owner, files)| *others.entry(*owner).or_default() += files);
-            part.owners.iter().for_each(|(owner, files)| *owners.entry(*owner).or_default() += files);
+            part.owners.iter().for_each(|(owner, files)| *shown.entry(*owner).or_default() += files);
             doubts.extend(part.doubts.iter().cloned());
         }
         let mut known = HashSet::new();
         let mut files: Vec<Trace> = parts.into_iter().flat_map(|part| part.boots).flatten().collect();
         files.retain(|trace| known.insert((trace.id.clone(), trace.path.clone())));
+        copies.extend(take_copies(&mut files, owners));
         let runs = summaries(&files).len();
         sort_for_ties(&mut files);
-        Chosen { boots: by_boot(files), runs, left_out_runs, left_out_files, others, owners, doubts, copies }
+        let boots = by_boot(files);
+        Chosen { boots, runs, left_out_runs, left_out_files, others, owners: shown, doubts, copies }
     }
 }
 
@@ -490,12 +493,9 @@ mod tests {
         let part = |traces: &[Trace]| choose(traces.to_vec(), Choice::Newest);
         let (a, b) = (trace("b", 2, 2, 30, 60), trace("b", 1, 1, 10, 20));
         let other_boot = trace("a", 7, 7, 1, 2);
-        let all = Chosen::together(vec![
-            part(&[a.clone(), trace("b", 9, 9, 1, 2)]),
-            part(&[b]),
-            part(&[other_boot]),
-            part(&[a]),
-        ]);
+        let parts =
+            vec![part(&[a.clone(), trace("b", 9, 9, 1, 2)]), part(&[b]), part(&[other_boot]), part(&[a])];
+        let all = Chosen::together(parts, &OWNERS);
         assert_eq!(ids(&all), vec![vec![7], vec![1, 2]]);
         assert_eq!((all.runs, all.left_out_runs, all.left_out_files), (3, 1, 1));
     }

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use itertools::Itertools;
+use trace_format::file::run_of;
 use trace_format::line::Line;
 use trace_format::raw::Raw;
 
@@ -42,14 +44,17 @@ pub fn take_copies(traces: &mut Vec<Trace>, owners: &Owners) -> Vec<FileCopy> {
     let mut copies = Vec::new();
     let mut is_copy = vec![false; traces.len()];
     for (identity, places) in same.into_iter().filter(|(_, places)| places.len() > 1) {
-        let mut candidates: Vec<Candidate> =
-            places.into_iter().map(|place| Candidate::of(place, &traces[place], owners)).collect();
-        candidates.sort_by(|a, b| a.order(traces).cmp(&b.order(traces)));
-        let [original, rest @ ..] = &candidates[..] else { continue };
-        for copy in rest.iter().filter(|copy| identity.is_numbered() || copy.bytes() == original.bytes()) {
-            is_copy[copy.place] = true;
-            let path = |candidate: &Candidate| traces[candidate.place].path.clone();
-            copies.push(FileCopy { path: path(copy), original: path(original), pid: identity.pid });
+        let candidates = places.into_iter().map(|place| Candidate::of(place, &traces[place], owners));
+        // A run that was killed at the wrong moment may have given a number twice, to files of two threads.
+        for (_, mut candidates) in candidates.into_group_map_by(|candidate| candidate.first_tid) {
+            candidates.sort_by(|a, b| a.order(traces).cmp(&b.order(traces)));
+            let [original, rest @ ..] = &candidates[..] else { continue };
+            for copy in rest.iter().filter(|copy| identity.is_numbered() || copy.bytes() == original.bytes())
+            {
+                is_copy[copy.place] = true;
+                let path = |candidate: &Candidate| traces[candidate.place].path.clone();
+                copies.push(FileCopy { path: path(copy), original: path(original), pid: identity.pid });
+            }
         }
     }
     let mut places = is_copy.into_iter();
@@ -111,6 +116,8 @@ struct Candidate {
     place: usize,
     rank: Rank,
     map: Option<Arc<Map>>,
+    /// The thread id of the first line, if it has one.
+    first_tid: Option<u64>,
     is_of_thread: bool,
 }
 
@@ -118,7 +125,8 @@ impl Candidate {
     fn of(place: usize, trace: &Trace, owners: &Owners) -> Candidate {
         let map = trace.map.clone().or_else(|| Map::open(&trace.path).ok().map(Arc::new));
         let is_of_thread = map.as_ref().is_none_or(|map| is_of_thread(map, trace.tid));
-        Candidate { place, rank: owners.rank(trace.owner), map, is_of_thread }
+        let first_tid = map.as_ref().and_then(|map| run_of(map)).map(|(key, _)| key.tid);
+        Candidate { place, rank: owners.rank(trace.owner), map, first_tid, is_of_thread }
     }
 
     fn bytes(&self) -> &[u8] {

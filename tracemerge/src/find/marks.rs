@@ -1,5 +1,6 @@
 //! The statements of a file about the run that it is a part of, in its second line and in its last one.
 
+use trace_format::file::thread_of;
 use trace_format::line::{Kind, Line};
 use trace_format::meta::{End, Meta, RingPlace, Thread};
 use trace_format::raw::Raw;
@@ -18,29 +19,22 @@ impl Marks {
     /// Reads the marks of a text file, or of text that goes on where a file ends.
     #[must_use]
     pub fn of_text(bytes: &[u8]) -> Marks {
-        let thread = bytes.split(|&b| b == b'\n').take(2).find_map(|line| match meta(line)? {
-            Meta::Thread(thread) => Some(thread),
-            _ => None,
-        });
         let whole = bytes.strip_suffix(b"\n");
         let last = whole.map(|text| memchr::memrchr(b'\n', text).map_or(text, |feed| &text[feed + 1..]));
         let end =
             last.and_then(meta).and_then(|meta| if let Meta::End(end) = meta { Some(end) } else { None });
-        Marks { thread, end }
+        Marks { thread: thread_of(bytes), end }
     }
 
     /// Reads the marks of a raw file.
     #[must_use]
     pub fn of_raw(raw: Raw<'_>) -> Marks {
         let parsed = |kind, payload| (kind == RecordKind::Meta).then(|| Meta::parse(payload)).flatten();
-        let mut first = raw.records(0).take(2).map(|(_, record)| parsed(record.kind, record.payload));
-        let thread =
-            first.find_map(|meta| if let Some(Meta::Thread(thread)) = meta { Some(thread) } else { None });
         let end = match raw.last_record().and_then(|record| parsed(record.kind, record.payload)) {
             Some(Meta::End(end)) => Some(end),
             _ => None,
         };
-        Marks { thread, end }
+        Marks { thread: raw.thread(), end }
     }
 
     /// Takes account of text that stands behind the file.

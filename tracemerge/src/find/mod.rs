@@ -96,6 +96,13 @@ pub struct Found {
 /// # Errors
 /// No traces are found.
 pub fn find_traces(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
+    let found = find_traces_of(app, choice, messages)?;
+    tell_clocks(&found.chosen, messages);
+    Ok(found)
+}
+
+/// Does the same, and compares no clocks.
+fn find_traces_of(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
     let choice = if app.is_directory() { Choice::All } else { choice };
     // This comes before anything else: records that are traced from here on need not be there.
     let mut runs = rings::runs(|manifest| match choice {
@@ -215,7 +222,7 @@ pub fn find_traces_of_all(apps: &[App], choice: Choice, messages: &mut Messages)
     let (mut chosen, mut recovered, mut errors) = (Vec::new(), Vec::new(), Vec::new());
     let mut merged_path = None;
     for app in apps {
-        match find_traces(app, choice, messages) {
+        match find_traces_of(app, choice, messages) {
             Ok(found) => {
                 merged_path.get_or_insert(found.merged_path);
                 inputs.extend(found.inputs);
@@ -232,7 +239,11 @@ pub fn find_traces_of_all(apps: &[App], choice: Choice, messages: &mut Messages)
     if let Some(last) = last {
         return Err(last);
     }
-    let (chosen, merged_path) = (Chosen::together(chosen), merged_path.unwrap_or_default());
+    let known = chosen.iter().map(|of_one| of_one.copies.len()).sum();
+    let chosen = Chosen::together(chosen, &Owners::of(&apps[0]));
+    copies::report(&chosen.copies[known..], messages);
+    tell_clocks(&chosen, messages);
+    let merged_path = merged_path.unwrap_or_default();
     Ok(Found { chosen, merged_path, inputs, recovered, completeness })
 }
 
@@ -274,6 +285,19 @@ fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
     ))
 }
 
+/// Reports runs of one boot whose clocks disagree.
+fn tell_clocks(chosen: &Chosen, messages: &mut Messages) {
+    let apart = chosen.system_clocks_differ_by();
+    if apart >= CLOCKS_APART_NS {
+        messages.note(format_args!(
+            "runs with TRACER_CLOCK=system differ by {} s in how far the system's clock is from the wall clock: either the \
+             wall clock was set meanwhile, or one of them ran in a time namespace. Their lines are in the order of the \
+             system's clock, which is right in the first case only",
+            Grouped(apart / 1_000_000_000),
+        ));
+    }
+}
+
 fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
     if choice == Choice::Newest && chosen.left_out_runs > 0 {
         let runs = count(chosen.left_out_runs as u64, "older run");
@@ -294,15 +318,6 @@ fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
     }
     chosen.doubts.iter().for_each(|doubt| doubt.tell(messages));
     copies::report(&chosen.copies, messages);
-    let apart = chosen.system_clocks_differ_by();
-    if apart >= CLOCKS_APART_NS {
-        messages.note(format_args!(
-            "runs with TRACER_CLOCK=system differ by {} s in how far the system's clock is from the wall clock: either the \
-             wall clock was set meanwhile, or one of them ran in a time namespace. Their lines are in the order of the \
-             system's clock, which is right in the first case only",
-            Grouped(apart / 1_000_000_000),
-        ));
-    }
     let mut unknown: Few<&Path> = Few::default();
     for trace in chosen.boots.iter().flatten() {
         if trace.holes > 0 {

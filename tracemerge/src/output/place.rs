@@ -80,7 +80,8 @@ impl Place {
     /// # Errors
     /// There is no such directory, or the path has no name.
     pub fn open(path: &Path, is_chosen: bool) -> io::Result<Place> {
-        let name = path.file_name().ok_or(io::ErrorKind::NotFound)?.to_owned();
+        let names_no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it names no file");
+        let name = path.file_name().ok_or_else(names_no_file)?.to_owned();
         if cfg!(windows) && !is_chosen && is_reserved_by_windows(&name.to_string_lossy()) {
             return Err(io::Error::other("Windows keeps such a name for itself"));
         }

@@ -2,7 +2,7 @@
 
 use crate::escape::is_harmless;
 use crate::line::{Key, Kind, Line};
-use crate::meta::{Meta, Run};
+use crate::meta::{Meta, Run, Thread};
 use crate::raw::{self, Raw};
 
 /// The greatest number of bytes that [`run_of`] needs: paths are at most 4 KiB, four times as long when
@@ -49,4 +49,15 @@ pub fn run_of(bytes: &[u8]) -> Option<(Key, Run)> {
     let line = line.filter(|line| line.kind == Kind::Meta && is_harmless(line.payload))?;
     let Some(Meta::Run(run)) = Meta::parse(line.payload) else { return None };
     Some((line.key, run))
+}
+
+/// Returns what the second line of a file that begins with `bytes` says of its thread; `None` where that is no such line.
+#[must_use]
+pub fn thread_of(bytes: &[u8]) -> Option<Thread> {
+    if let Some(raw) = Raw::parse(bytes) {
+        return raw.thread();
+    }
+    let lines = bytes.split(|&byte| byte == b'\n').take(2).filter_map(|line| Line::parse(line).ok());
+    let mut metas = lines.filter(|line| line.kind == Kind::Meta).map(|line| Meta::parse(line.payload));
+    metas.find_map(|meta| if let Some(Meta::Thread(thread)) = meta { Some(thread) } else { None })
 }

@@ -339,6 +339,11 @@ impl DeadRun {
         errors: &mut Vec<io::Error>,
     ) -> Vec<(RecoveredThread, bool)> {
         let mut threads = Vec::new();
+        for path in rings.iter().filter(|_| going_on()) {
+            if let Some(number) = number_of_file(path, self.manifest.run.id, place) {
+                place.know_number(number);
+            }
+        }
         for path in rings {
             let start = self.life().map(|life| &life.traced.start);
             match recover_ring(path, &self.manifest.run, ended, start, place, tables, &mut *going_on) {
@@ -414,6 +419,15 @@ fn become_recoverer(lock: &Lock, other: OtherRecoverer) -> bool {
         }
         lock.hold(RECOVERY_BYTE).is_ok()
     })
+}
+
+/// Returns the number in its run that the file of a ring says it has; `None` where it has none, or cannot be read.
+fn number_of_file(path: &Path, run: u32, place: &TracePlace) -> Option<u32> {
+    let memory = Memory::existing(&sys::open_own_file(path).ok()?).ok()??;
+    let header = memory.header();
+    let progress = header.published();
+    (progress.file_length > 0).then_some(())?;
+    place.number_in_run(header.tenancy.tid.load(Ordering::Relaxed), run, &progress)
 }
 
 /// Writes what the ring holds, and returns whether the end of the thread's file is that of the run. Returns

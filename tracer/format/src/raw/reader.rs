@@ -6,7 +6,7 @@
 use super::{BLOCK_BYTES, BLOCK_HEADER, MAGIC};
 use crate::escape::is_harmless;
 use crate::line::Ticks;
-use crate::meta::Meta;
+use crate::meta::{Meta, Thread};
 use crate::record::{Flags, HEADER, PAD_WORD, Record, RecordKind, aligned};
 
 /// The bytes of a raw file.
@@ -58,6 +58,16 @@ impl<'a> Raw<'a> {
             self.records(0).take_while(|(at, _)| *at < BLOCK_BYTES).find(|(_, r)| r.has_ticks())?;
         let is_meta = record.kind == RecordKind::Meta && is_clean(record.payload);
         Some((record.ticks, is_meta.then_some(record.payload)))
+    }
+
+    /// Returns what the second record says of the file's thread; `None` where it is none that does.
+    #[must_use]
+    pub fn thread(self) -> Option<Thread> {
+        let mut metas = self.records(0).take(2).filter(|(_, record)| record.kind == RecordKind::Meta);
+        metas.find_map(|(_, record)| match Meta::parse(record.payload) {
+            Some(Meta::Thread(thread)) => Some(thread),
+            _ => None,
+        })
     }
 
     /// Returns the ticks of the last record. In a damaged file, whose ticks go back, these are the greatest

@@ -4,7 +4,7 @@ use std::fs::{DirEntry, File};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
-use trace_format::file::{Encoding, FIRST_BYTES, run_of};
+use trace_format::file::{Encoding, FIRST_BYTES, run_of, thread_of};
 use trace_format::line::{TICKS_DIGITS, Ticks};
 use trace_format::meta::{Meta, Run};
 use trace_format::raw;
@@ -38,6 +38,14 @@ impl TracePlace {
     ) -> io::Result<Option<(File, PathBuf)>> {
         let open = |path: &Path| sys::open_file_of_user_to_read(path, user);
         self.find_by(&open, tid, run, progress)
+    }
+
+    /// Returns the number in its run that the file which `progress` names says it has.
+    pub(crate) fn number_in_run(&self, tid: u64, run: u32, progress: &Progress) -> Option<u32> {
+        let (file, _) = self.find(tid, run, progress).ok()??;
+        let mut first = Vec::new();
+        file.take(FIRST_BYTES as u64).read_to_end(&mut first).ok()?;
+        thread_of(&first)?.file
     }
 
     fn find_by(

@@ -169,6 +169,13 @@ impl TracePlace {
         self.tell_files();
     }
 
+    /// Takes account of a file of the run that says it has this number: killed before it was counted, a run has one more
+    /// than its life file tells.
+    pub(crate) fn know_number(&mut self, number: u32) {
+        self.files = self.files.max(number.into());
+        self.tell_files();
+    }
+
     /// Has no further file say how many there are.
     pub(crate) fn forget_count(&mut self) {
         self.counts = false;

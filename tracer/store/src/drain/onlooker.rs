@@ -26,7 +26,7 @@ pub struct Rest {
     pub text: Vec<u8>,
     /// The number of messages in the text.
     pub records: u64,
-    /// The number of messages that the text tells lost, for the first time.
+    /// The number of messages that the text tells lost, and that no file of the thread does.
     pub lost: u64,
 }
 
@@ -113,7 +113,10 @@ impl<'a> Onlooker<'a> {
         }
         let state = self.drain.renderer.state();
         let records = state.records.saturating_sub(self.told.records);
-        let lost = state.lost.iter().zip(self.told.lost).map(|(now, told)| now.saturating_sub(told));
+        // Without a file, what was told in one that is gone stands nowhere.
+        let has_file = self.drain.progress.file_length > 0;
+        let told = if has_file { self.told.lost } else { self.told.elsewhere.lost };
+        let lost = state.lost.iter().zip(told).map(|(now, told)| now.saturating_sub(told));
         Rest { text, records, lost: lost.fold(0, u64::saturating_add) }
     }
 }

@@ -349,7 +349,7 @@ fn a_copy_of_a_directory_that_is_named_beside_the_original_is_left_out() {
     let place = Place::new();
     for directory in ["original", "backup"] {
         fs::create_dir(place.path(directory)).unwrap();
-        place.write(&format!("{directory}/app.trace.9"), numbered(5, 9, 1, 1));
+        place.write(format!("{directory}/app.trace.9"), numbered(5, 9, 1, 1));
     }
     let sound = place.merge(["original", "-o", "-"]);
     assert_eq!(sound.status, Some(0), "{}", sound.err);

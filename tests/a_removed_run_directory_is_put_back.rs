@@ -122,14 +122,24 @@ impl Drop for Traced {
     }
 }
 
+/// Does `each` with all cases, some at the same time: what takes time is mostly waiting.
+fn with_all<T: Copy + Sync>(cases: &[T], each: impl Fn(T) + Sync) {
+    for some in cases.chunks(4) {
+        std::thread::scope(|scope| {
+            some.iter().for_each(|case| drop(scope.spawn(|| each(*case))));
+        });
+    }
+}
+
 #[test]
 fn what_is_removed_is_put_back_and_a_kill_loses_nothing() {
     let removals = [Directory, Life, Manifest, Sites, Rings, Files];
-    for (what, policy, format) in removals
+    let cases: Vec<_> = removals
         .into_iter()
         .zip(["block", "overwrite"].into_iter().cycle())
         .flat_map(|(what, policy)| [(what, policy, "text"), (what, "block", "raw")])
-    {
+        .collect();
+    with_all(&cases, |(what, policy, format)| {
         let mut traced = Traced::start(&[("TRACER_FULL", policy), ("TRACER_FORMAT", format)]);
         traced.remove(what);
         wait_until(20, "a report", || traced.said().contains("somebody has removed"));
@@ -163,7 +173,7 @@ fn what_is_removed_is_put_back_and_a_kill_loses_nothing() {
         }
         assert!(runs(traced.scenario.runtime.path()).is_empty(), "{what:?}: nothing is left in memory");
         assert_eq!(traced.said().matches("removed").count(), 1, "{}", traced.said());
-    }
+    });
 }
 
 /// Returns how many records are reported lost: at most the long message that a thread was just writing when its ring was given up.
@@ -202,7 +212,7 @@ fn a_kill_before_it_is_put_back_is_no_whole_trace() {
 
 #[test]
 fn a_program_whose_directory_was_removed_ends_with_all_its_records() {
-    for what in [Directory, Replaced, Life, Manifest, Rings] {
+    with_all(&[Directory, Replaced, Life, Manifest, Rings], |what| {
         let mut traced = Traced::start(&[]);
         traced.remove(what);
         // While it lives, nobody recovers it.
@@ -224,5 +234,5 @@ fn a_program_whose_directory_was_removed_ends_with_all_its_records() {
             names(traced.scenario.runtime.path()).into_iter().filter(|p| !is_of_others(p)).collect();
         let left: Vec<_> = left.iter().filter(|p| p.extension() != Some(OsStr::new("places"))).collect();
         assert!(left.is_empty(), "{what:?}: {left:?}");
-    }
+    });
 }

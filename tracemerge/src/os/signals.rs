@@ -28,12 +28,12 @@ mod unix {
 
     use parking_lot::Mutex;
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    use signal_hook::iterator;
     use signal_hook::low_level::emulate_default_handler;
     pub use signal_hook::low_level::signal_name;
-    use signal_hook::{flag, iterator};
 
     use super::LATE;
-    use crate::os::sys::{is_ignored, send_signal, wait_until_ended};
+    use crate::os::sys::{is_ignored, raise_at, send_signal, wait_until_ended};
     use crate::os::unfinished::discard_unfinished;
 
     /// The process that signals are passed on to.
@@ -104,10 +104,8 @@ mod unix {
     pub fn interruption() -> Arc<AtomicBool> {
         let word = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal)) {
-            // The order matters: the first of them looks at what the second has done before. A signal that
-            // cannot be taken keeps its usual effect.
-            let _ = flag::register_conditional_default(signal, Arc::clone(&word));
-            let _ = flag::register(signal, Arc::clone(&word));
+            // A signal that cannot be taken keeps its usual effect.
+            let _ = raise_at(signal, Arc::clone(&word));
         }
         word
     }

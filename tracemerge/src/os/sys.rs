@@ -80,7 +80,7 @@ pub fn standard_output() -> io::Result<impl io::Write + std::fmt::Debug + 'stati
 }
 
 #[cfg(unix)]
-pub use imp::{is_ignored, send_signal, wait_until_ended};
+pub use imp::{is_ignored, raise_at, send_signal, wait_until_ended};
 
 #[cfg(not(unix))]
 pub use imp::{handle_interrupts, process_start_since_epoch};
@@ -91,7 +91,10 @@ mod imp {
     use std::mem::MaybeUninit;
     use std::os::fd::{AsFd, AsRawFd};
     use std::os::unix::fs::MetadataExt;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
+
+    use signal_hook::low_level::emulate_default_handler;
 
     pub fn file_id(_path: &Path, metadata: &Metadata) -> FileId {
         FileId::Inode(metadata.dev(), metadata.ino())
@@ -180,6 +183,21 @@ mod imp {
         // SAFETY: no new action is given; the old one is written to `action`.
         let answer = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
         answer == 0 && action.sa_sigaction == libc::SIG_IGN
+    }
+
+    /// Has `word` become true when `signal` comes. A signal that comes when it is true has its usual effect. One action does
+    /// both, so there is no moment at which a signal has neither effect.
+    ///
+    /// # Errors
+    /// The signal cannot be taken: it keeps its usual effect.
+    pub fn raise_at(signal: i32, word: Arc<AtomicBool>) -> io::Result<()> {
+        let action = move || {
+            if word.swap(true, Ordering::SeqCst) {
+                let _ = emulate_default_handler(signal);
+            }
+        };
+        // SAFETY: the action changes a word and calls what may be called in a handler, as its documentation says.
+        unsafe { signal_hook::low_level::register(signal, action) }.map(drop)
     }
 
     /// Sends `signal` to the process `pid`, which must be a child that is not reaped yet.

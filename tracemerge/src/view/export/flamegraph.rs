@@ -10,6 +10,9 @@ use crate::view::export::folded::FoldedFormat;
 use crate::view::function_names::SharedNames;
 use crate::view::lines_to_records::RecordText;
 
+const TOO_LONG: &str =
+    "no graph: the times of all calls together are longer than a number can tell; some ticks cannot be true";
+
 /// The format of flame graphs. A graph is as wide as all threads have taken, and has one frame for each
 /// path. Memory grows with the number of paths.
 #[derive(Debug)]
@@ -41,14 +44,19 @@ impl Export for FlamegraphFormat {
         let mut folded = Vec::new();
         self.folded.finish(&mut folded);
         let folded = String::from_utf8_lossy(&folded);
+        let fits = fits(&folded);
         let mut options = Options::default();
         options.count_name = "ns".to_owned();
         options.title = "Calls by thread and path".to_owned();
         // The same colours for the same names each time.
         options.hash = true;
-        if let Err(error) = flamegraph::from_lines(&mut options, folded.lines(), out) {
-            self.failure = Some(format!("no graph: {error}"));
-        }
+        // Without stacks, the image says that there is nothing to show.
+        let drawn = flamegraph::from_lines(&mut options, folded.lines().filter(|_| fits), out);
+        self.failure = match drawn {
+            _ if !fits => Some(TOO_LONG.to_owned()),
+            Err(error) => Some(format!("no graph: {error}")),
+            Ok(()) => None,
+        };
     }
 
     fn call_counts(&mut self) -> Option<&mut CallCounts> {
@@ -57,5 +65,22 @@ impl Export for FlamegraphFormat {
 
     fn untold(&self) -> Vec<String> {
         self.failure.iter().cloned().chain(self.folded.untold()).collect()
+    }
+}
+
+/// Returns whether the sum of all numbers of these stacks is one that `inferno` can add up: it does not look.
+fn fits(folded: &str) -> bool {
+    let mut numbers = folded.lines().filter_map(|line| line.rsplit_once(' ')?.1.parse::<usize>().ok());
+    numbers.try_fold(0_usize, usize::checked_add).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn times_that_no_number_can_tell_are_seen_before_they_are_added_up() {
+        assert!(fits("main;a 18446744073709551614\nmain;b 1\n"));
+        assert!(!fits("main;a 18446744073709551614\nmain;b 1\nmain;c 1\n"));
     }
 }

@@ -46,14 +46,32 @@ fn is_control(byte: u8) -> bool {
     byte < b' ' && byte != b'\n' && byte != b'\t' || byte == 0x7f
 }
 
+/// Returns text without what sets the style of a terminal, and does nothing else to it.
+fn without_styles(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    let mut rest = bytes;
+    while let Some(at) = rest.windows(2).position(|two| two == b"\x1b[") {
+        let style = &rest[at + 2..];
+        let end = style.iter().position(|byte| !byte.is_ascii_digit() && *byte != b';');
+        let is_style = end.is_some_and(|end| style[end] == b'm');
+        let next = at + 2 + end.filter(|_| is_style).map_or(0, |end| end + 1);
+        plain.extend(&rest[..if is_style { at } else { next }]);
+        rest = &rest[next..];
+    }
+    plain.extend(rest);
+    plain
+}
+
 /// Checks what was written, by the format that was asked for.
 fn contents(line: &[String], ran: &Ran) -> Vec<String> {
     let after = |name: &str| line.iter().position(|word| word == name).and_then(|at| line.get(at + 1));
     let is_json = line.iter().any(|word| word == "--json");
     let kind = if is_json { "json" } else { after("--format").map_or("", String::as_str) };
     let mut wrong = Vec::new();
+    let has_styles = after("--color").is_some_and(|when| when == "always");
     let mut check = |what: &str, bytes: &[u8]| {
-        if let Err(error) = content(kind, bytes) {
+        let plain = if has_styles { without_styles(bytes) } else { bytes.to_vec() };
+        if let Err(error) = content(kind, &plain) {
             wrong.push(format!("{what} is no {kind}: {error}"));
         }
     };

@@ -155,7 +155,7 @@ fn on_a_terminal_the_answer_decides() {
     for (answer, status, left) in [("y\nn\n", 1, 1), ("yes\ny\n", 0, 0), ("\n\n", 1, 2), ("n\nno\n", 1, 2)] {
         let place = Place::new();
         let [here, keep, elsewhere] = with_files_elsewhere(&place);
-        let line = format!("{} clean {}", env!("CARGO_BIN_EXE_tracemerge"), app("here"));
+        let line = format!("'{}' clean {}", env!("CARGO_BIN_EXE_tracemerge"), app("here"));
         let mut script = place.program("script");
         script.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = script.spawn().unwrap();

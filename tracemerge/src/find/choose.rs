@@ -65,8 +65,8 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// Puts together what was chosen of several applications; what was found twice counts once. Copies that the files of one
-    /// application are of another's stand behind those that were known.
+    /// Puts together what was chosen of several applications; what was found twice counts once. If a file of one application
+    /// is a copy of another one's, it is left out, and stands in `copies` behind the copies of each application by itself.
     #[must_use]
     pub fn together(parts: Vec<Chosen>, owners: &Owners) -> Chosen {
         let mut copies: Vec<FileCopy> = parts.iter().flat_map(|part| part.copies.iter().cloned()).collect();

@@ -11,7 +11,7 @@ use crate::view::function_names::SharedNames;
 use crate::view::lines_to_records::RecordText;
 
 const TOO_LONG: &str =
-    "no graph: the times of all calls together are longer than a number can tell; some ticks cannot be true";
+    "no graph: all calls together would have taken more than 584 years, so ticks in the trace are damaged";
 
 /// The format of flame graphs. A graph is as wide as all threads have taken, and has one frame for each
 /// path. Memory grows with the number of paths.
@@ -68,7 +68,7 @@ impl Export for FlamegraphFormat {
     }
 }
 
-/// Returns whether the sum of all numbers of these stacks is one that `inferno` can add up: it does not look.
+/// Returns whether the times of these stacks add up without an overflow. `inferno` adds them up unchecked.
 fn fits(folded: &str) -> bool {
     let mut numbers = folded.lines().filter_map(|line| line.rsplit_once(' ')?.1.parse::<usize>().ok());
     numbers.try_fold(0_usize, usize::checked_add).is_some()
@@ -79,7 +79,7 @@ mod tests {
     use super::fits;
 
     #[test]
-    fn times_that_no_number_can_tell_are_seen_before_they_are_added_up() {
+    fn a_sum_of_times_that_overflows_is_found() {
         assert!(fits("main;a 18446744073709551614\nmain;b 1\n"));
         assert!(!fits("main;a 18446744073709551614\nmain;b 1\nmain;c 1\n"));
     }

@@ -169,8 +169,8 @@ impl TracePlace {
         self.tell_files();
     }
 
-    /// Takes account of a file of the run that says it has this number: killed before it was counted, a run has one more
-    /// than its life file tells.
+    /// Counts at least as many files as this number of one of them: if a run was killed before it had counted its newest
+    /// file, its life file tells one too few.
     pub(crate) fn know_number(&mut self, number: u32) {
         self.files = self.files.max(number.into());
         self.tell_files();

@@ -155,34 +155,42 @@ fn a_caller_in_a_library_has_the_name_of_its_time_or_none() {
             format!("stay:{second}"),
             "look".to_owned(),
         ];
-        let traced = run(&steps.each_ref().map(String::as_str), format);
-        let said = traced.stdout();
-        let places: Vec<&str> = said.lines().collect();
-        assert!(places.len() == 5 && places[1..] == [places[1]; 4], "not at the same addresses: {places:?}");
-        let file = traced.main_thread();
+        // The flusher looks when it likes, so it may see the hidden library, too: rarely, and not each time.
+        let is_hidden = (0..20).any(|_| callers_have_their_names(&steps, format));
         assert!(
-            file.metas.iter().any(|meta| matches!(meta, Meta::Missed { modules: 1, .. })),
-            "{:?}",
-            file.metas
+            is_hidden,
+            "the flusher has seen a library that nobody asked it to look at, in 20 of 20 runs"
         );
-        let tree = printed(&traced, &["tree"]);
-        let stacks = stacks_in(&tree);
-        let callers: Vec<&str> = stacks.iter().map(|(_, names)| names[1]).collect();
-        assert_eq!(callers.len(), 5, "{tree}");
-        for (caller, name) in callers.iter().zip(["first", "second", "first"]) {
-            assert_eq!(*caller, format!("{name}  ({name}.c:1)"));
-        }
-        for caller in &callers[3..] {
-            assert!(
-                caller.starts_with("0x") && caller.ends_with(" (of a module that came or went unseen)"),
-                "{caller}"
-            );
-        }
-        // Of what called those nothing is in doubt: each frame was left by its own rule.
-        for (_, names) in stacks {
-            assert!(names[0].starts_with("scenario::stacks::record"), "{names:?}");
-            assert!(names[2].starts_with("scenario::stacks::visit  "), "{names:?}");
-            assert!(names[3].starts_with("scenario::stacks::visits"), "{names:?}");
-        }
     }
+}
+
+/// Runs the steps and checks each caller's name. Returns whether the flusher saw neither the hidden library nor the one
+/// that took its place before both had called.
+fn callers_have_their_names(steps: &[String; 8], format: &str) -> bool {
+    let traced = run(&steps.each_ref().map(String::as_str), format);
+    let said = traced.stdout();
+    let places: Vec<&str> = said.lines().collect();
+    assert!(places.len() == 5 && places[1..] == [places[1]; 4], "not at the same addresses: {places:?}");
+    let tree = printed(&traced, &["tree"]);
+    let stacks = stacks_in(&tree);
+    let callers: Vec<&str> = stacks.iter().map(|(_, names)| names[1]).collect();
+    assert_eq!(callers.len(), 5, "{tree}");
+    let unseen = |caller: &str| {
+        caller.starts_with("0x") && caller.ends_with(" (of a module that came or went unseen)")
+    };
+    for (n, (caller, name)) in callers.iter().zip(["first", "second", "first", "third", "second"]).enumerate()
+    {
+        let is_named = *caller == format!("{name}  ({name}.c:1)");
+        assert!(is_named || n >= 3 && unseen(caller), "{caller}, not {name}");
+    }
+    // Of what called those nothing is in doubt: each frame was left by its own rule.
+    for (_, names) in &stacks {
+        assert!(names[0].starts_with("scenario::stacks::record"), "{names:?}");
+        assert!(names[2].starts_with("scenario::stacks::visit  "), "{names:?}");
+        assert!(names[3].starts_with("scenario::stacks::visits"), "{names:?}");
+    }
+    let metas = traced.main_thread().metas;
+    let is_missed = metas.iter().any(|meta| matches!(meta, Meta::Missed { modules: 1, .. }));
+    assert!(!is_missed || unseen(callers[3]), "{callers:?} in {metas:?}");
+    is_missed && unseen(callers[4])
 }

@@ -159,7 +159,7 @@ impl Telling<'_> {
         self.line(&format!("  {name}: {time} for {awaited}, at {}", self.place(waiting.at)));
         let mut notes = Vec::new();
         match waiting.awaited {
-            Awaited::Lock(_) => notes.push(match waiting.holder {
+            Awaited::Lock(_) => notes.push(match self.waits.holder(waiting) {
                 Some(holder) if holder.thread == thread => format!(
                     "which it has itself since {}: it was locked twice, or is held over an await",
                     self.place(holder.since)

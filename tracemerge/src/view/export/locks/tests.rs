@@ -1,11 +1,15 @@
 //! The text about locks, against one that was made by hand.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use proptest::prelude::{prop_assert_eq, proptest};
 use trace_format::line::Ticks;
 use trace_format::meta::ClockKind;
 use trace_format::wall::Wall;
 
+use super::record::LockWait;
+use super::waits::Awaited;
 use super::*;
 use crate::input::inputs::Origin;
 use crate::symbols::Settings;
@@ -196,4 +200,57 @@ fn what_is_not_whole_is_told() {
         told(&[(1, 1, ": hello")], 20),
         "no lock was waited for, as far as the locks of tracer::sync tell\n"
     );
+}
+
+fn wait(id: u64, holder: u64) -> LockRecord<'static> {
+    let (made, at, since) = ("m.rs:1", "a.rs:2", "b.rs:3");
+    LockRecord::Wait(LockWait { id, wish: "lock", made, at, holder, since })
+}
+
+#[test]
+fn each_of_a_hundred_thousand_threads_in_a_row_gets_the_lock() {
+    const THREADS: u64 = 100_000;
+    let (mut waits, mut places) = (Waits::default(), Places::default());
+    for thread in 1..=THREADS {
+        waits.take(&wait(7, THREADS + 1), thread, thread, &mut places);
+    }
+    for thread in 1..=THREADS {
+        waits.take(&LockRecord::Got { id: 7, ns: 5 }, thread, THREADS + thread, &mut places);
+        let next = waits.open.get(&(thread + 1)).map(|waiting| waits.holder(waiting).map(|of| of.thread));
+        assert_eq!(next, (thread < THREADS).then_some(Some(thread)));
+    }
+    assert_eq!((waits.locks[&7].sum.waits, waits.unseen, waits.open.len()), (THREADS, 0, 0));
+}
+
+proptest! {
+    #[test]
+    fn every_wait_is_behind_whom_its_record_names_or_the_lock_was_handed_to_since(
+        steps in proptest::collection::vec((0..3_u8, 1..6_u64, 1..3_u64, 0..6_u64), 0..60)
+    ) {
+        let (mut waits, mut places) = (Waits::default(), Places::default());
+        // The lock that each thread waits for, and who has it.
+        let mut expected: BTreeMap<u64, (u64, Option<u64>)> = BTreeMap::new();
+        for (step, thread, id, holder) in steps {
+            if step == 0 {
+                waits.take(&wait(id, holder), thread, 1, &mut places);
+                expected.insert(thread, (id, (holder != 0).then_some(holder)));
+            } else {
+                waits.take(&LockRecord::Got { id, ns: 1 }, thread, 1, &mut places);
+                let ends = expected.get(&thread).is_some_and(|(awaited, _)| *awaited == id);
+                if ends {
+                    expected.remove(&thread);
+                }
+                for (awaited, now) in expected.values_mut() {
+                    if *awaited == id {
+                        *now = ends.then_some(thread);
+                    }
+                }
+            }
+            let found = waits.open.iter().map(|(thread, waiting)| {
+                let Awaited::Lock(id) = waiting.awaited else { unreachable!("a lock") };
+                (*thread, (id, waits.holder(waiting).map(|of| of.thread)))
+            });
+            prop_assert_eq!(found.collect::<BTreeMap<_, _>>(), expected.clone());
+        }
+    }
 }

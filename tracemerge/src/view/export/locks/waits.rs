@@ -1,6 +1,6 @@
 //! The waits of threads for locks and conditions: which are going on, and sums of those that have ended.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::view::export::locks::chains::{ChainId, Chains, Link, rings};
 use crate::view::export::locks::numbers::Numbers;
@@ -161,12 +161,28 @@ pub struct Waiting {
     pub at: PlaceId,
     /// Who had the lock when the wait began.
     first_holder: Option<Holder>,
-    /// Who has it now, as far as that is known.
-    pub holder: Option<Holder>,
+    /// The number of times that the lock had been handed over by then: see [`Queue`].
+    handed: u64,
     /// The longest chain that has begun with this wait; `None` where it was alone, as far as was looked.
     chain: Option<ChainId>,
     /// Whether the thread has recorded something else since.
     pub has_traced_since: bool,
+}
+
+/// The waits for a lock that go on.
+///
+/// A lock that is handed over has one holder for all who wait, so that is noted once and not for each of them: many threads
+/// that get a lock one after the other cost no more than their records.
+#[derive(Debug, Default)]
+struct Queue {
+    /// How many times the lock was handed over.
+    handed: u64,
+    /// Who has it since then; `None` where that is not known.
+    holder: Option<Holder>,
+    /// The number of waits that began before it was handed over last.
+    before: u64,
+    /// The threads whose waits began since: each is behind the holder that its record names.
+    since: HashSet<u64>,
 }
 
 /// The number of threads that are walked through for chains at most, on average for each record: in a program with fewer
@@ -186,8 +202,8 @@ pub struct Waits {
     pub futexes: BTreeMap<u64, Condition>,
     /// The waits that go on, by the id of the thread.
     pub open: BTreeMap<u64, Waiting>,
-    /// The threads that wait for each lock.
-    waiting_for: HashMap<u64, BTreeSet<u64>>,
+    /// The waits for each lock that somebody waits for.
+    queues: HashMap<u64, Queue>,
     /// The chains of waits, and the times of those that have ended of more than one.
     pub chains: Chains,
     /// Whether a chain may have become longer since the open waits were walked through.
@@ -209,7 +225,7 @@ impl Default for Waits {
             conditions: BTreeMap::new(),
             futexes: BTreeMap::new(),
             open: BTreeMap::new(),
-            waiting_for: HashMap::new(),
+            queues: HashMap::new(),
             chains: Chains::default(),
             has_new_chains: false,
             steps: FIRST_STEPS,
@@ -358,9 +374,11 @@ impl Waits {
             return;
         };
         self.steps = steps;
-        let open = &self.open;
+        let (open, queues) = (&self.open, &self.queues);
         let link = |thread: u64| {
-            open.get(&thread).map(|&Waiting { awaited, at, holder, .. }| Link { thread, awaited, at, holder })
+            let waiting = open.get(&thread)?;
+            let holder = holder_in(queues, waiting);
+            Some(Link { thread, awaited: waiting.awaited, at: waiting.at, holder })
         };
         let (found, is_all) = self.chains.of_all(open.keys(), link);
         self.misses_chains |= !is_all;
@@ -376,16 +394,24 @@ impl Waits {
     /// Takes away a wait that goes on.
     fn remove(&mut self, thread: u64) -> Option<Waiting> {
         let waiting = self.open.remove(&thread)?;
-        self.follow(waiting.holder, false);
+        self.unfollow(self.holder(&waiting), 1);
         if let Awaited::Lock(id) = waiting.awaited {
-            if let Some(threads) = self.waiting_for.get_mut(&id) {
-                threads.remove(&thread);
-                if threads.is_empty() {
-                    self.waiting_for.remove(&id);
+            if let Some(queue) = self.queues.get_mut(&id) {
+                if !queue.since.remove(&thread) {
+                    queue.before = queue.before.saturating_sub(1);
+                }
+                if queue.before == 0 && queue.since.is_empty() {
+                    self.queues.remove(&id);
                 }
             }
         }
         Some(waiting)
+    }
+
+    /// Returns who has what a wait is for, as far as that is known.
+    #[must_use]
+    pub fn holder(&self, waiting: &Waiting) -> Option<Holder> {
+        holder_in(&self.queues, waiting)
     }
 
     fn begin(&mut self, thread: u64, awaited: Awaited, at: PlaceId, holder: Option<Holder>, wall: u64) {
@@ -393,27 +419,37 @@ impl Waits {
             self.unseen += 1;
             self.end(thread, awaited, wall.saturating_sub(since), None);
         }
+        let mut handed = 0;
+        if let Awaited::Lock(id) = awaited {
+            let queue = self.queues.entry(id).or_default();
+            queue.since.insert(thread);
+            handed = queue.handed;
+        }
         let waiting = Waiting {
             awaited,
             since: wall,
             at,
             first_holder: holder,
-            holder,
+            handed,
             chain: None,
             has_traced_since: false,
         };
-        if let Awaited::Lock(id) = awaited {
-            self.waiting_for.entry(id).or_default().insert(thread);
-        }
         self.open.insert(thread, waiting);
-        self.follow(holder, true);
+        self.follow(holder, 1);
     }
 
-    /// Counts one more wait behind a thread, or one less.
-    fn follow(&mut self, holder: Option<Holder>, is_new: bool) {
+    /// Counts more waits behind a thread.
+    fn follow(&mut self, holder: Option<Holder>, waits: u64) {
+        if let Some(Holder { thread, .. }) = holder.filter(|_| waits > 0) {
+            *self.followers.entry(thread).or_default() += waits;
+        }
+    }
+
+    /// Counts fewer waits behind a thread.
+    fn unfollow(&mut self, holder: Option<Holder>, waits: u64) {
         let Some(Holder { thread, .. }) = holder else { return };
-        let number = self.followers.entry(thread).or_default();
-        *number = if is_new { *number + 1 } else { number.saturating_sub(1) };
+        let Some(number) = self.followers.get_mut(&thread) else { return };
+        *number = number.saturating_sub(waits);
         if *number == 0 {
             self.followers.remove(&thread);
         }
@@ -456,19 +492,22 @@ impl Waits {
 
     /// Notes who has a lock now, for all that wait for it.
     fn hand_over(&mut self, id: u64, holder: Option<Holder>) {
-        let Some(threads) = self.waiting_for.get(&id) else { return };
-        let threads: Vec<u64> = threads.iter().copied().collect();
+        if !self.queues.contains_key(&id) {
+            return;
+        }
         self.find_chains();
-        let mut changes = Vec::new();
-        for thread in threads {
-            if let Some(waiting) = self.open.get_mut(&thread) {
-                changes.push(std::mem::replace(&mut waiting.holder, holder));
-            }
+        let Some(queue) = self.queues.get_mut(&id) else { return };
+        let (former, before) = (queue.holder, queue.before);
+        let since = std::mem::take(&mut queue.since);
+        queue.before += since.len() as u64;
+        queue.handed += 1;
+        queue.holder = holder;
+        let all = queue.before;
+        self.unfollow(former, before);
+        for thread in since {
+            self.unfollow(self.open.get(&thread).and_then(|waiting| waiting.first_holder), 1);
         }
-        for before in changes {
-            self.follow(before, false);
-            self.follow(holder, true);
-        }
+        self.follow(holder, all);
     }
 
     fn woken(&mut self, id: u64, by: u64, thread: u64, (wall, ns): (u64, u64), over: bool) {
@@ -486,6 +525,15 @@ impl Waits {
     /// Returns each ring of threads of which each waits for a lock that the next one has, and the last for one of the first.
     #[must_use]
     pub fn deadlocks(&self) -> Vec<Vec<u64>> {
-        rings(self.open.keys(), |thread| Some(self.open.get(&thread)?.holder?.thread))
+        rings(self.open.keys(), |thread| Some(self.holder(self.open.get(&thread)?)?.thread))
+    }
+}
+
+/// Returns who has what a wait is for: whoever the lock was handed to last or, if that was before, whom the wait's record names.
+fn holder_in(queues: &HashMap<u64, Queue>, waiting: &Waiting) -> Option<Holder> {
+    let Awaited::Lock(id) = waiting.awaited else { return waiting.first_holder };
+    match queues.get(&id) {
+        Some(queue) if queue.handed > waiting.handed => queue.holder,
+        _ => waiting.first_holder,
     }
 }

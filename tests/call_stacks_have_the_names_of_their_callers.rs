@@ -189,7 +189,7 @@ fn callers_have_their_names(steps: &[String; 8], format: &str) -> bool {
         assert!(names[2].starts_with("scenario::stacks::visit  "), "{names:?}");
         assert!(names[3].starts_with("scenario::stacks::visits"), "{names:?}");
     }
-    let metas = traced.main_thread().metas;
+    let metas = &traced.main_thread().metas;
     let is_missed = metas.iter().any(|meta| matches!(meta, Meta::Missed { modules: 1, .. }));
     assert!(!is_missed || unseen(callers[3]), "{callers:?} in {metas:?}");
     is_missed && unseen(callers[4])

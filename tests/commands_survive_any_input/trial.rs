@@ -78,8 +78,8 @@ impl Place {
         self.directory.path().join("scenario.trace.1")
     }
 
-    /// Makes the input anew and runs `line` on it.
-    pub fn run(&self, scenario: &str, files: &[File], line: &[String]) -> Ran {
+    /// Makes the input anew and runs `line` on it. The first words of the command are `program`.
+    pub fn run(&self, program: &[&str], files: &[File], line: &[String]) -> Ran {
         let root = self.root();
         let _ = fs::remove_dir_all(&root);
         for name in ["home", "tmp", "here"] {
@@ -93,7 +93,7 @@ impl Place {
             fs::set_permissions(&app, PermissionsExt::from_mode(0o700)).expect("a change of mode");
         }
         let before = sizes(&root);
-        let mut child = self.command(scenario, &root, line).spawn().expect("the command starts");
+        let mut child = self.command(program, &root, line).spawn().expect("the command starts");
         let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
         let hung = !ends(&mut child, follows(line));
         let status = child.wait().expect("its end");
@@ -105,10 +105,10 @@ impl Place {
         Ran { status: status.code(), signal: status.signal(), hung, out, err, written: written.collect() }
     }
 
-    fn command(&self, scenario: &str, root: &Path, line: &[String]) -> Command {
+    fn command(&self, program: &[&str], root: &Path, line: &[String]) -> Command {
         let mut command = Command::new("sh");
         let limits = format!("ulimit -v {ADDRESSES_KB} && ulimit -t {SECONDS} && exec \"$@\"");
-        command.args(["-c", &limits, "sh", scenario, "tracemerge"]);
+        command.args(["-c", &limits, "sh"]).args(program);
         command.args(placed(line, root, self.bystander.id()));
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TRACE")) {
             command.env_remove(name);
@@ -143,16 +143,16 @@ impl Place {
     }
 
     /// Copies the input, as it is before a command, to a directory, with a script that runs the command there.
-    pub fn keep(&self, files: &[File], line: &[String], scenario: &str, kept: &Path) {
+    pub fn keep(&self, files: &[File], line: &[String], program: &[&str], kept: &Path) {
         let _ = fs::remove_dir_all(kept);
         fs::create_dir_all(kept).expect("a directory");
         bases::write(files, kept).expect("the input can be written");
         let line = placed(line, kept, 1);
-        let quoted: Vec<String> =
-            line.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
+        let words = program.iter().copied().chain(line.iter().map(String::as_str));
+        let quoted: Vec<String> = words.map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
         let runs = kept.join(bases::RUNS);
         let script = format!(
-            "#!/bin/sh\n# It changes the input: copy it first.\nTRACER_RUNTIME_DIR='{}' exec '{scenario}' tracemerge {}\n",
+            "#!/bin/sh\n# It changes the input: copy it first.\nTRACER_RUNTIME_DIR='{}' exec {}\n",
             runs.display(),
             quoted.join(" ")
         );

@@ -29,8 +29,10 @@ fn directory(variable: &str) -> PathBuf {
 
 /// Returns the directory of this run. Its name ends in the run's id.
 fn run_directory() -> PathBuf {
-    let mut runs = fs::read_dir(directory("TRACER_RUNTIME_DIR")).expect("the directory of runs");
-    runs.next().expect("this run").expect("an entry").path()
+    let runs = fs::read_dir(directory("TRACER_RUNTIME_DIR")).expect("the directory of runs");
+    let mut paths = runs.map(|entry| entry.expect("an entry").path());
+    // A list is beside them if it cannot be beside the executable.
+    paths.find(|path| path.is_dir()).expect("this run")
 }
 
 /// Runs a thread that has `prepare` called with its id before its first record, and traces one.

@@ -25,6 +25,7 @@ use trace_format::escape::unescape;
 use trace_format::line::{Key, Kind, Line};
 use trace_format::manifest::{self, UNFINISHED_SUFFIX};
 use trace_format::meta::{End, Meta};
+use trace_format::places;
 use trace_format::raw::{Decoder, Raw};
 
 /// The name of the traced program's file, with which those of its trace files begin.
@@ -254,8 +255,10 @@ pub fn names(directory: &Path) -> Vec<PathBuf> {
 /// without those runs that are only to be removed: by their names, or for they have no manifest.
 pub fn runs(runtime: &Path) -> Vec<PathBuf> {
     let is_left = |run: &PathBuf| {
-        cfg!(unix)
-            || !run.to_string_lossy().ends_with(UNFINISHED_SUFFIX) && run.join(manifest::FILE_NAME).exists()
+        let name = run.to_string_lossy();
+        // A list is here if it cannot be beside the executable.
+        let is_run = !name.ends_with(places::SUFFIX);
+        is_run && (cfg!(unix) || !name.ends_with(UNFINISHED_SUFFIX) && run.join(manifest::FILE_NAME).exists())
     };
     names(runtime).into_iter().filter(is_left).collect()
 }

@@ -1,6 +1,6 @@
 //! Says beside the executable where its trace files are, if they are elsewhere.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
@@ -12,11 +12,13 @@ use crate::sys;
 /// The announcement of a run's directories.
 #[derive(Debug)]
 pub struct Announcement {
-    /// The lists, in the order in which they are tried: one that takes the line is enough.
-    lists: Vec<PathBuf>,
+    /// The name of the list.
+    name: OsString,
     /// The executable's own directory, of which nothing is to be said: whoever looks for its traces looks
     /// there.
     beside: PathBuf,
+    /// The directory of the rings.
+    runtime: PathBuf,
     place: Place,
     /// The directories that were announced.
     done: Vec<PathBuf>,
@@ -29,10 +31,9 @@ impl Announcement {
         let beside = sys::path_from_bytes(&run.exe).parent()?.to_path_buf();
         let mut name = name.to_os_string();
         name.push(SUFFIX);
-        let lists = vec![beside.join(&name), runtime.join(&name)];
         let place =
             Place { id: run.id, pid: run.pid, wall: run.wall, exe: run.exe.clone(), directory: Vec::new() };
-        Some(Announcement { lists, beside, place, done: Vec::new() })
+        Some(Announcement { name, beside, runtime, place, done: Vec::new() })
     }
 
     /// Says that there will be files in `directory`. Where nobody takes it, the files are found by those who
@@ -44,7 +45,11 @@ impl Announcement {
         self.done.push(directory.to_path_buf());
         self.place.directory = directory.as_os_str().as_encoded_bytes().to_vec();
         let line = self.place.write();
-        let _ = self.lists.iter().any(|list| append(list, &line).is_some());
+        if append(&self.beside.join(&self.name), &line).is_none() {
+            // Where it is, others can make it first, as a link to another directory.
+            let is_own = sys::is_private_directory(&self.runtime);
+            let _ = is_own.then(|| append(&self.runtime.join(&self.name), &line));
+        }
     }
 }
 
@@ -67,4 +72,47 @@ fn shorten(list: &Path) -> io::Result<()> {
     file.rewind()?;
     file.write_all(newer)?;
     file.set_len(newer.len() as u64)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use trace_format::line::Ticks;
+    use trace_format::meta::ClockKind;
+    use trace_format::wall::Wall;
+
+    use super::*;
+
+    /// Announces a directory for an executable whose own directory does not exist. Returns what is in `victim` then.
+    fn announced(runtime: &Path, victim: &Path) -> Vec<OsString> {
+        let run = Run {
+            version: 2,
+            id: 1,
+            root: 1,
+            pid: 1,
+            exe: b"/nowhere/app".to_vec(),
+            boot: Vec::new(),
+            ticks: Ticks(0),
+            wall: Wall(7),
+            clock: ClockKind::System,
+        };
+        let mut announcement = Announcement::new(&run, OsStr::new("app"), runtime.to_path_buf()).unwrap();
+        announcement.announce(Path::new("/elsewhere"));
+        std::fs::read_dir(victim).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link_in_the_place_of_the_runtime_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let (victim, link) = (directory.path().join("victim"), directory.path().join("link"));
+        std::fs::create_dir(&victim).unwrap();
+        std::fs::set_permissions(&victim, PermissionsExt::from_mode(0o700)).unwrap();
+        symlink(&victim, &link).unwrap();
+        assert_eq!(announced(&link, &victim), [] as [OsString; 0]);
+        assert_eq!(announced(&victim, &victim), ["app.trace.places"]);
+        std::fs::set_permissions(&victim, PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::remove_file(victim.join("app.trace.places")).unwrap();
+        assert_eq!(announced(&victim, &victim), [] as [OsString; 0]);
+    }
 }

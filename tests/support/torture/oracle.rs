@@ -186,10 +186,11 @@ impl Judge<'_> {
                 if self.evidence.copy.as_ref() == Some(&path) {
                     continue;
                 }
-                // A process with private rings that is killed while it drops the older half of a file leaves
-                // nobody who could remove the new one. Nor does an exit wait for work behind the last look.
+                // A process whose rings are private, or were removed, and that is killed while it drops the older half of
+                // a file leaves nobody who could remove the new one. Nor does an exit wait for work behind the last look.
                 let exits = matches!(self.plan.end, ProgramEnd::Exit(..) | ProgramEnd::Return);
-                let of_nobody = self.plan.max_kb.is_some() && (self.may_be_private() || exits);
+                let rings_go = self.may_be_private() || self.may_be_removed();
+                let of_nobody = self.plan.max_kb.is_some() && (rings_go || exits);
                 if name.starts_with('.') {
                     if !(name.ends_with(".new") && of_nobody) {
                         self.says(format!("{name} is left in {directory:?}"));

@@ -1,4 +1,4 @@
-//! What an older command does with the same inputs: status, texts and files have to be the same, where nothing was meant to change.
+//! Compares a command with an older one on the same input: by their exit statuses, their output and the files that they write.
 
 use crate::trial::Ran;
 use std::collections::BTreeMap;

@@ -152,6 +152,7 @@ fn commands_do_as_before() {
         wrong.len(),
         first + inputs - 1
     );
+    assert!(tried > 0, "{before} takes none of these commands");
     assert!(wrong.is_empty(), "seeds {wrong:?}");
 }
 

@@ -26,6 +26,8 @@
 //!   made.
 //! - A run's directory that is removed, or files in it, and a death other than by `exit`: reasons as above; no more records
 //!   than were made, but `check` does not say "whole" if one is missing. A long record that is just being written: `full`.
+//! - `TRACER_MAX_BYTES`, rings that are removed, and a death other than by `exit`: reasons as above; the hidden file that was to
+//!   replace one may stay.
 //! - Handlers that trace before the run has its directory, and a kill: reasons as above; records that were
 //!   made before may be missing.
 //! - `RLIMIT_FSIZE` or `TRACER_MAX_BYTES`, and a file that is renamed: `file_removed`. The records in the
@@ -189,7 +191,8 @@ impl Judge<'_> {
                 // A process whose rings are private, or were removed, and that is killed while it drops the older half of
                 // a file leaves nobody who could remove the new one. Nor does an exit wait for work behind the last look.
                 let exits = matches!(self.plan.end, ProgramEnd::Exit(..) | ProgramEnd::Return);
-                let rings_go = self.may_be_private() || self.may_be_removed();
+                let removed = |what| matches!(what, What::Remove(Removal::Directory | Removal::Rings));
+                let rings_go = self.may_be_private() || self.plan.has(removed);
                 let of_nobody = self.plan.max_kb.is_some() && (rings_go || exits);
                 if name.starts_with('.') {
                     if !(name.ends_with(".new") && of_nobody) {

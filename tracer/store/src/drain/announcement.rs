@@ -46,7 +46,7 @@ impl Announcement {
         self.place.directory = directory.as_os_str().as_encoded_bytes().to_vec();
         let line = self.place.write();
         if append(&self.beside.join(&self.name), &line).is_none() {
-            // Where it is, others can make it first, as a link to another directory.
+            // Another user can make this directory first, as a link to one of this user's directories.
             let is_own = sys::is_private_directory(&self.runtime);
             let _ = is_own.then(|| append(&self.runtime.join(&self.name), &line));
         }

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::file::record_text::RecordText;
 use crate::find::app::App;
 use crate::find::choose::Choice;
 use crate::find::find_traces_of_all;
@@ -23,7 +24,7 @@ use crate::view::export::format::OtherFormat;
 use crate::view::export::time_column::TimeMode;
 use crate::view::export::{Export, Exporting};
 use crate::view::function_names::FunctionNames;
-use crate::view::lines_to_records::{RecordText, Take};
+use crate::view::lines_to_records::Take;
 use crate::view::plan::Plan;
 use crate::view::request::View;
 use crate::view::select::Selection;
@@ -46,7 +47,7 @@ impl fmt::Debug for KeptRecords {
 }
 
 /// A format that keeps all records.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Keeping(Arc<Mutex<Unformatted>>);
 
 impl Export for Keeping {
@@ -55,6 +56,10 @@ impl Export for Keeping {
     fn record(&mut self, _origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {
         // Keeping a record does not fail.
         let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).record(record);
+    }
+
+    fn takes_calls(&self) -> bool {
+        true
     }
 
     fn finish(&mut self, _out: &mut Vec<u8>) {}
@@ -71,16 +76,14 @@ impl KeptRecords {
         let app = App::or_directory(place).map_err(|error| said(&error))?;
         let found = find_traces_of_all(&[app], Choice::All, &mut messages).map_err(|error| said(&error))?;
         let catalog = Arc::new(SiteCatalog::with_values());
-        let marks = SiteCatalog::marks(&catalog);
-        let mut inputs = Inputs::open(&found.chosen, &[], true, Some(&marks), &mut messages)
-            .map_err(|error| said(&error))?;
-        let marked = inputs.origins.iter().map(|origin| origin.tells_sites).collect();
-        let sites = SiteSelection { catalog: catalog.clone(), marked, ..SiteSelection::default() };
+        let mut inputs =
+            Inputs::open(&found.chosen, &[], true, &mut messages).map_err(|error| said(&error))?;
+        let sites = SiteSelection { catalog: catalog.clone(), ..SiteSelection::default() };
         let selection = Selection { sites: Some(sites), ..Selection::default() };
         // Formats tell times, which need the clocks.
         let view = View { selection: selection.clone(), time: TimeMode::Offset, ..View::default() };
         let mut plan = Plan::new(&mut inputs, &view, &mut messages).map_err(|error| said(&error))?;
-        let kept = Keeping::default();
+        let kept = Keeping(Arc::new(Mutex::new(Unformatted::new(true))));
         let delivery = Delivery {
             inputs: &mut inputs,
             plan: &mut plan,

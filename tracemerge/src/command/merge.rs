@@ -84,10 +84,8 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     refuse_terminal(layout, &target)?;
     let shows_end = job.request.shows_end && !is_view && shows_end_of(&target);
     let with_names = *verbose || !view.thread.is_empty() || *layout != Layout::Trace || shows_end;
-    let marks = view.selection.sites.as_ref().map(|sites| SiteCatalog::marks(&sites.catalog));
-    let mut inputs = Inputs::open(&chosen, with, with_names, marks.as_ref(), messages)?;
-    if let Some(sites) = &mut view.selection.sites {
-        sites.marked = inputs.origins.iter().map(|origin| origin.tells_sites).collect();
+    let mut inputs = Inputs::open(&chosen, with, with_names, messages)?;
+    if view.selection.sites.is_some() {
         tell_without_sites(&inputs, messages);
     }
     let mut plan = Plan::new(&mut inputs, &view, messages)?;
@@ -257,7 +255,7 @@ fn format_of(
 /// Says how many of the traces do not tell where their messages come from.
 fn tell_without_sites(inputs: &Inputs, messages: &mut Messages) {
     let traces = || inputs.origins.iter().filter(|origin| !origin.is_log);
-    let without = traces().filter(|origin| !origin.tells_sites).count() as u64;
+    let without = traces().filter(|origin| !origin.has_sites).count() as u64;
     if without > 0 {
         messages.note(format_args!(
             "text files and rings do not tell where messages come from ({} of {} here); raw files do \

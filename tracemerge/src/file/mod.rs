@@ -2,10 +2,12 @@
 //! them.
 
 pub mod damage;
+pub mod fast_map;
 pub mod file_with_ring;
 pub mod lines;
 pub mod map;
-pub mod marked_values;
 pub mod raw_file;
+pub mod record_text;
+pub mod records;
 pub mod rendered;
 pub mod truncation;

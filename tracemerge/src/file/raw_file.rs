@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trace_format::line::{Key, Kind, Line, Ticks};
-use trace_format::raw::{self, Decoder, Raw, is_clean};
-use trace_format::record::{Record, RecordKind};
+use trace_format::raw::{self, CallLines, Decoded, Decoder, Raw, is_clean};
+use trace_format::record::{Flags, Record, RecordKind};
 
 use crate::file::file_with_ring::FileWithRing;
 use crate::file::map::Map;
-use crate::file::marked_values::put_values;
-use crate::file::rendered::{LineSource, Marks};
+use crate::file::record_text::RecordText;
+use crate::file::records::Records;
+use crate::file::rendered::{LineSource, Wanted, push_lines};
 
 /// The number of records from which it is learnt how much longer lines are than records.
 const SAMPLED: usize = 200;
@@ -29,8 +30,6 @@ pub struct RawFile {
     growth: u64,
     /// The ticks of the first record and of the last, which are asked for often.
     period: Option<(u64, u64)>,
-    /// What marks messages by their sites, if that is wanted.
-    marks: Option<Marks>,
     /// The least ticks of a call that is shown.
     least: u64,
 }
@@ -72,7 +71,11 @@ impl RawFile {
     fn of(path: &Path, bytes: RawBytes) -> RawFile {
         let growth = growth(&bytes);
         let period = Raw::parse(&bytes).and_then(|raw| Some((raw.first()?.0.0, raw.last()?.0)));
-        RawFile { path: path.to_path_buf(), bytes, growth, period, marks: None, least: 0 }
+        RawFile { path: path.to_path_buf(), bytes, growth, period, least: 0 }
+    }
+
+    fn raw(&self) -> Option<Raw<'_>> {
+        Raw::parse(&self.bytes)
     }
 }
 
@@ -113,10 +116,6 @@ fn records_of(raw: Raw<'_>, block: usize) -> impl Iterator<Item = Record<'_>> {
 }
 
 impl LineSource for RawFile {
-    fn raw(&self) -> Option<Raw<'_>> {
-        Raw::parse(&self.bytes)
-    }
-
     fn period(&self) -> Option<(u64, u64)> {
         self.period
     }
@@ -159,8 +158,7 @@ impl LineSource for RawFile {
         Box::new((0..blocks).rev().flat_map(of_block))
     }
 
-    fn mark_sites(&mut self, marks: &Marks) -> bool {
-        self.marks = Some(marks.clone());
+    fn has_sites(&self) -> bool {
         true
     }
 
@@ -171,19 +169,48 @@ impl LineSource for RawFile {
     fn lines(&self, from: u64, until: Option<u64>, out: &mut Vec<u8>, damaged: &mut dyn FnMut(usize, usize)) {
         let Some(raw) = self.raw() else { return };
         let name = self.path.as_os_str().as_encoded_bytes();
-        let times = (Ticks(from), until.map(Ticks));
         let mut decoder = Decoder::new(raw.tid()).without_shorter_calls(self.least);
-        if let Some(marks) = &self.marks {
-            decoder = decoder.marking(marks.marker.clone());
-        }
-        let found = if self.marks.as_ref().is_some_and(|marks| marks.with_values) {
-            let mut lines = Vec::new();
-            let found = decoder.decode_times(raw, times, name, &mut lines);
-            put_values(raw, times, &lines, &found.damaged, out);
-            found
-        } else {
-            decoder.decode_times(raw, times, name, out)
-        };
+        let found = decoder.decode_times(raw, (Ticks(from), until.map(Ticks)), name, out);
         found.damaged.iter().for_each(|place| damaged(place.start, place.len()));
+    }
+
+    fn records(
+        &self,
+        (from, until): (u64, Option<u64>),
+        wanted: &Wanted,
+        out: &mut Records,
+        damaged: &mut dyn FnMut(usize, usize),
+    ) -> bool {
+        let Some(raw) = self.raw() else { return true };
+        let name = self.path.as_os_str().as_encoded_bytes();
+        let mut decoder = Decoder::new(raw.tid()).without_shorter_calls(self.least);
+        if let Some(sites) = &wanted.sites {
+            decoder = decoder.numbering(sites.clone());
+        }
+        let (of_calls, mut text) = (CallLines::new(raw.tid()), Vec::new());
+        let mut line = |ticks, record: &Record<'_>, place: Option<&[u8]>, out: &mut Records| {
+            text.clear();
+            of_calls.write(ticks, record, place, &mut text);
+            out.push_lines(&RecordText::of_lines(0, &text, 1));
+        };
+        let found = decoder.records(raw, (Ticks(from), until.map(Ticks)), name, &mut |record| match record {
+            Decoded::Call(ticks, call) if wanted.calls => {
+                out.push_address(ticks, call.kind == RecordKind::Enter, call.address(), call.flags());
+            }
+            Decoded::Scope(ticks, scope, place) if wanted.calls => {
+                let flags = scope.flags();
+                let is_entered = !flags.has(Flags::LEAVE);
+                out.push_text(ticks, is_entered, place, flags.of_calls(), scope.span());
+            }
+            Decoded::Call(ticks, call) => line(ticks, &call, None, out),
+            Decoded::Scope(ticks, scope, place) => line(ticks, &scope, Some(place), out),
+            Decoded::Message { lines, site, values } => {
+                let message = RecordText::new(0, lines);
+                out.push_lines(&RecordText { site, values: values.filter(|_| wanted.values), ..message });
+            }
+            Decoded::Lines(lines) => push_lines(lines, out),
+        });
+        found.damaged.iter().for_each(|place| damaged(place.start, place.len()));
+        !found.backward
     }
 }

@@ -2,16 +2,22 @@
 
 use std::fmt::Debug;
 
-use trace_format::raw::{Marker, Raw};
+use trace_format::line::Kind;
+use trace_format::raw::SiteNumbers;
 
-/// What each message of a source begins with on its way through a merge, where that is asked for.
-#[derive(Clone, Debug)]
-pub struct Marks {
-    /// The maker of the [marks](trace_format::mark), which tell the sites of messages.
-    pub marker: Marker,
-    /// Whether the captured values of a message stand behind its mark, too; see
-    /// [`crate::file::marked_values`].
-    pub with_values: bool,
+use crate::file::lines::{lines_of, whole_line};
+use crate::file::record_text::{RecordText, kind_of};
+use crate::file::records::Records;
+
+/// What a view wants to know of records besides their lines.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// What numbers the sites of messages, if these are wanted.
+    pub sites: Option<SiteNumbers>,
+    /// Whether the captured values of messages are wanted.
+    pub values: bool,
+    /// Whether calls are wanted as numbers, and not as lines.
+    pub calls: bool,
 }
 
 /// A source that can be read as lines of text, sorted by their ticks.
@@ -38,17 +44,11 @@ pub trait LineSource: Debug + Send + Sync {
     /// Calls `take` with the payload of each `#` line that stands in the file, in order.
     fn each_meta(&self, _take: &mut dyn FnMut(&[u8])) {}
 
-    /// The raw file that is rendered, where the source is one and nothing else: its calls can be read without lines.
-    fn raw(&self) -> Option<Raw<'_>> {
-        None
-    }
-
     /// The ticks of each record that was traced, the last record first.
     fn newest_first(&self) -> Box<dyn Iterator<Item = u64> + '_>;
 
-    /// Has each message from here on begin with a [mark](trace_format::mark) of its site, where the source
-    /// tells sites, and with its values if that is asked for. Returns whether it does.
-    fn mark_sites(&mut self, _marks: &Marks) -> bool {
+    /// Returns whether the source has the sites of messages.
+    fn has_sites(&self) -> bool {
         false
     }
 
@@ -63,4 +63,31 @@ pub trait LineSource: Debug + Send + Sync {
     ///
     /// The lines of one slice are in memory together, so there should not be many with the same ticks.
     fn lines(&self, from: u64, until: Option<u64>, out: &mut Vec<u8>, damaged: &mut dyn FnMut(usize, usize));
+
+    /// Adds the records whose lines [`lines`](Self::lines) would append to `out`, with what is `wanted` of them. Returns
+    /// whether all ticks were in order.
+    fn records(
+        &self,
+        (from, until): (u64, Option<u64>),
+        _wanted: &Wanted,
+        out: &mut Records,
+        damaged: &mut dyn FnMut(usize, usize),
+    ) -> bool {
+        let mut text = Vec::new();
+        self.lines(from, until, &mut text, damaged);
+        push_lines(&text, out);
+        true
+    }
+}
+
+/// Adds the records that some lines have, which are of the source that was begun last.
+pub fn push_lines(lines: &[u8], out: &mut Records) {
+    let mut rest = lines;
+    while !rest.is_empty() {
+        let first = whole_line(rest).len();
+        let more = lines_of(&rest[first..]).take_while(|line| kind_of(line) == Some(Kind::Continuation));
+        let (count, bytes) = more.fold((1, first), |(count, bytes), line| (count + 1, bytes + line.len()));
+        out.push_lines(&RecordText::of_lines(0, &rest[..bytes], count));
+        rest = &rest[bytes..];
+    }
 }

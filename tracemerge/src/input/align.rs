@@ -16,8 +16,9 @@ use trace_format::meta::{Meta, Run};
 
 use crate::file::lines::{Token, line_at, skip_bad, without_feed};
 use crate::file::map::Map;
-use crate::input::slice::each_stretch;
-use crate::input::source::Source;
+use crate::file::records::Records;
+use crate::file::rendered::{LineSource, Wanted};
+use crate::input::source::{Content, Source};
 use crate::time::clocks::{Clocks, TickClock};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count};
@@ -124,24 +125,111 @@ fn rekey(
         // A file that does not name its run goes by the clock of its neighbours.
         let Some(own) = run.as_ref().or(first_run(runs)).and_then(|run| clocks.of(run)) else { continue };
         let converted = Scale { own: own.clone(), reference: reference.clone() };
-        let map = rewritten(source, &converted)
-            .map_err(|error| Error::io("keep lines of another machine for", &source.path, error))?;
-        *source = Source::of_map(&source.path, map);
+        if let Content::Text(text) = source.content() {
+            let map = rewritten(text, &converted)
+                .map_err(|error| Error::io("keep lines of another machine for", &source.path, error))?;
+            *source = Source::of_map(&source.path, map);
+        } else {
+            let scale = converted.clone();
+            source.change(|own| Box::new(Scaled { own, scale }));
+        }
         scale.get_or_insert(converted);
     }
     Ok(scale)
 }
 
-/// Writes the lines of a source with other ticks into a file without a name.
-fn rewritten(source: &Source, scale: &Scale) -> io::Result<Map> {
-    let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile()?);
-    let mut result = Ok(());
-    each_stretch(source, &mut |_, _| {}, |bytes| {
-        if result.is_ok() {
-            result = rewrite(bytes, scale, &mut out);
+/// A source that is no text, with the ticks of another machine.
+#[derive(Debug)]
+struct Scaled {
+    own: Box<dyn LineSource>,
+    scale: Scale,
+}
+
+impl Scaled {
+    /// Returns the least of its own ticks that are converted to `ticks` or more.
+    fn own_ticks(&self, ticks: u64) -> u64 {
+        let Some((first, last)) = self.own.period() else { return ticks };
+        let (mut low, mut high) = (first, last.saturating_add(1));
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.scale.convert(middle) < ticks { low = middle + 1 } else { high = middle }
         }
-    });
-    result?;
+        low
+    }
+
+    /// Returns its own ticks between which lines have the given ones.
+    fn own_times(&self, from: u64, until: Option<u64>) -> (u64, Option<u64>) {
+        (if from == 0 { 0 } else { self.own_ticks(from) }, until.map(|until| self.own_ticks(until)))
+    }
+}
+
+impl LineSource for Scaled {
+    fn period(&self) -> Option<(u64, u64)> {
+        let (first, last) = self.own.period()?;
+        Some((self.scale.convert(first), self.scale.convert(last)))
+    }
+
+    fn bytes_before(&self, ticks: u64) -> u64 {
+        if ticks == u64::MAX { self.own.size() } else { self.own.bytes_before(self.own_ticks(ticks)) }
+    }
+
+    fn outline(&self) -> Vec<u8> {
+        with_other_ticks(&self.own.outline(), &self.scale)
+    }
+
+    fn each_meta(&self, take: &mut dyn FnMut(&[u8])) {
+        self.own.each_meta(take);
+    }
+
+    fn newest_first(&self) -> Box<dyn Iterator<Item = u64> + '_> {
+        Box::new(self.own.newest_first().map(|ticks| self.scale.convert(ticks)))
+    }
+
+    fn has_sites(&self) -> bool {
+        self.own.has_sites()
+    }
+
+    fn leave_out_shorter_calls(&mut self, ticks: u64) {
+        self.own.leave_out_shorter_calls(ticks);
+    }
+
+    fn lines(&self, from: u64, until: Option<u64>, out: &mut Vec<u8>, damaged: &mut dyn FnMut(usize, usize)) {
+        let (from, until) = self.own_times(from, until);
+        let mut lines = Vec::new();
+        self.own.lines(from, until, &mut lines, damaged);
+        out.append(&mut with_other_ticks(&lines, &self.scale));
+    }
+
+    fn records(
+        &self,
+        (from, until): (u64, Option<u64>),
+        wanted: &Wanted,
+        out: &mut Records,
+        damaged: &mut dyn FnMut(usize, usize),
+    ) -> bool {
+        let start = out.len();
+        let is_in_order = self.own.records(self.own_times(from, until), wanted, out, damaged);
+        out.change_ticks(
+            start,
+            |ticks| self.scale.convert(ticks),
+            |lines| with_other_ticks(lines, &self.scale),
+        );
+        is_in_order
+    }
+}
+
+/// Returns lines with other ticks.
+fn with_other_ticks(lines: &[u8], scale: &Scale) -> Vec<u8> {
+    let mut out = Vec::with_capacity(lines.len());
+    // Writing to memory does not fail.
+    let _ = rewrite(lines, scale, &mut out);
+    out
+}
+
+/// Writes lines with other ticks into a file without a name.
+fn rewritten(lines: &[u8], scale: &Scale) -> io::Result<Map> {
+    let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile()?);
+    rewrite(lines, scale, &mut out)?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
     Map::of_file(&file, Path::new("")).map_err(io::Error::other)
 }

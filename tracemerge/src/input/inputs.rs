@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use trace_format::meta::{ClockKind, Run};
 
-use crate::file::rendered::Marks;
 use crate::find::choose::Chosen;
 use crate::find::header::{Trace, thread_name};
 use crate::find::liveness::asking_once;
@@ -33,8 +32,8 @@ pub struct Origin {
     pub is_shown: bool,
     /// Whether the origin is a log of another program, which is of no process and of no thread.
     pub is_log: bool,
-    /// Whether the messages of the origin are marked by their sites.
-    pub tells_sites: bool,
+    /// Whether the sites of the origin's messages are known.
+    pub has_sites: bool,
 }
 
 /// The chosen traces, open.
@@ -53,8 +52,7 @@ pub struct Inputs {
 
 impl Inputs {
     /// Maps the chosen files, reads the logs `with`, and puts traces of several machines on one scale. The
-    /// names of threads are read if `with_names`, which takes a look at the beginning of each file. Messages
-    /// whose sites are known begin with `marks`, if some are given.
+    /// names of threads are read if `with_names`, which takes a look at the beginning of each file.
     ///
     /// # Errors
     /// No file can be mapped, or a log cannot be read.
@@ -62,7 +60,6 @@ impl Inputs {
         chosen: &Chosen,
         with: &[PathBuf],
         with_names: bool,
-        marks: Option<&Marks>,
         messages: &mut Messages,
     ) -> Result<Inputs, Error> {
         let (mut boots, mut by_boot) = (Vec::new(), Vec::new());
@@ -73,7 +70,7 @@ impl Inputs {
             let (mut sources, mut origins) =
                 (Vec::with_capacity(files.len()), Vec::with_capacity(files.len()));
             for (trace, opened) in files.iter().zip(Source::open_all(files, &mut is_alive)) {
-                let mut parts = match opened {
+                let parts = match opened {
                     Ok(parts) => parts,
                     Err(error) => {
                         messages.warn(error);
@@ -85,10 +82,9 @@ impl Inputs {
                 let (run, tid, clock) = (trace.run.clone(), trace.tid, unknown.clone());
                 let name = name.unwrap_or_default();
                 let origin =
-                    Origin { run, tid, name, clock, is_shown: true, is_log: false, tells_sites: false };
-                let tells_sites = |part: &mut Source| marks.is_some_and(|marks| part.mark_sites(marks));
-                let of = |part: &mut Source| Origin { tells_sites: tells_sites(part), ..origin.clone() };
-                origins.extend(parts.iter_mut().map(of));
+                    Origin { run, tid, name, clock, is_shown: true, is_log: false, has_sites: false };
+                let of = |part: &Source| Origin { has_sites: part.has_sites(), ..origin.clone() };
+                origins.extend(parts.iter().map(of));
                 sources.extend(parts);
             }
             boots.push(sources);
@@ -109,7 +105,7 @@ impl Inputs {
                     clock: unknown.clone(),
                     is_shown: true,
                     is_log: true,
-                    tells_sites: false,
+                    has_sites: false,
                 }
             };
             let logs: Vec<Origin> = sources[origins.len()..].iter().map(of_log).collect();

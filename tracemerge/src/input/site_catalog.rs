@@ -4,10 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use trace_format::raw::Marker;
+use trace_format::raw::SiteNumbers;
 use trace_format::sites::Site;
-
-use crate::file::rendered::Marks;
 
 /// The sites that were met so far, each once: the same place in two processes is one site.
 #[derive(Debug, Default)]
@@ -21,8 +19,8 @@ pub struct SiteCatalog {
 #[derive(Debug, Default)]
 struct Known {
     sites: Vec<Arc<Site>>,
-    /// The mark of each place in a program.
-    marks: HashMap<Site, u32>,
+    /// The number of each place in a program.
+    numbers: HashMap<Site, u32>,
 }
 
 /// Returns what two entries of the same place have in common: neither the number, which differs from process to
@@ -39,36 +37,36 @@ impl SiteCatalog {
         SiteCatalog { with_values: true, ..SiteCatalog::default() }
     }
 
-    /// Returns whether messages have their values behind their marks.
+    /// Returns whether the values of messages are wanted.
     #[must_use]
     pub fn has_values(&self) -> bool {
         self.with_values
     }
 
-    /// Returns the mark of a site, from 1. The same place has one mark, whatever number its process gave it.
-    pub fn mark(&self, site: &Site) -> u32 {
+    /// Returns the number of a site, from 1. The same place has one number, whatever its process gave it.
+    pub fn number(&self, site: &Site) -> u32 {
         let place = if self.with_values { Site { id: 0, ..site.clone() } } else { place_of(site) };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mark) = known.marks.get(&place) {
-            return *mark;
+        if let Some(number) = known.numbers.get(&place) {
+            return *number;
         }
         known.sites.push(Arc::new(site.clone()));
-        let mark = u32::try_from(known.sites.len()).unwrap_or(0);
-        known.marks.insert(place, mark);
-        mark
+        let number = u32::try_from(known.sites.len()).unwrap_or(0);
+        known.numbers.insert(place, number);
+        number
     }
 
-    /// Returns the site that has a mark.
-    pub fn site(&self, mark: u32) -> Option<Arc<Site>> {
+    /// Returns the site that has a number.
+    pub fn site(&self, number: u32) -> Option<Arc<Site>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.sites.get((mark as usize).checked_sub(1)?).cloned()
+        known.sites.get((number as usize).checked_sub(1)?).cloned()
     }
 
-    /// Returns what gives readers of raw files the marks of this catalog.
+    /// Returns what numbers sites as this catalog does.
     #[must_use]
-    pub fn marks(catalog: &Arc<SiteCatalog>) -> Marks {
-        let (catalog, with_values) = (catalog.clone(), catalog.with_values);
-        Marks { marker: Marker(Arc::new(move |site| catalog.mark(site))), with_values }
+    pub fn numbers(catalog: &Arc<SiteCatalog>) -> SiteNumbers {
+        let catalog = catalog.clone();
+        SiteNumbers(Arc::new(move |site| catalog.number(site)))
     }
 }
 
@@ -86,11 +84,11 @@ impl<T> PerSite<T> {
         PerSite { catalog, made: Vec::new() }
     }
 
-    /// Returns what `make` has made of the site with this mark; `None` where no site has it.
-    pub fn get(&mut self, mark: u32, make: impl FnOnce(&Site) -> T) -> Option<&mut T> {
-        let index = (mark as usize).checked_sub(1)?;
+    /// Returns what `make` has made of the site with this number; `None` where no site has it.
+    pub fn get(&mut self, number: u32, make: impl FnOnce(&Site) -> T) -> Option<&mut T> {
+        let index = (number as usize).checked_sub(1)?;
         if self.made.get(index).is_none_or(Option::is_none) {
-            let site = self.catalog.site(mark)?;
+            let site = self.catalog.site(number)?;
             self.made.resize_with(self.made.len().max(index + 1), || None);
             self.made[index] = Some(make(&site));
         }
@@ -107,9 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn the_same_place_has_one_mark_whatever_number_its_process_gave_it() {
+    fn the_same_place_has_one_number_whatever_number_its_process_gave_it() {
         let catalog = SiteCatalog::default();
-        assert_eq!([site(3, 10), site(1, 20), site(4, 10)].map(|site| catalog.mark(&site)), [1, 2, 1]);
+        assert_eq!([site(3, 10), site(1, 20), site(4, 10)].map(|site| catalog.number(&site)), [1, 2, 1]);
         assert_eq!(catalog.site(2).map(|site| site.line), Some(20));
         assert!(catalog.site(0).is_none() && catalog.site(3).is_none());
     }
@@ -117,10 +115,10 @@ mod tests {
     #[test]
     fn what_is_made_of_a_site_is_made_once() {
         let catalog = Arc::new(SiteCatalog::default());
-        let marks = [5, 6, 5].map(|line| catalog.mark(&site(0, line)));
+        let numbers = [5, 6, 5].map(|line| catalog.number(&site(0, line)));
         let (mut lines, mut made) = (PerSite::new(catalog), 0);
-        for (mark, line) in marks.into_iter().zip([5, 6, 5]) {
-            let found = lines.get(mark, |site| {
+        for (number, line) in numbers.into_iter().zip([5, 6, 5]) {
+            let found = lines.get(number, |site| {
                 made += 1;
                 site.line
             });

@@ -10,6 +10,10 @@
 use std::io::{BufWriter, Write};
 use std::ops::Range;
 
+use trace_format::raw::SiteNumbers;
+
+use crate::file::records::Records;
+use crate::file::rendered::Wanted;
 use crate::file::truncation;
 use crate::input::boundary::{Boundary, first_from};
 use crate::input::findings::Findings;
@@ -281,23 +285,34 @@ pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut 
     }
 }
 
-/// Returns the source as text that can be read anywhere: rendered lines are kept in a file without a name.
+/// Returns the source as text that can be read anywhere: rendered lines are kept in a file without a name. Calls `see` with the
+/// offset of each message whose site is known, and the number that `numbers` has for that.
 ///
 /// # Errors
 /// There is no room for the text.
-pub fn as_text(source: Source) -> Result<Source, Error> {
-    if let Content::Text(_) = source.content() {
-        return Ok(source);
-    }
+pub fn as_text(
+    source: Source,
+    numbers: &SiteNumbers,
+    see: &mut dyn FnMut(u64, u32),
+) -> Result<Source, Error> {
+    let Content::Rendered(render) = source.content() else { return Ok(source) };
     let failed = |error| Error::io("keep the lines of", &source.path, error);
     let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile().map_err(failed)?);
-    let mut result = Ok(());
-    each_stretch(&source, &mut |_, _| {}, |lines| {
-        if result.is_ok() {
-            result = out.write_all(lines);
+    let range = SortedRange { source: 0, start: 0, end: 0 };
+    let wanted = Wanted { sites: Some(numbers.clone()), ..Wanted::default() };
+    let (mut records, mut at) = (Records::default(), 0);
+    let all = std::slice::from_ref(&source);
+    for Slice { period, .. } in Slicer::new(all, &[range], TickPeriod::ALL, &mut Findings::default()) {
+        records.clear();
+        render.records((period.since, period.until), &wanted, &mut records, &mut |_, _| {});
+        for record in records.each(0..records.len()) {
+            if record.site > 0 {
+                see(at, record.site);
+            }
+            out.write_all(record.lines).map_err(failed)?;
+            at += record.lines.len() as u64;
         }
-    });
-    result.map_err(failed)?;
+    }
     let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
     Source::of_file(source.path.clone(), &file)
 }

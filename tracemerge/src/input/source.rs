@@ -11,7 +11,6 @@ use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::file::rendered::Marks;
 use trace_format::file::Encoding;
 
 use crate::file::file_with_ring::FileWithRing;
@@ -197,12 +196,22 @@ impl Source {
         }
     }
 
-    /// Has each message begin with a mark of its site, where the source tells sites. Returns whether it does.
-    pub fn mark_sites(&mut self, marks: &Marks) -> bool {
-        match &mut self.stored {
+    /// Returns whether the source has the sites of messages.
+    #[must_use]
+    pub fn has_sites(&self) -> bool {
+        match &self.stored {
             Stored::Text { .. } => false,
-            Stored::Rendered(render) => render.mark_sites(marks),
+            Stored::Rendered(render) => render.has_sites(),
         }
+    }
+
+    /// Puts what `change` makes of the renderer in its place, if the source is no text.
+    pub fn change(&mut self, change: impl FnOnce(Box<dyn LineSource>) -> Box<dyn LineSource>) {
+        let nothing = Stored::text(TextBytes::Mapped(Arc::new(Map::nothing())));
+        self.stored = match std::mem::replace(&mut self.stored, nothing) {
+            Stored::Rendered(render) => Stored::Rendered(change(render)),
+            text @ Stored::Text { .. } => text,
+        };
     }
 
     /// Has calls left out that have taken fewer than `ticks` and have nothing inside, where that is cheap.

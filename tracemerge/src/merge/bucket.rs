@@ -1,6 +1,6 @@
 //! The order of a bucket: the lines of all groups together are sorted by time and passed on.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::file::lines::{Token, line_at};
 use crate::file::map::prefetch;
 use crate::file::truncation;
 use crate::input::source::Source;
-use crate::merge::group::{Group, Stretch};
+use crate::merge::group::{Group, Run, Stretch};
 use crate::output::sink::Sink;
 
 /// The number of stretches that are copied while the bytes of another one are fetched.
@@ -38,39 +38,83 @@ pub fn pass_on<'g, S: Sink>(
     let key = |place: usize| (stretches[place].ticks, place);
     let any_is_truncated = truncation::count() > 0;
     // The rests of stretches that other lines come between.
-    let mut rests: BinaryHeap<Reverse<(StretchKey, &[u8])>> = BinaryHeap::new();
+    let mut rests: BinaryHeap<Reverse<Rest<'_>>> = BinaryHeap::new();
     let mut at = 0;
     loop {
         let next = place(at).map(key);
-        let rest = rests.peek().map(|Reverse((key, _))| *key);
-        let (place_of_stretch, lines) = match rest.filter(|rest| next.is_none_or(|next| *rest < next)) {
-            Some((_, place)) => (place, rests.pop().map_or(&[][..], |Reverse((_, lines))| lines)),
+        let rest = rests.peek().map(|Reverse(rest)| rest.key);
+        let (place_of_stretch, run) = match rest.filter(|rest| next.is_none_or(|next| *rest < next)) {
+            Some((_, place)) => (place, rests.pop().map(|Reverse(rest)| rest.run)),
             None => {
                 let Some((_, place_of_stretch)) = next else { return Ok(()) };
-                if let Some(later) = place(at + AHEAD) {
-                    let lines = stretches[later].lines;
+                if let Some(Run::Lines(lines)) = place(at + AHEAD).map(|later| &stretches[later].run) {
                     prefetch(lines.as_ptr(), lines.len().min(LINES));
                 }
                 at += 1;
-                (place_of_stretch, stretches[place_of_stretch].lines)
+                (place_of_stretch, Some(stretches[place_of_stretch].run.clone()))
             }
         };
         let stretch = &stretches[place_of_stretch];
-        let rest = rests.peek().map(|Reverse((key, _))| *key);
+        let rest = rests.peek().map(|Reverse(rest)| rest.key);
         let limit = place(at).map(key).into_iter().chain(rest).min();
-        let mut these = lines;
-        if let Some(limit) = limit.filter(|limit| (stretch.last(), place_of_stretch) > *limit) {
-            let (bytes, ticks) = up_to(lines, limit, place_of_stretch);
-            these = &lines[..bytes];
-            rests.extend(ticks.map(|ticks| Reverse(((ticks, place_of_stretch), &lines[bytes..]))));
+        let limit = limit.filter(|limit| (stretch.last(), place_of_stretch) > *limit);
+        let mut push_rest = |ticks, run| rests.push(Reverse(Rest { key: (ticks, place_of_stretch), run }));
+        match run {
+            Some(Run::Lines(lines)) => {
+                let mut these = lines;
+                if let Some(limit) = limit {
+                    let (bytes, ticks) = up_to(lines, limit, place_of_stretch);
+                    these = &lines[..bytes];
+                    ticks.into_iter().for_each(|ticks| push_rest(ticks, Run::Lines(&lines[bytes..])));
+                }
+                let source = stretch.source as usize;
+                if any_is_truncated {
+                    these = before_truncation(&sources[source], these);
+                }
+                if !these.is_empty() {
+                    out.lines(source, these)?;
+                }
+            }
+            Some(Run::Records(records, range)) => {
+                let mut end = range.end;
+                if let Some(limit) = limit {
+                    let is_behind = |at: &usize| (records.ticks(*at), place_of_stretch) > limit;
+                    end = (range.start + 1..end).find(is_behind).unwrap_or(end);
+                    if end < range.end {
+                        push_rest(records.ticks(end), Run::Records(records, end..range.end));
+                    }
+                }
+                out.records(records, range.start..end)?;
+            }
+            None => {}
         }
-        let source = stretch.source as usize;
-        if any_is_truncated {
-            these = before_truncation(&sources[source], these);
-        }
-        if !these.is_empty() {
-            out.lines(source, these)?;
-        }
+    }
+}
+
+/// The rest of a stretch, which waits for lines that stand before it.
+struct Rest<'g> {
+    /// Its ticks, and the place of the stretch.
+    key: StretchKey,
+    run: Run<'g>,
+}
+
+impl PartialEq for Rest<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Rest<'_> {}
+
+impl PartialOrd for Rest<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Rest<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key.cmp(&other.key)
     }
 }
 

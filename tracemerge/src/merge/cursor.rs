@@ -1,10 +1,13 @@
 //! The position of a merge in one sorted range. It advances line by line; each line is looked at once, and
 //! neighbours are passed on together.
 
+use std::ops::Range;
+
 use trace_format::line::{Key as LineKey, Line};
 
 use crate::file::damage::write_damaged;
 use crate::file::lines::{LineAt, Token, line_at, skip_bad, without_feed};
+use crate::file::records::Records;
 use crate::input::findings::Findings;
 use crate::input::source::Source;
 use crate::merge::Stop;
@@ -155,6 +158,62 @@ impl<S: Sink> Pass<'_, S> {
     fn write_unended(&mut self, lines: &[u8]) -> Result<(), Stop> {
         // Together, for it may continue the line before it.
         Ok(self.out.lines(self.number, &[lines, b"\n"].concat())?)
+    }
+}
+
+/// A position among the records of a part of a source, which are in order.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordCursor<'a> {
+    /// The records.
+    pub records: &'a Records,
+    /// The number of those that are passed on.
+    pub at: usize,
+}
+
+impl RecordCursor<'_> {
+    /// Returns the key of the cursor's record.
+    #[inline]
+    #[must_use]
+    pub fn key(&self, rank: usize) -> TreeKey {
+        if self.at == self.records.len() {
+            return TreeKey::EXHAUSTED;
+        }
+        TreeKey::new(self.records.ticks(self.at), rank)
+    }
+
+    /// Passes on the cursor's record and all that follow it up to `limit`.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    #[inline]
+    pub fn run<S: Sink>(
+        &mut self,
+        rank: usize,
+        limit: TreeKey,
+        out: &mut S,
+        findings: &mut Findings,
+    ) -> Result<(), Stop> {
+        let start = self.at;
+        self.at += 1;
+        while self.key(rank) <= limit && self.at < self.records.len() {
+            self.at += 1;
+        }
+        note_records(self.records, start..self.at, findings);
+        Ok(out.records(self.records, start..self.at)?)
+    }
+}
+
+/// Notes the lines of records in the findings.
+#[inline]
+pub fn note_records(records: &Records, range: Range<usize>, findings: &mut Findings) {
+    for at in range {
+        match records.meta(at) {
+            None => findings.lines += records.lines(at),
+            Some((source, payload)) => {
+                findings.lines += 1;
+                findings.metadata(source, payload);
+            }
+        }
     }
 }
 

@@ -5,14 +5,15 @@ use std::mem;
 use std::ops::Range;
 
 use crate::file::map::prefetch;
-use crate::file::rendered::LineSource;
+use crate::file::records::Records;
+use crate::file::rendered::{LineSource, Wanted};
 use crate::file::truncation;
 use crate::input::boundary::{Boundary, first_from};
 use crate::input::findings::Findings;
 use crate::input::slice::TickPeriod;
 use crate::input::source::{Content, SortedRange, Source, place_of};
 use crate::merge::Stop;
-use crate::merge::cursor::{LineCursor, Pass};
+use crate::merge::cursor::{LineCursor, Pass, note_records};
 use crate::merge::windows::Window;
 use crate::output::sink::Sink;
 
@@ -40,8 +41,12 @@ pub struct Group<'a> {
     /// The lines that are in no source as they are: rendered ones, for example. They stand one after the
     /// other.
     text: Vec<u8>,
-    /// The place in `text` of each stretch of such lines.
-    copies: Vec<Range<usize>>,
+    /// The records of sources that are no text, if these are wanted.
+    records: Records,
+    /// The place in `text`, or among the records, of each stretch that is in no source as it is.
+    copies: Vec<Copied>,
+    /// What is wanted of records, if the sink takes them.
+    wanted: Option<&'a Wanted>,
     /// The findings in this window.
     found: Findings,
     /// The findings in the windows before.
@@ -61,17 +66,26 @@ enum OpenRange<'a> {
     Rendered { source: usize, render: &'a dyn LineSource },
 }
 
-/// Neighbouring lines of one sorted range.
-#[derive(Clone, Copy, Debug)]
+/// Neighbouring lines of one sorted range, or records.
+#[derive(Clone, Debug)]
 pub struct Stretch<'a> {
     /// The ticks of the first line.
     pub ticks: u64,
-    /// The bytes of the lines.
-    pub lines: &'a [u8],
+    /// The lines, or the records.
+    pub run: Run<'a>,
     /// The place of the lines' source among all sources.
     pub source: u32,
     /// The ticks between the first and the last line.
     length: u32,
+}
+
+/// The content of a stretch.
+#[derive(Clone, Debug)]
+pub enum Run<'a> {
+    /// The bytes of lines.
+    Lines(&'a [u8]),
+    /// A range of records.
+    Records(&'a Records, Range<usize>),
 }
 
 impl Stretch<'_> {
@@ -100,8 +114,17 @@ struct Dealt<'a> {
 enum DealtBytes<'a> {
     /// The lines are a part of their source.
     InSource(&'a [u8]),
-    /// The lines are a copy; this is their place in [`Group::copies`].
+    /// The lines are a copy, or records; this is their place in [`Group::copies`].
     Copied(usize),
+}
+
+/// The place of a stretch that is in no source as it is.
+#[derive(Clone, Debug)]
+enum Copied {
+    /// A range of the group's text.
+    Text(Range<usize>),
+    /// A range of the group's records.
+    Records(Range<usize>),
 }
 
 // Buckets are written to at random, so each byte of these counts.
@@ -110,7 +133,12 @@ const _: () = assert!(size_of::<Dealt<'_>>() <= 32);
 impl<'a> Group<'a> {
     /// Prepares to deal out what `ranges` have in `period`.
     #[must_use]
-    pub fn new(number: usize, ranges: &[SortedRange], period: TickPeriod) -> Group<'a> {
+    pub fn new(
+        number: usize,
+        ranges: &[SortedRange],
+        period: TickPeriod,
+        wanted: Option<&'a Wanted>,
+    ) -> Group<'a> {
         Group {
             number,
             ranges: ranges.to_vec(),
@@ -118,7 +146,9 @@ impl<'a> Group<'a> {
             open_ranges: Vec::new(),
             buckets: Vec::new(),
             text: Vec::new(),
+            records: Records::default(),
             copies: Vec::new(),
+            wanted,
             found: Findings::default(),
             findings: Findings::default(),
             next: None,
@@ -135,6 +165,7 @@ impl<'a> Group<'a> {
     pub fn deal(&mut self, sources: &'a [Source], window: &Window, room: &mut Vec<u8>) -> Result<(), Stop> {
         self.found = Findings::default();
         self.text.clear();
+        self.records.clear();
         self.copies.clear();
         self.buckets.resize_with(window.buckets.max(self.buckets.len()), Vec::new);
         self.buckets.iter_mut().for_each(Vec::clear);
@@ -143,7 +174,7 @@ impl<'a> Group<'a> {
         if self.open_ranges.is_empty() {
             self.open(sources);
         }
-        let Group { open_ranges, buckets, text, copies, found, .. } = self;
+        let Group { open_ranges, buckets, text, records, copies, wanted, found, .. } = self;
         let mut out = Dealer { window, buckets, text, copies, there: &[], ticks: 0, before: None, bytes: 0 };
         for rank in 0..open_ranges.len() {
             if let Some(OpenRange::Text { begin, .. }) = open_ranges.get(rank + 3) {
@@ -163,10 +194,18 @@ impl<'a> Group<'a> {
                 OpenRange::Rendered { source, render } => {
                     room.clear();
                     let mut damaged = |at, bytes| found.damaged(*source, at, bytes);
-                    render.lines(window.since, window.until, room, &mut damaged);
-                    let mut cursor = LineCursor::new(room, 0, *source, found);
-                    out.there = &[];
-                    out.deal(&mut cursor, &sources[*source], found)?;
+                    if let Some(wanted) = wanted {
+                        let start = records.len();
+                        records.begin_source(*source);
+                        render.records((window.since, window.until), wanted, records, &mut damaged);
+                        note_records(records, start..records.len(), found);
+                        out.deal_records(records, start, *source);
+                    } else {
+                        render.lines(window.since, window.until, room, &mut damaged);
+                        let mut cursor = LineCursor::new(room, 0, *source, found);
+                        out.there = &[];
+                        out.deal(&mut cursor, &sources[*source], found)?;
+                    }
                     let left = render.period().zip(window.until).filter(|((_, last), until)| until <= last);
                     left.map(|((first, _), until)| first.max(until))
                 }
@@ -224,7 +263,11 @@ impl<'a> Group<'a> {
     /// The number of bytes that the window has in bucket `number`.
     #[must_use]
     pub fn bytes_in(&self, number: usize) -> usize {
-        self.buckets.get(number).into_iter().flatten().map(|dealt| self.lines(dealt).len()).sum()
+        let bytes = |dealt: &Dealt<'_>| match self.run(dealt) {
+            Run::Lines(lines) => lines.len(),
+            Run::Records(_, range) => Records::bytes_of(range.len()),
+        };
+        self.buckets.get(number).into_iter().flatten().map(bytes).sum()
     }
 
     /// Returns whether the window has something in bucket `number`.
@@ -238,15 +281,18 @@ impl<'a> Group<'a> {
         let Some(bucket) = self.buckets.get(number) else { return };
         all.extend(bucket.iter().map(|dealt| {
             let Dealt { ticks, source, length, .. } = *dealt;
-            Stretch { ticks, lines: self.lines(dealt), source, length }
+            Stretch { ticks, run: self.run(dealt), source, length }
         }));
     }
 
     #[inline]
-    fn lines<'g>(&'g self, dealt: &Dealt<'g>) -> &'g [u8] {
+    fn run<'g>(&'g self, dealt: &Dealt<'g>) -> Run<'g> {
         match dealt.bytes {
-            DealtBytes::InSource(lines) => lines,
-            DealtBytes::Copied(place) => &self.text[self.copies[place].clone()],
+            DealtBytes::InSource(lines) => Run::Lines(lines),
+            DealtBytes::Copied(place) => match &self.copies[place] {
+                Copied::Text(range) => Run::Lines(&self.text[range.clone()]),
+                Copied::Records(range) => Run::Records(&self.records, range.clone()),
+            },
         }
     }
 }
@@ -268,7 +314,7 @@ struct Dealer<'g, 'a> {
     window: &'g Window,
     buckets: &'g mut [Vec<Dealt<'a>>],
     text: &'g mut Vec<u8>,
-    copies: &'g mut Vec<Range<usize>>,
+    copies: &'g mut Vec<Copied>,
     /// The bytes of the source; lines that are a part of these are not copied.
     there: &'a [u8],
     /// The ticks of the lines that come next.
@@ -299,6 +345,35 @@ impl<'a> Dealer<'_, 'a> {
             cursor.run(&mut pass, 0, cursor.key(0))?;
         }
         Ok(())
+    }
+
+    /// Deals out all records of a source, from number `start` on.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a source is a mapping or a box: there are fewer than 2^32; and a length is checked"
+    )]
+    fn deal_records(&mut self, records: &Records, start: usize, source: usize) {
+        self.before = None;
+        // The bucket of the record before.
+        let mut before = None;
+        for at in start..records.len() {
+            let ticks = records.ticks(at);
+            let place = self.window.bucket_of(ticks);
+            self.bytes += Records::bytes_of(1);
+            if before.replace(place) == Some(place) {
+                let last = self.buckets[place].last_mut().zip(self.copies.last_mut());
+                if let Some((last, Copied::Records(range))) = last {
+                    let length = ticks - last.ticks;
+                    if length - u64::from(last.length) <= self.window.gap && length <= MOST {
+                        (range.end, last.length) = (at + 1, length as u32);
+                        continue;
+                    }
+                }
+            }
+            self.copies.push(Copied::Records(at..at + 1));
+            let bytes = DealtBytes::Copied(self.copies.len() - 1);
+            self.buckets[place].push(Dealt { ticks, bytes, source: source as u32, length: 0 });
+        }
     }
 
     /// Adds what was dealt out to the sum of all groups; returns whether there is room for more.
@@ -338,7 +413,7 @@ impl Sink for Dealer<'_, '_> {
         } else {
             let start = self.text.len();
             self.text.extend_from_slice(lines);
-            self.copies.push(start..self.text.len());
+            self.copies.push(Copied::Text(start..self.text.len()));
             self.before = None;
             DealtBytes::Copied(self.copies.len() - 1)
         };

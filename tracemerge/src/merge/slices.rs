@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::file::records::Records;
+use crate::file::rendered::Wanted;
 use crate::file::truncation;
 use crate::input::findings::Findings;
 use crate::input::slice::{PartLines, Slice, SlicePart, Slicer, TickPeriod};
 use crate::input::source::{Content, SortedRange, Source};
 use crate::merge::Stop;
-use crate::merge::cursor::{LineCursor, Pass};
+use crate::merge::cursor::{LineCursor, Pass, RecordCursor};
 use crate::merge::loser_tree::{LoserTree, TreeKey};
 use crate::merge::work::{MergeWork, Room, Turn};
 use crate::output::sink::Sink;
@@ -23,6 +25,8 @@ pub struct Slices<'a> {
     /// The slice that was made last, if no thread has taken it yet.
     next: Option<Slice>,
     number: usize,
+    /// What is wanted of records, if the sink takes them.
+    wanted: Option<&'a Wanted>,
     /// The findings by the number of the slice: slices are not done in order.
     found: BTreeMap<usize, Findings>,
 }
@@ -38,6 +42,8 @@ pub enum SliceJob<'a> {
         number: usize,
         /// The slice that is merged.
         slice: Slice,
+        /// What is wanted of records, if the sink takes them.
+        wanted: Option<&'a Wanted>,
         /// The findings in that slice.
         findings: Findings,
     },
@@ -46,12 +52,17 @@ pub enum SliceJob<'a> {
 impl<'a> Slices<'a> {
     /// Prepares the merge of `ranges`; the rank of a range is its place among them.
     #[must_use]
-    pub fn new(sources: &'a [Source], ranges: &[SortedRange], period: TickPeriod) -> Slices<'a> {
+    pub fn new(
+        sources: &'a [Source],
+        ranges: &[SortedRange],
+        period: TickPeriod,
+        wanted: Option<&'a Wanted>,
+    ) -> Slices<'a> {
         let mut findings = Findings::default();
         let slicer = Slicer::new(sources, ranges, period, &mut findings);
         let bytes = slicer.left();
         let found = BTreeMap::from([(0, findings)]);
-        Slices { slicer: Some(slicer), is_partitioned: false, bytes, next: None, number: 1, found }
+        Slices { slicer: Some(slicer), is_partitioned: false, bytes, next: None, number: 1, wanted, found }
     }
 }
 
@@ -68,6 +79,7 @@ impl<'a> MergeWork<'a> for Slices<'a> {
             return Turn::Lines(SliceJob::Merge {
                 number: self.number - 1,
                 slice,
+                wanted: self.wanted,
                 findings: Findings::default(),
             });
         }
@@ -92,13 +104,13 @@ impl<'a> MergeWork<'a> for Slices<'a> {
                 }
                 Ok(())
             }
-            SliceJob::Merge { slice, findings, .. } => {
+            SliceJob::Merge { slice, wanted, findings, .. } => {
                 if truncation::count() > 0 {
                     // A file may have been truncated since the slice was made.
                     slice.leave_out_truncated(sources);
                 }
                 *findings = Findings::default();
-                merge_slice(sources, slice, &mut room.text, out, findings)
+                merge_slice(sources, slice, *wanted, room, out, findings)
             }
         }
     }
@@ -109,7 +121,7 @@ impl<'a> MergeWork<'a> for Slices<'a> {
                 (self.slicer, self.next) = (Some(slicer), Some(slice))
             }
             SliceJob::Partition(_, None) => self.is_partitioned = true,
-            SliceJob::Merge { number, slice, findings } => {
+            SliceJob::Merge { number, slice, findings, .. } => {
                 self.found.insert(number, findings);
                 return slice.parts;
             }
@@ -124,51 +136,87 @@ impl<'a> MergeWork<'a> for Slices<'a> {
     }
 }
 
-/// Merges one slice; `text` is room for the lines that are rendered.
+/// Merges one slice; `room` is memory for what is decoded.
 fn merge_slice<S: Sink>(
     sources: &[Source],
     slice: &Slice,
-    text: &mut Vec<u8>,
+    wanted: Option<&Wanted>,
+    room: &mut Room,
     out: &mut S,
     findings: &mut Findings,
 ) -> Result<(), Stop> {
+    let Room { text, records, .. } = room;
     text.clear();
-    // All are rendered before the first cursor borrows the text.
-    let mut ends = Vec::new();
+    // All are decoded before the first cursor borrows the text.
+    let (mut ends, mut decoded) = (Vec::new(), 0);
     for part in slice.parts.iter().filter(|part| part.lines == PartLines::Rendered) {
-        render(&sources[part.source], part.source, slice.period, text, findings);
+        let Content::Rendered(render) = sources[part.source].content() else { continue };
+        let TickPeriod { since, until } = slice.period;
+        let mut damaged = |at, bytes| findings.damaged(part.source, at, bytes);
+        match wanted {
+            None => render.lines(since, until, text, &mut damaged),
+            Some(wanted) => {
+                if records.len() == decoded {
+                    records.push(Records::default());
+                }
+                let records = &mut records[decoded];
+                records.clear();
+                records.begin_source(part.source);
+                render.records((since, until), wanted, records, &mut damaged);
+                decoded += 1;
+            }
+        }
         ends.push(text.len());
     }
-    let (mut begin, mut ends) = (0, ends.into_iter());
+    let (mut begin, mut ends, mut records) = (0, ends.into_iter(), records.iter());
     let cursor = |part: &SlicePart| match &part.lines {
         PartLines::Text(range) => {
-            LineCursor::new(&sources[part.source].bytes()[..range.end], range.start, part.source, findings)
+            let bytes = &sources[part.source].bytes()[..range.end];
+            Cursor::Lines(LineCursor::new(bytes, range.start, part.source, findings))
         }
         PartLines::Rendered => {
             let end = ends.next().unwrap_or(begin);
             let start = std::mem::replace(&mut begin, end);
-            LineCursor::new(&text[start..end], 0, part.source, findings)
+            match records.next().filter(|_| wanted.is_some()) {
+                Some(records) => Cursor::Records(RecordCursor { records, at: 0 }),
+                None => Cursor::Lines(LineCursor::new(&text[start..end], 0, part.source, findings)),
+            }
         }
     };
-    let mut cursors: Vec<LineCursor<'_>> = slice.parts.iter().map(cursor).collect();
+    let mut cursors: Vec<Cursor<'_>> = slice.parts.iter().map(cursor).collect();
     let keys: Vec<TreeKey> = cursors.iter().enumerate().map(|(rank, cursor)| cursor.key(rank)).collect();
     let mut tree = LoserTree::new(&keys);
     drop(keys);
     while let Some(rank) = tree.winner() {
-        let cursor = &mut cursors[rank];
-        let number = cursor.source as usize;
-        let mut pass = Pass { bytes: cursor.bytes, source: &sources[number], number, out, findings };
-        cursor.run(&mut pass, rank, tree.runner_up(rank))?;
-        tree.replace(rank, cursor.key(rank));
+        let limit = tree.runner_up(rank);
+        let next = match &mut cursors[rank] {
+            Cursor::Lines(cursor) => {
+                let number = cursor.source as usize;
+                let mut pass = Pass { bytes: cursor.bytes, source: &sources[number], number, out, findings };
+                cursor.run(&mut pass, rank, limit)?;
+                cursor.key(rank)
+            }
+            Cursor::Records(cursor) => {
+                cursor.run(rank, limit, out, findings)?;
+                cursor.key(rank)
+            }
+        };
+        tree.replace(rank, next);
     }
     Ok(())
 }
 
-/// Appends the lines that a source renders for `period` to `text`; `number` is the source's place among all
-/// sources.
-fn render(source: &Source, number: usize, period: TickPeriod, text: &mut Vec<u8>, findings: &mut Findings) {
-    let mut damaged = |at, bytes| findings.damaged(number, at, bytes);
-    if let Content::Rendered(render) = source.content() {
-        render.lines(period.since, period.until, text, &mut damaged);
+/// The position in a part of a slice.
+enum Cursor<'a> {
+    Lines(LineCursor<'a>),
+    Records(RecordCursor<'a>),
+}
+
+impl Cursor<'_> {
+    fn key(&self, rank: usize) -> TreeKey {
+        match self {
+            Cursor::Lines(cursor) => cursor.key(rank),
+            Cursor::Records(cursor) => cursor.key(rank),
+        }
     }
 }

@@ -53,19 +53,20 @@ fn merged_in_every_way(
     threads: usize,
 ) -> Result<Merged, Stop> {
     let mut out = Vec::new();
-    let expected = merge_into(1, Slices::new(sources, ranges, period), sources, &mut out);
+    let expected = merge_into(1, Slices::new(sources, ranges, period, None), sources, &mut out);
     let expected = expected.map(|found| (out, found));
     for way in 0..4 {
         let mut out = Vec::new();
         let other = match way {
-            0 => merge_into(1, Windows::new(sources, ranges, period, threads), sources, &mut out),
-            1 => merge_into(threads, Slices::new(sources, ranges, period), sources, &mut out),
-            2 => merge_into(threads, Windows::new(sources, ranges, period, threads), sources, &mut out),
+            0 => merge_into(1, Windows::new(sources, ranges, period, None, threads), sources, &mut out),
+            1 => merge_into(threads, Slices::new(sources, ranges, period, None), sources, &mut out),
+            2 => merge_into(threads, Windows::new(sources, ranges, period, None, threads), sources, &mut out),
             _ => {
                 let (make, mut write) =
                     (|| MergedLines::new(sources), |lines: &MergedLines<'_>| lines.write(&mut out));
                 let mut findings = Findings::default();
-                merge_by_all(sources, ranges, period, &make, &mut write, &mut findings).map(|()| findings)
+                merge_by_all(sources, ranges, period, None, &make, &mut write, &mut findings)
+                    .map(|()| findings)
             }
         };
         match (&expected, other) {
@@ -501,9 +502,14 @@ fn merged_into(
     let sources = files.iter().map(|bytes| Source::of("f", bytes)).collect_vec();
     let ranges = whole(&sources);
     if by_windows {
-        return merge_into(threads, Windows::new(&sources, &ranges, TickPeriod::ALL, threads), &sources, out);
+        return merge_into(
+            threads,
+            Windows::new(&sources, &ranges, TickPeriod::ALL, None, threads),
+            &sources,
+            out,
+        );
     }
-    merge_into(threads, Slices::new(&sources, &ranges, TickPeriod::ALL), &sources, out)
+    merge_into(threads, Slices::new(&sources, &ranges, TickPeriod::ALL, None), &sources, out)
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::file::rendered::LineSource;
+use crate::file::rendered::{LineSource, Wanted};
 use crate::input::findings::Findings;
 use crate::input::slice::{SlicePart, TickPeriod};
 use crate::input::source::{Content, SortedRange, Source};
@@ -105,12 +105,14 @@ pub enum WindowJob<'a> {
 }
 
 impl<'a> Windows<'a> {
-    /// Prepares the merge of `ranges` by so many `threads`; the rank of a range is its place among them.
+    /// Prepares the merge of `ranges` by so many `threads`; the rank of a range is its place among them. If `records`
+    /// are wanted, those of sources that are no text are passed on as such.
     #[must_use]
     pub fn new(
         sources: &'a [Source],
         ranges: &[SortedRange],
         period: TickPeriod,
+        records: Option<&'a Wanted>,
         threads: usize,
     ) -> Windows<'a> {
         // Each thread gets a large group, and then a small one, so that none waits long for another.
@@ -118,7 +120,7 @@ impl<'a> Windows<'a> {
         let (most, few) = ranges.split_at(ranges.len() * 3 / 4);
         let share = |ranges: &[SortedRange]| ranges.len().div_ceil(threads).max(1);
         let parts = most.chunks(share(most)).chain(few.chunks(share(few)));
-        let groups = parts.zip(0..).map(|(ranges, number)| Group::new(number, ranges, period));
+        let groups = parts.zip(0..).map(|(ranges, number)| Group::new(number, ranges, period, records));
         let size = |range: &SortedRange| match sources[range.source].content() {
             Content::Text(_) => range.end - range.start,
             Content::Rendered(_) => sources[range.source].size(),

@@ -3,6 +3,7 @@
 //! One thread at a time decides which job is next; the jobs do the work that takes long.
 //! [`crate::merge::workers`] has the threads.
 
+use crate::file::records::Records;
 use crate::file::truncation;
 use crate::input::findings::Findings;
 use crate::input::slice::{PartLines, SlicePart};
@@ -62,6 +63,8 @@ pub struct Room {
     pub text: Vec<u8>,
     /// Memory for the sorted places of lines.
     pub order: Vec<u64>,
+    /// Memory for decoded records.
+    pub records: Vec<Records>,
 }
 
 /// Does a job that passes on no lines.

@@ -13,6 +13,7 @@ use std::thread;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::file::rendered::Wanted;
 use crate::input::findings::Findings;
 use crate::input::slice::{SlicePart, TickPeriod};
 use crate::input::source::{SortedRange, Source};
@@ -28,7 +29,7 @@ const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
 
 /// Merges what `ranges` have in `period`, by several threads where that is worth it. Each job's lines go into a
 /// batch, which `make` makes in the thread that merges them; `write` gets the batches in order, in the
-/// calling thread.
+/// calling thread. If records are `wanted`, those of sources that are not text go there in the place of their lines.
 ///
 /// # Errors
 /// See [`Stop`]. After an error, the written lines and the findings have no meaning.
@@ -36,6 +37,7 @@ pub fn merge_by_all<B: Batch>(
     sources: &[Source],
     ranges: &[SortedRange],
     period: TickPeriod,
+    wanted: Option<&Wanted>,
     make: &(impl Fn() -> B + Sync),
     write: &mut impl FnMut(&B) -> io::Result<()>,
     findings: &mut Findings,
@@ -43,10 +45,10 @@ pub fn merge_by_all<B: Batch>(
     let most = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
     let threads = |bytes| if bytes < WORTH_THREADS { 1 } else { most };
     let found = if ranges.len() < MANY {
-        let slices = Slices::new(sources, ranges, period);
+        let slices = Slices::new(sources, ranges, period, wanted);
         merge_by(threads(slices.bytes()), slices, sources, make, write)?
     } else {
-        let windows = Windows::new(sources, ranges, period, most);
+        let windows = Windows::new(sources, ranges, period, wanted, most);
         merge_by(threads(windows.bytes()), windows, sources, make, write)?
     };
     findings.append(found);

@@ -2,6 +2,9 @@
 //! in which lines go from one thread to another.
 
 use std::io;
+use std::ops::Range;
+
+use crate::file::records::Records;
 
 /// A taker of merged lines.
 pub trait Sink {
@@ -11,6 +14,15 @@ pub trait Sink {
     /// # Errors
     /// The sink takes no more.
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()>;
+
+    /// Takes a range of records, each of the source that it says. They stand behind all that was taken before. Only sinks
+    /// of merges that were asked for [records](crate::file::rendered::Wanted) get any.
+    ///
+    /// # Errors
+    /// The sink takes no more, or takes no records.
+    fn records(&mut self, _records: &Records, _range: Range<usize>) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// Merged lines on their way from the thread that merges them to the thread that writes them.

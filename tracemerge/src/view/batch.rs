@@ -3,13 +3,14 @@
 //! before.
 
 use std::io;
+use std::ops::Range;
 
-use trace_format::line::{Kind, Ticks};
-
+use crate::file::record_text::RecordText;
+use crate::file::records::Records;
 use crate::input::inputs::Origin;
 use crate::output::sink::{Batch, Sink};
 use crate::view::export::Export;
-use crate::view::lines_to_records::{RecordText, Take, each_record};
+use crate::view::lines_to_records::{Take, each_record};
 use crate::view::select::{Matching, Selection};
 
 /// The number of bytes of memory that a batch keeps at most from one job to the next.
@@ -19,6 +20,7 @@ const KEPT_BYTES: usize = 8 << 20;
 /// traces.
 #[derive(Debug)]
 pub struct RecordBatch<'a, T> {
+    selection: &'a Selection,
     matching: Matching<'a, T>,
     /// The number of the boot's first source among all sources.
     first: usize,
@@ -30,7 +32,7 @@ impl<'a, T: Hold> RecordBatch<'a, T> {
     /// Makes an empty batch for lines of a boot whose first source has the number `first` among all sources.
     /// Records that `selection` wants go to the last stage, `held`.
     pub fn new(selection: &'a Selection, first: usize, held: T) -> RecordBatch<'a, T> {
-        RecordBatch { matching: Matching::new(selection, held), first, merged: 0 }
+        RecordBatch { selection, matching: Matching::new(selection, held), first, merged: 0 }
     }
 
     /// Returns the last stage, which holds the wanted records.
@@ -45,6 +47,21 @@ impl<T: Hold> Sink for RecordBatch<'_, T> {
         // The lines of a record have one key, so the merge passes them on together.
         each_record(self.first + source, lines, &mut self.matching)
     }
+
+    fn records(&mut self, records: &Records, range: Range<usize>) -> io::Result<()> {
+        self.merged += Records::bytes_of(range.len());
+        if self.selection.judges_messages() {
+            return pass_on(records, range, self.first, &mut self.matching);
+        }
+        self.matching.next_mut().records(records, range, self.first)
+    }
+}
+
+/// Passes on each record of a range to `next`; the source 0 has the origin `first`.
+fn pass_on(records: &Records, range: Range<usize>, first: usize, next: &mut impl Take) -> io::Result<()> {
+    records
+        .each(range)
+        .try_for_each(|record| next.record(&RecordText { origin: first + record.origin, ..record }))
 }
 
 impl<T: Hold> Batch for RecordBatch<'_, T> {
@@ -62,6 +79,17 @@ impl<T: Hold> Batch for RecordBatch<'_, T> {
 pub trait Hold: Take + Send {
     /// Drops all records, and keeps the memory unless it is much.
     fn clear(&mut self);
+
+    /// Takes a range of records, all of which are wanted; the source 0 has the origin `first`.
+    ///
+    /// # Errors
+    /// The stage takes no more.
+    fn records(&mut self, records: &Records, range: Range<usize>, first: usize) -> io::Result<()>
+    where
+        Self: Sized,
+    {
+        pass_on(records, range, first, self)
+    }
 }
 
 /// Records in the format in which they will be written.
@@ -101,55 +129,37 @@ impl Hold for Formatted<'_> {
 /// Records as they stand in the traces, for a format in which a record depends on those before it.
 #[derive(Debug, Default)]
 pub struct Unformatted {
-    /// The lines of each record, and its values behind them.
-    bytes: Vec<u8>,
-    records: Vec<Unbound>,
-}
-
-/// A record without its bytes. There are many at once, so it is small.
-#[derive(Debug)]
-struct Unbound {
-    origin: usize,
-    ticks: Ticks,
-    line_count: u64,
-    /// Where its lines end among the bytes of all records, and where its values do.
-    lines_end: usize,
-    end: usize,
-    site: u32,
-    kind: Kind,
-    has_values: bool,
+    records: Records,
+    with_calls: bool,
 }
 
 impl Unformatted {
+    /// Holds no records; calls become numbers if `with_calls`.
+    #[must_use]
+    pub fn new(with_calls: bool) -> Unformatted {
+        Unformatted { records: Records::default(), with_calls }
+    }
+
     /// Returns the records, in order.
     pub fn records(&self) -> impl ExactSizeIterator<Item = RecordText<'_>> {
-        let mut start = 0;
-        self.records.iter().map(move |record| {
-            let &Unbound { origin, ticks, line_count, lines_end, end, site, kind, has_values } = record;
-            let lines = &self.bytes[start..lines_end];
-            let values = has_values.then(|| &self.bytes[lines_end..end]);
-            start = end;
-            RecordText { origin, ticks, kind, lines, line_count, site, values }
-        })
+        self.records.each(0..self.records.len())
     }
 }
 
 impl Take for Unformatted {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
-        let &RecordText { origin, ticks, kind, lines, line_count, site, values } = record;
-        self.bytes.extend_from_slice(lines);
-        let lines_end = self.bytes.len();
-        self.bytes.extend_from_slice(values.unwrap_or_default());
-        let (end, has_values) = (self.bytes.len(), values.is_some());
-        self.records.push(Unbound { origin, ticks, line_count, lines_end, end, site, kind, has_values });
+        self.records.push_record(record, self.with_calls);
         Ok(())
     }
 }
 
 impl Hold for Unformatted {
     fn clear(&mut self) {
-        self.bytes.clear();
-        self.bytes.shrink_to(KEPT_BYTES);
         self.records.clear();
+    }
+
+    fn records(&mut self, records: &Records, range: Range<usize>, first: usize) -> io::Result<()> {
+        self.records.append(records, range, first);
+        Ok(())
     }
 }

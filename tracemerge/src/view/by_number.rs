@@ -1,7 +1,7 @@
 //! Values by small numbers, as of functions: in an array as far as most numbers have one, and otherwise in a map. Thousands of
 //! threads each have such a table, and a thread may use the last of a million functions only.
 
-use crate::view::fast_map::FastMap;
+use crate::file::fast_map::FastMap;
 
 /// The places of the array, for each number that has a value.
 const PLACES: usize = 16;

@@ -10,14 +10,14 @@ use trace_format::line::{Kind, Ticks};
 use trace_format::meta::Meta;
 use trace_format::record::Flags;
 
+use crate::file::fast_map::FastMap;
+use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::time::clocks::ClockReader;
 use crate::view::by_number::ByNumber;
 use crate::view::calls::{Depth, Ending, Folded, LastRecords, OpenCall, OpenCalls, cut};
-use crate::view::fast_map::FastMap;
-use crate::view::function_names::{Called, FunctionId, KnownPayloads, SharedNames, Told, lock};
+use crate::view::function_names::{Called, FunctionId, KnownCalls, SharedNames, Told, lock};
 use crate::view::latency::Latencies;
-use crate::view::lines_to_records::RecordText;
 
 /// What is counted of the calls.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +35,7 @@ pub struct Counting {
 pub struct CallCounts {
     counting: Counting,
     names: SharedNames,
-    told: KnownPayloads,
+    told: KnownCalls,
     /// The labels of the threads, by origin.
     labels: Vec<String>,
     /// The number of each origin's process, and that of its thread, as far as they were met.
@@ -229,7 +229,7 @@ impl CallCounts {
     pub fn new(counting: Counting, names: SharedNames, labels: Vec<String>) -> CallCounts {
         CallCounts {
             counting,
-            told: KnownPayloads::of(&names),
+            told: KnownCalls::of(&names),
             names,
             labels,
             known: Vec::new(),
@@ -379,7 +379,7 @@ impl CallCounts {
         let (process, thread) = self.know(record.origin, origin);
         match record.kind {
             Kind::Enter | Kind::Leave => {
-                let told = self.told.told(&self.names, process, record.ticks, record.payload());
+                let told = self.told.told(&self.names, process, record);
                 if let Some(&Told { called, span, left }) = told {
                     let now = self.open[thread].clock.wall(record.ticks).0;
                     if record.kind == Kind::Enter {
@@ -410,7 +410,7 @@ impl CallCounts {
 
     /// Takes the entering of a function by a thread, at a time in nanoseconds.
     #[inline]
-    pub fn enter(&mut self, thread: usize, called: Called, span: Option<u64>, now: u64) {
+    fn enter(&mut self, thread: usize, called: Called, span: Option<u64>, now: u64) {
         let open = &mut self.open[thread];
         if self.counting.paths {
             let path = self.paths.enter(&open.paths, thread, called.function, self.counting.depth.most());
@@ -423,24 +423,13 @@ impl CallCounts {
 
     /// Takes the leaving of a function by a thread, at a time in nanoseconds.
     #[inline]
-    pub fn leave(&mut self, thread: usize, called: Called, span: Option<u64>, now: u64) {
+    fn leave(&mut self, thread: usize, called: Called, span: Option<u64>, now: u64) {
         let open = &mut self.open[thread];
         let Some(left) = open.calls.leave(called.place, called.function, span) else { return };
         while let Some((call, ending)) = self.open[thread].calls.pop(left, now) {
             self.unseen += u64::from(ending == Ending::Unseen);
             self.end(thread, &call, now);
         }
-    }
-
-    /// Takes the ticks of the last record of a process, if they are not known.
-    pub fn see(&mut self, process: usize, ticks: Ticks) {
-        self.last.see(process, ticks);
-    }
-
-    /// Takes the number of leavings, among those that were given to [`leave`](CallCounts::leave), because a panic unwinds the
-    /// stack.
-    pub fn see_unwinding(&mut self, leavings: u64) {
-        self.others.unwinding += leavings;
     }
 
     /// Ends the calls that are open behind the last record.

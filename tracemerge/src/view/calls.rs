@@ -15,9 +15,9 @@
 use trace_format::line::Ticks;
 use trace_format::meta::{EndReason, Meta};
 
+use crate::file::fast_map::FastMap;
 use crate::ui::messages::Grouped;
 use crate::view::by_number::ByNumber;
-use crate::view::fast_map::FastMap;
 use crate::view::function_names::FunctionId;
 
 /// How many calls inside of each other are shown, where calls nest. Those further in are folded.

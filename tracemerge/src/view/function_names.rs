@@ -11,10 +11,11 @@ use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{Meta, Run};
 use trace_format::record::Flags;
 
+use crate::file::record_text::RecordText;
+use crate::file::records::Place;
 use crate::input::inputs::Origin;
 use crate::symbols::{Answer, Files, Frame, Lookup, ModuleLine, Settings, Source, Symbols, Timeline};
 use crate::view::calls::{CallPlace, Folded};
-use crate::view::fast_map::FastMap;
 
 /// The number of a function.
 pub type FunctionId = u32;
@@ -113,107 +114,64 @@ pub struct FunctionNames {
     text: Vec<u8>,
 }
 
-/// What payloads of `>` and `<` lines tell, as far as one taker of records has met them: found without the lock of the names.
+/// The functions of calls by their [places](Call), as far as one taker of records has met them: found without the lock of
+/// the names.
 #[derive(Debug)]
-pub struct KnownPayloads {
-    /// The place of what each payload tells in `told`, by the process and the payload.
-    known: Vec<FastMap<Arc<[u8]>, usize>>,
-    /// What payloads tell, each with its process and itself: first, what one tells that may tell something else the next time.
-    told: Vec<(usize, Arc<[u8]>, Told)>,
-    /// The places in `told` of payloads that were met last, by [`slot_of`]: most are found here, and compared once. What is
-    /// in no slot is looked up in the map.
-    recent: Box<[u32; SLOTS]>,
-    /// The generation of the names that this holds of.
-    generation: u64,
+pub struct KnownCalls {
+    /// The records whose places these are, and the generation of the names.
+    of: (u64, u64),
+    /// What is known of each place; `None` if it was not met, or may be something else the next time.
+    told: Vec<Option<Told>>,
+    /// What was found last that is not kept.
+    last: Option<Told>,
     newest: Arc<AtomicU64>,
 }
 
-impl KnownPayloads {
-    /// Makes what knows no payload, for lines that are told by `names`.
+impl KnownCalls {
+    /// Makes what knows no call, for functions of `names`.
     #[must_use]
-    pub fn of(names: &SharedNames) -> KnownPayloads {
-        let newest = lock(names).generation.clone();
-        let generation = newest.load(Ordering::Relaxed);
-        let recent = Box::new([0; SLOTS]);
-        KnownPayloads { known: Vec::new(), told: Vec::new(), recent, generation, newest }
+    pub fn of(names: &SharedNames) -> KnownCalls {
+        KnownCalls { of: (0, 0), told: Vec::new(), last: None, newest: lock(names).generation.clone() }
     }
 
-    /// Returns what the payload of a `>` or `<` line of a process tells by `names`; `None` where it is none.
+    /// Returns what a record of the entering or the leaving of a function tells of a process by `names`; `None` if it
+    /// cannot be read.
     #[inline]
-    pub fn told(
-        &mut self,
-        names: &SharedNames,
-        process: usize,
-        ticks: Ticks,
-        payload: &[u8],
-    ) -> Option<&Told> {
-        if self.generation == self.newest.load(Ordering::Relaxed) {
-            let place = self.recent[slot_of(process, payload)] as usize;
-            if self.told.get(place).is_some_and(|(of, text, _)| *of == process && **text == *payload) {
-                return self.told.get(place).map(|(.., told)| told);
+    pub fn told(&mut self, names: &SharedNames, process: usize, record: &RecordText<'_>) -> Option<&Told> {
+        if let Some(call) = &record.call {
+            // Relaxed: who changes the names is this thread, or has joined it.
+            let of = (call.serial(), self.newest.load(Ordering::Relaxed));
+            let place = call.place as usize;
+            if self.of == of && self.told.get(place).is_some_and(Option::is_some) {
+                let Some(span) = call.span else { return self.told[place].as_ref() };
+                self.last = self.told[place].map(|told| Told { span: Some(span), ..told });
+                return self.last.as_ref();
             }
         }
-        let place = self.find(names, process, ticks, payload)?;
-        self.told.get(place).map(|(.., told)| told)
+        self.ask(names, process, record)
     }
 
-    /// Returns the place of what the payload tells, which no slot has.
-    fn find(&mut self, names: &SharedNames, process: usize, ticks: Ticks, payload: &[u8]) -> Option<usize> {
-        let is_newest = self.generation == self.newest.load(Ordering::Relaxed);
-        let known = self.known.get(process).filter(|_| is_newest).and_then(|known| known.get(payload));
-        let place = match known {
-            Some(place) => *place,
-            None => self.ask(names, process, ticks, payload)?,
-        };
-        if place > 0 {
-            self.recent[slot_of(process, payload)] = u32::try_from(place).unwrap_or(0);
-        }
-        Some(place)
-    }
-
-    /// Returns the place of what the payload tells.
     #[cold]
-    fn ask(&mut self, names: &SharedNames, process: usize, ticks: Ticks, payload: &[u8]) -> Option<usize> {
+    fn ask(&mut self, names: &SharedNames, process: usize, record: &RecordText<'_>) -> Option<&Told> {
         let mut names = lock(names);
-        let newest = self.newest.load(Ordering::Relaxed);
-        if std::mem::replace(&mut self.generation, newest) != newest {
-            self.known.clear();
+        let Some(call) = &record.call else {
+            self.last = names.told(process, record.ticks, record.payload()).map(|(told, _)| told);
+            return self.last.as_ref();
+        };
+        let of = (call.serial(), self.newest.load(Ordering::Relaxed));
+        if self.of != of {
+            self.of = of;
             self.told.clear();
-            self.recent.fill(0);
         }
-        let (told, is_lasting) = names.told(process, ticks, payload)?;
-        match self.told.first_mut() {
-            Some((.., first)) => *first = told,
-            // No process has this number: no payload is compared with this one.
-            None => self.told.push((usize::MAX, Arc::default(), told)),
+        let (told, is_lasting) = names.told_at(process, record.ticks, call.at())?;
+        if is_lasting {
+            let place = call.place as usize;
+            self.told.resize(self.told.len().max(place + 1), None);
+            self.told[place] = Some(told);
         }
-        if !is_lasting {
-            return Some(0);
-        }
-        let (text, place): (Arc<[u8]>, usize) = (payload.into(), self.told.len());
-        self.told.push((process, text.clone(), told));
-        self.known.resize_with(self.known.len().max(process + 1), FastMap::default);
-        self.known[process].insert(text, place);
-        Some(place)
+        self.last = Some(Told { span: call.span, ..told });
+        self.last.as_ref()
     }
-}
-
-/// The number of slots of [`KnownPayloads`], a power of two: more than the functions that a program calls within a while.
-const SLOTS: usize = 1 << 12;
-
-/// Returns the slot of a process's payload. What differs from function to function stands at the end: the place in the
-/// source, and the lowest digits of an address.
-#[inline]
-fn slot_of(process: usize, payload: &[u8]) -> usize {
-    let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
-    let (last, before) = match (payload.last_chunk(), payload.last_chunk::<16>()) {
-        (Some(last), Some(both)) => (word(last), both.first_chunk().map_or(0, word)),
-        (Some(last), None) => (word(last), payload.first_chunk().map_or(0, word)),
-        (None, _) => (payload.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0),
-    };
-    // Fibonacci hashing: the highest bits of a product with the golden ratio depend on all others.
-    let mixed = last ^ before.rotate_left(23) ^ (payload.len() as u64) << 56 ^ (process as u64) << 40;
-    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.ilog2())) as usize
 }
 
 /// Names that a format and who made it share.
@@ -308,6 +266,20 @@ impl FunctionNames {
         let told = Told { called, span: line.span, left: line.flags };
         let is_lasting = matches!(called.place, CallPlace::Site(_)) || !self.modules[process].changes;
         Some((told, line.span.is_none() && is_lasting))
+    }
+
+    /// Returns what the place of a call tells, and whether it tells the same later; `None` if it cannot be read.
+    fn told_at(&mut self, process: usize, ticks: Ticks, place: Place<'_>) -> Option<(Told, bool)> {
+        match place {
+            Place::Address(address, left) => {
+                let called = self.of_call(process, ticks, address, left.has(Flags::HOOK));
+                Some((Told { called, span: None, left }, !self.modules[process].changes))
+            }
+            Place::Text(text, flags) => {
+                let (told, is_lasting) = self.told(process, ticks, text)?;
+                Some((Told { left: told.left.with(flags), ..told }, is_lasting))
+            }
+        }
     }
 
     /// Returns what a record of a process tells of a call, which has this address and perhaps is of a hook.
@@ -527,34 +499,4 @@ fn escaped(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     escape_name(text, &mut out);
     String::from_utf8_lossy(&out).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn payloads_that_share_a_slot_are_told_apart() {
-        let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
-        let mut known = KnownPayloads::of(&names);
-        let mut name_of = |process: usize, payload: &str| {
-            let told = known.told(&names, process, Ticks(1), payload.as_bytes()).copied();
-            told.map(|told| (lock(&names).get(told.called.function).name.clone(), told.span))
-        };
-        let (one, other) = ("a::one at src/lib.rs:88", "b::two at src/lib.rs:88");
-        assert_eq!(slot_of(0, one.as_bytes()), slot_of(0, other.as_bytes()));
-        for _ in 0..3 {
-            assert_eq!(name_of(0, one), Some(("a::one".to_owned(), None)));
-            assert_eq!(name_of(0, other), Some(("b::two".to_owned(), None)));
-            assert_eq!(name_of(1, other), Some(("b::two".to_owned(), None)));
-            for span in [7, 8] {
-                let told = name_of(0, &format!("span={span} {one}"));
-                assert_eq!(told, Some(("a::one".to_owned(), Some(span))), "each span is told for itself");
-            }
-            assert_eq!(name_of(0, "span= "), None);
-            for short in ["", "f", "f at a:1"] {
-                assert_eq!(name_of(0, short).map(|(name, _)| name).as_deref(), short.split(' ').next());
-            }
-        }
-    }
 }

@@ -8,113 +8,11 @@
 
 use std::io;
 
-use memchr::{memchr, memchr_iter};
-use trace_format::line::{Kind, Line, TICKS_DIGITS, TID_DIGITS, Ticks, parse_ticks};
-use trace_format::mark::take_mark;
+use trace_format::line::Kind;
 
-use crate::file::lines::{lines_of, whole_line, without_feed};
-use crate::file::marked_values::{put_bytes_of, take_values};
+use crate::file::lines::{lines_of, whole_line};
+use crate::file::record_text::{RecordText, key_of, kind_of};
 use crate::output::sink::Sink;
-
-/// A record with its lines of text.
-#[derive(Clone, Copy, Debug)]
-pub struct RecordText<'a> {
-    /// The place of the record's file among the origins.
-    pub origin: usize,
-    /// The ticks of the record.
-    pub ticks: Ticks,
-    /// The kind of the record's first line.
-    pub kind: Kind,
-    /// The lines of the record, each with its line feed.
-    pub lines: &'a [u8],
-    /// The number of lines of the record.
-    pub line_count: u64,
-    /// The mark of the site that the record is of; 0 where that is not known.
-    pub site: u32,
-    /// The bytes of the record's captured values; `None` where they are not known, or were not asked for.
-    pub values: Option<&'a [u8]>,
-}
-
-impl<'a> RecordText<'a> {
-    /// Makes the record that has these lines.
-    #[must_use]
-    pub fn new(origin: usize, lines: &'a [u8]) -> RecordText<'a> {
-        RecordText::of_lines(origin, lines, memchr_iter(b'\n', lines).count() as u64)
-    }
-
-    fn of_lines(origin: usize, lines: &'a [u8], line_count: u64) -> RecordText<'a> {
-        let ticks = parse_ticks(lines).unwrap_or_default();
-        RecordText {
-            origin,
-            ticks,
-            kind: kind_of(lines).unwrap_or(Kind::Meta),
-            lines,
-            line_count,
-            site: 0,
-            values: None,
-        }
-    }
-
-    /// Returns the record, of a source that marks messages, without the mark before its text, which tells its
-    /// site, and if the source puts values behind marks, without these. Its lines and values are put together in
-    /// `buffer`. What is no message has no mark.
-    #[must_use]
-    pub fn without_mark<'b>(&self, has_values: bool, buffer: &'b mut Vec<u8>) -> RecordText<'b>
-    where
-        'a: 'b,
-    {
-        // The space, the kind, and another space are between the key and the text.
-        let start = key_length(self.lines).map(|key| key + 3).filter(|_| self.kind == Kind::Message);
-        let Some(start) = start else { return *self };
-        let (site, marked) = take_mark(self.lines.get(start..).unwrap_or_default());
-        let (digits, text) = if has_values { take_values(marked) } else { (None, marked) };
-        buffer.clear();
-        buffer.extend_from_slice(&self.lines[..start]);
-        buffer.extend_from_slice(text);
-        let end = buffer.len();
-        if let Some(digits) = digits {
-            put_bytes_of(digits, buffer);
-        }
-        let (lines, values) = buffer.split_at(end);
-        RecordText { lines, site, values: digits.map(|_| values), ..*self }
-    }
-
-    /// Returns the lines of the record, parsed.
-    pub fn parsed(&self) -> impl Iterator<Item = Line<'a>> {
-        lines_of(self.lines).filter_map(|line| Line::parse(without_feed(line)).ok())
-    }
-
-    /// Returns the payload of the record's first line.
-    #[must_use]
-    pub fn payload(&self) -> &'a [u8] {
-        let line = if self.line_count == 1 { self.lines } else { whole_line(self.lines) };
-        // The space, the kind, and another space are between the key and the payload.
-        let start = key_length(line).map(|key| key + 3);
-        start.and_then(|start| without_feed(line).get(start..)).unwrap_or_default()
-    }
-
-    /// Returns whether the record is a message, which the program has traced, and not a `#` line. Only
-    /// messages are counted.
-    #[must_use]
-    pub fn is_traced(&self) -> bool {
-        self.kind != Kind::Meta
-    }
-
-    /// Returns whether the record is a `#` line which warns that the trace is not all that happened, or not
-    /// when it happened.
-    #[must_use]
-    pub fn is_warning(&self) -> bool {
-        self.kind == Kind::Meta && self.parsed().next().is_some_and(|line| is_warning(line.payload))
-    }
-}
-
-/// Returns whether a `#` line with this payload warns that the trace is not all that happened, or not when it
-/// happened.
-#[must_use]
-pub fn is_warning(payload: &[u8]) -> bool {
-    let word = payload.split(|&b| b == b' ').next().unwrap_or_default();
-    matches!(word, b"lost" | b"damaged" | b"stall" | b"backward" | b"off" | b"on")
-}
 
 /// A stage that takes records.
 pub trait Take {
@@ -221,23 +119,6 @@ fn continuation(lines: &[u8], key: &[u8]) -> usize {
     lines_of(lines).take_while(continues).map(<[u8]>::len).sum()
 }
 
-/// Returns the text of the key of a line: all before its first space.
-fn key_of(line: &[u8]) -> &[u8] {
-    &line[..key_length(line).unwrap_or(line.len())]
-}
-
-/// Returns the length of the text of a line's key. Few thread ids have more digits than they must have.
-#[inline]
-fn key_length(line: &[u8]) -> Option<usize> {
-    const USUAL: usize = TICKS_DIGITS + 1 + TID_DIGITS;
-    if line.get(USUAL) == Some(&b' ') { Some(USUAL) } else { memchr(b' ', line) }
-}
-
-/// Returns the kind of a line, which the character behind its first space tells.
-fn kind_of(line: &[u8]) -> Option<Kind> {
-    Kind::from_byte(*line.get(key_length(line)? + 1)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,21 +135,6 @@ mod tests {
 
     fn line(ticks: u64, kind: char, text: &str) -> String {
         format!("{ticks:016x}-00000009 {kind} {text}\n")
-    }
-
-    #[test]
-    fn messages_alone_have_marks() {
-        let mut buffer = Vec::new();
-        let mut taken = |kind: char| {
-            let line = line(1, kind, "7 dwarfs");
-            let record = RecordText::new(0, line.as_bytes());
-            let found = record.without_mark(false, &mut buffer);
-            (found.site, String::from_utf8_lossy(found.payload()).into_owned())
-        };
-        assert_eq!(taken(':'), (7, "dwarfs".to_owned()));
-        for kind in ['>', '<', '^', '#'] {
-            assert_eq!(taken(kind), (0, "7 dwarfs".to_owned()), "{kind}");
-        }
     }
 
     #[test]

@@ -124,7 +124,7 @@ pub fn inputs(files: &[(PathBuf, u64)]) -> Inputs {
         clock: clock.clone(),
         is_shown: true,
         is_log: false,
-        tells_sites: false,
+        has_sites: false,
     };
     let sources = files.iter().map(|(path, _)| Source::of_trace_file(path.clone()).unwrap()).collect();
     Inputs {

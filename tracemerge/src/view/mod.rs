@@ -15,7 +15,6 @@ pub mod call_counts;
 pub mod calls;
 pub mod delivery;
 pub mod export;
-pub mod fast_map;
 pub mod function_names;
 pub mod latency;
 pub mod lines_to_records;

@@ -11,8 +11,9 @@ use std::io;
 
 use regex::bytes::Regex;
 
+use crate::file::record_text::RecordText;
 use crate::input::site_catalog::PerSite;
-use crate::view::lines_to_records::{RecordText, Take};
+use crate::view::lines_to_records::Take;
 use crate::view::sites::SiteSelection;
 
 /// The selection of the wanted records among those that are merged.
@@ -68,8 +69,6 @@ pub struct Matching<'a, T> {
     next: T,
     /// A buffer in which the lines of a message are joined.
     text: Vec<u8>,
-    /// A buffer for the lines of a record without the mark of its site.
-    unmarked: Vec<u8>,
     /// Whether the messages of each site are wanted.
     sites: Option<PerSite<bool>>,
 }
@@ -78,7 +77,7 @@ impl<'a, T: Take> Matching<'a, T> {
     /// Makes a stage that passes on to `next` the records that `selection` wants by its pattern.
     pub fn new(selection: &'a Selection, next: T) -> Matching<'a, T> {
         let sites = selection.sites.as_ref().map(|sites| PerSite::new(sites.catalog.clone()));
-        Matching { selection, next, text: Vec::new(), unmarked: Vec::new(), sites }
+        Matching { selection, next, text: Vec::new(), sites }
     }
 
     /// Returns the next stage.
@@ -95,6 +94,11 @@ impl<'a, T: Take> Matching<'a, T> {
         let Some(pattern) = &self.selection.pattern else { return true };
         if !record.is_traced() {
             return false;
+        }
+        if let Some(call) = &record.call {
+            self.text.clear();
+            call.write_payload(&mut self.text);
+            return pattern.is_match(&self.text) != self.selection.invert;
         }
         let mut lines = record.parsed();
         let (Some(first), second) = (lines.next(), lines.next()) else { return false };
@@ -116,19 +120,15 @@ impl<'a, T: Take> Matching<'a, T> {
 
 impl<T: Take> Take for Matching<'_, T> {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
-        let Some((sites, wanted)) = self.sites.as_mut().zip(self.selection.sites.as_ref()) else {
-            return if self.matches(record) { self.next.record(record) } else { Ok(()) };
-        };
-        let mut unmarked = std::mem::take(&mut self.unmarked);
-        let is_marked = wanted.marked.get(record.origin).is_some_and(|is_marked| *is_marked);
-        let record =
-            if is_marked { record.without_mark(wanted.catalog.has_values(), &mut unmarked) } else { *record };
-        let is_of_site = wanted.wanted.is_all()
-            || (record.is_traced()
-                && sites.get(record.site, |site| wanted.wanted.takes(site)).is_some_and(|takes| *takes));
-        let result = if is_of_site && self.matches(&record) { self.next.record(&record) } else { Ok(()) };
-        self.unmarked = unmarked;
-        result
+        if let Some((sites, wanted)) = self.sites.as_mut().zip(self.selection.sites.as_ref()) {
+            let is_of_site = wanted.wanted.is_all()
+                || (record.is_traced()
+                    && sites.get(record.site, |site| wanted.wanted.takes(site)).is_some_and(|takes| *takes));
+            if !is_of_site {
+                return Ok(());
+            }
+        }
+        if self.matches(record) { self.next.record(record) } else { Ok(()) }
     }
 }
 
@@ -230,7 +230,7 @@ impl<T: Take> Limit<T> {
             origin,
             site,
             is_traced: record.is_traced(),
-            lines: record.lines.to_vec(),
+            lines: record.to_lines(),
             values: record.values.map(<[u8]>::to_vec),
         });
         if record.is_traced() {

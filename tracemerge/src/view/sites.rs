@@ -9,10 +9,8 @@ use crate::input::site_catalog::SiteCatalog;
 /// The sites whose messages are wanted.
 #[derive(Clone, Debug, Default)]
 pub struct SiteSelection {
-    /// The sites of the merge, by the marks of its records.
+    /// The sites of the merge, by the numbers that its records have.
     pub catalog: Arc<SiteCatalog>,
-    /// Whether the messages of each origin are marked by their sites.
-    pub marked: Arc<[bool]>,
     /// What is wanted of sites.
     pub wanted: WantedSites,
 }

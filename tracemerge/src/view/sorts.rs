@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use trace_format::sites::Site;
 
+use crate::file::record_text::RecordText;
 use crate::input::site_catalog::SiteCatalog;
-use crate::view::lines_to_records::RecordText;
 use crate::view::shape::{ShapeId, Shapes};
 
 /// The number of a sort, from 0.
@@ -140,7 +140,7 @@ mod tests {
         let site = |line, template: &str| Site { line, template: template.to_owned(), ..Site::default() };
         // The same call in another build, some lines further down.
         let marks =
-            [site(3, "got {x}"), site(9, "got {x}"), site(4, "lost {x}")].map(|site| catalog.mark(&site));
+            [site(3, "got {x}"), site(9, "got {x}"), site(4, "lost {x}")].map(|site| catalog.number(&site));
         let mut sorts = Sorts::new(catalog);
         let mut of = |mark: u32, text: &str| {
             let lines = record(mark, text);

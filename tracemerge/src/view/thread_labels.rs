@@ -171,7 +171,7 @@ mod tests {
             clock: Arc::new(TickClock::of(ClockKind::System, [])),
             is_shown: true,
             is_log: false,
-            tells_sites: false,
+            has_sites: false,
         }
     }
 

@@ -23,7 +23,6 @@
 //! | [`raw`] | the raw file: records as they are; its writer, and its reader, which makes lines of them |
 //! | [`file`](mod@file) | the encoding of a file and its run, read from its first bytes |
 //! | [`manifest`] | the file that says what a run's directory belongs to |
-//! | [`mark`] | what tells which site a message is of, on its way through a merge |
 //! | [`places`] | the list of directories that an executable's runs have written to |
 //! | [`life`] | the page whose lock says that a run lives |
 //! | [`sites`] | the table of static places that make records |
@@ -43,7 +42,6 @@ pub mod life;
 pub mod line;
 pub mod locks;
 pub mod manifest;
-pub mod mark;
 pub mod meta;
 pub mod name;
 pub mod patterns;

@@ -79,7 +79,7 @@ mod tests {
     /// Returns the payload of the line of a message of this plan without values.
     fn payload(plan: &SitePlan, values: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        assert!(LineWriter::new(7).captured(Ticks(1), None, plan, values, &mut out));
+        assert!(LineWriter::new(7).captured(Ticks(1), plan, values, &mut out));
         Line::parse(out.strip_suffix(b"\n").unwrap()).unwrap().payload.to_vec()
     }
 

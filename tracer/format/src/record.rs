@@ -136,6 +136,12 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
+    /// Returns those flags that a `>` or `<` line says of a call.
+    #[must_use]
+    pub const fn of_calls(self) -> Flags {
+        Flags(self.0 & (Flags::UNWINDING.0 | Flags::ENDED.0 | Flags::CANCELLED.0))
+    }
+
     /// Returns the flags of both sets.
     #[must_use]
     pub const fn with(self, other: Flags) -> Flags {

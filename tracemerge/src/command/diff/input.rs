@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::file::rendered::Marks;
 use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line, Ticks};
-use trace_format::mark::take_mark;
 use trace_format::meta::{Meta, Run};
 use trace_format::name::parse_trace_file_suffix;
+use trace_format::raw::SiteNumbers;
 
 use crate::file::lines::{Token, first_line, line_at, skip_bad, without_feed};
 use crate::file::map::Map;
+use crate::file::record_text::RecordText;
 use crate::find::app::App;
 use crate::find::choose::Choice;
 use crate::find::find_traces;
@@ -25,7 +25,6 @@ use crate::ui::error::Error;
 use crate::ui::few::Few;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::view::latency::Latencies;
-use crate::view::lines_to_records::RecordText;
 use crate::view::sorts::{SortId, Sorts};
 
 /// The text between an executable's name and a thread id.
@@ -42,8 +41,10 @@ pub struct Opened {
 /// A source, and what is known of it.
 struct OpenSource {
     source: Source,
-    /// Whether each message begins with the mark of its site.
-    marked: bool,
+    /// The offset of each message whose site is known, and the number of that.
+    sites: Vec<(u64, u32)>,
+    /// Whether the source has the sites of its messages.
+    has_sites: bool,
     /// The number of lines before each part of the text, where that was asked for.
     lines_before: OnceCell<Vec<usize>>,
 }
@@ -107,23 +108,23 @@ pub struct ShownMessage {
 }
 
 impl Opened {
-    /// Opens the traces that `given` means. Their messages are marked by their sites where the traces tell
-    /// these.
+    /// Opens the traces that `given` means. `numbers` numbers the sites of their messages where the traces have these.
     ///
     /// # Errors
     /// There are no traces, or they cannot be read.
-    pub fn open(given: PathBuf, marks: &Marks, messages: &mut Messages) -> Result<Opened, Error> {
-        let open = |mut source: Source| {
-            let marked = source.mark_sites(marks);
-            as_text(source).map(|source| OpenSource { source, marked, lines_before: OnceCell::new() })
+    pub fn open(given: PathBuf, numbers: &SiteNumbers, messages: &mut Messages) -> Result<Opened, Error> {
+        let open = |source: Source| {
+            let (has_sites, mut sites) = (source.has_sites(), Vec::new());
+            let source = as_text(source, numbers, &mut |at, site| sites.push((at, site)))?;
+            Ok(OpenSource { source, sites, has_sites, lines_before: OnceCell::new() })
         };
-        let sources = sources(&given, messages)?.into_iter().map(open).collect::<Result<_, _>>()?;
+        let sources = sources(&given, messages)?.into_iter().map(open).collect::<Result<_, Error>>()?;
         Ok(Opened { given, sources })
     }
 
     /// Returns the number of sources that tell the sites of their messages, and that of all.
     pub fn telling_sites(&self) -> (usize, usize) {
-        (self.sources.iter().filter(|source| source.marked).count(), self.sources.len())
+        (self.sources.iter().filter(|source| source.has_sites).count(), self.sources.len())
     }
 }
 
@@ -143,7 +144,6 @@ impl Input {
         let mut reader = InputReader {
             sorts,
             by_site,
-            buffer: Vec::new(),
             threads: Vec::new(),
             measured: Vec::new(),
             open: HashMap::new(),
@@ -190,12 +190,10 @@ impl Input {
         let source = self.sources.get(place.source as usize)?;
         let bytes = source.source.bytes();
         let at = usize::try_from(place.at).ok()?;
-        let line = match line_at(bytes, at) {
-            Token::Line(line) => Line::parse(without_feed(&bytes[at..line.end])).ok()?,
-            Token::Bad | Token::End => return None,
-        };
-        let payload = if source.marked { take_mark(line.payload).1 } else { line.payload };
-        Some(Line { payload, ..line })
+        match line_at(bytes, at) {
+            Token::Line(line) => Line::parse(without_feed(&bytes[at..line.end])).ok(),
+            Token::Bad | Token::End => None,
+        }
     }
 
     /// Returns the message `number` of a thread.
@@ -287,8 +285,6 @@ struct InputReader<'a> {
     sorts: &'a mut Sorts,
     /// Whether messages of one site are of one sort.
     by_site: bool,
-    /// A buffer for a message without its mark.
-    buffer: Vec<u8>,
     threads: Vec<ThreadMessages>,
     /// What was measured of each sort.
     measured: Vec<Measured>,
@@ -309,14 +305,15 @@ struct Begun<'a> {
     ticks: u64,
     /// The lines of the message so far.
     lines: &'a [u8],
-    /// Whether they begin with a mark.
-    marked: bool,
+    /// The number of its site; 0 if that is not known.
+    site: u32,
 }
 
 impl InputReader<'_> {
     fn read(&mut self, number: u32, source: &OpenSource) {
         let bytes = source.source.bytes();
         let (mut at, mut begun): (usize, Option<Begun<'_>>) = (0, None);
+        let mut sites = source.sites.iter().peekable();
         loop {
             let line = match line_at(bytes, at) {
                 Token::End => break,
@@ -342,7 +339,8 @@ impl InputReader<'_> {
                     let thread = self.thread(&line);
                     let place = MessagePlace { source: number, at: start as u64 };
                     let (ticks, lines) = (line.key.ticks.0, &bytes[start..at]);
-                    begun = Some(Begun { thread, place, ticks, lines, marked: source.marked });
+                    let site = sites.next_if(|(at, _)| *at == place.at).map_or(0, |(_, site)| *site);
+                    begun = Some(Begun { thread, place, ticks, lines, site });
                 }
                 Kind::Meta => {
                     self.end(begun.take());
@@ -355,14 +353,9 @@ impl InputReader<'_> {
     }
 
     fn end(&mut self, begun: Option<Begun<'_>>) {
-        let Some(Begun { thread, place, ticks, lines, marked }) = begun else { return };
-        let mut record = RecordText::new(0, lines);
-        if marked {
-            record = record.without_mark(false, &mut self.buffer);
-        }
-        if !self.by_site {
-            record.site = 0;
-        }
+        let Some(Begun { thread, place, ticks, lines, site }) = begun else { return };
+        let site = if self.by_site { site } else { 0 };
+        let record = RecordText { site, ..RecordText::new(0, lines) };
         let sort = self.sorts.of(&record);
         if self.measured.len() <= sort as usize {
             self.measured.resize_with(sort as usize + 1, Measured::default);

@@ -42,9 +42,9 @@ pub enum Told {
 /// There is nothing to compare, or standard output does not take what is written.
 pub fn diff(a: PathBuf, b: PathBuf, told: Told, rows: usize, messages: &mut Messages) -> Result<bool, Error> {
     let catalog = Arc::new(SiteCatalog::default());
-    let marks = SiteCatalog::marks(&catalog);
-    let a = Opened::open(a, &marks, messages)?;
-    let b = Opened::open(b, &marks, messages)?;
+    let numbers = SiteCatalog::numbers(&catalog);
+    let a = Opened::open(a, &numbers, messages)?;
+    let b = Opened::open(b, &numbers, messages)?;
     let by_site = are_by_site(&a, &b, messages);
     let mut sorts = Sorts::new(catalog);
     let a = Input::read(a, by_site, &mut sorts, messages)?;

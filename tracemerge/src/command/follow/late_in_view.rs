@@ -9,7 +9,8 @@ use trace_format::line::Line;
 
 use crate::command::follow::order::write_late;
 use crate::file::lines::{lines_of, without_feed};
-use crate::view::lines_to_records::{RecordText, Take};
+use crate::file::record_text::RecordText;
+use crate::view::lines_to_records::Take;
 
 /// The stage that marks late records. It holds back late records of one thread, at most until the end of a
 /// round.

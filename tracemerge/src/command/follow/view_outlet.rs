@@ -20,6 +20,7 @@ use crate::command::follow::outlet::{Beginning, Outlet};
 use crate::command::follow::stream::ThreadKey;
 use crate::command::follow::times::{Times, Until, wall_as_ticks};
 use crate::file::lines::{lines_of, metas_in, without_feed};
+use crate::file::record_text::RecordText;
 use crate::find::header::thread_name;
 use crate::input::inputs::Origin;
 use crate::output::redrawn::Redrawn;
@@ -38,7 +39,7 @@ use crate::view::export::text::{TextFormat, TextStyle};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::TreeFormat;
 use crate::view::function_names::{FunctionNames, SharedNames, lock};
-use crate::view::lines_to_records::{RecordJoiner, RecordText, Take};
+use crate::view::lines_to_records::{RecordJoiner, Take};
 use crate::view::request::{Layout, Request, View};
 use crate::view::select::{Limit, Matching, Selection, enough};
 use crate::view::thread_labels::ThreadLabels;
@@ -204,7 +205,7 @@ impl<'a> ViewOutlet<'a> {
             clock,
             is_shown: false,
             is_log: false,
-            tells_sites: false,
+            has_sites: false,
         };
         self.shown_mut().origins.push(origin);
         let number = self.known.len();

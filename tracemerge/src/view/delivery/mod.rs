@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use crate::file::rendered::Wanted;
 use crate::input::findings::Findings;
 use crate::input::inputs::Inputs;
+use crate::input::site_catalog::SiteCatalog;
 use crate::input::source::{SortedRange, Source};
 use crate::merge::Stop;
 use crate::merge::merged_lines::MergedLines;
@@ -142,9 +144,17 @@ impl Delivery<'_, '_> {
         format.begin(origins, &mut text);
         out.write_all(&text)?;
         let (selection, amount) = (self.selection, self.selection.amount);
+        let catalog = selection.sites.as_ref().map(|sites| &sites.catalog);
+        let wanted = Wanted {
+            sites: catalog.map(SiteCatalog::numbers),
+            values: catalog.is_some_and(|catalog| catalog.has_values()),
+            calls: format.takes_calls(),
+        };
+        let with_calls = wanted.calls;
+        let wanted = (wanted.calls || wanted.sites.is_some()).then_some(&wanted);
         let (lines, findings) = if format.is_verbatim() && selection.is_all() {
-            let findings = self
-                .merge(&|_, sources| MergedLines::new(sources), &mut |lines| lines.write(&mut &mut *out))?;
+            let make = |_, sources| MergedLines::new(sources);
+            let findings = self.merge(None, &make, &mut |lines| lines.write(&mut &mut *out))?;
             (findings.iter().map(|found| found.lines).sum(), findings)
         } else if let Some(findings) = self.count_thread_by_thread(&mut *format) {
             (findings.iter().map(|found| found.lines).sum(), findings)
@@ -152,15 +162,15 @@ impl Delivery<'_, '_> {
             let mut lines = 0;
             let make =
                 |first, _: &[Source]| RecordBatch::new(selection, first, Formatted::new(copy(), origins));
-            let findings = self.merge(&make, &mut |batch| {
+            let findings = self.merge(wanted, &make, &mut |batch| {
                 lines += batch.held().lines;
                 out.write_all(&batch.held().text)
             })?;
             (lines, findings)
         } else {
             let mut limit = Limit::new(amount, Exporting::new(&mut *format, origins, out));
-            let make = |first, _: &[Source]| RecordBatch::new(selection, first, Unformatted::default());
-            let findings = self.merge(&make, &mut |batch| {
+            let make = |first, _: &[Source]| RecordBatch::new(selection, first, Unformatted::new(with_calls));
+            let findings = self.merge(wanted, &make, &mut |batch| {
                 batch.held().records().try_for_each(|record| limit.record(&record))
             })?;
             (limit.finish()?.finish()?, findings)
@@ -181,10 +191,11 @@ impl Delivery<'_, '_> {
         Some(findings)
     }
 
-    /// Merges each boot into batches. A batch is made by `make`, from the number of the boot's first source
+    /// Merges each boot into batches, which get records with what is `wanted` of them, if anything is. A batch is made by `make`, from the number of the boot's first source
     /// and the boot's sources. Returns the findings of each boot.
     fn merge<'s, B: Batch>(
         &'s self,
+        wanted: Option<&Wanted>,
         make: &(impl Fn(usize, &'s [Source]) -> B + Sync),
         write: &mut impl FnMut(&B) -> io::Result<()>,
     ) -> Result<Vec<Findings>, Stop> {
@@ -205,7 +216,7 @@ impl Delivery<'_, '_> {
                 write(batch)
             };
             let make = || make(here.start, sources);
-            let merged = merge_by_all(sources, &ranges, *period, &make, &mut write, &mut findings);
+            let merged = merge_by_all(sources, &ranges, *period, wanted, &make, &mut write, &mut findings);
             first = here.end;
             all.push(findings);
             match merged {

@@ -75,7 +75,7 @@ fn inputs(boots: Vec<Vec<Source>>) -> Inputs {
         clock,
         is_shown: true,
         is_log: false,
-        tells_sites: false,
+        has_sites: false,
     };
     let sources = boots.iter().flatten().count();
     let ends = vec![(0, u64::MAX); boots.len()];
@@ -193,7 +193,8 @@ fn a_merge_that_cannot_begin_anew_has_the_lines_that_were_there_when_it_read_the
         let mut out = Vec::new();
         let (make, mut write) =
             (|| MergedLines::new(sources), |lines: &MergedLines<'_>| lines.write(&mut out));
-        merge_by_all(sources, &whole(sources), TickPeriod::ALL, &make, &mut write, &mut findings).unwrap();
+        merge_by_all(sources, &whole(sources), TickPeriod::ALL, None, &make, &mut write, &mut findings)
+            .unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.matches("-00000001 : ").count(), 10_000, "truncated to {length}");
         assert!(text.matches("-00000002 : ").count() as u64 >= length / 40, "truncated to {length}");
@@ -210,7 +211,7 @@ fn lines_that_are_truncated_after_they_were_dealt_out_are_left_out() {
         // A file of this length is not truncated yet.
         let (directory, boots) = place(400_000);
         let sources = &boots[0];
-        let mut windows = Windows::new(sources, &whole(sources), TickPeriod::ALL, 1);
+        let mut windows = Windows::new(sources, &whole(sources), TickPeriod::ALL, None, 1);
         let (mut room, mut text, mut before) = (Room::default(), String::new(), None);
         let of_second = |text: &str| text.matches("-00000002 : ").count();
         loop {

@@ -16,13 +16,13 @@ use trace_format::meta::Meta;
 use trace_format::record::Flags;
 use trace_format::sites::Level;
 
+use crate::file::fast_map::FastMap;
 use crate::output::folder::put_part;
 use crate::time::clocks::TickClock;
 use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{Event, EventFormat, Scene, TypedSite, What, sentences};
 use crate::view::export::fields::function_left;
 use crate::view::export::pids::Pids;
-use crate::view::fast_map::FastMap;
 use crate::view::function_names::{FunctionId, Told};
 use crate::view::values::{Type, Value};
 

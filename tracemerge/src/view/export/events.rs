@@ -14,6 +14,7 @@ use trace_format::meta::{Meta, Run};
 use trace_format::record::Flags;
 use trace_format::sites::Site;
 
+use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::input::site_catalog::SiteCatalog;
 use crate::time::clocks::{ClockReader, TickClock};
@@ -21,10 +22,7 @@ use crate::ui::messages::{Grouped, count};
 use crate::view::calls::{CallPlace, Depth, Ended, Ending, Folded, LastRecords, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::aspects::KnownOfCalls;
-use crate::view::function_names::{
-    Called, FunctionId, FunctionNames, KnownPayloads, SharedNames, Told, lock,
-};
-use crate::view::lines_to_records::RecordText;
+use crate::view::function_names::{Called, FunctionId, FunctionNames, KnownCalls, SharedNames, Told, lock};
 use crate::view::values::{Fields, Value, emptied};
 
 /// A format that takes events.
@@ -310,7 +308,7 @@ struct At {
 pub struct EventExport<F> {
     format: F,
     names: SharedNames,
-    told: KnownPayloads,
+    told: KnownCalls,
     catalog: Arc<SiteCatalog>,
     /// The labels of the threads, by origin.
     labels: Vec<String>,
@@ -341,7 +339,7 @@ impl<F: EventFormat> EventExport<F> {
         let depth = if format.nests_calls() { depth.most() } else { Depth::All.most() };
         EventExport {
             format,
-            told: KnownPayloads::of(&names),
+            told: KnownCalls::of(&names),
             names,
             catalog,
             labels,
@@ -452,7 +450,7 @@ impl<F: EventFormat> EventExport<F> {
 
     fn function(&mut self, record: &RecordText<'_>, at: At, out: &mut Vec<u8>) {
         let At { thread, named, ticks, wall, .. } = at;
-        let told = self.told.told(&self.names, named, ticks, record.payload());
+        let told = self.told.told(&self.names, named, record);
         let Some(told) = told else { return };
         self.scene.learn_functions(told, &self.names);
         let (called, open) = (&told.called, &mut self.open[thread]);
@@ -632,6 +630,10 @@ impl<F: EventFormat> Export for EventExport<F> {
             self.close(thread, (ticks, wall), out);
         }
         self.format.finish(&self.scene, out);
+    }
+
+    fn takes_calls(&self) -> bool {
+        true
     }
 
     fn untold(&self) -> Vec<String> {

@@ -2,13 +2,13 @@
 
 use inferno::flamegraph::{self, Options};
 
+use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::view::call_counts::CallCounts;
 use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::folded::FoldedFormat;
 use crate::view::function_names::SharedNames;
-use crate::view::lines_to_records::RecordText;
 
 const TOO_LONG: &str =
     "no graph: all calls together would have taken more than 584 years, so ticks in the trace are damaged";
@@ -57,6 +57,10 @@ impl Export for FlamegraphFormat {
             Err(error) => Some(format!("no graph: {error}")),
             Ok(()) => None,
         };
+    }
+
+    fn takes_calls(&self) -> bool {
+        true
     }
 
     fn call_counts(&mut self) -> Option<&mut CallCounts> {

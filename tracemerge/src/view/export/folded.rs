@@ -1,6 +1,7 @@
 //! Folded stacks: a line for each call path with its own time in nanoseconds, as `report --format folded`
 //! writes them. Memory grows with the number of paths, not with the trace.
 
+use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::view::call_counts::{CallCounts, Counting};
 use crate::view::calls::Depth;
@@ -8,7 +9,6 @@ use crate::view::export::Export;
 use crate::view::export::aspects::{self, Aspect};
 use crate::view::export::events::{folded_calls, sentences};
 use crate::view::function_names::{FunctionId, SharedNames, lock};
-use crate::view::lines_to_records::RecordText;
 
 /// The format of folded stacks.
 #[derive(Debug)]
@@ -84,6 +84,10 @@ impl Export for FoldedFormat {
             (others.call_sites, Aspect::CallSites),
         ]));
         untold
+    }
+
+    fn takes_calls(&self) -> bool {
+        true
     }
 
     fn call_counts(&mut self) -> Option<&mut CallCounts> {

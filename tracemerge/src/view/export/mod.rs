@@ -32,9 +32,10 @@ pub mod uftrace;
 
 use std::io::{self, Write};
 
+use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::view::call_counts::CallCounts;
-use crate::view::lines_to_records::{RecordText, Take};
+use crate::view::lines_to_records::Take;
 
 /// The number of bytes that are written at once.
 const BUFFER: usize = 64 << 10;
@@ -67,6 +68,11 @@ pub trait Export: Send + Sync {
         None
     }
 
+    /// Returns whether this format takes calls as numbers, without their lines.
+    fn takes_calls(&self) -> bool {
+        false
+    }
+
     /// Returns the counts of calls that are all that this format shows; `None` where it shows anything else. Records may
     /// be given to the counts in the place of [`Export::record`].
     fn call_counts(&mut self) -> Option<&mut CallCounts> {
@@ -97,6 +103,10 @@ impl Export for Box<dyn Export> {
 
     fn copies(&self) -> Option<Copies<'_>> {
         (**self).copies()
+    }
+
+    fn takes_calls(&self) -> bool {
+        (**self).takes_calls()
     }
 
     fn call_counts(&mut self) -> Option<&mut CallCounts> {

@@ -1,9 +1,9 @@
 //! The stage before a format of lines that puts names behind the addresses of functions and call stacks.
 
+use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::view::export::Export;
 use crate::view::function_names::{SharedNames, lock};
-use crate::view::lines_to_records::RecordText;
 use trace_format::line::{Kind, Line};
 
 /// A format whose lines of functions and call stacks have names behind their addresses.

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::ui::messages::{Grouped, count};
 use crate::ui::table::Alignment::{Left, Right};
@@ -13,7 +14,6 @@ use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::folded::write_folded;
 use crate::view::function_names::{FunctionId, SharedNames, lock};
-use crate::view::lines_to_records::RecordText;
 
 /// What the functions of a report are sorted by; the greatest comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,6 +125,10 @@ impl Export for ReportFormat {
     fn finish(&mut self, out: &mut Vec<u8>) {
         self.counts.finish();
         if self.style.folded { write_folded(&self.counts, out) } else { self.write(out) }
+    }
+
+    fn takes_calls(&self) -> bool {
+        true
     }
 
     fn call_counts(&mut self) -> Option<&mut CallCounts> {

@@ -10,6 +10,7 @@ use trace_format::line::Kind;
 use trace_format::sites::Site;
 use trace_format::wall::Wall;
 
+use crate::file::record_text::{RecordText, is_warning};
 use crate::input::inputs::Origin;
 use crate::input::site_catalog::{PerSite, SiteCatalog};
 use crate::ui::colour::Palette;
@@ -17,7 +18,6 @@ use crate::view::export::fields::level;
 use crate::view::export::paint::{paint, write_found};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::{Copies, Export};
-use crate::view::lines_to_records::{RecordText, is_warning};
 
 /// A column before the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,7 +282,7 @@ mod tests {
             clock: Arc::new(TickClock::of(ClockKind::System, [anchor])),
             is_shown: true,
             is_log: false,
-            tells_sites: true,
+            has_sites: true,
         }
     }
 
@@ -328,7 +328,7 @@ mod tests {
         let style = style(&[Column::Delta, Column::Site, Column::Function]);
         let function = "app::inner::Worker<alloc::vec::Vec<u8>>::run".to_owned();
         let site = Site { file: "src/a.rs".to_owned(), line: 12, function, ..Site::default() };
-        let mark = style.catalog.mark(&site);
+        let mark = style.catalog.number(&site);
         let text = shown(style, &[(0, FIRST, mark), (1, SECOND, 0)]);
         assert_eq!(
             text,

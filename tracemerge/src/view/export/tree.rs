@@ -18,14 +18,14 @@ use trace_format::meta::{EndReason, Meta};
 use trace_format::record::Flags;
 use trace_format::wall::Wall;
 
+use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::ui::messages::count;
 use crate::ui::units::put_duration;
 use crate::view::calls::{Cut, Depth, Ended, Ending, LastRecords, MORE, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::time_column::TimeColumn;
-use crate::view::function_names::{Called, FunctionId, KnownPayloads, SharedNames, Told, lock};
-use crate::view::lines_to_records::RecordText;
+use crate::view::function_names::{Called, FunctionId, KnownCalls, SharedNames, Told, lock};
 
 /// The number of characters of a duration.
 const DURATION: usize = 9;
@@ -51,7 +51,7 @@ pub struct TreeFormat {
     function: Option<Regex>,
     time: TimeColumn,
     names: SharedNames,
-    told: KnownPayloads,
+    told: KnownCalls,
     labels: Vec<String>,
     width: usize,
     processes: Vec<Option<usize>>,
@@ -109,7 +109,7 @@ impl TreeFormat {
             function: style.function.as_deref().and_then(|pattern| Regex::new(pattern).ok()),
             style,
             time,
-            told: KnownPayloads::of(&names),
+            told: KnownCalls::of(&names),
             names,
             labels,
             width,
@@ -453,7 +453,7 @@ impl Export for TreeFormat {
         }
         match record.kind {
             Kind::Enter | Kind::Leave => {
-                let told = self.told.told(&self.names, process, record.ticks, record.payload());
+                let told = self.told.told(&self.names, process, record);
                 let Some(&Told { called, span, left }) = told else { return };
                 if record.kind == Kind::Enter {
                     self.enter(thread, origin, record.ticks, (called, span), out);
@@ -489,6 +489,10 @@ impl Export for TreeFormat {
         }
     }
 
+    fn takes_calls(&self) -> bool {
+        true
+    }
+
     fn finish(&mut self, out: &mut Vec<u8>) {
         for thread in 0..self.tree.len() {
             let Some((origin, process)) = self.tree[thread].of.take() else { continue };
@@ -516,7 +520,7 @@ mod tests {
     fn origin(tid: u64) -> Origin {
         let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]));
         let name = Vec::new();
-        Origin { run: None, tid, name, clock, is_shown: true, is_log: false, tells_sites: true }
+        Origin { run: None, tid, name, clock, is_shown: true, is_log: false, has_sites: true }
     }
 
     /// Lines of two threads: ticks in nanoseconds, the thread, and the rest of the line.

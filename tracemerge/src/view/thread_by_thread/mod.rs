@@ -1,7 +1,7 @@
 //! Counts calls without a merge: each thread by itself, several at once.
 //!
 //! A call is entered and left by one thread, so the order of records of different threads makes no difference to the
-//! [counts](CallCounts), and those of a raw file need not become lines. That is several times as fast. What is not
+//! [counts](CallCounts), and need not be merged. That is several times as fast. What is not
 //! plainly in order is left to the merge, which knows what to say of it: damaged bytes, ticks that go back, modules that
 //! came or went.
 
@@ -10,28 +10,27 @@ use std::sync::mpsc;
 use std::{io, thread};
 
 use trace_format::line::Kind;
-use trace_format::raw::Raw;
 
-use crate::file::lines::{Token, line_at};
+use crate::file::lines::{Token, line_at, whole_line};
+use crate::file::record_text::{RecordText, kind_of};
+use crate::file::records::Records;
+use crate::file::rendered::Wanted;
 use crate::input::findings::Findings;
 use crate::input::inputs::{Inputs, Origin};
-use crate::input::slice::TickPeriod;
-use crate::input::source::Content;
+use crate::input::slice::{Slice, Slicer, TickPeriod};
+use crate::input::source::{Content, SortedRange, Source};
 use crate::os::processors::map_on_all_processors;
 use crate::view::call_counts::CallCounts;
 use crate::view::function_names::lock;
-use crate::view::lines_to_records::{RecordText, Take, each_record};
+use crate::view::lines_to_records::{Take, each_record};
 use crate::view::plan::Plan;
-use crate::view::thread_by_thread::batch::{Batch, Packer};
-use crate::view::thread_by_thread::reader::{Item, Reader};
-
-mod batch;
-mod reader;
 
 /// The number of shares for each processor, so that one that is done sooner takes more of them.
 const SHARES: usize = 4;
 /// The number of batches that one thread may be ahead of the other.
 const AHEAD: usize = 4;
+/// The bytes of text whose records are taken at once.
+const BATCH: usize = if cfg!(test) { 200 } else { 1 << 20 };
 
 /// A source of one thread, with all that is wanted of it.
 #[derive(Clone, Copy)]
@@ -43,7 +42,7 @@ struct OfThread<'a> {
     thread: usize,
     /// The ticks of the first line and of the last.
     ends: (u64, u64),
-    content: Content<'a>,
+    from: &'a Source,
     size: usize,
 }
 
@@ -112,9 +111,17 @@ fn sources<'a>(counts: &mut CallCounts, inputs: &'a Inputs, plan: &Plan<'_>) -> 
             if range.start == range.end {
                 continue;
             }
-            let (content, size) = (source.content(), source.size());
+            let size = source.size();
             let ends = source.ends()?;
-            of_boot.push(OfThread { origin, source: number, process: 0, thread: 0, ends, content, size });
+            of_boot.push(OfThread {
+                origin,
+                source: number,
+                process: 0,
+                thread: 0,
+                ends,
+                from: source,
+                size,
+            });
         }
         of_boot.sort_by_key(|source| source.ends.0);
         for source in &mut of_boot {
@@ -159,101 +166,123 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Takes the records of a source, which another thread reads if `has_help`; returns false where a merge is needed.
+    /// Takes the records of a source, which another thread decodes if `has_help`; returns false where a merge is needed.
     fn count(&mut self, source: &OfThread<'_>, has_help: bool) -> bool {
         self.findings.push((source.origin, Findings::default()));
-        let render = match source.content {
-            Content::Text(bytes) => {
-                return is_in_order(bytes)
-                    && each_record(source.origin, bytes, &mut Lines(self, source)).is_ok();
+        if let Content::Text(bytes) = source.from.content() {
+            if !is_in_order(bytes) {
+                return false;
             }
-            Content::Rendered(render) => render,
-        };
-        let Some(raw) = render.raw() else { return false };
-        let names = self.counts.names().clone();
-        let mut reader = Reader::new(source.process, &self.origins[source.origin], &names);
-        let is_sound = match has_help.then(|| self.count_with_help(source, &mut reader, raw)).flatten() {
-            Some(is_sound) => is_sound,
-            None => reader.read(raw, |item| self.take(source, item)),
-        };
-        self.counts.see(source.process, reader.last);
-        self.counts.see_unwinding(reader.unwinding);
-        is_sound
+        }
+        if let Some(is_sound) = has_help.then(|| self.count_with_help(source)).flatten() {
+            return is_sound;
+        }
+        let (mut batches, mut records) = (Batches::of(source), Records::default());
+        while batches.next(&mut records) {
+            self.take(source, &records);
+        }
+        batches.is_sound
     }
 
-    /// Takes the records of a raw file that another thread reads; returns whether they are plainly in order. `None`: there
+    /// Takes the records of a source that another thread decodes; returns whether they are plainly in order. `None`: there
     /// is no other thread.
-    fn count_with_help(
-        &mut self,
-        source: &OfThread<'_>,
-        reader: &mut Reader<'_>,
-        raw: Raw<'_>,
-    ) -> Option<bool> {
-        let (full, batches) = mpsc::sync_channel::<Batch>(AHEAD);
-        let (empty, used) = mpsc::channel::<Batch>();
+    fn count_with_help(&mut self, source: &OfThread<'_>) -> Option<bool> {
+        let (full, ready) = mpsc::sync_channel::<Records>(AHEAD);
+        let (empty, used) = mpsc::channel::<Records>();
         thread::scope(|scope| {
-            let read = move || {
-                let mut packer = Packer::default();
-                let is_sound = reader.read(raw, |item| {
-                    if let Some(batch) = packer.push(item, || used.try_recv().unwrap_or_default()) {
-                        // Nobody receives where counting has panicked, which ends this scope.
-                        let _ = full.send(batch);
+            let decode = move || {
+                let mut batches = Batches::of(source);
+                loop {
+                    let mut records = used.try_recv().unwrap_or_default();
+                    // Nobody receives where counting has panicked, which ends this scope.
+                    if !batches.next(&mut records) || full.send(records).is_err() {
+                        return batches.is_sound;
                     }
-                });
-                let _ = full.send(packer.batch);
-                is_sound
+                }
             };
-            let reading = thread::Builder::new().spawn_scoped(scope, read).ok()?;
-            let mut places = Vec::new();
-            for mut batch in batches {
-                batch.each(&mut places, |item| self.take(source, item));
-                batch.clear();
-                let _ = empty.send(batch);
+            let decoding = thread::Builder::new().spawn_scoped(scope, decode).ok()?;
+            for records in ready {
+                self.take(source, &records);
+                let _ = empty.send(records);
             }
-            Some(reading.join().unwrap_or(false))
+            Some(decoding.join().unwrap_or(false))
         })
     }
 
-    #[inline]
-    fn take(&mut self, source: &OfThread<'_>, item: Item<'_>) {
-        match item {
-            Item::Call(call) => {
-                let (thread, called) = (source.thread, call.place.called);
-                if call.is_entered {
-                    self.counts.enter(thread, called, None, call.now);
-                } else {
-                    self.counts.leave(thread, called, None, call.now);
-                }
-                self.found().lines += 1;
-            }
-            Item::Lines(lines) => {
-                // The stage takes all.
-                let _ = each_record(source.origin, lines, &mut Lines(self, source));
-            }
-        }
-    }
-
-    /// The findings in the source that is being read.
-    #[inline]
-    fn found(&mut self) -> &mut Findings {
+    fn take(&mut self, source: &OfThread<'_>, records: &Records) {
         let last = self.findings.len() - 1;
-        &mut self.findings[last].1
+        let found = &mut self.findings[last].1;
+        for record in records.each(0..records.len()) {
+            if record.kind == Kind::Meta {
+                found.metadata(source.source, record.payload());
+            }
+            found.lines += record.line_count;
+            self.counts.record(&self.origins[source.origin], &record);
+        }
     }
 }
 
-/// The stage that counts what lines tell.
-struct Lines<'p, 'a, 's>(&'p mut Part<'a>, &'p OfThread<'s>);
+/// The records of a source, some at a time.
+struct Batches<'a> {
+    source: &'a OfThread<'a>,
+    /// The text that is left.
+    text: &'a [u8],
+    /// The periods that are left of a source that is no text.
+    slices: Slicer<'a>,
+    /// Whether the records so far are plainly in order.
+    is_sound: bool,
+}
 
-impl Take for Lines<'_, '_, '_> {
-    fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
-        let Lines(part, source) = self;
-        if record.kind == Kind::Meta {
-            part.found().metadata(source.source, record.payload());
+impl<'a> Batches<'a> {
+    fn of(source: &'a OfThread<'a>) -> Batches<'a> {
+        let sources = std::slice::from_ref(source.from);
+        let (text, ranges) = match source.from.content() {
+            Content::Text(bytes) => (bytes, &[][..]),
+            Content::Rendered(_) => (&[][..], &[SortedRange { source: 0, start: 0, end: 0 }][..]),
+        };
+        let slices = Slicer::new(sources, ranges, TickPeriod::ALL, &mut Findings::default());
+        Batches { source, text, slices, is_sound: true }
+    }
+
+    /// Puts the next records into `records`; returns whether there were any, and all so far are plainly in order.
+    fn next(&mut self, records: &mut Records) -> bool {
+        records.clear();
+        if let Content::Rendered(render) = self.source.from.content() {
+            let wanted = Wanted { calls: true, ..Wanted::default() };
+            let Some(Slice { period: TickPeriod { since, until }, .. }) = self.slices.next() else {
+                return false;
+            };
+            records.begin_source(self.source.origin);
+            let mut is_damaged = false;
+            let is_in_order = render.records((since, until), &wanted, records, &mut |_, _| is_damaged = true);
+            self.is_sound = is_in_order && !is_damaged;
+            return self.is_sound;
         }
-        part.found().lines += record.line_count;
-        part.counts.record(&part.origins[record.origin], record);
+        let (batch, rest) = self.text.split_at(end_of_batch(self.text));
+        self.text = rest;
+        // The stage takes all.
+        let _ = each_record(self.source.origin, batch, &mut InBatch(records));
+        !batch.is_empty()
+    }
+}
+
+/// The stage that puts records into a batch.
+struct InBatch<'r>(&'r mut Records);
+
+impl Take for InBatch<'_> {
+    fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
+        self.0.push_record(record, true);
         Ok(())
     }
+}
+
+/// Returns where the lines end that are taken at once: not before a line that continues a message.
+fn end_of_batch(text: &[u8]) -> usize {
+    let mut end = text.get(BATCH..).map_or(text.len(), |rest| BATCH + whole_line(rest).len());
+    while kind_of(&text[end..]) == Some(Kind::Continuation) {
+        end += whole_line(&text[end..]).len();
+    }
+    end
 }
 
 /// Returns whether all of a text is lines, and their ticks do not go back.

@@ -27,24 +27,54 @@ pub struct Rendered {
     pub damaged: Vec<Range<usize>>,
     /// Whether the last line has no line feed: its message goes on behind the range.
     pub open: bool,
+    /// Whether ticks went back, or out of the range.
+    pub backward: bool,
 }
 
-/// A record as [`Decoder::calls`] tells it.
+/// A record as [`Decoder::records`] passes it on. Ticks are in order, whatever the file has.
 #[derive(Clone, Copy, Debug)]
-pub enum CallOrLines<'a> {
-    /// A function was entered or left: a [`RecordKind::Enter`] or [`RecordKind::Leave`].
-    Call(Record<'a>),
-    /// The lines of any other record.
+pub enum Decoded<'a> {
+    /// A function was entered or left: a [`RecordKind::Enter`] or [`RecordKind::Leave`], which has an address.
+    Call(Ticks, Record<'a>),
+    /// A site was entered or left: a [`RecordKind::Scope`], and the site's place as a line has it.
+    Scope(Ticks, Record<'a>, &'a [u8]),
+    /// A message.
+    Message {
+        /// The lines of the message, each with its line feed.
+        lines: &'a [u8],
+        /// The number that a [`SiteNumbers`] gives the message's site; 0 if the file does not have the site.
+        site: u32,
+        /// The captured values; `None` if the message was formatted by its thread.
+        values: Option<&'a [u8]>,
+    },
+    /// The lines of other records, one line a record.
     Lines(&'a [u8]),
 }
 
-/// A maker of marks: gives each site a number, from 1.
-#[derive(Clone)]
-pub struct Marker(pub Arc<dyn Fn(&Site) -> u32 + Send + Sync>);
+/// Writes the lines of the calls that [`Decoder::records`] passes on, of one thread.
+#[derive(Clone, Debug)]
+pub struct CallLines(LineWriter);
 
-impl fmt::Debug for Marker {
+impl CallLines {
+    /// Makes a writer of lines of thread `tid`.
+    #[must_use]
+    pub fn new(tid: u64) -> CallLines {
+        CallLines(LineWriter::new(tid))
+    }
+
+    /// Appends the line of a [`Decoded::Call`], or of a [`Decoded::Scope`] with its place.
+    pub fn write(&self, ticks: Ticks, record: &Record<'_>, place: Option<&[u8]>, out: &mut Vec<u8>) {
+        self.0.function(ticks, record, place, out);
+    }
+}
+
+/// Gives each site a number, from 1, which means the same in all files.
+#[derive(Clone)]
+pub struct SiteNumbers(pub Arc<dyn Fn(&Site) -> u32 + Send + Sync>);
+
+impl fmt::Debug for SiteNumbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Marker")
+        f.write_str("SiteNumbers")
     }
 }
 
@@ -56,11 +86,13 @@ pub struct Decoder {
     plans: Plans,
     /// The sites that the block has defined.
     defined: Defined,
-    /// The maker of marks, and the mark of each site that was ever met, by its number.
-    marks: Option<(Marker, Vec<u32>)>,
+    /// What numbers sites, and the number of each site that was ever met, by its number in the file.
+    numbers: Option<(SiteNumbers, Vec<u32>)>,
     last: Ticks,
     most: Ticks,
     behind: bool,
+    /// Whether a record was behind since the range was begun.
+    went_back: bool,
     open: bool,
     short: ShortCalls,
 }
@@ -73,10 +105,11 @@ impl Decoder {
             lines: LineWriter::new(tid),
             plans: Plans::default(),
             defined: Defined::default(),
-            marks: None,
+            numbers: None,
             last: Ticks(0),
             most: Ticks(u64::MAX),
             behind: false,
+            went_back: false,
             open: false,
             short: ShortCalls::default(),
         }
@@ -90,11 +123,10 @@ impl Decoder {
         self
     }
 
-    /// Has each message begin with a [mark](crate::mark): `marker` makes it of the site, where the file tells
-    /// that.
+    /// Gives the sites of [messages](Decoded::Message) the numbers that `numbers` has for them.
     #[must_use]
-    pub fn marking(mut self, marker: Marker) -> Decoder {
-        self.marks = Some((marker, Vec::new()));
+    pub fn numbering(mut self, numbers: SiteNumbers) -> Decoder {
+        self.numbers = Some((numbers, Vec::new()));
         self
     }
 
@@ -111,11 +143,8 @@ impl Decoder {
         name: &[u8],
         out: &mut Vec<u8>,
     ) -> Rendered {
-        let start = if from.0 == 0 { 0 } else { raw.position(from) };
-        let end = until.map_or(raw.bytes.len(), |until| raw.position(until)).max(start);
-        self.last = from;
-        self.most = Ticks(until.map_or(u64::MAX, |until| until.0.saturating_sub(1)).max(from.0));
-        let mut found = self.decode_range(raw, start..end, name, out);
+        let range = self.begin_times(raw, from, until);
+        let mut found = self.decode_range(raw, range, name, out);
         self.close_torn(out);
         found.open = false;
         found
@@ -124,36 +153,31 @@ impl Decoder {
     /// Appends the lines of the records in a range of bytes that begins and ends where records begin.
     pub fn decode(&mut self, raw: Raw<'_>, range: Range<usize>, name: &[u8], out: &mut Vec<u8>) -> Rendered {
         (self.last, self.most) = (Ticks(0), Ticks(u64::MAX));
+        (self.open, self.behind, self.went_back) = (false, false, false);
+        self.define_before(raw, range.start);
         self.decode_range(raw, range, name, out)
     }
 
-    /// Calls `take` with all records of the file, in order: those of calls as they are, which is several times as fast
-    /// as to write lines and to read these, and all others as the lines that [`Decoder::decode_times`] would append.
-    /// Returns whether the file is sound. If not, that is, if bytes are no record or ticks go back, `take` was called
-    /// with the records before that.
-    pub fn calls(&mut self, raw: Raw<'_>, mut take: impl FnMut(CallOrLines<'_>)) -> bool {
-        (self.last, self.most) = (Ticks(0), Ticks(u64::MAX));
-        (self.open, self.behind) = (false, false);
-        self.defined.clear();
-        let (mut at, mut text) = (0, Vec::new());
-        loop {
-            // Calls stand in long rows.
-            while let Some(record) = raw.call(at) {
-                if self.open {
-                    self.close(&mut text);
-                    take(CallOrLines::Lines(&text));
-                    text.clear();
-                }
-                if record.ticks < self.last {
-                    return false;
-                }
-                self.last = record.ticks;
-                at += HEADER;
-                take(CallOrLines::Call(record));
+    /// Calls `take` with the records from `from` on and before `until`, in order: calls as they are, which is several
+    /// times as fast as to write lines and to read these, and others as the lines that [`Decoder::decode_times`] would
+    /// append. Of messages, the sites and the captured values are passed on, too.
+    pub fn records(
+        &mut self,
+        raw: Raw<'_>,
+        (from, until): (Ticks, Option<Ticks>),
+        name: &[u8],
+        take: &mut impl FnMut(Decoded<'_>),
+    ) -> Rendered {
+        let range = self.begin_times(raw, from, until);
+        let mut found = Rendered::default();
+        let (mut at, mut text, mut open) = (range.start, Vec::new(), OpenMessage::default());
+        while at < range.end {
+            at = self.each_call(raw, at..range.end, &mut text, &mut open, take);
+            if at >= range.end {
+                break;
             }
             match raw.next(at) {
                 RawItem::End => break,
-                RawItem::Bad(_) => return false,
                 RawItem::Border(end) => {
                     if at % BLOCK_BYTES == 0 {
                         self.defined.clear();
@@ -161,22 +185,161 @@ impl Decoder {
                     at = end;
                 }
                 RawItem::Record(record, behind) => {
+                    self.take_held(false, take);
+                    if !self.decode_record(&record, &mut text, &mut open, take) {
+                        self.take_torn(&mut text, &mut open, take);
+                        self.damaged(raw, at..behind, name, &mut found, &mut text);
+                        open.end(&mut text, take);
+                    }
                     at = behind;
-                    if !self.record(&record, &mut text) || self.behind {
-                        return false;
-                    }
-                    if !self.open && !text.is_empty() {
-                        take(CallOrLines::Lines(&text));
-                        text.clear();
-                    }
+                }
+                RawItem::Bad(end) => {
+                    self.take_held(false, take);
+                    let end = self.next_sound(raw, end).min(range.end);
+                    self.take_torn(&mut text, &mut open, take);
+                    self.damaged(raw, at..end, name, &mut found, &mut text);
+                    open.end(&mut text, take);
+                    at = end;
                 }
             }
         }
-        self.close_torn(&mut text);
-        if !text.is_empty() {
-            take(CallOrLines::Lines(&text));
+        self.take_held(true, take);
+        self.take_torn(&mut text, &mut open, take);
+        found.backward = self.went_back;
+        found
+    }
+
+    /// Passes on the calls that stand behind each other, up to a record of another kind; returns where they end.
+    #[inline]
+    fn each_call(
+        &mut self,
+        raw: Raw<'_>,
+        range: Range<usize>,
+        text: &mut Vec<u8>,
+        open: &mut OpenMessage,
+        take: &mut impl FnMut(Decoded<'_>),
+    ) -> usize {
+        let mut at = range.start;
+        while let Some(record) = raw.call(at).filter(|_| at < range.end) {
+            at += HEADER;
+            if self.open || record.ticks < self.last || record.ticks > self.most {
+                self.take_held(false, take);
+                self.begin_record(record.ticks, text, open, take);
+                take(Decoded::Call(self.last, record));
+                continue;
+            }
+            (self.last, self.behind) = (record.ticks, false);
+            if self.short.least == 0 {
+                take(Decoded::Call(record.ticks, record));
+            } else if record.kind == RecordKind::Enter {
+                self.short.enter(&record);
+            } else if !self.short.leave(&record) {
+                self.take_held(false, take);
+                take(Decoded::Call(record.ticks, record));
+            }
+        }
+        at
+    }
+
+    /// Passes on the enterings that are held; at the end of a range also a call that was left out last, if no other
+    /// record is behind it.
+    #[inline]
+    fn take_held(&mut self, is_end: bool, take: &mut impl FnMut(Decoded<'_>)) {
+        self.short.give_back(is_end, |record| take(Decoded::Call(record.ticks, *record)));
+    }
+
+    /// Passes on a record; returns false if it cannot be read.
+    fn decode_record(
+        &mut self,
+        record: &Record<'_>,
+        text: &mut Vec<u8>,
+        open: &mut OpenMessage,
+        take: &mut impl FnMut(Decoded<'_>),
+    ) -> bool {
+        let site = record.site();
+        match record.kind {
+            RecordKind::Captured if self.defined.has(site) => {
+                self.begin_record(record.ticks, text, open, take);
+                let Some(plan) = self.plans.get(site) else { return false };
+                if !self.lines.captured(self.last, plan, record.payload, text) {
+                    return false;
+                }
+                let (lines, values) = (&text[..], Some(record.payload));
+                take(Decoded::Message { lines, site: self.number(site), values });
+                text.clear();
+            }
+            RecordKind::Message => {
+                if !record.continues() {
+                    self.begin_record(record.ticks, text, open, take);
+                    open.site = Some(self.number(site));
+                }
+                self.message(record, text);
+                if !self.open {
+                    open.end(text, take);
+                }
+            }
+            RecordKind::Scope => {
+                self.begin_record(record.ticks, text, open, take);
+                match self.plans.place(site).filter(|_| self.defined.has(site)) {
+                    Some(place) => take(Decoded::Scope(self.last, *record, place)),
+                    None => {
+                        self.lines.function(self.last, record, None, text);
+                        open.end(text, take);
+                    }
+                }
+            }
+            _ => {
+                if matches!(record.kind, RecordKind::Enter | RecordKind::Leave | RecordKind::Stack)
+                    || record.kind == RecordKind::Meta && is_clean(record.payload)
+                {
+                    self.begin_record(record.ticks, text, open, take);
+                }
+                let is_read = self.record(record, text);
+                if !self.open {
+                    open.end(text, take);
+                }
+                return is_read;
+            }
         }
         true
+    }
+
+    /// Passes on a message whose last piece does not come, and what is to be said of the ticks of the next record.
+    #[inline]
+    fn begin_record(
+        &mut self,
+        ticks: Ticks,
+        text: &mut Vec<u8>,
+        open: &mut OpenMessage,
+        take: &mut impl FnMut(Decoded<'_>),
+    ) {
+        self.close(text);
+        open.end(text, take);
+        self.go_on_to(ticks, text);
+        open.end(text, take);
+    }
+
+    /// Passes on a message whose last piece does not come, and reports it as torn.
+    fn take_torn(&mut self, text: &mut Vec<u8>, open: &mut OpenMessage, take: &mut impl FnMut(Decoded<'_>)) {
+        if self.open {
+            let mut torn = Vec::new();
+            self.close_torn(&mut torn);
+            // The first byte is the line feed of the message.
+            text.push(b'\n');
+            open.end(text, take);
+            take(Decoded::Lines(&torn[1..]));
+        }
+    }
+
+    /// Prepares to pass on the records from `from` on and before `until`; returns the range of their bytes.
+    fn begin_times(&mut self, raw: Raw<'_>, from: Ticks, until: Option<Ticks>) -> Range<usize> {
+        let start = if from.0 == 0 { 0 } else { raw.position(from) };
+        let end = until.map_or(raw.bytes.len(), |until| raw.position(until)).max(start);
+        self.last = from;
+        self.most = Ticks(until.map_or(u64::MAX, |until| until.0.saturating_sub(1)).max(from.0));
+        (self.open, self.behind, self.went_back) = (false, false, false);
+        self.define_before(raw, start);
+        start..end
     }
 
     fn decode_range(
@@ -187,8 +350,6 @@ impl Decoder {
         out: &mut Vec<u8>,
     ) -> Rendered {
         let mut found = Rendered::default();
-        (self.open, self.behind) = (false, false);
-        self.define_before(raw, range.start);
         let mut at = range.start;
         // Where one record is not of the usual kind, the next ones may not be either.
         let mut one_by_one = 0;
@@ -233,7 +394,7 @@ impl Decoder {
             }
         }
         self.write_held(true, out);
-        found.open = self.open;
+        (found.open, found.backward) = (self.open, self.went_back);
         found
     }
 
@@ -311,8 +472,8 @@ impl Decoder {
             RecordKind::Captured if self.defined.has(record.site()) => {
                 self.close(out);
                 self.go_on_to(record.ticks, out);
-                let (plan, mark) = (self.plans.get(record.site()), self.mark(record.site()));
-                plan.is_some_and(|plan| self.lines.captured(self.last, mark, plan, record.payload, out))
+                let plan = self.plans.get(record.site());
+                plan.is_some_and(|plan| self.lines.captured(self.last, plan, record.payload, out))
             }
             RecordKind::Message => {
                 self.message(record, out);
@@ -341,7 +502,7 @@ impl Decoder {
         if !record.continues() {
             self.close(out);
             self.go_on_to(record.ticks, out);
-            self.lines.message(self.last, self.mark(record.site()), out);
+            self.lines.message(self.last, out);
             self.lines.first_piece(self.last, record.payload, self.is_of_lock(record.site()), more, out);
         } else if self.open {
             self.lines.text(self.last, record.payload, out);
@@ -377,6 +538,7 @@ impl Decoder {
         let shown = ticks.clamp(self.last, self.most);
         self.last = shown;
         let known = std::mem::replace(&mut self.behind, shown != ticks);
+        self.went_back |= self.behind;
         if self.behind && !known {
             let backward = Meta::Backward { ticks: ticks.0.abs_diff(shown.0) };
             self.lines.meta(shown, |out| backward.write(out), out);
@@ -387,10 +549,10 @@ impl Decoder {
         if self.plans.entry(record.site()) != Some(record.payload) {
             let site = Site::parse(record.payload).filter(|site| site.id == record.site());
             let Some(site) = site.filter(|site| self.plans.add(site)) else { return false };
-            if let Some((marker, marks)) = &mut self.marks {
+            if let Some((numbers, known)) = &mut self.numbers {
                 let index = site.id as usize;
-                marks.resize(marks.len().max(index + 1), 0);
-                marks[index] = (marker.0)(&site);
+                known.resize(known.len().max(index + 1), 0);
+                known[index] = (numbers.0)(&site);
             }
         }
         self.defined.add(record.site());
@@ -402,11 +564,11 @@ impl Decoder {
         self.defined.has(site) && self.plans.is_of_lock(site)
     }
 
-    /// Returns the mark of a site, if marks are wanted: 0 where the block does not tell the site.
+    /// Returns the number that a site has in all files; 0 if the block does not define the site.
     #[inline]
-    fn mark(&self, site: u32) -> Option<u32> {
-        let (_, marks) = self.marks.as_ref()?;
-        Some(marks.get(site as usize).copied().filter(|_| self.defined.has(site)).unwrap_or(0))
+    fn number(&self, site: u32) -> u32 {
+        let known = self.numbers.as_ref().and_then(|(_, known)| known.get(site as usize));
+        known.copied().filter(|_| self.defined.has(site)).unwrap_or(0)
     }
 
     /// Shows bytes that are no record.
@@ -425,6 +587,28 @@ impl Decoder {
         let damaged = Meta::Damaged { file: name.to_vec(), offset, bytes, text: text.to_vec() };
         self.lines.meta(self.last, |out| damaged.write(out), out);
         found.damaged.push(place);
+    }
+}
+
+/// The message that was begun last in a [decoding of records](Decoder::records).
+#[derive(Default)]
+struct OpenMessage {
+    /// The number of its site; `None` if the text at hand is of other records.
+    site: Option<u32>,
+}
+
+impl OpenMessage {
+    /// Passes on the text at hand, which no record continues.
+    #[inline]
+    fn end(&mut self, text: &mut Vec<u8>, take: &mut impl FnMut(Decoded<'_>)) {
+        if text.is_empty() {
+            return;
+        }
+        match self.site.take() {
+            Some(site) => take(Decoded::Message { lines: text, site, values: None }),
+            None => take(Decoded::Lines(text)),
+        }
+        text.clear();
     }
 }
 
@@ -463,7 +647,7 @@ impl Plains for RawMessages<'_, '_> {
             return None;
         }
         self.next = Some((record.ticks, behind));
-        Some(Plain { ticks: record.ticks, content, mark: self.decoder.mark(record.site()) })
+        Some(Plain { ticks: record.ticks, content })
     }
 
     #[inline(always)]

@@ -24,7 +24,7 @@ mod short_calls;
 mod tests;
 mod writer;
 
-pub use decoder::{CallOrLines, Decoder, Marker, Rendered};
+pub use decoder::{CallLines, Decoded, Decoder, Rendered, SiteNumbers};
 pub use reader::{Raw, is_clean};
 pub use writer::Writer;
 

@@ -1,5 +1,6 @@
 //! Raw files are compared with text files: the same records give the same lines, by whatever way.
 
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
@@ -8,7 +9,6 @@ use super::*;
 use crate::file::{Encoding, run_of};
 use crate::line::Ticks;
 use crate::line::{Kind, Line};
-use crate::mark::take_mark;
 use crate::meta::tests::any_run;
 use crate::meta::{EndReason, LossReason, RingPlace, Run, Thread};
 use crate::plans::Plans;
@@ -376,26 +376,77 @@ fn a_copy_has_the_same_lines() {
     assert_eq!(decode(&out).0, decode(bytes).0);
 }
 
-#[test]
-fn messages_are_marked_by_their_sites_and_are_otherwise_the_same() {
-    let marker = Marker(Arc::new(|site: &Site| site.id + 1000));
-    let bytes = several_blocks();
-    let raw = Raw::parse(bytes).unwrap();
-    let mut marked = Vec::new();
-    Decoder::new(TID).marking(marker).decode(raw, 0..bytes.len(), b"f", &mut marked);
-    let mut unmarked = Vec::new();
-    for line in marked.split_inclusive(|&byte| byte == b'\n') {
-        let line = Line::parse(line.strip_suffix(b"\n").unwrap()).unwrap();
-        let (mark, text) = take_mark(line.payload);
-        let told = text.strip_prefix(b"site ").filter(|_| line.kind == Kind::Message);
-        let expected = told.map_or(0, |text| {
-            let digits = text.split(|&byte| byte == b':').next().unwrap();
-            std::str::from_utf8(digits).unwrap().parse::<u32>().unwrap() + 1000
-        });
-        assert_eq!(mark, expected);
-        Line { payload: text, ..line }.write(&mut unmarked);
+/// Returns the text of the records of a file between two times, as [`Decoder::records`] passes them on, the places that
+/// are damaged, and the site and the values of each message.
+fn by_records(
+    bytes: &[u8],
+    times: (Ticks, Option<Ticks>),
+) -> (Vec<u8>, Vec<Range<usize>>, Vec<KnownOfMessage>) {
+    let (mut text, mut messages) = (Vec::new(), Vec::new());
+    let lines = CallLines::new(TID);
+    let mut decoder = Decoder::new(TID).numbering(SiteNumbers(Arc::new(|site: &Site| site.id + 1000)));
+    let found = decoder.records(Raw::parse(bytes).unwrap(), times, b"f", &mut |record| match record {
+        Decoded::Call(ticks, record) => lines.write(ticks, &record, None, &mut text),
+        Decoded::Scope(ticks, record, place) => lines.write(ticks, &record, Some(place), &mut text),
+        Decoded::Message { lines, site, values } => {
+            text.extend_from_slice(lines);
+            let first = lines.split(|&byte| byte == b'\n').next().unwrap();
+            let first = Line::parse(first).unwrap();
+            assert_eq!(first.kind, Kind::Message);
+            messages.push((first.payload.to_vec(), site, values.map(<[u8]>::to_vec)));
+        }
+        Decoded::Lines(lines) => {
+            assert!(lines.ends_with(b"\n"));
+            text.extend_from_slice(lines);
+        }
+    });
+    (text, found.damaged, messages)
+}
+
+/// The first line of a message, the number of its site, and its values.
+type KnownOfMessage = (Vec<u8>, u32, Option<Vec<u8>>);
+
+/// Fails unless the records of a file have the lines and the damage that its text has, between any two times.
+fn assert_records_are_those_of_the_text(bytes: &[u8]) {
+    for times in [(0, None), (0, Some(1100)), (1003, Some(1200)), (1050, None)] {
+        let times = (Ticks(times.0), times.1.map(Ticks));
+        let mut text = Vec::new();
+        let found = Decoder::new(TID).decode_times(Raw::parse(bytes).unwrap(), times, b"f", &mut text);
+        let (by_records, damaged, _) = by_records(bytes, times);
+        assert_eq!(String::from_utf8_lossy(&by_records), String::from_utf8_lossy(&text), "{times:?}");
+        assert_eq!(damaged, found.damaged);
     }
-    assert!(unmarked == decode(bytes).0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn records_have_the_lines_of_the_text_also_in_damaged_files(
+        acts in acts(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4)
+    ) {
+        let mut bytes = file(&acts, &run(), Encoding::Raw);
+        assert_records_are_those_of_the_text(&bytes);
+        for (place, byte) in changes {
+            let at = 16 + place.index(bytes.len() - 16);
+            bytes[at] = byte;
+            assert_records_are_those_of_the_text(&bytes);
+        }
+        let cut = bytes.len() - 1;
+        assert_records_are_those_of_the_text(&bytes[..cut]);
+    }
+}
+
+#[test]
+fn each_message_has_its_site_and_its_values() {
+    let (_, _, messages) = by_records(several_blocks(), (Ticks(0), None));
+    assert!(!messages.is_empty());
+    for (text, site, values) in messages {
+        let number = text.strip_prefix(b"site ").map(|text| {
+            let digits = text.split(|&byte| byte == b':').next().unwrap();
+            std::str::from_utf8(digits).unwrap().parse::<u32>().unwrap()
+        });
+        assert_eq!((site, values.is_some()), (number.map_or(0, |number| number + 1000), number.is_some()));
+    }
 }
 
 #[test]
@@ -423,9 +474,7 @@ fn a_formatted_message_has_its_site_where_the_table_has_it() {
     let kinds: Vec<_> = raw.records(0).map(|(_, record)| (record.kind, record.site())).collect();
     let message = |site| (RecordKind::Message, site);
     assert_eq!(kinds, [(RecordKind::Site, 7), message(7), message(250), message(0), message(7)]);
-    let marker = Marker(Arc::new(|site: &Site| site.id));
-    let mut lines = Vec::new();
-    Decoder::new(TID).marking(marker).decode(raw, 0..bytes.len(), b"f", &mut lines);
-    let lines = lines.split(|&byte| byte == b'\n').filter_map(|line| Line::parse(line).ok());
-    assert_eq!(lines.map(|line| take_mark(line.payload).0).collect::<Vec<_>>(), [7, 0, 0, 7]);
+    let (_, _, messages) = by_records(&bytes, (Ticks(0), None));
+    let sites: Vec<_> = messages.into_iter().map(|(_, site, values)| (site, values)).collect();
+    assert_eq!(sites, [(1007, None), (0, None), (0, None), (1007, None)]);
 }

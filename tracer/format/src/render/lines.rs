@@ -5,7 +5,6 @@ use crate::fields::SitePlan;
 use crate::function::{self, HOOK, put_address};
 use crate::line::{Kind, Prefix, Ticks};
 use crate::locks;
-use crate::mark::{put_mark, write_mark};
 use crate::record::{Flags, Record, RecordKind};
 
 /// The length in bytes of the window that lines are written into at once.
@@ -18,8 +17,6 @@ const LINE: usize = 512;
 pub(crate) struct Plain<'a> {
     pub ticks: Ticks,
     pub content: PlainContent<'a>,
-    /// The mark of a message's site, which is written before the text, if any is.
-    pub mark: Option<u32>,
 }
 
 /// The content of such a record.
@@ -66,13 +63,10 @@ impl LineWriter {
         LineWriter { prefix: Prefix::new(tid), text: Vec::new() }
     }
 
-    /// Begins the line of a message, with the mark of its site if there is one.
+    /// Begins the line of a message.
     #[inline]
-    pub(crate) fn message(&self, ticks: Ticks, mark: Option<u32>, out: &mut Vec<u8>) {
+    pub(crate) fn message(&self, ticks: Ticks, out: &mut Vec<u8>) {
         self.prefix.begin(out, ticks, Kind::Message);
-        if let Some(mark) = mark {
-            write_mark(mark, out);
-        }
     }
 
     /// Goes on behind [`LineWriter::message`] with the first piece of a message that its thread has formatted; `of_lock`
@@ -123,7 +117,6 @@ impl LineWriter {
     pub(crate) fn captured(
         &mut self,
         ticks: Ticks,
-        mark: Option<u32>,
         plan: &SitePlan,
         arguments: &[u8],
         out: &mut Vec<u8>,
@@ -132,7 +125,7 @@ impl LineWriter {
         text.clear();
         let rendered = plan.render(arguments, &mut text).is_ok();
         if rendered {
-            self.message(ticks, mark, out);
+            self.message(ticks, out);
             self.first_text(ticks, &text, plan.begins_as_of_lock(&text), out);
             out.push(b'\n');
         }
@@ -183,10 +176,7 @@ impl LineWriter {
             PlainContent::Address(..) => Kind::Leave,
             _ => Kind::Message,
         };
-        let mut start = self.prefix.put(page, message.ticks, kind)?;
-        if let Some(mark) = message.mark.filter(|_| kind == Kind::Message) {
-            start += put_mark(mark, page.get_mut(start..)?)?;
-        }
+        let start = self.prefix.put(page, message.ticks, kind)?;
         let text = page.get_mut(start..)?;
         let length = match message.content {
             PlainContent::Captured(plan, values) => {

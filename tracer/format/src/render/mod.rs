@@ -294,7 +294,7 @@ impl Renderer {
                 if continues {
                     lines.text(self.state.last, piece.payload, out);
                 } else {
-                    lines.message(self.state.last, None, out);
+                    lines.message(self.state.last, out);
                     let of_lock = plans.is_of_lock(piece.site());
                     lines.first_piece(self.state.last, piece.payload, of_lock, more, out);
                 }
@@ -333,7 +333,7 @@ impl Renderer {
         let before = (self.state, out.len());
         self.go_on_to(message.ticks, out);
         let written = match &mut self.form {
-            Form::Text(lines) => lines.captured(self.state.last, None, plan, message.payload, out),
+            Form::Text(lines) => lines.captured(self.state.last, plan, message.payload, out),
             Form::Raw(raw) => raw.captured(message.site(), self.state.last, message.payload, plans, out),
         };
         if written {
@@ -545,7 +545,7 @@ impl Plains for WholeRecords<'_, '_> {
             }
             _ => return None,
         };
-        Some(Plain { ticks: next.ticks, content, mark: None })
+        Some(Plain { ticks: next.ticks, content })
     }
 
     #[inline(always)]

@@ -11,6 +11,7 @@ use trace_format::wall::Wall;
 use super::record::LockWait;
 use super::waits::Awaited;
 use super::*;
+use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::symbols::Settings;
 use crate::time::clocks::{Anchor, TickClock};
@@ -18,12 +19,11 @@ use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::events::EventExport;
 use crate::view::function_names::FunctionNames;
-use crate::view::lines_to_records::RecordText;
 
 fn origin(tid: u64) -> Origin {
     let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]));
     let name = Vec::new();
-    Origin { run: None, tid, name, clock, is_shown: true, is_log: false, tells_sites: true }
+    Origin { run: None, tid, name, clock, is_shown: true, is_log: false, has_sites: true }
 }
 
 /// Returns what is told of these lines: ticks in nanoseconds, the id of the thread, and the rest of the line.

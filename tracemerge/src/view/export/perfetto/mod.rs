@@ -17,13 +17,13 @@ use trace_format::record::Flags;
 use self::protobuf::{
     Few, put_bytes, put_fixed, put_message, put_number, put_signed, put_text, tag_of_bytes, tag_of_number,
 };
+use crate::file::fast_map::FastMap;
 use crate::view::by_number::ByNumber;
 use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{EndedCall, Event, EventFormat, Scene, TypedSite, What};
 use crate::view::export::fields::{Key, is_of_modules, keys_of, level};
 use crate::view::export::flows::{self, Flow, Flows};
 use crate::view::export::pids::Pids;
-use crate::view::fast_map::FastMap;
 use crate::view::function_names::Told;
 use crate::view::values::Value;
 

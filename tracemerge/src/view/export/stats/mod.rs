@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use trace_format::wall::Wall;
 
+use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::input::site_catalog::SiteCatalog;
 use crate::ui::messages::{Grouped, count};
@@ -19,7 +20,6 @@ use crate::ui::units::duration;
 use crate::view::export::Export;
 use crate::view::export::stats::arguments::{ArgumentRange, Arguments};
 use crate::view::latency::Latencies;
-use crate::view::lines_to_records::RecordText;
 use crate::view::sorts::{Sort, SortId, Sorts};
 
 /// The version of the layout of the JSON. It grows when a field changes its meaning or goes; new fields may

@@ -12,12 +12,12 @@ use trace_format::line::{Kind, Line, TICKS_DIGITS, TID_DIGITS};
 use trace_format::wall::Wall;
 
 use crate::file::lines::{lines_of, whole_line};
+use crate::file::record_text::{RecordText, is_warning};
 use crate::input::inputs::Origin;
 use crate::ui::colour::Palette;
 use crate::view::export::paint::{paint, write_found};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::{Copies, Export};
-use crate::view::lines_to_records::{RecordText, is_warning};
 
 /// The look of the lines: terms of time, and colours.
 #[derive(Clone, Debug)]

@@ -35,7 +35,7 @@ fn origin(pid: u32) -> Origin {
         clock,
         is_shown: true,
         is_log: false,
-        tells_sites: false,
+        has_sites: false,
     }
 }
 

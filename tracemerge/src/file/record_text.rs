@@ -1,0 +1,117 @@
+//! A record as views get it: its file, its ticks, its kind, and its lines of text, of which it has none if it is a call
+//! among [records](crate::file::records).
+
+use memchr::{memchr, memchr_iter};
+use trace_format::line::{Key, Kind, Line, TICKS_DIGITS, TID_DIGITS, Ticks, parse_ticks};
+
+use crate::file::lines::{lines_of, whole_line, without_feed};
+use crate::file::records::Call;
+
+/// A record: with its lines of text, unless it is a [`Call`].
+#[derive(Clone, Copy, Debug)]
+pub struct RecordText<'a> {
+    /// The place of the record's file among the origins.
+    pub origin: usize,
+    /// The ticks of the record.
+    pub ticks: Ticks,
+    /// The kind of the record's first line.
+    pub kind: Kind,
+    /// The lines of the record, each with its line feed; empty if it is a [call](Self::call).
+    pub lines: &'a [u8],
+    /// The number of lines of the record.
+    pub line_count: u64,
+    /// The number of the site that the record is of; 0 if that is not known, or was not asked for.
+    pub site: u32,
+    /// The bytes of the record's captured values; `None` if they are not known, or were not asked for.
+    pub values: Option<&'a [u8]>,
+    /// The call that the record enters or leaves, if it has no lines.
+    pub call: Option<Call<'a>>,
+}
+
+impl<'a> RecordText<'a> {
+    /// Makes the record that has these lines.
+    #[must_use]
+    pub fn new(origin: usize, lines: &'a [u8]) -> RecordText<'a> {
+        RecordText::of_lines(origin, lines, memchr_iter(b'\n', lines).count() as u64)
+    }
+
+    /// Makes the record that has these lines, so many.
+    #[must_use]
+    pub fn of_lines(origin: usize, lines: &'a [u8], line_count: u64) -> RecordText<'a> {
+        let ticks = parse_ticks(lines).unwrap_or_default();
+        RecordText {
+            origin,
+            ticks,
+            kind: kind_of(lines).unwrap_or(Kind::Meta),
+            lines,
+            line_count,
+            site: 0,
+            values: None,
+            call: None,
+        }
+    }
+
+    /// Returns the lines of the record. Those of a call are of no thread.
+    #[must_use]
+    pub fn to_lines(&self) -> Vec<u8> {
+        let Some(call) = &self.call else { return self.lines.to_vec() };
+        let (mut payload, mut lines) = (Vec::new(), Vec::new());
+        call.write_payload(&mut payload);
+        let key = Key { ticks: self.ticks, tid: 0 };
+        Line { key, kind: self.kind, payload: &payload }.write(&mut lines);
+        lines
+    }
+
+    /// Returns the lines of the record, parsed.
+    pub fn parsed(&self) -> impl Iterator<Item = Line<'a>> {
+        lines_of(self.lines).filter_map(|line| Line::parse(without_feed(line)).ok())
+    }
+
+    /// Returns the payload of the record's first line.
+    #[must_use]
+    pub fn payload(&self) -> &'a [u8] {
+        let line = if self.line_count == 1 { self.lines } else { whole_line(self.lines) };
+        // The space, the kind, and another space are between the key and the payload.
+        let start = key_length(line).map(|key| key + 3);
+        start.and_then(|start| without_feed(line).get(start..)).unwrap_or_default()
+    }
+
+    /// Returns whether the record is a message, which the program has traced, and not a `#` line. Only
+    /// messages are counted.
+    #[must_use]
+    pub fn is_traced(&self) -> bool {
+        self.kind != Kind::Meta
+    }
+
+    /// Returns whether the record is a `#` line which warns that the trace is not all that happened, or not
+    /// when it happened.
+    #[must_use]
+    pub fn is_warning(&self) -> bool {
+        self.kind == Kind::Meta && self.parsed().next().is_some_and(|line| is_warning(line.payload))
+    }
+}
+
+/// Returns whether a `#` line with this payload warns that the trace is not all that happened, or not when it
+/// happened.
+#[must_use]
+pub fn is_warning(payload: &[u8]) -> bool {
+    let word = payload.split(|&b| b == b' ').next().unwrap_or_default();
+    matches!(word, b"lost" | b"damaged" | b"stall" | b"backward" | b"off" | b"on")
+}
+
+/// Returns the text of the key of a line: all before its first space.
+pub fn key_of(line: &[u8]) -> &[u8] {
+    &line[..key_length(line).unwrap_or(line.len())]
+}
+
+/// Returns the length of the text of a line's key. Few thread ids have more digits than they must have.
+#[inline]
+fn key_length(line: &[u8]) -> Option<usize> {
+    const USUAL: usize = TICKS_DIGITS + 1 + TID_DIGITS;
+    if line.get(USUAL) == Some(&b' ') { Some(USUAL) } else { memchr(b' ', line) }
+}
+
+/// Returns the kind of a line, which the character behind its first space tells.
+pub fn kind_of(line: &[u8]) -> Option<Kind> {
+    Kind::from_byte(*line.get(key_length(line)? + 1)?)
+}

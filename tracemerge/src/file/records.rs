@@ -1,0 +1,525 @@
+//! Records on their way through a merge to a view: calls as numbers, all others as their lines.
+//!
+//! A record takes 16 bytes, however many there are. A call has the number of its *place*, which is what the records of
+//! its entering and its leaving have in common: an address, or the text that a line has behind `>` or `<`. So a place is
+//! looked at once for many calls.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use trace_format::function::{FunctionLine, FunctionPlace, Named};
+use trace_format::line::{Kind, Ticks};
+use trace_format::record::Flags;
+
+use crate::file::fast_map::FastMap;
+use crate::file::record_text::RecordText;
+
+/// Records in order, each of one of many sources.
+#[derive(Debug)]
+pub struct Records {
+    /// A number that no other records have, and that these lose when they are emptied.
+    serial: u64,
+    entries: Vec<Entry>,
+    places: Vec<StoredPlace>,
+    spans: Vec<SpanCall>,
+    others: Vec<Other>,
+    /// The texts of places, and lines with the values behind them.
+    bytes: Vec<u8>,
+    /// The last place by the hash of its address, with the address and its flags.
+    recent: Box<[(u64, u32); RECENT]>,
+    by_address: FastMap<u64, u32>,
+    by_text: FastMap<(u8, Box<[u8]>), u32>,
+    /// The last place by the hash of its text, in which it is looked for first.
+    recent_texts: Box<[u32; RECENT]>,
+    /// The source whose places the two maps and `recent` have.
+    source: u32,
+    /// The places here of those of the records that were appended last.
+    appended: (u64, Vec<u32>),
+}
+
+/// A record.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    ticks: u64,
+    /// What it is, in the lowest bits, and the number of that among all that are such.
+    what: u32,
+    source: u32,
+}
+
+// There are as many of these as records.
+const _: () = assert!(size_of::<Entry>() == 16);
+
+/// What an entry is.
+const ENTER: u32 = 0;
+const LEAVE: u32 = 1;
+const ENTER_SPAN: u32 = 2;
+const LEAVE_SPAN: u32 = 3;
+const OTHER: u32 = 4;
+const KIND_BITS: u32 = 3;
+const KIND_MASK: u32 = (1 << KIND_BITS) - 1;
+
+/// The places that are found without a map, of addresses and of texts, a power of two.
+const RECENT: usize = 1 << 9;
+/// No address: one in a record has 54 bits.
+const NOTHING: (u64, u32) = (u64::MAX, 0);
+/// The bytes of memory that are kept for later records.
+const KEPT: usize = 8 << 20;
+/// What the number of a span stands behind in a line.
+const SPAN: &[u8] = b"span=";
+
+/// A place of a source.
+#[derive(Clone, Debug)]
+struct StoredPlace {
+    source: u32,
+    flags: Flags,
+    key: PlaceKey,
+}
+
+#[derive(Clone, Debug)]
+enum PlaceKey {
+    Address(u64),
+    Text(Range<usize>),
+}
+
+/// A place that calls are entered and left at, with the flags that its records have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// An address in the function.
+    Address(u64, Flags),
+    /// A text, as a line has it behind the number of a span.
+    Text(&'a [u8], Flags),
+}
+
+/// A call of a span.
+#[derive(Clone, Copy, Debug)]
+struct SpanCall {
+    place: u32,
+    span: u64,
+}
+
+/// A record that is no call.
+#[derive(Clone, Debug)]
+struct Other {
+    start: usize,
+    lines_end: usize,
+    end: usize,
+    line_count: u64,
+    site: u32,
+    kind: Kind,
+    has_values: bool,
+}
+
+/// A call, as a record of it among [`Records`].
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    records: &'a Records,
+    /// The number of the place among those of these records.
+    pub place: u32,
+    /// The number of the span, if it is a call of one.
+    pub span: Option<u64>,
+}
+
+impl<'a> Call<'a> {
+    /// Returns the number that tells these places from those of other records.
+    #[inline]
+    #[must_use]
+    pub fn serial(&self) -> u64 {
+        self.records.serial
+    }
+
+    /// Returns the place.
+    #[must_use]
+    pub fn at(&self) -> Place<'a> {
+        let StoredPlace { flags, key, .. } = &self.records.places[self.place as usize];
+        match key {
+            PlaceKey::Address(address) => Place::Address(*address, *flags),
+            PlaceKey::Text(range) => Place::Text(&self.records.bytes[range.clone()], *flags),
+        }
+    }
+
+    /// Appends the payload of the record's line.
+    pub fn write_payload(&self, out: &mut Vec<u8>) {
+        let line = |place, flags| FunctionLine { place, span: self.span, flags };
+        match self.at() {
+            Place::Address(address, flags) => {
+                line(FunctionPlace::Address(address, Named::default()), flags).write(out);
+            }
+            Place::Text(text, flags) => {
+                line(FunctionPlace::Site(Named::default()), flags).write(out);
+                out.extend_from_slice(text);
+            }
+        }
+    }
+}
+
+impl Default for Records {
+    fn default() -> Records {
+        Records {
+            serial: next_serial(),
+            entries: Vec::new(),
+            places: Vec::new(),
+            spans: Vec::new(),
+            others: Vec::new(),
+            bytes: Vec::new(),
+            recent: Box::new([NOTHING; RECENT]),
+            by_address: FastMap::default(),
+            by_text: FastMap::default(),
+            recent_texts: Box::new([u32::MAX; RECENT]),
+            source: 0,
+            appended: (0, Vec::new()),
+        }
+    }
+}
+
+/// Returns a number that was not returned before.
+fn next_serial() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // Relaxed: each number is given once, and nothing else is known by it.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "records of one slice fit into memory, 16 bytes each")]
+const fn number(of: usize) -> u32 {
+    of as u32
+}
+
+impl Records {
+    /// Drops all records, and keeps the memory unless it is much.
+    pub fn clear(&mut self) {
+        self.serial = next_serial();
+        self.entries.clear();
+        self.entries.shrink_to(KEPT / size_of::<Entry>());
+        self.places.clear();
+        self.spans.clear();
+        self.others.clear();
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT);
+        self.forget_places();
+        self.appended.0 = 0;
+    }
+
+    fn forget_places(&mut self) {
+        self.recent.fill(NOTHING);
+        self.by_address.clear();
+        self.by_text.clear();
+    }
+
+    /// Returns the number of records.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns the ticks of a record.
+    #[inline]
+    #[must_use]
+    pub fn ticks(&self, at: usize) -> u64 {
+        self.entries[at].ticks
+    }
+
+    /// Returns the number of lines that a record has in its file.
+    #[inline]
+    #[must_use]
+    pub fn lines(&self, at: usize) -> u64 {
+        let what = self.entries[at].what;
+        if what & KIND_MASK == OTHER { self.others[(what >> KIND_BITS) as usize].line_count } else { 1 }
+    }
+
+    /// Returns the source and the payload of a record, if it is a `#` line.
+    #[inline]
+    #[must_use]
+    pub fn meta(&self, at: usize) -> Option<(usize, &[u8])> {
+        let what = self.entries[at].what;
+        let is_meta =
+            what & KIND_MASK == OTHER && self.others[(what >> KIND_BITS) as usize].kind == Kind::Meta;
+        is_meta.then(|| {
+            let record = self.get(at);
+            (record.origin, record.payload())
+        })
+    }
+
+    /// Says of which source the next records are.
+    pub fn begin_source(&mut self, source: usize) {
+        if self.source != number(source) {
+            self.source = number(source);
+            self.forget_places();
+        }
+    }
+
+    /// Adds the entering or the leaving of a function by an address.
+    #[inline]
+    pub fn push_address(&mut self, ticks: Ticks, is_entered: bool, address: u64, flags: Flags) {
+        let key = address << 8 | u64::from(flags.0);
+        let index = hash(key);
+        if self.recent[index].0 != key {
+            self.recent[index] = (key, self.place_of_address(key, address, flags));
+        }
+        let place = self.recent[index].1;
+        self.push(ticks.0, if is_entered { ENTER } else { LEAVE }, place);
+    }
+
+    #[cold]
+    fn place_of_address(&mut self, key: u64, address: u64, flags: Flags) -> u32 {
+        let (places, source) = (&mut self.places, self.source);
+        *self.by_address.entry(key).or_insert_with(|| {
+            places.push(StoredPlace { source, flags, key: PlaceKey::Address(address) });
+            number(places.len() - 1)
+        })
+    }
+
+    /// Adds the entering or the leaving of a function by the text of its place, which has these flags besides.
+    pub fn push_text(
+        &mut self,
+        ticks: Ticks,
+        is_entered: bool,
+        text: &[u8],
+        flags: Flags,
+        span: Option<u64>,
+    ) {
+        let place = self.place_of_text(text, flags);
+        let Some(span) = span else {
+            return self.push(ticks.0, if is_entered { ENTER } else { LEAVE }, place);
+        };
+        self.spans.push(SpanCall { place, span });
+        self.push(ticks.0, if is_entered { ENTER_SPAN } else { LEAVE_SPAN }, number(self.spans.len() - 1));
+    }
+
+    fn place_of_text(&mut self, text: &[u8], flags: Flags) -> u32 {
+        let slot = slot_of(text);
+        let place = self.recent_texts[slot];
+        let is_it = self.places.get(place as usize).is_some_and(|known| match &known.key {
+            PlaceKey::Text(range) => known.flags == flags && self.bytes[range.clone()] == *text,
+            PlaceKey::Address(_) => false,
+        });
+        if is_it && self.places[place as usize].source == self.source {
+            return place;
+        }
+        let key = (flags.0, text.into());
+        let place = match self.by_text.get(&key) {
+            Some(place) => *place,
+            None => {
+                let place = self.new_place_of_text(text, flags);
+                self.by_text.insert(key, place);
+                place
+            }
+        };
+        self.recent_texts[slot] = place;
+        place
+    }
+
+    fn new_place_of_text(&mut self, text: &[u8], flags: Flags) -> u32 {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(text);
+        let key = PlaceKey::Text(start..self.bytes.len());
+        self.places.push(StoredPlace { source: self.source, flags, key });
+        number(self.places.len() - 1)
+    }
+
+    /// Adds a record by its lines; calls become numbers if `with_calls`. The source is that of the record.
+    pub fn push_record(&mut self, record: &RecordText<'_>, with_calls: bool) {
+        self.begin_source(record.origin);
+        if let Some(call) = record.call {
+            return self.push_call(record.ticks, record.kind == Kind::Enter, &call);
+        }
+        if with_calls && matches!(record.kind, Kind::Enter | Kind::Leave) {
+            if let Some((span, text)) = span_and_text(record.payload()) {
+                return self.push_text(record.ticks, record.kind == Kind::Enter, text, Flags::NONE, span);
+            }
+        }
+        self.push_lines(record);
+    }
+
+    /// Adds a record by its lines, of the source that was begun last.
+    pub fn push_lines(&mut self, record: &RecordText<'_>) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(record.lines);
+        let lines_end = self.bytes.len();
+        self.bytes.extend_from_slice(record.values.unwrap_or_default());
+        self.others.push(Other {
+            start,
+            lines_end,
+            end: self.bytes.len(),
+            line_count: record.line_count,
+            site: record.site,
+            kind: record.kind,
+            has_values: record.values.is_some(),
+        });
+        self.push(record.ticks.0, OTHER, number(self.others.len() - 1));
+    }
+
+    fn push_call(&mut self, ticks: Ticks, is_entered: bool, call: &Call<'_>) {
+        match call.at() {
+            Place::Address(address, flags) => self.push_address(ticks, is_entered, address, flags),
+            Place::Text(text, flags) => self.push_text(ticks, is_entered, text, flags, call.span),
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, ticks: u64, kind: u32, number: u32) {
+        self.entries.push(Entry { ticks, what: number << KIND_BITS | kind, source: self.source });
+    }
+
+    /// Appends a range of other records, whose source `first` has the number 0 there.
+    pub fn append(&mut self, other: &Records, range: Range<usize>, first: usize) {
+        if self.appended.0 != other.serial {
+            self.appended.0 = other.serial;
+            self.appended.1.clear();
+        }
+        // Places that were looked up are of one source.
+        self.source = u32::MAX;
+        for entry in &other.entries[range] {
+            let at = (entry.what >> KIND_BITS) as usize;
+            let what = match entry.what & KIND_MASK {
+                kind @ (ENTER | LEAVE) => self.place_from(other, number(at), first) << KIND_BITS | kind,
+                kind @ (ENTER_SPAN | LEAVE_SPAN) => {
+                    let SpanCall { place, span } = other.spans[at];
+                    let place = self.place_from(other, place, first);
+                    self.spans.push(SpanCall { place, span });
+                    number(self.spans.len() - 1) << KIND_BITS | kind
+                }
+                kind => {
+                    let of = &other.others[at];
+                    let moved = self.bytes.len();
+                    self.bytes.extend_from_slice(&other.bytes[of.start..of.end]);
+                    let to = |place: usize| place - of.start + moved;
+                    let (start, lines_end, end) = (to(of.start), to(of.lines_end), to(of.end));
+                    self.others.push(Other { start, lines_end, end, ..of.clone() });
+                    number(self.others.len() - 1) << KIND_BITS | kind
+                }
+            };
+            self.entries.push(Entry { ticks: entry.ticks, what, source: entry.source + number(first) });
+        }
+    }
+
+    /// Returns the place here of one of other records.
+    #[inline]
+    fn place_from(&mut self, other: &Records, place: u32, first: usize) -> u32 {
+        match self.appended.1.get(place as usize) {
+            Some(known) if *known != u32::MAX => *known,
+            _ => self.new_place_from(other, place, first),
+        }
+    }
+
+    #[cold]
+    fn new_place_from(&mut self, other: &Records, place: u32, first: usize) -> u32 {
+        let StoredPlace { source, flags, key } = other.places[place as usize].clone();
+        let key = match key {
+            PlaceKey::Text(range) => {
+                let start = self.bytes.len();
+                self.bytes.extend_from_slice(&other.bytes[range]);
+                PlaceKey::Text(start..self.bytes.len())
+            }
+            key @ PlaceKey::Address(_) => key,
+        };
+        self.places.push(StoredPlace { source: source + number(first), flags, key });
+        let here = number(self.places.len() - 1);
+        let known = &mut self.appended.1;
+        known.resize(known.len().max(place as usize + 1), u32::MAX);
+        known[place as usize] = here;
+        here
+    }
+
+    /// Returns a record; its origin is the number of its source.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, at: usize) -> RecordText<'_> {
+        let Entry { ticks, what, source } = self.entries[at];
+        let (ticks, origin, at) = (Ticks(ticks), source as usize, (what >> KIND_BITS) as usize);
+        let call = |kind, place, span| RecordText {
+            origin,
+            ticks,
+            kind,
+            lines: &[],
+            line_count: 1,
+            site: 0,
+            values: None,
+            call: Some(Call { records: self, place, span }),
+        };
+        match what & KIND_MASK {
+            ENTER => call(Kind::Enter, number(at), None),
+            LEAVE => call(Kind::Leave, number(at), None),
+            of_span @ (ENTER_SPAN | LEAVE_SPAN) => {
+                let SpanCall { place, span } = self.spans[at];
+                call(if of_span == ENTER_SPAN { Kind::Enter } else { Kind::Leave }, place, Some(span))
+            }
+            _ => {
+                let Other { start, lines_end, end, line_count, site, kind, has_values } = self.others[at];
+                RecordText {
+                    origin,
+                    ticks,
+                    kind,
+                    lines: &self.bytes[start..lines_end],
+                    line_count,
+                    site,
+                    values: has_values.then(|| &self.bytes[lines_end..end]),
+                    call: None,
+                }
+            }
+        }
+    }
+
+    /// Returns the records of a range, in order.
+    pub fn each(&self, range: Range<usize>) -> impl ExactSizeIterator<Item = RecordText<'_>> {
+        range.map(|at| self.get(at))
+    }
+
+    /// Changes the ticks of all records from number `start` on, which stay in order, and the lines of those that have some.
+    pub fn change_ticks(
+        &mut self,
+        start: usize,
+        change: impl Fn(u64) -> u64,
+        change_lines: impl Fn(&[u8]) -> Vec<u8>,
+    ) {
+        for at in start..self.entries.len() {
+            let Entry { ticks, what, .. } = &mut self.entries[at];
+            *ticks = change(*ticks);
+            if *what & KIND_MASK == OTHER {
+                let other = &mut self.others[(*what >> KIND_BITS) as usize];
+                let lines = change_lines(&self.bytes[other.start..other.lines_end]);
+                let values = other.lines_end..other.end;
+                let moved = self.bytes.len();
+                self.bytes.extend_from_slice(&lines);
+                other.start = moved;
+                other.lines_end = self.bytes.len();
+                self.bytes.extend_from_within(values);
+                other.end = self.bytes.len();
+            }
+        }
+    }
+
+    /// Returns a number of bytes that the lines of so many records take, about.
+    #[must_use]
+    pub fn bytes_of(records: usize) -> usize {
+        /// A line of a call has a key of 25 bytes, a kind and an address.
+        const LINE: usize = 48;
+        records * LINE
+    }
+}
+
+/// Returns a number of the text of a place. What differs from function to function stands at the end: the place in the
+/// source, and the lowest digits of an address.
+#[inline]
+fn slot_of(text: &[u8]) -> usize {
+    let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+    let (last, before) = match (text.last_chunk(), text.last_chunk::<16>()) {
+        (Some(last), Some(both)) => (word(last), both.first_chunk().map_or(0, word)),
+        (Some(last), None) => (word(last), text.first_chunk().map_or(0, word)),
+        (None, _) => (text.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0),
+    };
+    hash(last ^ before.rotate_left(23) ^ (text.len() as u64) << 56)
+}
+
+/// Returns a number of a word, by its highest bits after a multiplication with the golden ratio, on which all bits of
+/// the word act: Fibonacci hashing, Knuth, "The Art of Computer Programming", volume 3, 6.4.
+#[inline]
+fn hash(word: u64) -> usize {
+    (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.ilog2())) as usize
+}
+
+/// Separates the number of a span from the text behind it; `None` if the payload of a `>` or `<` line is none.
+fn span_and_text(payload: &[u8]) -> Option<(Option<u64>, &[u8])> {
+    let Some(rest) = payload.strip_prefix(SPAN) else { return Some((None, payload)) };
+    let end = memchr::memchr(b' ', rest)?;
+    let span = std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
+    Some((Some(span), &rest[end + 1..]))
+}

@@ -1,6 +1,7 @@
 //! Common parts of the system tests: running a traced program in a directory of its own, and reading its
 //! files.
 
+pub mod alone;
 pub mod equation;
 pub mod follows;
 pub mod kills;

@@ -10,6 +10,7 @@ pub mod merges;
 pub mod mounts;
 pub mod processes;
 pub mod programs;
+pub mod scenarios;
 pub mod sited;
 pub mod stdout;
 #[cfg(unix)]

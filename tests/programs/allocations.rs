@@ -4,7 +4,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use support::scenarios::Scenario;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] =
+    &[("disabled", |_| disabled()), ("tracing-allocator", |_| tracing_allocator())];
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };

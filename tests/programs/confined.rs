@@ -2,7 +2,10 @@
 
 use crate::allocations;
 use std::sync::atomic::{AtomicU64, Ordering};
+use support::scenarios::Scenario;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] = &[("burst", |_| burst())];
 
 /// Forbids the calling thread every system call, on pain of death of the process.
 fn forbid_system_calls() {

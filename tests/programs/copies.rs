@@ -2,9 +2,12 @@
 
 use std::ffi::CString;
 
+use support::scenarios::Scenario;
 use tracer::Tracer;
 
 use crate::both_say::say;
+
+pub const SCENARIOS: &[Scenario] = &[("copies", |args| say_both(args.text(0), args.text(1)))];
 
 /// The functions of the plugin.
 struct Plugin {

@@ -4,9 +4,15 @@ use std::fmt;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use support::scenarios::Scenario;
 use tracer::Tracer;
 
 use crate::signals::handle;
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("crashed", |args| crashed(args.text(0), true)),
+    ("crashed-uncaught", |args| crashed(args.text(0), false)),
+];
 
 /// Catches signals if `caught` says so, and fails in the way that `how` names, in `fails`, which `middle` has called, and
 /// that `outer`.

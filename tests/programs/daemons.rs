@@ -5,7 +5,16 @@ use crate::host::{die, hear, say};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
+use support::scenarios::Scenario;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("closes-at-once", |args| closes_at_once(args.text(0), args.get(1).unwrap_or_default())),
+    ("sandboxed", |args| sandboxed(args.text(0))),
+    ("told", |args| told(args.get(0).unwrap_or_default())),
+    ("becomes", |args| becomes(args.number(0))),
+    ("ringless", |args| ringless(args.number(0), args.get(1).unwrap_or_default())),
+];
 
 /// Traces `range` as numbered records of the daemon.
 fn trace(range: std::ops::Range<u64>) {

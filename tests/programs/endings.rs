@@ -3,7 +3,23 @@
 use crate::host::die;
 use std::sync::mpsc;
 use std::time::Duration;
+use support::scenarios::Scenario;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("return", |_| Tracer::get().trace(format_args!("the last words of main"))),
+    ("exit", |args| exit(args.get(0))),
+    ("panic", |_| panic()),
+    ("thread-local", |_| thread_local_destructor()),
+    ("ended", |args| ended(args.text(0))),
+    ("running-threads", |_| running_threads()),
+    ("killed", |_| killed()),
+    ("killed-at-once", |_| killed_at_once()),
+    ("shutdown", |_| shutdown_and_again()),
+    ("at-exit", |_| at_exit()),
+    #[cfg(unix)]
+    ("own-file-gone", |args| own_file_gone(args.text(0))),
+];
 
 /// Ends by `exit` called on the main thread or, with "thread", on another.
 pub fn exit(place: Option<&str>) {

@@ -1,6 +1,9 @@
 //! A program that forks while it traces.
 
+use support::scenarios::Scenario;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] = &[("fork", |_| fork())];
 
 /// Forks with two threads tracing; both sides go on.
 pub fn fork() {

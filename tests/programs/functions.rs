@@ -12,8 +12,28 @@ use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
+use support::scenarios::Scenario;
 use support::words::words;
 use tracer::{Tracer, scope, trace, traced};
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("functions", |args| functions(args.number(0))),
+    ("functions-everything", |args| everything(args.text(0))),
+    ("functions-killed", |args| killed(args.text(0))),
+    ("functions-unwound", |_| unwound()),
+    ("functions-polled", |_| polled()),
+    ("functions-volume", |args| volume(args.number(0))),
+    ("functions-placed", |_| from_known_lines()),
+    ("functions-slowly", |args| slowly(args.number(0))),
+    ("functions-filtered", |_| with_filter()),
+    ("functions-many", |args| many(args.number(0), args.get(1))),
+    #[cfg(unix)]
+    ("functions-inside", |_| inside_of_messages()),
+    #[cfg(unix)]
+    ("functions-forked", |_| forked()),
+    #[cfg(unix)]
+    ("libraries", |args| libraries(args.all())),
+];
 
 /// What the calling thread has entered and left, as the test is told.
 struct Diary {

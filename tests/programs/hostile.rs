@@ -6,7 +6,11 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use support::scenarios::Scenario;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] =
+    &[("planted", |args| planted(args.text(0))), ("forger", |_| forger()), ("prey", |_| prey())];
 
 /// The ways in which another user may put something in the place of a file.
 const PLANTS: [fn(&Path, &Path); 6] = [

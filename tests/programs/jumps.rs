@@ -5,7 +5,10 @@ use crate::allocations;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use support::scenarios::Scenario;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] = &[("left-deciding", |args| left_deciding(args.text(0), args.number(1)))];
 
 // `catching` calls a function and returns 0; or 1, when `jump_back` was called inside with the stack pointer
 // that it has stored. Rust knows no function that returns twice, so this one does not: it is left once,

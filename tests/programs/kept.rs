@@ -7,7 +7,10 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::mpsc;
+use support::scenarios::Scenario;
 use tracer::{Tracer, trace};
+
+pub const SCENARIOS: &[Scenario] = &[("kept", |_| kept())];
 
 /// A value that traces while it is formatted.
 struct Inside<'a>(&'a str, u32);

@@ -11,7 +11,19 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
+use support::scenarios::Scenario;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("locks", |args| of_std::waited_for(args.number(0))),
+    ("locks-deadlocked", |_| of_std::deadlocked()),
+    ("locks-held-over-an-await", |_| of_std::held_over_an_await()),
+    ("locks-notified", |args| of_std::notified(args.number(0))),
+    ("parking-lot-locks", |args| of_parking_lot::waited_for(args.number(0))),
+    ("parking-lot-locks-deadlocked", |_| of_parking_lot::deadlocked()),
+    ("parking-lot-locks-held-over-an-await", |_| of_parking_lot::held_over_an_await()),
+    ("parking-lot-locks-notified", |args| of_parking_lot::notified(args.number(0))),
+];
 
 /// How long a lock is held at least while another thread waits for it.
 const HELD: Duration = Duration::from_millis(10);

@@ -4,7 +4,25 @@ use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use support::scenarios::Scenario;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("free-text", |_| free_text()),
+    ("display", |_| display()),
+    ("long-display", |args| long_display(args.number(0))),
+    ("slow-display", |args| slow_display(args.number(0))),
+    ("panic-hook", |_| panic_hook()),
+    ("idle", |args| idle(args.number(0))),
+    ("full", |args| full(args.number(0))),
+    ("first-records", |_| first_records()),
+    ("quiet", |_| quiet()),
+    ("startup", |args| startup(args.text(0))),
+    #[cfg(unix)]
+    ("no-space", |_| no_space()),
+    #[cfg(unix)]
+    ("without-flusher", |args| without_flusher(args.number(0))),
+];
 
 /// Traces every text of [`texts`], then says so.
 pub fn free_text() {

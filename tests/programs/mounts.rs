@@ -4,6 +4,12 @@ use std::ffi::{CString, c_ulong};
 use std::io::Error;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
+use support::scenarios::Scenario;
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("in-own-pids", |args| in_own_pids(args.text(0), &args.all()[1..])),
+    ("mount", |args| mount(args.all())),
+];
 
 /// Runs a command as the first process of a new pid namespace, which dies with this process, and ends as it does; `user` is
 /// "user" for a user namespace besides, in which the caller is root.

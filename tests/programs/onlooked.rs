@@ -5,8 +5,16 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use support::scenarios::Scenario;
 use support::words;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("watched", |args| watched(args.text(0), args.get(1))),
+    ("left-in-memory", |_| left_in_memory()),
+    ("killed-when-flushed", |_| killed_when_flushed()),
+    ("killed-behind-a-flush", |_| killed_behind_a_flush()),
+];
 
 /// The number of threads that trace.
 pub const THREADS: usize = 8;

@@ -7,7 +7,18 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
+use support::scenarios::Scenario;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("exec", |args| exec(args.text(0))),
+    ("daemon", |args| daemon(args.text(0))),
+    ("silent-child", |_| silent_child()),
+    ("closes-all", |args| closes_all(args.text(0))),
+    ("full-speed-forks", |args| full_speed_forks(args.number(0))),
+    ("full-speed-programs", |args| full_speed_programs(args.number(0))),
+    ("plugin", |args| plugin(args.text(0))),
+];
 
 /// Traces and becomes another program: this one again, which traces and returns, or `sleep`.
 pub fn exec(stage: &str) {

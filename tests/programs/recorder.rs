@@ -4,7 +4,18 @@ use crate::host::die;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use support::APP;
+use support::scenarios::Scenario;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("flight", |args| flight(args.text(0))),
+    ("flight-of-many", |_| flight_of_many()),
+    ("rotated", |args| rotated(args.number(0))),
+    ("meddled-again", |args| meddled_again(args.text(0))),
+    ("meddled", |args| meddled(args.text(0))),
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    ("backward", |_| backward()),
+];
 
 /// The number of records that a thread of the flight recorder traces before each snapshot; far more than its
 /// ring holds.

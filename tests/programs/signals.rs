@@ -4,7 +4,17 @@ use crate::host::{hear, say};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use support::scenarios::Scenario;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("sigwait", |_| sigwait()),
+    ("storm", |args| storm(args.number(0))),
+    ("errno", |_| errno()),
+    ("fault", |args| fault(args.text(0))),
+    ("stepped", |args| stepped(args.text(0))),
+    ("held-inside", |args| held_inside(args.number(0))),
+];
 
 /// Has `handler` called for `signal`, which is blocked meanwhile; on the alternate stack if the thread has
 /// one.

@@ -2,7 +2,19 @@
 
 use crate::host::die;
 use std::fmt;
+use support::scenarios::Scenario;
 use tracer::{Capture, Tracer, trace};
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("places", |_| places()),
+    ("sites", |_| every_kind()),
+    ("sites-filtered", |_| filtered()),
+    ("sites-disabled", |_| disabled()),
+    ("sites-killed", |_| killed()),
+    ("sites-restarted", |args| restarted(args.text(0))),
+    #[cfg(unix)]
+    ("sites-forked", |_| forked()),
+];
 
 /// A type whose values are copied and printed later.
 #[derive(Capture, Debug)]

@@ -1,7 +1,10 @@
 //! Threads with little stack, and signal handlers on small stacks of their own, whose records are the first of all.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use support::scenarios::Scenario;
 use tracer::{Tracer, trace};
+
+pub const SCENARIOS: &[Scenario] = &[("small-stacks", |args| small_stacks(args.all()))];
 
 /// The number of signals, or of turns of the small thread.
 const TURNS: u64 = 4;

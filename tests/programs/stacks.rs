@@ -5,7 +5,14 @@ use std::ffi::{CString, c_void};
 use std::hint::black_box;
 #[cfg(unix)]
 use std::path::Path;
+use support::scenarios::Scenario;
 use tracer::{Tracer, trace, trace_stack};
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("stacks", |args| stacks(args.number(0))),
+    #[cfg(unix)]
+    ("visits", |args| visits(args.all())),
+];
 
 /// Has a message with its stack, and others before and behind it.
 #[inline(never)]

@@ -7,7 +7,16 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use support::scenarios::Scenario;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("disk-full", |args| disk_full(args.get(0))),
+    ("limited", |args| limited(args.number(0), args.get(1))),
+    ("memory-full", |_| memory_full()),
+    ("moved-away", |args| moved_away(args.text(0))),
+    ("no-descriptors", |args| no_descriptors(args.get(0))),
+];
 
 /// A thread that traces numbered records when it is told to.
 struct Worker {

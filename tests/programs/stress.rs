@@ -3,8 +3,11 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use support::scenarios::Scenario;
 use support::words::words;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] = &[("stress", |args| stress(args.text(0)))];
 
 /// The number of threads of the program.
 pub const THREADS: usize = 8;

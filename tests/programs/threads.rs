@@ -2,7 +2,19 @@
 
 use crate::host::{hear, say};
 use std::sync::{Barrier, Mutex};
+use support::scenarios::Scenario;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("handover", |args| handover(args.number(0))),
+    ("short-lived", |args| short_lived(args.number(0))),
+    ("at-once", |args| at_once(args.number(0))),
+    ("held", |args| held(args.number(0))),
+    ("beside-the-dead", |args| beside_the_dead(args.number(0))),
+    ("many", |args| many(args.number(0))),
+    #[cfg(unix)]
+    ("left-mark", |_| left_mark()),
+];
 
 /// Has two threads take a mutex in turn until it was handed over `count` times, and trace inside how often it
 /// was taken before. Prints how often it was taken.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
+use support::scenarios::Scenario;
 use support::torture::counters::{
     AGAIN, CHILD, Counters, EXECUTED, OTHER, SHORT_LIVED, SlotCounters, handler, inside, slot,
 };
@@ -19,6 +20,8 @@ use support::torture::plan::{Child, ChildEnd, ProgramEnd, Removal, THREADS, Tria
 use support::torture::texts::{FILLING, Shape, closing};
 use support::torture::trial::own_content;
 use tracer::Tracer;
+
+pub const SCENARIOS: &[Scenario] = &[("torture", |args| torture(args.text(0), args.text(1), args.text(2)))];
 
 /// One process: its plan, and its number among the processes of the trial.
 struct Host {

@@ -1,6 +1,7 @@
 //! Common parts of the system tests: running a traced program in a directory of its own, and reading its
 //! files.
 
+pub mod alone;
 pub mod equation;
 pub mod follows;
 pub mod kills;
@@ -9,6 +10,7 @@ pub mod merges;
 pub mod mounts;
 pub mod processes;
 pub mod programs;
+pub mod scenarios;
 pub mod sited;
 pub mod stdout;
 #[cfg(unix)]

@@ -7,6 +7,8 @@
     reason = "each test takes what it needs; a failure here fails it"
 )]
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod binaries;
 mod everything;
 pub mod peak;
 pub mod programs;
@@ -60,6 +62,18 @@ impl Place {
 
     pub fn write(&self, name: impl AsRef<OsStr>, bytes: impl AsRef<[u8]>) {
         fs::write(self.path(name), bytes).unwrap();
+    }
+
+    /// Writes a program. Another process makes it of a copy: a file that is open for writing cannot be executed, and what this
+    /// process has open, a program that another test starts just now has open, too.
+    #[cfg(unix)]
+    pub fn install(&self, name: impl AsRef<OsStr>, program: impl AsRef<[u8]>) {
+        use std::os::unix::fs::PermissionsExt;
+        let source = tempfile::NamedTempFile::new().unwrap();
+        fs::write(source.path(), program).unwrap();
+        fs::set_permissions(source.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let copied = Command::new("cp").arg("-p").arg(source.path()).arg(self.path(name)).status();
+        assert!(copied.unwrap().success());
     }
 
     pub fn read(&self, name: impl AsRef<OsStr>) -> Vec<u8> {

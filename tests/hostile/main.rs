@@ -1,0 +1,8 @@
+//! Against other users, damaged rings and files, forged lines: SECURITY.md has the promises.
+
+mod any_bytes_are_read_without_harm;
+mod commands_survive_any_input;
+mod hostile_rings_harm_nobody;
+mod no_text_can_forge_a_line;
+mod other_users_cannot_lead_it_astray;
+mod others_cost_no_time_and_no_crash;

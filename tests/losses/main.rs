@@ -1,0 +1,25 @@
+//! What may cost a record: full rings and disks, limits, files and directories that are refused or taken away, descriptors
+//! that are missing. Each record is in a file, or reported as lost.
+
+mod a_daemon_that_closes_descriptors_at_once_harms_nothing;
+mod a_directory_is_no_trace_file;
+mod a_directory_that_refuses_is_left_for_another;
+mod a_file_does_not_outgrow_its_limit;
+mod a_file_that_somebody_takes_away_is_replaced;
+mod a_file_without_room_keeps_its_records_waiting;
+mod a_flight_recorder_keeps_the_newest;
+mod a_full_disk_keeps_its_records_waiting;
+mod a_full_ring_drops_or_waits_and_says_so;
+mod a_host_that_closes_all_descriptors_is_not_written_to;
+mod a_host_with_odd_streams_is_left_alone;
+mod a_host_without_descriptors_loses_no_record;
+mod a_read_only_directory_is_left_for_another;
+mod a_removed_run_directory_is_put_back;
+mod a_ring_that_does_not_get_its_memory_is_left_for_another;
+mod a_sandbox_that_refuses_descriptors_is_survived;
+mod files_that_may_not_grow_are_followed_by_others;
+mod files_that_somebody_has_open_are_lived_with;
+mod shared_memory_that_runs_out_costs_no_record;
+mod threads_without_a_ring_are_a_loss_that_is_told;
+mod what_somebody_takes_away_is_told_once;
+mod what_the_flusher_says_reaches_the_hosts_stderr;

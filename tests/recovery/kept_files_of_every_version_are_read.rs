@@ -1,0 +1,74 @@
+//! A kept file per released version of the text format must be read as it always was.
+#![allow(missing_docs)]
+#![allow(clippy::unwrap_used)]
+
+use trace_format::escape::unescape;
+use trace_format::line::{Kind, Line, Ticks};
+use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
+use trace_format::wall::Wall;
+
+#[test]
+fn version_1() {
+    is_read_as_ever(1, include_bytes!("../kept/version-1.trace"), &[]);
+}
+
+/// In version 2, the `# run` line has a checksum.
+#[test]
+fn version_2() {
+    is_read_as_ever(2, include_bytes!("../kept/version-2.trace"), &[Meta::Credentials { uid: 1000 }]);
+}
+
+/// Checks that `text` is read as ever; the metadata `new` stands before the end.
+fn is_read_as_ever(version: u32, text: &[u8], new: &[Meta]) {
+    let lines: Vec<Line<'_>> =
+        text.strip_suffix(b"\n").unwrap().split(|&b| b == b'\n').map(|l| Line::parse(l).unwrap()).collect();
+    assert!(lines.iter().all(|line| line.key.tid == 320));
+    let metas: Vec<Meta> =
+        lines.iter().filter(|l| l.kind == Kind::Meta).map(|l| Meta::parse(l.payload).unwrap()).collect();
+    let wall = |ns: u64| Wall(1_795_187_462_000_000_000 + ns);
+    let run = Run {
+        version,
+        id: 0x9f0c_23d1,
+        root: 0x9f0c_23d1,
+        pid: 800,
+        exe: br#"/srv/my "app""#.to_vec(),
+        boot: b"6c1e0f52".to_vec(),
+        ticks: Ticks(1_275_565_779_000),
+        wall: wall(123_456_789),
+        clock: ClockKind::Ordered,
+    };
+    let thread = Thread {
+        name: b"worker 3".to_vec(),
+        ring: RingPlace::Private,
+        why: b"no /dev/shm".to_vec(),
+        file: None,
+    };
+    let mut expected = vec![
+        Meta::Run(run),
+        Meta::Thread(thread),
+        Meta::Lost { records: 12, reason: LossReason::Full },
+        Meta::Stall { ns: 31200 },
+        Meta::Clock { ticks: Ticks(1_275_565_779_100), wall: wall(123_456_999) },
+        Meta::End(End {
+            records: 3,
+            lost: 12,
+            reason: EndReason::Exit,
+            files: None,
+            cause: Cause::default(),
+        }),
+    ];
+    expected.splice(5..5, new.iter().cloned());
+    assert_eq!(metas, expected);
+    let messages: Vec<(Kind, String)> = lines
+        .iter()
+        .filter(|l| l.kind != Kind::Meta)
+        .map(|l| (l.kind, String::from_utf8(unescape(l.payload)).unwrap()))
+        .collect();
+    let expected = [
+        (Kind::Message, "CCameraView::SetOptions() entered"),
+        (Kind::Message, "two"),
+        (Kind::Continuation, "lines"),
+        (Kind::Message, "C:\\tmp \\x41 \x1b[31m größe"),
+    ];
+    assert_eq!(messages, expected.map(|(kind, text)| (kind, text.to_string())));
+}

@@ -1,0 +1,118 @@
+//! `open` writes what a merge would write, and starts the viewer with it: one that is installed, or that the user names.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::support::{Place, Ran, programs, ran};
+
+/// Installs a program that notes what it was called with, and ends with a status.
+fn install(place: &Place, name: &str, status: u8) {
+    fs::create_dir_all(place.path("bin")).unwrap();
+    let script = format!("#!/bin/sh\nprintf '%s\\n' \"${{0##*/}}\" \"$@\" > called\nexit {status}\n");
+    place.install(format!("bin/{name}"), script);
+}
+
+/// Runs `tracemerge open` where only what was installed can be found, and a shell. Returns what has happened, and what
+/// the viewer was called with.
+fn open(place: &Place, said: Option<&str>, args: &[&str]) -> (Ran, Option<String>) {
+    let mut command = place.command();
+    command.arg("open").args(args).env("PATH", place.path("bin")).env_remove("TRACEMERGE_OPEN");
+    if let Some(said) = said {
+        command.env("TRACEMERGE_OPEN", said).env("PATH", format!("{}:/bin", place.path("bin").display()));
+    }
+    let opened = ran(&mut command);
+    let called = fs::read_to_string(place.path("called")).ok();
+    let _ = fs::remove_file(place.path("called"));
+    (opened, called)
+}
+
+#[test]
+fn the_viewer_gets_what_a_merge_has_written_and_its_status_is_passed_on() {
+    let place = Place::with_one_file();
+    install(&place, "lnav", 7);
+    let (opened, called) = open(&place, None, &["app"]);
+    assert_eq!(opened.status, Some(7), "{}", opened.err);
+    let path = place.path("app.trace.utc");
+    // The directory may have another name by which it is the same one.
+    let called = called.unwrap();
+    assert!(called.starts_with("lnav\n") && called.ends_with("app.trace.utc\n"), "{called}");
+    let merged = place.merge(["--time", "utc", "-o", "-", "app"]);
+    assert_eq!(fs::read(path).unwrap(), merged.out);
+    assert!(!merged.out.is_empty());
+}
+
+#[test]
+fn the_user_s_own_format_and_command_are_taken_and_the_selection_holds() {
+    let place = Place::with_one_file();
+    let said = Some("jsonl:sh -c 'cat \"$1\" > called' viewer");
+    let (opened, called) = open(&place, said, &["--head", "1", "-o", "my lines.jsonl", "app"]);
+    assert_eq!(opened.status, Some(0), "{}", opened.err);
+    let merged = place.merge(["--format", "jsonl", "--head", "1", "-o", "-", "app"]);
+    assert_eq!(called.unwrap().into_bytes(), merged.out);
+    assert_eq!(place.read("my lines.jsonl"), merged.out);
+}
+
+#[test]
+fn where_nothing_can_be_started_it_is_said_what_can_be_done() {
+    let place = Place::with_one_file();
+    let (opened, _) = open(&place, None, &["app"]);
+    assert_eq!(opened.status, Some(2));
+    assert!(opened.err.contains("no viewer is installed, of lnav, less, uftrace"), "{}", opened.err);
+    let (opened, _) = open(&place, Some("perfetto"), &["app"]);
+    // As a merge ends, whose warning that the trace has one time only makes it 1.
+    assert_eq!(opened.status, Some(1), "{}", opened.err);
+    assert!(opened.err.contains("load it at https://ui.perfetto.dev"), "{}", opened.err);
+    assert!(!place.read("app.perfetto-trace").is_empty());
+    let (opened, _) = open(&place, Some("svg:x"), &["app"]);
+    assert_eq!(opened.status, Some(2));
+    assert!(opened.err.contains("TRACEMERGE_OPEN=\"svg:x\" names no format"), "{}", opened.err);
+    let (opened, called) = open(&place, Some("text:true"), &["-o", "-", "app"]);
+    assert_eq!((opened.status, called), (Some(2), None));
+    assert!(opened.err.contains("name one with -o FILE"), "{}", opened.err);
+    // Nothing is started for traces that are not there.
+    install(&place, "lnav", 0);
+    let (opened, called) = open(&place, None, &["nobody"]);
+    assert_eq!((opened.status, called), (Some(2), None), "{}", opened.err);
+}
+
+#[test]
+fn viewers_that_are_installed_show_the_trace_on_a_terminal_until_their_key_ends_them() {
+    if programs::lacks(&["script"]) {
+        return;
+    }
+    for viewer in programs::those_of(["lnav", "less"]) {
+        let place = Place::with_one_file();
+        fs::create_dir_all(place.path("bin")).unwrap();
+        symlink(programs::path_of(viewer).unwrap(), place.path("bin").join(viewer)).unwrap();
+        // It is the only one that is found.
+        let open = format!(
+            "exec env PATH='{}' '{}' open --quiet app",
+            place.path("bin").display(),
+            env!("CARGO_BIN_EXE_tracemerge")
+        );
+        let mut command = place.program("script");
+        command.args(["-qec", &open, "/dev/null"]).env("TERM", "xterm").env("SHELL", "/bin/sh");
+        command.env_remove("TRACEMERGE_OPEN").env("HOME", place.path("tmp"));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut keys = child.stdin.take().unwrap();
+        let typing = std::thread::spawn(move || {
+            // Keys that come before the viewer reads are lost, or are the terminal's.
+            for _ in 0..300 {
+                std::thread::sleep(Duration::from_millis(200));
+                if keys.write_all(b"q").is_err() {
+                    break;
+                }
+            }
+        });
+        let output = child.wait_with_output().unwrap();
+        typing.join().unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{viewer}: {:?} {shown}", output.status);
+        assert!(shown.contains("line 1 of 9"), "{viewer}: {shown}");
+    }
+}

@@ -1,0 +1,1 @@
+../../../tests/support/alone.rs

@@ -33,8 +33,9 @@ pub struct Records {
     recent_texts: Box<[u32; RECENT]>,
     /// The source whose places the two maps and `recent` have.
     source: u32,
-    /// The places here of those of the records that were appended last.
-    appended: (u64, Vec<u32>),
+    /// The places here of those of other records that were appended: of the last ones for each remainder of their serial
+    /// numbers.
+    appended: Vec<(u64, Vec<u32>)>,
 }
 
 /// A record.
@@ -60,6 +61,8 @@ const KIND_MASK: u32 = (1 << KIND_BITS) - 1;
 
 /// The places that are found without a map, of addresses and of texts, a power of two.
 const RECENT: usize = 1 << 9;
+/// The number of records whose places are known when they are appended in turns: more than those of one slice, a power of two.
+const APPENDED: usize = 1 << 8;
 /// No address: one in a record has 54 bits.
 const NOTHING: (u64, u32) = (u64::MAX, 0);
 /// The bytes of memory that are kept for later records.
@@ -166,7 +169,7 @@ impl Default for Records {
             by_text: FastMap::default(),
             recent_texts: Box::new([u32::MAX; RECENT]),
             source: 0,
-            appended: (0, Vec::new()),
+            appended: Vec::new(),
         }
     }
 }
@@ -195,7 +198,7 @@ impl Records {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT);
         self.forget_places();
-        self.appended.0 = 0;
+        self.appended.iter_mut().for_each(|(serial, _)| *serial = 0);
     }
 
     fn forget_places(&mut self) {
@@ -223,6 +226,22 @@ impl Records {
     pub fn lines(&self, at: usize) -> u64 {
         let what = self.entries[at].what;
         if what & KIND_MASK == OTHER { self.others[(what >> KIND_BITS) as usize].line_count } else { 1 }
+    }
+
+    /// Returns the number that tells these records from others.
+    #[must_use]
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Returns the ticks of a call of no span, whether it is entered, and the number of its place; `None` if the record is
+    /// none.
+    #[inline]
+    #[must_use]
+    pub fn plain_call(&self, at: usize) -> Option<(Ticks, bool, u32)> {
+        let Entry { ticks, what, .. } = self.entries[at];
+        let kind = what & KIND_MASK;
+        matches!(kind, ENTER | LEAVE).then_some((Ticks(ticks), kind == ENTER, what >> KIND_BITS))
     }
 
     /// Returns the source and the payload of a record, if it is a `#` line.
@@ -361,9 +380,11 @@ impl Records {
 
     /// Appends a range of other records, whose source `first` has the number 0 there.
     pub fn append(&mut self, other: &Records, range: Range<usize>, first: usize) {
-        if self.appended.0 != other.serial {
-            self.appended.0 = other.serial;
-            self.appended.1.clear();
+        self.appended.resize_with(APPENDED, Default::default);
+        let known = &mut self.appended[other.serial as usize % APPENDED];
+        if known.0 != other.serial {
+            known.0 = other.serial;
+            known.1.clear();
         }
         // Places that were looked up are of one source.
         self.source = u32::MAX;
@@ -394,7 +415,7 @@ impl Records {
     /// Returns the place here of one of other records.
     #[inline]
     fn place_from(&mut self, other: &Records, place: u32, first: usize) -> u32 {
-        match self.appended.1.get(place as usize) {
+        match self.appended[other.serial as usize % APPENDED].1.get(place as usize) {
             Some(known) if *known != u32::MAX => *known,
             _ => self.new_place_from(other, place, first),
         }
@@ -413,7 +434,7 @@ impl Records {
         };
         self.places.push(StoredPlace { source: source + number(first), flags, key });
         let here = number(self.places.len() - 1);
-        let known = &mut self.appended.1;
+        let known = &mut self.appended[other.serial as usize % APPENDED].1;
         known.resize(known.len().max(place as usize + 1), u32::MAX);
         known[place as usize] = here;
         here

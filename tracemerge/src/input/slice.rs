@@ -25,6 +25,8 @@ use crate::ui::error::Error;
 const FIRST: usize = if cfg!(test) { 64 } else { 256 << 10 };
 /// The number of bytes that later slices are to have.
 const USUAL: usize = if cfg!(test) { 128 } else { 2 << 20 };
+/// How many times as many bytes of lines slices have whose sink takes records.
+const RECORDS: usize = 4;
 
 /// A range of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,8 +93,9 @@ pub struct Slicer<'a> {
     /// The ticks at which the next slice begins.
     from: u64,
     until: Option<u64>,
-    /// The number of bytes that the next slice is to have.
+    /// The number of bytes that the next slice is to have, and that later ones are to have.
     wanted: usize,
+    usual: usize,
     /// The number of ticks that the next slice may have.
     step: u64,
 }
@@ -142,7 +145,15 @@ impl<'a> Slicer<'a> {
         }
         remainders.retain(|remainder| !remainder.is_done());
         let (truncations, from, until) = (truncation::count(), period.since, period.until);
-        Slicer { sources, truncations, remainders, from, until, wanted: FIRST, step: 1 << 20 }
+        Slicer { sources, truncations, remainders, from, until, wanted: FIRST, usual: USUAL, step: 1 << 20 }
+    }
+
+    /// Makes slices of more bytes, for sinks of records: these take less memory than their lines, and each slice costs a search
+    /// in each source.
+    #[must_use]
+    pub fn of_records(mut self) -> Slicer<'a> {
+        self.usual *= RECORDS;
+        self
     }
 
     /// About how many bytes are still to come.
@@ -253,8 +264,8 @@ impl Iterator for Slicer<'_> {
             parts.extend(lines.map(|lines| SlicePart { source: remainder.source, lines }));
             (remainder.next, remainder.last) = (boundary, end - start);
         }
-        if self.wanted < USUAL {
-            (self.wanted, self.step) = ((2 * self.wanted).min(USUAL), self.step.saturating_mul(2));
+        if self.wanted < self.usual {
+            (self.wanted, self.step) = ((2 * self.wanted).min(self.usual), self.step.saturating_mul(2));
         }
         match until {
             Some(until) if Some(until) != self.until => {

@@ -23,6 +23,7 @@ pub mod workers;
 use std::io;
 use std::path::PathBuf;
 
+pub use self::cursor::note_records;
 pub use self::slices::Slices;
 pub use self::windows::Windows;
 pub use self::work::{MergeWork, Room, Turn, forget, silently, unless_truncated};

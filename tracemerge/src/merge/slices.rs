@@ -60,6 +60,7 @@ impl<'a> Slices<'a> {
     ) -> Slices<'a> {
         let mut findings = Findings::default();
         let slicer = Slicer::new(sources, ranges, period, &mut findings);
+        let slicer = if wanted.is_some() { slicer.of_records() } else { slicer };
         let bytes = slicer.left();
         let found = BTreeMap::from([(0, findings)]);
         Slices { slicer: Some(slicer), is_partitioned: false, bytes, next: None, number: 1, wanted, found }

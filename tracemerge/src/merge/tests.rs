@@ -27,7 +27,7 @@ fn merge_into<'a, W: MergeWork<'a>>(
     sources: &'a [Source],
     out: &mut impl io::Write,
 ) -> Result<Findings, Stop> {
-    merge_by(threads, work, sources, &|| MergedLines::new(sources), &mut |lines| lines.write(out))
+    merge_by((threads, 2), work, sources, &|| MergedLines::new(sources), &mut |lines| lines.write(out))
 }
 
 /// The sorted ranges of all sources; reports the breaks between them to `findings`.

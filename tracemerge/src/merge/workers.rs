@@ -26,6 +26,8 @@ const WORTH_THREADS: usize = 4 << 20;
 const MOST_THREADS: usize = 8;
 /// The number of jobs whose lines may wait to be written, beyond one for each thread.
 const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
+/// The same for records, of which a job has more.
+const AHEAD_OF_RECORDS: usize = 2;
 
 /// Merges what `ranges` have in `period`, by several threads where that is worth it. Each job's lines go into a
 /// batch, which `make` makes in the thread that merges them; `write` gets the batches in order, in the
@@ -44,30 +46,32 @@ pub fn merge_by_all<B: Batch>(
 ) -> Result<(), Stop> {
     let most = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
     let threads = |bytes| if bytes < WORTH_THREADS { 1 } else { most };
+    let ahead = if wanted.is_some() { AHEAD_OF_RECORDS } else { AHEAD };
     let found = if ranges.len() < MANY {
         let slices = Slices::new(sources, ranges, period, wanted);
-        merge_by(threads(slices.bytes()), slices, sources, make, write)?
+        merge_by((threads(slices.bytes()), ahead), slices, sources, make, write)?
     } else {
         let windows = Windows::new(sources, ranges, period, wanted, most);
-        merge_by(threads(windows.bytes()), windows, sources, make, write)?
+        merge_by((threads(windows.bytes()), ahead), windows, sources, make, write)?
     };
     findings.append(found);
     Ok(())
 }
 
-/// Does all `work` by this number of `threads`, and returns the findings.
+/// Does all `work` by this number of `threads`, and returns the findings. The lines of so many jobs more than there are threads
+/// may wait to be written.
 ///
 /// # Errors
 /// See [`Stop`].
 pub fn merge_by<'a, B: Batch, J: MergeWork<'a>>(
-    threads: usize,
+    (threads, ahead): (usize, usize),
     work: J,
     sources: &'a [Source],
     make: &(impl Fn() -> B + Sync),
     write: &mut impl FnMut(&B) -> io::Result<()>,
 ) -> Result<Findings, Stop> {
     let row = Row { work, queue: VecDeque::new(), taken: 0, spare: Vec::new(), stop: None };
-    let limit = threads + AHEAD;
+    let limit = threads + ahead;
     let shared = SharedState { sources, limit, make, row: Mutex::new(row), changed: Condvar::new() };
     thread::scope(|scope| {
         for _ in 1..threads {

@@ -12,6 +12,7 @@ use trace_format::record::Flags;
 
 use crate::file::fast_map::FastMap;
 use crate::file::record_text::RecordText;
+use crate::file::records::Records;
 use crate::input::inputs::Origin;
 use crate::time::clocks::ClockReader;
 use crate::view::by_number::ByNumber;
@@ -374,21 +375,42 @@ impl CallCounts {
         self.counting.depth
     }
 
+    /// Takes records of one origin, the next ones of its thread.
+    pub fn records(&mut self, number: usize, origin: &Origin, records: &Records) {
+        let (process, thread) = self.know(number, origin);
+        for at in 0..records.len() {
+            let call = records.plain_call(at);
+            let met = call.and_then(|call| Some((call, *self.told.met(records.serial(), call.2)?)));
+            // Calls stand in long rows, and most are of places that were met before.
+            let Some(((ticks, is_entered, _), told)) = met else {
+                self.record(origin, &RecordText { origin: number, ..records.get(at) });
+                continue;
+            };
+            self.call(thread, is_entered, &told, ticks);
+            self.last.see(process, ticks);
+        }
+    }
+
+    #[inline]
+    fn call(&mut self, thread: usize, is_entered: bool, told: &Told, ticks: Ticks) {
+        let &Told { called, span, left } = told;
+        let now = self.open[thread].clock.wall(ticks).0;
+        if is_entered {
+            return self.enter(thread, called, span, now);
+        }
+        self.others.ends += u64::from(left.has(Flags::ENDED) || left.has(Flags::CANCELLED));
+        self.others.unwinding += u64::from(left.has(Flags::UNWINDING));
+        self.leave(thread, called, span, now);
+    }
+
     /// Takes a record, the next one of its thread.
     pub fn record(&mut self, origin: &Origin, record: &RecordText<'_>) {
         let (process, thread) = self.know(record.origin, origin);
         match record.kind {
             Kind::Enter | Kind::Leave => {
                 let told = self.told.told(&self.names, process, record);
-                if let Some(&Told { called, span, left }) = told {
-                    let now = self.open[thread].clock.wall(record.ticks).0;
-                    if record.kind == Kind::Enter {
-                        self.enter(thread, called, span, now);
-                    } else {
-                        self.others.ends += u64::from(left.has(Flags::ENDED) || left.has(Flags::CANCELLED));
-                        self.others.unwinding += u64::from(left.has(Flags::UNWINDING));
-                        self.leave(thread, called, span, now);
-                    }
+                if let Some(told) = told.copied() {
+                    self.call(thread, record.kind == Kind::Enter, &told, record.ticks);
                 }
             }
             Kind::Meta => {

@@ -11,6 +11,7 @@ use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{Meta, Run};
 use trace_format::record::Flags;
 
+use crate::file::fast_map::FastMap;
 use crate::file::record_text::RecordText;
 use crate::file::records::Place;
 use crate::input::inputs::Origin;
@@ -104,7 +105,7 @@ pub struct FunctionNames {
     functions: Vec<Function>,
     by_function: HashMap<Function, FunctionId>,
     by_text: HashMap<Vec<u8>, FunctionId>,
-    by_address: HashMap<(usize, u64, bool), Called>,
+    by_address: FastMap<(usize, u64, bool), Called>,
     by_return: HashMap<(usize, u64), Arc<[FunctionId]>>,
     /// Whether names are wanted.
     is_on: bool,
@@ -122,6 +123,9 @@ pub struct KnownCalls {
     of: (u64, u64),
     /// What is known of each place; `None` if it was not met, or may be something else the next time.
     told: Vec<Option<Told>>,
+    /// What is known of addresses, by the process, and by the address with the flags: each batch of records has places of its
+    /// own.
+    by_address: FastMap<(usize, u64), Told>,
     /// What was found last that is not kept.
     last: Option<Told>,
     newest: Arc<AtomicU64>,
@@ -131,7 +135,17 @@ impl KnownCalls {
     /// Makes what knows no call, for functions of `names`.
     #[must_use]
     pub fn of(names: &SharedNames) -> KnownCalls {
-        KnownCalls { of: (0, 0), told: Vec::new(), last: None, newest: lock(names).generation.clone() }
+        let newest = lock(names).generation.clone();
+        KnownCalls { of: (0, 0), told: Vec::new(), by_address: FastMap::default(), last: None, newest }
+    }
+
+    /// Returns what a place tells, if it was met in the same records.
+    #[inline]
+    #[must_use]
+    pub fn met(&self, serial: u64, place: u32) -> Option<&Told> {
+        // Relaxed: as in `told`.
+        let is_it = self.of == (serial, self.newest.load(Ordering::Relaxed));
+        self.told.get(place as usize).filter(|_| is_it)?.as_ref()
     }
 
     /// Returns what a record of the entering or the leaving of a function tells of a process by `names`; `None` if it
@@ -153,21 +167,33 @@ impl KnownCalls {
 
     #[cold]
     fn ask(&mut self, names: &SharedNames, process: usize, record: &RecordText<'_>) -> Option<&Told> {
-        let mut names = lock(names);
         let Some(call) = &record.call else {
-            self.last = names.told(process, record.ticks, record.payload()).map(|(told, _)| told);
+            self.last = lock(names).told(process, record.ticks, record.payload()).map(|(told, _)| told);
             return self.last.as_ref();
         };
-        let of = (call.serial(), self.newest.load(Ordering::Relaxed));
-        if self.of != of {
-            self.of = of;
+        let (place, newest) = (call.place as usize, self.newest.load(Ordering::Relaxed));
+        if self.of.1 != newest {
+            self.by_address.clear();
+        }
+        if self.of != (call.serial(), newest) {
+            self.of = (call.serial(), newest);
             self.told.clear();
         }
-        let (told, is_lasting) = names.told_at(process, record.ticks, call.at())?;
+        let key = match call.at() {
+            Place::Address(address, flags) => Some((process, address << 8 | u64::from(flags.0))),
+            Place::Text(..) => None,
+        };
+        let known = key.and_then(|key| self.by_address.get(&key));
+        let (told, is_lasting) = match known {
+            Some(told) => (*told, true),
+            None => lock(names).told_at(process, record.ticks, call.at())?,
+        };
         if is_lasting {
-            let place = call.place as usize;
             self.told.resize(self.told.len().max(place + 1), None);
             self.told[place] = Some(told);
+            if let Some(key) = key {
+                self.by_address.insert(key, told);
+            }
         }
         self.last = Some(Told { span: call.span, ..told });
         self.last.as_ref()
@@ -213,7 +239,7 @@ impl FunctionNames {
             functions: Vec::new(),
             by_function: HashMap::new(),
             by_text: HashMap::new(),
-            by_address: HashMap::new(),
+            by_address: FastMap::default(),
             by_return: HashMap::new(),
             is_on,
             generation: Arc::default(),

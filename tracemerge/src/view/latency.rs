@@ -8,8 +8,11 @@ const ROW: usize = 1 << BITS;
 /// A histogram of distances in ticks.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    /// The numbers of distances by class: numbers below 128 are a row, and then those of each length in bits.
-    rows: Vec<Option<Box<[u64; ROW]>>>,
+    /// The numbers of distances by class: numbers below 128 are a row, and then those of each length in bits. They take turns in
+    /// a processor's cache, so each is the lower half of its number.
+    rows: Vec<Option<Box<[u32; ROW]>>>,
+    /// The rows and classes whose lower halves have overflowed, once for each time.
+    carries: Vec<(usize, usize)>,
     count: u64,
     most: u64,
 }
@@ -19,7 +22,7 @@ impl Latencies {
     #[inline]
     pub fn push(&mut self, ticks: u64) {
         let (row, class) = place(ticks);
-        self.row(row)[class] += 1;
+        self.add_to(row, class, 1);
         self.count += 1;
         self.most = self.most.max(ticks);
     }
@@ -28,14 +31,25 @@ impl Latencies {
     pub fn add(&mut self, other: &Latencies) {
         for (number, others) in other.rows.iter().enumerate() {
             let Some(others) = others else { continue };
-            self.row(number).iter_mut().zip(&others[..]).for_each(|(count, more)| *count += more);
+            others.iter().enumerate().for_each(|(class, more)| self.add_to(number, class, *more));
         }
+        self.carries.extend_from_slice(&other.carries);
         self.count += other.count;
         self.most = self.most.max(other.most);
     }
 
     #[inline]
-    fn row(&mut self, number: usize) -> &mut [u64; ROW] {
+    fn add_to(&mut self, row: usize, class: usize, more: u32) {
+        let count = &mut self.row(row)[class];
+        let (sum, overflows) = count.overflowing_add(more);
+        *count = sum;
+        if overflows {
+            self.carries.push((row, class));
+        }
+    }
+
+    #[inline]
+    fn row(&mut self, number: usize) -> &mut [u32; ROW] {
         if number >= self.rows.len() {
             self.rows.resize(number + 1, None);
         }
@@ -60,10 +74,11 @@ impl Latencies {
         let rows = self.rows.iter().enumerate();
         let classes = rows.filter_map(|(row, counts)| Some((row, counts.as_ref()?)));
         let mut classes =
-            classes.flat_map(|(row, counts)| (0..).zip(&counts[..]).map(move |found| (row, found)));
+            classes.flat_map(|(row, counts)| counts.iter().enumerate().map(move |found| (row, found)));
         classes.find_map(|(row, (class, count))| {
-            sum += u128::from(*count);
-            (sum >= wanted).then(|| least(row, class))
+            let carried = self.carries.iter().filter(|of| **of == (row, class as usize)).count() as u128;
+            sum += u128::from(*count) + (carried << u32::BITS);
+            (sum >= wanted).then(|| least(row, class as u64))
         })
     }
 }
@@ -86,6 +101,18 @@ fn least(row: usize, class: u64) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_class_counts_beyond_32_bits() {
+        let (mut many, mut all) = (Latencies::default(), Latencies::default());
+        many.push(5);
+        many.add_to(0, 5, u32::MAX - 1);
+        many.count += u64::from(u32::MAX - 1);
+        (0..3).for_each(|_| all.add(&many));
+        (0..10).for_each(|_| all.push(9));
+        assert_eq!(all.count(), 3 * u64::from(u32::MAX) + 10);
+        assert_eq!([50, 99, 100].map(|percent| all.percentile(percent)), [Some(5), Some(5), Some(9)]);
+    }
 
     proptest! {
         #[test]

@@ -19,6 +19,7 @@ use crate::input::findings::Findings;
 use crate::input::inputs::{Inputs, Origin};
 use crate::input::slice::{Slice, Slicer, TickPeriod};
 use crate::input::source::{Content, SortedRange, Source};
+use crate::merge::note_records;
 use crate::os::processors::map_on_all_processors;
 use crate::view::call_counts::CallCounts;
 use crate::view::function_names::lock;
@@ -211,14 +212,8 @@ impl Part<'_> {
 
     fn take(&mut self, source: &OfThread<'_>, records: &Records) {
         let last = self.findings.len() - 1;
-        let found = &mut self.findings[last].1;
-        for record in records.each(0..records.len()) {
-            if record.kind == Kind::Meta {
-                found.metadata(source.source, record.payload());
-            }
-            found.lines += record.line_count;
-            self.counts.record(&self.origins[source.origin], &record);
-        }
+        note_records(records, 0..records.len(), &mut self.findings[last].1);
+        self.counts.records(source.origin, &self.origins[source.origin], records);
     }
 }
 
@@ -240,7 +235,7 @@ impl<'a> Batches<'a> {
             Content::Text(bytes) => (bytes, &[][..]),
             Content::Rendered(_) => (&[][..], &[SortedRange { source: 0, start: 0, end: 0 }][..]),
         };
-        let slices = Slicer::new(sources, ranges, TickPeriod::ALL, &mut Findings::default());
+        let slices = Slicer::new(sources, ranges, TickPeriod::ALL, &mut Findings::default()).of_records();
         Batches { source, text, slices, is_sound: true }
     }
 
@@ -252,7 +247,7 @@ impl<'a> Batches<'a> {
             let Some(Slice { period: TickPeriod { since, until }, .. }) = self.slices.next() else {
                 return false;
             };
-            records.begin_source(self.source.origin);
+            records.begin_source(self.source.source);
             let mut is_damaged = false;
             let is_in_order = render.records((since, until), &wanted, records, &mut |_, _| is_damaged = true);
             self.is_sound = is_in_order && !is_damaged;
@@ -261,7 +256,7 @@ impl<'a> Batches<'a> {
         let (batch, rest) = self.text.split_at(end_of_batch(self.text));
         self.text = rest;
         // The stage takes all.
-        let _ = each_record(self.source.origin, batch, &mut InBatch(records));
+        let _ = each_record(self.source.source, batch, &mut InBatch(records));
         !batch.is_empty()
     }
 }

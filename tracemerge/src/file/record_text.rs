@@ -53,7 +53,7 @@ impl<'a> RecordText<'a> {
 
     /// Returns the lines of the record. Those of a call are of no thread.
     #[must_use]
-    pub fn to_lines(&self) -> Vec<u8> {
+    pub fn to_lines(self) -> Vec<u8> {
         let Some(call) = &self.call else { return self.lines.to_vec() };
         let (mut payload, mut lines) = (Vec::new(), Vec::new());
         call.write_payload(&mut payload);

@@ -76,7 +76,7 @@ impl Latencies {
         let mut classes =
             classes.flat_map(|(row, counts)| counts.iter().enumerate().map(move |found| (row, found)));
         classes.find_map(|(row, (class, count))| {
-            let carried = self.carries.iter().filter(|of| **of == (row, class as usize)).count() as u128;
+            let carried = self.carries.iter().filter(|of| **of == (row, class)).count() as u128;
             sum += u128::from(*count) + (carried << u32::BITS);
             (sum >= wanted).then(|| least(row, class as u64))
         })

@@ -204,6 +204,8 @@ fn only_here(scenario: &str, argument: Option<String>) {
         }
         "sigwait" => signals::sigwait(),
         "storm" => signals::storm(number()),
+        #[cfg(target_arch = "x86_64")]
+        "first-stepped" => signals::first_stepped(number()),
         "errno" => signals::errno(),
         "fault" => signals::fault(&argument.expect("a stack as second argument")),
         "stepped" => signals::stepped(&argument.expect("how as second argument")),

@@ -277,6 +277,12 @@ impl Producer {
         self.link.is_null()
     }
 
+    /// Returns whether the thread may go on in the ring: it is no forked child's view, and was not closed.
+    pub(crate) fn is_of_use(&self) -> bool {
+        // SAFETY: not null, so as in `open`.
+        !self.is_wiped() && !unsafe { &*self.link }.closed.load(Ordering::Acquire)
+    }
+
     /// Makes the producer's thread look whether the ring was closed. For the flusher.
     pub(crate) fn revoke(&self) {
         self.main.revoke();

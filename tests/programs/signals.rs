@@ -10,6 +10,8 @@ use tracer::Tracer;
 pub const SCENARIOS: &[Scenario] = &[
     ("sigwait", |_| sigwait()),
     ("storm", |args| storm(args.number(0))),
+    #[cfg(target_arch = "x86_64")]
+    ("first-stepped", |args| first_stepped(args.number(0))),
     ("errno", |_| errno()),
     ("fault", |args| fault(args.text(0))),
     ("stepped", |args| stepped(args.text(0))),
@@ -96,6 +98,48 @@ pub fn storm(count: u64) {
     }
     set_timer(Duration::ZERO);
     println!("{records} {} {}", HANDLED.load(Ordering::Relaxed), start.elapsed().as_millis());
+}
+
+/// Has `count` threads make a first record, one after the other. That of thread n is interrupted behind its n-th instruction by
+/// a handler that traces. Prints how many handlers have traced.
+#[cfg(target_arch = "x86_64")]
+pub fn first_stepped(count: u64) {
+    use std::cell::Cell;
+    const TRAP: i64 = 0x100;
+    thread_local! {
+        static STEPS: Cell<u64> = const { Cell::new(0) };
+    }
+    extern "C" fn steps(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        STEPS.set(STEPS.get().wrapping_sub(1));
+        if STEPS.get() == 0 {
+            // SAFETY: this is the context that the system hands to a handler; without the flag there are no further traps.
+            unsafe {
+                (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP;
+            }
+            Tracer::get().trace(format_args!("handler"));
+            HANDLED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    // SAFETY: the handler traces, and stores to memory of its thread's.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = steps as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGTRAP, &action, std::ptr::null_mut()), 0);
+    }
+    Tracer::get().trace(format_args!("main"));
+    for n in 1..=count {
+        let thread = std::thread::spawn(move || {
+            STEPS.set(n);
+            // SAFETY: the processor traps behind each instruction from here on, until the handler or the code below ends that.
+            unsafe { std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
+            Tracer::get().trace(format_args!("first"));
+            // SAFETY: as above.
+            unsafe { std::arch::asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
+        });
+        thread.join().expect("its end");
+    }
+    println!("{}", HANDLED.load(Ordering::Relaxed));
 }
 
 /// Checks that neither the first record, in a directory that is gone, nor a wait for room, which a signal

@@ -16,6 +16,7 @@ use support::scenarios::Scenario;
 use support::torture::counters::{
     AGAIN, CHILD, Counters, EXECUTED, OTHER, SHORT_LIVED, SlotCounters, handler, inside, slot,
 };
+use support::torture::oracle::told_in_left_file;
 use support::torture::plan::{Child, ChildEnd, ProgramEnd, Removal, THREADS, TrialPlan, What};
 use support::torture::texts::{FILLING, Shape, closing};
 use support::torture::trial::own_content;
@@ -217,7 +218,7 @@ impl Host {
         }
         for fault in self.plan.faults.iter().filter(|fault| (fault.who, fault.at) == (thread, n)) {
             let _held = FAULTS.lock().expect("nobody panics");
-            self.fault(fault.what);
+            self.fault(thread, fault.what);
         }
         for (index, child) in self.plan.children.iter().enumerate() {
             if (child.who, child.at) == (thread, n) {
@@ -322,16 +323,18 @@ impl Host {
         }
     }
 
-    /// Makes a fault; one that cannot be made is left out.
-    fn fault(&self, what: What) {
+    /// Makes a fault of one thread; one that cannot be made is left out.
+    fn fault(&self, thread: usize, what: What) {
         match what {
-            What::Delete => drop(own_file().map(std::fs::remove_file)),
+            What::Delete => {
+                drop(own_file().filter(|path| self.notes_taken(thread, path)).map(std::fs::remove_file))
+            }
             What::Cut(percent) => {
                 let cut = |path: PathBuf| -> std::io::Result<()> {
                     let file = File::options().write(true).open(path)?;
                     file.set_len(file.metadata()?.len() * percent / 100)
                 };
-                let _ = own_file().map(cut);
+                let _ = own_file().filter(|path| self.notes_taken(thread, path)).map(cut);
             }
             What::Copy => {
                 let replace = |path: PathBuf| -> std::io::Result<()> {
@@ -366,6 +369,14 @@ impl Host {
             What::Fill | What::Unfill => {}
             What::Remove(what) => remove(what),
         }
+    }
+
+    /// Notes what a file of a thread tells that is taken away now, if the tracer has ended it: the thread's ring was closed,
+    /// and it has another one, so nobody finds out. Returns false where the file cannot be read.
+    fn notes_taken(&self, thread: usize, path: &Path) -> bool {
+        let Ok(bytes) = std::fs::read(path) else { return false };
+        self.counters.slot(slot(self.process, thread)).takes_away(told_in_left_file(&bytes));
+        true
     }
 
     /// Closes all descriptors that may be the tracer's, and opens files of its own, which get the numbers and

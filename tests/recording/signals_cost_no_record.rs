@@ -56,6 +56,31 @@ fn ten_thousand_signals_a_second_whose_handler_traces_lose_and_double_nothing() 
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn a_handler_that_traces_behind_any_instruction_of_a_first_record_costs_neither_record_nor_file() {
+    const THREADS: u64 = 500;
+    let traced = Scenario::new(SCENARIO, &["first-stepped", &THREADS.to_string()]).run().succeeded();
+    assert_eq!(traced.stdout().trim(), THREADS.to_string(), "the first record has more instructions");
+    let files = read_directory(traced.directory.path());
+    let (mut ahead, mut behind, mut lost) = (0, 0, 0);
+    for (name, file) in &files {
+        match file.texts()[..] {
+            ["main"] => {}
+            ["handler", "first"] => ahead += 1,
+            ["first", "handler"] => behind += 1,
+            // The handler has interrupted the tracer itself.
+            ["first"] if file.end().lost == 1 => lost += 1,
+            ref texts => panic!("{name} has {texts:?}, {:?}", file.end()),
+        }
+    }
+    assert_eq!(ahead + behind + lost, THREADS, "one file of each thread: {:?}", files.keys());
+    eprintln!(
+        "{ahead} handlers were ahead of the first record, {behind} behind, {lost} records are told lost"
+    );
+    assert!(ahead > 20 && lost > 20);
+}
+
+#[test]
 fn the_hosts_errno_is_as_it_was() {
     let scenario = Scenario::new(SCENARIO, &["errno"]).env("TRACER_RING_SIZE", "16K");
     let traced = scenario.env("TRACER_MAX_STALL", "60000").run().succeeded();

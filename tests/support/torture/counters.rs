@@ -4,7 +4,7 @@
 //! word 0          the test wants all to end soon
 //! processes       8 × 8 words: pid, came to its end
 //! slots           240 × 8 words: calls begun, calls that have returned, calls that had returned at `exit`,
-//!                 tid, pid, when it ended
+//!                 tid, pid, when it ended, what was in a file that the thread had left and that was taken away
 //! ```
 #![allow(unsafe_code, reason = "maps the file")]
 
@@ -219,6 +219,17 @@ impl SlotCounters {
     #[must_use]
     pub fn ended_at(&self) -> Option<u64> {
         Some(self.0[5].load(Ordering::Acquire)).filter(|ns| *ns > 0)
+    }
+
+    /// Notes that a file of the thread's was taken away that the tracer had ended: it told of `records`, lost ones included.
+    pub fn takes_away(&self, records: u64) {
+        self.0[6].store(records, Ordering::Release);
+    }
+
+    /// Returns the number of records of which a file told that was taken away when it had ended.
+    #[must_use]
+    pub fn taken_away(&self) -> u64 {
+        self.0[6].load(Ordering::Acquire)
     }
 
     /// Returns the number of calls that have begun.

@@ -15,6 +15,8 @@
 //! - `TRACER_MAX_BYTES`: `rotated`.
 //! - A full disk, `RLIMIT_FSIZE`, few descriptors: `full`, or a reason of its own.
 //! - A file that is deleted, truncated, replaced: `file_removed`. The rest of it counts as in files.
+//! - A file that is deleted or truncated when the tracer has ended it, for its thread has got another ring: as many records
+//!   as it told of may be missing, but no command says that all is there.
 //! - A record longer than the ring: `torn`; its beginning is there.
 //! - A long record whose beginning is in a file that is taken away, or overwritten: `torn`.
 //! - `exit` while other threads trace: reasons as above; all records whose calls had returned when `exit` was
@@ -53,7 +55,7 @@ use std::path::{Path, PathBuf};
 use trace_format::escape::unescape;
 use trace_format::file::{FIRST_BYTES, run_of};
 use trace_format::line::{Key, Kind, Line};
-use trace_format::meta::{End as EndLine, Meta, RingPlace};
+use trace_format::meta::{End as EndLine, EndReason, Meta, RingPlace};
 use trace_format::raw::{Decoder, Raw};
 
 /// The traces of a trial, and the results of the commands.
@@ -120,6 +122,8 @@ struct ThreadAccount {
     made: (u64, u64),
     /// The number of calls that have returned, those that had at `exit` if the process called it.
     returned: u64,
+    /// The number of records of which a file told that was taken away when it had ended.
+    taken_away: u64,
 }
 
 impl ThreadAccount {
@@ -472,6 +476,7 @@ impl Judge<'_> {
                     && !self.evidence.ended_by_others.contains(&process);
                 thread.private_and_killed |= private && !exited;
                 thread.made.1 += words.made();
+                thread.taken_away += words.taken_away();
                 let full_disk = self.plan.disk_kb.is_some();
                 // Records that are made while the exit goes on may be kept or not.
                 let promised = if exited { words.made_before_exit() } else { words.made_for_sure() };
@@ -523,6 +528,9 @@ impl Judge<'_> {
             if self.is_forgotten(*tid, thread, threads) || self.holed.contains(tid) {
                 short = 0;
             }
+            // Nobody looks after a file that has ended; that it is not here, or not whole, is said.
+            let taken_away = short.min(thread.taken_away);
+            short -= taken_away;
             let pool = pools.entry(thread.pid).or_default();
             let told_elsewhere = short.min(*pool);
             *pool -= told_elsewhere;
@@ -530,7 +538,7 @@ impl Judge<'_> {
             // Records that die with private rings may be of a run that is not the newest any more, or has
             // left no file at all; records that are made while an exit goes on are counted by nobody.
             if !thread.private_and_killed {
-                missing += short;
+                missing += short + taken_away;
             }
             if short > 0 || found.saturating_sub(self.told_and_there(thread)) > most {
                 let what =
@@ -768,6 +776,25 @@ impl Judge<'_> {
                 }
             }
         }
+    }
+}
+
+/// Returns the number of records, lost ones included, of which a file tells that the tracer has ended since its thread goes
+/// on with another ring, or has ended; 0 for any other file.
+#[must_use]
+pub fn told_in_left_file(bytes: &[u8]) -> u64 {
+    let decoded = Raw::parse(bytes).map(|raw| {
+        let mut text = Vec::new();
+        let end = raw.without_torn_tail();
+        Decoder::new(raw.tid()).decode(raw, 0..end, b"", &mut text);
+        text
+    });
+    let text = decoded.as_deref().unwrap_or(bytes);
+    let last = text.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty());
+    let line = last.and_then(|line| Line::parse(line).ok()).filter(|line| line.kind == Kind::Meta);
+    match line.and_then(|line| Meta::parse(line.payload)) {
+        Some(Meta::End(end)) if end.reason == EndReason::Thread => end.records + end.lost,
+        _ => 0,
     }
 }
 

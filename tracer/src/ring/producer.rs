@@ -277,6 +277,12 @@ impl Producer {
         self.link.is_null()
     }
 
+    /// Returns whether the thread may go on in the ring: it is no forked child's view, and was not closed.
+    pub(crate) fn is_of_use(&self) -> bool {
+        // SAFETY: not null, so as in `open`.
+        !self.is_wiped() && !unsafe { &*self.link }.closed.load(Ordering::Acquire)
+    }
+
     /// Makes the producer's thread look whether the ring was closed. For the flusher.
     pub(crate) fn revoke(&self) {
         self.main.revoke();
@@ -512,12 +518,15 @@ impl Producer {
         }
         // SAFETY: not null, so it is the one given to [`Producer::bound_to`], which outlives this.
         let link = unsafe { &*self.link };
-        if link.closed.load(Ordering::Acquire) {
+        // A record inside of another one stays in the ring that the other one is in: the thread cannot take another ring
+        // before that is done, and a ring that its thread has is drained, closed or not.
+        let is_closed = || self.is_main(lane) && link.closed.load(Ordering::Acquire);
+        if is_closed() {
             return Outcome::Gone;
         }
         let Some(reservation) = self.find(lane, lane.pos(), need) else {
             // A thread that has waited in a ring that was closed meanwhile takes another one.
-            if self.link.is_null() || link.closed.load(Ordering::Acquire) {
+            if self.link.is_null() || is_closed() {
                 return Outcome::Gone;
             }
             add(&lane.written().lost_full, 1);
@@ -531,8 +540,17 @@ impl Producer {
         if self.was_closed(lane) { Outcome::Gone } else { Outcome::Committed }
     }
 
-    /// Returns whether the flusher has closed the ring. It is to be asked after the lane's limit was stored.
+    /// Returns whether the lane is that of records which are not inside of others.
+    fn is_main(&self, lane: &Lane) -> bool {
+        std::ptr::eq(lane, &self.main)
+    }
+
+    /// Returns whether the flusher has closed the ring for the lane's records. It is to be asked after the lane's limit was
+    /// stored.
     pub(super) fn was_closed(&self, lane: &Lane) -> bool {
+        if !self.is_main(lane) {
+            return false;
+        }
         // If the flusher closed the ring since, its `revoke` may have been overwritten by `take`. One of the
         // two sees the other: the store above is before this load, its flag is before its store.
         std::sync::atomic::fence(Ordering::SeqCst);
@@ -550,7 +568,7 @@ impl Producer {
     pub(super) fn find(&self, lane: &Lane, from: u64, need: u64) -> Option<Reservation> {
         // SAFETY: as in `open`, which was asked first.
         let link = unsafe { &*self.link };
-        let main = std::ptr::eq(lane, &self.main);
+        let main = self.is_main(lane);
         let memory = self.memory_end(lane, from, need)?;
         if memory < u64::MAX {
             return lane.find(from, need).map(|found| found.within(memory));
@@ -573,7 +591,7 @@ impl Producer {
     /// flusher must see first.
     pub(super) fn may_wait(&self, lane: &Lane) -> bool {
         // SAFETY: as in `find`.
-        std::ptr::eq(lane, &self.main) && unsafe { &*self.link }.policy == FullPolicy::Block
+        self.is_main(lane) && unsafe { &*self.link }.policy == FullPolicy::Block
     }
 
     /// Returns the position below which the memory of a lane may be written, which is none where all of it is
@@ -586,7 +604,7 @@ impl Producer {
         if link.whole.load(Ordering::Acquire) {
             return Some(u64::MAX);
         }
-        let first = if std::ptr::eq(lane, &self.main) { FIRST_BYTES } else { FIRST_NESTED_BYTES };
+        let first = if self.is_main(lane) { FIRST_BYTES } else { FIRST_NESTED_BYTES };
         if from + need <= first {
             return Some(first);
         }

@@ -259,7 +259,13 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     if !stack::has_room(STACK_OF_RING) {
         return None;
     }
-    let is_first = CURRENT.get() == found;
+    let current = CURRENT.get();
+    let is_first = current == found;
+    // SAFETY: as in `trace_at`.
+    if let Some(taken) = unsafe { current.as_ref() }.filter(|producer| !is_first && producer.is_of_use()) {
+        // A handler that traces has taken a ring since the call found none.
+        return Some((taken, clock::now()));
+    }
     leave(&excluded, EndReason::Thread);
     let run = fork::run_of_this_process(&excluded)?;
     let asked = sys::monotonic_ns();

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use trace_format::escape::unescape;
 use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line, Ticks};
-use trace_format::meta::Meta;
+use trace_format::meta::{LossReason, Meta};
 use trace_format::plans::Plans;
 use trace_format::record::Records;
 use trace_format::record::{Flags, hook_enter_word, stack_word};
@@ -310,6 +310,34 @@ fn a_closed_ring_sends_its_thread_away() {
     bench.link.closed.store(true, Ordering::Release);
     bench.producer.revoke();
     assert_eq!(bench.producer.record(now(), 0, format_args!("closed")), Outcome::Gone);
+}
+
+#[test]
+fn a_record_inside_of_another_one_stays_in_a_ring_that_is_closed_meanwhile() {
+    /// A value that has the ring closed, as the flusher does, and traces inside.
+    struct Closes<'a>(&'a Bench, &'a str);
+    impl fmt::Display for Closes<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            let Closes(bench, rest) = self;
+            bench.link.closed.store(true, Ordering::Release);
+            bench.producer.revoke();
+            assert_eq!(bench.producer.record(now(), 0, format_args!("inside")), Outcome::Committed);
+            assert_eq!(bench.producer.record_words(now(), hook_enter_word(7), &[]), Outcome::Committed);
+            f.write_str(rest)
+        }
+    }
+    // What is written of the outer one behind that finds no room.
+    for (rest, outcome) in [("", Outcome::Committed), ("more", Outcome::Lost)] {
+        let mut bench = Bench::new(FullPolicy::Block, Duration::ZERO);
+        let outer = bench.producer.record(now(), 0, format_args!("outside{}", Closes(&bench, rest)));
+        assert_eq!(outer, outcome);
+        assert_eq!(bench.producer.record(now(), 0, format_args!("closed")), Outcome::Gone);
+        bench.drain();
+        let is_lost = outcome == Outcome::Lost;
+        assert_eq!(bench.messages(), if is_lost { vec!["inside"] } else { vec!["outside", "inside"] });
+        let lost = Meta::Lost { records: 1, reason: LossReason::Full };
+        assert_eq!(bench.metas(), if is_lost { vec![lost] } else { vec![] });
+    }
 }
 
 /// Returns whether a part of the data that begins with its first bytes has zeros only behind these.

@@ -30,6 +30,8 @@ impl RunFile {
     /// No file can be made, or written.
     pub fn write(&self, place: &mut TracePlace, run: &Run) -> io::Result<()> {
         if place.has_file_of(self.tid, run.id) {
+            // ... and before it had removed the other name.
+            place.remove_unfinished(self.tid, run.id);
             return Ok(());
         }
         let mut text = Vec::with_capacity(512);
@@ -43,5 +45,36 @@ impl RunFile {
         renderer.lost(self.forgotten, LossReason::Overwritten, &mut text);
         renderer.end(self.ended, file.map(u64::from), &mut text);
         place.create_whole(self.tid, run.id, &text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use trace_format::meta::EndReason;
+
+    #[test]
+    fn a_second_name_is_removed_that_a_killed_recoverer_has_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let run = Run {
+            version: trace_format::VERSION,
+            id: 7,
+            root: 7,
+            pid: 1,
+            exe: b"app".to_vec(),
+            boot: Vec::new(),
+            ticks: trace_format::line::Ticks(1),
+            wall: trace_format::wall::Wall(0),
+            clock: trace_format::meta::ClockKind::Ordered,
+        };
+        let mut place = TracePlace::new(Some(directory.path()), Path::new("/bin/app"), None, run.id, |_| ());
+        let file = RunFile { tid: 5, unplaced: 3, forgotten: 0, ended: EndReason::Killed.into() };
+        file.write(&mut place, &run).unwrap();
+        let named = place.path(5, 0);
+        std::fs::hard_link(&named, place.unfinished_path(5, run.id)).unwrap();
+        file.write(&mut place, &run).unwrap();
+        let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().path()).collect();
+        assert_eq!(left, [named]);
     }
 }

@@ -13,9 +13,6 @@
 mod bases;
 mod beside;
 mod changes;
-#[path = "../../../fuzz/checks.rs"]
-#[allow(dead_code, reason = "all of the fuzz targets' checks")]
-mod checks;
 mod command_line;
 mod oracle;
 mod trial;

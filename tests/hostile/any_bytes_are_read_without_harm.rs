@@ -6,8 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-#[path = "../../fuzz/checks.rs"]
-mod checks;
+use crate::checks;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 

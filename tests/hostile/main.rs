@@ -1,5 +1,9 @@
 //! Against other users, damaged rings and files, forged lines: SECURITY.md has the promises.
 
+/// The checks of the fuzz targets.
+#[path = "../../fuzz/checks.rs"]
+mod checks;
+
 mod any_bytes_are_read_without_harm;
 mod commands_survive_any_input;
 mod hostile_rings_harm_nobody;

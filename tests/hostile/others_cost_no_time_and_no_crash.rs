@@ -10,11 +10,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use support::programs::is_for_root;
+use support::quiet::quiet;
 use support::{APP, names, read_directory};
 use tempfile::TempDir;
 
@@ -29,6 +31,7 @@ const GENEROUS: Duration = Duration::from_secs(10);
 struct Place {
     directory: TempDir,
     users: Vec<u32>,
+    _quiet: MutexGuard<'static, ()>,
 }
 
 impl Place {
@@ -39,7 +42,7 @@ impl Place {
         }
         let directory = TempDir::new().expect("a directory");
         fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).expect("a change of mode");
-        let place = Place { directory, users: Vec::new() };
+        let place = Place { directory, users: Vec::new(), _quiet: quiet() };
         // By a process of its own: another one, begun meanwhile, would have the new file open for writing.
         let copied = Command::new("cp").arg(SCENARIO).arg(place.app()).status();
         assert!(copied.expect("cp runs").success());

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 use support::kills::Kill;
+use support::quiet::quiet;
 use support::{APP, Scenario, read_directory};
 use trace_format::meta::EndReason;
 
@@ -30,6 +31,7 @@ fn merge(scenario: &Path, runtime: &Path, app: &Path) {
 
 #[test]
 fn a_program_killed_at_any_instant_loses_no_committed_record() {
+    let _quiet = quiet();
     let kills = std::env::var("KILLS").ok().and_then(|k| k.parse().ok()).unwrap_or(KILLS);
     let mut records = 0;
     for kill in 0..kills {

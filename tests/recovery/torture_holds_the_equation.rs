@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+use support::quiet::quiet;
 use support::torture::plan::{Policy, ProgramEnd, Runtime, Shapes, TrialPlan};
 use support::torture::trial::run;
 
@@ -26,6 +27,7 @@ fn variable(name: &str) -> Option<u64> {
 
 #[test]
 fn made_is_in_files_or_told_lost_whatever_happens() {
+    let _quiet = quiet();
     let seed = variable("TORTURE_SEED");
     let trials = variable("TORTURE_TRIALS").unwrap_or(if seed.is_some() { 1 } else { TRIALS });
     let first = seed.unwrap_or(1);

@@ -10,6 +10,7 @@ pub mod merges;
 pub mod mounts;
 pub mod processes;
 pub mod programs;
+pub mod quiet;
 pub mod scenarios;
 pub mod sited;
 pub mod stdout;
@@ -22,6 +23,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 use tempfile::TempDir;
 use trace_format::escape::unescape;
 use trace_format::line::{Key, Kind, Line};
@@ -345,8 +347,11 @@ pub fn output_of_copy(command: &mut Command) -> Output {
     }
 }
 
-/// Calls `tracemerge` as a library, as its `main` does; returns its exit status.
+/// Calls `tracemerge` as a library, as its `main` does; returns its exit status. Tests take turns: what it has to do with locks of
+/// runs and unfinished outputs is the process's.
 pub fn tracemerge(args: &[&OsStr]) -> u8 {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let args = [OsStr::new("tracemerge")].into_iter().chain(args.iter().copied());
     tracemerge::main(args.map(OsStr::to_os_string))
 }

@@ -1,7 +1,7 @@
 //! The changes that turn what programs have left into what they never leave.
 
 use super::bases::{Base, Content, File, LOGS, RUNS, TRACES};
-use super::checks;
+use crate::checks;
 use support::APP;
 use support::torture::Random;
 use trace_format::crc32;

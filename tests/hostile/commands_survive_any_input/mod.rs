@@ -13,9 +13,6 @@
 mod bases;
 mod beside;
 mod changes;
-#[path = "../../../fuzz/checks.rs"]
-#[allow(dead_code, reason = "all of the fuzz targets' checks")]
-mod checks;
 mod command_line;
 mod oracle;
 mod trial;
@@ -26,6 +23,7 @@ use command_line::{Commands, ROOT};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use support::quiet::quiet;
 use support::torture::Random;
 use trial::{Place, Ran};
 
@@ -59,6 +57,7 @@ struct Tally {
 
 /// Calls `try_input` with each seed that was asked for, and a place. Returns the first seed and the number of seeds.
 fn for_each_seed(try_input: impl Fn(u64, &mut Place) + Sync) -> (u64, u64) {
+    let _quiet = quiet();
     let seed = variable("FUZZ_SEED");
     let inputs = variable("FUZZ_INPUTS").unwrap_or(if seed.is_some() { 1 } else { INPUTS });
     let first = seed.unwrap_or(1);

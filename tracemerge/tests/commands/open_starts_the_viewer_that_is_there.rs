@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::support::{Place, Ran, programs, ran};
@@ -80,6 +81,9 @@ fn where_nothing_can_be_started_it_is_said_what_can_be_done() {
     assert_eq!((opened.status, called), (Some(2), None), "{}", opened.err);
 }
 
+/// What is on the screen if the trace is shown.
+const LINE: &str = "line 1 of 9";
+
 #[test]
 fn viewers_that_are_installed_show_the_trace_on_a_terminal_until_their_key_ends_them() {
     if programs::lacks(&["script"]) {
@@ -100,19 +104,28 @@ fn viewers_that_are_installed_show_the_trace_on_a_terminal_until_their_key_ends_
         command.env_remove("TRACEMERGE_OPEN").env("HOME", place.path("tmp"));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut keys = child.stdin.take().unwrap();
-        let typing = std::thread::spawn(move || {
-            // Keys that come before the viewer reads are lost, or are the terminal's.
-            for _ in 0..300 {
-                std::thread::sleep(Duration::from_millis(200));
-                if keys.write_all(b"q").is_err() {
-                    break;
+        let is_shown = AtomicBool::new(false);
+        let mut shown = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Not before the viewer shows the trace, or would have shown it. Keys that come before it reads are the
+                // terminal's.
+                for tries in 0..600 {
+                    std::thread::sleep(Duration::from_millis(200));
+                    if (is_shown.load(Ordering::Relaxed) || tries > 300) && keys.write_all(b"q").is_err() {
+                        break;
+                    }
                 }
+            });
+            let mut screen = child.stdout.take().unwrap();
+            let mut bytes = [0; 4096];
+            while let Ok(len @ 1..) = screen.read(&mut bytes) {
+                shown.extend(&bytes[..len]);
+                is_shown.store(String::from_utf8_lossy(&shown).contains(LINE), Ordering::Relaxed);
             }
         });
-        let output = child.wait_with_output().unwrap();
-        typing.join().unwrap();
-        let shown = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{viewer}: {:?} {shown}", output.status);
-        assert!(shown.contains("line 1 of 9"), "{viewer}: {shown}");
+        let (status, shown) = (child.wait().unwrap(), String::from_utf8_lossy(&shown));
+        assert!(status.success(), "{viewer}: {status} {shown}");
+        assert!(shown.contains(LINE), "{viewer}: {shown}");
     }
 }

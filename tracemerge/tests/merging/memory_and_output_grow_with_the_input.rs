@@ -20,6 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use crate::support::quiet::quiet;
 use crate::support::{Place, header, meta, raw_file_of_records, run};
 use trace_format::meta::Meta;
 use trace_format::sites::{Site, SiteKind};
@@ -376,6 +377,7 @@ fn check((name, make): &Shape, bytes: usize) -> (Vec<String>, u64, usize) {
 }
 
 fn check_all(bytes: usize) {
+    let _quiet = quiet();
     let (next, all) = (AtomicUsize::new(0), Mutex::new((Vec::new(), 0, 0)));
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {

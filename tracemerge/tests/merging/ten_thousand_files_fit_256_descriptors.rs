@@ -11,6 +11,7 @@
 
 use std::time::Instant;
 
+use crate::support::quiet::quiet;
 use crate::support::{Place, Ran, file, line, ran, run};
 use trace_format::meta::{End, EndReason, Meta};
 
@@ -23,6 +24,7 @@ fn with_few_descriptors(place: &Place, args: &str) -> Ran {
 
 #[test]
 fn ten_thousand_files_fit_256_descriptors() {
+    let _quiet = quiet();
     let place = Place::new();
     for tid in 1..=10_000 {
         place.write(format!("app.trace.{tid}"), file(&run(5, 1), tid, &[tid % 97 + 2, 200 - tid % 83]));

@@ -13,6 +13,7 @@ mod everything;
 pub mod peak;
 pub mod programs;
 pub mod protobuf;
+pub mod quiet;
 mod raw;
 mod readers;
 

@@ -1,7 +1,8 @@
 //! Every form of call compiles wherever `format!` does, and says the same: formatted at the call as well as
 //! captured, described and rendered.
 //!
-//! The calls of this file meet a site that does both and compares, instead of the tracer's.
+//! The calls of this file meet a site that does both and compares, instead of the tracer's. So it is a test program of its own:
+//! in a crate, the name `tracer` means one thing.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 

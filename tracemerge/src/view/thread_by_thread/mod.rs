@@ -1,9 +1,8 @@
 //! Counts calls without a merge: each thread by itself, several at once.
 //!
-//! A call is entered and left by one thread, so the order of records of different threads makes no difference to the
-//! [counts](CallCounts), and need not be merged. That is several times as fast. What is not
-//! plainly in order is left to the merge, which knows what to say of it: damaged bytes, ticks that go back, modules that
-//! came or went.
+//! A call is entered and left by one thread, so the [counts](CallCounts) do not depend on the order of records of different
+//! threads, and a merge is not needed, which takes most of the time. Falls back to the merge if a file is damaged or out of
+//! order, or if modules came or went.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;

@@ -701,7 +701,10 @@ impl Judge<'_> {
             if let Some((slot, key)) = open.take() {
                 let of_it = line.kind == Kind::Meta && line.key == key;
                 let torn = of_it && line.payload.ends_with(b" reason=torn");
-                *found.entry(slot).or_default() += u64::from(!torn);
+                // A slot of which all messages are torn has none.
+                if !torn {
+                    *found.entry(slot).or_default() += 1;
+                }
             }
             if line.kind == Kind::Message {
                 let text = String::from_utf8_lossy(line.payload);

@@ -15,7 +15,7 @@
 //! | `symbol_table` | the functions of a file's symbol table |
 //! | `find_files` | which file is the module's, and which has its debug information |
 //! | `debug_info` | the functions, files and lines of debug information |
-//! | `pdb` | the same of Windows' separate files |
+//! | `pdb` | the same of Windows' separate files; without the feature `names`, `no_pdb` stands in its place |
 //! | `of_modules` | names for the addresses of many modules, each file opened when it is asked for |
 //!
 //! A file is believed only if it has the module's build-id: an address without a name is better than one with
@@ -29,6 +29,10 @@ mod demangle;
 mod files;
 mod find_files;
 mod of_modules;
+#[cfg(feature = "names")]
+mod pdb;
+#[cfg(not(feature = "names"))]
+#[path = "no_pdb.rs"]
 mod pdb;
 mod symbol_table;
 mod timeline;

@@ -3,6 +3,7 @@
 //!
 //! The tests of a program run beside each other in one process. A test that changes what is global to it, or whose answer
 //! depends on that, is run again by this, as the only one of a new process.
+#![allow(clippy::expect_used, reason = "a failure in a test fails it")]
 
 use std::process::Command;
 

@@ -9,18 +9,16 @@ use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use crate::support::{Place, file, ran, run};
-use trace_format::wall::Wall;
 
-/// Returns a script that first writes its trace and then does `rest`.
+/// Returns a script that first writes its trace, of the moment at which it is run, and then does `rest`.
 fn script(rest: &str) -> String {
-    let wall = Wall(u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap());
     format!(
         r##"#!/bin/sh
 k="00000000000000ff-$(printf %08d $$)"
-printf '%s\n' "$k # run version=1 id=000000aa root=000000aa pid=$$ exe=\"/x/app\" boot=\"b\" ticks=255 wall={wall} clock=ordered" "$k : enabled=$TRACER_ENABLE args=$*" > "$0.trace.$$"
+printf '%s\n' "$k # run version=1 id=000000aa root=000000aa pid=$$ exe=\"/x/app\" boot=\"b\" ticks=255 wall=$(/bin/date -u +%Y-%m-%dT%H:%M:%S.%NZ) clock=ordered" "$k : enabled=$TRACER_ENABLE args=$*" > "$0.trace.$$"
 {rest}
 "##
     )

@@ -22,6 +22,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use trace_format::kinds::Apart;
 use trace_format::line::Ticks;
 use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
 use trace_format::sites::{Site, SiteKind};
@@ -192,7 +193,17 @@ fn make_trace(place: &Path, records: u64) {
         let end = FIRST + records * 120;
         raw.meta(end, &Meta::Clock { ticks: Ticks(end), wall: Wall(WALL + (end - FIRST) / 2) });
         let (records, reason) = (raw.records, EndReason::Exit);
-        raw.meta(end, &Meta::End(End { records, lost: 0, reason, files: None, cause: Cause::default() }));
+        raw.meta(
+            end,
+            &Meta::End(End {
+                records,
+                lost: 0,
+                reason,
+                files: None,
+                cause: Cause::default(),
+                apart: Apart::default(),
+            }),
+        );
         fs::write(place.join(format!("app.trace.{}", raw.tid)), raw.bytes).expect("a trace file");
     }
 }

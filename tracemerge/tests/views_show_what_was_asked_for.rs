@@ -5,6 +5,7 @@
 mod support;
 
 use support::{Place, Ran, Seeded, header, line, meta, ran, run};
+use trace_format::kinds::Apart;
 use trace_format::line::Ticks;
 use trace_format::meta::{Cause, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
 use trace_format::wall::Wall;
@@ -38,8 +39,14 @@ fn two_processes() -> Place {
             // A tick is 250 ns.
             let wall = Wall(run.wall.0 + (ticks - 1000) * 250);
             text.extend(meta(ticks, tid, &Meta::Clock { ticks: Ticks(ticks), wall }));
-            let end =
-                End { records: 200, lost: 0, reason: EndReason::Exit, files: None, cause: Cause::default() };
+            let end = End {
+                records: 200,
+                lost: 0,
+                reason: EndReason::Exit,
+                files: None,
+                cause: Cause::default(),
+                apart: Apart::default(),
+            };
             text.extend(meta(ticks, tid, &Meta::End(end)));
             place.write(format!("app.trace.{tid}"), text);
         }

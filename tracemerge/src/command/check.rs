@@ -98,7 +98,19 @@ impl Checked<'_> {
                 at(place)
             ));
         }
-        for ((place, end, records, lost), more) in audit.wrong_ends.each() {
+        for ((place, end, records, lost, apart), more) in audit.wrong_ends.each() {
+            let (told, there) = (end.apart.others, apart.others);
+            if told != there {
+                messages.warn(format_args!(
+                    "{}: the '# end' line says {} of other kinds, but before it are {}{more}",
+                    at(place),
+                    count(told, "line"),
+                    Grouped(there),
+                ));
+            }
+            if (end.records, end.lost) == (*records, *lost) {
+                continue;
+            }
             messages.warn(format_args!(
                 "{}: the '# end' line says {} and {} lost, but before it are {} and {} lost{more}",
                 at(place),
@@ -115,6 +127,9 @@ impl Checked<'_> {
         if lost > 0 {
             let (lost, reasons) = (count(lost, "record"), reasons(audit.losses()));
             messages.warn(format_args!("{path}: {lost} lost ({reasons})"));
+        }
+        if let Some(told) = audit.other_kinds.told() {
+            messages.note(format_args!("{path}: {told}"));
         }
         if audit.lost_unread > 0 {
             let places = count(audit.lost_unread, "place");

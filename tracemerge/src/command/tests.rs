@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
+use trace_format::kinds::Apart;
 use trace_format::line::{Line, Ticks};
 use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
 use trace_format::wall::Wall;
@@ -188,6 +189,7 @@ fn text(tid: u64, first: u64) -> Vec<u8> {
             reason: EndReason::Exit,
             files: None,
             cause: Cause::default(),
+            apart: Apart::default(),
         }),
         &mut text,
     );

@@ -11,6 +11,7 @@ use trace_format::meta::Meta;
 use trace_format::record::Flags;
 
 use crate::input::inputs::Origin;
+use crate::input::other_kinds::OtherKinds;
 use crate::time::clocks::ClockReader;
 use crate::view::by_number::ByNumber;
 use crate::view::calls::{Depth, Ending, Folded, LastRecords, OpenCall, OpenCalls, cut};
@@ -57,6 +58,7 @@ pub struct CallCounts {
     last: LastRecords,
     /// The numbers of records that are no calls.
     others: OtherRecords,
+    other_kinds: OtherKinds,
 }
 
 /// The numbers of records that tell nothing of calls, and of calls of which more is known than what is counted.
@@ -243,6 +245,7 @@ impl CallCounts {
             recursion: None,
             last: LastRecords::default(),
             others: OtherRecords::default(),
+            other_kinds: OtherKinds::default(),
         }
     }
 
@@ -308,6 +311,12 @@ impl CallCounts {
         if calls(seen) > calls(self.recursion) {
             self.recursion = seen;
         }
+    }
+
+    /// Returns the lines of kinds that are not known here.
+    #[must_use]
+    pub fn other_kinds(&self) -> &OtherKinds {
+        &self.other_kinds
     }
 
     /// Returns the numbers of records that are no calls.
@@ -404,6 +413,7 @@ impl CallCounts {
             }
             Kind::Message | Kind::Continuation => self.others.messages += 1,
             Kind::Stack => self.others.stacks += 1,
+            Kind::Other(kind) => self.other_kinds.see(kind),
         }
         self.last.see(process, record.ticks);
     }
@@ -533,6 +543,7 @@ impl CallCounts {
         self.still_open += part.still_open;
         self.see_recursion(part.recursion);
         self.last.add(&part.last);
+        self.other_kinds.add(&part.other_kinds);
         self.others.messages += part.others.messages;
         self.others.stacks += part.others.stacks;
         self.others.metas += part.others.metas;

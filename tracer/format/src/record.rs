@@ -54,6 +54,9 @@ pub enum RecordKind {
     /// A site was entered, or left where [`Flags::LEAVE`] is set. The payload is the id of a span where
     /// [`Flags::ID`] is set, and empty otherwise.
     Scope = 9,
+    /// A record of a kind that only later versions know, with the usual header: [`Record::kind_number`] says which. It is
+    /// copied as it is. In a ring it is not read: see [`RESERVED`].
+    Other = 255,
 }
 
 impl RecordKind {
@@ -71,6 +74,7 @@ impl RecordKind {
             7 => RecordKind::Meta,
             8 => RecordKind::Site,
             9 => RecordKind::Scope,
+            number if *RESERVED.start() <= number && number <= *RESERVED.end() => RecordKind::Other,
             _ => return None,
         })
     }
@@ -78,7 +82,7 @@ impl RecordKind {
     /// Returns whether records of this kind may be in a ring, pads left aside.
     #[must_use]
     const fn is_in_rings(self) -> bool {
-        !matches!(self, RecordKind::Pad | RecordKind::Meta | RecordKind::Site)
+        !matches!(self, RecordKind::Pad | RecordKind::Meta | RecordKind::Site | RecordKind::Other)
     }
 
     /// Returns the flags that records of this kind may have.
@@ -89,6 +93,7 @@ impl RecordKind {
             RecordKind::Scope => {
                 Flags::LEAVE.with(Flags::ID).with(Flags::UNWINDING).with(Flags::ENDED).with(Flags::CANCELLED)
             }
+            RecordKind::Other => Flags(u8::MAX),
             _ => Flags::NONE,
         }
     }
@@ -96,7 +101,7 @@ impl RecordKind {
 
 /// The kinds that a later version may write into a ring, but for those that are known. A program that does not
 /// know such a record leaves the ring to those that do; any other number that is no kind, zero among them, is damage.
-pub const RESERVED: std::ops::RangeInclusive<u8> = 7..=15;
+pub const RESERVED: std::ops::RangeInclusive<u8> = 7..=31;
 
 /// Returns whether only a later version can have put a record of this kind into a ring.
 fn is_reserved(kind: u8) -> bool {
@@ -273,6 +278,12 @@ impl<'a> Record<'a> {
             _ => return None,
         };
         Some(Record { word, kind, ticks, payload: &[] })
+    }
+
+    /// Returns the number of the record's kind, also where that is not known.
+    #[must_use]
+    pub fn kind_number(&self) -> u8 {
+        self.word.to_le_bytes()[0]
     }
 
     /// Returns the number of bytes of the record with its header, without those that fill its last word.
@@ -589,7 +600,7 @@ pub(crate) mod tests {
             block.resize(64, 0);
             let mut records = Records::new([&block, &[]], 0, 64);
             let whole = records.by_ref().count();
-            let unknown = [7, 8].contains(&kind) || (10..=15).contains(&kind);
+            let unknown = [7, 8].contains(&kind) || (10..=31).contains(&kind);
             assert_eq!(whole, if kind == 4 || kind == 5 { 2 } else { 1 }, "{kind}");
             assert_eq!((records.unknown(), records.damaged()), (unknown.then_some(kind), 1), "{kind}");
         }

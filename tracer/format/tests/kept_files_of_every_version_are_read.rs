@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use trace_format::escape::unescape;
+use trace_format::kinds::Apart;
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
 use trace_format::wall::Wall;
@@ -55,6 +56,7 @@ fn is_read_as_ever(version: u32, text: &[u8], new: &[Meta]) {
             reason: EndReason::Exit,
             files: None,
             cause: Cause::default(),
+            apart: Apart::default(),
         }),
     ];
     expected.splice(5..5, new.iter().cloned());

@@ -15,6 +15,7 @@ use trace_format::record::Flags;
 use trace_format::sites::Site;
 
 use crate::input::inputs::Origin;
+use crate::input::other_kinds::OtherKinds;
 use crate::input::site_catalog::SiteCatalog;
 use crate::time::clocks::{ClockReader, TickClock};
 use crate::ui::messages::{Grouped, count};
@@ -212,6 +213,8 @@ pub struct Scene {
     pub depth: usize,
     /// The numbers of calls by what is known of them.
     pub calls: KnownOfCalls,
+    /// The lines of kinds that are not known here.
+    pub other_kinds: OtherKinds,
 }
 
 impl Scene {
@@ -621,6 +624,7 @@ impl<F: EventFormat> Export for EventExport<F> {
             Kind::Enter | Kind::Leave => self.function(record, at, out),
             Kind::Stack => self.stack(record, at, out),
             Kind::Meta => self.meta(origin, record, at, out),
+            Kind::Other(kind) => self.scene.other_kinds.see(kind),
         }
     }
 
@@ -635,6 +639,7 @@ impl<F: EventFormat> Export for EventExport<F> {
     }
 
     fn untold(&self) -> Vec<String> {
-        self.format.untold(&self.scene)
+        let others = self.scene.other_kinds.untold();
+        others.into_iter().chain(self.format.untold(&self.scene)).collect()
     }
 }

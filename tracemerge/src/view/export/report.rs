@@ -127,6 +127,10 @@ impl Export for ReportFormat {
         if self.style.folded { write_folded(&self.counts, out) } else { self.write(out) }
     }
 
+    fn untold(&self) -> Vec<String> {
+        self.counts.other_kinds().untold().into_iter().collect()
+    }
+
     fn call_counts(&mut self) -> Option<&mut CallCounts> {
         Some(&mut self.counts)
     }

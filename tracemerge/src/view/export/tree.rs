@@ -19,6 +19,7 @@ use trace_format::record::Flags;
 use trace_format::wall::Wall;
 
 use crate::input::inputs::Origin;
+use crate::input::other_kinds::OtherKinds;
 use crate::ui::messages::count;
 use crate::ui::units::put_duration;
 use crate::view::calls::{Cut, Depth, Ended, Ending, LastRecords, MORE, OpenCall, OpenCalls, cut};
@@ -61,6 +62,7 @@ pub struct TreeFormat {
     by_id: HashMap<(usize, u64), usize>,
     tree: Vec<ThreadTree>,
     last: LastRecords,
+    other_kinds: OtherKinds,
 }
 
 /// The calls of one thread.
@@ -118,6 +120,7 @@ impl TreeFormat {
             by_id: HashMap::new(),
             tree: Vec::new(),
             last: LastRecords::default(),
+            other_kinds: OtherKinds::default(),
         }
     }
 
@@ -486,6 +489,7 @@ impl Export for TreeFormat {
             Kind::Message | Kind::Continuation | Kind::Stack => {
                 self.write_lines(thread, origin, record, process, out);
             }
+            Kind::Other(kind) => self.other_kinds.see(kind),
         }
     }
 
@@ -496,6 +500,10 @@ impl Export for TreeFormat {
             let why = self.tree[thread].why.unwrap_or(" still running at the end of what is shown");
             self.still_open(thread, &origin, self.last.of(process), why, out);
         }
+    }
+
+    fn untold(&self) -> Vec<String> {
+        self.other_kinds.untold().into_iter().collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The makers of the files: what each thread of the trace has.
 
 use serde_json::json;
+use trace_format::kinds::Apart;
 use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
 use trace_format::sites::Site;
@@ -257,7 +258,7 @@ impl Everything {
             _ => EndReason::Exit,
         };
         let cause = Cause { panic: (pid == 7).then_some(tid), ..Cause::default() };
-        let end = End { records, lost: 0, reason, files: None, cause };
+        let end = End { records, lost: 0, reason, files: None, cause, apart: Apart::default() };
         raw.meta(now, &Meta::End(end));
         self.expect(now, pid, tid, "end");
         if reason == EndReason::Thread {

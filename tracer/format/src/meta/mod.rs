@@ -15,12 +15,13 @@ mod reasons;
 mod run_line;
 
 use crate::crc32;
+use crate::kinds::Apart;
 use crate::line::Ticks;
 use crate::wall::Wall;
 
 pub use self::cause::{Cause, Ended};
 pub use self::module::{AddressRange, Between, Module};
-pub(crate) use self::payload::{PayloadWriter, split};
+pub(crate) use self::payload::{PayloadReader, PayloadWriter, split};
 use self::reasons::value_of;
 pub use self::reasons::{ClockKind, EndReason, LossReason, Name, RingPlace};
 use self::run_line::CHECK;
@@ -55,6 +56,8 @@ pub struct End {
     pub files: Option<u64>,
     /// What ended the process, where the file ends with it and that is known.
     pub cause: Cause,
+    /// The numbers of the file's lines that are counted apart.
+    pub apart: Apart,
 }
 
 /// The payload of one metadata line.
@@ -213,6 +216,7 @@ impl Meta {
                     fields.number("files", files);
                 }
                 end.cause.write(&mut fields);
+                end.apart.write(&mut fields);
             }
             Meta::Damaged { file, offset, bytes, text } => {
                 let mut fields = PayloadWriter::new(out, "damaged");
@@ -263,6 +267,7 @@ impl Meta {
                 reason: EndReason::parse(fields.bare("reason")?)?,
                 files: fields.number("files"),
                 cause: Cause::parse(&fields),
+                apart: Apart::parse(&fields),
             }),
             b"damaged" => Meta::Damaged {
                 file: fields.string("file")?,

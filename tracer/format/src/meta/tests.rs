@@ -67,7 +67,14 @@ fn any_meta() -> impl Strategy<Value = Meta> {
         any::<u64>().prop_map(|ns| Meta::Start { ns }),
         any::<u64>().prop_map(|ticks| Meta::Backward { ticks }),
         (any::<u64>(), any::<u64>(), ends, any::<Option<u64>>(), any_cause()).prop_map(
-            |(records, lost, reason, files, cause)| Meta::End(End { records, lost, reason, files, cause })
+            |(records, lost, reason, files, cause)| Meta::End(End {
+                records,
+                lost,
+                reason,
+                files,
+                cause,
+                apart: Apart { others: records / 3 }
+            })
         ),
         any::<(Vec<u8>, u64, u64, Vec<u8>)>().prop_map(|(file, offset, bytes, text)| Meta::Damaged {
             file,
@@ -208,7 +215,8 @@ fn a_loss_is_a_loss_and_an_end_an_end_whatever_the_reason() {
             lost: 12,
             reason: EndReason::Other(reason),
             files: None,
-            cause: Cause::default()
+            cause: Cause::default(),
+            apart: Apart::default(),
         }))
     );
     let long = [b"lost records=1 reason=", &[b'x'; 100][..]].concat();
@@ -230,7 +238,17 @@ fn an_end_says_what_ended_the_process_where_that_is_known() {
     let text = b"end records=3 lost=0 reason=panic files=2 panic=77 signal=SIGABRT";
     assert_eq!(told(text), (EndReason::Panic, panic));
     let reason = EndReason::Panic;
-    assert_eq!(written(&Meta::End(End { records: 3, lost: 0, reason, files: Some(2), cause: panic })), text);
+    assert_eq!(
+        written(&Meta::End(End {
+            records: 3,
+            lost: 0,
+            reason,
+            files: Some(2),
+            cause: panic,
+            apart: Apart::default()
+        })),
+        text
+    );
     let status = Cause { status: Some(3), ..Cause::default() };
     assert_eq!(told(b"end records=3 lost=0 reason=killed status=3"), (EndReason::Killed, status));
     // What cannot be read says nothing, and the end is one all the same.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use super::reader::{Raw, RawItem, is_clean};
 use super::short_calls::ShortCalls;
 use super::{BLOCK_BYTES, Defined};
-use crate::line::Ticks;
+use crate::kinds::write_other;
+use crate::line::{Kind, OtherKind, Ticks};
 use crate::meta::{LossReason, Meta};
 use crate::plans::Plans;
 use crate::record::{Flags, HEADER, Record, RecordKind};
@@ -330,6 +331,13 @@ impl Decoder {
                 self.go_on_to(record.ticks, out);
                 let place = self.plans.place(record.site()).filter(|_| self.defined.has(record.site()));
                 self.lines.function(self.last, record, place, out);
+                true
+            }
+            RecordKind::Other => {
+                self.close(out);
+                self.go_on_to(record.ticks, out);
+                let kind = Kind::Other(OtherKind::RECORD);
+                self.lines.line(self.last, kind, |out| write_other(record, out), out);
                 true
             }
             RecordKind::Captured | RecordKind::Meta | RecordKind::Pad => false,

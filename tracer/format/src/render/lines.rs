@@ -232,7 +232,18 @@ impl LineWriter {
 
     /// Writes a `#` line.
     pub(crate) fn meta(&self, ticks: Ticks, payload: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
-        self.prefix.begin(out, ticks, Kind::Meta);
+        self.line(ticks, Kind::Meta, payload, out);
+    }
+
+    /// Writes a line of any kind. Its payload is escaped already.
+    pub(crate) fn line(
+        &self,
+        ticks: Ticks,
+        kind: Kind,
+        payload: impl FnOnce(&mut Vec<u8>),
+        out: &mut Vec<u8>,
+    ) {
+        self.prefix.begin(out, ticks, kind);
         payload(out);
         out.push(b'\n');
     }

@@ -8,6 +8,7 @@
 mod lines;
 
 use crate::file::Encoding;
+use crate::kinds::Apart;
 use crate::line::Ticks;
 use crate::meta::{End, Ended, LossReason, Meta, Run, Thread};
 use crate::plans::Plans;
@@ -505,7 +506,8 @@ impl Renderer {
         self.state.ended = true;
         let lost = self.state.here(0).lost.iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost));
         let Ended { reason, cause } = ended.into();
-        self.meta(&Meta::End(End { records: self.state.records, lost, reason, files, cause }), out);
+        let apart = Apart::default();
+        self.meta(&Meta::End(End { records: self.state.records, lost, reason, files, cause, apart }), out);
     }
 
     /// Appends a metadata line with the ticks of the line before it.

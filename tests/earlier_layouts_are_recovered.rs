@@ -164,7 +164,7 @@ fn rings_of_a_version_that_is_not_known_are_left_as_they_are() {
 #[test]
 fn a_run_with_a_record_of_an_unknown_kind_is_left_as_it_is() {
     for name in ["text", "raw", "recorder"] {
-        for kind in [7, 8].into_iter().chain(10..=15) {
+        for kind in [7, 8].into_iter().chain(11..=15) {
             let kept = Kept::copy(&format!("layout-2/{name}"));
             let ring = kept.ring_of_the_living();
             let (head, capacity) = (word(&ring, HEAD), 16 << 10);

@@ -411,7 +411,7 @@ impl CallCounts {
                     }
                 }
             }
-            Kind::Message | Kind::Continuation => self.others.messages += 1,
+            Kind::Message | Kind::Continuation | Kind::Lock => self.others.messages += 1,
             Kind::Stack => self.others.stacks += 1,
             Kind::Other(kind) => self.other_kinds.see(kind),
         }

@@ -5,9 +5,10 @@
 //! | `:` `\|` | 2, 3 | a message | [`crate::render`], [`crate::capture`] | as a record |
 //! | `>` `<` | 4, 5, 9 | a function was entered, left | [`crate::function`] | as a record |
 //! | `^` | 6 | a call stack | [`crate::function`] | as a record |
+//! | `!` | 10 | what a lock or a condition tells | [`crate::locks`] | as a record |
 //! | `#` | 7 | metadata | [`crate::meta`] | not |
 //! | | 8 | the entry of a site | [`crate::sites`] | not |
-//! | `?` and other punctuation | 10 to 31 | a kind of a later version | here | apart |
+//! | `?` and other punctuation | 11 to 31 | a kind of a later version | here | apart |
 //!
 //! A reader copies a line, or a record of a raw file, of a kind that it does not know. Views leave it out, count it and
 //! name the kind. It is no message and no damage. The `# end` line of a file says how many lines the file has that are

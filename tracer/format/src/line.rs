@@ -45,6 +45,8 @@ pub enum Kind {
     Stack,
     /// `#`, metadata; see [`crate::meta`].
     Meta,
+    /// `!`, what a lock or a condition tells of who waits; see [`crate::locks`].
+    Lock,
     /// A kind that only later versions know; see [`OtherKind`].
     Other(OtherKind),
 }
@@ -69,8 +71,8 @@ impl OtherKind {
 
 impl Kind {
     /// All kinds of lines that are known.
-    pub const ALL: [Kind; 6] =
-        [Kind::Message, Kind::Continuation, Kind::Enter, Kind::Leave, Kind::Stack, Kind::Meta];
+    pub const ALL: [Kind; 7] =
+        [Kind::Message, Kind::Continuation, Kind::Enter, Kind::Leave, Kind::Stack, Kind::Meta, Kind::Lock];
 
     /// Returns the character that stands for this kind.
     #[must_use]
@@ -82,6 +84,7 @@ impl Kind {
             Kind::Leave => b'<',
             Kind::Stack => b'^',
             Kind::Meta => b'#',
+            Kind::Lock => b'!',
             Kind::Other(kind) => kind.byte(),
         }
     }
@@ -121,7 +124,7 @@ impl fmt::Display for LineError {
         f.write_str(match self {
             LineError::NoTicks => "it does not begin with 16 hex digits and '-'",
             LineError::NoThread => "it has no thread id after its ticks",
-            LineError::NoKind => "it has no kind (one of : | > < ^ #, or another mark) after its thread id",
+            LineError::NoKind => "it has no kind (one of : | > < ^ # !, or another mark) after its thread id",
         })
     }
 }

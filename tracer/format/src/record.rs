@@ -54,6 +54,8 @@ pub enum RecordKind {
     /// A site was entered, or left where [`Flags::LEAVE`] is set. The payload is the id of a span where
     /// [`Flags::ID`] is set, and empty otherwise.
     Scope = 9,
+    /// What a lock or a condition tells of who waits: the payload is the text, see [`crate::locks`].
+    Lock = 10,
     /// A record of a kind that only later versions know, with the usual header: [`Record::kind_number`] says which. It is
     /// copied as it is. In a ring it is not read: see [`RESERVED`].
     Other = 255,
@@ -74,6 +76,7 @@ impl RecordKind {
             7 => RecordKind::Meta,
             8 => RecordKind::Site,
             9 => RecordKind::Scope,
+            10 => RecordKind::Lock,
             number if *RESERVED.start() <= number && number <= *RESERVED.end() => RecordKind::Other,
             _ => return None,
         })
@@ -227,6 +230,14 @@ pub const fn scope_word(site: u32, flags: Flags) -> u64 {
 pub const fn stack_word(flags: Flags, len: usize) -> u64 {
     debug_assert!(len <= MAX_PAYLOAD);
     ((len & MAX_PAYLOAD) as u64) << 16 | (flags.0 as u64) << 8 | RecordKind::Stack as u64
+}
+
+/// Returns word 0 of what a lock tells in a text of `len` bytes, which must be at most [`MAX_PAYLOAD`].
+#[must_use]
+#[inline]
+pub const fn lock_word(len: usize) -> u64 {
+    debug_assert!(len <= MAX_PAYLOAD);
+    ((len & MAX_PAYLOAD) as u64) << 16 | RecordKind::Lock as u64
 }
 
 /// Rounds a size or position in bytes up to the alignment of records.
@@ -600,7 +611,7 @@ pub(crate) mod tests {
             block.resize(64, 0);
             let mut records = Records::new([&block, &[]], 0, 64);
             let whole = records.by_ref().count();
-            let unknown = [7, 8].contains(&kind) || (10..=31).contains(&kind);
+            let unknown = [7, 8].contains(&kind) || (11..=31).contains(&kind);
             assert_eq!(whole, if kind == 4 || kind == 5 { 2 } else { 1 }, "{kind}");
             assert_eq!((records.unknown(), records.damaged()), (unknown.then_some(kind), 1), "{kind}");
         }

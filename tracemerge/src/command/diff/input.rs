@@ -337,7 +337,7 @@ impl InputReader<'_> {
                         *lines = &bytes[usize::try_from(place.at).unwrap_or(start)..at];
                     }
                 }
-                Kind::Message => {
+                Kind::Message | Kind::Lock => {
                     self.end(begun.take());
                     let thread = self.thread(&line);
                     let place = MessagePlace { source: number, at: start as u64 };

@@ -15,7 +15,7 @@ use trace_format::wall::Wall;
 
 use crate::ui::messages::count;
 use crate::view::export::aspects::Aspect;
-use crate::view::export::events::{Event, EventFormat, Scene, What};
+use crate::view::export::events::{Event, EventFormat, OfLock, Scene, What};
 use crate::view::export::fields::{is_of_modules, keys_of, level, put_key, put_object};
 use crate::view::export::flows::{self, Flow, Flows};
 use crate::view::export::json::{put_number, put_string, put_value};
@@ -137,11 +137,11 @@ impl ChromeFormat {
     }
 
     fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        let What::Message { text, may_be_of_lock, .. } = &event.what else { return };
+        let What::Message { text, lock, .. } = &event.what else { return };
         self.put((event.thread, 'i', event.wall), scene, out);
         out.extend_from_slice(b",\"s\":\"t\"");
         Self::put_message(&event.what, scene, out);
-        if *may_be_of_lock {
+        if *lock != OfLock::No {
             let (at, process) = ((event.thread, event.wall), scene.threads[event.thread].process);
             let mut flows = std::mem::take(&mut self.of_messages);
             flows.of_message(text, process, at, |flow| self.flow(at, flow, scene, out));

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use trace_format::FIRST_WITH_OTHER_KINDS;
 use trace_format::escape::unescape;
 use trace_format::line::{Kind, Ticks};
 use trace_format::locks::may_be_of_lock;
@@ -79,6 +80,17 @@ pub struct Event<'a> {
     pub what: What<'a>,
 }
 
+/// Whether a message tells of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfLock {
+    /// It does not.
+    No,
+    /// Its trace is of a version in which what locks tell are messages: it may.
+    Text,
+    /// It is a record of the kind that only locks make.
+    Record,
+}
+
 /// The content of an event.
 #[derive(Debug)]
 pub enum What<'a> {
@@ -93,8 +105,8 @@ pub enum What<'a> {
         /// The bytes of the values in the place of these, where the format takes them so: those of
         /// [numbers](Fields::bytes_of_numbers).
         bytes: Option<&'a [u8]>,
-        /// Whether the message may be one of a lock. Any text of another message may look like one.
-        may_be_of_lock: bool,
+        /// Whether it tells of a lock. Any text of another message may look like that.
+        lock: OfLock,
     },
     /// A function was entered.
     Enter(&'a Told),
@@ -417,7 +429,7 @@ impl<F: EventFormat> EventExport<F> {
         Some(number)
     }
 
-    fn message(&mut self, record: &RecordText<'_>, at: At, of_lock: bool, out: &mut Vec<u8>) {
+    fn message(&mut self, record: &RecordText<'_>, at: At, lock: OfLock, out: &mut Vec<u8>) {
         let At { thread, ticks, wall, .. } = at;
         let site = self.site(record.site);
         let known = site.and_then(|site| self.scene.sites.get_mut(site)?.as_mut());
@@ -427,7 +439,7 @@ impl<F: EventFormat> EventExport<F> {
                 known.messages += 1;
                 known.with_values += 1;
                 let what =
-                    What::Message { site, text: "", values: None, bytes: Some(bytes), may_be_of_lock: false };
+                    What::Message { site, text: "", values: None, bytes: Some(bytes), lock: OfLock::No };
                 return self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
             }
         }
@@ -446,8 +458,7 @@ impl<F: EventFormat> EventExport<F> {
             self.scene.not_text += u64::from(!text_of(record, &mut text));
         }
         let values_read = has_values.then_some(&values[..]);
-        let what =
-            What::Message { site, text: &text, values: values_read, bytes: None, may_be_of_lock: of_lock };
+        let what = What::Message { site, text: &text, values: values_read, bytes: None, lock };
         self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
         self.values = emptied(values);
         self.text = text;
@@ -618,9 +629,14 @@ impl<F: EventFormat> Export for EventExport<F> {
                 // The end of a message whose beginning is missing may look like anything, and so may a log.
                 let is_log = origin.is_log || self.scene.threads[at.thread].tid == 0;
                 let whole_of_trace = record.kind == Kind::Message && !is_log;
-                let of_lock = whole_of_trace && may_be_of_lock(record.payload());
-                self.message(record, at, of_lock, out);
+                let is_text = whole_of_trace && may_be_of_lock(record.payload());
+                let run = self.scene.processes[at.process].run.as_ref();
+                // Without a run nobody knows the version.
+                let is_earlier = || run.is_none_or(|run| run.version < FIRST_WITH_OTHER_KINDS);
+                let lock = if is_text && is_earlier() { OfLock::Text } else { OfLock::No };
+                self.message(record, at, lock, out);
             }
+            Kind::Lock => self.message(record, at, OfLock::Record, out),
             Kind::Enter | Kind::Leave => self.function(record, at, out),
             Kind::Stack => self.stack(record, at, out),
             Kind::Meta => self.meta(origin, record, at, out),

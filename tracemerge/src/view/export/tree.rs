@@ -486,7 +486,7 @@ impl Export for TreeFormat {
                     self.write_lines(thread, origin, record, process, out);
                 }
             }
-            Kind::Message | Kind::Continuation | Kind::Stack => {
+            Kind::Message | Kind::Continuation | Kind::Stack | Kind::Lock => {
                 self.write_lines(thread, origin, record, process, out);
             }
             Kind::Other(kind) => self.other_kinds.see(kind),

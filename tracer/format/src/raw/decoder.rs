@@ -333,6 +333,12 @@ impl Decoder {
                 self.lines.function(self.last, record, place, out);
                 true
             }
+            RecordKind::Lock => {
+                self.close(out);
+                self.go_on_to(record.ticks, out);
+                self.lines.lock(self.last, record.payload, out);
+                true
+            }
             RecordKind::Other => {
                 self.close(out);
                 self.go_on_to(record.ticks, out);

@@ -239,6 +239,7 @@ impl Renderer {
             match record.kind {
                 RecordKind::Captured => self.captured(&record, refer.plans, out),
                 RecordKind::Message => self.piece(&record, from_main, refer.plans, out),
+                RecordKind::Lock => self.lock(&record, refer.plans, out),
                 _ => self.function(&record, refer, out),
             }
         }
@@ -359,6 +360,19 @@ impl Renderer {
         match &mut self.form {
             Form::Text(lines) => lines.function(last, record, refer.plans.place(record.site()), out),
             Form::Raw(raw) => raw.whole_without_site(record, last, refer.plans, out),
+        }
+        self.state.records = self.state.records.saturating_add(1);
+    }
+
+    /// Appends what a lock tells.
+    fn lock(&mut self, record: &Record<'_>, plans: &Plans, out: &mut Vec<u8>) {
+        self.state.ended = false;
+        self.close_before_next(out);
+        self.go_on_to(record.ticks, out);
+        let last = self.state.last;
+        match &mut self.form {
+            Form::Text(lines) => lines.lock(last, record.payload, out),
+            Form::Raw(raw) => raw.whole_without_site(record, last, plans, out),
         }
         self.state.records = self.state.records.saturating_add(1);
     }

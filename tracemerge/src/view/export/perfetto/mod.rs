@@ -19,7 +19,7 @@ use self::protobuf::{
 };
 use crate::view::by_number::ByNumber;
 use crate::view::export::aspects::Aspect;
-use crate::view::export::events::{EndedCall, Event, EventFormat, Scene, TypedSite, What};
+use crate::view::export::events::{EndedCall, Event, EventFormat, OfLock, Scene, TypedSite, What};
 use crate::view::export::fields::{Key, is_of_modules, keys_of, level};
 use crate::view::export::flows::{self, Flow, Flows};
 use crate::view::export::pids::Pids;
@@ -366,9 +366,9 @@ impl PerfettoFormat {
     }
 
     fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        let What::Message { site, text, values, may_be_of_lock, .. } = &event.what else { return };
+        let What::Message { site, text, values, lock, .. } = &event.what else { return };
         let thread = event.thread;
-        let flows = if *may_be_of_lock { self.flows_of(event, text, scene, out) } else { Vec::new() };
+        let flows = if *lock != OfLock::No { self.flows_of(event, text, scene, out) } else { Vec::new() };
         self.begin_event(INSTANT);
         flows.into_iter().for_each(|flow| self.flow(flow));
         let Some((number, known)) = site.zip(scene.site(*site)) else {

@@ -24,7 +24,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use trace_format::kinds::Apart;
 use trace_format::line::Ticks;
-use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
+use trace_format::meta::{
+    Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread,
+};
 use trace_format::sites::{Site, SiteKind};
 use trace_format::wall::Wall;
 use tracemerge::KeptRecords;
@@ -191,7 +193,14 @@ fn make_trace(place: &Path, records: u64) {
         raw.meta(FIRST, &Meta::Thread(Thread { name, ring: RingPlace::Shared, why: Vec::new(), file: None }));
         (0..records / 4).for_each(|step| raw.record(step * 4 + thread));
         let end = FIRST + records * 120;
-        raw.meta(end, &Meta::Clock { ticks: Ticks(end), wall: Wall(WALL + (end - FIRST) / 2) });
+        raw.meta(
+            end,
+            &Meta::Clock {
+                ticks: Ticks(end),
+                wall: Wall(WALL + (end - FIRST) / 2),
+                system: SystemClocks::default(),
+            },
+        );
         let (records, reason) = (raw.records, EndReason::Exit);
         raw.meta(
             end,
@@ -201,6 +210,7 @@ fn make_trace(place: &Path, records: u64) {
                 reason,
                 files: None,
                 cause: Cause::default(),
+                seen: None,
                 apart: Apart::default(),
             }),
         );

@@ -204,7 +204,7 @@ impl Audit {
                 self.is_of_earlier = run.version < FIRST_WITH_OTHER_KINDS;
                 self.anchors.push(Anchor { ticks: run.ticks, wall: run.wall });
             }
-            Some(Meta::Clock { ticks, wall }) => self.anchors.push(Anchor { ticks, wall }),
+            Some(Meta::Clock { ticks, wall, .. }) => self.anchors.push(Anchor { ticks, wall }),
             Some(Meta::Backward { .. }) => self.backward.push(place),
             Some(Meta::End(end)) => {
                 let (records, lost, apart) = (self.records, self.all_lost(), self.apart());

@@ -42,7 +42,7 @@ pub enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let end = |reason| {
         let (cause, apart) = (Cause::default(), Apart::default());
-        Meta::End(End { records: 1, lost: 0, reason, files: None, cause, apart })
+        Meta::End(End { records: 1, lost: 0, reason, files: None, cause, seen: None, apart })
     };
     let meta = prop_oneof![
         Just(Meta::Lost { records: 3, reason: LossReason::Full }),

@@ -5,7 +5,9 @@
 use trace_format::escape::unescape;
 use trace_format::kinds::Apart;
 use trace_format::line::{Kind, Line, Ticks};
-use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
+use trace_format::meta::{
+    Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread,
+};
 use trace_format::wall::Wall;
 
 #[test]
@@ -49,13 +51,18 @@ fn is_read_as_ever(version: u32, text: &[u8], new: &[Meta]) {
         Meta::Thread(thread),
         Meta::Lost { records: 12, reason: LossReason::Full },
         Meta::Stall { ns: 31200 },
-        Meta::Clock { ticks: Ticks(1_275_565_779_100), wall: wall(123_456_999) },
+        Meta::Clock {
+            ticks: Ticks(1_275_565_779_100),
+            wall: wall(123_456_999),
+            system: SystemClocks::default(),
+        },
         Meta::End(End {
             records: 3,
             lost: 12,
             reason: EndReason::Exit,
             files: None,
             cause: Cause::default(),
+            seen: None,
             apart: Apart::default(),
         }),
     ];

@@ -26,6 +26,7 @@ use ring_drain::{Extent, RingDrain};
 use supply::Supply;
 use trace_format::life::Ending;
 use trace_format::meta::{self, EndReason, Ended, Meta};
+use trace_store::counter;
 use trace_store::drain::{Announcement, Drain, DrainContext, RunFile, TracePlace};
 use trace_store::recovery;
 
@@ -39,6 +40,8 @@ use crate::words::exclusion::Excluded;
 
 /// The time between two looks after threads and files.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
+/// The time between two looks that are noted as signs of life.
+const LOOK: Duration = Duration::from_millis(50);
 /// The number of rings of ended threads that wait for files that cannot be written.
 const WAITING: usize = 64;
 /// The number of flight recorders of ended threads that are kept.
@@ -79,6 +82,8 @@ struct Flusher {
     /// The lines on their way into a file.
     out: Vec<u8>,
     looked_after: Instant,
+    /// The time of the last look at the process that was noted.
+    looked: Option<Instant>,
     /// Tells whether dead runs were looked for.
     recovered: bool,
     /// The time at which files that fail are tried again.
@@ -125,6 +130,7 @@ impl Flusher {
             rings: Vec::new(),
             out: Vec::new(),
             looked_after: Instant::now(),
+            looked: None,
             recovered: false,
             retry: None,
             error: None,
@@ -138,7 +144,11 @@ impl Flusher {
     fn run(mut self) {
         // The process's first record waits for it.
         self.supply.add(self.run, &mut self.rings);
+        let clock = ring_drain::clock_line();
+        self.run.looks.begin(&clock);
+        self.supply.note_look(|looks| looks.begin(&clock));
         loop {
+            self.look();
             self.supply.keep_open();
             self.supply.tell_modules();
             self.follow_user();
@@ -156,6 +166,16 @@ impl Flusher {
                 self.at_process_exit();
             }
             self.run.wake.sleep(self.run.config.flush_interval);
+        }
+    }
+
+    /// Notes that the process lives, and what the clocks show.
+    fn look(&mut self) {
+        if self.looked.is_none_or(|at| at.elapsed() >= LOOK) {
+            self.looked = Some(Instant::now());
+            let clock = counter::look(clock::now);
+            self.run.looks.look(&clock);
+            self.supply.note_look(|looks| looks.look(&clock));
         }
     }
 
@@ -526,9 +546,10 @@ impl Flusher {
         }
         self.drain_all();
         let unplaced = self.run.unplaced();
-        self.end_files(EndReason::Shutdown.into());
+        let ended = self.run.ended(EndReason::Shutdown);
+        self.end_files(ended);
         let untold = self.tell_untold(|_| true);
-        self.end_run_file(EndReason::Shutdown.into(), unplaced, untold);
+        self.end_run_file(ended, unplaced, untold);
         self.place.remove_rest_at_end();
         self.supply.end(self.run, &mut self.rings);
         self.run.teller.end();

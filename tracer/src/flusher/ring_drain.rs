@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use trace_format::meta::{EndReason, Ended, Meta, RingPlace};
 use trace_format::ring::{Progress, State};
+use trace_store::counter;
 use trace_store::drain::{Drain, DrainContext, DrainedRing, Onlooker};
 
 use crate::ring::clock;
@@ -131,7 +132,8 @@ impl RingDrain {
 
     fn drained(&self) -> DrainedRing<'static> {
         let start = Some(&self.run.start);
-        DrainedRing { memory: &self.ring.memory, place: self.ring.place, why: &self.ring.why, start }
+        let looks = Some(&self.run.looks);
+        DrainedRing { memory: &self.ring.memory, place: self.ring.place, why: &self.ring.why, start, looks }
     }
 
     /// Writes what the ring holds. If its thread has ended, ends the file and frees the ring; returns what
@@ -291,7 +293,7 @@ impl RingDrain {
     }
 }
 
-fn clock_line() -> Meta {
-    let (ticks, wall) = clock::pair();
-    Meta::Clock { ticks, wall }
+/// Reads the clocks.
+pub(super) fn clock_line() -> Meta {
+    counter::clock_line(clock::now)
 }

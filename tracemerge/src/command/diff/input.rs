@@ -409,7 +409,7 @@ impl InputReader<'_> {
                 let is_first = of.is_some_and(|of| u64::from(self.runs[of].0.pid) == tid);
                 self.threads[*number].name = Some(thread.name).filter(|_| !is_first);
             }
-            Some(Meta::Clock { ticks, wall }) => {
+            Some(Meta::Clock { ticks, wall, .. }) => {
                 if let Some((_, Some(of))) = self.open.get(&tid) {
                     self.runs[*of].1.push(Anchor { ticks, wall });
                 }

@@ -9,6 +9,7 @@
 //! [`RunLine`].
 
 mod cause;
+mod clock;
 mod module;
 mod payload;
 mod reasons;
@@ -20,6 +21,7 @@ use crate::line::Ticks;
 use crate::wall::Wall;
 
 pub use self::cause::{Cause, Ended};
+pub use self::clock::SystemClocks;
 pub use self::module::{AddressRange, Between, Module};
 pub(crate) use self::payload::{PayloadReader, PayloadWriter, split};
 use self::reasons::value_of;
@@ -56,6 +58,8 @@ pub struct End {
     pub files: Option<u64>,
     /// What ended the process, where the file ends with it and that is known.
     pub cause: Cause,
+    /// The ticks of the process's last sign of life, where the file ends with it and somebody has seen it.
+    pub seen: Option<Ticks>,
     /// The numbers of the file's lines that are counted apart.
     pub apart: Apart,
 }
@@ -73,6 +77,8 @@ pub enum Meta {
         ticks: Ticks,
         /// The wall clock at that moment.
         wall: Wall,
+        /// The system's other clocks at that moment.
+        system: SystemClocks,
     },
     /// Records that are missing here.
     Lost {
@@ -175,8 +181,10 @@ impl Meta {
                     fields.number("file", u64::from(file));
                 }
             }
-            Meta::Clock { ticks, wall } => {
-                PayloadWriter::new(out, "clock").number("ticks", ticks.0).bare("wall", &wall.to_string());
+            Meta::Clock { ticks, wall, system } => {
+                let mut fields = PayloadWriter::new(out, "clock");
+                fields.number("ticks", ticks.0).bare("wall", &wall.to_string());
+                system.write(&mut fields);
             }
             Meta::Lost { records, reason } => {
                 PayloadWriter::new(out, "lost").number("records", *records).bare("reason", reason.name());
@@ -216,6 +224,9 @@ impl Meta {
                     fields.number("files", files);
                 }
                 end.cause.write(&mut fields);
+                if let Some(seen) = end.seen {
+                    fields.number("seen", seen.0);
+                }
                 end.apart.write(&mut fields);
             }
             Meta::Damaged { file, offset, bytes, text } => {
@@ -245,6 +256,7 @@ impl Meta {
             b"clock" => Meta::Clock {
                 ticks: Ticks(fields.number("ticks")?),
                 wall: Wall::parse(fields.bare("wall")?)?,
+                system: SystemClocks::parse(&fields),
             },
             b"lost" => {
                 let (records, name) = (fields.number("records")?, fields.bare("reason")?);
@@ -267,6 +279,7 @@ impl Meta {
                 reason: EndReason::parse(fields.bare("reason")?)?,
                 files: fields.number("files"),
                 cause: Cause::parse(&fields),
+                seen: fields.number("seen").map(Ticks),
                 apart: Apart::parse(&fields),
             }),
             b"damaged" => Meta::Damaged {

@@ -32,6 +32,20 @@ fn any_cause() -> impl Strategy<Value = Cause> {
     })
 }
 
+fn any_clocks() -> impl Strategy<Value = SystemClocks> {
+    let numbers = any::<(Option<u64>, Option<u64>, Option<u64>, Option<u64>)>();
+    (numbers, any::<(Option<u32>, Option<u32>)>()).prop_map(
+        |((within, raw, since_boot, error), (status, state))| SystemClocks {
+            within,
+            raw,
+            since_boot,
+            error,
+            status,
+            state,
+        },
+    )
+}
+
 fn any_meta() -> impl Strategy<Value = Meta> {
     let losses = prop::sample::select(LossReason::NAMES.map(|(v, _)| v).to_vec());
     let ends = prop::sample::select(EndReason::NAMES.map(|(v, _)| v).to_vec());
@@ -59,7 +73,11 @@ fn any_meta() -> impl Strategy<Value = Meta> {
         (any::<Vec<u8>>(), rings, any::<Vec<u8>>(), any::<Option<u32>>())
             .prop_map(|(name, ring, why, file)| Meta::Thread(Thread { name, ring, why, file })),
         any::<u32>().prop_map(|uid| Meta::Credentials { uid }),
-        any::<(u64, u64)>().prop_map(|(t, w)| Meta::Clock { ticks: Ticks(t), wall: Wall(w) }),
+        (any::<(u64, u64)>(), any_clocks()).prop_map(|((t, w), system)| Meta::Clock {
+            ticks: Ticks(t),
+            wall: Wall(w),
+            system
+        }),
         (any::<u64>(), losses).prop_map(|(records, reason)| Meta::Lost { records, reason }),
         (any::<u64>(), name().prop_filter("a known one", unknown))
             .prop_map(|(records, reason)| Meta::LostOtherwise { records, reason }),
@@ -73,6 +91,7 @@ fn any_meta() -> impl Strategy<Value = Meta> {
                 reason,
                 files,
                 cause,
+                seen: None,
                 apart: Apart { others: records / 3 }
             })
         ),
@@ -90,6 +109,19 @@ fn the_lines_of_the_documentation_are_written_so() {
     let mut out = Vec::new();
     Meta::Lost { records: 12, reason: LossReason::Full }.write(&mut out);
     assert_eq!(out, b"lost records=12 reason=full");
+    out.clear();
+    let system = SystemClocks {
+        within: Some(130),
+        raw: Some(81_204_377),
+        since_boot: Some(91_204_377),
+        error: Some(16_000_000),
+        status: Some(0x2001),
+        state: Some(0),
+    };
+    Meta::Clock { ticks: Ticks(75), wall: Wall(1_795_187_462_123_456_789), system }.write(&mut out);
+    let clock = "clock ticks=75 wall=2026-11-20T15:11:02.123456789Z within=130 raw=81204377 since_boot=91204377 \
+                 error=16000000 status=8193 state=0";
+    assert_eq!(String::from_utf8(out.clone()).unwrap(), clock);
     out.clear();
     Meta::Start { ns: 412_007 }.write(&mut out);
     assert_eq!(out, b"start ns=412007");
@@ -216,6 +248,7 @@ fn a_loss_is_a_loss_and_an_end_an_end_whatever_the_reason() {
             reason: EndReason::Other(reason),
             files: None,
             cause: Cause::default(),
+            seen: None,
             apart: Apart::default(),
         }))
     );
@@ -245,6 +278,7 @@ fn an_end_says_what_ended_the_process_where_that_is_known() {
             reason,
             files: Some(2),
             cause: panic,
+            seen: None,
             apart: Apart::default()
         })),
         text

@@ -519,9 +519,12 @@ impl Renderer {
         self.close_torn(out);
         self.state.ended = true;
         let lost = self.state.here(0).lost.iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost));
-        let Ended { reason, cause } = ended.into();
+        let Ended { reason, cause, seen } = ended.into();
         let apart = Apart::default();
-        self.meta(&Meta::End(End { records: self.state.records, lost, reason, files, cause, apart }), out);
+        self.meta(
+            &Meta::End(End { records: self.state.records, lost, reason, files, cause, seen, apart }),
+            out,
+        );
     }
 
     /// Appends a metadata line with the ticks of the line before it.

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 use trace_file::FirstBytes;
 use trace_file::TraceFile;
 use trace_format::file::Encoding;
-use trace_format::life::Start;
+use trace_format::life::{Looks, Start};
 use trace_format::line::Ticks;
 use trace_format::meta::{self, EndReason, Ended, LossReason, Meta, RingPlace};
 use trace_format::plans::Plans;
@@ -63,6 +63,8 @@ pub struct DrainedRing<'a> {
     pub why: &'a str,
     /// The place that says what the start of the run has cost; `None` where nobody has noted that.
     pub start: Option<&'a Start>,
+    /// The place that says what the clocks showed when the run began; `None` where nobody has noted that.
+    pub looks: Option<&'a Looks>,
 }
 
 impl<'a> DrainedRing<'a> {
@@ -741,6 +743,9 @@ fn first_lines(
     first.header(info, &thread, out);
     if let Some(ns) = drained.start.and_then(|start| start.told_by(tid, since)) {
         first.meta(&Meta::Start { ns }, out);
+        if let Some(clock) = drained.looks.and_then(Looks::begun) {
+            first.meta(&clock, out);
+        }
     }
     at(since.max(told.last)).told_before(&told.here(0), out);
 }

@@ -413,8 +413,8 @@ impl RingReader<'_> {
         }
         let lock = self.run.life();
         let life = lock.as_ref().and_then(|lock| lock.life().ok()?);
-        let start = life.map(|life| &life.traced.start);
-        let drained = DrainedRing { memory: self.memory, place: RingPlace::Shared, why: "", start };
+        let (start, looks) = (life.map(|life| &life.traced.start), life.map(|life| &life.looks));
+        let drained = DrainedRing { memory: self.memory, place: RingPlace::Shared, why: "", start, looks };
         // After the copy: what it has was in the table before.
         let plans = self.table.map_or_else(|| Ok(Plans::default()), plans_in)?;
         let modules = StoredModules::open(&self.run.directory, self.run.user);

@@ -13,7 +13,7 @@ syntax match traceLeave " <.*$" contained contains=tracePlace
 syntax match traceStack " \^.*$" contained
 syntax match traceLock " !.*$" contained
 syntax match traceMeta " #.*$" contained
-syntax match traceLoss " # \(lost\|damaged\|stall\)\>.*$" contained
+syntax match traceLoss " # \(lost\|damaged\|stall\|wait\)\>.*$" contained
 syntax match tracePlace " at \S\+:\d\+$" contained
 syntax match traceEscape "\\x\x\x"
 

@@ -99,14 +99,18 @@ impl Checked<'_> {
             ));
         }
         for ((place, end, records, lost, apart), more) in audit.wrong_ends.each() {
-            let (told, there) = (end.apart.others, apart.others);
-            if told != there {
-                messages.warn(format_args!(
-                    "{}: the '# end' line says {} of other kinds, but before it are {}{more}",
-                    at(place),
-                    count(told, "line"),
-                    Grouped(there),
-                ));
+            for (told, there, what) in [
+                (end.apart.others, apart.others, "line of another kind"),
+                (end.apart.waits, apart.waits, "wait"),
+            ] {
+                if told != there {
+                    messages.warn(format_args!(
+                        "{}: the '# end' line says {} of the kind '{what}', but before it are {}{more}",
+                        at(place),
+                        Grouped(told),
+                        Grouped(there),
+                    ));
+                }
             }
             if (end.records, end.lost) == (*records, *lost) {
                 continue;

@@ -54,6 +54,8 @@ pub struct Audit {
     pub start_ns: Option<u64>,
     /// The number of times that the thread reports to have waited for room.
     pub stalls: u64,
+    /// The number of these waits that have a line of their own.
+    pub waits: u64,
     /// The time that the thread reports to have waited in all, in nanoseconds.
     pub stall_ns: u64,
     /// The moments by both clocks in the trace's `# run` and `# clock` lines, in their order.
@@ -114,7 +116,7 @@ impl Audit {
     /// Returns the numbers of the lines that are counted apart.
     #[must_use]
     pub fn apart(&self) -> Apart {
-        Apart { others: self.other_kinds.lines() }
+        Apart { others: self.other_kinds.lines(), waits: self.waits }
     }
 
     /// Returns whether the ring was in memory that is gone with the process.
@@ -199,6 +201,11 @@ impl Audit {
             Some(Meta::Stall { ns }) => {
                 self.stalls += 1;
                 self.stall_ns = self.stall_ns.saturating_add(ns);
+            }
+            Some(Meta::Wait(wait)) => {
+                self.stalls += 1;
+                self.waits += 1;
+                self.stall_ns = self.stall_ns.saturating_add(wait.ns);
             }
             Some(Meta::Run(run)) => {
                 self.is_of_earlier = run.version < FIRST_WITH_OTHER_KINDS;

@@ -6,9 +6,10 @@
 //! | `>` `<` | 4, 5, 9 | a function was entered, left | [`crate::function`] | as a record |
 //! | `^` | 6 | a call stack | [`crate::function`] | as a record |
 //! | `!` | 10 | what a lock or a condition tells | [`crate::locks`] | as a record |
+//! | `# wait` | 11 | a wait of the tracer | [`crate::wait`] | apart |
 //! | `#` | 7 | metadata | [`crate::meta`] | not |
 //! | | 8 | the entry of a site | [`crate::sites`] | not |
-//! | `?` and other punctuation | 11 to 31 | a kind of a later version | here | apart |
+//! | `?` and other punctuation | 12 to 31 | a kind of a later version | here | apart |
 //!
 //! A reader copies a line, or a record of a raw file, of a kind that it does not know. Views leave it out, count it and
 //! name the kind. It is no message and no damage. The `# end` line of a file says how many lines the file has that are
@@ -23,12 +24,14 @@ use crate::record::Record;
 pub struct Apart {
     /// The number of lines of kinds that version 3 does not know.
     pub others: u64,
+    /// The number of `# wait` lines.
+    pub waits: u64,
 }
 
 impl Apart {
     /// Appends the keys of an `# end` line. A key whose number is zero is left out.
     pub(crate) fn write(&self, fields: &mut PayloadWriter<'_>) {
-        for (key, number) in [("others", self.others)] {
+        for (key, number) in [("waits", self.waits), ("others", self.others)] {
             if number > 0 {
                 fields.number(key, number);
             }
@@ -36,7 +39,8 @@ impl Apart {
     }
 
     pub(crate) fn parse(fields: &PayloadReader<'_>) -> Apart {
-        Apart { others: fields.number("others").unwrap_or(0) }
+        let number = |key| fields.number(key).unwrap_or(0);
+        Apart { others: number("others"), waits: number("waits") }
     }
 }
 

@@ -28,6 +28,7 @@
 //! | [`places`] | the list of directories that an executable's runs have written to |
 //! | [`life`] | the page whose lock says that a run lives |
 //! | [`sites`] | the table of static places that make records |
+//! | [`wait`] | a wait of the tracer |
 //! | [`pe`] | the headers of a Windows program: where its code is, and its build |
 //!
 //! Guarantees: one dependency (`zmij`, for the shortest digits of floats), no `unsafe`, no I/O; every parser
@@ -59,6 +60,7 @@ pub mod ring;
 pub mod sites;
 pub mod tally;
 pub mod template;
+pub mod wait;
 pub mod wall;
 
 /// The version of the text format, written as `version=` in each `# run` line.

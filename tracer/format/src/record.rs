@@ -20,6 +20,7 @@
 //! so each can be escaped by itself. A first piece without its last is a message that was torn.
 
 use crate::line::Ticks;
+use crate::wait;
 
 /// The number of bytes before the payload.
 pub const HEADER: usize = 16;
@@ -56,6 +57,8 @@ pub enum RecordKind {
     Scope = 9,
     /// What a lock or a condition tells of who waits: the payload is the text, see [`crate::locks`].
     Lock = 10,
+    /// The thread has waited because of the tracer, see [`crate::wait`]. No call made it, so it does not count.
+    Wait = 11,
     /// A record of a kind that only later versions know, with the usual header: [`Record::kind_number`] says which. It is
     /// copied as it is. In a ring it is not read: see [`RESERVED`].
     Other = 255,
@@ -77,6 +80,7 @@ impl RecordKind {
             8 => RecordKind::Site,
             9 => RecordKind::Scope,
             10 => RecordKind::Lock,
+            11 => RecordKind::Wait,
             number if *RESERVED.start() <= number && number <= *RESERVED.end() => RecordKind::Other,
             _ => return None,
         })
@@ -88,6 +92,12 @@ impl RecordKind {
         !matches!(self, RecordKind::Pad | RecordKind::Meta | RecordKind::Site | RecordKind::Other)
     }
 
+    /// Returns whether calls of the tracer make records of this kind.
+    #[must_use]
+    const fn is_made(self) -> bool {
+        self.is_in_rings() && !matches!(self, RecordKind::Wait)
+    }
+
     /// Returns the flags that records of this kind may have.
     const fn flags(self) -> Flags {
         match self {
@@ -96,6 +106,7 @@ impl RecordKind {
             RecordKind::Scope => {
                 Flags::LEAVE.with(Flags::ID).with(Flags::UNWINDING).with(Flags::ENDED).with(Flags::CANCELLED)
             }
+            RecordKind::Wait => Flags(3),
             RecordKind::Other => Flags(u8::MAX),
             _ => Flags::NONE,
         }
@@ -275,6 +286,7 @@ impl<'a> Record<'a> {
         let record = Record { word, kind, ticks, payload };
         let sound = match kind {
             RecordKind::Stack => payload.len() % ALIGN == 0,
+            RecordKind::Wait => payload.len() == wait::PAYLOAD,
             RecordKind::Scope => payload.len() == if Flags(flags).has(Flags::ID) { 8 } else { 0 },
             _ => true,
         };
@@ -375,13 +387,13 @@ impl<'a> Record<'a> {
     #[must_use]
     #[inline]
     pub fn counts(&self) -> bool {
-        self.kind.is_in_rings() && !(self.kind == RecordKind::Message && self.flags().has(Flags::MORE))
+        self.kind.is_made() && !(self.kind == RecordKind::Message && self.flags().has(Flags::MORE))
     }
 
     /// Returns whether this begins what a call of the tracer made: it is no later piece of a message.
     #[must_use]
     pub fn begins(&self) -> bool {
-        self.kind.is_in_rings() && !self.continues()
+        self.kind.is_made() && !self.continues()
     }
 
     /// Returns whether this is a piece of a message, and not the first.
@@ -611,7 +623,7 @@ pub(crate) mod tests {
             block.resize(64, 0);
             let mut records = Records::new([&block, &[]], 0, 64);
             let whole = records.by_ref().count();
-            let unknown = [7, 8].contains(&kind) || (11..=31).contains(&kind);
+            let unknown = [7, 8].contains(&kind) || (12..=31).contains(&kind);
             assert_eq!(whole, if kind == 4 || kind == 5 { 2 } else { 1 }, "{kind}");
             assert_eq!((records.unknown(), records.damaged()), (unknown.then_some(kind), 1), "{kind}");
         }

@@ -314,26 +314,27 @@ impl Run {
     }
 
     /// Notes that the thread `tid` took a ring at `since`, for which it has waited `ns` nanoseconds, unless
-    /// another one has noted that: the first record tells what the start has cost. For that thread, before it
+    /// another one has noted that, and returns whether it has: the first record tells what the start has cost. For that thread, before it
     /// makes a record.
-    pub(crate) fn note_start(&self, tid: u64, since: Ticks, ns: u64) {
+    pub(crate) fn note_start(&self, tid: u64, since: Ticks, ns: u64) -> bool {
         if self.start_noted.swap(true, Ordering::Relaxed) {
-            return;
+            return false;
         }
         let ns = ns.saturating_add(self.deciding_ns.load(Ordering::Relaxed));
         self.start.set(tid, since, ns);
         if let Some(page) = self.page() {
             page.start.set(tid, since, ns);
         }
+        true
     }
 
-    /// Takes a ring for the calling thread; waits a bounded time where none is ready.
-    pub(crate) fn claim(&'static self) -> Option<&'static ThreadRing> {
+    /// Takes a ring for the calling thread; waits a bounded time where none is ready. Returns whether it has waited, too.
+    pub(crate) fn claim(&'static self) -> Option<(&'static ThreadRing, bool)> {
         if let Some((ring, left)) = self.ready.take() {
             if left < SPARE / 2 {
                 self.wake.wake();
             }
-            return Some(ring);
+            return Some((ring, false));
         }
         if sys::monotonic_ns() < self.starved_until.load(Ordering::Relaxed) {
             return None;
@@ -345,7 +346,7 @@ impl Run {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let ring = self.wait_for_ring();
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        ring
+        ring.map(|ring| (ring, true))
     }
 
     /// Waits as long as rings are handed out at all and, for a bounded time, as the flusher writes files. After a wait in

@@ -195,7 +195,11 @@ impl ChromeFormat {
         match meta {
             Some(Meta::Run(_) | Meta::Thread(_) | Meta::Clock { .. }) => return,
             meta if is_of_modules(meta) => return,
-            Some(Meta::Stall { ns }) => return self.stall(event, *ns, scene, out),
+            Some(Meta::Stall { ns }) => return self.stall(event, (event.wall, *ns), scene, out),
+            Some(Meta::Wait(wait)) => {
+                let end = scene.threads[event.thread].clock.wall(wait.end).0;
+                return self.stall(event, (end, wait.ns), scene, out);
+            }
             _ => {}
         }
         let (word, rest) = payload.split_once(' ').unwrap_or((payload, ""));
@@ -206,10 +210,10 @@ impl ChromeFormat {
         out.push(b'}');
     }
 
-    fn stall(&mut self, event: &Event<'_>, ns: u64, scene: &Scene, out: &mut Vec<u8>) {
+    fn stall(&mut self, event: &Event<'_>, (until, ns): (u64, u64), scene: &Scene, out: &mut Vec<u8>) {
         let thread = &scene.threads[event.thread];
         let of = (self.pids.of(thread.process, scene).0, STALLS + event.thread as u64 + 1);
-        let last = self.stalled_until[event.thread].replace(event.wall);
+        let last = self.stalled_until[event.thread].replace(until);
         if last.is_none() {
             self.put_of(of, ('M', event.wall), out);
             put_name("thread_name", out);
@@ -217,10 +221,10 @@ impl ChromeFormat {
             put_args([("name", &name)].into_iter(), out, |name, out| put_string(name, out));
             out.push(b'}');
         }
-        let from = event.wall.saturating_sub(ns).max(last.unwrap_or(0));
+        let from = until.saturating_sub(ns).max(last.unwrap_or(0)).min(until);
         self.put_of(of, ('X', from), out);
         out.extend_from_slice(b",\"dur\":");
-        put_microseconds(event.wall - from, out);
+        put_microseconds(until - from, out);
         put_name("stall", out);
         out.extend_from_slice(b",\"cat\":\"tracer\"");
         put_args([("ns", ns)].into_iter(), out, put_number);

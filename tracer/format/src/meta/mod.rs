@@ -18,6 +18,7 @@ mod run_line;
 use crate::crc32;
 use crate::kinds::Apart;
 use crate::line::Ticks;
+use crate::wait::Wait;
 use crate::wall::Wall;
 
 pub use self::cause::{Cause, Ended};
@@ -100,11 +101,14 @@ pub enum Meta {
         /// decided that the process traces, and until the first record had a ring.
         ns: u64,
     },
-    /// The thread waited for room in its ring.
+    /// The thread waited for room in its ring, in files of versions 1 and 2; else it has waited, and no record could tell
+    /// where.
     Stall {
         /// The time waited since the last such line, in nanoseconds.
         ns: u64,
     },
+    /// The thread has waited because of the tracer, until where this line stands.
+    Wait(Wait),
     /// The counter of the thread's processor went back; lines keep the ticks of the line before this one
     /// until it has caught up.
     Backward {
@@ -198,6 +202,7 @@ impl Meta {
             Meta::Stall { ns } => {
                 PayloadWriter::new(out, "stall").number("ns", *ns);
             }
+            Meta::Wait(wait) => wait.write(out),
             Meta::Backward { ticks } => {
                 PayloadWriter::new(out, "backward").number("ticks", *ticks);
             }
@@ -267,6 +272,7 @@ impl Meta {
             }
             b"start" => Meta::Start { ns: fields.number("ns")? },
             b"stall" => Meta::Stall { ns: fields.number("ns")? },
+            b"wait" => Meta::Wait(Wait::parse(&fields)?),
             b"backward" => Meta::Backward { ticks: fields.number("ticks")? },
             b"on" | b"off" => Meta::Switched { on: word == b"on", ticks: Ticks(fields.number("ticks")?) },
             b"credentials" => Meta::Credentials { uid: fields.number("uid")?.try_into().ok()? },

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::wait::WaitedFor;
 
 pub(crate) fn any_run() -> impl Strategy<Value = Run> {
     let ids = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
@@ -82,6 +83,14 @@ fn any_meta() -> impl Strategy<Value = Meta> {
         (any::<u64>(), name().prop_filter("a known one", unknown))
             .prop_map(|(records, reason)| Meta::LostOtherwise { records, reason }),
         any::<u64>().prop_map(|ns| Meta::Stall { ns }),
+        (any::<(u64, u64, u64)>(), prop::sample::select(WaitedFor::NAMES.to_vec())).prop_map(
+            |((begin, end, ns), (what, _))| Meta::Wait(Wait {
+                begin: Ticks(begin),
+                end: Ticks(end),
+                ns,
+                what
+            })
+        ),
         any::<u64>().prop_map(|ns| Meta::Start { ns }),
         any::<u64>().prop_map(|ticks| Meta::Backward { ticks }),
         (any::<u64>(), any::<u64>(), ends, any::<Option<u64>>(), any_cause()).prop_map(
@@ -92,7 +101,7 @@ fn any_meta() -> impl Strategy<Value = Meta> {
                 files,
                 cause,
                 seen: None,
-                apart: Apart { others: records / 3 }
+                apart: Apart { others: records / 3, waits: lost % 5 }
             })
         ),
         any::<(Vec<u8>, u64, u64, Vec<u8>)>().prop_map(|(file, offset, bytes, text)| Meta::Damaged {
@@ -125,6 +134,10 @@ fn the_lines_of_the_documentation_are_written_so() {
     out.clear();
     Meta::Start { ns: 412_007 }.write(&mut out);
     assert_eq!(out, b"start ns=412007");
+    out.clear();
+    let wait = Wait { begin: Ticks(7), end: Ticks(12), ns: 81_250, what: WaitedFor::Room };
+    Meta::Wait(wait).write(&mut out);
+    assert_eq!(out, b"wait begin=7 end=12 ns=81250 for=room");
     out.clear();
     let name = br#"worker "3""#.to_vec();
     Meta::Thread(Thread { name, ring: RingPlace::Shared, why: vec![], file: None }).write(&mut out);

@@ -346,7 +346,8 @@ impl Decoder {
                 self.lines.line(self.last, kind, |out| write_other(record, out), out);
                 true
             }
-            RecordKind::Captured | RecordKind::Meta | RecordKind::Pad => false,
+            // A raw file tells of a wait in a record of metadata.
+            RecordKind::Captured | RecordKind::Meta | RecordKind::Wait | RecordKind::Pad => false,
         }
     }
 

@@ -530,6 +530,7 @@ impl Drain {
     ) {
         self.renderer.close_torn(out);
         self.renderer.losses(&header.losses(), out);
+        self.renderer.waits_without_record(&header.losses(), out);
         if let Some(clock) = clock {
             self.renderer.meta(&clock, out);
         }
@@ -706,7 +707,7 @@ impl Drain {
             lines
         };
         let publish = |file: &TraceFile, dropped: &rotation::Dropped| {
-            renderer.forget(dropped.messages, LossReason::Rotated);
+            renderer.forget(dropped.messages, dropped.waits, LossReason::Rotated);
             file.mark(&mut progress);
             progress.render = renderer.state();
             memory.publish(&progress);

@@ -35,6 +35,8 @@ pub(super) struct Dropped {
     pub stall_ns: u64,
     /// The ticks of its last line.
     pub last: Ticks,
+    /// The number of waits that it told of.
+    pub waits: u64,
     /// Whether lines of the module table were in it.
     pub modules: bool,
 }
@@ -81,7 +83,11 @@ impl Dropped {
             // A slot has no place for what only later versions know: it is told on as what was dropped with
             // its line.
             Some(Meta::LostOtherwise { records, .. }) => self.lost(LossReason::Rotated, records),
-            Some(Meta::Stall { ns }) => self.stall_ns += ns,
+            Some(Meta::Stall { ns }) => self.stall_ns = self.stall_ns.saturating_add(ns),
+            Some(Meta::Wait(wait)) => {
+                self.waits += 1;
+                self.stall_ns = self.stall_ns.saturating_add(wait.ns);
+            }
             _ => {}
         }
     }
@@ -228,6 +234,7 @@ mod tests {
             messages: 2,
             lost,
             stall_ns: 5,
+            waits: 0,
             last: Ticks(7),
             modules: false,
         };

@@ -190,6 +190,11 @@ impl Audit {
     fn metadata(&mut self, place: PartOffset, payload: &[u8]) {
         match Meta::parse(payload) {
             Some(Meta::Thread(thread)) => self.thread = Some(thread),
+            Some(Meta::Name { name, .. }) => {
+                if let Some(thread) = &mut self.thread {
+                    thread.name = name;
+                }
+            }
             Some(Meta::Lost { records, reason }) => {
                 let lost = &mut self.lost[reason as usize];
                 *lost = lost.saturating_add(records);

@@ -16,6 +16,8 @@ use crate::sys;
 
 /// The time that passes at least between two `# clock` lines of a file.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
+/// The time that passes at least between two questions for a thread's name.
+const NAME_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A ring, its file, and how far the one is in the other.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct RingDrain {
     /// The drain of the thread that has the ring, once it was looked at.
     drain: Option<Drain>,
     clock_told: Instant,
+    /// The time when the thread's name was asked for last.
+    name_asked: Option<Instant>,
     /// Tells that the ring's thread has ended and all is written: the ring can be lent again.
     freed: bool,
     /// Tells that what a flight recorder holds is to be written at the next occasion.
@@ -53,6 +57,7 @@ impl RingDrain {
             ring,
             drain: None,
             clock_told: Instant::now(),
+            name_asked: None,
             freed: false,
             wanted: false,
             ended: None,
@@ -185,6 +190,15 @@ impl RingDrain {
                 return Ok(true);
             }
             ring.tell_room();
+            if self.name_asked.is_none_or(|at| at.elapsed() > NAME_INTERVAL) {
+                let is_first = self.name_asked.replace(Instant::now()).is_none();
+                // It has just told its name itself.
+                let tid = header.tenancy.tid.load(Ordering::Relaxed);
+                if let Some(name) = sys::thread_name_of(tid).filter(|_| !is_first && !ended) {
+                    ring.note_name(name);
+                    run.count_written(drain.tell_name(drained, context, clock::now())?);
+                }
+            }
             if self.clock_told.elapsed() > CLOCK_INTERVAL {
                 self.clock_told = Instant::now();
                 run.count_written(drain.tell(drained, context, &clock_line())?);
@@ -275,7 +289,7 @@ impl RingDrain {
         let mut finished = self.run.finished.lock();
         finished.add(CounterSums::of(header));
         let drain = self.drain.take();
-        (self.freed, self.ended) = (true, None);
+        (self.freed, self.ended, self.name_asked) = (true, None, None);
         self.ring.parting.renew();
         // From here on a recoverer ignores it.
         header.tenancy.state.store(State::Free as u32, Ordering::Release);

@@ -193,7 +193,7 @@ impl ChromeFormat {
         out: &mut Vec<u8>,
     ) {
         match meta {
-            Some(Meta::Run(_) | Meta::Thread(_) | Meta::Clock { .. }) => return,
+            Some(Meta::Run(_) | Meta::Thread(_) | Meta::Name { .. } | Meta::Clock { .. }) => return,
             meta if is_of_modules(meta) => return,
             Some(Meta::Stall { ns }) => return self.stall(event, (event.wall, *ns), scene, out),
             Some(Meta::Wait(wait)) => {

@@ -72,6 +72,13 @@ pub enum Meta {
     Run(Run),
     /// The thread that the file belongs to.
     Thread(Thread),
+    /// The thread has another name than before.
+    Name {
+        /// The ticks from which on it is known to have it.
+        ticks: Ticks,
+        /// The name as the operating system knows it.
+        name: Vec<u8>,
+    },
     /// The counter and the wall clock at one moment.
     Clock {
         /// The ticks at that moment.
@@ -185,6 +192,9 @@ impl Meta {
                     fields.number("file", u64::from(file));
                 }
             }
+            Meta::Name { ticks, name } => {
+                PayloadWriter::new(out, "name").number("ticks", ticks.0).quoted("name", name);
+            }
             Meta::Clock { ticks, wall, system } => {
                 let mut fields = PayloadWriter::new(out, "clock");
                 fields.number("ticks", ticks.0).bare("wall", &wall.to_string());
@@ -258,6 +268,7 @@ impl Meta {
                 why: fields.string("why").unwrap_or_default(),
                 file: fields.number("file").and_then(|file| file.try_into().ok()),
             }),
+            b"name" => Meta::Name { ticks: Ticks(fields.number("ticks")?), name: fields.string("name")? },
             b"clock" => Meta::Clock {
                 ticks: Ticks(fields.number("ticks")?),
                 wall: Wall::parse(fields.bare("wall")?)?,

@@ -115,6 +115,8 @@ pub struct Drain {
     serial: Option<u32>,
     /// The copy that is being written now, of a ring that is overwritten.
     copy: Option<Survivors>,
+    /// The thread's name as its file tells it; `None` where this is not the drain that has told it.
+    told_name: Option<Vec<u8>>,
 }
 
 impl Drain {
@@ -128,7 +130,7 @@ impl Drain {
         let since = Ticks(header.tenancy.since.load(Ordering::Relaxed));
         progress.render.last = progress.render.last.max(since);
         let renderer = Renderer::new(tid, progress.render, encoding);
-        Drain { tid, renderer, file: None, progress, serial: None, copy: None }
+        Drain { tid, renderer, file: None, progress, serial: None, copy: None, told_name: None }
     }
 
     /// Returns whether there is a file whose last line is its end, or neither file nor reason to make one.
@@ -309,6 +311,7 @@ impl Drain {
             let told = drained.header().published().render;
             // Nothing of it is there yet, and others may have been made since this was tried.
             self.serial = context.place.next_file();
+            self.told_name = Some(drained.header().thread_name());
             let thread = (self.tid, self.serial);
             first_lines(thread, context.place.encoding, drained, context.info, &told, context.out);
         }
@@ -531,6 +534,9 @@ impl Drain {
         self.renderer.close_torn(out);
         self.renderer.losses(&header.losses(), out);
         self.renderer.waits_without_record(&header.losses(), out);
+        if let Some(name) = self.other_name(header, self.renderer.state().last) {
+            self.renderer.meta(&name, out);
+        }
         if let Some(clock) = clock {
             self.renderer.meta(&clock, out);
         }
@@ -574,6 +580,30 @@ impl Drain {
             Err(error) if is_no_room(&error) => Ok(0),
             result => result,
         }
+    }
+
+    /// Writes that the thread has another name than its file says, if that is so, and was seen at `ticks`; returns the bytes.
+    ///
+    /// # Errors
+    /// As [`Drain::end`].
+    pub fn tell_name(
+        &mut self,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
+        ticks: Ticks,
+    ) -> io::Result<usize> {
+        let Some(line) = self.other_name(drained.header(), ticks) else { return Ok(0) };
+        let bytes = self.tell(drained, context, &line)?;
+        if bytes > 0 {
+            self.told_name = Some(drained.header().thread_name());
+        }
+        Ok(bytes)
+    }
+
+    /// Returns the line that says that the thread has another name than its file says, if that is so.
+    fn other_name(&self, header: &Header, ticks: Ticks) -> Option<Meta> {
+        let (told, name) = (self.told_name.as_ref()?, header.thread_name());
+        (*told != name).then_some(Meta::Name { ticks, name })
     }
 
     /// Opens the file that was published, if there is one, and truncates it to the published length. If it is

@@ -483,7 +483,7 @@ impl PerfettoFormat {
     ) {
         let thread = event.thread;
         match meta {
-            Some(Meta::Run(_) | Meta::Thread(_) | Meta::Clock { .. }) => return,
+            Some(Meta::Run(_) | Meta::Thread(_) | Meta::Name { .. } | Meta::Clock { .. }) => return,
             meta if is_of_modules(meta) => return,
             Some(Meta::Stall { ns }) => return self.stall(event, (event.wall, *ns), scene, out),
             Some(Meta::Wait(wait)) => {

@@ -318,6 +318,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> ThreadTrace {
             }
             Kind::Stack => trace.stacks.push((line.key, text())),
             Kind::Enter | Kind::Leave => trace.calls.push((line.key, line.kind, text())),
+            Kind::State => panic!("{name}: a state of a thread"),
             Kind::Other(kind) => panic!("{name}: a line of kind {kind:?}"),
         }
     }

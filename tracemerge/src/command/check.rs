@@ -102,6 +102,7 @@ impl Checked<'_> {
             for (told, there, what) in [
                 (end.apart.others, apart.others, "line of another kind"),
                 (end.apart.waits, apart.waits, "wait"),
+                (end.apart.states, apart.states, "thread state"),
             ] {
                 if told != there {
                     messages.warn(format_args!(
@@ -131,6 +132,10 @@ impl Checked<'_> {
         if lost > 0 {
             let (lost, reasons) = (count(lost, "record"), reasons(audit.losses()));
             messages.warn(format_args!("{path}: {lost} lost ({reasons})"));
+        }
+        if audit.other_kinds.states() > 0 {
+            let states = count(audit.other_kinds.states(), "thread state");
+            messages.detail(format_args!("{path}: {states}"));
         }
         if let Some(told) = audit.other_kinds.told() {
             messages.note(format_args!("{path}: {told}"));

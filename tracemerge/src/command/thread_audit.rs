@@ -5,6 +5,7 @@ use trace_format::FIRST_WITH_OTHER_KINDS;
 use trace_format::kinds::Apart;
 use trace_format::line::{Kind, Line};
 use trace_format::meta::{End, EndReason, LossReason, Meta, Name, RingPlace, Thread};
+use trace_format::states::ThreadState;
 use trace_format::tally::Tally;
 
 use crate::file::lines::{Token, line_at, skip_bad, without_feed};
@@ -116,7 +117,7 @@ impl Audit {
     /// Returns the numbers of the lines that are counted apart.
     #[must_use]
     pub fn apart(&self) -> Apart {
-        Apart { others: self.other_kinds.lines(), waits: self.waits }
+        Apart { others: self.other_kinds.lines(), waits: self.waits, states: self.other_kinds.states() }
     }
 
     /// Returns whether the ring was in memory that is gone with the process.
@@ -183,6 +184,9 @@ impl Audit {
             }
             Kind::Meta => self.metadata(place, line.payload),
             Kind::Other(kind) => self.other_kinds.see(kind),
+            // What cannot be read is damage.
+            Kind::State if ThreadState::parse(line.payload).is_none() => self.damage(place, bytes),
+            Kind::State => self.other_kinds.see_state(),
             _ => {}
         }
     }

@@ -413,6 +413,7 @@ impl CallCounts {
             }
             Kind::Message | Kind::Continuation | Kind::Lock => self.others.messages += 1,
             Kind::Stack => self.others.stacks += 1,
+            Kind::State => self.other_kinds.see_state(),
             Kind::Other(kind) => self.other_kinds.see(kind),
         }
         self.last.see(process, record.ticks);

@@ -9,7 +9,8 @@
 //! | `# wait` | 11 | a wait of the tracer | [`crate::wait`] | apart |
 //! | `#` | 7 | metadata | [`crate::meta`] | not |
 //! | | 8 | the entry of a site | [`crate::sites`] | not |
-//! | `?` and other punctuation | 12 to 31 | a kind of a later version | here | apart |
+//! | `=` | 12 | the state of a thread | [`crate::states`] | apart |
+//! | `?` and other punctuation | 13 to 31 | a kind of a later version | here | apart |
 //!
 //! A reader copies a line, or a record of a raw file, of a kind that it does not know. Views leave it out, count it and
 //! name the kind. It is no message and no damage. The `# end` line of a file says how many lines the file has that are
@@ -26,12 +27,14 @@ pub struct Apart {
     pub others: u64,
     /// The number of `# wait` lines.
     pub waits: u64,
+    /// The number of `=` lines.
+    pub states: u64,
 }
 
 impl Apart {
     /// Appends the keys of an `# end` line. A key whose number is zero is left out.
     pub(crate) fn write(&self, fields: &mut PayloadWriter<'_>) {
-        for (key, number) in [("waits", self.waits), ("others", self.others)] {
+        for (key, number) in [("waits", self.waits), ("states", self.states), ("others", self.others)] {
             if number > 0 {
                 fields.number(key, number);
             }
@@ -40,7 +43,7 @@ impl Apart {
 
     pub(crate) fn parse(fields: &PayloadReader<'_>) -> Apart {
         let number = |key| fields.number(key).unwrap_or(0);
-        Apart { others: number("others"), waits: number("waits") }
+        Apart { others: number("others"), waits: number("waits"), states: number("states") }
     }
 }
 

@@ -28,6 +28,7 @@
 //! | [`places`] | the list of directories that an executable's runs have written to |
 //! | [`life`] | the page whose lock says that a run lives |
 //! | [`sites`] | the table of static places that make records |
+//! | [`states`] | the states of threads, as the kernel tells them |
 //! | [`wait`] | a wait of the tracer |
 //! | [`pe`] | the headers of a Windows program: where its code is, and its build |
 //!
@@ -58,6 +59,7 @@ pub mod record;
 pub mod render;
 pub mod ring;
 pub mod sites;
+pub mod states;
 pub mod tally;
 pub mod template;
 pub mod wait;

@@ -47,6 +47,8 @@ pub enum Kind {
     Meta,
     /// `!`, what a lock or a condition tells of who waits; see [`crate::locks`].
     Lock,
+    /// `=`, what the kernel tells of a thread's state; see [`crate::states`].
+    State,
     /// A kind that only later versions know; see [`OtherKind`].
     Other(OtherKind),
 }
@@ -71,8 +73,16 @@ impl OtherKind {
 
 impl Kind {
     /// All kinds of lines that are known.
-    pub const ALL: [Kind; 7] =
-        [Kind::Message, Kind::Continuation, Kind::Enter, Kind::Leave, Kind::Stack, Kind::Meta, Kind::Lock];
+    pub const ALL: [Kind; 8] = [
+        Kind::Message,
+        Kind::Continuation,
+        Kind::Enter,
+        Kind::Leave,
+        Kind::Stack,
+        Kind::Meta,
+        Kind::Lock,
+        Kind::State,
+    ];
 
     /// Returns the character that stands for this kind.
     #[must_use]
@@ -85,6 +95,7 @@ impl Kind {
             Kind::Stack => b'^',
             Kind::Meta => b'#',
             Kind::Lock => b'!',
+            Kind::State => b'=',
             Kind::Other(kind) => kind.byte(),
         }
     }
@@ -124,7 +135,9 @@ impl fmt::Display for LineError {
         f.write_str(match self {
             LineError::NoTicks => "it does not begin with 16 hex digits and '-'",
             LineError::NoThread => "it has no thread id after its ticks",
-            LineError::NoKind => "it has no kind (one of : | > < ^ # !, or another mark) after its thread id",
+            LineError::NoKind => {
+                "it has no kind (one of : | > < ^ # ! =, or another mark) after its thread id"
+            }
         })
     }
 }

@@ -20,7 +20,7 @@
 //! so each can be escaped by itself. A first piece without its last is a message that was torn.
 
 use crate::line::Ticks;
-use crate::wait;
+use crate::{states, wait};
 
 /// The number of bytes before the payload.
 pub const HEADER: usize = 16;
@@ -59,6 +59,8 @@ pub enum RecordKind {
     Lock = 10,
     /// The thread has waited because of the tracer, see [`crate::wait`]. No call made it, so it does not count.
     Wait = 11,
+    /// What the kernel tells of a thread's state, see [`crate::states`]; only in raw files.
+    State = 12,
     /// A record of a kind that only later versions know, with the usual header: [`Record::kind_number`] says which. It is
     /// copied as it is. In a ring it is not read: see [`RESERVED`].
     Other = 255,
@@ -81,6 +83,7 @@ impl RecordKind {
             9 => RecordKind::Scope,
             10 => RecordKind::Lock,
             11 => RecordKind::Wait,
+            12 => RecordKind::State,
             number if *RESERVED.start() <= number && number <= *RESERVED.end() => RecordKind::Other,
             _ => return None,
         })
@@ -89,7 +92,8 @@ impl RecordKind {
     /// Returns whether records of this kind may be in a ring, pads left aside.
     #[must_use]
     const fn is_in_rings(self) -> bool {
-        !matches!(self, RecordKind::Pad | RecordKind::Meta | RecordKind::Site | RecordKind::Other)
+        use RecordKind::{Meta, Other, Pad, Site, State};
+        !matches!(self, Pad | Meta | Site | State | Other)
     }
 
     /// Returns whether calls of the tracer make records of this kind.
@@ -107,6 +111,7 @@ impl RecordKind {
                 Flags::LEAVE.with(Flags::ID).with(Flags::UNWINDING).with(Flags::ENDED).with(Flags::CANCELLED)
             }
             RecordKind::Wait => Flags(3),
+            RecordKind::State => Flags(7),
             RecordKind::Other => Flags(u8::MAX),
             _ => Flags::NONE,
         }
@@ -287,6 +292,7 @@ impl<'a> Record<'a> {
         let sound = match kind {
             RecordKind::Stack => payload.len() % ALIGN == 0,
             RecordKind::Wait => payload.len() == wait::PAYLOAD,
+            RecordKind::State => payload.len() == states::PAYLOAD,
             RecordKind::Scope => payload.len() == if Flags(flags).has(Flags::ID) { 8 } else { 0 },
             _ => true,
         };
@@ -301,6 +307,15 @@ impl<'a> Record<'a> {
             _ => return None,
         };
         Some(Record { word, kind, ticks, payload: &[] })
+    }
+
+    /// Returns the payload as so many words; `None` where it has another length.
+    pub(crate) fn words<const N: usize>(&self) -> Option<[u64; N]> {
+        let mut words = [0; N];
+        for (word, bytes) in words.iter_mut().zip(self.payload.chunks_exact(8)) {
+            *word = u64::from_le_bytes(bytes.try_into().ok()?);
+        }
+        (self.payload.len() == 8 * N).then_some(words)
     }
 
     /// Returns the number of the record's kind, also where that is not known.

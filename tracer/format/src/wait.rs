@@ -63,15 +63,9 @@ impl Wait {
     /// Reads a record; `None` where it is none of a wait.
     #[must_use]
     pub fn of_record(record: &Record<'_>) -> Option<Wait> {
-        let payload: &[u8; PAYLOAD] = record.payload.try_into().ok()?;
-        let word = |at: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(payload.get(8 * at..8 * at + 8)?);
-            Some(u64::from_le_bytes(word))
-        };
+        let [begin, end, ns] = record.words().filter(|_| record.kind == RecordKind::Wait)?;
         let (what, _) = WaitedFor::NAMES.iter().find(|(what, _)| *what as u8 == record.flags().0)?;
-        let of_wait = record.kind == RecordKind::Wait;
-        of_wait.then_some(Wait { begin: Ticks(word(0)?), end: Ticks(word(1)?), ns: word(2)?, what: *what })
+        Some(Wait { begin: Ticks(begin), end: Ticks(end), ns, what: *what })
     }
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {

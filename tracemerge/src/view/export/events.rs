@@ -640,6 +640,7 @@ impl<F: EventFormat> Export for EventExport<F> {
             Kind::Enter | Kind::Leave => self.function(record, at, out),
             Kind::Stack => self.stack(record, at, out),
             Kind::Meta => self.meta(origin, record, at, out),
+            Kind::State => self.scene.other_kinds.see_state(),
             Kind::Other(kind) => self.scene.other_kinds.see(kind),
         }
     }
@@ -656,6 +657,6 @@ impl<F: EventFormat> Export for EventExport<F> {
 
     fn untold(&self) -> Vec<String> {
         let others = self.scene.other_kinds.untold();
-        others.into_iter().chain(self.format.untold(&self.scene)).collect()
+        others.chain(self.format.untold(&self.scene)).collect()
     }
 }

@@ -128,7 +128,7 @@ impl Export for ReportFormat {
     }
 
     fn untold(&self) -> Vec<String> {
-        self.counts.other_kinds().untold().into_iter().collect()
+        self.counts.other_kinds().untold().collect()
     }
 
     fn call_counts(&mut self) -> Option<&mut CallCounts> {

@@ -489,6 +489,7 @@ impl Export for TreeFormat {
             Kind::Message | Kind::Continuation | Kind::Stack | Kind::Lock => {
                 self.write_lines(thread, origin, record, process, out);
             }
+            Kind::State => self.other_kinds.see_state(),
             Kind::Other(kind) => self.other_kinds.see(kind),
         }
     }
@@ -503,7 +504,7 @@ impl Export for TreeFormat {
     }
 
     fn untold(&self) -> Vec<String> {
-        self.other_kinds.untold().into_iter().collect()
+        self.other_kinds.untold().collect()
     }
 }
 

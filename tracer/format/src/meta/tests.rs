@@ -102,7 +102,7 @@ fn any_meta() -> impl Strategy<Value = Meta> {
                 files,
                 cause,
                 seen: None,
-                apart: Apart { others: records / 3, waits: lost % 5 }
+                apart: Apart { others: records / 3, waits: lost % 5, states: lost % 3 }
             })
         ),
         any::<(Vec<u8>, u64, u64, Vec<u8>)>().prop_map(|(file, offset, bytes, text)| Meta::Damaged {

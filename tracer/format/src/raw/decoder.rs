@@ -17,6 +17,7 @@ use crate::plans::Plans;
 use crate::record::{Flags, HEADER, Record, RecordKind};
 use crate::render::{LineWriter, ONE_BY_ONE, Plain, PlainContent, Plains, plain_text};
 use crate::sites::Site;
+use crate::states::ThreadState;
 
 /// The number of bytes of a damaged place that are shown at most.
 const SHOWN: usize = 256;
@@ -344,6 +345,13 @@ impl Decoder {
                 self.go_on_to(record.ticks, out);
                 let kind = Kind::Other(OtherKind::RECORD);
                 self.lines.line(self.last, kind, |out| write_other(record, out), out);
+                true
+            }
+            RecordKind::State => {
+                let Some(state) = ThreadState::of_record(record) else { return false };
+                self.close(out);
+                self.go_on_to(record.ticks, out);
+                self.lines.line(self.last, Kind::State, |out| state.write(out), out);
                 true
             }
             // A raw file tells of a wait in a record of metadata.

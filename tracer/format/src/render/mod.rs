@@ -544,7 +544,7 @@ impl Renderer {
         self.state.ended = true;
         let lost = self.state.here(0).lost.iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost));
         let Ended { reason, cause, seen } = ended.into();
-        let apart = Apart { waits: self.state.waits, others: 0 };
+        let apart = Apart { waits: self.state.waits, ..Apart::default() };
         self.meta(
             &Meta::End(End { records: self.state.records, lost, reason, files, cause, seen, apart }),
             out,

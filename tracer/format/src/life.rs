@@ -12,6 +12,8 @@
 //! 192     switch     answers u32, wanted u32, paused u32                   flusher; `wanted`: who asks
 //! 256     looks      count u64, then three readings of the clocks, see     flusher
 //!                    `Looks`
+//! 448     drops      count u64, then twice: files, records, losses by      flusher, then the recoverer
+//!                    reason, thread, name, number, u64 each; see `Drops`
 //! ```
 //!
 //! Numbers are little-endian; the file has [`FILE_BYTES`] bytes. The run maps it and holds a lock on its byte
@@ -22,7 +24,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::line::Ticks;
-use crate::meta::{Cause, EndReason, Ended, Meta, Name, SystemClocks};
+use crate::meta::{Cause, EndReason, Ended, LossReason, Meta, Name, SystemClocks};
 use crate::wall::Wall;
 
 /// The file's name in the run's directory.
@@ -368,6 +370,69 @@ impl Looks {
     }
 }
 
+/// The files that the run has dropped, so that all of them together do not take more than they may: what was in them, and
+/// which is the last one. Runs that have dropped none have zeros here.
+///
+/// A file is added here before it is removed, in the same way as a [look](Looks) is noted: so a flusher that is killed at any
+/// time leaves the last one to be removed by who recovers the run, if it is still there.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Drops {
+    /// How often a file was added.
+    count: AtomicU64,
+    slots: [DropSlot; 2],
+}
+
+/// The numbers of [`Dropped`].
+#[derive(Debug, Default)]
+#[repr(C)]
+struct DropSlot {
+    files: AtomicU64,
+    records: AtomicU64,
+    lost: [AtomicU64; LossReason::COUNT],
+    last: [AtomicU64; 3],
+}
+
+/// What the files had that were dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// The number of the files.
+    pub files: u64,
+    /// The number of records that were in them.
+    pub records: u64,
+    /// The numbers of records that they told lost, in the order of [`LossReason`].
+    pub lost: [u64; LossReason::COUNT],
+    /// The last of them: the thread, the `<n>` of its name, and its number in the run.
+    pub last: [u64; 3],
+}
+
+impl Drops {
+    /// Notes what was dropped, with a file that is going to be removed. For the flusher.
+    pub fn set(&self, dropped: &Dropped) {
+        let count = self.count.load(Ordering::Relaxed).wrapping_add(1);
+        fence(Ordering::Release);
+        let slot = &self.slots[usize::from(count & 1 == 1)];
+        slot.files.store(dropped.files, Ordering::Relaxed);
+        slot.records.store(dropped.records, Ordering::Relaxed);
+        slot.lost.iter().zip(dropped.lost).for_each(|(to, from)| to.store(from, Ordering::Relaxed));
+        slot.last.iter().zip(dropped.last).for_each(|(to, from)| to.store(from, Ordering::Relaxed));
+        self.count.store(count, Ordering::Release);
+    }
+
+    /// Returns what was dropped. Of a run that lives it is what was at one moment, unless two files were dropped meanwhile.
+    #[must_use]
+    pub fn get(&self) -> Dropped {
+        let slot = &self.slots[usize::from(self.count.load(Ordering::Acquire) & 1 == 1)];
+        let get = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        Dropped {
+            files: get(&slot.files),
+            records: get(&slot.records),
+            lost: std::array::from_fn(|at| get(&slot.lost[at])),
+            last: std::array::from_fn(|at| get(&slot.last[at])),
+        }
+    }
+}
+
 /// The page of a life file. All its fields are atomics, so any bytes are valid.
 #[derive(Debug)]
 #[repr(C)]
@@ -382,6 +447,8 @@ pub struct Life {
     pub switch: Switch,
     /// The flusher's looks at the process.
     pub looks: Looks,
+    /// The files that were dropped.
+    pub drops: Drops,
 }
 
 const _: () = assert!(size_of::<Life>() <= FILE_BYTES);
@@ -427,6 +494,7 @@ impl Life {
         to.forgotten.store(from.forgotten.load(Ordering::Relaxed), Ordering::Relaxed);
         to.rings.store(from.rings.load(Ordering::Relaxed), Ordering::Relaxed);
         self.looks.go_on_from(&other.looks);
+        self.drops.set(&other.drops.get());
         if let Some(on) = other.switch.is_on() {
             self.switch.begin(!on);
         }

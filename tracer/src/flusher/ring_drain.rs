@@ -207,10 +207,21 @@ impl RingDrain {
             if reached.0 >= goal.0 && reached.1 >= goal.1 {
                 return Ok(true);
             }
-            if is_interrupted() {
+            if is_interrupted() || context.place.is_over_total() {
                 return Ok(false);
             }
         }
+    }
+
+    /// Returns the length of the file that is being written for the ring's thread, in bytes.
+    pub(crate) fn file_length(&self) -> u64 {
+        self.drain.as_ref().map_or(0, Drain::file_length)
+    }
+
+    /// Drops the older half of the file of the ring's thread; returns whether that was done.
+    pub(crate) fn halve(&mut self, context: &mut DrainContext<'_>) -> bool {
+        let drained = self.drained();
+        self.drain.as_mut().is_some_and(|drain| drain.halve(drained, context))
     }
 
     /// Looks whether somebody has deleted the thread's file.

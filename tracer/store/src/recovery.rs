@@ -326,6 +326,7 @@ impl DeadRun {
             }
         }
         place.count_files_in(self.lock.clone());
+        place.finish_drops(self.manifest.run.id, &self.lock);
         Ok((place, tables, rings))
     }
 
@@ -372,11 +373,12 @@ impl DeadRun {
         let unplaced = life.traced.unplaced.load(Ordering::Acquire);
         let unsaid = place.files() > 0 && !said;
         let forgotten = life.flusher.forgotten.load(Ordering::Acquire);
-        if unplaced == 0 && forgotten == 0 && !unsaid && missing == 0 {
+        let dropped = place.dropped();
+        if unplaced == 0 && forgotten == 0 && dropped.files == 0 && !unsaid && missing == 0 {
             return Ok(());
         }
         let tid = life.identity.flusher.load(Ordering::Relaxed);
-        RunFile { tid, unplaced, forgotten, ended }.write(place, &self.manifest.run)
+        RunFile { tid, unplaced, forgotten, dropped, ended }.write(place, &self.manifest.run)
     }
 }
 

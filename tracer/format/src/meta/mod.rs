@@ -30,6 +30,10 @@ pub use self::reasons::{ClockKind, EndReason, LossReason, Name, RingPlace};
 use self::run_line::CHECK;
 pub use self::run_line::{Claim, FIRST_CHECKED, Run, RunDamage, RunLine};
 
+/// The reason for which the records of files are lost that were [dropped](Meta::Dropped). It is told by the run's own file
+/// alone, so no ring has a count of it.
+pub const DROPPED: &str = "dropped";
+
 /// The content of a `# thread` line, the second line of each file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
@@ -150,6 +154,12 @@ pub enum Meta {
         /// When they were there.
         there: Between,
     },
+    /// So many files of the run were dropped, so that all of them together do not take more than they may. What was in them
+    /// is told lost in the same file, with the reason [`DROPPED`].
+    Dropped {
+        /// The number of files.
+        files: u64,
+    },
     /// The end of the file.
     End(End),
     /// A line that `tracemerge` writes in the place of bytes that are no trace line.
@@ -231,6 +241,9 @@ impl Meta {
             Meta::Missed { modules, there } => {
                 there.write(PayloadWriter::new(out, "missed").number("modules", *modules));
             }
+            Meta::Dropped { files } => {
+                PayloadWriter::new(out, "dropped").number("files", *files);
+            }
             Meta::End(end) => {
                 let mut fields = PayloadWriter::new(out, "end");
                 fields.number("records", end.records).number("lost", end.lost);
@@ -290,6 +303,7 @@ impl Meta {
             b"module" => Meta::Module(Module::of(&fields)?),
             b"unloaded" => Meta::Unloaded { range: AddressRange::of(&fields)?, gone: Between::of(&fields)? },
             b"missed" => Meta::Missed { modules: fields.number("modules")?, there: Between::of(&fields)? },
+            b"dropped" => Meta::Dropped { files: fields.number("files")? },
             b"end" => Meta::End(End {
                 records: fields.number("records")?,
                 lost: fields.number("lost")?,

@@ -83,6 +83,7 @@ fn any_meta() -> impl Strategy<Value = Meta> {
         (any::<u64>(), name().prop_filter("a known one", unknown))
             .prop_map(|(records, reason)| Meta::LostOtherwise { records, reason }),
         any::<u64>().prop_map(|ns| Meta::Stall { ns }),
+        any::<u64>().prop_map(|files| Meta::Dropped { files }),
         any::<(u64, Vec<u8>)>().prop_map(|(ticks, name)| Meta::Name { ticks: Ticks(ticks), name }),
         (any::<(u64, u64, u64)>(), prop::sample::select(WaitedFor::NAMES.to_vec())).prop_map(
             |((begin, end, ns), (what, _))| Meta::Wait(Wait {

@@ -10,7 +10,7 @@ mod lines;
 use crate::file::Encoding;
 use crate::kinds::Apart;
 use crate::line::Ticks;
-use crate::meta::{End, Ended, LossReason, Meta, Run, Thread};
+use crate::meta::{End, Ended, LossReason, Meta, Name, Run, Thread};
 use crate::plans::Plans;
 use crate::raw;
 use crate::record::{Flags, Record, RecordKind, Records};
@@ -149,6 +149,8 @@ pub struct Renderer {
     modules_told: usize,
     /// Whether the module table was asked for its lines since the records at hand were committed.
     modules_asked: bool,
+    /// The number of records reported lost in this file for reasons that no ring counts.
+    lost_otherwise: u64,
 }
 
 /// The form of the output.
@@ -166,7 +168,7 @@ impl Renderer {
             Encoding::Text => Form::Text(LineWriter::new(tid)),
             Encoding::Raw => Form::Raw(raw::Writer::new(tid)),
         };
-        Renderer { state, form, modules_told: 0, modules_asked: false }
+        Renderer { state, form, modules_told: 0, modules_asked: false, lost_otherwise: 0 }
     }
 
     /// Notes that the output from here on begins at this position of the file, in bytes, and that the vector
@@ -471,6 +473,14 @@ impl Renderer {
         }
     }
 
+    /// Appends that records are missing, if they are, for a reason that no ring counts. It may be called only between messages.
+    pub fn lost_otherwise(&mut self, records: u64, reason: &str, out: &mut Vec<u8>) {
+        if let Some(reason) = Name::parse(reason.as_bytes()).filter(|_| records > 0) {
+            self.lost_otherwise = self.lost_otherwise.saturating_add(records);
+            self.meta(&Meta::LostOtherwise { records, reason }, out);
+        }
+    }
+
     /// Appends the losses and stalls that were reported by an earlier part of the file, or an earlier file,
     /// that no longer exists.
     pub fn told_before(&mut self, gone: &FileTotals, out: &mut Vec<u8>) {
@@ -542,7 +552,8 @@ impl Renderer {
     pub fn end(&mut self, ended: impl Into<Ended>, files: Option<u64>, out: &mut Vec<u8>) {
         self.close_torn(out);
         self.state.ended = true;
-        let lost = self.state.here(0).lost.iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost));
+        let lost = self.state.here(0).lost;
+        let lost = lost.iter().fold(self.lost_otherwise, |sum: u64, lost| sum.saturating_add(*lost));
         let Ended { reason, cause, seen } = ended.into();
         let apart = Apart { waits: self.state.waits, ..Apart::default() };
         self.meta(

@@ -31,7 +31,7 @@ use trace_format::record::{HEADER, Records};
 use trace_format::render::{FileTotals, References, RenderState, Renderer};
 use trace_format::ring::open_calls::MAX_OPEN;
 use trace_format::ring::{Header, Progress, RingError, readable};
-pub use trace_place::{Say, TracePlace};
+pub use trace_place::{EndedFile, SMALLEST_FILE, Say, TracePlace};
 
 /// The size in bytes of the portions in which text is written, so that a waiting thread soon finds room.
 const PORTION: usize = 512 * 1024;
@@ -690,6 +690,7 @@ impl Drain {
         };
         let bytes = context.out.len();
         self.renderer.written(bytes);
+        context.place.grew(if is_new { 0 } else { self.progress.file_length }, file.length);
         file.mark(&mut self.progress);
         self.progress.render = self.renderer.state();
         memory.publish(&self.progress);
@@ -707,9 +708,50 @@ impl Drain {
     /// Drops the older half of the file if it has reached its limit. Where that cannot be done, the file
     /// grows on, and it is tried again when it has grown by a quarter of the limit.
     fn rotate_if_full(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) {
+        if self.file.as_ref().is_some_and(|file| file.length > file.rotate_at) {
+            let most = context.place.max_bytes;
+            self.rotate(drained, context, most);
+        }
+    }
+
+    /// Returns the length of the file that is being written, in bytes.
+    pub fn file_length(&self) -> u64 {
+        self.progress.file_length
+    }
+
+    /// Returns the thread's file, whose end is written, if it has no other one.
+    pub fn ended_file(&self) -> Option<EndedFile> {
+        let (state, progress) = (self.renderer.state(), &self.progress);
+        let lost = state.here(0).lost;
+        let is_alone = state.ended && state.elsewhere.bytes == 0 && progress.file_length > 0;
+        let serial = self.serial.filter(|_| is_alone)?;
+        Some(EndedFile {
+            tid: self.tid,
+            number: progress.file_number,
+            serial,
+            device: progress.device,
+            inode: progress.inode,
+            length: progress.file_length,
+            records: state.records,
+            lost: lost.iter().any(|lost| *lost > 0).then(|| Box::new(lost)),
+        })
+    }
+
+    /// Drops the older half of the file now, whatever its length is; returns whether it was done.
+    pub fn halve(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) -> bool {
+        let before = self.progress.file_length;
+        if !self.find_file(context).unwrap_or(false) {
+            return false;
+        }
+        self.rotate(drained, context, before);
+        self.progress.file_length < before
+    }
+
+    /// Drops the older half of a file that may have `most` bytes, of what is beyond that half.
+    fn rotate(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>, most: u64) {
         let state = self.renderer.state();
         let may = !state.in_message && !state.ended;
-        let Some(file) = self.file.as_mut().filter(|file| may && file.length > file.rotate_at) else {
+        let Some(file) = self.file.as_mut().filter(|_| may) else {
             return;
         };
         if !file.has_its_name() {
@@ -742,8 +784,11 @@ impl Drain {
             progress.render = renderer.state();
             memory.publish(&progress);
         };
-        match file.rotate(context.place, tid, info.id, first, publish) {
-            Ok(()) => (self.renderer, self.progress) = (renderer, progress),
+        match file.rotate(context.place, (tid, info.id), most, first, publish) {
+            Ok(()) => {
+                context.place.grew(self.progress.file_length, progress.file_length);
+                (self.renderer, self.progress) = (renderer, progress);
+            }
             Err(error) => {
                 file.rotate_at = file.length + context.place.max_bytes / 4;
                 memory.publish(&self.progress);

@@ -5,7 +5,8 @@
 
 use std::io;
 
-use trace_format::meta::{Ended, LossReason, RingPlace, Run, Thread};
+use trace_format::life::Dropped;
+use trace_format::meta::{DROPPED, Ended, LossReason, Meta, RingPlace, Run, Thread};
 use trace_format::render::{RenderState, Renderer};
 
 use super::trace_place::TracePlace;
@@ -19,6 +20,8 @@ pub struct RunFile {
     pub unplaced: u64,
     /// The number of records that were dropped with flight recorders of threads that had ended.
     pub forgotten: u64,
+    /// What was in files that were dropped.
+    pub dropped: Dropped,
     /// The way in which the run ended.
     pub ended: Ended,
 }
@@ -41,6 +44,13 @@ impl RunFile {
         renderer.header(run, &Thread { name, ring: RingPlace::Shared, why: Vec::new(), file }, &mut text);
         renderer.lost(self.unplaced, LossReason::Full, &mut text);
         renderer.lost(self.forgotten, LossReason::Overwritten, &mut text);
+        if self.dropped.files > 0 {
+            renderer.meta(&Meta::Dropped { files: self.dropped.files }, &mut text);
+            renderer.lost_otherwise(self.dropped.records, DROPPED, &mut text);
+            for (lost, reason) in self.dropped.lost.into_iter().zip(LossReason::ALL) {
+                renderer.lost(lost, reason, &mut text);
+            }
+        }
         renderer.end(self.ended, file.map(u64::from), &mut text);
         place.create_whole(self.tid, run.id, &text)
     }

@@ -222,12 +222,13 @@ impl RunInMemory {
         self.manifest.directories.iter().map(|path| sys::path_from_bytes(path)).collect()
     }
 
-    /// Returns how many trace files the run has made so far; `None` where it does not say that.
+    /// Returns how many trace files the run has made so far, and how many of them it has dropped; `None` where it does not say
+    /// that.
     #[must_use]
-    pub fn files(&self) -> Option<u64> {
+    pub fn files(&self) -> Option<(u64, u64)> {
         let lock = self.life()?;
         let life = lock.life().ok()??;
-        Some(life.flusher.files.load(Ordering::Acquire))
+        Some((life.flusher.files.load(Ordering::Acquire), life.drops.get().files))
     }
 
     /// Reads the life file, if it is there.

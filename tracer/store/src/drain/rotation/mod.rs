@@ -132,7 +132,7 @@ fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(u64, 
 }
 
 impl TraceFile {
-    /// Drops the older half. `first` gives the lines that the new file begins with; `publish` is told when it
+    /// Drops the older half of a file that may have `most` bytes. `first` gives the lines that the new file begins with; `publish` is told when it
     /// is whole, and before it has the old one's name.
     ///
     /// # Errors
@@ -140,15 +140,15 @@ impl TraceFile {
     pub(super) fn rotate(
         &mut self,
         place: &TracePlace,
-        tid: u64,
-        run: u32,
+        (tid, run): (u64, u32),
+        most: u64,
         first: impl FnOnce(&Dropped) -> Vec<u8>,
         publish: impl FnOnce(&TraceFile, &Dropped),
     ) -> io::Result<()> {
         let named = |error: io::Error, path| {
             io::Error::new(error.kind(), format!("cannot drop the older half of {path:?}: {error}"))
         };
-        let result = self.newer_half(place, tid, run, first);
+        let result = self.newer_half(place, (tid, run), most, first);
         // Wherever the reading has led.
         let back = self.file.seek(SeekFrom::Start(self.length));
         let (mut new, dropped) =
@@ -165,11 +165,11 @@ impl TraceFile {
     fn newer_half(
         &mut self,
         place: &TracePlace,
-        tid: u64,
-        run: u32,
+        (tid, run): (u64, u32),
+        most: u64,
         first: impl FnOnce(&Dropped) -> Vec<u8>,
     ) -> io::Result<(TraceFile, Dropped)> {
-        let from = self.length - place.max_bytes.min(self.length) / 2;
+        let from = self.length - most.min(self.length) / 2;
         let path = place.unfinished_path(tid, run);
         // Left by an attempt that failed; nobody else uses this name.
         place.make_way(&path)?;

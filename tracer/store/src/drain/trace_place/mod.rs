@@ -2,6 +2,7 @@
 
 mod create;
 pub(in crate::drain) mod find;
+mod total;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -24,6 +25,8 @@ use crate::drain::Announcement;
 use crate::drain::trace_file::{Open, TraceFile};
 use crate::life::Lock;
 use crate::sys::{self};
+use total::Total;
+pub use total::{EndedFile, SMALLEST_FILE};
 
 /// Tells the user something, in one line.
 pub type Say = fn(fmt::Arguments<'_>);
@@ -49,6 +52,8 @@ pub struct TracePlace {
     most_open: usize,
     /// The length, in bytes, above which a file loses its older half.
     pub max_bytes: u64,
+    /// The bound for all files together.
+    total: Total,
     /// The encoding in which files are written.
     pub encoding: Encoding,
     /// The files that could not be removed, for somebody had them open.
@@ -97,6 +102,7 @@ impl TracePlace {
             open: Arc::default(),
             most_open,
             max_bytes: u64::MAX,
+            total: Total::default(),
             encoding: Encoding::Text,
             unremoved: RefCell::default(),
             trouble: None,
@@ -106,7 +112,7 @@ impl TracePlace {
 
     /// Returns how many bytes should be written at once at most.
     pub fn portion(&self) -> usize {
-        usize::try_from(self.max_bytes / 4).unwrap_or(usize::MAX)
+        usize::try_from((self.max_bytes / 4).min(self.total.portion())).unwrap_or(usize::MAX)
     }
 
     /// Makes an open file of this place.

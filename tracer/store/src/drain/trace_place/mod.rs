@@ -6,7 +6,6 @@ mod total;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
@@ -57,7 +56,7 @@ pub struct TracePlace {
     /// The encoding in which files are written.
     pub encoding: Encoding,
     /// The files that could not be removed, for somebody had them open.
-    unremoved: RefCell<BTreeSet<PathBuf>>,
+    unremoved: RefCell<Vec<PathBuf>>,
     /// The error of what could not be done though the records are in the file.
     pub trouble: Option<io::Error>,
     /// The function that tells the user that files go to another directory.
@@ -241,7 +240,10 @@ impl TracePlace {
         let is_held =
             |error: io::Error| error.kind() != io::ErrorKind::NotFound && sys::OPEN_FILES_KEEP_NAMES;
         if std::fs::remove_file(&path).is_err_and(is_held) {
-            self.unremoved.borrow_mut().insert(path);
+            let mut unremoved = self.unremoved.borrow_mut();
+            if !unremoved.contains(&path) {
+                unremoved.push(path);
+            }
         }
     }
 
@@ -253,7 +255,7 @@ impl TracePlace {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => {
-                self.unremoved.borrow_mut().remove(path);
+                self.unremoved.borrow_mut().retain(|other| other != path);
                 Ok(())
             }
         }

@@ -115,7 +115,7 @@ pub struct FunctionNames {
     text: Vec<u8>,
 }
 
-/// The functions of calls by their [places](Call), as far as one taker of records has met them: found without the lock of
+/// The functions of calls by their [places](crate::file::records::Call), as far as one taker of records has met them: found without the lock of
 /// the names.
 #[derive(Debug)]
 pub struct KnownCalls {

@@ -50,7 +50,7 @@ struct Entry {
 // There are as many of these as records.
 const _: () = assert!(size_of::<Entry>() == 16);
 
-/// What an entry is.
+/// The kinds of entries.
 const ENTER: u32 = 0;
 const LEAVE: u32 = 1;
 const ENTER_SPAN: u32 = 2;

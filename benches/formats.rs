@@ -22,8 +22,11 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use trace_format::kinds::Apart;
 use trace_format::line::Ticks;
-use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
+use trace_format::meta::{
+    Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread,
+};
 use trace_format::sites::{Site, SiteKind};
 use trace_format::wall::Wall;
 use tracemerge::KeptRecords;
@@ -190,9 +193,27 @@ fn make_trace(place: &Path, records: u64) {
         raw.meta(FIRST, &Meta::Thread(Thread { name, ring: RingPlace::Shared, why: Vec::new(), file: None }));
         (0..records / 4).for_each(|step| raw.record(step * 4 + thread));
         let end = FIRST + records * 120;
-        raw.meta(end, &Meta::Clock { ticks: Ticks(end), wall: Wall(WALL + (end - FIRST) / 2) });
+        raw.meta(
+            end,
+            &Meta::Clock {
+                ticks: Ticks(end),
+                wall: Wall(WALL + (end - FIRST) / 2),
+                system: SystemClocks::default(),
+            },
+        );
         let (records, reason) = (raw.records, EndReason::Exit);
-        raw.meta(end, &Meta::End(End { records, lost: 0, reason, files: None, cause: Cause::default() }));
+        raw.meta(
+            end,
+            &Meta::End(End {
+                records,
+                lost: 0,
+                reason,
+                files: None,
+                cause: Cause::default(),
+                seen: None,
+                apart: Apart::default(),
+            }),
+        );
         fs::write(place.join(format!("app.trace.{}", raw.tid)), raw.bytes).expect("a trace file");
     }
 }

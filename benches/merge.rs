@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use trace_format::line::{Kind, Prefix, Ticks};
-use trace_format::meta::{ClockKind, Meta, Run};
+use trace_format::meta::{ClockKind, Meta, Run, SystemClocks};
 use trace_format::wall::Wall;
 
 /// The thread id of the first thread.
@@ -221,7 +221,9 @@ fn write_lines(threads: &mut [ThreadFile], bytes: u64, grain: Grain) -> io::Resu
     }
     // A second reading of the clock lets ticks become times of day.
     let wall = Wall(FIRST_WALL.0 + (ticks - FIRST_TICKS) / 2);
-    threads.iter_mut().for_each(|thread| thread.meta(&Meta::Clock { ticks: Ticks(ticks), wall }));
+    threads.iter_mut().for_each(|thread| {
+        thread.meta(&Meta::Clock { ticks: Ticks(ticks), wall, system: SystemClocks::default() })
+    });
     threads.iter_mut().try_for_each(ThreadFile::write)
 }
 

@@ -24,7 +24,12 @@ fn block_waits_says_how_long_and_loses_nothing() {
     for (n, text) in file.texts().iter().enumerate() {
         assert!(text.starts_with(&format!("record number {n} ")), "{text}");
     }
-    let told: u64 = file.metas.iter().map(|m| if let Meta::Stall { ns } = m { *ns } else { 0 }).sum();
+    let told = |meta: &Meta| match meta {
+        Meta::Stall { ns } => *ns,
+        Meta::Wait(wait) => wait.ns,
+        _ => 0,
+    };
+    let told: u64 = file.metas.iter().map(told).sum();
     assert!(stalls > 0 && stall_ns > 0, "a ring of 16 KiB has to fill up");
     assert_eq!(told, stall_ns, "the file tells every wait");
     traced.assert_whole();

@@ -64,7 +64,7 @@ fn each_thread_has_the_records_bytes_and_times_that_its_file_has() {
 fn moment(meta: &Meta) -> Option<(u64, u64)> {
     match meta {
         Meta::Run(run) => Some((run.ticks.0, run.wall.0)),
-        Meta::Clock { ticks, wall } => Some((ticks.0, wall.0)),
+        Meta::Clock { ticks, wall, .. } => Some((ticks.0, wall.0)),
         _ => None,
     }
 }

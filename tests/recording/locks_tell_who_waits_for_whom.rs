@@ -31,6 +31,23 @@ fn run(interface: &str, scenario: &str, argument: &str, format: &str) -> Traced 
         .succeeded()
 }
 
+/// Traces of the version before locks had a kind of their own are read, and the user is told from what.
+#[test]
+fn locks_of_an_earlier_version_are_read_from_the_text_of_messages() {
+    for format in ["text", "raw"] {
+        let place = tempfile::TempDir::new().expect("a directory");
+        let kept = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kept/version-2").join(format);
+        for file in support::names(&kept) {
+            std::fs::copy(&file, place.path().join(file.file_name().expect("a name"))).expect("a copy");
+        }
+        let mut command = tracemerge(SCENARIO, place.path(), ["locks", "scenario"]);
+        let ran = command.current_dir(place.path()).output().expect("the command can be run");
+        let (told, said) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+        assert!(told.starts_with("2 locks waited for\n"), "{format}: {told}{said}");
+        assert!(said.contains("of locks are read from the text of messages"), "{format}: {said}");
+    }
+}
+
 /// Returns the text about what has this place as its first one, up to the next empty line.
 fn about<'a>(text: &'a str, kind: &str, line: &str) -> Vec<&'a str> {
     let place = format!("locks.rs:{line})");

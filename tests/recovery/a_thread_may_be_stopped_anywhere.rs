@@ -121,6 +121,7 @@ fn assert_each_once(file: &ThreadTrace, outer: usize, handled: usize) {
                 | Meta::Start { .. }
                 | Meta::Clock { .. }
                 | Meta::Stall { .. }
+                | Meta::Wait(_)
                 | Meta::End(_)
         )
     };
@@ -234,7 +235,11 @@ fn a_stopped_flusher_holds_a_thread_up_once_and_for_a_bounded_time() {
     let waits: Vec<u64> = file
         .metas
         .iter()
-        .filter_map(|meta| if let Meta::Stall { ns } = meta { Some(*ns) } else { None })
+        .filter_map(|meta| match meta {
+            Meta::Stall { ns } => Some(*ns),
+            Meta::Wait(wait) => Some(wait.ns),
+            _ => None,
+        })
         .collect();
     let [wait] = waits[..] else { panic!("one wait: {waits:?}") };
     assert!(wait >= 50_000_000, "it waited as long as it was told: {wait} ns");

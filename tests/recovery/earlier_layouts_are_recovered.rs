@@ -125,8 +125,17 @@ fn set_word(path: &Path, at: u64, word: u64) {
 
 #[test]
 fn a_run_of_layout_2_is_recovered_to_the_same_bytes() {
+    are_recovered_to_the_same_bytes("layout-2");
+}
+
+#[test]
+fn a_run_of_layout_4_is_recovered_to_the_same_bytes() {
+    are_recovered_to_the_same_bytes("layout-4");
+}
+
+fn are_recovered_to_the_same_bytes(layout: &str) {
     for (name, threads) in [("text", [6, 13]), ("raw", [6, 13]), ("recorder", [6, 427])] {
-        let kept = Kept::copy(&format!("layout-2/{name}"));
+        let kept = Kept::copy(&format!("{layout}/{name}"));
         let recovered = kept.recover();
         assert!(recovered.errors.is_empty(), "{name}: {recovered:?}");
         let mut records: Vec<u64> = recovered.threads.iter().map(|thread| thread.records).collect();
@@ -140,7 +149,7 @@ fn a_run_of_layout_2_is_recovered_to_the_same_bytes() {
 
 #[test]
 fn rings_of_a_version_that_is_not_known_are_left_as_they_are() {
-    for version in [1, 5, 7, u32::MAX] {
+    for version in [1, 6, 7, u32::MAX] {
         let kept = Kept::copy("layout-2/text");
         for ring in kept.rings() {
             let word = word(&ring, VERSION) & !0xffff_ffff;
@@ -152,7 +161,7 @@ fn rings_of_a_version_that_is_not_known_are_left_as_they_are() {
         assert_eq!((recovered.errors.len(), recovered.threads.len()), (1, 0), "{recovered:?}");
         for error in recovered.errors {
             let (error, named) =
-                (error.to_string(), format!("ring layout {version} is not known here (2 to 4)"));
+                (error.to_string(), format!("ring layout {version} is not known here (2 to 5)"));
             assert!(error.contains(&named) && error.contains("/ring-"), "{error}");
         }
         assert_eq!(kept.files(), before, "version {version}: nothing was touched");
@@ -164,7 +173,7 @@ fn rings_of_a_version_that_is_not_known_are_left_as_they_are() {
 #[test]
 fn a_run_with_a_record_of_an_unknown_kind_is_left_as_it_is() {
     for name in ["text", "raw", "recorder"] {
-        for kind in [7, 8].into_iter().chain(10..=15) {
+        for kind in [7, 8].into_iter().chain(12..=31) {
             let kept = Kept::copy(&format!("layout-2/{name}"));
             let ring = kept.ring_of_the_living();
             let (head, capacity) = (word(&ring, HEAD), 16 << 10);

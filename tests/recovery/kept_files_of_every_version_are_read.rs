@@ -3,8 +3,15 @@
 #![allow(clippy::unwrap_used)]
 
 use trace_format::escape::unescape;
+use trace_format::kinds::Apart;
 use trace_format::line::{Kind, Line, Ticks};
-use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
+use trace_format::locks::LockRecord;
+use trace_format::meta::{
+    Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread,
+};
+use trace_format::states::{StateChange, ThreadState};
+use trace_format::tally::Tally;
+use trace_format::wait::{Wait, WaitedFor};
 use trace_format::wall::Wall;
 
 #[test]
@@ -48,13 +55,19 @@ fn is_read_as_ever(version: u32, text: &[u8], new: &[Meta]) {
         Meta::Thread(thread),
         Meta::Lost { records: 12, reason: LossReason::Full },
         Meta::Stall { ns: 31200 },
-        Meta::Clock { ticks: Ticks(1_275_565_779_100), wall: wall(123_456_999) },
+        Meta::Clock {
+            ticks: Ticks(1_275_565_779_100),
+            wall: wall(123_456_999),
+            system: SystemClocks::default(),
+        },
         Meta::End(End {
             records: 3,
             lost: 12,
             reason: EndReason::Exit,
             files: None,
             cause: Cause::default(),
+            seen: None,
+            apart: Apart::default(),
         }),
     ];
     expected.splice(5..5, new.iter().cloned());
@@ -71,4 +84,69 @@ fn is_read_as_ever(version: u32, text: &[u8], new: &[Meta]) {
         (Kind::Message, "C:\\tmp \\x41 \x1b[31m größe"),
     ];
     assert_eq!(messages, expected.map(|(kind, text)| (kind, text.to_string())));
+}
+
+/// Version 3 has kinds beyond those of version 2, and takes some that it does not know.
+#[test]
+fn version_3() {
+    let text = include_bytes!("../kept/version-3.trace");
+    let lines: Vec<Line<'_>> =
+        text.strip_suffix(b"\n").unwrap().split(|&b| b == b'\n').map(|l| Line::parse(l).unwrap()).collect();
+    let of_kind = |kind| lines.iter().filter(move |line| line.kind == kind).map(|line| line.payload);
+    let metas: Vec<Meta> = of_kind(Kind::Meta).map(|payload| Meta::parse(payload).unwrap()).collect();
+    let (wall, ticks) =
+        (|ns: u64| Wall(1_795_187_462_000_000_000 + ns), |n: u64| Ticks(1_275_565_779_000 + n));
+    let run = Run {
+        version: 3,
+        id: 0x9f0c_23d1,
+        root: 0x9f0c_23d1,
+        pid: 800,
+        exe: br#"/srv/my "app""#.to_vec(),
+        boot: b"6c1e0f52".to_vec(),
+        ticks: ticks(0),
+        wall: wall(123_456_789),
+        clock: ClockKind::Ordered,
+    };
+    let (ring, why) = (RingPlace::Private, b"no /dev/shm".to_vec());
+    let system = SystemClocks {
+        within: Some(130),
+        raw: Some(81_204_377),
+        since_boot: Some(91_204_377),
+        error: Some(16_000_000),
+        status: Some(8193),
+        state: Some(0),
+    };
+    let wait = Wait { begin: ticks(9), end: ticks(41), ns: 81_250, what: WaitedFor::Room };
+    let expected = [
+        Meta::Run(run),
+        Meta::Thread(Thread { name: b"worker 3".to_vec(), ring, why, file: Some(1) }),
+        Meta::Clock { ticks: ticks(50), wall: wall(123_456_889), system },
+        Meta::Wait(wait),
+        Meta::Name { ticks: ticks(43), name: b"worker 3, renamed".to_vec() },
+        Meta::Lost { records: 12, reason: LossReason::Full },
+        Meta::Dropped { files: 2 },
+        Meta::End(End {
+            records: 4,
+            lost: 12,
+            reason: EndReason::Exit,
+            files: Some(3),
+            cause: Cause::default(),
+            seen: Some(ticks(100)),
+            apart: Apart { others: 1, waits: 1, states: 1 },
+        }),
+    ];
+    assert_eq!(metas, expected);
+    let locks: Vec<_> = of_kind(Kind::Lock).map(|text| std::str::from_utf8(text).unwrap()).collect();
+    assert_eq!(
+        locks.iter().map(|text| LockRecord::parse(text)).collect::<Vec<_>>(),
+        [Some(LockRecord::Got { id: 3, ns: 81_250 })]
+    );
+    let states: Vec<_> = of_kind(Kind::State).map(ThreadState::parse).collect();
+    let gap = ThreadState { thread: 0, change: StateChange::Gap, cpu: 1, raw: 81_300_000, lost: 430 };
+    assert_eq!(states, [Some(gap)]);
+    let others: Vec<_> = of_kind(Kind::from_byte(b'~').unwrap()).collect();
+    assert_eq!(others, [b"of a version that is still to come"]);
+    let mut tally = Tally::default();
+    lines.iter().for_each(|line| tally.line(line));
+    assert_eq!(tally.messages(), 4, "a lock counts, what is counted apart does not");
 }

@@ -98,7 +98,7 @@ fn calm() -> TrialPlan {
             && plan.policy == Policy::Block
             && plan.max_stall == 60_000
             && plan.runtime == Runtime::Memory
-            && (plan.max_kb, plan.disk_kb, plan.descriptors) == (None, None, None)
+            && (plan.max_kb, plan.total_kb, plan.disk_kb, plan.descriptors) == (None, None, None, None)
             && !(plan.raw || plan.directory_missing || plan.signals)
             && plan.short_lived == 0;
         let Shapes { huge, panics, jumps, lines, .. } = plan.shapes;

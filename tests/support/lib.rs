@@ -305,7 +305,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> ThreadTrace {
         last = line.key;
         let text = || String::from_utf8(unescape(line.payload)).expect("messages of tests are UTF-8");
         match line.kind {
-            Kind::Message => trace.messages.push((line.key, text())),
+            Kind::Message | Kind::Lock => trace.messages.push((line.key, text())),
             Kind::Continuation => {
                 let (key, message) = trace.messages.last_mut().expect("a message before its next line");
                 assert_eq!(*key, line.key, "{name}: all lines of a message have one key");
@@ -322,6 +322,8 @@ pub fn parse(name: &str, bytes: &[u8]) -> ThreadTrace {
             }
             Kind::Stack => trace.stacks.push((line.key, text())),
             Kind::Enter | Kind::Leave => trace.calls.push((line.key, line.kind, text())),
+            Kind::State => panic!("{name}: a state of a thread"),
+            Kind::Other(kind) => panic!("{name}: a line of kind {kind:?}"),
         }
     }
     assert!(

@@ -13,6 +13,7 @@
 //! - `drop`, or `block` with a short patience: `full`.
 //! - `overwrite`: `overwritten`. Threads that have ended may be missing when more than sixteen have.
 //! - `TRACER_MAX_BYTES`: `rotated`.
+//! - `TRACER_MAX_TOTAL`: `rotated`; what was in dropped files, and what these told lost, is reported in the file of the run.
 //! - A full disk, `RLIMIT_FSIZE`, few descriptors: `full`, or a reason of its own.
 //! - A file that is deleted, truncated, replaced: `file_removed`. The rest of it counts as in files.
 //! - A file that is deleted or truncated when the tracer has ended it, for its thread has got another ring: as many records
@@ -197,7 +198,7 @@ impl Judge<'_> {
                 let exits = matches!(self.plan.end, ProgramEnd::Exit(..) | ProgramEnd::Return);
                 let removed = |what| matches!(what, What::Remove(Removal::Directory | Removal::Rings));
                 let rings_go = self.may_be_private() || self.plan.has(removed);
-                let of_nobody = self.plan.max_kb.is_some() && (rings_go || exits);
+                let of_nobody = self.plan.rotates() && (rings_go || exits);
                 if name.starts_with('.') {
                     if !(name.ends_with(".new") && of_nobody) {
                         self.says(format!("{name} is left in {directory:?}"));
@@ -565,7 +566,7 @@ impl Judge<'_> {
     /// place of a file restores the part that it drops meanwhile.
     fn told_and_there(&self, thread: &ThreadAccount) -> u64 {
         let told = |reason: &str| thread.lost.get(reason).copied().unwrap_or(0);
-        let copied = self.plan.has(|what| matches!(what, What::Copy)) && self.plan.max_kb.is_some();
+        let copied = self.plan.has(|what| matches!(what, What::Copy)) && self.plan.rotates();
         let renamed = if self.may_lose_sight() { thread.in_renamed.values().sum() } else { 0 };
         renamed + if copied { told("rotated") } else { 0 }
     }
@@ -573,7 +574,7 @@ impl Judge<'_> {
     /// Returns whether files may be renamed and then left, or in the moment when their older half is dropped.
     fn may_lose_sight(&self) -> bool {
         let renamed = self.plan.has(|what| matches!(what, What::Rename));
-        let limited = self.plan.has(|what| matches!(what, What::FileLimit(_))) || self.plan.max_kb.is_some();
+        let limited = self.plan.has(|what| matches!(what, What::FileLimit(_))) || self.plan.rotates();
         renamed && limited
     }
 
@@ -606,7 +607,7 @@ impl Judge<'_> {
                 impatient || storage || too_long || plan.signals || self.may_be_removed()
             }
             "overwritten" => plan.policy == Policy::Overwrite,
-            "rotated" => plan.max_kb.is_some(),
+            "rotated" => plan.rotates(),
             "file_removed" => {
                 let taken = plan.has(|what| matches!(what, What::Delete | What::Cut(_) | What::Copy));
                 taken || self.may_lose_sight()
@@ -672,6 +673,7 @@ impl Judge<'_> {
             // The records that went with a flight recorder are reported in a file of no thread.
             && plan.policy != Policy::Overwrite
             && !plan.closes()
+            && plan.total_kb.is_none()
             && plan.runtime != Runtime::Unusable
             && plan.descriptors.is_none()
             && plan.disk_kb.is_none();

@@ -25,6 +25,8 @@ pub struct TrialPlan {
     pub fast: bool,
     /// The value of `TRACER_MAX_BYTES`, in KiB.
     pub max_kb: Option<u64>,
+    /// The value of `TRACER_MAX_TOTAL`, in KiB.
+    pub total_kb: Option<u64>,
     /// The place of the rings.
     pub runtime: Runtime,
     /// Whether `TRACER_DIR` is missing.
@@ -265,6 +267,7 @@ impl TrialPlan {
             flush_ms: random.magnitude(1, 101),
             fast: random.percent(20),
             max_kb: random.percent(15).then(|| random.magnitude(64, 512)),
+            total_kb: None,
             runtime: random.pick(&[Runtime::Memory, Runtime::Memory, Runtime::Disk]),
             directory_missing: disk_kb.is_none() && random.percent(7),
             disk_kb,
@@ -295,7 +298,14 @@ impl TrialPlan {
         plan.add_small_stacks(random);
         plan.add_removal(random);
         plan.copied = random.percent(10).then(|| random.pick(&[CopiedAt::Death, CopiedAt::LastMerge]));
+        plan.total_kb = random.percent(12).then(|| random.magnitude(256, 2048));
         plan
+    }
+
+    /// Returns whether files may lose their older halves.
+    #[must_use]
+    pub fn rotates(&self) -> bool {
+        self.max_kb.is_some() || self.total_kb.is_some()
     }
 
     /// Returns one thread and one of its records, not among the last of them; early ones are as likely as

@@ -204,6 +204,9 @@ impl Trial<'_> {
         if let Some(kb) = plan.max_kb {
             command.env("TRACER_MAX_BYTES", format!("{kb}K"));
         }
+        if let Some(kb) = plan.total_kb {
+            command.env("TRACER_MAX_TOTAL", format!("{kb}K"));
+        }
         if self.small_disk {
             command.env("TORTURE_SMALL_DISK", "1");
         }

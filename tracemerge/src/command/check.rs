@@ -98,7 +98,24 @@ impl Checked<'_> {
                 at(place)
             ));
         }
-        for ((place, end, records, lost), more) in audit.wrong_ends.each() {
+        for ((place, end, records, lost, apart), more) in audit.wrong_ends.each() {
+            for (told, there, what) in [
+                (end.apart.others, apart.others, "line of another kind"),
+                (end.apart.waits, apart.waits, "wait"),
+                (end.apart.states, apart.states, "thread state"),
+            ] {
+                if told != there {
+                    messages.warn(format_args!(
+                        "{}: the '# end' line says {} of the kind '{what}', but before it are {}{more}",
+                        at(place),
+                        Grouped(told),
+                        Grouped(there),
+                    ));
+                }
+            }
+            if (end.records, end.lost) == (*records, *lost) {
+                continue;
+            }
             messages.warn(format_args!(
                 "{}: the '# end' line says {} and {} lost, but before it are {} and {} lost{more}",
                 at(place),
@@ -115,6 +132,13 @@ impl Checked<'_> {
         if lost > 0 {
             let (lost, reasons) = (count(lost, "record"), reasons(audit.losses()));
             messages.warn(format_args!("{path}: {lost} lost ({reasons})"));
+        }
+        if audit.other_kinds.states() > 0 {
+            let states = count(audit.other_kinds.states(), "thread state");
+            messages.detail(format_args!("{path}: {states}"));
+        }
+        if let Some(told) = audit.other_kinds.told() {
+            messages.note(format_args!("{path}: {told}"));
         }
         if audit.lost_unread > 0 {
             let places = count(audit.lost_unread, "place");

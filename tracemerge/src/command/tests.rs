@@ -13,8 +13,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
+use trace_format::kinds::Apart;
 use trace_format::line::{Line, Ticks};
-use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
+use trace_format::meta::{
+    Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread,
+};
 use trace_format::wall::Wall;
 
 use self::raw_file::raw_file;
@@ -160,7 +163,10 @@ fn metas(first: u64) -> Vec<(u64, Meta)> {
         (first, Meta::Run(run)),
         (first, Meta::Thread(thread)),
         (first, Meta::Lost { records: 2, reason: LossReason::Rotated }),
-        (first + 1, Meta::Clock { ticks: Ticks(first + 1), wall: wall(first + 1) }),
+        (
+            first + 1,
+            Meta::Clock { ticks: Ticks(first + 1), wall: wall(first + 1), system: SystemClocks::default() },
+        ),
     ]
 }
 
@@ -188,6 +194,8 @@ fn text(tid: u64, first: u64) -> Vec<u8> {
             reason: EndReason::Exit,
             files: None,
             cause: Cause::default(),
+            seen: None,
+            apart: Apart::default(),
         }),
         &mut text,
     );

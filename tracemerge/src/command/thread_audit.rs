@@ -1,12 +1,16 @@
 //! The audit of a trace, for `check` and `info`: one thread's trace is read from its first byte to its last,
 //! and all that it says of itself is compared with the records that are there.
 
+use trace_format::FIRST_WITH_OTHER_KINDS;
+use trace_format::kinds::Apart;
 use trace_format::line::{Kind, Line};
 use trace_format::meta::{End, EndReason, LossReason, Meta, Name, RingPlace, Thread};
+use trace_format::states::ThreadState;
 use trace_format::tally::Tally;
 
 use crate::file::lines::{Token, line_at, skip_bad, without_feed};
 use crate::input::findings::add_loss;
+use crate::input::other_kinds::OtherKinds;
 use crate::input::slice::each_stretch;
 use crate::input::source::Source;
 use crate::time::clocks::Anchor;
@@ -27,13 +31,17 @@ pub struct Audit {
     /// The messages reported lost for reasons that only later versions know: the reason, and the number.
     /// Beyond the first `REASONS` the rest is summed up under the last.
     pub lost_otherwise: Vec<(Name, u64)>,
+    /// The kinds of lines that only later versions know, and the numbers of these lines.
+    pub other_kinds: OtherKinds,
     /// The number of lines that report a loss and do not say of how much.
     pub lost_unread: u64,
     /// The last line, if that is an `# end`.
     pub end: Option<End>,
-    /// The `# end` lines that do not say what is there: their place, what they say, and the messages and
-    /// losses before them.
-    pub wrong_ends: Few<(PartOffset, End, u64, u64)>,
+    /// The `# end` lines that do not say what is there: their place, what they say, and the messages, losses and lines
+    /// that are counted apart before them.
+    pub wrong_ends: Few<(PartOffset, End, u64, u64, Apart)>,
+    /// Whether the trace is of a version in which a line of a kind that is not known is damaged.
+    is_of_earlier: bool,
     /// The places where the trace reports that the clock went back.
     pub backward: Few<PartOffset>,
     /// The lines whose ticks are smaller than those of the line before.
@@ -47,6 +55,8 @@ pub struct Audit {
     pub start_ns: Option<u64>,
     /// The number of times that the thread reports to have waited for room.
     pub stalls: u64,
+    /// The number of these waits that have a line of their own.
+    pub waits: u64,
     /// The time that the thread reports to have waited in all, in nanoseconds.
     pub stall_ns: u64,
     /// The moments by both clocks in the trace's `# run` and `# clock` lines, in their order.
@@ -104,6 +114,12 @@ impl Audit {
         later.into_iter().fold(self.records, u64::saturating_add)
     }
 
+    /// Returns the numbers of the lines that are counted apart.
+    #[must_use]
+    pub fn apart(&self) -> Apart {
+        Apart { others: self.other_kinds.lines(), waits: self.waits, states: self.other_kinds.states() }
+    }
+
     /// Returns whether the ring was in memory that is gone with the process.
     #[must_use]
     pub fn is_private(&self) -> bool {
@@ -146,7 +162,11 @@ impl Audit {
 
     fn line(&mut self, place: PartOffset, line: &Line<'_>, bytes: usize) {
         let continues = line.kind == Kind::Continuation;
-        if *self.tid.get_or_insert(line.key.tid) != line.key.tid || (continues && !self.in_message) {
+        let is_other = matches!(line.kind, Kind::Other(_));
+        if (is_other && self.is_of_earlier)
+            || *self.tid.get_or_insert(line.key.tid) != line.key.tid
+            || (continues && !self.in_message)
+        {
             self.damage(place, bytes);
             return;
         }
@@ -163,6 +183,10 @@ impl Audit {
                 self.range = Some((self.range.map_or(self.ticks, |(first, _)| first), self.ticks));
             }
             Kind::Meta => self.metadata(place, line.payload),
+            Kind::Other(kind) => self.other_kinds.see(kind),
+            // What cannot be read is damage.
+            Kind::State if ThreadState::parse(line.payload).is_none() => self.damage(place, bytes),
+            Kind::State => self.other_kinds.see_state(),
             _ => {}
         }
     }
@@ -170,6 +194,11 @@ impl Audit {
     fn metadata(&mut self, place: PartOffset, payload: &[u8]) {
         match Meta::parse(payload) {
             Some(Meta::Thread(thread)) => self.thread = Some(thread),
+            Some(Meta::Name { name, .. }) => {
+                if let Some(thread) = &mut self.thread {
+                    thread.name = name;
+                }
+            }
             Some(Meta::Lost { records, reason }) => {
                 let lost = &mut self.lost[reason as usize];
                 *lost = lost.saturating_add(records);
@@ -182,13 +211,21 @@ impl Audit {
                 self.stalls += 1;
                 self.stall_ns = self.stall_ns.saturating_add(ns);
             }
-            Some(Meta::Run(run)) => self.anchors.push(Anchor { ticks: run.ticks, wall: run.wall }),
-            Some(Meta::Clock { ticks, wall }) => self.anchors.push(Anchor { ticks, wall }),
+            Some(Meta::Wait(wait)) => {
+                self.stalls += 1;
+                self.waits += 1;
+                self.stall_ns = self.stall_ns.saturating_add(wait.ns);
+            }
+            Some(Meta::Run(run)) => {
+                self.is_of_earlier = run.version < FIRST_WITH_OTHER_KINDS;
+                self.anchors.push(Anchor { ticks: run.ticks, wall: run.wall });
+            }
+            Some(Meta::Clock { ticks, wall, .. }) => self.anchors.push(Anchor { ticks, wall }),
             Some(Meta::Backward { .. }) => self.backward.push(place),
             Some(Meta::End(end)) => {
-                let (records, lost) = (self.records, self.all_lost());
-                if (end.records, end.lost) != (records, lost) {
-                    self.wrong_ends.push((place, end.clone(), records, lost));
+                let (records, lost, apart) = (self.records, self.all_lost(), self.apart());
+                if (end.records, end.lost, end.apart) != (records, lost, apart) {
+                    self.wrong_ends.push((place, end.clone(), records, lost, apart));
                 }
                 self.end = Some(end);
             }
@@ -255,7 +292,7 @@ mod tests {
             line(4, ':', "three"),
         ];
         let audit = audit(&lines);
-        let [(_, end, records, lost)] = &audit.wrong_ends.first[..] else { panic!("{audit:?}") };
+        let [(_, end, records, lost, _)] = &audit.wrong_ends.first[..] else { panic!("{audit:?}") };
         assert_eq!((end.records, end.lost, *records, *lost), (3, 1, 2, 0));
         assert!(audit.end.is_none(), "it is not the last line");
     }

@@ -73,7 +73,7 @@ fn common_kind(head: &[u8; HEAD]) -> Option<u8> {
     let high = ONES * 0xf0;
     // The digits are 0x30 to 0x39: the high half is 3, and is still 3 after adding 6.
     let digits = (tid & high) == ONES * 0x30 && (tid.wrapping_add(ONES * 6) & high) == ONES * 0x30;
-    (digits && matches!(kind, b':' | b'|' | b'>' | b'<' | b'^' | b'#')).then_some(kind)
+    (digits && matches!(kind, b':' | b'|' | b'>' | b'<' | b'^' | b'!' | b'#')).then_some(kind)
 }
 
 /// The length of the rest of a line: past its line feed, or up to a NUL, or to the end of the bytes.

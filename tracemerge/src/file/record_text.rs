@@ -96,7 +96,7 @@ impl<'a> RecordText<'a> {
 #[must_use]
 pub fn is_warning(payload: &[u8]) -> bool {
     let word = payload.split(|&b| b == b' ').next().unwrap_or_default();
-    matches!(word, b"lost" | b"damaged" | b"stall" | b"backward" | b"off" | b"on")
+    matches!(word, b"lost" | b"damaged" | b"stall" | b"wait" | b"backward" | b"off" | b"on")
 }
 
 /// Returns the text of the key of a line: all before its first space.

@@ -16,7 +16,7 @@ use crate::find::choose::Chosen;
 use crate::find::header::Trace;
 use crate::find::liveness;
 use crate::ui::few::Few;
-use crate::ui::messages::{Messages, count, shown};
+use crate::ui::messages::{Grouped, Messages, count, shown};
 
 /// The number of missing files that are named at most.
 const NAMED: usize = 8;
@@ -30,9 +30,9 @@ pub struct Completeness {
 
 impl Completeness {
     /// Judges the runs whose files were chosen. `made` has, by run id, how many files each run in memory had
-    /// made before these were looked for.
+    /// made before these were looked for, and how many of them it had dropped.
     #[must_use]
-    pub fn of(chosen: &Chosen, made: &HashMap<u32, u64>) -> Completeness {
+    pub fn of(chosen: &Chosen, made: &HashMap<u32, (u64, u64)>) -> Completeness {
         let mut by_run: BTreeMap<(u32, u32), (&Run, Vec<&Trace>)> = BTreeMap::new();
         for trace in chosen.boots.iter().flatten() {
             if let Some(run) = &trace.run {
@@ -90,7 +90,9 @@ impl Completeness {
     }
 
     /// Compares the number of files with the number that the run says it has made.
-    fn count_files(&mut self, run: &Run, traces: &[&Trace], in_memory: Option<u64>, alive: bool) {
+    fn count_files(&mut self, run: &Run, traces: &[&Trace], counted: Option<(u64, u64)>, alive: bool) {
+        let (in_memory, dropped_now) =
+            (counted.map(|(made, _)| made), counted.map_or(0, |(_, dropped)| dropped));
         let files: Option<BTreeSet<u64>> = traces
             .iter()
             // A thread whose lines are all in a ring has no file yet.
@@ -115,9 +117,25 @@ impl Completeness {
             ));
         }
         let made = of_ends.max(in_memory).or(files.last().copied()).unwrap_or(0);
+        let dropped = traces.iter().map(|trace| trace.marks.dropped).max().unwrap_or(0).max(dropped_now);
+        if dropped > 0 {
+            let are = if dropped == 1 { "was" } else { "were" };
+            let (dropped, made) = (Grouped(dropped), Grouped(made));
+            self.missing.push(format!(
+                "{process}: {dropped} of its {made} trace files {are} dropped by the tracer, for all of them not to take \
+                 more than TRACER_MAX_TOTAL"
+            ));
+        }
         let missing: Vec<u64> = (1..=made).filter(|file| !files.contains(file)).take(NAMED + 1).collect();
-        if let Some(first) = missing.first() {
-            let absent = made.saturating_sub(files.range(1..=made).count() as u64);
+        let there = files.iter().filter(|file| (1..=made).contains(*file)).count() as u64;
+        let absent = made.saturating_sub(there).saturating_sub(dropped);
+        // Which ones were dropped nobody has noted.
+        if dropped > 0 && absent > 0 {
+            self.missing.push(format!(
+                "{process}: {} more of its {made} trace files are not here: deleted, moved, or not readable by this user",
+                Grouped(absent)
+            ));
+        } else if let Some(first) = missing.first().filter(|_| absent > 0) {
             let more = if absent > NAMED as u64 { ", ..." } else { "" };
             let numbers = if absent == 1 {
                 format!("file={first}")

@@ -13,6 +13,8 @@ pub struct Marks {
     pub thread: Option<Thread>,
     /// The last line of the file, if that is an `# end`.
     pub end: Option<End>,
+    /// The number of files of its run that were dropped, by what stands before that line.
+    pub dropped: u64,
 }
 
 impl Marks {
@@ -23,7 +25,7 @@ impl Marks {
         let last = whole.map(|text| memchr::memrchr(b'\n', text).map_or(text, |feed| &text[feed + 1..]));
         let end =
             last.and_then(meta).and_then(|meta| if let Meta::End(end) = meta { Some(end) } else { None });
-        Marks { thread: thread_of(bytes), end }
+        Marks { thread: thread_of(bytes), end, dropped: dropped_by(metas_at_end(bytes)) }
     }
 
     /// Reads the marks of a raw file.
@@ -34,7 +36,9 @@ impl Marks {
             Some(Meta::End(end)) => Some(end),
             _ => None,
         };
-        Marks { thread: raw.thread(), end }
+        // The run's own file, which tells it, has few records.
+        let metas = raw.records(0).take(FEW).filter_map(|(_, record)| parsed(record.kind, record.payload));
+        Marks { thread: raw.thread(), end, dropped: dropped_by(metas) }
     }
 
     /// Takes account of text that stands behind the file.
@@ -44,7 +48,7 @@ impl Marks {
             return self;
         }
         let rest = Marks::of_text(rest);
-        Marks { thread: self.thread.or(rest.thread), end: rest.end }
+        Marks { thread: self.thread.or(rest.thread), end: rest.end, dropped: self.dropped.max(rest.dropped) }
     }
 
     /// Returns whether the ring of the file is in memory that goes with the process.
@@ -52,6 +56,20 @@ impl Marks {
     pub fn is_private(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)
     }
+}
+
+/// The number of lines, or of records, of the run's own file.
+const FEW: usize = 16;
+
+/// Returns what the last lines of a text say, if they are metadata, the last one first.
+fn metas_at_end(bytes: &[u8]) -> impl Iterator<Item = Meta> {
+    bytes.rsplit(|&byte| byte == b'\n').skip(1).take(FEW).map_while(meta)
+}
+
+/// Returns how many files were dropped, by these lines.
+fn dropped_by(metas: impl Iterator<Item = Meta>) -> u64 {
+    let dropped = |meta: Meta| if let Meta::Dropped { files } = meta { Some(files) } else { None };
+    metas.filter_map(dropped).max().unwrap_or(0)
 }
 
 fn meta(line: &[u8]) -> Option<Meta> {

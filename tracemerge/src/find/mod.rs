@@ -145,8 +145,8 @@ fn find_traces_of(app: &App, choice: Choice, messages: &mut Messages) -> Result<
     Ok(Found { chosen, merged_path: app.merged_path(), inputs, recovered, completeness })
 }
 
-/// Returns the number of files that each run in memory has made so far, by run id.
-fn files_made(runs: &[RunInMemory]) -> HashMap<u32, u64> {
+/// Returns the number of files that each run in memory has made so far, and of those that it has dropped, by run id.
+fn files_made(runs: &[RunInMemory]) -> HashMap<u32, (u64, u64)> {
     runs.iter().filter_map(|run| Some((run.manifest.run.id, run.files()?))).collect()
 }
 

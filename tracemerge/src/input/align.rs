@@ -264,7 +264,9 @@ fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     let line = Line::parse(without_feed(text)).ok()?;
     let meta = match Meta::parse(line.payload)? {
         Meta::Run(run) => Meta::Run(Run { ticks: Ticks(scale.convert(run.ticks.0)), ..run }),
-        Meta::Clock { ticks, wall } => Meta::Clock { ticks: Ticks(scale.convert(ticks.0)), wall },
+        Meta::Clock { ticks, wall, system } => {
+            Meta::Clock { ticks: Ticks(scale.convert(ticks.0)), wall, system }
+        }
         Meta::Switched { on, ticks } => Meta::Switched { on, ticks: Ticks(scale.convert(ticks.0)) },
         _ => return None,
     };
@@ -299,6 +301,7 @@ fn report(clocks: &Clocks, scales: u64, messages: &mut Messages) {
 mod tests {
     use super::*;
     use trace_format::meta::ClockKind;
+    use trace_format::meta::SystemClocks;
     use trace_format::wall::Wall;
 
     const S: u64 = 1_000_000_000;
@@ -329,7 +332,8 @@ mod tests {
         }
         let last = first + seconds * S * rate;
         payload.clear();
-        Meta::Clock { ticks: Ticks(last), wall: Wall(wall + seconds * S) }.write(&mut payload);
+        Meta::Clock { ticks: Ticks(last), wall: Wall(wall + seconds * S), system: SystemClocks::default() }
+            .write(&mut payload);
         put(last, Kind::Meta, &payload);
         (run, Source::of(boot, &text))
     }

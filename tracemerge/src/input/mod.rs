@@ -6,6 +6,7 @@ pub mod boundary;
 pub mod findings;
 pub mod foreign;
 pub mod inputs;
+pub mod other_kinds;
 pub mod site_catalog;
 pub mod slice;
 pub mod source;

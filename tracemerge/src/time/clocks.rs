@@ -51,7 +51,7 @@ impl Anchor {
         }
         match Meta::parse(line.payload)? {
             Meta::Run(run) => Some(Anchor { ticks: run.ticks, wall: run.wall }),
-            Meta::Clock { ticks, wall } => Some(Anchor { ticks, wall }),
+            Meta::Clock { ticks, wall, .. } => Some(Anchor { ticks, wall }),
             _ => None,
         }
     }

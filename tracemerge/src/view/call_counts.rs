@@ -14,6 +14,7 @@ use crate::file::fast_map::FastMap;
 use crate::file::record_text::RecordText;
 use crate::file::records::Records;
 use crate::input::inputs::Origin;
+use crate::input::other_kinds::OtherKinds;
 use crate::time::clocks::ClockReader;
 use crate::view::by_number::ByNumber;
 use crate::view::calls::{Depth, Ending, Folded, LastRecords, OpenCall, OpenCalls, cut};
@@ -58,6 +59,7 @@ pub struct CallCounts {
     last: LastRecords,
     /// The numbers of records that are no calls.
     others: OtherRecords,
+    other_kinds: OtherKinds,
 }
 
 /// The numbers of records that tell nothing of calls, and of calls of which more is known than what is counted.
@@ -244,6 +246,7 @@ impl CallCounts {
             recursion: None,
             last: LastRecords::default(),
             others: OtherRecords::default(),
+            other_kinds: OtherKinds::default(),
         }
     }
 
@@ -309,6 +312,12 @@ impl CallCounts {
         if calls(seen) > calls(self.recursion) {
             self.recursion = seen;
         }
+    }
+
+    /// Returns the lines of kinds that are not known here.
+    #[must_use]
+    pub fn other_kinds(&self) -> &OtherKinds {
+        &self.other_kinds
     }
 
     /// Returns the numbers of records that are no calls.
@@ -424,8 +433,10 @@ impl CallCounts {
                     }
                 }
             }
-            Kind::Message | Kind::Continuation => self.others.messages += 1,
+            Kind::Message | Kind::Continuation | Kind::Lock => self.others.messages += 1,
             Kind::Stack => self.others.stacks += 1,
+            Kind::State => self.other_kinds.see_state(),
+            Kind::Other(kind) => self.other_kinds.see(kind),
         }
         self.last.see(process, record.ticks);
     }
@@ -544,6 +555,7 @@ impl CallCounts {
         self.still_open += part.still_open;
         self.see_recursion(part.recursion);
         self.last.add(&part.last);
+        self.other_kinds.add(&part.other_kinds);
         self.others.messages += part.others.messages;
         self.others.stacks += part.others.stacks;
         self.others.metas += part.others.metas;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
+use trace_format::kinds::Apart;
 use trace_format::line::Ticks;
 use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta};
 use trace_format::record::{
@@ -39,7 +40,10 @@ pub enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let end = |reason| Meta::End(End { records: 1, lost: 0, reason, files: None, cause: Cause::default() });
+    let end = |reason| {
+        let (cause, apart) = (Cause::default(), Apart::default());
+        Meta::End(End { records: 1, lost: 0, reason, files: None, cause, seen: None, apart })
+    };
     let meta = prop_oneof![
         Just(Meta::Lost { records: 3, reason: LossReason::Full }),
         Just(Meta::Switched { on: false, ticks: Ticks(0) }),

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 
 use crate::support::{Place, Ran, file, line, meta, ran, run};
 use trace_format::line::Ticks;
-use trace_format::meta::Meta;
+use trace_format::meta::{Meta, SystemClocks};
 use trace_format::wall::Wall;
 
 /// A user who owns nothing here: `nobody`.
@@ -97,7 +97,8 @@ fn a_log_is_selected_as_thread_0_or_by_its_name_and_no_other_way() {
     let place = Place::new();
     let run = run(5, 1);
     let wall = |seconds: u64| Wall(run.wall.0 + seconds * 1_000_000_000);
-    let clock = meta(4000, 9, &Meta::Clock { ticks: Ticks(4000), wall: wall(40) });
+    let clock =
+        meta(4000, 9, &Meta::Clock { ticks: Ticks(4000), wall: wall(40), system: SystemClocks::default() });
     place.write("app.trace.9", [file(&run, 9, &[1000, 3000]), clock].concat());
     place.write("log", format!("{} noted\n", wall(20)));
     let shown = |args: &[&str]| {
@@ -133,7 +134,11 @@ fn a_wrong_number_of_records_is_explained() {
 fn a_time_at_which_there_is_nothing_is_answered_by_the_times_that_there_are() {
     let place = Place::new();
     let run = run(5, 1);
-    let clock = Meta::Clock { ticks: Ticks(2001), wall: Wall(run.wall.0 + 2_000_000_000) };
+    let clock = Meta::Clock {
+        ticks: Ticks(2001),
+        wall: Wall(run.wall.0 + 2_000_000_000),
+        system: SystemClocks::default(),
+    };
     place.write("app.trace.9", [file(&run, 9, &[3, 7]), meta(2001, 9, &clock)].concat());
     let ran = place.merge(["app", "--since", "1h"]);
     assert_eq!((ran.status, &ran.out[..]), (Some(0), &b""[..]), "{}", ran.err);

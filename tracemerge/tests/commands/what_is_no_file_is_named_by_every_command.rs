@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 
 use crate::support::{Place, Ran, header, line, meta, ran, run};
 use trace_format::line::Ticks;
-use trace_format::meta::Meta;
+use trace_format::meta::{Meta, SystemClocks};
 use trace_format::wall::Wall;
 
 const ODD: [(&str, &str); 4] = [
@@ -103,7 +103,11 @@ fn two_runs_with_different_ticks_per_second_have_their_own_times() {
         let mut text = header(&run, tid);
         for n in 2..=9 {
             text.extend(line(n * rate, tid, &format!("second {n}")));
-            let clock = Meta::Clock { ticks: Ticks(n * rate), wall: Wall(run.wall.0 + (n - 1) * second) };
+            let clock = Meta::Clock {
+                ticks: Ticks(n * rate),
+                wall: Wall(run.wall.0 + (n - 1) * second),
+                system: SystemClocks::default(),
+            };
             text.extend(meta(n * rate, tid, &clock));
         }
         place.write(format!("app.trace.{pid}"), text);

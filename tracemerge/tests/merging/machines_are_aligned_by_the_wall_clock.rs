@@ -6,7 +6,7 @@ use std::fs;
 
 use crate::support::{Place, Ran, header, line, meta, run, sorted};
 use trace_format::line::Ticks;
-use trace_format::meta::{ClockKind, Meta, Run};
+use trace_format::meta::{ClockKind, Meta, Run, SystemClocks};
 use trace_format::wall::Wall;
 
 const NS: u64 = 1_000_000_000;
@@ -22,7 +22,11 @@ fn machine(boot: &str, tid: u64, begin: u64, first: u64, rate: u64, seconds: u64
         text.extend(line(first + n * rate, tid, &format!("{} of {boot}", begin + n)));
     }
     let last = Ticks(first + seconds * rate);
-    text.extend(meta(last.0, tid, &Meta::Clock { ticks: last, wall: wall(seconds) }));
+    text.extend(meta(
+        last.0,
+        tid,
+        &Meta::Clock { ticks: last, wall: wall(seconds), system: SystemClocks::default() },
+    ));
     text
 }
 

@@ -143,13 +143,13 @@ fn notifications(place: &Place, bytes: usize) {
     lines(place, bytes, |number| {
         let (id, first) = (number % 3 + 1, number * 65_535 % (1 << 32));
         let text = format!("condvar notify id={id} to=all first={first} wakes=65535 made=\"a:1\" at=\"b:2\"");
-        record(TID, 1000 + number, ':', &text)
+        record(TID, 1000 + number, '!', &text)
     });
 }
 
 fn wait(tid: u64, holder: u64, id: u64) -> String {
     let text = format!("lock wait id={id} for=lock made=\"a:1\" at=\"b:1\" holder={holder} since=\"c:1\"");
-    record(tid, 2000 + tid, ':', &text)
+    record(tid, 2000 + tid, '!', &text)
 }
 
 fn a_chain_of_waits(place: &Place, bytes: usize) {
@@ -158,7 +158,7 @@ fn a_chain_of_waits(place: &Place, bytes: usize) {
 
 fn a_chain_of_waits_that_end(place: &Place, bytes: usize) {
     threads(place, bytes, |tid| {
-        wait(tid, tid + 1, tid) + &record(tid, 9_000_000 - tid, ':', &format!("lock got id={tid} ns=7"))
+        wait(tid, tid + 1, tid) + &record(tid, 9_000_000 - tid, '!', &format!("lock got id={tid} ns=7"))
     });
 }
 
@@ -176,7 +176,7 @@ fn many_locks(place: &Place, bytes: usize) {
             }
             _ => format!("lock got id={id} ns=17"),
         };
-        record(TID, 1000 + number, ':', &text)
+        record(TID, 1000 + number, '!', &text)
     });
 }
 

@@ -10,7 +10,7 @@ use std::process::Stdio;
 
 use crate::support::{Place, file, header, line, meta, ran, run, sorted};
 use trace_format::line::Ticks;
-use trace_format::meta::Meta;
+use trace_format::meta::{Meta, SystemClocks};
 use trace_format::wall::Wall;
 
 /// The number of bytes of the gigantic line.
@@ -146,8 +146,11 @@ fn a_file_truncated_at_any_byte_is_merged_as_far_as_it_goes() {
 #[test]
 fn runs_whose_clocks_differ_are_merged_by_ticks() {
     let place = Place::new();
-    let clock =
-        |ticks, wall| Meta::Clock { ticks: Ticks(ticks), wall: Wall(1_795_187_462_000_000_000 + wall) };
+    let clock = |ticks, wall| Meta::Clock {
+        ticks: Ticks(ticks),
+        wall: Wall(1_795_187_462_000_000_000 + wall),
+        system: SystemClocks::default(),
+    };
     // One clock counts a thousand ticks in a second, the other a million. That matters for the times that are
     // told, but not for the order.
     for (tid, rate) in [(9, 1_000_000), (10, 1_000)] {

@@ -50,6 +50,8 @@ fn every_command_takes(threads: u64) {
             reason: EndReason::Thread,
             files: (tid == threads).then_some(threads),
             cause: Default::default(),
+            seen: None,
+            apart: Default::default(),
         };
         let end = crate::support::meta(2_000_000 + tid, tid, &Meta::End(end));
         place

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::support::{Call, Everything, Place, everything, header, meta, run};
 use serde_json::{Value, json};
 use trace_format::line::Ticks;
-use trace_format::meta::Meta;
+use trace_format::meta::{Meta, SystemClocks};
 use trace_format::wall::Wall;
 
 /// Returns the calls with their times in nanoseconds since the first record.
@@ -142,8 +142,15 @@ fn calls_that_are_open_when_tracing_is_paused_end_there() {
     let off = meta(5000, 9, &Meta::Switched { on: false, ticks: Ticks(2000) });
     let on = meta(5000, 9, &Meta::Switched { on: true, ticks: Ticks(4000) });
     let ended = [call(5100, '<', "inner"), call(5200, '<', "outer"), call(5300, '>', "again")];
-    let clock =
-        meta(5400, 9, &Meta::Clock { ticks: Ticks(1_000_000_001), wall: Wall(run.wall.0 + 1_000_000_000) });
+    let clock = meta(
+        5400,
+        9,
+        &Meta::Clock {
+            ticks: Ticks(1_000_000_001),
+            wall: Wall(run.wall.0 + 1_000_000_000),
+            system: SystemClocks::default(),
+        },
+    );
     let lines =
         [header(&run, 9), call(1000, '>', "outer"), call(1500, '>', "inner"), off, on, ended.concat(), clock];
     place.write("app.trace.9", lines.concat());

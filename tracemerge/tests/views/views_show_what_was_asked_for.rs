@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use crate::support::{Place, Ran, Seeded, header, line, meta, ran, run};
+use trace_format::kinds::Apart;
 use trace_format::line::Ticks;
-use trace_format::meta::{Cause, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
+use trace_format::meta::{Cause, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread};
 use trace_format::wall::Wall;
 
 /// Makes traces of two processes with three threads each. Some of their messages have several lines.
@@ -35,9 +36,20 @@ fn two_processes() -> Place {
             }
             // A tick is 250 ns.
             let wall = Wall(run.wall.0 + (ticks - 1000) * 250);
-            text.extend(meta(ticks, tid, &Meta::Clock { ticks: Ticks(ticks), wall }));
-            let end =
-                End { records: 200, lost: 0, reason: EndReason::Exit, files: None, cause: Cause::default() };
+            text.extend(meta(
+                ticks,
+                tid,
+                &Meta::Clock { ticks: Ticks(ticks), wall, system: SystemClocks::default() },
+            ));
+            let end = End {
+                records: 200,
+                lost: 0,
+                reason: EndReason::Exit,
+                files: None,
+                cause: Cause::default(),
+                seen: None,
+                apart: Apart::default(),
+            };
             text.extend(meta(ticks, tid, &Meta::End(end)));
             place.write(format!("app.trace.{tid}"), text);
         }
@@ -271,7 +283,11 @@ fn drift_is_corrected_between_clock_lines() {
     let mut text = header(&run, 9);
     for n in 1..=10 {
         text.extend(line((n * 10 - 5) * S, 9, &wall(n - 1).to_string()));
-        text.extend(meta(n * 10 * S, 9, &Meta::Clock { ticks: Ticks(n * 10 * S), wall: wall(n) }));
+        text.extend(meta(
+            n * 10 * S,
+            9,
+            &Meta::Clock { ticks: Ticks(n * 10 * S), wall: wall(n), system: SystemClocks::default() },
+        ));
     }
     place.write("app.trace.9", text);
     for args in [&["--grep", ""][..], &["--since", "31s", "--grep", ""], &["--last", "4"]] {

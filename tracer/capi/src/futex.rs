@@ -8,7 +8,8 @@ use std::arch::{asm, naked_asm};
 use std::ffi::{c_int, c_long};
 use std::time::Instant;
 
-use tracer::{__foreign as foreign, trace, trace_stack};
+use tracer::__foreign::{self as foreign, LockRecord};
+use tracer::__macro_support::{Registers, record_stack_of_message};
 
 /// Makes a system call, as the C library's function does, and records those for futexes.
 ///
@@ -99,18 +100,20 @@ extern "C" fn futex(
 /// Makes a call, and records it.
 #[cold]
 fn recorded(used: &Use, address: usize, call: impl FnOnce() -> c_long) -> c_long {
-    let before = errno();
+    let (before, word) = (errno(), address as u64);
     let result = match *used {
         Use::Wake(most) => {
-            trace!("futex wake address={address:#x} most={most}");
+            foreign::record_futex(&LockRecord::FutexWake { address: word, most: most.into() });
             call()
         }
         Use::Wait => {
-            trace_stack!("futex wait address={address:#x}");
+            if foreign::record_futex(&LockRecord::FutexWait { address: word }) {
+                record_stack_of_message(Registers::here());
+            }
             let since = Instant::now();
             let result = call();
             let ns = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            trace!("futex woken address={address:#x} ns={ns} result={result}");
+            foreign::record_futex(&LockRecord::FutexWoken { address: word, ns, result });
             result
         }
     };

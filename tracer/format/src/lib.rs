@@ -6,6 +6,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`mod@line`] | the text line: key, kind, payload; parser and writer |
+//! | [`kinds`] | the kinds of lines and records, and what becomes of one that is not known |
 //! | [`tally`] | the number of messages in the lines of a file |
 //! | [`escape`] | arbitrary bytes as one safe physical line, and back |
 //! | [`meta`] | the `#` lines: `word key=value ...` |
@@ -26,6 +27,8 @@
 //! | [`places`] | the list of directories that an executable's runs have written to |
 //! | [`life`] | the page whose lock says that a run lives |
 //! | [`sites`] | the table of static places that make records |
+//! | [`states`] | the states of threads, as the kernel tells them |
+//! | [`wait`] | a wait of the tracer |
 //! | [`pe`] | the headers of a Windows program: where its code is, and its build |
 //!
 //! Guarantees: one dependency (`zmij`, for the shortest digits of floats), no `unsafe`, no I/O; every parser
@@ -38,6 +41,7 @@ pub mod escape;
 pub mod fields;
 pub mod file;
 pub mod function;
+pub mod kinds;
 pub mod life;
 pub mod line;
 pub mod locks;
@@ -53,11 +57,18 @@ pub mod record;
 pub mod render;
 pub mod ring;
 pub mod sites;
+pub mod states;
 pub mod tally;
 pub mod template;
+pub mod wait;
 pub mod wall;
 
 /// The version of the text format, written as `version=` in each `# run` line.
 ///
-/// A reader accepts its own version and all older ones. Version 2 has a checksum in its `# run` line.
-pub const VERSION: u32 = 2;
+/// A reader accepts its own version and all older ones. Version 2 has a checksum in its `# run` line. Version 3 has kinds
+/// of lines and of records beyond those of version 2, and a reader of it takes kinds that it does not know.
+pub const VERSION: u32 = 3;
+
+/// The first version in which a line, or a record of a raw file, may be of a kind that its reader does not know. In earlier
+/// ones such a line or record is damaged.
+pub const FIRST_WITH_OTHER_KINDS: u32 = 3;

@@ -10,6 +10,10 @@
 //!                    the signal u64
 //! 128     flusher    files u64, ending u32, forgotten u64, rings u64       flusher, then the recoverer
 //! 192     switch     answers u32, wanted u32, paused u32                   flusher; `wanted`: who asks
+//! 256     looks      count u64, then three readings of the clocks, see     flusher
+//!                    `Looks`
+//! 448     drops      count u64, then twice: files, records, losses by      flusher, then the recoverer
+//!                    reason, thread, name, number, u64 each; see `Drops`
 //! ```
 //!
 //! Numbers are little-endian; the file has [`FILE_BYTES`] bytes. The run maps it and holds a lock on its byte
@@ -17,10 +21,11 @@
 //! process is. Whoever gets it knows that the run is dead. Whoever wants to recover the run takes the lock on
 //! [`RECOVERY_BYTE`] first, so that only one tries.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::line::Ticks;
-use crate::meta::{Cause, EndReason, Ended, Name};
+use crate::meta::{Cause, EndReason, Ended, LossReason, Meta, Name, SystemClocks};
+use crate::wall::Wall;
 
 /// The file's name in the run's directory.
 pub const FILE_NAME: &str = "life";
@@ -265,6 +270,169 @@ impl Switch {
     }
 }
 
+/// The flusher's looks at the process: what the clocks showed when the run began, and at the last look, which is the
+/// process's last sign of life. Runs that did not note them have zeros here.
+///
+/// ```text
+/// flusher                                            reader
+///   fills the reading that `count` does not name       count, Acquire
+///   count + 1, Release                     ────────►   the reading that it names; again if `count` has changed
+/// ```
+///
+/// So a flusher that is killed at any time leaves a reading that is whole.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Looks {
+    /// How often the last look was noted. Its lowest bit is the number of the reading that counts.
+    count: AtomicU64,
+    begun: Reading,
+    last: [Reading; 2],
+}
+
+/// What the clocks showed, as numbers: ticks (0: nothing was noted), wall clock, ticks that the reading took, raw clock, time
+/// since the machine was started, error, and the bits and the state of the wall clock in one. All of a number's bits are set
+/// where the clock is not there.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct Reading([AtomicU64; 7]);
+
+/// The number that stands for what is not there.
+const NONE: u64 = u64::MAX;
+
+impl Reading {
+    fn set(&self, clock: &Meta) {
+        let Meta::Clock { ticks, wall, system } = clock else { return };
+        let small = |number: Option<u32>| u64::from(number.unwrap_or(u32::MAX));
+        let or_none = |number: Option<u64>| number.unwrap_or(NONE);
+        let quality = small(system.status) | small(system.state) << 32;
+        let clocks = [system.within, system.raw, system.since_boot, system.error].map(or_none);
+        let [within, raw, since_boot, error] = clocks;
+        let numbers = [ticks.0, wall.0, within, raw, since_boot, error, quality];
+        self.0.iter().zip(numbers).for_each(|(to, from)| to.store(from, Ordering::Relaxed));
+    }
+
+    fn get(&self) -> Option<Meta> {
+        let numbers: [u64; 7] = std::array::from_fn(|at| self.0[at].load(Ordering::Relaxed));
+        let [ticks, wall, within, raw, since_boot, error, quality] = numbers;
+        let known = |number: u64| Some(number).filter(|number| *number != NONE);
+        let small = |number: u64| u32::try_from(number).ok().filter(|number| *number != u32::MAX);
+        let system = SystemClocks {
+            within: known(within),
+            raw: known(raw),
+            since_boot: known(since_boot),
+            error: known(error),
+            status: small(quality & 0xffff_ffff),
+            state: small(quality >> 32),
+        };
+        (ticks != 0).then_some(Meta::Clock { ticks: Ticks(ticks), wall: Wall(wall), system })
+    }
+}
+
+impl Looks {
+    /// Notes what the clocks showed when the run began, in a `# clock` line. For the flusher, once.
+    pub fn begin(&self, clock: &Meta) {
+        self.begun.set(clock);
+        self.look(clock);
+    }
+
+    /// Notes what the clocks show now. For the flusher.
+    pub fn look(&self, clock: &Meta) {
+        let count = self.count.load(Ordering::Relaxed).wrapping_add(1);
+        // Who still reads the one that is filled now sees, when it is done, the count that was stored before this fence.
+        fence(Ordering::Release);
+        self.last[usize::from(count & 1 == 1)].set(clock);
+        self.count.store(count, Ordering::Release);
+    }
+
+    /// Returns what the clocks showed when the run began.
+    #[must_use]
+    pub fn begun(&self) -> Option<Meta> {
+        self.begun.get()
+    }
+
+    /// Returns what the clocks showed at the last look; also of a run that lives, unless it has looked twice meanwhile.
+    #[must_use]
+    pub fn last(&self) -> Option<Meta> {
+        let count = self.count.load(Ordering::Acquire);
+        let clock = self.last[usize::from(count & 1 == 1)].get();
+        fence(Ordering::Acquire);
+        let is_whole = self.count.load(Ordering::Relaxed).wrapping_sub(count) < 2;
+        clock.filter(|_| is_whole)
+    }
+
+    fn go_on_from(&self, other: &Looks) {
+        if let Some(clock) = other.begun() {
+            self.begun.set(&clock);
+        }
+        if let Some(clock) = other.last() {
+            self.look(&clock);
+        }
+    }
+}
+
+/// The files that the run has dropped, so that all of them together do not take more than they may: what was in them, and
+/// which is the last one. Runs that have dropped none have zeros here.
+///
+/// A file is added here before it is removed, in the same way as a [look](Looks) is noted: so a flusher that is killed at any
+/// time leaves the last one to be removed by who recovers the run, if it is still there.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Drops {
+    /// How often a file was added.
+    count: AtomicU64,
+    slots: [DropSlot; 2],
+}
+
+/// The numbers of [`Dropped`].
+#[derive(Debug, Default)]
+#[repr(C)]
+struct DropSlot {
+    files: AtomicU64,
+    records: AtomicU64,
+    lost: [AtomicU64; LossReason::COUNT],
+    last: [AtomicU64; 3],
+}
+
+/// What the files had that were dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// The number of the files.
+    pub files: u64,
+    /// The number of records that were in them.
+    pub records: u64,
+    /// The numbers of records that they told lost, in the order of [`LossReason`].
+    pub lost: [u64; LossReason::COUNT],
+    /// The last of them: the thread, the `<n>` of its name, and its number in the run.
+    pub last: [u64; 3],
+}
+
+impl Drops {
+    /// Notes what was dropped, with a file that is going to be removed. For the flusher.
+    pub fn set(&self, dropped: &Dropped) {
+        let count = self.count.load(Ordering::Relaxed).wrapping_add(1);
+        fence(Ordering::Release);
+        let slot = &self.slots[usize::from(count & 1 == 1)];
+        slot.files.store(dropped.files, Ordering::Relaxed);
+        slot.records.store(dropped.records, Ordering::Relaxed);
+        slot.lost.iter().zip(dropped.lost).for_each(|(to, from)| to.store(from, Ordering::Relaxed));
+        slot.last.iter().zip(dropped.last).for_each(|(to, from)| to.store(from, Ordering::Relaxed));
+        self.count.store(count, Ordering::Release);
+    }
+
+    /// Returns what was dropped. Of a run that lives it is what was at one moment, unless two files were dropped meanwhile.
+    #[must_use]
+    pub fn get(&self) -> Dropped {
+        let slot = &self.slots[usize::from(self.count.load(Ordering::Acquire) & 1 == 1)];
+        let get = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        Dropped {
+            files: get(&slot.files),
+            records: get(&slot.records),
+            lost: std::array::from_fn(|at| get(&slot.lost[at])),
+            last: std::array::from_fn(|at| get(&slot.last[at])),
+        }
+    }
+}
+
 /// The page of a life file. All its fields are atomics, so any bytes are valid.
 #[derive(Debug)]
 #[repr(C)]
@@ -277,6 +445,10 @@ pub struct Life {
     pub flusher: FlusherCounters,
     /// The switch.
     pub switch: Switch,
+    /// The flusher's looks at the process.
+    pub looks: Looks,
+    /// The files that were dropped.
+    pub drops: Drops,
 }
 
 const _: () = assert!(size_of::<Life>() <= FILE_BYTES);
@@ -321,6 +493,8 @@ impl Life {
         to.ending.store(from.ending.load(Ordering::Relaxed), Ordering::Relaxed);
         to.forgotten.store(from.forgotten.load(Ordering::Relaxed), Ordering::Relaxed);
         to.rings.store(from.rings.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.looks.go_on_from(&other.looks);
+        self.drops.set(&other.drops.get());
         if let Some(on) = other.switch.is_on() {
             self.switch.begin(!on);
         }
@@ -339,12 +513,54 @@ impl Life {
         let noted = Cause { panic, signal: self.traced.signal.get(), status: None };
         // Who has waited for the process knows its signal better than a handler that something else has interrupted.
         let cause = known.or(noted);
+        let seen = match self.looks.last() {
+            Some(Meta::Clock { ticks, .. }) => Some(ticks),
+            _ => None,
+        };
         match self.flusher.ending.load(Ordering::Acquire) {
-            number if number == Ending::Exit as u32 => Ended { reason: EndReason::Exit, cause },
+            number if number == Ending::Exit as u32 => Ended { reason: EndReason::Exit, cause, seen },
             // The run has ended before its process.
             number if number == Ending::Shutdown as u32 => EndReason::Shutdown.into(),
-            _ if panic.is_some() => Ended { reason: EndReason::Panic, cause },
-            _ => Ended { reason: EndReason::Killed, cause },
+            _ if panic.is_some() => Ended { reason: EndReason::Panic, cause, seen },
+            _ => Ended { reason: EndReason::Killed, cause, seen },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(ticks: u64, error: Option<u64>, state: Option<u32>) -> Meta {
+        let system = SystemClocks {
+            within: Some(3),
+            raw: Some(ticks * 2),
+            since_boot: None,
+            error,
+            status: Some(0x2001),
+            state,
+        };
+        Meta::Clock { ticks: Ticks(ticks), wall: Wall(7 * ticks), system }
+    }
+
+    #[test]
+    fn the_last_look_is_the_last_one_that_was_noted_as_a_whole() {
+        let looks = Looks::default();
+        assert_eq!((looks.begun(), looks.last()), (None, None), "a run that noted none");
+        let begun = clock(5, Some(16_000), None);
+        looks.begin(&begun);
+        for ticks in 6..9 {
+            let clock = clock(ticks, None, Some(5));
+            looks.look(&clock);
+            assert_eq!((looks.begun(), looks.last()), (Some(begun.clone()), Some(clock)));
+        }
+        // Killed before the count: the one before counts.
+        looks.last[0].set(&clock(100, None, None));
+        let last = looks.last().is_some_and(|last| last == clock(8, None, Some(5)));
+        let count = looks.count.load(Ordering::Relaxed);
+        assert!(last == (count & 1 == 1));
+        let other = Looks::default();
+        other.go_on_from(&looks);
+        assert_eq!((other.begun(), other.last()), (looks.begun(), looks.last()));
     }
 }

@@ -1,11 +1,254 @@
-//! The messages of locks, and how they are told from messages with the same text.
+//! What locks and conditions tell of those who wait: the text of a `!` line, and of a record of a kind of its own, which no
+//! message can be taken for.
 //!
-//! Locks say who waits by messages of a fixed form. A program's own message may have any text, which may have come from
-//! outside. If it begins as a message of a lock does and its site is not one of the tracer's locks, the first letter is
-//! written as an escape: `\x6cock wait id=3`. The text stays the same, for a reader replaces escapes; but
-//! [`may_be_of_lock`] sees the difference.
+//! In files and rings of versions 1 and 2 these were messages of the same form. There, if the message of a program begins as
+//! one of a lock does and its site is not one of the tracer's locks, the first letter is written as an escape,
+//! `\x6cock wait id=3`: the text stays the same, for a reader replaces escapes, but [`may_be_of_lock`] sees the difference.
+//! That is still done, so that a message looks the same in every version.
+
+use std::fmt;
 
 use crate::sites::Site;
+
+/// What a lock or a condition tells. Places `P` are `FILE:LINE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockRecord<'a, P = &'a str> {
+    /// The thread begins to wait for a lock.
+    Wait(LockWait<'a, P>),
+    /// The thread has got the lock that it waited for.
+    Got {
+        /// The lock.
+        id: u64,
+        /// The time waited, in nanoseconds.
+        ns: u64,
+    },
+    /// The thread waits for the lock no longer, and has not got it.
+    GaveUp {
+        /// The lock.
+        id: u64,
+        /// The time waited, in nanoseconds.
+        ns: u64,
+    },
+    /// The thread lets go of a lock and waits for a notification.
+    ConditionWait {
+        /// The condition.
+        id: u64,
+        /// The lock.
+        lock: u64,
+        /// Where the condition was made.
+        made: P,
+        /// Where the thread waits.
+        at: P,
+    },
+    /// The thread has the lock again; the notification with the number `by` has woken it, or none (0).
+    Woken {
+        /// The condition.
+        id: u64,
+        /// The number of the notification.
+        by: u64,
+        /// The time waited, in nanoseconds.
+        ns: u64,
+    },
+    /// The same, and the time was over.
+    Timeout {
+        /// The condition.
+        id: u64,
+        /// The number of the notification.
+        by: u64,
+        /// The time waited, in nanoseconds.
+        ns: u64,
+    },
+    /// The thread notifies those who wait, which are so many (`wakes`); the first notification has the number `first`.
+    Notify {
+        /// The condition.
+        id: u64,
+        /// Whether all who wait are notified.
+        all: bool,
+        /// The number of the first notification.
+        first: u64,
+        /// For how many threads it is.
+        wakes: u64,
+        /// Where the condition was made.
+        made: P,
+        /// Where the thread notifies.
+        at: P,
+    },
+    /// The thread asks the system to let it sleep as long as the word at `address` does not change.
+    FutexWait {
+        /// The address of the word.
+        address: u64,
+    },
+    /// The thread goes on; `result` is what the system has returned, 0 where another thread has woken it.
+    FutexWoken {
+        /// The address of the word.
+        address: u64,
+        /// The time waited, in nanoseconds.
+        ns: u64,
+        /// What the system has returned.
+        result: i64,
+    },
+    /// The thread wakes `most` of those at most that sleep at `address`.
+    FutexWake {
+        /// The address of the word.
+        address: u64,
+        /// How many threads are woken at most.
+        most: u64,
+    },
+}
+
+/// A thread begins to wait for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockWait<'a, P = &'a str> {
+    /// The number of the lock in its process.
+    pub id: u64,
+    /// What the thread wants to do with it: `lock`, `read`, `write` or `upgradable`.
+    pub wish: &'a str,
+    /// The place where the lock was made; `?:0` where that is not known.
+    pub made: P,
+    /// The place of the call that waits.
+    pub at: P,
+    /// The id of the thread that has the lock; 0 where it is not known.
+    pub holder: u64,
+    /// The place of the call by which that thread got it; `?:0` where that is not known.
+    pub since: P,
+}
+
+impl<'a> LockRecord<'a> {
+    /// Reads the text of a record; `None` where it is none.
+    #[must_use]
+    pub fn parse(text: &'a str) -> Option<LockRecord<'a>> {
+        let (subject, rest) = text.split_once(' ')?;
+        let (verb, rest) = rest.split_once(' ')?;
+        let mut fields = Fields(rest);
+        if subject == "futex" {
+            return LockRecord::parse_futex(verb, fields);
+        }
+        let id = fields.number("id")?;
+        let record = match (subject, verb) {
+            ("lock", "wait") => LockRecord::Wait(LockWait {
+                id,
+                wish: fields.word("for")?,
+                made: fields.quoted("made")?,
+                at: fields.quoted("at")?,
+                holder: fields.number("holder")?,
+                since: fields.quoted("since")?,
+            }),
+            ("lock", "got") => LockRecord::Got { id, ns: fields.number("ns")? },
+            ("lock", "gave_up") => LockRecord::GaveUp { id, ns: fields.number("ns")? },
+            ("condvar", "wait") => LockRecord::ConditionWait {
+                id,
+                lock: fields.number("lock")?,
+                made: fields.quoted("made")?,
+                at: fields.quoted("at")?,
+            },
+            ("condvar", "woken") => {
+                LockRecord::Woken { id, by: fields.number("by")?, ns: fields.number("ns")? }
+            }
+            ("condvar", "timeout") => {
+                LockRecord::Timeout { id, by: fields.number("by")?, ns: fields.number("ns")? }
+            }
+            ("condvar", "notify") => {
+                let to = fields.word("to")?;
+                LockRecord::Notify {
+                    id,
+                    all: to == "all",
+                    first: fields.number("first")?,
+                    wakes: fields.number("wakes")?,
+                    made: fields.quoted("made")?,
+                    at: fields.quoted("at")?,
+                }
+            }
+            _ => return None,
+        };
+        fields.0.is_empty().then_some(record)
+    }
+
+    fn parse_futex(verb: &str, mut fields: Fields<'a>) -> Option<LockRecord<'a>> {
+        let address = u64::from_str_radix(fields.word("address")?.strip_prefix("0x")?, 16).ok()?;
+        let record = match verb {
+            "wait" => LockRecord::FutexWait { address },
+            "woken" => {
+                let (ns, result) = (fields.number("ns")?, fields.word("result")?.parse().ok()?);
+                LockRecord::FutexWoken { address, ns, result }
+            }
+            "wake" => LockRecord::FutexWake { address, most: fields.number("most")? },
+            _ => return None,
+        };
+        fields.0.is_empty().then_some(record)
+    }
+
+    /// Returns the first of the numbers of a notification for `wakes` threads, and how many there are: behind the greatest of
+    /// 32 bits comes 0. No more threads are believed in than can be counted.
+    #[must_use]
+    pub fn numbers(first: u64, wakes: u64) -> (u32, u32) {
+        #[expect(clippy::cast_possible_truncation, reason = "the numbers have 32 bits")]
+        (first as u32, wakes.min(0xffff) as u32)
+    }
+}
+
+/// The fields that were not read yet: `key=word` or `key="text"`, with spaces between them.
+struct Fields<'a>(&'a str);
+
+impl<'a> Fields<'a> {
+    /// Takes the next key, which must be this one, with its `=`.
+    fn key(&mut self, key: &str) -> Option<()> {
+        self.0 = self.0.strip_prefix(key)?.strip_prefix('=')?;
+        Some(())
+    }
+
+    fn word(&mut self, key: &str) -> Option<&'a str> {
+        self.key(key)?;
+        let (word, rest) = self.0.split_once(' ').unwrap_or((self.0, ""));
+        self.0 = rest;
+        Some(word)
+    }
+
+    fn number(&mut self, key: &str) -> Option<u64> {
+        self.word(key)?.parse().ok()
+    }
+
+    /// Takes a text in quotation marks, which ends before a space or the end. A path may have a quotation mark in it.
+    fn quoted(&mut self, key: &str) -> Option<&'a str> {
+        self.key(key)?;
+        let text = self.0.strip_prefix('"')?;
+        let (text, rest) = text.split_once("\" ").or_else(|| Some((text.strip_suffix('"')?, "")))?;
+        self.0 = rest;
+        Some(text)
+    }
+}
+
+impl<P: fmt::Display> fmt::Display for LockRecord<'_, P> {
+    /// Writes the text that [`LockRecord::parse`] reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LockRecord::Wait(LockWait { id, wish, made, at, holder, since }) => write!(
+                f,
+                "lock wait id={id} for={wish} made=\"{made}\" at=\"{at}\" holder={holder} since=\"{since}\""
+            ),
+            LockRecord::Got { id, ns } => write!(f, "lock got id={id} ns={ns}"),
+            LockRecord::GaveUp { id, ns } => write!(f, "lock gave_up id={id} ns={ns}"),
+            LockRecord::ConditionWait { id, lock, made, at } => {
+                write!(f, "condvar wait id={id} lock={lock} made=\"{made}\" at=\"{at}\"")
+            }
+            LockRecord::Woken { id, by, ns } => write!(f, "condvar woken id={id} by={by} ns={ns}"),
+            LockRecord::Timeout { id, by, ns } => write!(f, "condvar timeout id={id} by={by} ns={ns}"),
+            LockRecord::Notify { id, all, first, wakes, made, at } => {
+                let to = if *all { "all" } else { "one" };
+                write!(
+                    f,
+                    "condvar notify id={id} to={to} first={first} wakes={wakes} made=\"{made}\" at=\"{at}\""
+                )
+            }
+            LockRecord::FutexWait { address } => write!(f, "futex wait address={address:#x}"),
+            LockRecord::FutexWoken { address, ns, result } => {
+                write!(f, "futex woken address={address:#x} ns={ns} result={result}")
+            }
+            LockRecord::FutexWake { address, most } => {
+                write!(f, "futex wake address={address:#x} most={most}")
+            }
+        }
+    }
+}
 
 /// The beginnings of all messages of locks.
 const BEGINNINGS: [&[u8]; 10] = [
@@ -115,5 +358,57 @@ mod tests {
         assert!(!begins_as_of_lock(b"lock x", true));
         assert!(can_begin_as_of_lock(b"", true) && !can_begin_as_of_lock(b"", false));
         assert!(!can_begin_as_of_lock(b"x=", true) && can_begin_as_of_lock(b"lo", true));
+    }
+
+    #[test]
+    fn messages_of_locks_are_read_and_no_others() {
+        let wait = r#"lock wait id=3 for=read made="?:0" at="C:\my src\a.rs:7" holder=12 since="src/b.rs:9""#;
+        let expected = LockWait {
+            id: 3,
+            wish: "read",
+            made: "?:0",
+            at: r"C:\my src\a.rs:7",
+            holder: 12,
+            since: "src/b.rs:9",
+        };
+        assert_eq!(LockRecord::parse(wait), Some(LockRecord::Wait(expected)));
+        assert_eq!(LockRecord::parse("lock got id=3 ns=17"), Some(LockRecord::Got { id: 3, ns: 17 }));
+        let notify = r#"condvar notify id=1 to=all first=4 wakes=2 made="a:1" at="b:2""#;
+        let expected = LockRecord::Notify { id: 1, all: true, first: 4, wakes: 2, made: "a:1", at: "b:2" };
+        assert_eq!(LockRecord::parse(notify), Some(expected));
+        let woken = LockRecord::parse("futex woken address=0x7f01 ns=5 result=-110");
+        assert_eq!(woken, Some(LockRecord::FutexWoken { address: 0x7f01, ns: 5, result: -110 }));
+        for other in [
+            "futex wait address=7f01",
+            "",
+            "lock",
+            "lock the door",
+            "lock got id=3",
+            "lock got id=3 ns=17 more=1",
+            "lock got id=x ns=1",
+        ] {
+            assert_eq!(LockRecord::parse(other), None, "{other}");
+        }
+        assert_eq!(LockRecord::parse(&wait[..wait.len() - 1]), None, "a text without its end");
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let (made, at, id, ns) = ("src/a b.rs:3", "?:0", 7, u64::MAX);
+        let wait = LockWait { id, wish: "write", made, at, holder: 12, since: "x\"y.rs:1" };
+        for record in [
+            LockRecord::Wait(wait),
+            LockRecord::Got { id, ns },
+            LockRecord::GaveUp { id, ns },
+            LockRecord::ConditionWait { id, lock: 3, made, at },
+            LockRecord::Woken { id, by: 0, ns },
+            LockRecord::Timeout { id, by: 9, ns },
+            LockRecord::Notify { id, all: false, first: 4, wakes: 1, made, at },
+            LockRecord::FutexWait { address: 0x7f00 },
+            LockRecord::FutexWoken { address: 1, ns, result: -110 },
+            LockRecord::FutexWake { address: 0, most: 3 },
+        ] {
+            assert_eq!(LockRecord::parse(&record.to_string()), Some(record));
+        }
     }
 }

@@ -20,6 +20,7 @@
 //! so each can be escaped by itself. A first piece without its last is a message that was torn.
 
 use crate::line::Ticks;
+use crate::{states, wait};
 
 /// The number of bytes before the payload.
 pub const HEADER: usize = 16;
@@ -54,6 +55,15 @@ pub enum RecordKind {
     /// A site was entered, or left where [`Flags::LEAVE`] is set. The payload is the id of a span where
     /// [`Flags::ID`] is set, and empty otherwise.
     Scope = 9,
+    /// What a lock or a condition tells of who waits: the payload is the text, see [`crate::locks`].
+    Lock = 10,
+    /// The thread has waited because of the tracer, see [`crate::wait`]. No call made it, so it does not count.
+    Wait = 11,
+    /// What the kernel tells of a thread's state, see [`crate::states`]; only in raw files.
+    State = 12,
+    /// A record of a kind that only later versions know, with the usual header: [`Record::kind_number`] says which. It is
+    /// copied as it is. In a ring it is not read: see [`RESERVED`].
+    Other = 255,
 }
 
 impl RecordKind {
@@ -71,6 +81,10 @@ impl RecordKind {
             7 => RecordKind::Meta,
             8 => RecordKind::Site,
             9 => RecordKind::Scope,
+            10 => RecordKind::Lock,
+            11 => RecordKind::Wait,
+            12 => RecordKind::State,
+            number if *RESERVED.start() <= number && number <= *RESERVED.end() => RecordKind::Other,
             _ => return None,
         })
     }
@@ -78,7 +92,14 @@ impl RecordKind {
     /// Returns whether records of this kind may be in a ring, pads left aside.
     #[must_use]
     const fn is_in_rings(self) -> bool {
-        !matches!(self, RecordKind::Pad | RecordKind::Meta | RecordKind::Site)
+        use RecordKind::{Meta, Other, Pad, Site, State};
+        !matches!(self, Pad | Meta | Site | State | Other)
+    }
+
+    /// Returns whether calls of the tracer make records of this kind.
+    #[must_use]
+    const fn is_made(self) -> bool {
+        self.is_in_rings() && !matches!(self, RecordKind::Wait)
     }
 
     /// Returns the flags that records of this kind may have.
@@ -89,6 +110,9 @@ impl RecordKind {
             RecordKind::Scope => {
                 Flags::LEAVE.with(Flags::ID).with(Flags::UNWINDING).with(Flags::ENDED).with(Flags::CANCELLED)
             }
+            RecordKind::Wait => Flags(3),
+            RecordKind::State => Flags(7),
+            RecordKind::Other => Flags(u8::MAX),
             _ => Flags::NONE,
         }
     }
@@ -96,7 +120,7 @@ impl RecordKind {
 
 /// The kinds that a later version may write into a ring, but for those that are known. A program that does not
 /// know such a record leaves the ring to those that do; any other number that is no kind, zero among them, is damage.
-pub const RESERVED: std::ops::RangeInclusive<u8> = 7..=15;
+pub const RESERVED: std::ops::RangeInclusive<u8> = 7..=31;
 
 /// Returns whether only a later version can have put a record of this kind into a ring.
 fn is_reserved(kind: u8) -> bool {
@@ -230,6 +254,14 @@ pub const fn stack_word(flags: Flags, len: usize) -> u64 {
     ((len & MAX_PAYLOAD) as u64) << 16 | (flags.0 as u64) << 8 | RecordKind::Stack as u64
 }
 
+/// Returns word 0 of what a lock tells in a text of `len` bytes, which must be at most [`MAX_PAYLOAD`].
+#[must_use]
+#[inline]
+pub const fn lock_word(len: usize) -> u64 {
+    debug_assert!(len <= MAX_PAYLOAD);
+    ((len & MAX_PAYLOAD) as u64) << 16 | RecordKind::Lock as u64
+}
+
 /// Rounds a size or position in bytes up to the alignment of records.
 #[must_use]
 #[inline]
@@ -265,6 +297,8 @@ impl<'a> Record<'a> {
         let record = Record { word, kind, ticks, payload };
         let sound = match kind {
             RecordKind::Stack => payload.len() % ALIGN == 0,
+            RecordKind::Wait => payload.len() == wait::PAYLOAD,
+            RecordKind::State => payload.len() == states::PAYLOAD,
             RecordKind::Scope => payload.len() == if Flags(flags).has(Flags::ID) { 8 } else { 0 },
             _ => true,
         };
@@ -279,6 +313,21 @@ impl<'a> Record<'a> {
             _ => return None,
         };
         Some(Record { word, kind, ticks, payload: &[] })
+    }
+
+    /// Returns the payload as so many words; `None` where it has another length.
+    pub(crate) fn words<const N: usize>(&self) -> Option<[u64; N]> {
+        let mut words = [0; N];
+        for (word, bytes) in words.iter_mut().zip(self.payload.chunks_exact(8)) {
+            *word = u64::from_le_bytes(bytes.try_into().ok()?);
+        }
+        (self.payload.len() == 8 * N).then_some(words)
+    }
+
+    /// Returns the number of the record's kind, also where that is not known.
+    #[must_use]
+    pub fn kind_number(&self) -> u8 {
+        self.word.to_le_bytes()[0]
     }
 
     /// Returns the number of bytes of the record with its header, without those that fill its last word.
@@ -359,13 +408,13 @@ impl<'a> Record<'a> {
     #[must_use]
     #[inline]
     pub fn counts(&self) -> bool {
-        self.kind.is_in_rings() && !(self.kind == RecordKind::Message && self.flags().has(Flags::MORE))
+        self.kind.is_made() && !(self.kind == RecordKind::Message && self.flags().has(Flags::MORE))
     }
 
     /// Returns whether this begins what a call of the tracer made: it is no later piece of a message.
     #[must_use]
     pub fn begins(&self) -> bool {
-        self.kind.is_in_rings() && !self.continues()
+        self.kind.is_made() && !self.continues()
     }
 
     /// Returns whether this is a piece of a message, and not the first.
@@ -595,7 +644,7 @@ pub(crate) mod tests {
             block.resize(64, 0);
             let mut records = Records::new([&block, &[]], 0, 64);
             let whole = records.by_ref().count();
-            let unknown = [7, 8].contains(&kind) || (10..=15).contains(&kind);
+            let unknown = [7, 8].contains(&kind) || (12..=31).contains(&kind);
             assert_eq!(whole, if kind == 4 || kind == 5 { 2 } else { 1 }, "{kind}");
             assert_eq!((records.unknown(), records.damaged()), (unknown.then_some(kind), 1), "{kind}");
         }

@@ -3,8 +3,8 @@
 use crate::line::{Kind, Line, Ticks};
 use crate::meta::{LossReason, Meta};
 
-/// A counter of a thread's messages, by its lines. Functions that were entered or left, and call stacks, count
-/// as messages of one line.
+/// A counter of a thread's messages, by its lines. Functions that were entered or left, call stacks, and what locks
+/// tell count as messages of one line.
 ///
 /// A message whose end will not come is followed by `# lost records=1 reason=torn` with its own ticks: it is
 /// counted there, and not as a message. A message whose beginning is not in the file is reported in the same
@@ -24,7 +24,7 @@ impl Tally {
         }
         self.closed += u64::from(self.open.is_some() && !self.is_torn_by(line));
         // What is no message is one line, which is whole.
-        self.closed += u64::from(matches!(line.kind, Kind::Enter | Kind::Leave | Kind::Stack));
+        self.closed += u64::from(matches!(line.kind, Kind::Enter | Kind::Leave | Kind::Stack | Kind::Lock));
         self.open = (line.kind == Kind::Message).then_some(line.key.ticks);
     }
 

@@ -7,7 +7,7 @@ use trace_format::meta::ClockKind;
 use trace_format::ring::{MAX_CAPACITY, MIN_CAPACITY};
 
 use crate::traced::decision;
-use crate::user::config::{Clock, Config, Format, FullPolicy, MIN_FILE_LIMIT};
+use crate::user::config::{Clock, Config, Format, FullPolicy, MIN_FILE_LIMIT, MIN_TOTAL_LIMIT};
 use crate::user::filter::Filter;
 
 /// Settings for a program that does not want the defaults. [`Tracer::builder`](crate::Tracer::builder) makes
@@ -78,6 +78,18 @@ impl Builder {
     /// the one message that a thread is writing is never cut. `TRACER_MAX_BYTES` overrides it.
     pub fn max_bytes(mut self, bytes: u64) -> Builder {
         self.config.max_bytes = bytes.max(MIN_FILE_LIMIT);
+        self
+    }
+
+    /// Sets how much of a disk all files of this process may take together, in bytes, at least 256 KiB; without limit by
+    /// default. A forked child has a limit of its own.
+    ///
+    /// If there is no room for more, the oldest files of threads that have ended are dropped; if there is none of these, the
+    /// longest file loses its older half. What was in dropped files is counted, and told when the run ends (`# dropped`,
+    /// `# lost reason=dropped`). Each living thread keeps a file of up to 16 KiB, so many living threads may take more.
+    /// `TRACER_MAX_TOTAL` overrides it.
+    pub fn max_total(mut self, bytes: u64) -> Builder {
+        self.config.max_total = bytes.max(MIN_TOTAL_LIMIT);
         self
     }
 

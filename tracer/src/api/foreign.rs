@@ -3,14 +3,17 @@
 use std::fmt;
 
 use trace_format::line::Ticks;
+pub use trace_format::locks::LockRecord;
 use trace_format::record::{enter_word, leave_word};
 
 use crate::ring::Values;
 use crate::ring::clock;
 use crate::shared::definition::Definition;
 use crate::shared::process;
+use crate::shared::sites::Site;
 use crate::stack;
 pub use crate::traced::dynamic::Taken;
+use crate::traced::lock_record::{record_lock, switch_of};
 use crate::traced::{dynamic, record};
 use crate::user::{config, teller};
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
@@ -69,6 +72,14 @@ pub fn may_record() -> bool {
 pub fn begin() -> Option<u64> {
     // A first record decides whether the process traces, and by then the message is made.
     (!process::is_off()).then(|| clock::now().0)
+}
+
+/// By it the filter says whether the locks of programs that nobody can change tell anything.
+static FUTEX: Site = switch_of("tracer_capi::futex");
+
+/// Records what a futex tells, if futexes tell anything; returns whether they do.
+pub fn record_futex(what: &LockRecord<'_>) -> bool {
+    record_lock(&FUTEX, format_args!("{what}"))
 }
 
 /// Records a message of a `site` (0: of none) whose call was at `ticks`.

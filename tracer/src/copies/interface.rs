@@ -9,7 +9,7 @@ use std::ffi::c_void;
     not(all(target_os = "linux", not(miri))),
     allow(dead_code, reason = "copies do not meet elsewhere")
 )]
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// The function by which text is given to a sink; false: no more is wanted.
 pub(crate) type Write = unsafe extern "C" fn(sink: *mut c_void, text: *const u8, size: usize) -> bool;

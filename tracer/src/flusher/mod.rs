@@ -26,7 +26,8 @@ use ring_drain::{Extent, RingDrain};
 use supply::Supply;
 use trace_format::life::Ending;
 use trace_format::meta::{self, EndReason, Ended, Meta};
-use trace_store::drain::{Announcement, Drain, DrainContext, RunFile, TracePlace};
+use trace_store::counter;
+use trace_store::drain::{Announcement, Drain, DrainContext, RunFile, SMALLEST_FILE, TracePlace};
 use trace_store::recovery;
 
 use crate::ring::clock;
@@ -39,6 +40,8 @@ use crate::words::exclusion::Excluded;
 
 /// The time between two looks after threads and files.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
+/// The time between two looks that are noted as signs of life.
+const LOOK: Duration = Duration::from_millis(50);
 /// The number of rings of ended threads that wait for files that cannot be written.
 const WAITING: usize = 64;
 /// The number of flight recorders of ended threads that are kept.
@@ -79,6 +82,8 @@ struct Flusher {
     /// The lines on their way into a file.
     out: Vec<u8>,
     looked_after: Instant,
+    /// The time of the last look at the process that was noted.
+    looked: Option<Instant>,
     /// Tells whether dead runs were looked for.
     recovered: bool,
     /// The time at which files that fail are tried again.
@@ -102,6 +107,7 @@ impl Flusher {
         let wanted = run.config.directory.as_deref();
         let mut place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id, teller::say);
         place.max_bytes = run.config.max_bytes;
+        place.limit_total(run.config.max_total);
         place.encoding = run.config.format.encoding();
         let info = meta::Run {
             version: trace_format::VERSION,
@@ -125,6 +131,7 @@ impl Flusher {
             rings: Vec::new(),
             out: Vec::new(),
             looked_after: Instant::now(),
+            looked: None,
             recovered: false,
             retry: None,
             error: None,
@@ -138,7 +145,11 @@ impl Flusher {
     fn run(mut self) {
         // The process's first record waits for it.
         self.supply.add(self.run, &mut self.rings);
+        let clock = ring_drain::clock_line();
+        self.run.looks.begin(&clock);
+        self.supply.note_look(|looks| looks.begin(&clock));
         loop {
+            self.look();
             self.supply.keep_open();
             self.supply.tell_modules();
             self.follow_user();
@@ -156,6 +167,16 @@ impl Flusher {
                 self.at_process_exit();
             }
             self.run.wake.sleep(self.run.config.flush_interval);
+        }
+    }
+
+    /// Notes that the process lives, and what the clocks show.
+    fn look(&mut self) {
+        if self.looked.is_none_or(|at| at.elapsed() >= LOOK) {
+            self.looked = Some(Instant::now());
+            let clock = counter::look(clock::now);
+            self.run.looks.look(&clock);
+            self.supply.note_look(|looks| looks.look(&clock));
         }
     }
 
@@ -277,12 +298,17 @@ impl Flusher {
         if retry {
             self.retry = None;
         }
+        self.place.look_at_total();
         let mut errors = Vec::new();
         // Rings that are made meanwhile come behind these, and hold next to nothing yet.
         for index in 0..self.rings.len() {
             if which(&self.rings[index]) && (retry || !self.rings[index].is_failing()) {
                 match self.drain_ring(index) {
-                    Ok(ended) => self.last_ended = ended.or(self.last_ended.take()),
+                    Ok(ended) => {
+                        self.place.note_ended(ended.as_ref().and_then(Drain::ended_file));
+                        self.last_ended = ended.or(self.last_ended.take());
+                        self.limit_total();
+                    }
                     Err(error) => errors.push(error),
                 }
             }
@@ -312,8 +338,39 @@ impl Flusher {
             let is_interrupted = || can_make && Supply::is_waited_for(run);
             match self.rings[index].drain(&mut context, &is_interrupted)? {
                 Extent::All(ended) => return Ok(ended),
-                Extent::InPart => can_make = self.supply.add(run, &mut self.rings),
+                Extent::InPart => {
+                    self.limit_total();
+                    if Supply::is_waited_for(run) {
+                        can_make = self.supply.add(run, &mut self.rings);
+                    }
+                }
             }
+        }
+    }
+
+    /// Drops files, or halves of files, until all of them together take no more than they may.
+    fn limit_total(&mut self) {
+        if !self.place.is_over_total() {
+            return;
+        }
+        let longest = |rings: &[RingDrain]| rings.iter().map(RingDrain::file_length).max().unwrap_or(0);
+        self.place.drop_ended(self.info.id, longest(&self.rings));
+        while self.place.is_over_total() {
+            let ring = self.rings.iter_mut().max_by_key(|ring| ring.file_length());
+            let Some(ring) = ring.filter(|ring| ring.file_length() > SMALLEST_FILE) else { break };
+            let mut context = DrainContext {
+                info: &self.info,
+                place: &mut self.place,
+                tables: &mut self.supply,
+                out: &mut self.out,
+            };
+            if !ring.halve(&mut context) {
+                break;
+            }
+            self.place.drop_ended(self.info.id, longest(&self.rings));
+        }
+        if self.place.is_over_total() {
+            self.place.leave_total();
         }
     }
 
@@ -450,10 +507,11 @@ impl Flusher {
     fn end_run_file(&mut self, ended: Ended, unplaced: u64, untold: u64) {
         let (unplaced, forgotten) = (self.run.unplaced().max(unplaced), self.supply.forgotten());
         say_unplaced(unplaced);
-        if unplaced == 0 && forgotten == 0 && untold == 0 {
+        let dropped = self.place.dropped();
+        if unplaced == 0 && forgotten == 0 && untold == 0 && dropped.files == 0 {
             return;
         }
-        let file = RunFile { tid: sys::thread_id(), unplaced: unplaced + untold, forgotten, ended };
+        let file = RunFile { tid: sys::thread_id(), unplaced: unplaced + untold, forgotten, dropped, ended };
         match file.write(&mut self.place, &self.info) {
             Ok(()) => self.run.unplaced_are_told(unplaced),
             Err(error) => self.note_error(error),
@@ -526,9 +584,10 @@ impl Flusher {
         }
         self.drain_all();
         let unplaced = self.run.unplaced();
-        self.end_files(EndReason::Shutdown.into());
+        let ended = self.run.ended(EndReason::Shutdown);
+        self.end_files(ended);
         let untold = self.tell_untold(|_| true);
-        self.end_run_file(EndReason::Shutdown.into(), unplaced, untold);
+        self.end_run_file(ended, unplaced, untold);
         self.place.remove_rest_at_end();
         self.supply.end(self.run, &mut self.rings);
         self.run.teller.end();

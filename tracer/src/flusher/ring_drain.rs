@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use trace_format::meta::{EndReason, Ended, Meta, RingPlace};
 use trace_format::ring::{Progress, State};
+use trace_store::counter;
 use trace_store::drain::{Drain, DrainContext, DrainedRing, Onlooker};
 
 use crate::ring::clock;
@@ -15,6 +16,8 @@ use crate::sys;
 
 /// The time that passes at least between two `# clock` lines of a file.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
+/// The time that passes at least between two questions for a thread's name.
+const NAME_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A ring, its file, and how far the one is in the other.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub(crate) struct RingDrain {
     /// The drain of the thread that has the ring, once it was looked at.
     drain: Option<Drain>,
     clock_told: Instant,
+    /// The time when the thread's name was asked for last.
+    name_asked: Option<Instant>,
     /// Tells that the ring's thread has ended and all is written: the ring can be lent again.
     freed: bool,
     /// Tells that what a flight recorder holds is to be written at the next occasion.
@@ -52,6 +57,7 @@ impl RingDrain {
             ring,
             drain: None,
             clock_told: Instant::now(),
+            name_asked: None,
             freed: false,
             wanted: false,
             ended: None,
@@ -131,7 +137,8 @@ impl RingDrain {
 
     fn drained(&self) -> DrainedRing<'static> {
         let start = Some(&self.run.start);
-        DrainedRing { memory: &self.ring.memory, place: self.ring.place, why: &self.ring.why, start }
+        let looks = Some(&self.run.looks);
+        DrainedRing { memory: &self.ring.memory, place: self.ring.place, why: &self.ring.why, start, looks }
     }
 
     /// Writes what the ring holds. If its thread has ended, ends the file and frees the ring; returns what
@@ -183,6 +190,15 @@ impl RingDrain {
                 return Ok(true);
             }
             ring.tell_room();
+            if self.name_asked.is_none_or(|at| at.elapsed() > NAME_INTERVAL) {
+                let is_first = self.name_asked.replace(Instant::now()).is_none();
+                // It has just told its name itself.
+                let tid = header.tenancy.tid.load(Ordering::Relaxed);
+                if let Some(name) = sys::thread_name_of(tid).filter(|_| !is_first && !ended) {
+                    ring.note_name(name);
+                    run.count_written(drain.tell_name(drained, context, clock::now())?);
+                }
+            }
             if self.clock_told.elapsed() > CLOCK_INTERVAL {
                 self.clock_told = Instant::now();
                 run.count_written(drain.tell(drained, context, &clock_line())?);
@@ -191,10 +207,21 @@ impl RingDrain {
             if reached.0 >= goal.0 && reached.1 >= goal.1 {
                 return Ok(true);
             }
-            if is_interrupted() {
+            if is_interrupted() || context.place.is_over_total() {
                 return Ok(false);
             }
         }
+    }
+
+    /// Returns the length of the file that is being written for the ring's thread, in bytes.
+    pub(crate) fn file_length(&self) -> u64 {
+        self.drain.as_ref().map_or(0, Drain::file_length)
+    }
+
+    /// Drops the older half of the file of the ring's thread; returns whether that was done.
+    pub(crate) fn halve(&mut self, context: &mut DrainContext<'_>) -> bool {
+        let drained = self.drained();
+        self.drain.as_mut().is_some_and(|drain| drain.halve(drained, context))
     }
 
     /// Looks whether somebody has deleted the thread's file.
@@ -273,7 +300,7 @@ impl RingDrain {
         let mut finished = self.run.finished.lock();
         finished.add(CounterSums::of(header));
         let drain = self.drain.take();
-        (self.freed, self.ended) = (true, None);
+        (self.freed, self.ended, self.name_asked) = (true, None, None);
         self.ring.parting.renew();
         // From here on a recoverer ignores it.
         header.tenancy.state.store(State::Free as u32, Ordering::Release);
@@ -291,7 +318,7 @@ impl RingDrain {
     }
 }
 
-fn clock_line() -> Meta {
-    let (ticks, wall) = clock::pair();
-    Meta::Clock { ticks, wall }
+/// Reads the clocks.
+pub(super) fn clock_line() -> Meta {
+    counter::clock_line(clock::now)
 }

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use trace_format::life::{Ending, Switch};
+use trace_format::life::{Ending, Looks, Switch};
 use trace_format::meta::{self, RingPlace};
 use trace_format::plans::Plans;
 use trace_format::render::References;
@@ -405,6 +405,11 @@ impl Supply {
     /// Writes where recoverers look how the run ends.
     pub(crate) fn set_ending(&self, ending: Ending) {
         self.directory.iter().chain(&self.former).for_each(|directory| directory.life.set_ending(ending));
+    }
+
+    /// Writes where recoverers look that the process lives.
+    pub(crate) fn note_look(&self, note: impl Fn(&Looks)) {
+        self.directory.iter().chain(&self.former).for_each(|directory| note(&directory.life.looks));
     }
 
     /// Returns the switch by which the run is paused from outside, if it has a directory.

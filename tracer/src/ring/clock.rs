@@ -62,11 +62,6 @@ pub(crate) fn now() -> Ticks {
     })
 }
 
-/// Reads the process's clock and the wall clock at one moment.
-pub(crate) fn pair() -> (Ticks, Wall) {
-    counter::pair(now)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -195,6 +195,10 @@ impl<'a> MessageWriter<'a> {
         // SAFETY: as in `next_piece`.
         let end = unsafe { self.lane.seal(self.site, self.start, self.at, self.ticks, self.flags()) };
         self.lane.commit(end, self.ticks);
+        if self.pieces > 0 {
+            // In a ring that was closed, the next record finds that out.
+            let _ = self.producer.tell_wait(self.lane, self.ticks, 0);
+        }
         Outcome::Committed
     }
 

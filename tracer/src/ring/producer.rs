@@ -8,13 +8,14 @@
 #![allow(unsafe_code, reason = "calls of `Lane` with reservations that it gave; each argued")]
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 use std::time::Duration;
 
 use trace_format::capture::Cursor;
 use trace_format::line::Ticks;
 use trace_format::record::{Flags, HEADER, hook_enter_word, stack_word};
 use trace_format::ring::open_calls::{MAX_OPEN, OpenCall, OpenCalls};
+use trace_format::wait::{Wait, WaitedFor};
 use trace_store::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory};
 
 use super::arguments::Arguments;
@@ -104,7 +105,51 @@ pub(crate) struct Producer {
     link: *const Link,
     /// The calls that are held back; null where `link` is.
     open_calls: *const OpenCalls,
+    /// The wait that no record tells of yet.
+    waited: Waited,
 }
+
+/// A wait that has ended, until there is a place for its record: ahead of the record that waited, or behind the message that
+/// was being written.
+///
+/// Its thread alone reads and writes it. A signal handler that waits meanwhile changes what is there, or is changed: then a
+/// wait is told of with less time than it took, and the rest when the thread's file ends.
+#[derive(Debug, Default)]
+struct Waited {
+    begin: AtomicU64,
+    end: AtomicU64,
+    /// The time in nanoseconds; 0 where there is no wait.
+    ns: AtomicU64,
+    /// A number of [`WaitedFor`].
+    what: AtomicU8,
+}
+
+impl Waited {
+    /// Notes a wait that has just ended. Of several that no record could stand between, one is told, from the first one's
+    /// begin on.
+    #[cold]
+    fn note(&self, begin: Ticks, ns: u64, what: WaitedFor) {
+        let before = self.ns.load(Ordering::Relaxed);
+        if before == 0 {
+            self.begin.store(begin.0, Ordering::Relaxed);
+            self.what.store(what as u8, Ordering::Relaxed);
+        }
+        self.end.store(clock::now().0, Ordering::Relaxed);
+        self.ns.store(before.saturating_add(ns), Ordering::Relaxed);
+    }
+
+    /// Returns the wait that was noted.
+    fn get(&self) -> Option<Wait> {
+        let ns = self.ns.load(Ordering::Relaxed);
+        let number = self.what.load(Ordering::Relaxed);
+        let (what, _) = WaitedFor::NAMES.iter().find(|(what, _)| *what as u8 == number)?;
+        let ticks = |word: &AtomicU64| Ticks(word.load(Ordering::Relaxed));
+        (ns > 0).then(|| Wait { begin: ticks(&self.begin), end: ticks(&self.end), ns, what: *what })
+    }
+}
+
+/// The number of bytes of the record of a wait.
+const WAIT_BYTES: u64 = (HEADER + trace_format::wait::PAYLOAD) as u64;
 
 /// The value of [`Producer::frame`] where calls are held back and no record is being written.
 const HOLDING: usize = 1;
@@ -138,6 +183,7 @@ impl Producer {
             nested_frame: AtomicUsize::new(0),
             link,
             open_calls: &raw const header.open_calls,
+            waited: Waited::default(),
         }
     }
 
@@ -149,6 +195,7 @@ impl Producer {
         self.frame.store(0, Ordering::Relaxed);
         self.nested_frame.store(0, Ordering::Relaxed);
         self.dropping.store(false, Ordering::Relaxed);
+        self.waited.ns.store(0, Ordering::Relaxed);
     }
 
     /// Returns whether the producer's thread is outside of any record. For the flusher.
@@ -253,7 +300,7 @@ impl Producer {
         let opened = if lane.has_room_for(total) {
             Outcome::Committed
         } else {
-            self.open(lane, &self.frame, here, total)
+            self.open(lane, &self.frame, here, ticks, total)
         };
         // A fork in a signal handler leaves the child without the list.
         if self.open_calls().is_none() {
@@ -330,7 +377,7 @@ impl Producer {
     ) -> Outcome {
         let ticks = Producer::enter(lane, frame, here, ticks);
         let opened =
-            if lane.has_room() { Outcome::Committed } else { self.open(lane, frame, here, MIN_ROOM) };
+            if lane.has_room() { Outcome::Committed } else { self.open(lane, frame, here, ticks, MIN_ROOM) };
         let outcome = match opened {
             Outcome::Committed => MessageWriter::begin(self, lane, frame, here, ticks, site).format(args),
             outcome => outcome,
@@ -354,7 +401,7 @@ impl Producer {
         let opened = if lane.has_room_for(total) {
             Outcome::Committed
         } else {
-            self.open(lane, &self.frame, here, total)
+            self.open(lane, &self.frame, here, ticks, total)
         };
         if opened == Outcome::Committed {
             // SAFETY: there is room for `total` bytes; `MAX_CAPTURED` is less than `MAX_PAYLOAD`.
@@ -418,8 +465,11 @@ impl Producer {
     ) -> Outcome {
         let total = (HEADER + size_of_val(payload)) as u64;
         let ticks = Producer::enter(lane, frame, here, ticks);
-        let opened =
-            if lane.has_room_for(total) { Outcome::Committed } else { self.open(lane, frame, here, total) };
+        let opened = if lane.has_room_for(total) {
+            Outcome::Committed
+        } else {
+            self.open(lane, frame, here, ticks, total)
+        };
         if opened == Outcome::Committed {
             // SAFETY: there is room for `total` bytes.
             let end = unsafe { lane.write_words(word, ticks, payload) };
@@ -512,7 +562,7 @@ impl Producer {
     /// Finds room for a new record of at least `need` bytes. `Committed`: there is room.
     #[cold]
     #[inline(never)]
-    fn open(&self, lane: &Lane, frame: &AtomicUsize, here: usize, need: u64) -> Outcome {
+    fn open(&self, lane: &Lane, frame: &AtomicUsize, here: usize, ticks: u64, need: u64) -> Outcome {
         if self.link.is_null() {
             return Outcome::Gone;
         }
@@ -537,7 +587,57 @@ impl Producer {
             return Outcome::Lost;
         }
         lane.take(reservation);
-        if self.was_closed(lane) { Outcome::Gone } else { Outcome::Committed }
+        if self.was_closed(lane) {
+            return Outcome::Gone;
+        }
+        if self.tell_wait(lane, ticks, need) { Outcome::Committed } else { Outcome::Gone }
+    }
+
+    /// Writes the record of the wait that was noted, if there is one and it has room beside `need` bytes, which stay free
+    /// behind it. The lane is between two records; `ticks` are those of the next one, or of the one before. Returns false where
+    /// the ring was closed meanwhile.
+    #[inline(always)]
+    pub(super) fn tell_wait(&self, lane: &Lane, ticks: u64, need: u64) -> bool {
+        let is_noted = self.waited.ns.load(Ordering::Relaxed) > 0 && std::ptr::eq(lane, &self.main);
+        !is_noted || self.write_wait(lane, ticks, need)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_wait(&self, lane: &Lane, ticks: u64, need: u64) -> bool {
+        let Some(wait) = self.waited.get().filter(|_| WAIT_BYTES + need <= lane.block()) else { return true };
+        if !lane.has_room_for(WAIT_BYTES + need) {
+            let found = self.memory_now(lane, WAIT_BYTES + need);
+            let Some(reservation) = found else { return true };
+            lane.take(reservation);
+            if self.was_closed(lane) {
+                return false;
+            }
+        }
+        self.waited.ns.store(0, Ordering::Relaxed);
+        // SAFETY: there is room for these bytes.
+        let end = unsafe { lane.write_words(wait.word(), ticks, &wait.payload()) };
+        // Nobody has called for it, so it is not counted.
+        lane.publish(end);
+        true
+    }
+
+    /// Returns room for so many bytes where the lane is, if it can be had without waiting.
+    fn memory_now(&self, lane: &Lane, need: u64) -> Option<Reservation> {
+        // SAFETY: as in `open`, which was asked first.
+        let is_whole = unsafe { &*self.link }.whole.load(Ordering::Acquire);
+        let memory = if is_whole { u64::MAX } else { FIRST_BYTES };
+        lane.find(lane.pos(), need)
+            .map(|found| found.within(memory))
+            .filter(|found| found.limit >= found.start + need)
+    }
+
+    /// Notes that the thread has waited for this ring since `begin`. For the thread, ahead of its first record there.
+    pub(crate) fn note_wait_for_ring(&self, begin: Ticks, ns: u64) {
+        let written = self.main.written();
+        add(&written.stalls, 1);
+        add(&written.stall_ns, ns);
+        self.waited.note(begin, ns, WaitedFor::Ring);
     }
 
     /// Returns whether the lane is that of records which are not inside of others.
@@ -618,7 +718,7 @@ impl Producer {
     #[cold]
     fn wait_for_memory(&self, link: &Link) -> bool {
         let _errno = sys::keep_errno();
-        let start = sys::monotonic_ns();
+        let (begin, start) = (clock::now(), sys::monotonic_ns());
         loop {
             link.room.sleep(Duration::from_millis(1));
             if self.link.is_null() {
@@ -630,6 +730,7 @@ impl Producer {
                 let written = self.main.written();
                 add(&written.stalls, 1);
                 add(&written.stall_ns, waited);
+                self.waited.note(begin, waited, WaitedFor::Memory);
                 return whole;
             }
         }
@@ -641,7 +742,7 @@ impl Producer {
             return None;
         }
         let _errno = sys::keep_errno();
-        let start = sys::monotonic_ns();
+        let (begin, start) = (clock::now(), sys::monotonic_ns());
         let mut pause = Duration::from_millis(1);
         let (reservation, waited) = loop {
             link.wake.wake();
@@ -665,6 +766,7 @@ impl Producer {
         };
         add(&lane.written().stalls, 1);
         add(&lane.written().stall_ns, waited);
+        self.waited.note(begin, waited, WaitedFor::Room);
         self.dropping.store(reservation.is_none(), Ordering::Relaxed);
         reservation
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use trace_format::life::{Panics, Start, TracedCounters};
+use trace_format::life::{Looks, Panics, Start, TracedCounters};
 use trace_format::line::Ticks;
 use trace_format::meta::{Cause, EndReason, Ended, LossReason, RingPlace};
 use trace_format::ring::Header;
@@ -91,6 +91,8 @@ pub(crate) struct Run {
     unplaced: Unplaced,
     /// The cost of the run's start, here, for the flusher.
     pub start: Start,
+    /// The flusher's looks at the process, here, for itself.
+    pub looks: Looks,
     /// The program's panics, where no page outlives the process.
     panics: Panics,
     /// The page that outlives the process, for the start, the panics and the signal; null where there is none.
@@ -198,6 +200,7 @@ impl Run {
             bytes: AtomicU64::new(0),
             unplaced: Unplaced::default(),
             start: Start::default(),
+            looks: Looks::default(),
             panics: Panics::default(),
             page: AtomicPtr::default(),
             start_noted: AtomicBool::new(false),
@@ -280,10 +283,14 @@ impl Run {
     /// Returns what the last line of a file says of a thread that has ended for `reason`: where that is the
     /// exit, with what is known of why the process exits. For the flusher.
     pub(crate) fn ended(&self, reason: EndReason) -> Ended {
-        if reason != EndReason::Exit {
-            return reason.into();
+        let seen = Some(clock::now());
+        match reason {
+            EndReason::Exit => {
+                Ended { reason, cause: self.cause_of_exit(u64::from(sys::process_id())), seen }
+            }
+            EndReason::Shutdown => Ended { seen, ..reason.into() },
+            _ => reason.into(),
         }
-        Ended { reason, cause: self.cause_of_exit(u64::from(sys::process_id())) }
     }
 
     /// Returns what is known of why the process exits, the main thread of which is `main`.
@@ -307,26 +314,27 @@ impl Run {
     }
 
     /// Notes that the thread `tid` took a ring at `since`, for which it has waited `ns` nanoseconds, unless
-    /// another one has noted that: the first record tells what the start has cost. For that thread, before it
+    /// another one has noted that, and returns whether it has: the first record tells what the start has cost. For that thread, before it
     /// makes a record.
-    pub(crate) fn note_start(&self, tid: u64, since: Ticks, ns: u64) {
+    pub(crate) fn note_start(&self, tid: u64, since: Ticks, ns: u64) -> bool {
         if self.start_noted.swap(true, Ordering::Relaxed) {
-            return;
+            return false;
         }
         let ns = ns.saturating_add(self.deciding_ns.load(Ordering::Relaxed));
         self.start.set(tid, since, ns);
         if let Some(page) = self.page() {
             page.start.set(tid, since, ns);
         }
+        true
     }
 
-    /// Takes a ring for the calling thread; waits a bounded time where none is ready.
-    pub(crate) fn claim(&'static self) -> Option<&'static ThreadRing> {
+    /// Takes a ring for the calling thread; waits a bounded time where none is ready. Returns whether it has waited, too.
+    pub(crate) fn claim(&'static self) -> Option<(&'static ThreadRing, bool)> {
         if let Some((ring, left)) = self.ready.take() {
             if left < SPARE / 2 {
                 self.wake.wake();
             }
-            return Some(ring);
+            return Some((ring, false));
         }
         if sys::monotonic_ns() < self.starved_until.load(Ordering::Relaxed) {
             return None;
@@ -338,7 +346,7 @@ impl Run {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let ring = self.wait_for_ring();
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        ring
+        ring.map(|ring| (ring, true))
     }
 
     /// Waits as long as rings are handed out at all and, for a bounded time, as the flusher writes files. After a wait in

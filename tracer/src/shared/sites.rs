@@ -470,7 +470,7 @@ pub(crate) fn told() -> Vec<sites::Site> {
     // Acquire: see `tell_queued`.
     let mut entries: Vec<_> =
         all().filter(|site| site.told.load(Ordering::Acquire)).map(Site::entry).collect();
-    entries.sort_by_key(|entry| entry.id);
+    trace_store::sorting::sort(&mut entries, |a, b| a.id < b.id);
     entries
 }
 

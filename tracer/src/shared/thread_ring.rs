@@ -161,6 +161,14 @@ impl ThreadRing {
         tenancy.state.store(State::Owned as u32, Ordering::Release);
     }
 
+    /// Notes the name that the calling thread, which has the ring, has now.
+    pub(crate) fn note_name(&self, name: [u8; 16]) {
+        let header = self.header();
+        if header.tenancy.name() != name.split(|byte| *byte == 0).next().unwrap_or_default() {
+            header.set_thread_name(name, None);
+        }
+    }
+
     /// Ends the calling thread's use of the ring.
     ///
     /// # Safety

@@ -31,7 +31,7 @@ impl Functions {
     /// Makes the set of these ranges of code.
     fn new(mut ranges: Vec<Range<usize>>) -> Functions {
         ranges.retain(|range| !range.is_empty());
-        ranges.sort_by_key(|range| (range.start, range.end));
+        trace_store::sorting::sort(&mut ranges, |a, b| (a.start, a.end) < (b.start, b.end));
         // Of functions that the compiler has merged, several names have one range.
         ranges.dedup_by(|next, before| {
             let overlap = next.start < before.end;

@@ -56,8 +56,7 @@ impl ConditionFacts {
     pub(super) fn notify(&self, all: bool, place: Spot) {
         if !is_off() {
             let Given { first, count } = self.notices.give(all);
-            let to = if all { "all" } else { "one" };
-            records::condvar_notify(self.number.get(), to, first, count, self.made, place);
+            records::condvar_notify(self.number.get(), all, first, count, self.made, place);
         }
     }
 }

@@ -1,56 +1,76 @@
-//! The records of locks: messages of a fixed form, `docs/trace-format.md`, which `tracemerge locks` reads.
+//! The records of locks: a kind of their own, `docs/trace-format.md`, which `tracemerge locks` reads.
 //!
-//! Runs on traced threads that wait, notify or were woken. Each is a call of [`trace!`](crate::trace), with values that
-//! have names.
+//! Runs on traced threads that wait, notify or were woken.
 
-use super::holder::{Holder, Spot};
+use std::fmt;
 
-/// Returns a place in two parts, file and line; one that is not known is `?` and 0.
-fn parts(place: Option<Spot>) -> (&'static str, u32) {
-    place.map_or(("?", 0), |place| (place.file(), place.line()))
+use trace_format::locks::{LockRecord, LockWait};
+
+use super::holder::{Holder, Spot, is_off};
+use crate::shared::sites::Site;
+use crate::traced::lock_record::{record_lock, switch_of};
+
+/// By it the filter says whether the locks tell anything.
+static SWITCH: Site = switch_of("tracer::sync::records");
+
+/// The most bytes of a file's path that are told: three places have room in a record.
+const LONGEST: usize = 240;
+
+/// A place as records have it, `FILE:LINE`. Of a long path the end is told; what is not known is `?:0`.
+struct Told(Option<Spot>);
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(place) = self.0 else { return f.write_str("?:0") };
+        let file = place.file();
+        let mut start = file.len().saturating_sub(LONGEST);
+        while !file.is_char_boundary(start) {
+            start += 1;
+        }
+        write!(f, "{}:{}", file.get(start..).unwrap_or_default(), place.line())
+    }
+}
+
+#[cold]
+fn record(what: &LockRecord<'_, Told>) {
+    if !is_off() {
+        record_lock(&SWITCH, format_args!("{what}"));
+    }
 }
 
 /// Records that the thread waits for a lock.
 pub(super) fn wait(id: u64, wish: &'static str, made: Option<Spot>, at: Spot, holder: Holder) {
-    let ((made, made_line), (at, at_line)) = (parts(made), parts(Some(at)));
-    let (holder, (since, since_line)) = (holder.thread, parts(holder.since));
-    crate::trace!(
-        "lock wait id={id} for={wish} made=\"{made}:{made_line}\" at=\"{at}:{at_line}\" holder={holder} \
-         since=\"{since}:{since_line}\""
-    );
+    let (made, at, since) = (Told(made), Told(Some(at)), Told(holder.since));
+    record(&LockRecord::Wait(LockWait { id, wish, made, at, holder: holder.thread.into(), since }));
 }
 
 /// Records that the thread has got the lock that it waited for, after `ns` nanoseconds.
 pub(super) fn got(id: u64, ns: u64) {
-    crate::trace!("lock got id={id} ns={ns}");
+    record(&LockRecord::Got { id, ns });
 }
 
 /// Records that the thread waits for the lock no longer.
 #[cfg(feature = "parking_lot")]
 pub(super) fn gave_up(id: u64, ns: u64) {
-    crate::trace!("lock gave_up id={id} ns={ns}");
+    record(&LockRecord::GaveUp { id, ns });
 }
 
 /// Records that the thread waits for a notification, and has let go of a lock.
 pub(super) fn condvar_wait(id: u64, lock: u64, made: Spot, at: Spot) {
-    let ((made, made_line), (at, at_line)) = (parts(Some(made)), parts(Some(at)));
-    crate::trace!("condvar wait id={id} lock={lock} made=\"{made}:{made_line}\" at=\"{at}:{at_line}\"");
+    record(&LockRecord::ConditionWait { id, lock, made: Told(Some(made)), at: Told(Some(at)) });
 }
 
 /// Records that the thread has the lock again: the notification with the number `by` has woken it, or none (0).
 pub(super) fn condvar_woken(id: u64, by: u64, ns: u64) {
-    crate::trace!("condvar woken id={id} by={by} ns={ns}");
+    record(&LockRecord::Woken { id, by, ns });
 }
 
 /// Records that the time was over and the thread has the lock again; `by` as in [`condvar_woken`].
 pub(super) fn condvar_timeout(id: u64, by: u64, ns: u64) {
-    crate::trace!("condvar timeout id={id} by={by} ns={ns}");
+    record(&LockRecord::Timeout { id, by, ns });
 }
 
 /// Records a notification of so many waiting threads; the first has the number `first`.
-pub(super) fn condvar_notify(id: u64, to: &'static str, first: u64, wakes: u64, made: Spot, at: Spot) {
-    let ((made, made_line), (at, at_line)) = (parts(Some(made)), parts(Some(at)));
-    crate::trace!(
-        "condvar notify id={id} to={to} first={first} wakes={wakes} made=\"{made}:{made_line}\" at=\"{at}:{at_line}\""
-    );
+pub(super) fn condvar_notify(id: u64, all: bool, first: u64, wakes: u64, made: Spot, at: Spot) {
+    record(&LockRecord::Notify { id, all, first, wakes, made: Told(Some(made)), at: Told(Some(at)) });
 }

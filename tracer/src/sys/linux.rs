@@ -39,6 +39,16 @@ pub(crate) fn whole_thread_name() -> Option<String> {
     None
 }
 
+/// Returns the name of a thread of this process as the kernel keeps it, filled with zeros; `None` where it is gone, or cannot
+/// be asked for.
+pub(crate) fn thread_name_of(tid: u64) -> Option<[u8; 16]> {
+    let found = std::fs::read(format!("/proc/self/task/{tid}/comm")).ok()?;
+    let mut name = [0; 16];
+    let bytes = found.strip_suffix(b"\n").unwrap_or(&found);
+    name.iter_mut().take(15).zip(bytes).for_each(|(to, from)| *to = *from);
+    Some(name)
+}
+
 /// Names the calling thread for those who look at the process.
 pub(crate) fn name_thread(name: &CStr) {
     // SAFETY: the name is a C string, of which the system takes the first 15 bytes.

@@ -53,6 +53,11 @@ pub(crate) fn whole_thread_name() -> Option<String> {
     None
 }
 
+/// Returns nothing: threads are not asked for their names.
+pub(crate) fn thread_name_of(_tid: u64) -> Option<[u8; 16]> {
+    None
+}
+
 /// Names the calling thread for those who look at the process.
 pub(crate) fn name_thread(name: &CStr) {
     #[cfg(target_vendor = "apple")]

@@ -120,7 +120,7 @@ fn table(named: &'static Named, names_of: NamesOf) -> &'static Table {
     let generation = stack::modules_generation();
     let mut all = Vec::new();
     stack::each_function(|symbol, range| all.push((range, named.bits(&names_of(symbol)))));
-    all.sort_by_key(|(range, _)| (range.start, range.end));
+    trace_store::sorting::sort(&mut all, |(a, _), (b, _)| (a.start, a.end) < (b.start, b.end));
     // Of functions that the compiler has merged, all names count.
     all.dedup_by(|next, before| {
         let same = next.0.start == before.0.start;

@@ -10,6 +10,7 @@
 //! | `hooks` | the same, told by what compilers put into every function |
 //! | `call_stack`, `chosen` | which calls the hooks record: by depth and duration, and by name |
 //! | `stack_record` | call stacks |
+//! | `lock_record` | what locks tell of those who wait for them |
 //! | `decision` | whether the process traces: decided once, or anew by the program |
 //! | `owner`, `guest` | what this copy of the library offers to others in the process, and how it joins one |
 //! | `startup` | the start of a run |
@@ -27,6 +28,7 @@ mod exit;
 mod fork;
 mod guest;
 pub mod hooks;
+pub(crate) mod lock_record;
 mod own_ring;
 mod owner;
 mod panic;

@@ -10,7 +10,7 @@ use trace_format::meta::EndReason;
 use super::call_stack;
 use crate::ring::Producer;
 use crate::shared::thread_ring::ThreadRing;
-use crate::sys::lasting_thread_local;
+use crate::sys::{self, lasting_thread_local};
 use crate::words::exclusion::Excluded;
 
 lasting_thread_local! {
@@ -34,8 +34,12 @@ pub(crate) fn leave(_: &Excluded, reason: EndReason) {
     if unsafe { &*producer }.is_wiped() {
         return;
     }
-    // SAFETY: the ring is this thread's until this call hands it back.
-    unsafe { ThreadRing::give_back(ring, reason) };
+    // SAFETY: the ring is this thread's until `give_back` hands it back.
+    unsafe {
+        // It may have got another name since it took the ring.
+        (*ring).note_name(sys::thread_name());
+        ThreadRing::give_back(ring, reason);
+    }
 }
 
 /// Gives up the thread's ring at the thread's end, after the destructors of its thread-locals.

@@ -167,7 +167,7 @@ fn names_of(symbol: &[u8]) -> Vec<String> {
     let to = (&raw mut names).cast();
     // SAFETY: so many bytes are there, and `add_name` gets the list that it asks for, during the call.
     each_guest(|guest| unsafe { (guest.names_of)(symbol.as_ptr(), symbol.len(), to, add_name) });
-    names.sort();
+    trace_store::sorting::sort(&mut names, |a, b| a < b);
     names.dedup();
     names
 }

@@ -269,13 +269,14 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     leave(&excluded, EndReason::Thread);
     let run = fork::run_of_this_process(&excluded)?;
     let asked = sys::monotonic_ns();
-    let ring = run.claim()?;
+    let (ring, has_waited) = run.claim()?;
     let (counted_by, lost) = LOST.take();
     let lost = if [0, run.id].contains(&counted_by) { lost } else { 0 };
     let ticks = first_ticks(called, is_first, run.began.0, clock::now());
     let tid = sys::thread_id();
     ring.lend(tid, &ThreadName::of_this_thread(tid), ticks, lost);
-    run.note_start(tid, ticks, sys::monotonic_ns().saturating_sub(asked));
+    let ns = sys::monotonic_ns().saturating_sub(asked);
+    let is_start = run.note_start(tid, ticks, ns);
     // Behind that: killed in between, or at an exit, they are told twice rather than never.
     unplaced::told_in_ring(lost);
     if counted_by == run.id {
@@ -285,7 +286,12 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     RING.set(ptr::from_ref(ring));
     CURRENT.set(ring.producer());
     // SAFETY: as in `trace_at`: mapped while this thread has the ring.
-    Some((unsafe { &*ring.producer() }, ticks))
+    let producer = unsafe { &*ring.producer() };
+    // What the start of the run has cost is told as that.
+    if has_waited && !is_start {
+        producer.note_wait_for_ring(ticks, ns);
+    }
+    Some((producer, ticks))
 }
 
 /// Returns the ticks of the first record in a ring: those of its call, but none from before the run began,

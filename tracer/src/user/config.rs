@@ -20,6 +20,8 @@ pub const DEFAULT_VARIABLE: &str = variables::ENABLE;
 
 /// The smallest limit of a file, in bytes.
 pub(crate) const MIN_FILE_LIMIT: u64 = 64 * 1024;
+/// The least that all files of a run may be told to take together, in bytes.
+pub(crate) const MIN_TOTAL_LIMIT: u64 = 256 * 1024;
 
 /// The policy for a record that finds its thread's ring full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -89,6 +91,8 @@ pub(crate) struct Config {
     pub flush_interval: Duration,
     pub max_stall: Duration,
     pub max_bytes: u64,
+    /// How much all files of the run may take together.
+    pub max_total: u64,
     pub filter: Option<Filter>,
     pub call_sites: bool,
     /// The functions whose calls hooks record; `None`: all.
@@ -116,6 +120,7 @@ impl Default for Config {
             flush_interval: Duration::from_millis(100),
             max_stall: Duration::from_secs(1),
             max_bytes: u64::MAX,
+            max_total: u64::MAX,
             filter: None,
             call_sites: false,
             functions: None,
@@ -225,6 +230,9 @@ impl Config {
         });
         read(variables::MAX_BYTES, "a size from 64K on, such as 100M", &mut self.max_bytes, |text| {
             parse_size(text).filter(|size| *size >= MIN_FILE_LIMIT)
+        });
+        read(variables::MAX_TOTAL, "a size from 256K on, such as 1G", &mut self.max_total, |text| {
+            parse_size(text).filter(|size| *size >= MIN_TOTAL_LIMIT)
         });
         self
     }

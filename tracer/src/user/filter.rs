@@ -36,7 +36,8 @@ impl Filter {
                 "TRACER_FILTER: {bad:?} is no directive such as my::module=off or other; it is ignored"
             ));
         }
-        filter.paths.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+        // No path is there twice.
+        trace_store::sorting::sort(&mut filter.paths, |a, b| a.0.len() > b.0.len());
         filter
     }
 

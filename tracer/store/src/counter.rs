@@ -10,7 +10,7 @@
 #![allow(unsafe_code, reason = "the counter is read by intrinsics and one line of assembly")]
 
 use trace_format::line::Ticks;
-use trace_format::meta::ClockKind;
+use trace_format::meta::{ClockKind, Meta, SystemClocks};
 use trace_format::wall::Wall;
 
 use crate::sys;
@@ -132,4 +132,32 @@ pub fn pair(now: impl Fn() -> Ticks) -> (Ticks, Wall) {
     };
     let (_, ticks, wall) = [attempt(), attempt(), attempt()].into_iter().min().unwrap_or_else(attempt);
     (ticks, wall)
+}
+
+/// Reads a counter and all clocks of the system at one moment: the closest of three tries. `now` reads the counter.
+pub fn look(now: impl Fn() -> Ticks) -> Meta {
+    let attempt = || {
+        let before = now();
+        let (raw, wall, since_boot) = (sys::raw_ns(), std::time::SystemTime::now(), sys::since_boot_ns());
+        let after = now();
+        let since_epoch = wall.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let wall = Wall(u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX));
+        let within = after.0.saturating_sub(before.0);
+        (within, before, wall, raw, since_boot)
+    };
+    let closest = [attempt(), attempt(), attempt()].into_iter().min_by_key(|read| read.0);
+    let (within, before, wall, raw, since_boot) = closest.unwrap_or_else(attempt);
+    let system = SystemClocks { within: Some(within), raw, since_boot, ..SystemClocks::default() };
+    Meta::Clock { ticks: Ticks(before.0 + within / 2), wall, system }
+}
+
+/// As [`look`], for a `# clock` line, which also says how exact the wall clock is. That was asked right before, since it
+/// takes system calls.
+pub fn clock_line(now: impl Fn() -> Ticks) -> Meta {
+    let quality = sys::wall_quality();
+    let mut line = look(now);
+    if let Meta::Clock { system, .. } = &mut line {
+        (system.error, system.status, system.state) = (quality.error, quality.status, quality.state);
+    }
+    line
 }

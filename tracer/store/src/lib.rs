@@ -34,5 +34,6 @@ pub mod memory;
 pub mod modules;
 pub mod recovery;
 pub mod run_directory;
+pub mod sorting;
 pub mod sys;
 pub mod variables;

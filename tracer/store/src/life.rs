@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use memmap2::{MmapOptions, MmapRaw};
-use trace_format::life::{FILE_BYTES, FILE_NAME, LAYOUT_VERSION, LIFE_BYTE, Life, Switch};
+use trace_format::life::{Dropped, FILE_BYTES, FILE_NAME, LAYOUT_VERSION, LIFE_BYTE, Life, Switch};
 
 use crate::sys;
 
@@ -69,6 +69,13 @@ impl Lock {
             let bytes = unsafe { std::slice::from_raw_parts(self.map.as_ptr(), FILE_BYTES) };
             // Where that is not written, further files of the run may have numbers that there were before.
             let _ = sys::write_at(original, bytes, 0);
+        }
+    }
+
+    /// Says in the file, from here on, what files the run has dropped, if it is a whole life file.
+    pub(crate) fn set_dropped(&self, dropped: &Dropped) {
+        if let Ok(Some(life)) = self.life() {
+            life.drops.set(dropped);
         }
     }
 

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use trace_format::file::Encoding;
-use trace_format::life::{self, LIFE_BYTE, RECOVERY_BYTE, Start};
+use trace_format::life::{self, LIFE_BYTE, Looks, RECOVERY_BYTE};
 use trace_format::line::Ticks;
 use trace_format::manifest::{FILE_NAME as MANIFEST_NAME, Manifest, ManifestError, UNFINISHED_SUFFIX};
 use trace_format::meta::{Cause, EndReason, Ended, RingPlace, Run};
@@ -275,7 +275,7 @@ impl DeadRun {
     /// Recovers the run. `going_on` is called after each portion, and says whether there is time for another one.
     fn recover(self, cause: Cause, mut going_on: impl FnMut() -> bool) -> Recovered {
         let (mut errors, mut missing_rings) = (Vec::new(), 0);
-        let killed = Ended { reason: EndReason::Killed, cause };
+        let killed = Ended { reason: EndReason::Killed, cause, seen: None };
         let ended = self.life().map_or(killed, |life| life.ended(cause));
         let threads = match self.prepare(&mut going_on) {
             Ok((mut place, mut tables, rings)) => {
@@ -326,6 +326,7 @@ impl DeadRun {
             }
         }
         place.count_files_in(self.lock.clone());
+        place.finish_drops(self.manifest.run.id, &self.lock);
         Ok((place, tables, rings))
     }
 
@@ -345,8 +346,8 @@ impl DeadRun {
             }
         }
         for path in rings {
-            let start = self.life().map(|life| &life.traced.start);
-            match recover_ring(path, &self.manifest.run, ended, start, place, tables, &mut *going_on) {
+            let life = self.life();
+            match recover_ring(path, &self.manifest.run, ended, life, place, tables, &mut *going_on) {
                 Ok(thread) => threads.extend(thread),
                 Err(e) => errors.push(io::Error::new(e.kind(), format!("cannot recover {path:?}: {e}"))),
             }
@@ -372,11 +373,12 @@ impl DeadRun {
         let unplaced = life.traced.unplaced.load(Ordering::Acquire);
         let unsaid = place.files() > 0 && !said;
         let forgotten = life.flusher.forgotten.load(Ordering::Acquire);
-        if unplaced == 0 && forgotten == 0 && !unsaid && missing == 0 {
+        let dropped = place.dropped();
+        if unplaced == 0 && forgotten == 0 && dropped.files == 0 && !unsaid && missing == 0 {
             return Ok(());
         }
         let tid = life.identity.flusher.load(Ordering::Relaxed);
-        RunFile { tid, unplaced, forgotten, ended }.write(place, &self.manifest.run)
+        RunFile { tid, unplaced, forgotten, dropped, ended }.write(place, &self.manifest.run)
     }
 }
 
@@ -436,7 +438,7 @@ fn recover_ring(
     path: &Path,
     run: &Run,
     unended: Ended,
-    start: Option<&Start>,
+    life: Option<&life::Life>,
     place: &mut TracePlace,
     tables: &mut StoredTables,
     mut going_on: impl FnMut() -> bool,
@@ -455,7 +457,8 @@ fn recover_ring(
     let tid = header.tenancy.tid.load(Ordering::Relaxed);
     let mut drain = Drain::new(header, place.encoding);
     let mut out = Vec::new();
-    let drained = DrainedRing { memory: &memory, place: RingPlace::Shared, why: "", start };
+    let (start, looks) = (life.map(|life| &life.traced.start), life.map(|life| &life.looks));
+    let drained = DrainedRing { memory: &memory, place: RingPlace::Shared, why: "", start, looks };
     let mut context = DrainContext { info: run, place, tables, out: &mut out };
     drain.resume(drained, &mut context)?;
     context.place.remove_unfinished(tid, run.id);
@@ -465,7 +468,7 @@ fn recover_ring(
             return Err(out_of_time());
         }
     }
-    drain.end(drained, &mut context, ended, None)?;
+    drain.end(drained, &mut context, ended, looks.and_then(Looks::last))?;
     let records = drain.records().saturating_sub(before);
     let committed = header.committed();
     header.tenancy.state.store(State::Free as u32, Ordering::Release);

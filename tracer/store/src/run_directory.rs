@@ -352,7 +352,7 @@ pub(crate) fn ring_paths(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_ring = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(RING_PREFIX));
     let mut rings: Vec<PathBuf> = entries.filter(is_ring).collect();
-    rings.sort();
+    crate::sorting::sort(&mut rings, |a, b| a < b);
     rings
 }
 

@@ -19,6 +19,8 @@ pub const FULL: &str = "TRACER_FULL";
 pub const MAX_STALL: &str = "TRACER_MAX_STALL";
 /// The number of bytes that each thread's file may have.
 pub const MAX_BYTES: &str = "TRACER_MAX_BYTES";
+/// How much all files of a process may take together.
+pub const MAX_TOTAL: &str = "TRACER_MAX_TOTAL";
 /// The time in milliseconds that a record may wait for the flusher.
 pub const FLUSH_MS: &str = "TRACER_FLUSH_MS";
 /// The clock that ticks are read from.

@@ -334,7 +334,7 @@ impl InputReader<'_> {
                         *lines = &bytes[usize::try_from(place.at).unwrap_or(start)..at];
                     }
                 }
-                Kind::Message => {
+                Kind::Message | Kind::Lock => {
                     self.end(begun.take());
                     let thread = self.thread(&line);
                     let place = MessagePlace { source: number, at: start as u64 };
@@ -402,7 +402,7 @@ impl InputReader<'_> {
                 let is_first = of.is_some_and(|of| u64::from(self.runs[of].0.pid) == tid);
                 self.threads[*number].name = Some(thread.name).filter(|_| !is_first);
             }
-            Some(Meta::Clock { ticks, wall }) => {
+            Some(Meta::Clock { ticks, wall, .. }) => {
                 if let Some((_, Some(of))) = self.open.get(&tid) {
                     self.runs[*of].1.push(Anchor { ticks, wall });
                 }

@@ -20,6 +20,7 @@ use crate::find::choose::Choice;
 use crate::find::find_traces;
 use crate::find::header::Trace;
 use crate::find::liveness::asking_once;
+use crate::input::other_kinds::OtherKinds;
 use crate::input::source::Source;
 use crate::os::processors::map_on_all_processors;
 use crate::ui::console::{Content, print};
@@ -170,6 +171,8 @@ fn of_thread(files: &[&Read<'_>], known: &ClockQuality<'_>) -> ThreadInfo {
     for (reason, lost) in files.iter().flat_map(|file| file.audit.losses()) {
         *lost_by_reason.entry(reason.to_owned()).or_default() += lost;
     }
+    let mut other_kinds = OtherKinds::default();
+    files.iter().for_each(|file| other_kinds.add(&file.audit.other_kinds));
     let thread = files.iter().find_map(|file| file.audit.thread.as_ref());
     let sum = |number: fn(&Read<'_>) -> u64| files.iter().map(|file| number(file)).sum();
     let offset = |ticks| known.since_start(ticks);
@@ -191,6 +194,7 @@ fn of_thread(files: &[&Read<'_>], known: &ClockQuality<'_>) -> ThreadInfo {
             lost: sum(|file| file.audit.all_lost()),
             lost_by_reason,
             damaged: sum(|file| file.audit.damaged.count),
+            other_kinds,
         },
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use trace_format::meta::Cause;
 
+use crate::input::other_kinds::OtherKinds;
 use crate::ui::error::Error;
 
 /// The version of the layout. It grows when a field changes its meaning or goes; new fields may come at any
@@ -164,6 +165,9 @@ pub struct Sums {
     pub lost_by_reason: BTreeMap<String, u64>,
     /// The number of places that are no line of the thread's trace.
     pub damaged: u64,
+    /// The numbers of lines of kinds that only later versions know, by their kinds.
+    #[serde(skip_serializing_if = "OtherKinds::is_empty")]
+    pub other_kinds: OtherKinds,
 }
 
 impl Sums {
@@ -184,6 +188,7 @@ impl Sums {
             let sum = self.lost_by_reason.entry(reason.clone()).or_default();
             *sum = sum.saturating_add(*lost);
         }
+        self.other_kinds.add(&other.other_kinds);
     }
 }
 

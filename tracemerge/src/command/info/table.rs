@@ -43,6 +43,12 @@ fn amounts(sums: &Sums) -> String {
     if sums.damaged > 0 {
         text.push_str(&format!(", {}", count(sums.damaged, "damaged place")));
     }
+    if sums.other_kinds.states() > 0 {
+        text.push_str(&format!(", {}", count(sums.other_kinds.states(), "thread state")));
+    }
+    if let Some(told) = sums.other_kinds.told() {
+        text.push_str(&format!(", {told}"));
+    }
     text
 }
 

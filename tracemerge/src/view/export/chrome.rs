@@ -15,7 +15,7 @@ use trace_format::wall::Wall;
 
 use crate::ui::messages::count;
 use crate::view::export::aspects::Aspect;
-use crate::view::export::events::{Event, EventFormat, Scene, What};
+use crate::view::export::events::{Event, EventFormat, OfLock, Scene, What};
 use crate::view::export::fields::{is_of_modules, keys_of, level, put_key, put_object};
 use crate::view::export::flows::{self, Flow, Flows};
 use crate::view::export::json::{put_number, put_string, put_value};
@@ -137,11 +137,11 @@ impl ChromeFormat {
     }
 
     fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        let What::Message { text, may_be_of_lock, .. } = &event.what else { return };
+        let What::Message { text, lock, .. } = &event.what else { return };
         self.put((event.thread, 'i', event.wall), scene, out);
         out.extend_from_slice(b",\"s\":\"t\"");
         Self::put_message(&event.what, scene, out);
-        if *may_be_of_lock {
+        if *lock != OfLock::No {
             let (at, process) = ((event.thread, event.wall), scene.threads[event.thread].process);
             let mut flows = std::mem::take(&mut self.of_messages);
             flows.of_message(text, process, at, |flow| self.flow(at, flow, scene, out));
@@ -193,9 +193,13 @@ impl ChromeFormat {
         out: &mut Vec<u8>,
     ) {
         match meta {
-            Some(Meta::Run(_) | Meta::Thread(_) | Meta::Clock { .. }) => return,
+            Some(Meta::Run(_) | Meta::Thread(_) | Meta::Name { .. } | Meta::Clock { .. }) => return,
             meta if is_of_modules(meta) => return,
-            Some(Meta::Stall { ns }) => return self.stall(event, *ns, scene, out),
+            Some(Meta::Stall { ns }) => return self.stall(event, (event.wall, *ns), scene, out),
+            Some(Meta::Wait(wait)) => {
+                let end = scene.threads[event.thread].clock.wall(wait.end).0;
+                return self.stall(event, (end, wait.ns), scene, out);
+            }
             _ => {}
         }
         let (word, rest) = payload.split_once(' ').unwrap_or((payload, ""));
@@ -206,10 +210,10 @@ impl ChromeFormat {
         out.push(b'}');
     }
 
-    fn stall(&mut self, event: &Event<'_>, ns: u64, scene: &Scene, out: &mut Vec<u8>) {
+    fn stall(&mut self, event: &Event<'_>, (until, ns): (u64, u64), scene: &Scene, out: &mut Vec<u8>) {
         let thread = &scene.threads[event.thread];
         let of = (self.pids.of(thread.process, scene).0, STALLS + event.thread as u64 + 1);
-        let last = self.stalled_until[event.thread].replace(event.wall);
+        let last = self.stalled_until[event.thread].replace(until);
         if last.is_none() {
             self.put_of(of, ('M', event.wall), out);
             put_name("thread_name", out);
@@ -217,10 +221,10 @@ impl ChromeFormat {
             put_args([("name", &name)].into_iter(), out, |name, out| put_string(name, out));
             out.push(b'}');
         }
-        let from = event.wall.saturating_sub(ns).max(last.unwrap_or(0));
+        let from = until.saturating_sub(ns).max(last.unwrap_or(0)).min(until);
         self.put_of(of, ('X', from), out);
         out.extend_from_slice(b",\"dur\":");
-        put_microseconds(event.wall - from, out);
+        put_microseconds(until - from, out);
         put_name("stall", out);
         out.extend_from_slice(b",\"cat\":\"tracer\"");
         put_args([("ns", ns)].into_iter(), out, put_number);

@@ -15,6 +15,7 @@ use trace_format::line::Ticks;
 use trace_format::meta::Meta;
 use trace_format::record::Flags;
 use trace_format::sites::Level;
+use trace_format::wait::Wait;
 
 use crate::file::fast_map::FastMap;
 use crate::output::folder::put_part;
@@ -374,7 +375,7 @@ impl CtfFormat {
         let (word, rest) = payload.split_once(' ').unwrap_or((payload, ""));
         let mut nul = 0;
         match meta {
-            Some(Meta::Stall { ns }) => {
+            Some(Meta::Stall { ns } | Meta::Wait(Wait { ns, .. })) => {
                 let bytes = self.begin_event(event, &Class::Stall, scene, out);
                 bytes.extend_from_slice(&ns.to_le_bytes());
             }

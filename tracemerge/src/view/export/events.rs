@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use trace_format::FIRST_WITH_OTHER_KINDS;
 use trace_format::escape::unescape;
 use trace_format::line::{Kind, Ticks};
 use trace_format::locks::may_be_of_lock;
@@ -16,6 +17,7 @@ use trace_format::sites::Site;
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
+use crate::input::other_kinds::OtherKinds;
 use crate::input::site_catalog::SiteCatalog;
 use crate::time::clocks::{ClockReader, TickClock};
 use crate::ui::messages::{Grouped, count};
@@ -76,6 +78,17 @@ pub struct Event<'a> {
     pub what: What<'a>,
 }
 
+/// Whether a message tells of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfLock {
+    /// It does not.
+    No,
+    /// Its trace is of a version in which what locks tell are messages: it may.
+    Text,
+    /// It is a record of the kind that only locks make.
+    Record,
+}
+
 /// The content of an event.
 #[derive(Debug)]
 pub enum What<'a> {
@@ -90,8 +103,8 @@ pub enum What<'a> {
         /// The bytes of the values in the place of these, where the format takes them so: those of
         /// [numbers](Fields::bytes_of_numbers).
         bytes: Option<&'a [u8]>,
-        /// Whether the message may be one of a lock. Any text of another message may look like one.
-        may_be_of_lock: bool,
+        /// Whether it tells of a lock. Any text of another message may look like that.
+        lock: OfLock,
     },
     /// A function was entered.
     Enter(&'a Told),
@@ -210,6 +223,8 @@ pub struct Scene {
     pub depth: usize,
     /// The numbers of calls by what is known of them.
     pub calls: KnownOfCalls,
+    /// The lines of kinds that are not known here.
+    pub other_kinds: OtherKinds,
 }
 
 impl Scene {
@@ -412,7 +427,7 @@ impl<F: EventFormat> EventExport<F> {
         Some(number)
     }
 
-    fn message(&mut self, record: &RecordText<'_>, at: At, of_lock: bool, out: &mut Vec<u8>) {
+    fn message(&mut self, record: &RecordText<'_>, at: At, lock: OfLock, out: &mut Vec<u8>) {
         let At { thread, ticks, wall, .. } = at;
         let site = self.site(record.site);
         let known = site.and_then(|site| self.scene.sites.get_mut(site)?.as_mut());
@@ -422,7 +437,7 @@ impl<F: EventFormat> EventExport<F> {
                 known.messages += 1;
                 known.with_values += 1;
                 let what =
-                    What::Message { site, text: "", values: None, bytes: Some(bytes), may_be_of_lock: false };
+                    What::Message { site, text: "", values: None, bytes: Some(bytes), lock: OfLock::No };
                 return self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
             }
         }
@@ -441,8 +456,7 @@ impl<F: EventFormat> EventExport<F> {
             self.scene.not_text += u64::from(!text_of(record, &mut text));
         }
         let values_read = has_values.then_some(&values[..]);
-        let what =
-            What::Message { site, text: &text, values: values_read, bytes: None, may_be_of_lock: of_lock };
+        let what = What::Message { site, text: &text, values: values_read, bytes: None, lock };
         self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
         self.values = emptied(values);
         self.text = text;
@@ -613,12 +627,19 @@ impl<F: EventFormat> Export for EventExport<F> {
                 // The end of a message whose beginning is missing may look like anything, and so may a log.
                 let is_log = origin.is_log || self.scene.threads[at.thread].tid == 0;
                 let whole_of_trace = record.kind == Kind::Message && !is_log;
-                let of_lock = whole_of_trace && may_be_of_lock(record.payload());
-                self.message(record, at, of_lock, out);
+                let is_text = whole_of_trace && may_be_of_lock(record.payload());
+                let run = self.scene.processes[at.process].run.as_ref();
+                // Without a run nobody knows the version.
+                let is_earlier = || run.is_none_or(|run| run.version < FIRST_WITH_OTHER_KINDS);
+                let lock = if is_text && is_earlier() { OfLock::Text } else { OfLock::No };
+                self.message(record, at, lock, out);
             }
+            Kind::Lock => self.message(record, at, OfLock::Record, out),
             Kind::Enter | Kind::Leave => self.function(record, at, out),
             Kind::Stack => self.stack(record, at, out),
             Kind::Meta => self.meta(origin, record, at, out),
+            Kind::State => self.scene.other_kinds.see_state(),
+            Kind::Other(kind) => self.scene.other_kinds.see(kind),
         }
     }
 
@@ -637,6 +658,7 @@ impl<F: EventFormat> Export for EventExport<F> {
     }
 
     fn untold(&self) -> Vec<String> {
-        self.format.untold(&self.scene)
+        let others = self.scene.other_kinds.untold();
+        others.chain(self.format.untold(&self.scene)).collect()
     }
 }

@@ -8,7 +8,7 @@ use trace_format::record::Flags;
 use trace_format::sites::Level;
 use trace_format::wall::Wall;
 
-use crate::view::export::events::{EndedCall, Event, NamedFunction, Scene, What};
+use crate::view::export::events::{EndedCall, Event, NamedFunction, OfLock, Scene, What};
 use crate::view::export::json::{put_number, put_string, put_value};
 use crate::view::function_names::{FunctionId, Told};
 
@@ -59,8 +59,9 @@ pub fn row_of<'a>(event: &Event<'a>, scene: &'a Scene) -> Option<Row<'a>> {
         ..Row::default()
     };
     Some(match &event.what {
-        What::Message { site, .. } => {
-            let row = Row { kind: "message", ..row };
+        What::Message { site, lock, .. } => {
+            let kind = if *lock == OfLock::Record { "lock" } else { "message" };
+            let row = Row { kind, ..row };
             let Some(known) = scene.site(*site) else { return Some(row) };
             let site = &known.site;
             Row {
@@ -112,6 +113,9 @@ pub fn put_fields(event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
                 let named = known.fields.fields().iter().zip(*values);
                 put_object(named.map(|(field, value)| (&field.name[..], value)), out, put_value);
             }
+        }
+        What::Message { lock: OfLock::Record, text, .. } => {
+            put_object(keys_of(word_and_rest(word_and_rest(text).1).1), out, put_key);
         }
         What::Enter(told) => put_call(told, told.called.from.map(|from| scene.function(from)), out),
         What::Leave(told, _) => put_call(told, None, out),

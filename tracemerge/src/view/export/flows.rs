@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::view::export::locks::numbers::Numbers;
-use crate::view::export::locks::record::LockRecord;
+use trace_format::locks::LockRecord;
 
 /// How an event is a part of a flow, with the flow's id, which is that of no other flow in practice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

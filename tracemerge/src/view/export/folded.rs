@@ -72,6 +72,7 @@ impl Export for FoldedFormat {
             (cut.unseen, "call", "whose leaving no record tells: ended with the call around"),
             (cut.still_open, "call", "still running at the end: ended with the thread or the trace"),
         ]);
+        untold.extend(self.counts.other_kinds().untold());
         untold.extend(folded_calls(self.counts.folded_calls(), self.counts.depth().most()));
         let names = lock(self.counts.names());
         let has_place = |function: FunctionId| !names.get(function).place().is_empty();

@@ -131,6 +131,10 @@ impl Export for ReportFormat {
         true
     }
 
+    fn untold(&self) -> Vec<String> {
+        self.counts.other_kinds().untold().collect()
+    }
+
     fn call_counts(&mut self) -> Option<&mut CallCounts> {
         Some(&mut self.counts)
     }

@@ -20,6 +20,7 @@ use trace_format::wall::Wall;
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
+use crate::input::other_kinds::OtherKinds;
 use crate::ui::messages::count;
 use crate::ui::units::put_duration;
 use crate::view::calls::{Cut, Depth, Ended, Ending, LastRecords, MORE, OpenCall, OpenCalls, cut};
@@ -61,6 +62,7 @@ pub struct TreeFormat {
     by_id: HashMap<(usize, u64), usize>,
     tree: Vec<ThreadTree>,
     last: LastRecords,
+    other_kinds: OtherKinds,
 }
 
 /// The calls of one thread.
@@ -118,6 +120,7 @@ impl TreeFormat {
             by_id: HashMap::new(),
             tree: Vec::new(),
             last: LastRecords::default(),
+            other_kinds: OtherKinds::default(),
         }
     }
 
@@ -483,9 +486,11 @@ impl Export for TreeFormat {
                     self.write_lines(thread, origin, record, process, out);
                 }
             }
-            Kind::Message | Kind::Continuation | Kind::Stack => {
+            Kind::Message | Kind::Continuation | Kind::Stack | Kind::Lock => {
                 self.write_lines(thread, origin, record, process, out);
             }
+            Kind::State => self.other_kinds.see_state(),
+            Kind::Other(kind) => self.other_kinds.see(kind),
         }
     }
 
@@ -500,6 +505,10 @@ impl Export for TreeFormat {
             let why = self.tree[thread].why.unwrap_or(" still running at the end of what is shown");
             self.still_open(thread, &origin, self.last.of(process), why, out);
         }
+    }
+
+    fn untold(&self) -> Vec<String> {
+        self.other_kinds.untold().collect()
     }
 }
 

@@ -261,7 +261,10 @@ impl EventFormat for UftraceFormat {
             What::Enter(told) => self.call(at, ENTRY, told.called.function, out),
             What::Leave(_, ended) | What::Close(ended) => self.leave(at, ended, out),
             What::Stack(text) => self.text(event, format!("^ {text}").as_bytes(), scene, out),
-            What::Meta { meta: Some(Meta::Run(_) | Meta::Thread(_) | Meta::Clock { .. }), .. } => {}
+            What::Meta {
+                meta: Some(Meta::Run(_) | Meta::Thread(_) | Meta::Name { .. } | Meta::Clock { .. }),
+                ..
+            } => {}
             What::Meta { meta, .. } if is_of_modules(*meta) => {}
             What::Meta { payload, .. } => self.text(event, format!("# {payload}").as_bytes(), scene, out),
         }

@@ -1,8 +1,11 @@
 //! The makers of the files: what each thread of the trace has.
 
 use serde_json::json;
+use trace_format::kinds::Apart;
 use trace_format::line::{Key, Kind, Line, Ticks};
-use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
+use trace_format::meta::{
+    Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread,
+};
 use trace_format::sites::Site;
 use trace_format::wall::Wall;
 
@@ -248,7 +251,14 @@ impl Everything {
             self.panic(&mut raw, (pid, tid), now, "of which the process dies\nin two lines");
             records += 2;
         }
-        raw.meta(now, &Meta::Clock { ticks: Ticks(now), wall: Wall(WALL + (now - FIRST) * TICK_NS) });
+        raw.meta(
+            now,
+            &Meta::Clock {
+                ticks: Ticks(now),
+                wall: Wall(WALL + (now - FIRST) * TICK_NS),
+                system: SystemClocks::default(),
+            },
+        );
         self.expect(now, pid, tid, "clock");
         let reason = match (pid, tid) {
             (6, _) => EndReason::Killed,
@@ -257,7 +267,7 @@ impl Everything {
             _ => EndReason::Exit,
         };
         let cause = Cause { panic: (pid == 7).then_some(tid), ..Cause::default() };
-        let end = End { records, lost: 0, reason, files: None, cause };
+        let end = End { records, lost: 0, reason, files: None, cause, seen: None, apart: Apart::default() };
         raw.meta(now, &Meta::End(end));
         self.expect(now, pid, tid, "end");
         if reason == EndReason::Thread {

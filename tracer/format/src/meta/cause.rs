@@ -2,6 +2,7 @@
 
 use super::payload::{PayloadReader, PayloadWriter};
 use super::reasons::{EndReason, Name};
+use crate::line::Ticks;
 
 /// What ended a process, as far as somebody knows it: the program's panic hook, the exit itself, or the parent
 /// that has waited for the process.
@@ -60,10 +61,12 @@ pub struct Ended {
     pub reason: EndReason,
     /// What ended the process, where the file ends with it.
     pub cause: Cause,
+    /// The ticks of the process's last sign of life, where the file ends with it.
+    pub seen: Option<Ticks>,
 }
 
 impl From<EndReason> for Ended {
     fn from(reason: EndReason) -> Ended {
-        Ended { reason, cause: Cause::default() }
+        Ended { reason, cause: Cause::default(), seen: None }
     }
 }

@@ -9,22 +9,30 @@
 //! [`RunLine`].
 
 mod cause;
+mod clock;
 mod module;
 mod payload;
 mod reasons;
 mod run_line;
 
 use crate::crc32;
+use crate::kinds::Apart;
 use crate::line::Ticks;
+use crate::wait::Wait;
 use crate::wall::Wall;
 
 pub use self::cause::{Cause, Ended};
+pub use self::clock::SystemClocks;
 pub use self::module::{AddressRange, Between, Module};
-pub(crate) use self::payload::{PayloadWriter, split};
+pub(crate) use self::payload::{PayloadReader, PayloadWriter, split};
 use self::reasons::value_of;
 pub use self::reasons::{ClockKind, EndReason, LossReason, Name, RingPlace};
 use self::run_line::CHECK;
 pub use self::run_line::{Claim, FIRST_CHECKED, Run, RunDamage, RunLine};
+
+/// The reason for which the records of files are lost that were [dropped](Meta::Dropped). It is told by the run's own file
+/// alone, so no ring has a count of it.
+pub const DROPPED: &str = "dropped";
 
 /// The content of a `# thread` line, the second line of each file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +63,10 @@ pub struct End {
     pub files: Option<u64>,
     /// What ended the process, where the file ends with it and that is known.
     pub cause: Cause,
+    /// The ticks of the process's last sign of life, where the file ends with it and somebody has seen it.
+    pub seen: Option<Ticks>,
+    /// The numbers of the file's lines that are counted apart.
+    pub apart: Apart,
 }
 
 /// The payload of one metadata line.
@@ -64,12 +76,21 @@ pub enum Meta {
     Run(Run),
     /// The thread that the file belongs to.
     Thread(Thread),
+    /// The thread has another name than before.
+    Name {
+        /// The ticks from which on it is known to have it.
+        ticks: Ticks,
+        /// The name as the operating system knows it.
+        name: Vec<u8>,
+    },
     /// The counter and the wall clock at one moment.
     Clock {
         /// The ticks at that moment.
         ticks: Ticks,
         /// The wall clock at that moment.
         wall: Wall,
+        /// The system's other clocks at that moment.
+        system: SystemClocks,
     },
     /// Records that are missing here.
     Lost {
@@ -91,11 +112,14 @@ pub enum Meta {
         /// decided that the process traces, and until the first record had a ring.
         ns: u64,
     },
-    /// The thread waited for room in its ring.
+    /// The thread waited for room in its ring, in files of versions 1 and 2; else it has waited, and no record could tell
+    /// where.
     Stall {
         /// The time waited since the last such line, in nanoseconds.
         ns: u64,
     },
+    /// The thread has waited because of the tracer, until where this line stands.
+    Wait(Wait),
     /// The counter of the thread's processor went back; lines keep the ticks of the line before this one
     /// until it has caught up.
     Backward {
@@ -129,6 +153,12 @@ pub enum Meta {
         modules: u64,
         /// When they were there.
         there: Between,
+    },
+    /// So many files of the run were dropped, so that all of them together do not take more than they may. What was in them
+    /// is told lost in the same file, with the reason [`DROPPED`].
+    Dropped {
+        /// The number of files.
+        files: u64,
     },
     /// The end of the file.
     End(End),
@@ -172,8 +202,13 @@ impl Meta {
                     fields.number("file", u64::from(file));
                 }
             }
-            Meta::Clock { ticks, wall } => {
-                PayloadWriter::new(out, "clock").number("ticks", ticks.0).bare("wall", &wall.to_string());
+            Meta::Name { ticks, name } => {
+                PayloadWriter::new(out, "name").number("ticks", ticks.0).quoted("name", name);
+            }
+            Meta::Clock { ticks, wall, system } => {
+                let mut fields = PayloadWriter::new(out, "clock");
+                fields.number("ticks", ticks.0).bare("wall", &wall.to_string());
+                system.write(&mut fields);
             }
             Meta::Lost { records, reason } => {
                 PayloadWriter::new(out, "lost").number("records", *records).bare("reason", reason.name());
@@ -187,6 +222,7 @@ impl Meta {
             Meta::Stall { ns } => {
                 PayloadWriter::new(out, "stall").number("ns", *ns);
             }
+            Meta::Wait(wait) => wait.write(out),
             Meta::Backward { ticks } => {
                 PayloadWriter::new(out, "backward").number("ticks", *ticks);
             }
@@ -205,6 +241,9 @@ impl Meta {
             Meta::Missed { modules, there } => {
                 there.write(PayloadWriter::new(out, "missed").number("modules", *modules));
             }
+            Meta::Dropped { files } => {
+                PayloadWriter::new(out, "dropped").number("files", *files);
+            }
             Meta::End(end) => {
                 let mut fields = PayloadWriter::new(out, "end");
                 fields.number("records", end.records).number("lost", end.lost);
@@ -213,6 +252,10 @@ impl Meta {
                     fields.number("files", files);
                 }
                 end.cause.write(&mut fields);
+                if let Some(seen) = end.seen {
+                    fields.number("seen", seen.0);
+                }
+                end.apart.write(&mut fields);
             }
             Meta::Damaged { file, offset, bytes, text } => {
                 let mut fields = PayloadWriter::new(out, "damaged");
@@ -238,9 +281,11 @@ impl Meta {
                 why: fields.string("why").unwrap_or_default(),
                 file: fields.number("file").and_then(|file| file.try_into().ok()),
             }),
+            b"name" => Meta::Name { ticks: Ticks(fields.number("ticks")?), name: fields.string("name")? },
             b"clock" => Meta::Clock {
                 ticks: Ticks(fields.number("ticks")?),
                 wall: Wall::parse(fields.bare("wall")?)?,
+                system: SystemClocks::parse(&fields),
             },
             b"lost" => {
                 let (records, name) = (fields.number("records")?, fields.bare("reason")?);
@@ -251,18 +296,22 @@ impl Meta {
             }
             b"start" => Meta::Start { ns: fields.number("ns")? },
             b"stall" => Meta::Stall { ns: fields.number("ns")? },
+            b"wait" => Meta::Wait(Wait::parse(&fields)?),
             b"backward" => Meta::Backward { ticks: fields.number("ticks")? },
             b"on" | b"off" => Meta::Switched { on: word == b"on", ticks: Ticks(fields.number("ticks")?) },
             b"credentials" => Meta::Credentials { uid: fields.number("uid")?.try_into().ok()? },
             b"module" => Meta::Module(Module::of(&fields)?),
             b"unloaded" => Meta::Unloaded { range: AddressRange::of(&fields)?, gone: Between::of(&fields)? },
             b"missed" => Meta::Missed { modules: fields.number("modules")?, there: Between::of(&fields)? },
+            b"dropped" => Meta::Dropped { files: fields.number("files")? },
             b"end" => Meta::End(End {
                 records: fields.number("records")?,
                 lost: fields.number("lost")?,
                 reason: EndReason::parse(fields.bare("reason")?)?,
                 files: fields.number("files"),
                 cause: Cause::parse(&fields),
+                seen: fields.number("seen").map(Ticks),
+                apart: Apart::parse(&fields),
             }),
             b"damaged" => Meta::Damaged {
                 file: fields.string("file")?,

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::wait::WaitedFor;
 
 pub(crate) fn any_run() -> impl Strategy<Value = Run> {
     let ids = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
@@ -32,6 +33,20 @@ fn any_cause() -> impl Strategy<Value = Cause> {
     })
 }
 
+fn any_clocks() -> impl Strategy<Value = SystemClocks> {
+    let numbers = any::<(Option<u64>, Option<u64>, Option<u64>, Option<u64>)>();
+    (numbers, any::<(Option<u32>, Option<u32>)>()).prop_map(
+        |((within, raw, since_boot, error), (status, state))| SystemClocks {
+            within,
+            raw,
+            since_boot,
+            error,
+            status,
+            state,
+        },
+    )
+}
+
 fn any_meta() -> impl Strategy<Value = Meta> {
     let losses = prop::sample::select(LossReason::NAMES.map(|(v, _)| v).to_vec());
     let ends = prop::sample::select(EndReason::NAMES.map(|(v, _)| v).to_vec());
@@ -59,15 +74,37 @@ fn any_meta() -> impl Strategy<Value = Meta> {
         (any::<Vec<u8>>(), rings, any::<Vec<u8>>(), any::<Option<u32>>())
             .prop_map(|(name, ring, why, file)| Meta::Thread(Thread { name, ring, why, file })),
         any::<u32>().prop_map(|uid| Meta::Credentials { uid }),
-        any::<(u64, u64)>().prop_map(|(t, w)| Meta::Clock { ticks: Ticks(t), wall: Wall(w) }),
+        (any::<(u64, u64)>(), any_clocks()).prop_map(|((t, w), system)| Meta::Clock {
+            ticks: Ticks(t),
+            wall: Wall(w),
+            system
+        }),
         (any::<u64>(), losses).prop_map(|(records, reason)| Meta::Lost { records, reason }),
         (any::<u64>(), name().prop_filter("a known one", unknown))
             .prop_map(|(records, reason)| Meta::LostOtherwise { records, reason }),
         any::<u64>().prop_map(|ns| Meta::Stall { ns }),
+        any::<u64>().prop_map(|files| Meta::Dropped { files }),
+        any::<(u64, Vec<u8>)>().prop_map(|(ticks, name)| Meta::Name { ticks: Ticks(ticks), name }),
+        (any::<(u64, u64, u64)>(), prop::sample::select(WaitedFor::NAMES.to_vec())).prop_map(
+            |((begin, end, ns), (what, _))| Meta::Wait(Wait {
+                begin: Ticks(begin),
+                end: Ticks(end),
+                ns,
+                what
+            })
+        ),
         any::<u64>().prop_map(|ns| Meta::Start { ns }),
         any::<u64>().prop_map(|ticks| Meta::Backward { ticks }),
         (any::<u64>(), any::<u64>(), ends, any::<Option<u64>>(), any_cause()).prop_map(
-            |(records, lost, reason, files, cause)| Meta::End(End { records, lost, reason, files, cause })
+            |(records, lost, reason, files, cause)| Meta::End(End {
+                records,
+                lost,
+                reason,
+                files,
+                cause,
+                seen: None,
+                apart: Apart { others: records / 3, waits: lost % 5, states: lost % 3 }
+            })
         ),
         any::<(Vec<u8>, u64, u64, Vec<u8>)>().prop_map(|(file, offset, bytes, text)| Meta::Damaged {
             file,
@@ -84,8 +121,25 @@ fn the_lines_of_the_documentation_are_written_so() {
     Meta::Lost { records: 12, reason: LossReason::Full }.write(&mut out);
     assert_eq!(out, b"lost records=12 reason=full");
     out.clear();
+    let system = SystemClocks {
+        within: Some(130),
+        raw: Some(81_204_377),
+        since_boot: Some(91_204_377),
+        error: Some(16_000_000),
+        status: Some(0x2001),
+        state: Some(0),
+    };
+    Meta::Clock { ticks: Ticks(75), wall: Wall(1_795_187_462_123_456_789), system }.write(&mut out);
+    let clock = "clock ticks=75 wall=2026-11-20T15:11:02.123456789Z within=130 raw=81204377 since_boot=91204377 \
+                 error=16000000 status=8193 state=0";
+    assert_eq!(String::from_utf8(out.clone()).unwrap(), clock);
+    out.clear();
     Meta::Start { ns: 412_007 }.write(&mut out);
     assert_eq!(out, b"start ns=412007");
+    out.clear();
+    let wait = Wait { begin: Ticks(7), end: Ticks(12), ns: 81_250, what: WaitedFor::Room };
+    Meta::Wait(wait).write(&mut out);
+    assert_eq!(out, b"wait begin=7 end=12 ns=81250 for=room");
     out.clear();
     let name = br#"worker "3""#.to_vec();
     Meta::Thread(Thread { name, ring: RingPlace::Shared, why: vec![], file: None }).write(&mut out);
@@ -208,7 +262,9 @@ fn a_loss_is_a_loss_and_an_end_an_end_whatever_the_reason() {
             lost: 12,
             reason: EndReason::Other(reason),
             files: None,
-            cause: Cause::default()
+            cause: Cause::default(),
+            seen: None,
+            apart: Apart::default(),
         }))
     );
     let long = [b"lost records=1 reason=", &[b'x'; 100][..]].concat();
@@ -230,7 +286,18 @@ fn an_end_says_what_ended_the_process_where_that_is_known() {
     let text = b"end records=3 lost=0 reason=panic files=2 panic=77 signal=SIGABRT";
     assert_eq!(told(text), (EndReason::Panic, panic));
     let reason = EndReason::Panic;
-    assert_eq!(written(&Meta::End(End { records: 3, lost: 0, reason, files: Some(2), cause: panic })), text);
+    assert_eq!(
+        written(&Meta::End(End {
+            records: 3,
+            lost: 0,
+            reason,
+            files: Some(2),
+            cause: panic,
+            seen: None,
+            apart: Apart::default()
+        })),
+        text
+    );
     let status = Cause { status: Some(3), ..Cause::default() };
     assert_eq!(told(b"end records=3 lost=0 reason=killed status=3"), (EndReason::Killed, status));
     // What cannot be read says nothing, and the end is one all the same.

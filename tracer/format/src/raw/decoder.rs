@@ -10,12 +10,14 @@ use std::sync::Arc;
 use super::reader::{Raw, RawItem, is_clean};
 use super::short_calls::ShortCalls;
 use super::{BLOCK_BYTES, Defined};
-use crate::line::Ticks;
+use crate::kinds::write_other;
+use crate::line::{Kind, OtherKind, Ticks};
 use crate::meta::{LossReason, Meta};
 use crate::plans::Plans;
 use crate::record::{Flags, HEADER, Record, RecordKind};
 use crate::render::{LineWriter, ONE_BY_ONE, Plain, PlainContent, Plains, plain_text};
 use crate::sites::Site;
+use crate::states::ThreadState;
 
 /// The number of bytes of a damaged place that are shown at most.
 const SHOWN: usize = 256;
@@ -289,9 +291,14 @@ impl Decoder {
                 }
             }
             _ => {
-                if matches!(record.kind, RecordKind::Enter | RecordKind::Leave | RecordKind::Stack)
-                    || record.kind == RecordKind::Meta && is_clean(record.payload)
-                {
+                let is_line = match record.kind {
+                    RecordKind::Enter | RecordKind::Leave | RecordKind::Stack => true,
+                    RecordKind::Lock | RecordKind::Other => true,
+                    RecordKind::Meta => is_clean(record.payload),
+                    RecordKind::State => ThreadState::of_record(record).is_some(),
+                    _ => false,
+                };
+                if is_line {
                     self.begin_record(record.ticks, text, open, take);
                 }
                 let is_read = self.record(record, text);
@@ -493,7 +500,28 @@ impl Decoder {
                 self.lines.function(self.last, record, place, out);
                 true
             }
-            RecordKind::Captured | RecordKind::Meta | RecordKind::Pad => false,
+            RecordKind::Lock => {
+                self.close(out);
+                self.go_on_to(record.ticks, out);
+                self.lines.lock(self.last, record.payload, out);
+                true
+            }
+            RecordKind::Other => {
+                self.close(out);
+                self.go_on_to(record.ticks, out);
+                let kind = Kind::Other(OtherKind::RECORD);
+                self.lines.line(self.last, kind, |out| write_other(record, out), out);
+                true
+            }
+            RecordKind::State => {
+                let Some(state) = ThreadState::of_record(record) else { return false };
+                self.close(out);
+                self.go_on_to(record.ticks, out);
+                self.lines.line(self.last, Kind::State, |out| state.write(out), out);
+                true
+            }
+            // A raw file tells of a wait in a record of metadata.
+            RecordKind::Captured | RecordKind::Meta | RecordKind::Wait | RecordKind::Pad => false,
         }
     }
 

@@ -14,6 +14,8 @@ use crate::record::{Flags, HEADER, PAD_WORD, Record, RecordKind, aligned};
 pub struct Raw<'a> {
     pub(super) bytes: &'a [u8],
     tid: u64,
+    /// Whether a record may be of a kind that is not known. If not, that is damage.
+    has_others: bool,
 }
 
 /// The item that stands at a position.
@@ -32,8 +34,11 @@ impl<'a> Raw<'a> {
     /// Returns the file whose bytes these are; `None` where they do not begin as a raw file does.
     #[must_use]
     pub fn parse(bytes: &'a [u8]) -> Option<Raw<'a>> {
-        let (tid, _) = bytes.strip_prefix(&MAGIC)?.split_first_chunk::<8>()?;
-        Some(Raw { bytes, tid: u64::from_le_bytes(*tid) })
+        let (tid, records) = bytes.strip_prefix(&MAGIC)?.split_first_chunk::<8>()?;
+        let earlier = [&b"run version=1 "[..], b"run version=2 "];
+        let first = records.get(HEADER..).unwrap_or_default();
+        let has_others = !earlier.iter().any(|of_earlier| first.starts_with(of_earlier));
+        Some(Raw { bytes, tid: u64::from_le_bytes(*tid), has_others })
     }
 
     /// Returns the id of the file's thread.
@@ -232,7 +237,11 @@ impl<'a> Raw<'a> {
             return RawItem::Border(end);
         }
         match Record::read(word, payload).map(|record| (record, end_of(at, &record))) {
-            Some((record, behind)) if behind <= end => RawItem::Record(record, behind),
+            Some((record, behind))
+                if behind <= end && (record.kind != RecordKind::Other || self.has_others) =>
+            {
+                RawItem::Record(record, behind)
+            }
             _ => RawItem::Bad(end),
         }
     }

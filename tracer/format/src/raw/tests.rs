@@ -478,3 +478,29 @@ fn a_formatted_message_has_its_site_where_the_table_has_it() {
     let sites: Vec<_> = messages.into_iter().map(|(_, site, values)| (site, values)).collect();
     assert_eq!(sites, [(1007, None), (0, None), (0, None), (1007, None)]);
 }
+
+#[test]
+fn a_record_of_a_kind_that_is_not_known_is_a_line_and_in_earlier_versions_damage() {
+    for version in [1, 2, 3, 4, 20] {
+        let mut bytes = file(&[(1, Act::Captured(3))], &Run { version, ..run() }, Encoding::Raw);
+        for word in [5u64 << 32 | 3 << 16 | 0xf0 << 8 | 31, 2000, 0x00aa_0bff] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        let (text, found) = decode(&bytes);
+        let last = text.split(|byte| *byte == b'\n').rev().nth(1).unwrap();
+        let last = Line::parse(last).unwrap();
+        if version < crate::FIRST_WITH_OTHER_KINDS {
+            assert_eq!((found.damaged.len(), last.kind), (1, Kind::Meta), "{version}");
+            continue;
+        }
+        assert!(found.damaged.is_empty(), "{version}");
+        assert_eq!((last.kind, last.key.ticks), (Kind::from_byte(b'?').unwrap(), Ticks(2000)));
+        assert_eq!(last.payload, b"kind=31 flags=240 site=5 bytes=ff0baa");
+        // Whoever copies the file copies the record.
+        let (mut writer, mut copy) = (Writer::new(TID), Vec::new());
+        for (_, record) in Raw::parse(&bytes).unwrap().records(0) {
+            writer.copy(&record, &plans(), &mut copy);
+        }
+        assert_eq!(decode(&copy).0, text);
+    }
+}

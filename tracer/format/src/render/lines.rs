@@ -1,6 +1,6 @@
 //! The writer of one thread's lines: messages, pieces of them, captured arguments, functions and metadata.
 
-use crate::escape::{EscapeContext, escape_line, is_plain, push_byte};
+use crate::escape::{EscapeContext, escape_into, escape_line, is_plain, push_byte};
 use crate::fields::SitePlan;
 use crate::function::{self, HOOK, put_address};
 use crate::line::{Kind, Prefix, Ticks};
@@ -220,9 +220,25 @@ impl LineWriter {
         out.push(b'\n');
     }
 
+    /// Writes the line of what a lock tells.
+    pub(crate) fn lock(&self, ticks: Ticks, text: &[u8], out: &mut Vec<u8>) {
+        self.line(ticks, Kind::Lock, |out| escape_into(out, text, EscapeContext::Line), out);
+    }
+
     /// Writes a `#` line.
     pub(crate) fn meta(&self, ticks: Ticks, payload: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
-        self.prefix.begin(out, ticks, Kind::Meta);
+        self.line(ticks, Kind::Meta, payload, out);
+    }
+
+    /// Writes a line of any kind. Its payload is escaped already.
+    pub(crate) fn line(
+        &self,
+        ticks: Ticks,
+        kind: Kind,
+        payload: impl FnOnce(&mut Vec<u8>),
+        out: &mut Vec<u8>,
+    ) {
+        self.prefix.begin(out, ticks, kind);
         payload(out);
         out.push(b'\n');
     }

@@ -8,11 +8,13 @@
 mod lines;
 
 use crate::file::Encoding;
+use crate::kinds::Apart;
 use crate::line::Ticks;
-use crate::meta::{End, Ended, LossReason, Meta, Run, Thread};
+use crate::meta::{End, Ended, LossReason, Meta, Name, Run, Thread};
 use crate::plans::Plans;
 use crate::raw;
 use crate::record::{Flags, Record, RecordKind, Records};
+use crate::wait::Wait;
 pub(crate) use lines::{LineWriter, Plain, PlainContent, Plains, plain_text};
 
 /// The number of records that are rendered one by one behind two that are not of the usual kind.
@@ -35,6 +37,8 @@ pub struct RenderState {
     pub lost: [u64; LossReason::COUNT],
     /// The stall time reported in all files that there are, in nanoseconds.
     pub stall_ns: u64,
+    /// The number of waits that the text of the current file tells of.
+    pub waits: u64,
     /// The content of the thread's earlier files.
     pub elsewhere: FileTotals,
     /// Whether the thread's clock went back behind `last` and has not caught up yet; a `# backward` line has
@@ -145,6 +149,8 @@ pub struct Renderer {
     modules_told: usize,
     /// Whether the module table was asked for its lines since the records at hand were committed.
     modules_asked: bool,
+    /// The number of records reported lost in this file for reasons that no ring counts.
+    lost_otherwise: u64,
 }
 
 /// The form of the output.
@@ -162,7 +168,7 @@ impl Renderer {
             Encoding::Text => Form::Text(LineWriter::new(tid)),
             Encoding::Raw => Form::Raw(raw::Writer::new(tid)),
         };
-        Renderer { state, form, modules_told: 0, modules_asked: false }
+        Renderer { state, form, modules_told: 0, modules_asked: false, lost_otherwise: 0 }
     }
 
     /// Notes that the output from here on begins at this position of the file, in bytes, and that the vector
@@ -238,6 +244,8 @@ impl Renderer {
             match record.kind {
                 RecordKind::Captured => self.captured(&record, refer.plans, out),
                 RecordKind::Message => self.piece(&record, from_main, refer.plans, out),
+                RecordKind::Lock => self.lock(&record, refer.plans, out),
+                RecordKind::Wait => self.wait(&record, out),
                 _ => self.function(&record, refer, out),
             }
         }
@@ -263,7 +271,9 @@ impl Renderer {
                 (count, usual.last)
             }
             Form::Raw(raw) => {
-                let wanted = |record: &Record<'_>| with_addresses || !record.needs_modules();
+                let wanted = |record: &Record<'_>| {
+                    (with_addresses || !record.needs_modules()) && record.kind != RecordKind::Wait
+                };
                 raw.copy_run(main, last, plans, wanted, limit, out)
             }
         };
@@ -362,6 +372,31 @@ impl Renderer {
         self.state.records = self.state.records.saturating_add(1);
     }
 
+    /// Appends that the thread has waited because of the tracer.
+    fn wait(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        // Only a hostile ring has another one.
+        let Some(wait) = Wait::of_record(record) else { return };
+        self.state.ended = false;
+        self.close_before_next(out);
+        self.go_on_to(record.ticks, out);
+        self.state.stall_ns = self.state.stall_ns.saturating_add(wait.ns);
+        self.state.waits = self.state.waits.saturating_add(1);
+        self.meta(&Meta::Wait(wait), out);
+    }
+
+    /// Appends what a lock tells.
+    fn lock(&mut self, record: &Record<'_>, plans: &Plans, out: &mut Vec<u8>) {
+        self.state.ended = false;
+        self.close_before_next(out);
+        self.go_on_to(record.ticks, out);
+        let last = self.state.last;
+        match &mut self.form {
+            Form::Text(lines) => lines.lock(last, record.payload, out),
+            Form::Raw(raw) => raw.whole_without_site(record, last, plans, out),
+        }
+        self.state.records = self.state.records.saturating_add(1);
+    }
+
     /// Appends those lines of the module table that were not appended yet.
     fn tell_modules(&mut self, modules: &mut dyn Modules, out: &mut Vec<u8>) {
         if std::mem::replace(&mut self.modules_asked, true) {
@@ -406,7 +441,7 @@ impl Renderer {
         }
     }
 
-    /// Appends the losses and the waiting time that were not reported yet. Does nothing inside a message.
+    /// Appends the losses that were not reported yet. Does nothing inside a message.
     pub fn losses(&mut self, now: &Losses, out: &mut Vec<u8>) {
         if self.state.in_message {
             return;
@@ -416,8 +451,13 @@ impl Renderer {
         for (total, reason) in totals {
             self.lost(total.saturating_sub(self.state.lost[reason as usize]), reason, out);
         }
+    }
+
+    /// Appends the time waited that no record tells of. It is to be called when no record of the thread will follow: a wait
+    /// is counted before its record can be read, or behind that.
+    pub fn waits_without_record(&mut self, now: &Losses, out: &mut Vec<u8>) {
         let ns = now.stall_ns.saturating_sub(self.state.stall_ns);
-        if ns > 0 {
+        if ns > 0 && !self.state.in_message {
             self.state.stall_ns = now.stall_ns;
             self.meta(&Meta::Stall { ns }, out);
         }
@@ -430,6 +470,14 @@ impl Renderer {
             let told = &mut self.state.lost[reason as usize];
             *told = told.saturating_add(records);
             self.meta(&Meta::Lost { records, reason }, out);
+        }
+    }
+
+    /// Appends that records are missing, if they are, for a reason that no ring counts. It may be called only between messages.
+    pub fn lost_otherwise(&mut self, records: u64, reason: &str, out: &mut Vec<u8>) {
+        if let Some(reason) = Name::parse(reason.as_bytes()).filter(|_| records > 0) {
+            self.lost_otherwise = self.lost_otherwise.saturating_add(records);
+            self.meta(&Meta::LostOtherwise { records, reason }, out);
         }
     }
 
@@ -467,7 +515,7 @@ impl Renderer {
             *torn = torn.saturating_add(1);
             state.in_lost = true;
         }
-        state.records = 0;
+        (state.records, state.waits) = (0, 0);
         (state.in_message, state.ended) = (false, false);
     }
 
@@ -488,10 +536,11 @@ impl Renderer {
         self.lost(gone.records, LossReason::FileRemoved, out);
     }
 
-    /// Notes that `gone` messages are no longer in the file, for the given reason, and that the file goes on
+    /// Notes that `gone` messages and `waits` are no longer in the file, for the given reason, and that the file goes on
     /// behind them with a line of its own.
-    pub fn forget(&mut self, gone: u64, reason: LossReason) {
+    pub fn forget(&mut self, gone: u64, waits: u64, reason: LossReason) {
         let gone = gone.min(self.state.records);
+        self.state.waits = self.state.waits.saturating_sub(waits);
         self.state.records -= gone;
         let lost = &mut self.state.lost[reason as usize];
         *lost = lost.saturating_add(gone);
@@ -503,9 +552,14 @@ impl Renderer {
     pub fn end(&mut self, ended: impl Into<Ended>, files: Option<u64>, out: &mut Vec<u8>) {
         self.close_torn(out);
         self.state.ended = true;
-        let lost = self.state.here(0).lost.iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost));
-        let Ended { reason, cause } = ended.into();
-        self.meta(&Meta::End(End { records: self.state.records, lost, reason, files, cause }), out);
+        let lost = self.state.here(0).lost;
+        let lost = lost.iter().fold(self.lost_otherwise, |sum: u64, lost| sum.saturating_add(*lost));
+        let Ended { reason, cause, seen } = ended.into();
+        let apart = Apart { waits: self.state.waits, ..Apart::default() };
+        self.meta(
+            &Meta::End(End { records: self.state.records, lost, reason, files, cause, seen, apart }),
+            out,
+        );
     }
 
     /// Appends a metadata line with the ticks of the line before it.

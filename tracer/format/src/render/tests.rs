@@ -130,12 +130,14 @@ fn what_is_torn_by_an_end_is_told_once_though_the_rest_of_it_comes() {
 }
 
 #[test]
-fn losses_are_told_once() {
+fn losses_and_waits_without_records_are_told_once() {
     let mut state = renderer();
     let mut out = Vec::new();
     let losses = Losses { full: 3, panic: 0, nested: 1, stall_ns: 7 };
     state.losses(&losses, &mut out);
     state.losses(&losses, &mut out);
+    state.waits_without_record(&losses, &mut out);
+    state.waits_without_record(&losses, &mut out);
     state.end(EndReason::Thread, None, &mut out);
     let text = String::from_utf8(out).unwrap();
     let payloads: Vec<&str> = text.lines().map(|l| &l[26..]).collect();

@@ -63,9 +63,10 @@ pub const HEADER_BYTES: usize = 4096;
 /// The first eight bytes of a ring file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TRCRING\n");
 /// The version of the ring's layout, as rings are made here.
-pub const LAYOUT_VERSION: u32 = 4;
+pub const LAYOUT_VERSION: u32 = 5;
 /// The oldest layout that is read and recovered here. In layout 2, the lowest bits of the head's word are
-/// zero and say nothing, and the slots have no [`FileTotals`]. Layout 3 has no [`OpenCalls`].
+/// zero and say nothing, and the slots have no [`FileTotals`]. Layout 3 has no [`OpenCalls`]. Layout 4 has
+/// no records of kinds 10 and 11, and the slots count no waits.
 pub const OLDEST_LAYOUT: u32 = 2;
 /// The number of times that [`Written::end`] looks again while the producer goes on.
 const TRIES: u32 = 100;
@@ -235,6 +236,8 @@ pub struct Slot {
     pub stall_ns_elsewhere: AtomicU64,
     /// The sum of the earlier files' lengths in bytes.
     pub bytes_elsewhere: AtomicU64,
+    /// The number of waits that the file tells of.
+    pub waits: AtomicU64,
 }
 
 /// The plain values of a [`Slot`].
@@ -281,6 +284,7 @@ impl Slot {
         }
         self.stall_ns_elsewhere.store(elsewhere.stall_ns, Ordering::Relaxed);
         self.bytes_elsewhere.store(elsewhere.bytes, Ordering::Relaxed);
+        self.waits.store(progress.render.waits, Ordering::Relaxed);
     }
 
     fn load(&self) -> Progress {
@@ -301,6 +305,7 @@ impl Slot {
                 lost: std::array::from_fn(|i| get(&self.lost[i])),
                 stall_ns: get(&self.stall_ns),
                 behind: get(&self.behind) != 0,
+                waits: get(&self.waits),
                 elsewhere: FileTotals {
                     records: get(&self.records_elsewhere),
                     lost: std::array::from_fn(|i| get(&self.lost_elsewhere[i])),
@@ -345,6 +350,7 @@ impl Header {
             lost_elsewhere: std::array::from_fn(|_| zero()),
             stall_ns_elsewhere: zero(),
             bytes_elsewhere: zero(),
+            waits: zero(),
         };
         Header {
             identity: Identity {

@@ -78,6 +78,7 @@ fn the_slot_that_does_not_rule_is_filled_and_then_rules() {
             in_message: n % 2 == 0,
             in_lost: n > 2,
             ended: n % 3 == 0,
+            waits: 3,
             records: n,
             lost: [n; LossReason::COUNT],
             stall_ns: n,

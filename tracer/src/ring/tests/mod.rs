@@ -20,6 +20,7 @@ use trace_format::record::Records;
 use trace_format::record::{Flags, hook_enter_word, stack_word};
 use trace_format::render::{References, RenderState, Renderer};
 use trace_format::ring::{Geometry, MIN_CAPACITY, Progress, readable};
+use trace_format::wait::{Wait, WaitedFor};
 use trace_store::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory, may_begin_small};
 
 use super::{Link, Outcome, Producer};
@@ -68,7 +69,9 @@ impl Bench {
 
     fn drain(&mut self) {
         drain(&self.memory, self.producer.is_idle(), &mut self.progress, &mut self.renderer, &mut self.text);
-        self.renderer.losses(&self.memory.header().losses(), &mut self.text);
+        let losses = self.memory.header().losses();
+        self.renderer.losses(&losses, &mut self.text);
+        self.renderer.waits_without_record(&losses, &mut self.text);
     }
 
     fn lines(&self) -> Vec<Line<'_>> {
@@ -197,6 +200,48 @@ fn a_wait_for_room_is_bounded_and_told_and_then_records_drop_at_once() {
         matches!(metas[..], [Meta::Lost { records: 1001, .. }, Meta::Stall { ns: 30_000_000.. }]),
         "{metas:?}"
     );
+}
+
+#[test]
+fn a_wait_is_a_record_ahead_of_the_one_that_waited_and_counts_as_none() {
+    let mut bench = Bench::new(FullPolicy::Block, Duration::from_secs(60));
+    let records = 3000u64;
+    let done = AtomicBool::new(false);
+    let Bench { memory, link, producer, renderer, progress, text } = &mut bench;
+    let (memory, link) = (&*memory, &**link);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_millis(2));
+                drain(memory, false, progress, renderer, text);
+                link.room.wake();
+            }
+        });
+        for n in 0..records {
+            let outcome = producer.record(now(), 0, format_args!("{n} {}", "x".repeat(100)));
+            assert_eq!(outcome, Outcome::Committed);
+        }
+        done.store(true, Ordering::Release);
+    });
+    bench.drain();
+    assert_eq!(bench.messages().len() as u64, records);
+    assert_eq!(bench.renderer.state().records, records);
+    assert_eq!(bench.memory.header().committed(), records);
+    let waits = bench.metas();
+    assert!(!waits.is_empty(), "a ring of 16 KiB has to fill up");
+    assert_eq!(bench.renderer.state().waits, waits.len() as u64);
+    let (mut ns, mut end) = (0, Ticks(0));
+    for wait in &waits {
+        let Meta::Wait(wait) = wait else { panic!("{wait:?}") };
+        assert!(end <= wait.begin && wait.begin < wait.end && wait.what == WaitedFor::Room, "{waits:?}");
+        (ns, end) = (ns + wait.ns, wait.end);
+    }
+    assert_eq!(ns, bench.memory.header().losses().stall_ns, "each wait is told");
+    // Its line has the ticks of the call that waited: it stands ahead of that record, or behind one that waited in its middle.
+    for line in bench.lines().iter().filter(|line| line.kind == Kind::Meta) {
+        let Some(Meta::Wait(wait)) = Meta::parse(line.payload) else { panic!("a wait") };
+        assert!(line.key.ticks <= wait.begin, "{wait:?}");
+    }
 }
 
 #[test]
@@ -388,7 +433,11 @@ fn behind_its_first_bytes_a_ring_is_written_when_all_of_it_is_reserved() {
         });
         bench.drain();
         assert_eq!(bench.messages().len(), count * (1 + inside), "{case}");
-        let waited = matches!(bench.metas()[..], [Meta::Stall { ns: 1.. }]);
+        // No record follows a wait inside of one.
+        let waited = matches!(
+            bench.metas()[..],
+            [Meta::Wait(Wait { ns: 1.., what: WaitedFor::Memory, .. })] | [Meta::Stall { ns: 1.. }]
+        );
         assert_eq!(waited, case != "few", "{case}: {:?}", bench.metas());
     }
 }

@@ -91,7 +91,7 @@ fn beside_a_busy_thread_and_a_busy_flusher_file_and_text_have_no_seam() {
         let (run, memory, returned, done) = (&run, &memory, &returned, &done);
         scope.spawn(move || {
             let (mut place, mut out) = (TracePlace::of(&run.manifest), Vec::new());
-            let drained = DrainedRing { memory, place: RingPlace::Shared, why: "", start: None };
+            let drained = DrainedRing { memory, place: RingPlace::Shared, why: "", start: None, looks: None };
             let info = &run.manifest.run;
             let mut drain = Drain::new(memory.header(), Encoding::Text);
             let mut last = false;

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 use trace_file::FirstBytes;
 use trace_file::TraceFile;
 use trace_format::file::Encoding;
-use trace_format::life::Start;
+use trace_format::life::{Looks, Start};
 use trace_format::line::Ticks;
 use trace_format::meta::{self, EndReason, Ended, LossReason, Meta, RingPlace};
 use trace_format::plans::Plans;
@@ -31,7 +31,7 @@ use trace_format::record::{HEADER, Records};
 use trace_format::render::{FileTotals, References, RenderState, Renderer};
 use trace_format::ring::open_calls::MAX_OPEN;
 use trace_format::ring::{Header, Progress, RingError, readable};
-pub use trace_place::{Say, TracePlace};
+pub use trace_place::{EndedFile, SMALLEST_FILE, Say, TracePlace};
 
 /// The size in bytes of the portions in which text is written, so that a waiting thread soon finds room.
 const PORTION: usize = 512 * 1024;
@@ -63,6 +63,8 @@ pub struct DrainedRing<'a> {
     pub why: &'a str,
     /// The place that says what the start of the run has cost; `None` where nobody has noted that.
     pub start: Option<&'a Start>,
+    /// The place that says what the clocks showed when the run began; `None` where nobody has noted that.
+    pub looks: Option<&'a Looks>,
 }
 
 impl<'a> DrainedRing<'a> {
@@ -113,6 +115,8 @@ pub struct Drain {
     serial: Option<u32>,
     /// The copy that is being written now, of a ring that is overwritten.
     copy: Option<Survivors>,
+    /// The thread's name as its file tells it; `None` where this is not the drain that has told it.
+    told_name: Option<Vec<u8>>,
 }
 
 impl Drain {
@@ -126,7 +130,7 @@ impl Drain {
         let since = Ticks(header.tenancy.since.load(Ordering::Relaxed));
         progress.render.last = progress.render.last.max(since);
         let renderer = Renderer::new(tid, progress.render, encoding);
-        Drain { tid, renderer, file: None, progress, serial: None, copy: None }
+        Drain { tid, renderer, file: None, progress, serial: None, copy: None, told_name: None }
     }
 
     /// Returns whether there is a file whose last line is its end, or neither file nor reason to make one.
@@ -307,6 +311,7 @@ impl Drain {
             let told = drained.header().published().render;
             // Nothing of it is there yet, and others may have been made since this was tried.
             self.serial = context.place.next_file();
+            self.told_name = Some(drained.header().thread_name());
             let thread = (self.tid, self.serial);
             first_lines(thread, context.place.encoding, drained, context.info, &told, context.out);
         }
@@ -528,6 +533,10 @@ impl Drain {
     ) {
         self.renderer.close_torn(out);
         self.renderer.losses(&header.losses(), out);
+        self.renderer.waits_without_record(&header.losses(), out);
+        if let Some(name) = self.other_name(header, self.renderer.state().last) {
+            self.renderer.meta(&name, out);
+        }
         if let Some(clock) = clock {
             self.renderer.meta(&clock, out);
         }
@@ -571,6 +580,30 @@ impl Drain {
             Err(error) if is_no_room(&error) => Ok(0),
             result => result,
         }
+    }
+
+    /// Writes that the thread has another name than its file says, if that is so, and was seen at `ticks`; returns the bytes.
+    ///
+    /// # Errors
+    /// As [`Drain::end`].
+    pub fn tell_name(
+        &mut self,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
+        ticks: Ticks,
+    ) -> io::Result<usize> {
+        let Some(line) = self.other_name(drained.header(), ticks) else { return Ok(0) };
+        let bytes = self.tell(drained, context, &line)?;
+        if bytes > 0 {
+            self.told_name = Some(drained.header().thread_name());
+        }
+        Ok(bytes)
+    }
+
+    /// Returns the line that says that the thread has another name than its file says, if that is so.
+    fn other_name(&self, header: &Header, ticks: Ticks) -> Option<Meta> {
+        let (told, name) = (self.told_name.as_ref()?, header.thread_name());
+        (*told != name).then_some(Meta::Name { ticks, name })
     }
 
     /// Opens the file that was published, if there is one, and truncates it to the published length. If it is
@@ -657,6 +690,7 @@ impl Drain {
         };
         let bytes = context.out.len();
         self.renderer.written(bytes);
+        context.place.grew(if is_new { 0 } else { self.progress.file_length }, file.length);
         file.mark(&mut self.progress);
         self.progress.render = self.renderer.state();
         memory.publish(&self.progress);
@@ -674,9 +708,50 @@ impl Drain {
     /// Drops the older half of the file if it has reached its limit. Where that cannot be done, the file
     /// grows on, and it is tried again when it has grown by a quarter of the limit.
     fn rotate_if_full(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) {
+        if self.file.as_ref().is_some_and(|file| file.length > file.rotate_at) {
+            let most = context.place.max_bytes;
+            self.rotate(drained, context, most);
+        }
+    }
+
+    /// Returns the length of the file that is being written, in bytes.
+    pub fn file_length(&self) -> u64 {
+        self.progress.file_length
+    }
+
+    /// Returns the thread's file, whose end is written, if it has no other one.
+    pub fn ended_file(&self) -> Option<EndedFile> {
+        let (state, progress) = (self.renderer.state(), &self.progress);
+        let lost = state.here(0).lost;
+        let is_alone = state.ended && state.elsewhere.bytes == 0 && progress.file_length > 0;
+        let serial = self.serial.filter(|_| is_alone)?;
+        Some(EndedFile {
+            tid: self.tid,
+            number: progress.file_number,
+            serial,
+            device: progress.device,
+            inode: progress.inode,
+            length: progress.file_length,
+            records: state.records,
+            lost: lost.iter().any(|lost| *lost > 0).then(|| Box::new(lost)),
+        })
+    }
+
+    /// Drops the older half of the file now, whatever its length is; returns whether it was done.
+    pub fn halve(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) -> bool {
+        let before = self.progress.file_length;
+        if !self.find_file(context).unwrap_or(false) {
+            return false;
+        }
+        self.rotate(drained, context, before);
+        self.progress.file_length < before
+    }
+
+    /// Drops the older half of a file that may have `most` bytes, of what is beyond that half.
+    fn rotate(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>, most: u64) {
         let state = self.renderer.state();
         let may = !state.in_message && !state.ended;
-        let Some(file) = self.file.as_mut().filter(|file| may && file.length > file.rotate_at) else {
+        let Some(file) = self.file.as_mut().filter(|_| may) else {
             return;
         };
         if !file.has_its_name() {
@@ -704,13 +779,16 @@ impl Drain {
             lines
         };
         let publish = |file: &TraceFile, dropped: &rotation::Dropped| {
-            renderer.forget(dropped.messages, LossReason::Rotated);
+            renderer.forget(dropped.messages, dropped.waits, LossReason::Rotated);
             file.mark(&mut progress);
             progress.render = renderer.state();
             memory.publish(&progress);
         };
-        match file.rotate(context.place, tid, info.id, first, publish) {
-            Ok(()) => (self.renderer, self.progress) = (renderer, progress),
+        match file.rotate(context.place, (tid, info.id), most, first, publish) {
+            Ok(()) => {
+                context.place.grew(self.progress.file_length, progress.file_length);
+                (self.renderer, self.progress) = (renderer, progress);
+            }
             Err(error) => {
                 file.rotate_at = file.length + context.place.max_bytes / 4;
                 memory.publish(&self.progress);
@@ -741,6 +819,9 @@ fn first_lines(
     first.header(info, &thread, out);
     if let Some(ns) = drained.start.and_then(|start| start.told_by(tid, since)) {
         first.meta(&Meta::Start { ns }, out);
+        if let Some(clock) = drained.looks.and_then(Looks::begun) {
+            first.meta(&clock, out);
+        }
     }
     at(since.max(told.last)).told_before(&told.here(0), out);
 }

@@ -3,6 +3,7 @@
 use std::io;
 
 use trace_format::file::Encoding;
+use trace_format::life::Looks;
 use trace_format::meta::{self, Ended};
 use trace_format::render::{Losses, RenderState};
 use trace_format::ring::Progress;
@@ -98,7 +99,8 @@ impl<'a> Onlooker<'a> {
         }
         let has_file = self.drain.has_file() || !text.is_empty();
         if has_file && !self.drain.renderer.state().ended {
-            self.drain.render_end(self.drained.header(), ended, None, None, &mut text);
+            let clock = self.drained.looks.and_then(Looks::last);
+            self.drain.render_end(self.drained.header(), ended, clock, None, &mut text);
         }
         Ok(self.finish(text))
     }

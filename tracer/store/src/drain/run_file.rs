@@ -5,7 +5,8 @@
 
 use std::io;
 
-use trace_format::meta::{Ended, LossReason, RingPlace, Run, Thread};
+use trace_format::life::Dropped;
+use trace_format::meta::{DROPPED, Ended, LossReason, Meta, RingPlace, Run, Thread};
 use trace_format::render::{RenderState, Renderer};
 
 use super::trace_place::TracePlace;
@@ -19,6 +20,8 @@ pub struct RunFile {
     pub unplaced: u64,
     /// The number of records that were dropped with flight recorders of threads that had ended.
     pub forgotten: u64,
+    /// What was in files that were dropped.
+    pub dropped: Dropped,
     /// The way in which the run ended.
     pub ended: Ended,
 }
@@ -43,6 +46,13 @@ impl RunFile {
         renderer.header(run, &Thread { name, ring: RingPlace::Shared, why: Vec::new(), file }, &mut text);
         renderer.lost(self.unplaced, LossReason::Full, &mut text);
         renderer.lost(self.forgotten, LossReason::Overwritten, &mut text);
+        if self.dropped.files > 0 {
+            renderer.meta(&Meta::Dropped { files: self.dropped.files }, &mut text);
+            renderer.lost_otherwise(self.dropped.records, DROPPED, &mut text);
+            for (lost, reason) in self.dropped.lost.into_iter().zip(LossReason::ALL) {
+                renderer.lost(lost, reason, &mut text);
+            }
+        }
         renderer.end(self.ended, file.map(u64::from), &mut text);
         place.create_whole(self.tid, run.id, &text)
     }
@@ -69,7 +79,13 @@ mod tests {
             clock: trace_format::meta::ClockKind::Ordered,
         };
         let mut place = TracePlace::new(Some(directory.path()), Path::new("/bin/app"), None, run.id, |_| ());
-        let file = RunFile { tid: 5, unplaced: 3, forgotten: 0, ended: EndReason::Killed.into() };
+        let file = RunFile {
+            tid: 5,
+            unplaced: 3,
+            forgotten: 0,
+            dropped: Dropped::default(),
+            ended: EndReason::Killed.into(),
+        };
         file.write(&mut place, &run).unwrap();
         let named = place.path(5, 0);
         std::fs::hard_link(&named, place.unfinished_path(5, run.id)).unwrap();

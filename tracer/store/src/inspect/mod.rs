@@ -222,12 +222,13 @@ impl RunInMemory {
         self.manifest.directories.iter().map(|path| sys::path_from_bytes(path)).collect()
     }
 
-    /// Returns how many trace files the run has made so far; `None` where it does not say that.
+    /// Returns how many trace files the run has made so far, and how many of them it has dropped; `None` where it does not say
+    /// that.
     #[must_use]
-    pub fn files(&self) -> Option<u64> {
+    pub fn files(&self) -> Option<(u64, u64)> {
         let lock = self.life()?;
         let life = lock.life().ok()??;
-        Some(life.flusher.files.load(Ordering::Acquire))
+        Some((life.flusher.files.load(Ordering::Acquire), life.drops.get().files))
     }
 
     /// Reads the life file, if it is there.
@@ -413,8 +414,8 @@ impl RingReader<'_> {
         }
         let lock = self.run.life();
         let life = lock.as_ref().and_then(|lock| lock.life().ok()?);
-        let start = life.map(|life| &life.traced.start);
-        let drained = DrainedRing { memory: self.memory, place: RingPlace::Shared, why: "", start };
+        let (start, looks) = (life.map(|life| &life.traced.start), life.map(|life| &life.looks));
+        let drained = DrainedRing { memory: self.memory, place: RingPlace::Shared, why: "", start, looks };
         // After the copy: what it has was in the table before.
         let plans = self.table.map_or_else(|| Ok(Plans::default()), plans_in)?;
         let modules = StoredModules::open(&self.run.directory, self.run.user);

@@ -84,7 +84,7 @@ impl RunDirectory {
             path.file_name()?.to_str()?.strip_prefix(RING_PREFIX)?.parse().ok()
         };
         let mut there: Vec<u32> = ring_paths(&self.path).iter().filter_map(|path| number(path)).collect();
-        there.sort_unstable();
+        crate::sorting::sort(&mut there, |a, b| a < b);
         let is_missing = |ring: &u32| there.binary_search(ring).is_err();
         Missing {
             directory: false,

@@ -10,6 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::WallQuality;
+
 /// Reserves the file's space, so that touching its mapping cannot fail with SIGBUS for want of memory.
 pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     reserve_part(file, 0, bytes)
@@ -239,13 +241,18 @@ fn leave_descriptors() -> io::Result<()> {
     Ok(())
 }
 
+/// Returns whether the calling thread is under a filter of system calls.
+fn is_filtered() -> bool {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
+    mode.is_some_and(|mode| mode.trim() != "0")
+}
+
 /// Returns whether `call`, which makes system calls that are not usual, may be made at all: a filter
 /// (seccomp) may end the process for it. Where there is one, a child of this thread alone tries it first.
 /// (Where the filter ends who forks, nobody can find out; then `TRACER_DESCRIPTORS=shared` is the way.)
 fn is_granted(call: fn() -> bool) -> bool {
-    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:")).map_or("0", str::trim);
-    if mode == "0" {
+    if !is_filtered() {
         return true;
     }
     // SAFETY: a child with a copy of this memory and this one thread, which calls nothing but the system: it
@@ -321,4 +328,31 @@ pub fn counter_is_trusted() -> bool {
         Ok(list) => list.split_whitespace().any(|name| name == "tsc" || name == "arch_sys_counter"),
         Err(_) => true,
     }
+}
+
+/// Reads the monotonic clock that nobody steers, in nanoseconds. It stands still while the machine is suspended.
+pub fn raw_ns() -> Option<u64> {
+    super::unix::clock_ns(libc::CLOCK_MONOTONIC_RAW)
+}
+
+/// Reads the time since the machine was started, in nanoseconds, suspension included.
+pub fn since_boot_ns() -> Option<u64> {
+    super::unix::clock_ns(libc::CLOCK_BOOTTIME)
+}
+
+/// Asks the system how exact the wall clock is. Nothing is changed. Where the thread is under a filter of system calls
+/// (seccomp) it is not asked: a filter that nobody has thought of may end the process for it.
+pub fn wall_quality() -> WallQuality {
+    if is_filtered() {
+        return WallQuality::default();
+    }
+    // SAFETY: a `timex` of zeros asks for nothing to be changed, and is plain memory.
+    let (state, told) = unsafe {
+        let mut told: libc::timex = std::mem::zeroed();
+        (libc::adjtimex(&mut told), told)
+    };
+    let Ok(state) = u32::try_from(state) else { return WallQuality::default() };
+    // In microseconds.
+    let error = u64::try_from(told.maxerror).ok().map(|error| error.saturating_mul(1000));
+    WallQuality { error, status: u32::try_from(told.status).ok(), state: Some(state) }
 }

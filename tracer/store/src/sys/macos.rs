@@ -75,3 +75,18 @@ pub fn module_counts() -> Option<(u64, u64)> {
 pub fn loaded_modules() -> Option<LoadedModules> {
     None
 }
+
+/// Reads the monotonic clock that nobody steers, in nanoseconds. It stands still while the machine sleeps.
+pub fn raw_ns() -> Option<u64> {
+    super::unix::clock_ns(libc::CLOCK_UPTIME_RAW)
+}
+
+/// Reads the time since the machine was started, in nanoseconds, sleep included.
+pub fn since_boot_ns() -> Option<u64> {
+    super::unix::clock_ns(libc::CLOCK_MONOTONIC_RAW)
+}
+
+/// Returns nothing: the system is not asked how exact the wall clock is.
+pub fn wall_quality() -> WallQuality {
+    WallQuality::default()
+}

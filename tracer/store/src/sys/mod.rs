@@ -26,7 +26,7 @@
 //! | `descriptor_limit`, `is_without_descriptors`, `file_size_limit` | tell limits | flusher, recovery |
 //! | `effective_user`, `boot_id` | tell facts | flusher, recovery |
 //! | `count_modules`, `module_counts`, `loaded_modules` | tell which files are mapped as code | start of a run, flusher |
-//! | `counter_is_trusted`, `monotonic_ns` | tell about clocks | start of a run; a record without a counter |
+//! | `counter_is_trusted`, `monotonic_ns`, `raw_ns`, `since_boot_ns`, `wall_quality` | tell about clocks | start of a run; a record without a counter |
 //!
 //! What hooks into a process that traces (the ends of threads and of the process, `errno`, waking) is in
 //! `tracer`. Linux is complete. docs/systems.md says what Windows keeps. macOS is a type-checked port of what
@@ -76,6 +76,17 @@ pub struct LoadedModules {
     pub counts: (u64, u64),
     /// The modules that are there; when they were loaded is not said.
     pub modules: Vec<Module>,
+}
+
+/// What the system says of how exact the wall clock is. What it does not say is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WallQuality {
+    /// The greatest error, in nanoseconds.
+    pub error: Option<u64>,
+    /// The bits that say what is done to the clock.
+    pub status: Option<u32>,
+    /// The number of the clock's state.
+    pub state: Option<u32>,
 }
 
 /// The identity of a file, which tells it from others, and what has become of it.

@@ -254,6 +254,14 @@ pub fn file_size_limit() -> u64 {
     if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur }
 }
 
+/// Reads one of the system's clocks, in nanoseconds; `None` where it has none of this number.
+pub(super) fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` may be written.
+    let found = unsafe { libc::clock_gettime(clock, &mut now) } == 0;
+    found.then_some(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}
+
 /// Reads the system's monotonic clock in nanoseconds. This is async-signal-safe.
 #[inline]
 pub fn monotonic_ns() -> u64 {

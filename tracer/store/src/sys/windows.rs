@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{FileIdentity, windows_rights as rights};
+use super::{FileIdentity, WallQuality, windows_rights as rights};
 use crate::variables;
 
 #[link(name = "kernel32", kind = "raw-dylib")]
@@ -443,6 +443,21 @@ pub fn monotonic_ns() -> u64 {
     unsafe { QueryPerformanceCounter(&mut count) };
     let ns = u128::from(count as u64) * 1_000_000_000 / u128::from(counts_per_second().max(1));
     u64::try_from(ns).unwrap_or(u64::MAX)
+}
+
+/// Reads the monotonic clock that nobody steers, in nanoseconds.
+pub fn raw_ns() -> Option<u64> {
+    Some(monotonic_ns())
+}
+
+/// Returns nothing: no clock is read that counts the time for which the machine was suspended.
+pub fn since_boot_ns() -> Option<u64> {
+    None
+}
+
+/// Returns nothing: the system does not say how exact the wall clock is.
+pub fn wall_quality() -> WallQuality {
+    WallQuality::default()
 }
 
 #[cfg(test)]

@@ -3,15 +3,15 @@
 
 mod chains;
 pub mod numbers;
-pub mod record;
 mod tell;
 mod waits;
 
 use trace_format::meta::Meta;
 
-use crate::view::export::events::{Event, EventFormat, Scene, What};
-use crate::view::export::locks::record::LockRecord;
+use crate::ui::messages::count;
+use crate::view::export::events::{Event, EventFormat, OfLock, Scene, What};
 use crate::view::export::locks::waits::{Places, Waits};
+use trace_format::locks::LockRecord;
 
 /// The form of what is told of locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,13 +27,15 @@ pub struct LocksFormat {
     places: Places,
     /// The waits of each process, and the time of its last record.
     processes: Vec<(Waits, u64)>,
+    /// The number of records that were messages.
+    of_text: u64,
 }
 
 impl LocksFormat {
     /// Makes the format.
     #[must_use]
     pub fn new(style: LocksStyle) -> LocksFormat {
-        LocksFormat { style, places: Places::default(), processes: Vec::new() }
+        LocksFormat { style, places: Places::default(), processes: Vec::new(), of_text: 0 }
     }
 }
 
@@ -76,9 +78,12 @@ impl EventFormat for LocksFormat {
         let (waits, latest) = &mut self.processes[thread.process];
         *latest = event.wall.max(*latest);
         match event.what {
-            What::Message { text, may_be_of_lock, .. } => {
-                match LockRecord::parse(text).filter(|_| may_be_of_lock) {
-                    Some(record) => waits.take(&record, thread.tid, event.wall, &mut self.places),
+            What::Message { text, lock, .. } => {
+                match LockRecord::parse(text).filter(|_| lock != OfLock::No) {
+                    Some(record) => {
+                        self.of_text += u64::from(lock == OfLock::Text);
+                        waits.take(&record, thread.tid, event.wall, &mut self.places);
+                    }
                     None => waits.has_traced(thread.tid),
                 }
             }
@@ -103,7 +108,13 @@ impl EventFormat for LocksFormat {
     }
 
     fn untold(&self, _scene: &Scene) -> Vec<String> {
-        Vec::new()
+        let read = (self.of_text > 0).then(|| count(self.of_text, "record"));
+        let told = read.map(|records| {
+            format!(
+                "{records} of locks are read from the text of messages: the trace is of an earlier version"
+            )
+        });
+        told.into_iter().collect()
     }
 }
 

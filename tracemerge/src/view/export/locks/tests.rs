@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use proptest::prelude::{prop_assert_eq, proptest};
 use trace_format::line::Ticks;
-use trace_format::meta::ClockKind;
+use trace_format::meta::{ClockKind, Run};
 use trace_format::wall::Wall;
 
-use super::record::LockWait;
 use super::waits::Awaited;
 use super::*;
 use crate::file::record_text::RecordText;
@@ -19,20 +18,37 @@ use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::events::EventExport;
 use crate::view::function_names::FunctionNames;
+use trace_format::locks::LockWait;
 
-fn origin(tid: u64) -> Origin {
+fn origin_of(tid: u64, version: Option<u32>) -> Origin {
     let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]));
     let name = Vec::new();
-    Origin { run: None, tid, name, clock, is_shown: true, is_log: false, has_sites: true }
+    let run = version.map(|version| Run {
+        version,
+        id: 1,
+        root: 1,
+        pid: 1,
+        exe: b"app".to_vec(),
+        boot: Vec::new(),
+        ticks: Ticks(0),
+        wall: Wall(0),
+        clock: ClockKind::System,
+    });
+    Origin { run, tid, name, clock, is_shown: true, is_log: false, has_sites: true }
 }
 
 /// Returns what is told of these lines: ticks in nanoseconds, the id of the thread, and the rest of the line.
 fn told(lines: &[(u64, u64, &str)], rows: usize) -> String {
+    told_by(None, lines, rows).0
+}
+
+/// Does the same for lines of a trace of this version, and returns what is said of them besides.
+fn told_by(version: Option<u32>, lines: &[(u64, u64, &str)], rows: usize) -> (String, Vec<String>) {
     let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
     let labels = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
     let mut format =
         EventExport::new(LocksFormat::new(LocksStyle { rows }), Depth::All, names, Arc::default(), labels);
-    let (origins, mut out) = ([1, 2, 3, 4].map(origin), Vec::new());
+    let (origins, mut out) = ([1, 2, 3, 4].map(|tid| origin_of(tid, version)), Vec::new());
     format.begin(&origins, &mut out);
     for (ticks, tid, text) in lines {
         let line = format!("{ticks:016x}-{tid:08} {text}\n");
@@ -40,7 +56,29 @@ fn told(lines: &[(u64, u64, &str)], rows: usize) -> String {
         format.record(&origins[number], &RecordText::new(number, line.as_bytes()), &mut out);
     }
     format.finish(&mut out);
-    String::from_utf8(out).unwrap()
+    (String::from_utf8(out).unwrap(), format.untold())
+}
+
+#[test]
+fn a_message_with_the_text_of_a_lock_is_only_a_message_from_version_3_on() {
+    let wait = r#"lock wait id=1 for=lock made="m:1" at="a:7" holder=2 since="b:3""#;
+    let lines = |mark: char| [format!("{mark} {wait}"), format!("{mark} lock got id=1 ns=8000")];
+    let told = |version: u32, mark: char| {
+        let [wait, got] = lines(mark);
+        told_by(Some(version), &[(1_000, 1, &wait), (9_000, 1, &got)], 5)
+    };
+    let (text, said) = told(3, ':');
+    assert!(text.starts_with("no lock was waited for") && said.is_empty(), "{text}{said:?}");
+    let (text, said) = told(3, '!');
+    assert!(text.starts_with("1 lock waited for") && said.is_empty(), "{text}{said:?}");
+    for version in [1, 2] {
+        let (text, said) = told(version, ':');
+        assert!(text.starts_with("1 lock waited for"), "{text}");
+        assert!(
+            said.len() == 1 && said[0].starts_with("2 records of locks are read from the text"),
+            "{said:?}"
+        );
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::view::export::locks::chains::{ChainId, Chains, Link, rings};
 use crate::view::export::locks::numbers::Numbers;
-use crate::view::export::locks::record::{LockRecord, LockWait};
+use trace_format::locks::{LockRecord, LockWait};
 
 /// A place in a program, by its number in [`Places`].
 pub type PlaceId = u32;
@@ -275,7 +275,7 @@ impl Waits {
                 futex.notifications += 1;
                 futex.last = Some(Notification { wall, by: Holder { thread, since: unknown }, wakes: most });
             }
-            LockRecord::Notify { id, first, wakes, made, at } => {
+            LockRecord::Notify { id, first, wakes, made, at, .. } => {
                 let (made, since) = (places.id(made), places.id(at));
                 let notification = Notification { wall, by: Holder { thread, since }, wakes };
                 let condition = self.conditions.entry(id).or_insert_with(|| Condition::new(made));

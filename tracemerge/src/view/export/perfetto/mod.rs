@@ -20,7 +20,7 @@ use self::protobuf::{
 use crate::file::fast_map::FastMap;
 use crate::view::by_number::ByNumber;
 use crate::view::export::aspects::Aspect;
-use crate::view::export::events::{EndedCall, Event, EventFormat, Scene, TypedSite, What};
+use crate::view::export::events::{EndedCall, Event, EventFormat, OfLock, Scene, TypedSite, What};
 use crate::view::export::fields::{Key, is_of_modules, keys_of, level};
 use crate::view::export::flows::{self, Flow, Flows};
 use crate::view::export::pids::Pids;
@@ -366,9 +366,9 @@ impl PerfettoFormat {
     }
 
     fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        let What::Message { site, text, values, may_be_of_lock, .. } = &event.what else { return };
+        let What::Message { site, text, values, lock, .. } = &event.what else { return };
         let thread = event.thread;
-        let flows = if *may_be_of_lock { self.flows_of(event, text, scene, out) } else { Vec::new() };
+        let flows = if *lock != OfLock::No { self.flows_of(event, text, scene, out) } else { Vec::new() };
         self.begin_event(INSTANT);
         flows.into_iter().for_each(|flow| self.flow(flow));
         let Some((number, known)) = site.zip(scene.site(*site)) else {
@@ -483,9 +483,13 @@ impl PerfettoFormat {
     ) {
         let thread = event.thread;
         match meta {
-            Some(Meta::Run(_) | Meta::Thread(_) | Meta::Clock { .. }) => return,
+            Some(Meta::Run(_) | Meta::Thread(_) | Meta::Name { .. } | Meta::Clock { .. }) => return,
             meta if is_of_modules(meta) => return,
-            Some(Meta::Stall { ns }) => return self.stall(event, *ns, scene, out),
+            Some(Meta::Stall { ns }) => return self.stall(event, (event.wall, *ns), scene, out),
+            Some(Meta::Wait(wait)) => {
+                let end = scene.threads[event.thread].clock.wall(wait.end).0;
+                return self.stall(event, (end, wait.ns), scene, out);
+            }
             _ => {}
         }
         let (word, rest) = payload.split_once(' ').unwrap_or((payload, ""));
@@ -503,10 +507,10 @@ impl PerfettoFormat {
     }
 
     /// Writes the time for which a thread has waited up to now.
-    fn stall(&mut self, event: &Event<'_>, ns: u64, scene: &Scene, out: &mut Vec<u8>) {
+    fn stall(&mut self, event: &Event<'_>, (until, ns): (u64, u64), scene: &Scene, out: &mut Vec<u8>) {
         let (thread, track) = (event.thread, stall_track(event.thread));
         let known = &mut self.sequences[thread].stalled_until;
-        let last = known.replace(event.wall);
+        let last = known.replace(until);
         if last.is_none() {
             let name = format!("stalls of {}", scene.threads[thread].label);
             put_track(track, Some(process_track(scene.threads[thread].process)), out, |out| {
@@ -514,7 +518,7 @@ impl PerfettoFormat {
             });
         }
         // What was waited before the last line of this kind was told by that.
-        let from = event.wall.saturating_sub(ns).max(last.unwrap_or(0));
+        let from = until.saturating_sub(ns).max(last.unwrap_or(0)).min(until);
         self.begin_event(SLICE_BEGIN);
         put_number(field::event::TRACK, track, &mut self.event);
         self.category(thread, "tracer");
@@ -523,7 +527,7 @@ impl PerfettoFormat {
         self.write(thread, from, out);
         self.begin_event(SLICE_END);
         put_number(field::event::TRACK, track, &mut self.event);
-        self.write(thread, event.wall, out);
+        self.write(thread, until, out);
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) struct Dropped {
     pub stall_ns: u64,
     /// The ticks of its last line.
     pub last: Ticks,
+    /// The number of waits that it told of.
+    pub waits: u64,
     /// Whether lines of the module table were in it.
     pub modules: bool,
 }
@@ -81,7 +83,11 @@ impl Dropped {
             // A slot has no place for what only later versions know: it is told on as what was dropped with
             // its line.
             Some(Meta::LostOtherwise { records, .. }) => self.lost(LossReason::Rotated, records),
-            Some(Meta::Stall { ns }) => self.stall_ns += ns,
+            Some(Meta::Stall { ns }) => self.stall_ns = self.stall_ns.saturating_add(ns),
+            Some(Meta::Wait(wait)) => {
+                self.waits += 1;
+                self.stall_ns = self.stall_ns.saturating_add(wait.ns);
+            }
             _ => {}
         }
     }
@@ -126,7 +132,7 @@ fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(u64, 
 }
 
 impl TraceFile {
-    /// Drops the older half. `first` gives the lines that the new file begins with; `publish` is told when it
+    /// Drops the older half of a file that may have `most` bytes. `first` gives the lines that the new file begins with; `publish` is told when it
     /// is whole, and before it has the old one's name.
     ///
     /// # Errors
@@ -134,15 +140,15 @@ impl TraceFile {
     pub(super) fn rotate(
         &mut self,
         place: &TracePlace,
-        tid: u64,
-        run: u32,
+        (tid, run): (u64, u32),
+        most: u64,
         first: impl FnOnce(&Dropped) -> Vec<u8>,
         publish: impl FnOnce(&TraceFile, &Dropped),
     ) -> io::Result<()> {
         let named = |error: io::Error, path| {
             io::Error::new(error.kind(), format!("cannot drop the older half of {path:?}: {error}"))
         };
-        let result = self.newer_half(place, tid, run, first);
+        let result = self.newer_half(place, (tid, run), most, first);
         // Wherever the reading has led.
         let back = self.file.seek(SeekFrom::Start(self.length));
         let (mut new, dropped) =
@@ -159,11 +165,11 @@ impl TraceFile {
     fn newer_half(
         &mut self,
         place: &TracePlace,
-        tid: u64,
-        run: u32,
+        (tid, run): (u64, u32),
+        most: u64,
         first: impl FnOnce(&Dropped) -> Vec<u8>,
     ) -> io::Result<(TraceFile, Dropped)> {
-        let from = self.length - place.max_bytes.min(self.length) / 2;
+        let from = self.length - most.min(self.length) / 2;
         let path = place.unfinished_path(tid, run);
         // Left by an attempt that failed; nobody else uses this name.
         place.make_way(&path)?;
@@ -228,6 +234,7 @@ mod tests {
             messages: 2,
             lost,
             stall_ns: 5,
+            waits: 0,
             last: Ticks(7),
             modules: false,
         };

@@ -119,7 +119,10 @@ impl TracePlace {
             }
         };
         let _ = std::fs::remove_file(&path);
-        linked.map(|()| self.count_file())
+        linked?;
+        self.grew(0, bytes.len() as u64);
+        self.count_file();
+        Ok(())
     }
 
     /// Makes the file without a name, or under one that is this run's alone, has `publish` write down what it

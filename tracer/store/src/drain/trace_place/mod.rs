@@ -2,10 +2,10 @@
 
 mod create;
 pub(in crate::drain) mod find;
+mod total;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
@@ -24,6 +24,8 @@ use crate::drain::Announcement;
 use crate::drain::trace_file::{Open, TraceFile};
 use crate::life::Lock;
 use crate::sys::{self};
+use total::Total;
+pub use total::{EndedFile, SMALLEST_FILE};
 
 /// Tells the user something, in one line.
 pub type Say = fn(fmt::Arguments<'_>);
@@ -49,10 +51,12 @@ pub struct TracePlace {
     most_open: usize,
     /// The length, in bytes, above which a file loses its older half.
     pub max_bytes: u64,
+    /// The bound for all files together.
+    total: Total,
     /// The encoding in which files are written.
     pub encoding: Encoding,
     /// The files that could not be removed, for somebody had them open.
-    unremoved: RefCell<BTreeSet<PathBuf>>,
+    unremoved: RefCell<Vec<PathBuf>>,
     /// The error of what could not be done though the records are in the file.
     pub trouble: Option<io::Error>,
     /// The function that tells the user that files go to another directory.
@@ -97,6 +101,7 @@ impl TracePlace {
             open: Arc::default(),
             most_open,
             max_bytes: u64::MAX,
+            total: Total::default(),
             encoding: Encoding::Text,
             unremoved: RefCell::default(),
             trouble: None,
@@ -106,7 +111,7 @@ impl TracePlace {
 
     /// Returns how many bytes should be written at once at most.
     pub fn portion(&self) -> usize {
-        usize::try_from(self.max_bytes / 4).unwrap_or(usize::MAX)
+        usize::try_from((self.max_bytes / 4).min(self.total.portion())).unwrap_or(usize::MAX)
     }
 
     /// Makes an open file of this place.
@@ -235,7 +240,10 @@ impl TracePlace {
         let is_held =
             |error: io::Error| error.kind() != io::ErrorKind::NotFound && sys::OPEN_FILES_KEEP_NAMES;
         if std::fs::remove_file(&path).is_err_and(is_held) {
-            self.unremoved.borrow_mut().insert(path);
+            let mut unremoved = self.unremoved.borrow_mut();
+            if !unremoved.contains(&path) {
+                unremoved.push(path);
+            }
         }
     }
 
@@ -247,7 +255,7 @@ impl TracePlace {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => {
-                self.unremoved.borrow_mut().remove(path);
+                self.unremoved.borrow_mut().retain(|other| other != path);
                 Ok(())
             }
         }

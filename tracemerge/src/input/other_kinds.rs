@@ -1,0 +1,75 @@
+//! Lines that views leave out: of kinds that only later versions know, how many of which, and states of threads.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use trace_format::line::OtherKind;
+
+use crate::ui::messages::{Grouped, count};
+
+/// The numbers of lines, by the characters of their kinds.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(transparent)]
+pub struct OtherKinds {
+    /// The numbers of lines of kinds that are not known.
+    unknown: BTreeMap<char, u64>,
+    /// The number of states of threads.
+    #[serde(skip)]
+    states: u64,
+}
+
+impl OtherKinds {
+    /// Counts a line.
+    #[cold]
+    pub fn see(&mut self, kind: OtherKind) {
+        *self.unknown.entry(char::from(kind.byte())).or_default() += 1;
+    }
+
+    /// Counts a state of a thread.
+    #[cold]
+    pub fn see_state(&mut self) {
+        self.states += 1;
+    }
+
+    /// Returns the number of states of threads.
+    #[must_use]
+    pub fn states(&self) -> u64 {
+        self.states
+    }
+
+    /// Adds other numbers to these.
+    pub fn add(&mut self, others: &OtherKinds) {
+        self.states += others.states;
+        for (kind, lines) in &others.unknown {
+            *self.unknown.entry(*kind).or_default() += lines;
+        }
+    }
+
+    /// Returns whether there are no such lines.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.unknown.is_empty()
+    }
+
+    /// Returns the number of the lines.
+    #[must_use]
+    pub fn lines(&self) -> u64 {
+        self.unknown.values().sum()
+    }
+
+    /// Returns how many lines are of such kinds, and which kinds these are; `None` where there are none.
+    #[must_use]
+    pub fn told(&self) -> Option<String> {
+        let named: Vec<String> =
+            self.unknown.iter().map(|(kind, n)| format!("'{kind}': {}", Grouped(*n))).collect();
+        let lines = count(self.lines(), "line");
+        (!self.is_empty())
+            .then(|| format!("{lines} of kinds that this version does not know ({})", named.join(", ")))
+    }
+
+    /// Returns the sentences for an output that leaves these lines out, if there are any.
+    pub fn untold(&self) -> impl Iterator<Item = String> + use<> {
+        let states = (self.states > 0).then(|| count(self.states, "thread state"));
+        self.told().into_iter().chain(states).map(|told| format!("left out: {told}"))
+    }
+}

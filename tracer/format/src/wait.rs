@@ -1,0 +1,107 @@
+//! A wait of the tracer: a thread stood still because of the tracer, and not because of what it does itself.
+//!
+//! It is one record, made when the wait has ended, where the thread was: in a ring a record of a kind of its own, in files a
+//! `# wait` line. No call of the tracer made it, so it is not counted as one, but [apart](crate::kinds::Apart).
+
+use crate::line::Ticks;
+use crate::meta::{PayloadReader, PayloadWriter};
+use crate::record::{Record, RecordKind};
+
+/// What a thread has waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum WaitedFor {
+    /// For room in its ring: the flusher was slower.
+    Room = 0,
+    /// For the rest of its ring's memory to be reserved.
+    Memory = 1,
+    /// For a ring, before its first record.
+    Ring = 2,
+}
+
+impl WaitedFor {
+    /// All of them, with their names.
+    pub const NAMES: [(WaitedFor, &'static str); 3] =
+        [(WaitedFor::Room, "room"), (WaitedFor::Memory, "memory"), (WaitedFor::Ring, "ring")];
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        WaitedFor::NAMES.iter().find(|(known, _)| *known == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// A wait that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Wait {
+    /// The ticks when it began.
+    pub begin: Ticks,
+    /// The ticks when it ended. If several waits are told as one, since no record could stand between them, then of the last.
+    pub end: Ticks,
+    /// How long the thread has waited, in nanoseconds.
+    pub ns: u64,
+    /// What it has waited for.
+    pub what: WaitedFor,
+}
+
+/// The number of bytes of a record's payload.
+pub const PAYLOAD: usize = 24;
+
+impl Wait {
+    /// Returns word 0 of the record.
+    #[must_use]
+    pub const fn word(&self) -> u64 {
+        (PAYLOAD as u64) << 16 | (self.what as u64) << 8 | RecordKind::Wait as u64
+    }
+
+    /// Returns the record's payload.
+    #[must_use]
+    pub const fn payload(&self) -> [u64; PAYLOAD / 8] {
+        [self.begin.0, self.end.0, self.ns]
+    }
+
+    /// Reads a record; `None` where it is none of a wait.
+    #[must_use]
+    pub fn of_record(record: &Record<'_>) -> Option<Wait> {
+        let [begin, end, ns] = record.words().filter(|_| record.kind == RecordKind::Wait)?;
+        let (what, _) = WaitedFor::NAMES.iter().find(|(what, _)| *what as u8 == record.flags().0)?;
+        Some(Wait { begin: Ticks(begin), end: Ticks(end), ns, what: *what })
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let mut fields = PayloadWriter::new(out, "wait");
+        fields.number("begin", self.begin.0).number("end", self.end.0).number("ns", self.ns);
+        fields.bare("for", self.what.name());
+    }
+
+    pub(crate) fn parse(fields: &PayloadReader<'_>) -> Option<Wait> {
+        let name = fields.bare("for")?;
+        let (what, _) = WaitedFor::NAMES.iter().find(|(_, known)| known.as_bytes() == name)?;
+        let (begin, end) = (Ticks(fields.number("begin")?), Ticks(fields.number("end")?));
+        Some(Wait { begin, end, ns: fields.number("ns")?, what: *what })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Records;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        for (what, _) in WaitedFor::NAMES {
+            let wait = Wait { begin: Ticks(7), end: Ticks(u64::MAX), ns: 12, what };
+            let words = [&[wait.word(), 99][..], &wait.payload()].concat();
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let record = Records::new([&bytes, &[]], 0, 64).next().expect("a record");
+            assert_eq!((Wait::of_record(&record), record.ticks), (Some(wait), Ticks(99)));
+            assert!(!record.counts() && !record.begins());
+            // Another length or another flag is damage.
+            for bit in [8 + 2, 16 + 3] {
+                let mut bytes = bytes.clone();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(Records::new([&bytes, &[]], 0, 64).next(), None, "{bit}");
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The record of what a lock or a condition tells: a kind of its own, so that no message can be taken for one.
+//!
+//! Runs on traced threads that wait, notify or were woken.
+
+use std::fmt::{self, Write as _};
+
+use trace_format::record::lock_word;
+
+use super::record;
+use crate::ring::{MAX_CAPTURED, clock};
+use crate::shared::sites::{Call, Place, Site};
+use trace_format::sites::SiteKind;
+
+/// The room for a text, in words.
+const WORDS: usize = MAX_CAPTURED / 8;
+
+/// Makes what stands for the locks of a module where the filter is asked whether they tell anything. Readers are never told
+/// of it: the records have no site.
+pub(crate) const fn switch_of(module: &'static str) -> Site {
+    let place = Place { module, file: file!(), line: line!(), column: column!(), here: || "" };
+    Site::new(place, Call { kind: SiteKind::Message, template: "", format: "", names: &[] })
+}
+
+/// Records what a lock tells, if the locks of this `switch` are on; returns whether they are.
+#[cold]
+#[inline(never)]
+pub(crate) fn record_lock(switch: &'static Site, what: fmt::Arguments<'_>) -> bool {
+    if !switch.is_on(switch.word()) {
+        return false;
+    }
+    let ticks = clock::now();
+    let mut text = Text { words: [0; WORDS], bytes: 0 };
+    // What does not fit is left out, and readers see no record of a lock in the rest. Places are short enough.
+    let _ = text.write_fmt(what);
+    let words = text.words.get(..text.bytes.div_ceil(8)).unwrap_or_default();
+    record::words(ticks, lock_word(text.bytes), words);
+    true
+}
+
+/// A text on its way into words.
+struct Text {
+    words: [u64; WORDS],
+    bytes: usize,
+}
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            let word = self.words.get_mut(self.bytes / 8).ok_or(fmt::Error)?;
+            *word |= u64::from(byte) << (self.bytes % 8 * 8);
+            self.bytes += 1;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_in_the_words_as_it_is_and_ends_where_they_do() {
+        let mut text = Text { words: [0; WORDS], bytes: 0 };
+        let (id, value) = (12, "gr\u{f6}\u{df}e");
+        assert!(write!(text, "lock got id={id} ns={value}").is_ok());
+        let bytes: Vec<u8> = text.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert_eq!(&bytes[..text.bytes], "lock got id=12 ns=grö\u{df}e".as_bytes());
+        assert!(text.write_str(&"x".repeat(MAX_CAPTURED)).is_err());
+        assert_eq!(text.bytes, MAX_CAPTURED);
+    }
+}

@@ -1,0 +1,192 @@
+//! The bound for all files of a run together: what they take, and which go first if that is too much.
+//!
+//! The oldest files of threads that have ended go as a whole. What was in them is added to the run's account of dropped files,
+//! in its life file, before they are removed: killed in between, recovery removes the last one. If there is none, files that
+//! are still written lose their older halves; the flusher chooses which.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use trace_format::file::{FIRST_BYTES, run_of, thread_of};
+use trace_format::life::Dropped;
+use trace_format::meta::LossReason;
+
+use super::TracePlace;
+use crate::life::Lock;
+use crate::sys;
+
+/// The number of bytes in which file systems allocate space.
+const BLOCK: u64 = 4096;
+/// The length in bytes below which a file of a living thread is left as it is.
+pub const SMALLEST_FILE: u64 = 16 * 1024;
+/// What is left free for the run's own file and for what is about to be made.
+const SPARE: u64 = 4 * BLOCK;
+
+/// Returns how many bytes of a disk a file of this length takes.
+fn allocated(length: u64) -> u64 {
+    length.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
+}
+
+/// The file of a thread that has ended.
+#[derive(Clone, Debug)]
+pub struct EndedFile {
+    pub(in crate::drain) tid: u64,
+    /// The `<n>` of its name.
+    pub(in crate::drain) number: u32,
+    /// Its number among the files of the run.
+    pub(in crate::drain) serial: u32,
+    pub(in crate::drain) device: u64,
+    pub(in crate::drain) inode: u64,
+    pub(in crate::drain) length: u64,
+    pub(in crate::drain) records: u64,
+    /// The records that it tells lost, where it does.
+    pub(in crate::drain) lost: Option<Box<[u64; LossReason::COUNT]>>,
+}
+
+/// What all files of a run take, and how much they may.
+#[derive(Debug)]
+pub(super) struct Total {
+    /// The most bytes.
+    most: u64,
+    /// The bytes that the run's files take.
+    taken: u64,
+    /// The length of the longest file that is being written, as far as it is known.
+    longest: u64,
+    /// The files of threads that have ended, the oldest first.
+    ended: VecDeque<EndedFile>,
+    /// What was dropped so far.
+    dropped: Dropped,
+    /// Tells that nothing more can be dropped for now.
+    is_at_floor: bool,
+}
+
+impl Default for Total {
+    fn default() -> Total {
+        let dropped = Dropped::default();
+        Total { most: u64::MAX, taken: 0, longest: 0, ended: VecDeque::new(), dropped, is_at_floor: false }
+    }
+}
+
+impl Total {
+    /// Returns how many bytes should be written at once at most.
+    pub(super) fn portion(&self) -> u64 {
+        (self.most / 16).max(BLOCK)
+    }
+
+    /// Returns whether the files take so much that one of them has to go before more is written. There is to be room for the
+    /// newer half of the longest one, which is written before the older one goes.
+    fn is_over(&self) -> bool {
+        let wanted = self.taken.saturating_add(allocated(self.longest / 2)).saturating_add(self.portion());
+        self.most != u64::MAX && wanted.saturating_add(SPARE) > self.most
+    }
+}
+
+impl TracePlace {
+    /// Lets all files of the run together take `most` bytes of a disk.
+    pub fn limit_total(&mut self, most: u64) {
+        self.total.most = most;
+    }
+
+    /// Returns whether files have to be dropped before more is written, and some can be.
+    pub fn is_over_total(&self) -> bool {
+        !self.total.is_at_floor && self.total.is_over()
+    }
+
+    /// Returns what was dropped so far.
+    #[must_use]
+    pub fn dropped(&self) -> Dropped {
+        self.total.dropped
+    }
+
+    /// Notes that a file had `before` bytes and has `now`.
+    pub(in crate::drain) fn grew(&mut self, before: u64, now: u64) {
+        let total = &mut self.total;
+        total.taken = total.taken.saturating_add(allocated(now)).saturating_sub(allocated(before));
+        total.longest = total.longest.max(now);
+    }
+
+    /// Notes the file of a thread that has ended, if it may have to go.
+    pub fn note_ended(&mut self, file: Option<EndedFile>) {
+        if self.total.most != u64::MAX {
+            self.total.ended.extend(file);
+        }
+    }
+
+    /// Looks anew whether something can be dropped.
+    pub fn look_at_total(&mut self) {
+        self.total.is_at_floor = false;
+    }
+
+    /// Drops files of threads that have ended until there is room, or none is left. `longest` is the length of the longest
+    /// file that is being written.
+    pub fn drop_ended(&mut self, run: u32, longest: u64) {
+        self.total.longest = longest;
+        while self.total.is_over() {
+            let Some(file) = self.total.ended.pop_front() else { return };
+            self.drop_file(run, file);
+        }
+    }
+
+    /// Notes that nothing more can be dropped, until [`TracePlace::look_at_total`] is called.
+    pub fn leave_total(&mut self) {
+        self.total.is_at_floor = true;
+    }
+
+    fn drop_file(&mut self, run: u32, file: EndedFile) {
+        self.grew(file.length, 0);
+        let places: Vec<PathBuf> = self.directories.iter().chain(&self.left).cloned().collect();
+        let name = self.file_name(file.tid, file.number);
+        // What somebody has renamed is kept by him, and what he has removed he knows of.
+        let path = places.into_iter().map(|place| place.join(&name)).find(|path| {
+            sys::path_identity(path).is_ok_and(|found| found.is(file.device, file.inode) && found.links > 0)
+                && is_file_of(path, run, file.serial)
+        });
+        let Some(path) = path else { return };
+        let before = self.total.dropped;
+        let dropped = &mut self.total.dropped;
+        dropped.files += 1;
+        dropped.records = dropped.records.saturating_add(file.records);
+        for (sum, lost) in dropped.lost.iter_mut().zip(file.lost.as_deref().into_iter().flatten()) {
+            *sum = sum.saturating_add(*lost);
+        }
+        dropped.last = [file.tid, file.number.into(), file.serial.into()];
+        self.publish_dropped();
+        if std::fs::remove_file(&path).is_err() && path.exists() {
+            // It is not gone, so it is not told as dropped.
+            self.total.dropped = before;
+            self.publish_dropped();
+        }
+    }
+
+    fn publish_dropped(&self) {
+        self.lives.iter().for_each(|page| page.set_dropped(&self.total.dropped));
+    }
+
+    /// Goes on from what a dead run has dropped, and removes the file that it was about to remove.
+    pub(crate) fn finish_drops(&mut self, run: u32, page: &Arc<Lock>) {
+        let Some(dropped) = page.life().ok().flatten().map(|life| life.drops.get()) else { return };
+        self.total.dropped = dropped;
+        let [tid, number, serial] = dropped.last;
+        let (Ok(number), Ok(serial)) = (u32::try_from(number), u32::try_from(serial)) else { return };
+        if dropped.files > 0 {
+            let name = self.file_name(tid, number);
+            let paths = self.directories.iter().chain(&self.left).map(|place| place.join(&name));
+            for path in paths.filter(|path| is_file_of(path, run, serial)) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
+
+/// Returns whether the file at `path` is that of this number of a run.
+fn is_file_of(path: &std::path::Path, run: u32, serial: u32) -> bool {
+    use std::io::Read as _;
+    let Ok(file) = sys::open_named_file(path) else { return false };
+    let mut first = Vec::new();
+    if file.take(FIRST_BYTES as u64).read_to_end(&mut first).is_err() {
+        return false;
+    }
+    let of_run = run_of(&first).is_some_and(|(_, found)| found.id == run);
+    of_run && thread_of(&first).is_some_and(|thread| thread.file == Some(serial))
+}

@@ -17,6 +17,7 @@ mod a_read_only_directory_is_left_for_another;
 mod a_removed_run_directory_is_put_back;
 mod a_ring_that_does_not_get_its_memory_is_left_for_another;
 mod a_sandbox_that_refuses_descriptors_is_survived;
+mod all_files_of_a_run_are_bounded;
 mod files_that_may_not_grow_are_followed_by_others;
 mod files_that_somebody_has_open_are_lived_with;
 mod shared_memory_that_runs_out_costs_no_record;

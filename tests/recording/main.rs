@@ -9,6 +9,7 @@ mod a_quiet_program_is_flushed_by_time;
 mod a_thousand_threads_at_once_lose_nothing;
 mod allocators_and_exit_handlers_may_trace;
 mod call_stacks_have_the_names_of_their_callers;
+mod clock_lines_show_all_clocks;
 mod deferred_messages_are_those_of_format;
 mod first_records_have_the_ticks_of_their_calls;
 mod functions_are_recorded_as_they_were_called;

@@ -133,15 +133,17 @@ pub fn view(program: &str, scenarios: &[&Scenario], options: &[&str]) -> String 
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Returns the text without the parts that are not known of a file before it is there, or of a run before it
-/// has ended: its files' numbers and how many there are.
+/// Returns the text without the numbers that are unknown before a file exists or before its run has ended: the number of a
+/// file, how many files there are, and when the process was seen last.
 pub fn without_numbers(text: &str) -> String {
+    let is_known = |word: &&str| {
+        let number = ["file=", "files=", "seen="].iter().find_map(|key| word.strip_prefix(key));
+        !number.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+    };
     let line = |line: &str| {
         let is_meta = line.contains(" # thread ") || line.contains(" # end ");
-        let number = [" file=", " files="].iter().find_map(|key| Some((line.rfind(key)?, key.len())));
-        let number =
-            number.filter(|(at, key)| is_meta && line[at + key..].bytes().all(|b| b.is_ascii_digit()));
-        number.map_or(line, |(at, _)| &line[..at]).to_owned() + "\n"
+        let words = line.split(' ').filter(|word| !is_meta || is_known(word));
+        words.collect::<Vec<_>>().join(" ") + "\n"
     };
     text.lines().map(line).collect()
 }

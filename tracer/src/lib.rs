@@ -62,10 +62,10 @@
 //! | `TRACER_DIR` | directory of the trace files | beside the executable |
 //! | `TRACER_RING_SIZE` | bytes of each thread's ring, with K, M, G | `1M` |
 //! | `TRACER_FULL` | when a ring is full: `block`, `drop`, `overwrite`; see [`FullPolicy`] | `block` |
-//! | `TRACER_MAX_STALL` | how long `block` waits at most, in ms | `1000` |
+//! | `TRACER_MAX_STALL` | how long `block` waits at most | `1s` |
 //! | `TRACER_MAX_BYTES` | how long each thread's file may grow, with K, M, G | no limit |
 //! | `TRACER_MAX_TOTAL` | how much all files of a process may take together, with K, M, G | no limit |
-//! | `TRACER_FLUSH_MS` | how long a record may wait for the flusher, in ms | `100` |
+//! | `TRACER_FLUSH_INTERVAL` | how long a record may wait for the flusher | `100ms` |
 //! | `TRACER_CLOCK` | `ordered`; `fast`: cheaper, but hand-overs may look reversed; or `system`: the system's clock | `ordered` |
 //! | `TRACER_FILTER` | which calls of [`trace!`] are on, by module: `my::module=off,other`, as `RUST_LOG`; of `log` and `tracing` also by level | all |
 //! | `TRACER_CALL_SITES` | `1`: each entering of a function records where it was called from, too | off |

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use regex::bytes::{Regex, RegexBuilder};
+use trace_format::duration;
 use trace_format::sites::Level;
 
 use crate::symbols::Settings;
@@ -201,20 +202,9 @@ pub fn function_pattern(text: &str) -> Result<String, String> {
     regex::Regex::new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// Reads a duration with its unit; returns nanoseconds.
+/// Reads a [duration](trace_format::duration); returns nanoseconds.
 pub fn nanoseconds(text: &str) -> Result<u64, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let factor = match unit.trim() {
-        "ns" => 1.0,
-        "us" | "\u{b5}s" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        _ => return Err("a time with its unit is wanted, such as 10us, 1.5ms or 2s".to_owned()),
-    };
-    let number: f64 = number.parse().map_err(|_| "a time is wanted, such as 10us".to_owned())?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
-    Ok((number * factor) as u64)
+    duration::parse_ns(text).ok_or_else(|| format!("expected {}", duration::EXPECTED))
 }
 
 /// The view of calls that a run ends with.

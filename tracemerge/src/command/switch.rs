@@ -39,7 +39,7 @@ pub fn switch(pid: u32, on: bool, messages: &mut Messages) -> Result<(), Error> 
         }
         Asked::Asked => Err(Error::plain(format!(
             "process {pid} was asked to be switched {}, and has not answered within {} s: is it stopped, or is \
-             TRACER_FLUSH_MS long? It will do so when it goes on",
+             TRACER_FLUSH_INTERVAL long? It will do so when it goes on",
             words[1],
             PATIENCE.as_secs()
         ))),

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use trace_format::duration::parse_ns;
 use trace_format::line::{Ticks, parse_ticks};
 use trace_format::wall::Wall;
 
@@ -85,10 +86,9 @@ fn offset(text: &str) -> Option<When> {
         return None;
     }
     // A number without a unit is in seconds.
-    let bare = amount.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    let duration: SignedDuration =
-        if bare { format!("{amount}s").parse().ok()? } else { amount.parse().ok()? };
-    u64::try_from(duration.as_nanos()).ok().map(sign)
+    let is_bare = amount.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let ns = if is_bare { parse_ns(&format!("{amount}s")) } else { parse_ns(amount) };
+    ns.map(sign)
 }
 
 fn wall_of(instant: Timestamp) -> Option<Wall> {

@@ -9,6 +9,7 @@ mod a_live_run_gives_a_prefix;
 mod a_range_of_files_that_go_back_is_that_of_their_merge;
 mod damaged_files_are_named_and_the_rest_is_merged;
 mod info_shows_who_was_forked;
+mod kinds_of_later_versions_are_copied;
 mod machines_are_aligned_by_the_wall_clock;
 mod memory_and_output_grow_with_the_input;
 mod odd_files_cost_no_memory_and_no_harm;

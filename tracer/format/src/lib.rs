@@ -11,6 +11,7 @@
 //! | [`escape`] | arbitrary bytes as one safe physical line, and back |
 //! | [`meta`] | the `#` lines: `word key=value ...` |
 //! | [`crc32`] | the checksum of a `# run` line |
+//! | [`duration`] | durations in variables and options |
 //! | [`wall`] | wall-clock times as text |
 //! | [`name`] | names of trace files |
 //! | [`patterns`] | which functions are meant, by their names |
@@ -37,6 +38,7 @@
 
 pub mod capture;
 pub mod crc32;
+pub mod duration;
 pub mod escape;
 pub mod fields;
 pub mod file;

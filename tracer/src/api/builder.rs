@@ -58,14 +58,14 @@ impl Builder {
     }
 
     /// Sets how long a record may wait until the flusher looks at it, 1 ms to 1 min; 100 ms by default.
-    /// `TRACER_FLUSH_MS` overrides it.
+    /// `TRACER_FLUSH_INTERVAL` overrides it.
     pub fn flush_interval(mut self, interval: Duration) -> Builder {
         self.config.flush_interval = interval.clamp(Duration::from_millis(1), Duration::from_secs(60));
         self
     }
 
     /// Sets how long a thread waits for room under [`FullPolicy::Block`], at most 1 h; 1 s by default.
-    /// `TRACER_MAX_STALL` (milliseconds) overrides it.
+    /// `TRACER_MAX_STALL` overrides it.
     pub fn max_stall(mut self, longest: Duration) -> Builder {
         self.config.max_stall = longest.min(Duration::from_secs(3600));
         self

@@ -15,13 +15,15 @@ pub const RUNTIME_DIR: &str = "TRACER_RUNTIME_DIR";
 pub const RING_SIZE: &str = "TRACER_RING_SIZE";
 /// What a thread does whose ring is full.
 pub const FULL: &str = "TRACER_FULL";
-/// The time in milliseconds that a thread waits for room at most.
+/// The longest time that a thread waits for room: a duration, or a number of milliseconds.
 pub const MAX_STALL: &str = "TRACER_MAX_STALL";
 /// The number of bytes that each thread's file may have.
 pub const MAX_BYTES: &str = "TRACER_MAX_BYTES";
 /// How much all files of a process may take together.
 pub const MAX_TOTAL: &str = "TRACER_MAX_TOTAL";
-/// The time in milliseconds that a record may wait for the flusher.
+/// The longest time that a record waits for the flusher: a duration.
+pub const FLUSH_INTERVAL: &str = "TRACER_FLUSH_INTERVAL";
+/// The earlier name of [`FLUSH_INTERVAL`]: a number of milliseconds.
 pub const FLUSH_MS: &str = "TRACER_FLUSH_MS";
 /// The clock that ticks are read from.
 pub const CLOCK: &str = "TRACER_CLOCK";

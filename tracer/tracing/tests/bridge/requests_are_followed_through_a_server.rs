@@ -47,6 +47,10 @@ fn each_of_request(tree: &[String], mut tell: impl FnMut(u64, &str, &str)) {
     for line in tree {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [_time, _name, thread, said @ ..] = &words[..] else { panic!("{line}") };
+        // The tracer's own waits belong to no request.
+        if said.starts_with(&["#", "wait"]) {
+            continue;
+        }
         let took = said.len() > 2 && said[0].parse::<f64>().is_ok();
         let said = said[if took { 2 } else { 0 }..].join(" ");
         let open = open.entry((*thread).to_owned()).or_default();

@@ -1,11 +1,8 @@
-//! A line, or a record of a raw file, of a kind that only a later version knows: a merge copies it, views leave it out and
-//! name it, and it is neither a message nor damage. What a flipped bit makes of a line is no such thing: `check` misses
-//! the line.
+//! Lines and raw records of kinds that only later versions know: a merge copies them, views leave them out and name the
+//! kinds, and they count as neither messages nor damage. If a flipped bit changes the kind of a line, `check` misses the line.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
-mod support;
-
-use support::{Place, Ran, header, raw_file_of_records, run};
+use crate::support::{Place, Ran, header, raw_file_of_records, run};
 use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::Meta;
 

@@ -10,6 +10,8 @@ use trace_format::meta::ClockKind;
 use trace_format::wall::Wall;
 use trace_store::counter;
 
+use crate::words::exclusion;
+
 /// The kind of the process's clock: [`ORDERED`], or what [`set`] was told. Relaxed: whoever sees a new kind
 /// too late makes records for a run that is being ended.
 static KIND: AtomicU32 = AtomicU32::new(ORDERED);
@@ -60,6 +62,14 @@ pub(crate) fn now() -> Ticks {
         FAST => counter::fast(),
         _ => counter::system(),
     })
+}
+
+/// Reads the process's clock while a record is being written.
+///
+/// The system's clock is read by a function of the C library. If the program has put a function with hooks in its place, the
+/// hook makes no record: that record would be nested in the one that is being written, and would read the clock in turn.
+pub(crate) fn now_inside() -> Ticks {
+    if kind() == SYSTEM { exclusion::once(now).unwrap_or_else(now) } else { now() }
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ impl Waited {
             self.begin.store(begin.0, Ordering::Relaxed);
             self.what.store(what as u8, Ordering::Relaxed);
         }
-        self.end.store(clock::now().0, Ordering::Relaxed);
+        self.end.store(clock::now_inside().0, Ordering::Relaxed);
         self.ns.store(before.saturating_add(ns), Ordering::Relaxed);
     }
 
@@ -511,7 +511,7 @@ impl Producer {
     /// back.
     #[cold]
     fn read_again() -> u64 {
-        clock::now().0
+        clock::now_inside().0
     }
 
     /// Writes a record that is made inside another one of the same thread.
@@ -533,7 +533,7 @@ impl Producer {
     fn leave_tick(&self) {
         const PATIENCE: usize = 100;
         let last = self.nested.last();
-        let _ = (0..PATIENCE).any(|_| clock::now().0 > last);
+        let _ = (0..PATIENCE).any(|_| clock::now_inside().0 > last);
     }
 
     /// Returns whether the thread is inside a record inside a record, seen from a frame that ends at `here`:
@@ -718,7 +718,7 @@ impl Producer {
     #[cold]
     fn wait_for_memory(&self, link: &Link) -> bool {
         let _errno = sys::keep_errno();
-        let (begin, start) = (clock::now(), sys::monotonic_ns());
+        let (begin, start) = (clock::now_inside(), sys::monotonic_ns());
         loop {
             link.room.sleep(Duration::from_millis(1));
             if self.link.is_null() {
@@ -742,7 +742,7 @@ impl Producer {
             return None;
         }
         let _errno = sys::keep_errno();
-        let (begin, start) = (clock::now(), sys::monotonic_ns());
+        let (begin, start) = (clock::now_inside(), sys::monotonic_ns());
         let mut pause = Duration::from_millis(1);
         let (reservation, waited) = loop {
             link.wake.wake();

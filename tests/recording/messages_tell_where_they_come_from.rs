@@ -94,7 +94,7 @@ fn threads_are_shown_by_their_names_and_messages_in_their_columns() {
     let mut column = None;
     let mut names: BTreeMap<u64, String> = BTreeMap::new();
     // The tracer's own waits are shown, too.
-    let lines = || shown.lines().filter(|line| !line.contains("# wait "));
+    let lines = || shown.lines().filter(|line| !line.contains("# wait ") && !line.contains("# stall "));
     let records: Vec<&str> = lines().filter(|line| !line[..20].trim().is_empty()).collect();
     assert_eq!(records.len(), merged.len(), "{shown}");
     for (record, (_, tid, text)) in records.iter().zip(&merged) {

@@ -3,9 +3,9 @@
 
 use std::str::FromStr;
 
+use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
-use jiff::Timestamp;
 use trace_format::duration::parse_ns;
 use trace_format::line::{Ticks, parse_ticks};
 use trace_format::wall::Wall;

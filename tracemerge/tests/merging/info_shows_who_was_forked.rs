@@ -62,11 +62,11 @@ fn the_table_shows_who_was_forked() {
     assert_eq!(
         about,
         [
-            "  run 00000050, 2 forks (6, 7), boot 6c1e, format version 2",
-            "  run 00000060, forked in the tree of process 5, run 00000050, boot 6c1e, format version 2",
-            "  run 00000070, forked in the tree of process 5, run 00000050, boot 6c1e, format version 2",
-            "  run 00000080, forked in the tree of run 00000040, which is not here, boot 6c1e, format version 2",
-            "  run 00000090, boot 6c1e, format version 2",
+            "  run 00000050, 2 forks (6, 7), boot 6c1e, format version 3",
+            "  run 00000060, forked in the tree of process 5, run 00000050, boot 6c1e, format version 3",
+            "  run 00000070, forked in the tree of process 5, run 00000050, boot 6c1e, format version 3",
+            "  run 00000080, forked in the tree of run 00000040, which is not here, boot 6c1e, format version 3",
+            "  run 00000090, boot 6c1e, format version 3",
         ]
     );
 }

@@ -2,9 +2,10 @@
 //! kinds, and they count as neither messages nor damage. If a flipped bit changes the kind of a line, `check` misses the line.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
-use crate::support::{Place, Ran, header, raw_file_of_records, run};
+use crate::support::{Place, Ran, header, meta, raw_file_of_records, run};
 use trace_format::line::{Key, Kind, Line, Ticks};
-use trace_format::meta::Meta;
+use trace_format::meta::{Meta, SystemClocks};
+use trace_format::wall::Wall;
 
 const TID: u64 = 9;
 
@@ -29,6 +30,11 @@ fn later(version: u32) -> Vec<Vec<u8>> {
         line(6, '~', "of=another sort"),
         line(7, '<', "0x1234"),
         line(7, '#', "of_a_later_version key=1"),
+        meta(
+            7,
+            TID,
+            &Meta::Clock { ticks: Ticks(7), wall: Wall(run.wall.0 + 6), system: SystemClocks::default() },
+        ),
         line(7, '#', "end records=4 lost=0 reason=exit files=1 others=2"),
     ]
 }
@@ -42,7 +48,7 @@ fn ran(bytes: &[u8], args: &[&str]) -> Ran {
 #[test]
 fn a_merge_copies_it_and_a_check_names_it() {
     let whole = later(trace_format::VERSION).concat();
-    let merged = ran(&whole, &["app", "-o", "-"]);
+    let merged = ran(&whole, &["app", "-q", "-o", "-"]);
     assert_eq!((merged.status, merged.out, merged.err), (Some(0), whole.clone(), String::new()));
     let checked = ran(&whole, &["check", "app"]);
     let said = String::from_utf8_lossy(&checked.out).into_owned();
@@ -108,7 +114,7 @@ fn a_record_of_a_raw_file_is_a_line_of_its_own() {
     // Kind 20, flags 3, site 5.
     let records = [(2, 3, b"one".to_vec()), (5 << 32 | 3 << 8 | 20, 9, vec![0xff, 0x0b, 0xaa])];
     let raw = raw_file_of_records(TID, &[(1, &sound)], &[], records);
-    let merged = ran(&raw, &["app", "-o", "-"]);
+    let merged = ran(&raw, &["app", "-q", "-o", "-"]);
     let expected =
         [header(&run(5, 1), TID), line(3, ':', "one"), line(9, '?', "kind=20 flags=3 site=5 bytes=ff0baa")];
     assert_eq!((merged.status, merged.err), (Some(0), String::new()));

@@ -216,11 +216,13 @@ impl Config {
         let of_an_hour = "a duration of an hour at most, such as 10us, 1.5ms or 1m30s";
         read(variables::MIN_DURATION, of_an_hour, &mut self.min_duration, parse_duration);
         // Earlier versions read these two as numbers of milliseconds.
-        let milliseconds = |text: &str| text.parse().ok().map(Duration::from_millis).or_else(|| parse_duration(text));
+        let milliseconds =
+            |text: &str| text.parse().ok().map(Duration::from_millis).or_else(|| parse_duration(text));
         let interval = "a duration from 1ms to 60s, such as 100ms";
         for name in [variables::FLUSH_MS, variables::FLUSH_INTERVAL] {
             read(name, interval, &mut self.flush_interval, |text| {
-                let parse = if name == variables::FLUSH_MS { milliseconds(text) } else { parse_duration(text) };
+                let parse =
+                    if name == variables::FLUSH_MS { milliseconds(text) } else { parse_duration(text) };
                 parse.filter(|time| (Duration::from_millis(1)..=Duration::from_secs(60)).contains(time))
             });
         }

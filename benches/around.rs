@@ -1,10 +1,10 @@
 //! The costs of tracing around the calls: of the first record of a process and of a thread, of the start of a
 //! process, and of an idle program.
 //!
-//! Quantiles of many measurements are printed; measurements that are compared take turns. The program starts
-//! itself, with a variable that says what the new process is to do.
+//! The program prints quantiles of many measurements; measurements that are compared take turns. The program starts
+//! itself, with a variable that gives the new process its task.
 //!
-//! `cargo bench --bench around` measures; behind `--`, `starts` measures the first records of processes only, and
+//! `cargo bench --bench around` measures; behind `--`, `starts` measures only the first records of processes, and
 //! `processes` only the whole lives of processes; `cargo test --bench around` is a test, with few of each.
 
 use std::hint::black_box;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tracer::{Tracer, trace};
 
-/// The variable that tells a process which this program has started what it is to do.
+/// The variable that gives a process that this program has started its task.
 const ROLE: &str = "AROUND_BENCH_ROLE";
 
 fn main() {
@@ -40,8 +40,8 @@ fn measure(arguments: &[String]) {
     idle_program(Duration::from_secs(idle));
 }
 
-/// Measures the first record of processes that come one after the other, each by its own clock: the call that
-/// decides whether the process traces, has the run made and gets a ring.
+/// Measures the first record of processes that come one after the other, each with its own clock: the call that
+/// decides whether the process traces, makes the run and gets a ring.
 fn first_calls_of_processes(starts: usize) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let first_call = || {
@@ -61,7 +61,7 @@ fn time_first_call() {
     println!("{}", start.elapsed().as_nanos());
 }
 
-/// Measures the first record of threads that come one after the other, each by its own clock.
+/// Measures the first record of threads that come one after the other, each with its own clock.
 fn first_records(threads: usize) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     assert!(Tracer::builder().directory(directory.path()).enable());
@@ -80,7 +80,7 @@ fn first_records(threads: usize) {
     println!("first record of a new thread, us: {}", quantiles(&mut taken, 1e6));
 }
 
-/// Measures processes that trace once and end, and the same processes with tracing off; fewer where they take long.
+/// Measures processes that trace once and end, and the same processes with tracing off; fewer if they take long.
 fn starts_of_processes(starts: usize) {
     const LONGEST: Duration = Duration::from_secs(60);
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -99,7 +99,7 @@ fn starts_of_processes(starts: usize) {
     println!("the same with tracing off, ms: {}", quantiles(&mut off, 1e3));
 }
 
-/// Measures the share of a processor that a program takes which does nothing, with tracing on.
+/// Measures the share of a processor that an idle program takes with tracing on.
 fn idle_program(time: Duration) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut command = myself("idle");
@@ -124,7 +124,7 @@ fn be_idle() {
     }
 }
 
-/// Returns the processor time of all threads of this process, where the system tells it.
+/// Returns the processor time of all threads of this process, if the system reports it.
 fn processor_time() -> Option<Duration> {
     let mut ns = 0;
     for task in std::fs::read_dir("/proc/self/task").ok()? {
@@ -140,7 +140,7 @@ fn myself(role: &str) -> Command {
     command
 }
 
-/// Returns some quantiles in words, in a unit of which a second has `per_second`.
+/// Returns some quantiles as text, in a unit; a second has `per_second` of these units.
 fn quantiles(taken: &mut [Duration], per_second: f64) -> String {
     taken.sort_unstable();
     let at = |share: f64| taken[((taken.len() - 1) as f64 * share) as usize].as_secs_f64() * per_second;

@@ -1,18 +1,19 @@
-//! Measures what the formats for other programs take: records in memory, as a merge hands them over, to a file or
-//! directory in memory (`/dev/shm`), by one thread. Neither reading nor merging is in it, nor is the deletion of what was
-//! written.
+//! Measures the formats for other programs: one thread writes records that are in memory, in the form in which a
+//! merge hands them over, to a file or directory in memory (`/dev/shm`). The time includes neither reading nor
+//! merging, nor the deletion of the output.
 //!
-//! The trace has four threads that take turns: of ten records four are enterings of functions, four are leavings, and two
-//! are messages with two integers and a float; now and then there is a stall or a loss. The formats take turns, too, and
-//! the median of the rounds is shown, with its part of what a naive writer of that format did elsewhere (a loop over numbers that
-//! are at hand); of `ctf` and `perfetto` there are such writers here, which take turns with them. Seconds are those of the
-//! processor, where the system tells them: others may use it, too.
+//! The trace has four threads that take turns: of ten records, four enter functions, four leave them, and two are
+//! messages with two integers and a float; now and then there is a stall or a loss. The formats take turns, too. The
+//! table shows the median of the rounds, and its ratio to a naive writer of that format that was measured elsewhere
+//! (a loop over numbers in memory). For `ctf` and `perfetto`, such writers are also measured here, by turns with the
+//! formats. Seconds are those of the processor if the system reports them, because others may use the processor, too.
 //!
-//! Then the whole command, `tracemerge --format`, is run on a trace and on one four times as long, and the most memory that it ever
-//! had of its own is shown, which does not grow unless the format says so.
+//! Then the whole command, `tracemerge --format`, is run on a trace and on one that is four times as long. The table
+//! shows the greatest amount of memory of its own that the command had, which does not grow unless the format says
+//! so.
 //!
-//! The command is `cargo bench --bench formats`; `FORMATS_BENCH_RECORDS` is the number of records, three million if it is not
-//! set, 2,000 in a test. Words behind `--` choose the formats of these names.
+//! The command is `cargo bench --bench formats`. `FORMATS_BENCH_RECORDS` is the number of records, three million if
+//! it is not set, 2,000 in a test. Words behind `--` choose the formats of these names.
 
 mod memory;
 mod naive;
@@ -33,7 +34,7 @@ use tracemerge::KeptRecords;
 
 use naive::What;
 
-/// The formats, and what a naive writer did, in millions of records a second.
+/// The formats, and the rates of naive writers, in millions of records a second.
 const FORMATS: [(&str, f64); 9] = [
     ("ctf", 26.0),
     ("perfetto", 13.6),
@@ -45,21 +46,21 @@ const FORMATS: [(&str, f64); 9] = [
     ("speedscope", 7.4),
     ("folded", 26.0),
 ];
-/// The part of that which is wanted.
+/// The wanted ratio to these rates.
 const WANTED: f64 = 0.7;
 const ROUNDS: usize = 7;
 /// The ticks and the time at which the program began. A tick is half a nanosecond.
 const FIRST: u64 = 0x0128_fd9f_283f;
 const WALL: u64 = 1_795_000_000_000_000_000;
-/// The number of functions, whose sites have the numbers from 1 on, and that of the message's site.
+/// The number of functions, whose sites have the numbers from 1 on, and the number of the message's site.
 const FUNCTIONS: u32 = 40;
 const MESSAGE: u32 = FUNCTIONS + 1;
 const PID: u32 = 4711;
 
-/// Writes the records in a format, without knowing more than their numbers.
+/// A writer of records in a format, which has only their numbers.
 type NaiveWriter = fn(&[naive::Known], &Path);
 
-/// Returns the naive writer of a format, where there is one here.
+/// Returns the naive writer of a format, if there is one here.
 fn naive_writer(format: &str) -> Option<NaiveWriter> {
     match format {
         "ctf" => Some(naive::ctf),
@@ -112,7 +113,7 @@ impl Raw {
         self.put((7, 0, 0), ticks, &payload);
     }
 
-    /// Puts the record `number` of all.
+    /// Puts record `number` of the whole trace.
     fn record(&mut self, number: u64) {
         let naive::Known { ticks, what, .. } = known(number);
         match what {
@@ -135,10 +136,10 @@ impl Raw {
 const STALL: u64 = 1500;
 const LOST: u64 = 3;
 
-/// Returns the record `number` of all, which is the number `number / 4` of its thread.
+/// Returns record `number` of the whole trace, which is record `number / 4` of its thread.
 fn known(number: u64) -> naive::Known {
     let (ticks, step) = (FIRST + number * 120, number / 4);
-    // Calls of two functions, one in the other, and once more.
+    // The records are calls of two functions, one inside the other, and the same again.
     let inner = u64::from(matches!(step % 10, 1 | 2 | 5 | 6));
     let function = 1 + ((step / 10 + inner * 7) % u64::from(FUNCTIONS)) as u32;
     let what = match step % 10 {
@@ -218,7 +219,7 @@ fn make_trace(place: &Path, records: u64) {
     }
 }
 
-/// Returns the processor time of all threads of this process, where the system tells it.
+/// Returns the processor time of all threads of this process, if the system reports it.
 fn processor_time() -> Option<Duration> {
     let mut ns = 0;
     for task in fs::read_dir("/proc/self/task").ok()? {
@@ -228,10 +229,11 @@ fn processor_time() -> Option<Duration> {
     Some(Duration::from_nanos(ns))
 }
 
-/// The first argument with which this program is `tracemerge`, as `cargo bench` builds it.
+/// The first argument that makes this program `tracemerge`, as `cargo bench` builds it.
 const COMMAND: &str = "tracemerge";
 
-/// Shows the memory that the command takes for each of these formats, with so many records and with four times as many.
+/// Shows the memory that the command takes for each of these formats, with `records` records and with four times as
+/// many.
 fn show_memory(formats: &[&str], records: u64, place: &Path) {
     println!();
     println!("{:<12} {:>18} {:>18}", "format", "MiB", "four times as many");
@@ -322,14 +324,14 @@ fn main() {
     show_memory(&built_in, records / 4, place.path());
 }
 
-/// What was measured of a format, in millions of records a second.
+/// The measurements of a format, in millions of records a second.
 #[derive(Default)]
 struct Measured {
     name: &'static str,
-    /// What a naive writer did elsewhere.
+    /// The rate of a naive writer elsewhere.
     elsewhere: f64,
     rates: Vec<f64>,
-    /// What a naive writer did here.
+    /// The rates of a naive writer here.
     naive: Vec<f64>,
     /// The bytes of the output.
     size: u64,
@@ -340,7 +342,7 @@ fn median(mut rates: Vec<f64>) -> Option<f64> {
     rates.get(rates.len() / 2).copied()
 }
 
-/// Returns the time that something takes.
+/// Returns the result of `run`, and the time that it takes.
 fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
     let (started, before) = (Instant::now(), processor_time());
     let result = run();

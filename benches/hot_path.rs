@@ -1,11 +1,11 @@
 //! The cost of a call on the traced thread, and the floors with which it is compared, in one run.
 //!
-//! Every figure is the mean over bursts that fit in the ring, so the flusher's work is not in it: the program
-//! waits for the flusher between bursts, off the clock. `single_calls` reports percentiles of calls that are
-//! timed one by one.
+//! Every figure is the mean over bursts that fit in the ring, so it does not include the flusher's work: the program
+//! waits for the flusher between bursts, off the clock. `single_calls` reports percentiles of calls that are timed
+//! one by one.
 //!
-//! `by_turns` compares medians of bursts, those of the clock among them, where a flush takes so long that there are few bursts:
-//! under Wine, say.
+//! `by_turns` compares medians of bursts with those of the clock, for systems on which a flush takes so long that
+//! there are few bursts, such as Wine.
 //!
 //! The command is `cargo bench --bench hot_path`; as a test: `cargo test --bench hot_path`.
 
@@ -61,7 +61,7 @@ fn plain() -> u64 {
     quanta::Clock::new().raw()
 }
 
-/// A buffer on the stack, the cheapest thing into which `write!` can write.
+/// A buffer on the stack, the cheapest target of `write!`.
 struct Stack {
     bytes: [u8; 256],
     len: usize,
@@ -77,8 +77,7 @@ impl Write for Stack {
     }
 }
 
-/// Does the work that is the floor of an enabled call: the same clock read and the same `write!`, into the
-/// stack.
+/// Does the work that is the floor of an enabled call: the same clock read and the same `write!`, to the stack.
 #[inline(never)]
 fn floor(args: std::fmt::Arguments<'_>) {
     let ticks = ordered();
@@ -249,8 +248,8 @@ fn call_sites(c: &mut Criterion) {
     let _ = Tracer::get().shutdown();
 }
 
-/// Prints percentiles of calls that are timed one by one. The cost of the two clock reads around a call is in
-/// the figures.
+/// Prints percentiles of calls that are timed one by one. The figures include the cost of the two clock reads around
+/// a call.
 fn single_calls(cases: &[Case]) {
     const CALLS: usize = 100_000;
     for (name, call) in cases {
@@ -275,7 +274,7 @@ fn single_calls(cases: &[Case]) {
     }
 }
 
-/// Prints what a call takes over a bare reading of the clock: medians of bursts, which take turns.
+/// Prints the cost of a call as a multiple of a bare reading of the clock: medians of bursts, which take turns.
 fn by_turns(clock: &str, read: fn() -> u64, cases: &[Case]) {
     const ROUNDS: usize = 41;
     let mut ticks = vec![Vec::with_capacity(ROUNDS); cases.len() + 1];

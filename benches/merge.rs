@@ -1,15 +1,16 @@
-//! Compares merging with the command than which it cannot be faster (`cat`) and with the command that
-//! everybody has (`sort -m`). Prints one table, each row with its goal.
+//! Compares merging with a command that is a lower bound (`cat`) and with the command that every system has (`sort
+//! -m`). Prints one table, each row with its goal.
 //!
-//! The files lie in memory (`/dev/shm`), as the output does, so that no disk is measured; they are made by a
-//! seeded generator. The contenders of a row take turns, and their medians are compared, so a busy machine is
-//! busy for all of them; the processor time tells how much work it was. Each command is a process of its own.
+//! The files are in memory (`/dev/shm`), as is the output, so no disk is measured; a seeded generator makes them. The
+//! contenders of a row take turns, and their medians are compared, so a busy machine is busy for all of them; the
+//! processor time shows how much work it was. Each command is a process of its own.
 //!
-//! The command is `cargo bench --bench merge`; `MERGE_BENCH_MB` is the size of each of eight files in
-//! megabytes: 100 if it is not set, 1 in a test. At most 24 times that size must be free. Words behind `--`
-//! choose the rows that have one of them in their names. As a test: `cargo test --bench merge`.
+//! The command is `cargo bench --bench merge`. `MERGE_BENCH_MB` is the size of each of eight files in megabytes: 100
+//! if it is not set, 1 in a test. At most 24 times that size must be free. Words behind `--` choose the rows that
+//! have one of them in their names. As a test: `cargo test --bench merge`.
 //!
-//! `MERGE_BENCH_WINDOWS` is the path of a `tracemerge.exe` that Wine runs beside the native one: rows `windows`.
+//! `MERGE_BENCH_WINDOWS` is the path of a `tracemerge.exe` that Wine runs beside the native one, for the rows
+//! `windows`.
 
 mod memory;
 
@@ -51,7 +52,7 @@ impl Random {
     }
 }
 
-/// The file of one thread that is being written. It is open only while bytes are written to it.
+/// The file of one thread, while it is being written. It is open only during a write.
 struct ThreadFile {
     path: PathBuf,
     buffer: Vec<u8>,
@@ -108,7 +109,7 @@ fn of_thread(app: &Path, tid: u64) -> PathBuf {
     name.into()
 }
 
-/// Makes `text` a message as programs write them, of 30 to 65 bytes.
+/// Makes `text` a message like those of programs, of 30 to 65 bytes.
 fn write_text(text: &mut Vec<u8>, random: &mut Random) -> io::Result<()> {
     text.clear();
     let (a, b) = (random.below(1_000_000), random.below(5000));
@@ -124,7 +125,7 @@ fn write_text(text: &mut Vec<u8>, random: &mut Random) -> io::Result<()> {
 /// The number of lines that one thread writes before another one does.
 #[derive(Clone, Copy)]
 enum Grain {
-    /// A thread writes one line to four lines.
+    /// A thread writes one to four lines.
     Fine,
     /// A thread writes a thousand lines.
     Coarse,
@@ -149,7 +150,7 @@ impl Traces {
         let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
         let directory = tempfile::Builder::new().prefix("merge-bench-").tempdir_in(place)?;
         let app = directory.path().join("app");
-        // Because there is an executable of that name, only files that name it are merged.
+        // An executable has that name, so only files that name it are merged.
         File::create(&app)?;
         let mut threads: Vec<_> =
             (FIRST_TID..FIRST_TID + files).map(|tid| ThreadFile::new(&app, tid)).collect();
@@ -196,7 +197,7 @@ fn under_wine(tracemerge: &OsStr, traces: &Traces, output: &Path) -> Command {
     command
 }
 
-/// Writes lines of one thread after the other; how many of each, `grain` says.
+/// Writes lines of one thread after the other; `grain` decides how many of each.
 fn write_lines(threads: &mut [ThreadFile], bytes: u64, grain: Grain) -> io::Result<()> {
     let mut random = Random(20_041_120);
     let files = threads.len() as u64;
@@ -219,7 +220,7 @@ fn write_lines(threads: &mut [ThreadFile], bytes: u64, grain: Grain) -> io::Resu
             thread.write()?;
         }
     }
-    // A second reading of the clock lets ticks become times of day.
+    // A second reading of the clock makes it possible to convert ticks to times of day.
     let wall = Wall(FIRST_WALL.0 + (ticks - FIRST_TICKS) / 2);
     threads.iter_mut().for_each(|thread| {
         thread.meta(&Meta::Clock { ticks: Ticks(ticks), wall, system: SystemClocks::default() })
@@ -285,8 +286,8 @@ fn verify(traces: &Traces) {
 /// A contender: its name, and its command for an output.
 type Contender<'a> = (&'a str, &'a dyn Fn(&Path) -> Command);
 
-/// Returns the medians of the contenders, which take turns. The output file is not there before; removing it
-/// is off the clock.
+/// Returns the medians of the contenders, which take turns. The output file does not exist beforehand; its removal is
+/// not timed.
 fn medians(contenders: &[Contender<'_>], output: &Path) -> Vec<Took> {
     let rounds = if is_test() { 1 } else { 7 };
     let mut times = vec![Vec::new(); contenders.len()];
@@ -375,7 +376,7 @@ fn eight_files() {
     }
 }
 
-/// Compares `tracemerge` for Windows, run by Wine, with that for this system, on the same files.
+/// Compares `tracemerge` for Windows, run by Wine, with `tracemerge` for this system, on the same files.
 fn under_windows() {
     let Some(tracemerge) = std::env::var_os("MERGE_BENCH_WINDOWS") else { return };
     for (grain, word) in [(Grain::Fine, "fine"), (Grain::Coarse, "coarse")] {

@@ -1,5 +1,5 @@
-//! Measures rendering alone: the bytes of a ring to lines of text, as the flusher does it, but without a
-//! ring, a file or threads; the bytes of a ring to the records of a raw file; and these records to lines, as
+//! Measures rendering alone: from the bytes of a ring to lines of text, as the flusher does it, but without a ring, a
+//! file or threads; from the bytes of a ring to the records of a raw file; and from these records to lines, as
 //! `tracemerge` does it.
 //!
 //! The command is `cargo bench --bench render`; as a test: `cargo test --bench render`. Instructions can be
@@ -22,10 +22,10 @@ const TID: u64 = 320;
 const RECORDS: u64 = 100_000;
 /// The number of bytes of a block, as in a ring of the default size.
 const BLOCK: usize = 64 * 1024;
-/// The number of bytes that are rendered at once, as by the flusher.
+/// The number of bytes that are rendered at once, as the flusher does.
 const PORTION: usize = 256 * 1024;
 
-/// The bytes of a ring that is as long as it needs to be, and the descriptor of its only site.
+/// The bytes of a ring that is as long as necessary, and the descriptor of its only site.
 #[derive(Default)]
 struct Ring {
     bytes: Vec<u8>,
@@ -56,7 +56,7 @@ impl Ring {
     }
 }
 
-/// Returns the ticks of record `i`. They are as far apart as those of fast calls.
+/// Returns the ticks of record `i`. Their distance is that of fast calls.
 fn ticks(i: u64) -> u64 {
     0x0128_fd9f_283f + i * 50
 }
@@ -99,7 +99,7 @@ fn cases() -> [(&'static str, (Ring, Plans)); 5] {
     ]
 }
 
-/// Renders all of a ring in portions, each of which is shown to `written`.
+/// Renders all of a ring in portions, and passes each to `written`.
 fn render(ring: &Ring, plans: &Plans, encoding: Encoding, out: &mut Vec<u8>, mut written: impl FnMut(&[u8])) {
     let mut renderer = Renderer::new(TID, RenderState::default(), encoding);
     let mut main = Records::new([&ring.bytes, &[]], 0, BLOCK as u64);

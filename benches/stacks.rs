@@ -1,9 +1,9 @@
-//! The costs of walking stacks, of asking for a caller, and of waiting for a return.
+//! The costs of walking stacks, of checking for a caller, and of waiting for a return.
 //!
-//! Medians of many rounds are printed, for each frame of stacks of several depths; the walk by the `backtrace`
-//! crate is the comparison. An ordinary build has no frame pointers, so the command is to be run twice:
-//! `cargo bench --bench stacks` and `RUSTFLAGS=-Cforce-frame-pointers=yes cargo bench --bench stacks`.
-//! `cargo test --bench stacks` is a test, with few rounds.
+//! The program prints medians of many rounds, for each frame of stacks of several depths; the walk by the `backtrace`
+//! crate is the comparison. An ordinary build has no frame pointers, so the command is to be run twice: `cargo bench
+//! --bench stacks` and `RUSTFLAGS=-Cforce-frame-pointers=yes cargo bench --bench stacks`. `cargo test --bench stacks`
+//! is a test, with few rounds.
 
 use std::hint::black_box;
 use std::time::Instant;

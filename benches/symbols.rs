@@ -1,10 +1,9 @@
-//! The time to find names for addresses: a thousand addresses of a big debug binary, each time by a new
-//! process, beside `addr2line` of the GNU binutils.
+//! The time to find names for addresses: a thousand addresses of a big debug binary, each time in a new process,
+//! beside `addr2line` of the GNU binutils.
 //!
-//! The binary is this program itself, or the one that `SYMBOLS_BENCH_BINARY` names. The program starts itself,
-//! with a variable that says that the new process is to find the names; the two take turns. All files are in
-//! the system's cache. `cargo bench --bench symbols` measures; `cargo test --bench symbols` is a test, with two
-//! turns.
+//! The binary is this program itself, or the one that `SYMBOLS_BENCH_BINARY` names. The program starts itself, with a
+//! variable that makes the new process find the names; the two contenders take turns. All files are in the system's
+//! cache. `cargo bench --bench symbols` measures; `cargo test --bench symbols` is a test, with two turns.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,9 +14,9 @@ use std::time::{Duration, Instant};
 use trace_format::meta::{AddressRange, Between, Module};
 use tracemerge::symbols::{Files, Lookup, Settings, Source, Symbols};
 
-/// The variable that has the path of the binary in a process which this program has started.
+/// The variable that holds the path of the binary in a process that this program has started.
 const ROLE: &str = "SYMBOLS_BENCH_OF";
-/// The variable that has the binary's build-id there, in hex digits.
+/// The variable that holds the binary's build-id in such a process, in hex digits.
 const BUILD_ID: &str = "SYMBOLS_BENCH_BUILD_ID";
 const ADDRESSES: usize = 1000;
 
@@ -55,7 +54,7 @@ fn measure(is_bench: bool) {
     );
 }
 
-/// Runs a process that is told the addresses; returns how long it took, and what it printed.
+/// Runs a process that reads the addresses; returns its time, and its output.
 fn timed(command: &mut Command, asked: &str) -> (Duration, String) {
     let start = Instant::now();
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process");
@@ -69,7 +68,7 @@ fn timed(command: &mut Command, asked: &str) -> (Duration, String) {
     (taken, String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Finds the names of the addresses on the standard input; prints how many, and how long that took.
+/// Finds the names of the addresses on standard input; prints their number, and the time.
 fn find_names(binary: &Path) {
     let asked = std::io::read_to_string(std::io::stdin()).expect("addresses");
     let start = Instant::now();
@@ -96,7 +95,7 @@ fn find_names(binary: &Path) {
     print!("{named} named, {frames} frames, {:.1?}, of which the first name {first:.1?}", start.elapsed());
 }
 
-/// The build-id of a binary, as `readelf` tells it; empty where it has none.
+/// Returns the build-id of a binary, as `readelf` prints it; empty if it has none.
 fn build_id(binary: &Path) -> String {
     let notes = printed(Command::new("readelf").arg("-n").arg(binary));
     let digits = notes.split("Build ID: ").nth(1).and_then(|rest| rest.split_whitespace().next());
@@ -108,7 +107,7 @@ fn bytes(digits: &str) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(byte).collect()
 }
 
-/// Addresses in the middle of functions, evenly over the binary.
+/// Returns addresses in the middle of functions, evenly over the binary.
 fn addresses(binary: &Path) -> Vec<u64> {
     let table = printed(Command::new("nm").args(["-S", "--defined-only"]).arg(binary));
     let mut addresses: Vec<u64> = table.lines().filter_map(middle).collect();
@@ -118,7 +117,7 @@ fn addresses(binary: &Path) -> Vec<u64> {
     addresses.into_iter().step_by(step).take(ADDRESSES).collect()
 }
 
-/// The address in the middle of the function that a line of `nm` tells.
+/// Returns the address in the middle of the function in a line of `nm`.
 fn middle(line: &str) -> Option<u64> {
     let [start, size, "t" | "T", _] = line.split_whitespace().collect::<Vec<_>>()[..] else { return None };
     let number = |digits| u64::from_str_radix(digits, 16).ok();

@@ -1,10 +1,10 @@
 //! A bug hunt: a bounded job queue that hangs now and then, and the trace that shows why.
 //!
-//! A producer puts jobs into a queue with four places, a worker takes them out. The worker looks whether
-//! there is anything to take before it takes the lock; a job that is put in between goes unnoticed, and so
-//! does its notification. The producer notifies only when the queue was empty: it fills the queue and waits
-//! for room. Both wait for ever; a watchdog sees that nothing gets done any more and ends the program with
-//! status 1. `--fixed` runs the queue as it ought to be.
+//! A producer puts jobs into a queue with four places, and a worker takes them out. The worker looks whether there is
+//! a job before it takes the lock; it does not notice a job that is put in between, nor the notification of that job.
+//! The producer notifies only if the queue was empty: it fills the queue and waits for room. Both wait for ever; a
+//! watchdog sees that no more jobs are done and ends the program with status 1. `--fixed` runs the queue without this
+//! bug.
 //!
 //! ```text
 //! cargo build --release --example bug_hunt
@@ -12,9 +12,9 @@
 //! tracemerge target/release/examples/bug_hunt -o - | grep ' : ' | tail -n 18
 //! ```
 //!
-//! Look at the worker's last three messages, and at the producer's messages between them. Or look where both
-//! threads are when nothing goes on: `tracemerge tree target/release/examples/bug_hunt | tail -n 24`. Or let the locks
-//! tell, which the filter keeps silent: run it without `TRACER_FILTER`, and `tracemerge locks` has the answer.
+//! Look at the worker's last three messages, and at the producer's messages between them. Or look at the places where
+//! both threads stand at the end: `tracemerge tree target/release/examples/bug_hunt | tail -n 24`. Or use the lock
+//! records, which the filter leaves out: run it without `TRACER_FILTER`, and `tracemerge locks` shows the answer.
 
 #![allow(clippy::print_stdout)]
 
@@ -90,7 +90,7 @@ impl Queue {
         }
     }
 
-    /// Takes a job, or waits for one, as it ought to be: the lock is held from the look to the wait.
+    /// Takes a job, or waits for one, without the bug: the lock is held from the look to the wait.
     #[traced]
     fn take_fixed(&self) -> Job {
         let mut jobs = self.jobs.lock();
@@ -180,7 +180,7 @@ fn watch(work: &Work) -> bool {
     }
 }
 
-/// Starts both threads. They are not waited for: they may never end.
+/// Starts both threads. Does not wait for them, because they may never end.
 fn start(take: fn(&Queue) -> Job, jobs: u64) -> io::Result<Arc<Work>> {
     let work = Work { jobs, queue: Queue::default(), done: AtomicU64::new(0), checksum: AtomicU64::new(0) };
     let work = Arc::new(work);
@@ -190,7 +190,7 @@ fn start(take: fn(&Queue) -> Job, jobs: u64) -> io::Result<Arc<Work>> {
     Ok(work)
 }
 
-/// Runs the queue, as it ought to be if it is `fixed`; says how it went, and returns whether it was finished.
+/// Runs the queue, without the bug if `fixed` is set; prints the outcome, and returns whether the work was finished.
 pub fn hunt(fixed: bool) -> io::Result<bool> {
     let work = if fixed { start(Queue::take_fixed, JOBS_FIXED) } else { start(Queue::take, JOBS) }?;
     let finished = watch(&work);

@@ -1,7 +1,7 @@
-//! `cargo demo`: the bug hunt is run with tracing on, and the end of its trace is shown.
+//! `cargo demo`: runs the bug hunt with tracing on, and shows the end of its trace.
 //!
-//! That is `tracemerge run --last 18 --grep ': ' bug_hunt` in one program, so that one build is enough: started
-//! by a person, this program is `tracemerge`, which starts it once more, with an argument, as the bug hunt.
+//! That is `tracemerge run --last 18 --grep ': ' bug_hunt` in one program, so that one build is enough: started by a
+//! person, this program is `tracemerge`, which starts it once more, with an argument, as the bug hunt.
 
 #[allow(dead_code, reason = "its `main` is not used here")]
 mod bug_hunt;
@@ -10,11 +10,11 @@ use std::env;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// The argument by which this program is the bug hunt.
+/// The argument that makes this program the bug hunt.
 const HUNT: &str = "hunt";
 /// The number of messages that are shown: the hang, and the wait before it, which went well.
 const SHOWN: &str = "18";
-/// What is in every message that is shown, and in no line of a function that is entered or left.
+/// The text in every message that is shown, and in no line of a function that is entered or left.
 const MESSAGES: &str = ": ";
 
 fn main() -> ExitCode {
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the bug hunt. That it hangs is what is wanted.
+/// Runs the bug hunt. Succeeds if the queue hangs.
 fn hunt() -> ExitCode {
     match bug_hunt::hunt(false) {
         Ok(false) => ExitCode::SUCCESS,

@@ -10,9 +10,9 @@
 //! tracemerge target/release/examples/echo_server -o - | grep 'request 2.17:'
 //! ```
 //!
-//! Look at the four records of one request, and at the records between them in the merged trace when its
-//! latency is an outlier. Server and clients as two traced processes are merged just the same, for ticks of
-//! one machine compare.
+//! Look at the four records of one request, and at the records between them in the merged trace if its latency is an
+//! outlier. If server and clients are two traced processes, their traces are merged in the same way, because ticks of
+//! one machine can be compared.
 
 #![allow(clippy::print_stdout)]
 
@@ -35,7 +35,7 @@ const MAX_TEXT: usize = 4096;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The time that a server waits for clients.
 const SERVING: Duration = Duration::from_secs(30);
-/// The interval at which the server looks whether a client has come.
+/// The interval at which the server checks for a new client.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The id of a request, `client.number`: the same on both sides.
@@ -65,7 +65,7 @@ impl Message {
         stream.write_all(&[header.as_flattened(), &self.text].concat())
     }
 
-    /// Reads a message; `None` where the other side has closed the connection.
+    /// Reads a message; `None` if the other side has closed the connection.
     fn receive(stream: &mut impl Read) -> io::Result<Option<Message>> {
         let mut header = [[0; 4]; 3];
         match stream.read_exact(header.as_flattened_mut()) {
@@ -90,8 +90,8 @@ fn with_timeouts(stream: TcpStream) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Answers one client until it closes the connection. A reply is traced before it is sent: after that, the
-/// client's record of it might come first.
+/// Answers one client until it closes the connection. A reply is traced before it is sent, because the client's
+/// record of it might come first otherwise.
 fn answer(stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
     Tracer::get().trace(format_args!("connection from {peer} accepted"));
     stream.set_nonblocking(false)?;
@@ -107,7 +107,7 @@ fn answer(stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Accepts clients until `stop` is set or time is up; a thread for each.
+/// Accepts clients until `stop` is set or time is up, and starts a thread for each.
 fn serve<'scope>(
     scope: &'scope Scope<'scope, '_>,
     listener: TcpListener,

@@ -10,9 +10,9 @@
 //! tracemerge show --columns time,thread,site target/release/examples/word_count
 //! ```
 //!
-//! Look whether the threads have equal shares of the work (`tracemerge stats --thread NAME`), which file they
-//! wait for at the end, and what the merge of the counts costs after the last of them. `tracemerge tree` shows
-//! which function took how long for which file.
+//! Look whether the threads have equal shares of the work (`tracemerge stats --thread NAME`), which file they wait
+//! for at the end, and how long merging the counts takes after the last file. `tracemerge tree` shows which function
+//! took how long for which file.
 
 #![allow(clippy::print_stdout)]
 
@@ -33,7 +33,7 @@ const SHOWN: usize = 20;
 /// The names of directories that hold no sources.
 const SKIPPED: [&str; 2] = ["target", ".git"];
 
-/// The counts beside those of the words themselves.
+/// The counts besides those of the single words.
 #[derive(Clone, Copy, Default)]
 struct Totals {
     files: u64,
@@ -134,7 +134,7 @@ fn count(files: Vec<PathBuf>, threads: usize) -> io::Result<WordCounts> {
         }
         drop(receiver);
         for file in files {
-            // Sending fails only if there is no thread left, and then nobody misses the rest.
+            // Sending fails only if no thread is left, and then the rest is not needed.
             if sender.send(file).is_err() {
                 break;
             }
@@ -154,7 +154,7 @@ fn merge_counts(counts: ThreadLocal<RefCell<WordCounts>>) -> WordCounts {
     all
 }
 
-/// Adds the files that `path` stands for: itself, or the sources below it.
+/// Adds the files of `path`: the file itself, or the sources below it.
 fn files_of(path: PathBuf, files: &mut Vec<PathBuf>) {
     if !path.is_dir() {
         files.push(path);
@@ -177,7 +177,7 @@ fn walk(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the directory that is counted if nothing is named.
+/// Returns the directory that is counted if no path is given.
 fn sources() -> PathBuf {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().filter(|path| path.is_dir());
     repository.unwrap_or(Path::new(".")).to_owned()

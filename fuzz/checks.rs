@@ -1,7 +1,6 @@
-//! Checks that must hold for any bytes at all: one function for each thing that is read and may be hostile.
+//! Checks that must hold for any bytes: one function for each input that may be hostile.
 //!
-//! They are shared by the fuzz targets and by `tests/any_bytes_are_read_without_harm.rs`; each function
-//! panics where something does not hold.
+//! The fuzz targets and `tests/any_bytes_are_read_without_harm.rs` share them; each function panics if a check fails.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +21,7 @@ use trace_format::sites::{self, Site};
 use trace_format::template::Template;
 use trace_format::wall::Wall;
 
-/// A source of numbers from the front of an input; 0 where it is used up.
+/// A source of numbers from the front of an input; 0 after its end.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -57,7 +56,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Flags for the parts of a header that are put right, so that the code after them is reached.
+/// Flags for the parts of a header that are corrected, so that the code after them is reached.
 mod right {
     pub const IDENTITY: u8 = 1;
     pub const CONSUMED: u8 = 2;
@@ -66,10 +65,10 @@ mod right {
     pub const TORN: u8 = 16;
 }
 
-/// Checks that a ring of a dead run becomes lines: the records that are readable by its header are rendered,
-/// in portions, to the end.
+/// Checks that a ring of a dead run becomes lines: the records that are readable according to its header are
+/// rendered, in portions, to the end.
 ///
-/// The input: a byte of flags for the parts that are put right, the header's fields, then the records.
+/// The input: a byte of flags for the corrected parts, the header's fields, then the records.
 pub fn ring(bytes: &[u8]) {
     let mut input = Input(bytes);
     let flags = input.byte();
@@ -162,8 +161,8 @@ pub fn raw(bytes: &[u8]) {
     }
 }
 
-/// Returns sites of all sorts, with the numbers 1, 2 and so on, which differ in their arguments and in the
-/// way in which these are shown.
+/// Returns sites of all sorts, with the numbers 1, 2 and so on, which differ in their arguments and in the format of
+/// these.
 fn some_sites() -> Vec<Site> {
     let sites: [(&str, &[u8]); 7] = [
         ("plain", b""),
@@ -183,8 +182,8 @@ fn some_sites() -> Vec<Site> {
     (1..).zip(sites).map(site).collect()
 }
 
-/// Checks that every line is one of this thread, that no line goes back, and that every `#` line is `known`,
-/// if asked for.
+/// Checks that every line is one of this thread, that no line goes back, and, if `known` is set, that every `#` line
+/// is known.
 fn are_sorted_lines(text: &[u8], mut last: Ticks, tid: u64, known: bool) {
     let text = text.strip_suffix(b"\n").expect("whole lines");
     for line in text.split(|b| *b == b'\n') {
@@ -199,7 +198,7 @@ fn are_sorted_lines(text: &[u8], mut last: Ticks, tid: u64, known: bool) {
     }
 }
 
-/// Returns a header of the numbers in `input`.
+/// Returns a header with the numbers in `input`.
 fn header(input: &mut Input<'_>, flags: u8) -> Header {
     let header = Header::zeroed();
     let identity = &header.identity;
@@ -230,7 +229,7 @@ fn header(input: &mut Input<'_>, flags: u8) -> Header {
             (progress.consumed & !7, progress.nested_consumed & !7);
     }
     if flags & right::HEAD != 0 {
-        // Near the greatest position there is no head behind it: then there is nothing to read.
+        // Near the greatest position no head lies behind it: then nothing is to be read.
         let head = |consumed: u64, bytes: u64| consumed.checked_add(bytes).unwrap_or(consumed) & !7;
         header.main.publish(head(progress.consumed, input.word() % (MIN_CAPACITY + 1)), input.word());
         header.nested.publish(head(progress.nested_consumed, input.word() % 4097), input.word());
@@ -244,7 +243,7 @@ fn header(input: &mut Input<'_>, flags: u8) -> Header {
     header
 }
 
-/// The data of a ring: the bytes that are to be read, zeros elsewhere.
+/// The data of a ring: the bytes that are to be read, and zeros elsewhere.
 struct Data(Vec<u8>);
 
 impl Data {
@@ -263,7 +262,7 @@ impl Data {
     }
 }
 
-/// Checks of a trace that the readable parts of a line are written again as they were.
+/// Checks that the readable parts of a line in a trace are written again unchanged.
 pub fn lines(bytes: &[u8]) {
     for line in bytes.split(|b| *b == b'\n') {
         if let Ok(read) = Line::parse(line) {
@@ -293,8 +292,8 @@ pub fn lines(bytes: &[u8]) {
     }
 }
 
-/// Checks that a `# run` line is read as it was written, and not at all with a bit changed, or with a few; if
-/// any other bytes are read as a run, that is written so that it is read back.
+/// Checks that a `# run` line is read as it was written, and not at all with one or a few changed bits; and if any
+/// other bytes are read as a run, that the written form of that run is read back.
 ///
 /// The input: a byte for the clock, version, id, root, pid, ticks, wall; the lengths of executable and boot,
 /// 16 bits each, and these; three changes, each a place (16 bits) and a bit. The rest is a payload of its
@@ -344,20 +343,20 @@ pub fn run_lines(bytes: &[u8]) {
 pub struct Merged {
     /// The content of the merged file.
     pub text: Vec<u8>,
-    /// The messages of the merge, where they are known.
+    /// The messages of the merge, if they are known.
     pub said: Option<String>,
 }
 
-/// The threads of the run that is damaged; after them come those of another run at the same time.
+/// The threads of the damaged run; after them come those of another run at the same time.
 const DAMAGED: std::ops::Range<u64> = 11..15;
 const BESIDE: std::ops::Range<u64> = 21..23;
 
-/// Checks of the traces in a directory, of which one is damaged, that no undamaged thread is missing from the
-/// result of `merge` unless its file is named. `merge` is given the path of the executable, which is not
-/// there, in an empty directory.
+/// Checks a directory of traces, one of them damaged: no undamaged thread may be missing from the result of `merge`
+/// unless a message names its file. `merge` gets the path of the executable, which does not exist, in an empty
+/// directory.
 ///
-/// The input: a byte that says how the files are written, one that says which is damaged; then up to three
-/// changes: the kind of change, its place (16 bits), its length (16 bits), four bytes.
+/// The input: a byte that decides how the files are written, and one that decides which file is damaged; then up to
+/// three changes: the kind of change, its place (16 bits), its length (16 bits), four bytes.
 pub fn traces(bytes: &[u8], directory: &Path, merge: impl FnOnce(&Path) -> Merged) {
     let mut input = Input(bytes);
     let (flags, which) = (input.byte(), u64::from(input.byte()));
@@ -429,9 +428,9 @@ fn a_trace(tid: u64, pid: u32, start: u64, is_raw: bool) -> Vec<u8> {
     file
 }
 
-/// Makes up to three changes, as `bytes` say: of each its kind, its place (16 bits), its length (16 bits), four
-/// bytes. More of them could turn a `# run` line into a sound one of version 1, which has no checksum, of a
-/// process that never existed.
+/// Makes up to three changes from `bytes`: for each its kind, its place (16 bits), its length (16 bits), four bytes.
+/// More changes could turn a `# run` line into a sound one of version 1, which has no checksum, of a process that
+/// never existed.
 pub fn change(file: &mut Vec<u8>, bytes: &[u8]) {
     let mut input = Input(bytes);
     for _ in 0..3 {
@@ -456,7 +455,7 @@ pub fn change(file: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Checks that any text can be written so that it is read back, and does no harm in between.
+/// Checks that any text can be written so that it is read back, and that its written form is harmless.
 fn escapes(text: &[u8]) {
     assert!(harmless_prefix(text) <= text.len());
     assert!(unescape(text).len() <= text.len());
@@ -471,8 +470,7 @@ fn escapes(text: &[u8]) {
     }
 }
 
-/// Checks the other files of a run's directory: their readable parts are written again so that they read the
-/// same.
+/// Checks the other files of a run's directory: their readable parts are written again in a form that reads the same.
 pub fn directory(bytes: &[u8]) {
     if let Ok(manifest) = Manifest::parse(bytes) {
         assert_eq!(Manifest::parse(&manifest.write()), Ok(manifest));
@@ -490,7 +488,7 @@ pub fn directory(bytes: &[u8]) {
     }
 }
 
-/// Checks that a site's arguments become text, or an error and nothing.
+/// Checks that a site's arguments become text, or an error without text.
 ///
 /// The input: the lengths of format string and descriptor, 16 bits each; these; the arguments.
 pub fn arguments(bytes: &[u8]) {
@@ -506,7 +504,7 @@ pub fn arguments(bytes: &[u8]) {
     match plan.render(input.0, &mut text) {
         Ok(()) => {
             assert!(text.starts_with(b"before") && std::str::from_utf8(&text).is_ok());
-            // Rendering stops behind the argument that is too much.
+            // Rendering stops behind the argument that exceeds the limit.
             assert!(text.len() <= 2 * MAX_MESSAGE, "{} bytes", text.len());
             let mut again = Vec::new();
             assert_eq!(plan.render(input.0, &mut again), Ok(()));

@@ -1,9 +1,9 @@
-//! Links the program `libtracer` as a shared library. Cargo installs programs only; so that is the way by which
-//! `cargo install` puts the library for unmodified programs beside the command.
+//! Links the program `libtracer` as a shared library. Cargo installs only programs, so this makes `cargo install` put
+//! the library for unmodified programs beside the command.
 
 use std::{env, fs, io};
 
-/// What the library exports: what `libtracer.so` of the package `tracer-capi` does.
+/// The symbols that the library exports, the same as those of `libtracer.so` of the package `tracer-capi`.
 const EXPORTS: &str = "{
     global: tracer_*; __cyg_profile_func_*; __tsan_*; mcount; __fentry__; __monstartup; _mcleanup;
     local: *;
@@ -19,7 +19,7 @@ fn main() -> io::Result<()> {
     println!("cargo::rustc-cfg=carries_library");
     let exports = format!("{}/exports.map", env::var("OUT_DIR").unwrap_or_default());
     fs::write(&exports, EXPORTS)?;
-    // Started as a program, it begins where it says what it is.
+    // The entry point, if the library is started as a program: it prints a description of itself.
     let arguments = [
         "-shared",
         "-Wl,-soname,libtracer",
@@ -33,8 +33,8 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether the library is wanted, and is for such a system. One that is linked statically loads no libraries, and the
-/// code that sanitizers add is for programs.
+/// Returns whether to build the library: the feature is on and the target supports it. A statically linked library
+/// cannot load other libraries, and the code that sanitizers add is for programs.
 fn carries_library() -> bool {
     let is = |variable: &str, value: &str| env::var(variable).is_ok_and(|is| is == value);
     let is_static = env::var("CARGO_CFG_TARGET_FEATURE")

@@ -1,4 +1,4 @@
-/* Measures a call with hooks, beside one without and two bare reads of the processor's counter, in one process. */
+/* Measures a call with hooks, a call without, and two bare reads of the processor's counter, in one process. */
 #include <stdint.h>
 #include <stdio.h>
 #include <x86intrin.h>

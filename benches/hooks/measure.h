@@ -1,4 +1,4 @@
-/* The clock and the median of what is measured; ROUNDS is the number of rounds. */
+/* The clock, and the median of measurements; ROUNDS is the number of rounds. */
 #include <stdlib.h>
 #include <time.h>
 

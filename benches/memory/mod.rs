@@ -5,8 +5,8 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-/// Returns the most memory that a process ever had of its own, and the most that was ever resident, with
-/// files' pages, in kilobytes. Both are looked at again and again while the process runs.
+/// Returns the greatest amount of memory of its own that a process had, and the greatest resident amount, which
+/// includes pages of files, in kilobytes. Both are read repeatedly while the process runs.
 pub fn memory(mut command: Command) -> (u64, u64) {
     let mut child = command.spawn().expect("a command that can be run");
     let (mut own, mut all) = (0, 0);

@@ -1,11 +1,11 @@
-//! Naive writers of formats, which `formats` compares with: they have all numbers at hand, and know no names of functions, no
-//! times of day and no matching calls. What they write has the same events with the same fields.
+//! Naive writers of formats, for comparison in `formats`. They have all numbers in memory, and no names of functions,
+//! times of day or matching calls. They write the same events with the same fields.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// A record whose numbers are at hand.
+/// A record whose numbers are in memory.
 #[derive(Clone, Copy)]
 pub struct Known {
     pub thread: u32,
@@ -37,7 +37,7 @@ impl Sink {
         Sink { file, buffer: Vec::with_capacity(2 * Sink::FULL) }
     }
 
-    /// Writes what is in the buffer, behind `head`.
+    /// Writes the contents of the buffer, behind `head`.
     fn write(&mut self, head: &[u8]) {
         self.file.write_all(head).expect("room");
         self.file.write_all(&self.buffer).expect("room");

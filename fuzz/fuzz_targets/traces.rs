@@ -10,7 +10,7 @@ use std::path::Path;
 mod checks;
 
 fuzz_target!(|bytes: &[u8]| {
-    // The directory is in memory, where there is such a place.
+    // The directory is in memory, if the system has such a place.
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
     let output = directory.path().join("merged");
     checks::traces(bytes, directory.path(), |app: &Path| {

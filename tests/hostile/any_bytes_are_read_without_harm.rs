@@ -1,5 +1,5 @@
-//! Readers of bytes that may be hostile are given random ones and all that were found worth keeping: the
-//! checks of the fuzz targets, see `fuzz/README.md`.
+//! Readers of bytes that may be hostile get random bytes, and all seeds that were worth keeping: the checks of the
+//! fuzz targets, see `fuzz/README.md`.
 
 use proptest::prelude::*;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::checks;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// Calls the check of a directory of traces, merged by the command.
+/// Calls the check of a directory of traces, which the command merges.
 fn traces(bytes: &[u8]) {
     let memory = || TempDir::new_in("/dev/shm").or_else(|_| TempDir::new());
     let (directory, nothing) = (memory().expect("a directory"), memory().expect("a directory"));
@@ -50,7 +50,7 @@ fn every_seed_is_read_without_harm() {
     every_seed("traces", traces);
 }
 
-/// Makes bytes of which many are small, or of a record's first word.
+/// Makes bytes. Many of their words are small, or look like a record's first word.
 fn numbers() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![
         any::<u64>(),
@@ -62,7 +62,7 @@ fn numbers() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(word, 0..120).prop_map(|words| words.iter().flat_map(|w| w.to_le_bytes()).collect())
 }
 
-/// Makes lines whose parts are mostly right.
+/// Makes lines whose parts are mostly valid.
 fn lines() -> impl Strategy<Value = String> {
     let key = prop_oneof!["[0-9a-f]{16}-[0-9]{8}", "[0-9a-f]{15,17}-[0-9]{7,21}"];
     let value = prop_oneof![
@@ -90,7 +90,7 @@ proptest! {
     #[test]
     fn any_ring_becomes_sorted_lines(flags: u8, bytes in prop_oneof![numbers(), any::<Vec<u8>>()]) {
         checks::ring(&[&[flags], &bytes[..]].concat());
-        // Where all of the header is right, its records are reached.
+        // If all of the header is right, its records are reached.
         checks::ring(&[&[flags | 0b1111], &bytes[..]].concat());
     }
 

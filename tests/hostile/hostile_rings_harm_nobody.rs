@@ -1,7 +1,7 @@
-//! Rings of a killed run have absurd headers, flipped bits and missing ends: recovery takes the records that
-//! can be taken, names the ring that it cannot read, and touches nothing that is not the run's own.
+//! Rings of a killed run have absurd headers, flipped bits and missing ends. Recovery takes all records that are
+//! readable, names the ring that it cannot read, and touches only the run's own files.
 //!
-//! Recovery is called in this process, so a panic, a SIGBUS or an endless loop would be seen.
+//! The tests call recovery in their own process, so they would notice a panic, a SIGBUS or an endless loop.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "looks at a copy of a ring's header")]
 
@@ -26,20 +26,20 @@ const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 /// A killed run, as it was left. One of its rings is the target.
 struct Prey {
     scenario: Scenario,
-    /// The directory of its files: in memory, for they are made anew thousands of times.
+    /// The directory of its files. It is in memory, because they are made anew thousands of times.
     traces: TempDir,
     run: PathBuf,
-    /// The files of the run's directory and of that of the traces, with their content.
+    /// The files of the run's directory and of that of the traces, with their contents.
     left: BTreeMap<PathBuf, Vec<u8>>,
     target: PathBuf,
     target_file: PathBuf,
-    /// The content that the other threads' files get by recovery.
+    /// The content that recovery gives to the other threads' files.
     others: BTreeMap<PathBuf, Vec<u8>>,
-    /// Files that are not the run's: another run's trace, and something else.
+    /// Files that do not belong to the run: another run's trace, and something else.
     bystanders: [PathBuf; 2],
 }
 
-/// The id of a thread that is of no run here, but of a trace here.
+/// The id of a thread that has a trace here, but no run.
 const STRANGER: u64 = 99_999;
 
 impl Prey {
@@ -65,7 +65,7 @@ impl Prey {
         let rings: Vec<PathBuf> =
             names(&run).into_iter().filter(|path| has_state(path, State::Owned)).collect();
         assert_eq!(rings.len(), 3);
-        // One ring that is free is enough.
+        // One free ring is enough.
         for path in names(&run).iter().filter(|path| has_state(path, State::Free)).skip(1) {
             fs::remove_file(path).expect("a removal");
         }
@@ -89,7 +89,7 @@ impl Prey {
         prey
     }
 
-    /// Restores everything as the kill has left it, the files with their numbers.
+    /// Restores everything as the kill has left it, including the inode numbers of the files.
     fn restore(&self) {
         let _ = fs::remove_dir_all(&self.run);
         fs::create_dir(&self.run).expect("a directory");
@@ -114,7 +114,7 @@ impl Prey {
         runs.remove(0)
     }
 
-    /// Has `harm` done to the target and recovers.
+    /// Does `harm` to the target, and recovers.
     fn hunt(&self, what: &str, harm: impl FnOnce(&Path)) -> Recovered {
         self.restore();
         harm(&self.target);
@@ -128,7 +128,7 @@ impl Prey {
 
     fn check(&self, recovered: &Recovered) {
         // A program that does not know a layout changes nothing of the run.
-        let unknown = ["ring layout ", "record of kind "];
+        let unknown = ["ring layout ", "record kind "];
         let names_unknown =
             |error: &std::io::Error| unknown.iter().any(|what| error.to_string().contains(what));
         if recovered.errors.iter().any(names_unknown) {
@@ -169,7 +169,7 @@ impl Prey {
     }
 }
 
-/// Panics unless every line is one, in order, of this run.
+/// Panics unless every line is valid and in order, and the first one is that of a run.
 fn assert_is_a_trace(file: &Path) {
     let bytes = fs::read(file).expect("a file");
     let text = bytes.strip_suffix(b"\n").expect("whole lines");
@@ -185,13 +185,12 @@ struct Page([u8; HEADER_BYTES]);
 
 impl Page {
     fn header(&self) -> &Header {
-        // SAFETY: the memory is large enough and aligned; a header is atomics only, for which any bytes are
-        // valid.
+        // SAFETY: the memory is large enough and aligned; a header has only atomics, for which any bytes are valid.
         unsafe { &*self.0.as_ptr().cast() }
     }
 }
 
-/// Returns the header of the ring in a file; `None` where the file is too short.
+/// Returns the header of the ring in a file; `None` if it is too short, or not a ring.
 fn page_of(path: &Path) -> Option<Box<Page>> {
     let ring = fs::read(path).ok()?;
     ring.starts_with(b"TRCRING\n").then_some(())?;
@@ -202,14 +201,14 @@ fn has_state(path: &Path, state: State) -> bool {
     page_of(path).is_some_and(|page| page.header().tenancy.state() == Ok(state))
 }
 
-/// Writes into a file as it is, without making it anew.
+/// Writes into an existing file.
 fn overwrite(path: &Path, at: usize, bytes: &[u8]) {
     use std::os::unix::fs::FileExt;
     let file = fs::OpenOptions::new().write(true).open(path).expect("a ring");
     file.write_all_at(bytes, at as u64).expect("a write");
 }
 
-/// Publishes another progress, under another thread's name if need be.
+/// Publishes another progress, for another thread if `tid` is given.
 fn publish(path: &Path, tid: Option<u64>, change: impl Fn(&mut Progress)) {
     let page = page_of(path).expect("a ring");
     let header = page.header();
@@ -221,8 +220,8 @@ fn publish(path: &Path, tid: Option<u64>, change: impl Fn(&mut Progress)) {
     overwrite(path, 0, &page.0);
 }
 
-/// Returns a file's text without the number of files of its run, which is one more where the target's file is
-/// made anew.
+/// Returns a file's text without the number of files of its run, which is one more if the target's file is made
+/// anew.
 fn without_count(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).into_owned();
     match text.split_once(" files=") {
@@ -284,7 +283,8 @@ fn a_state_that_is_none_is_named_and_the_other_rings_are_recovered() {
     assert!(error.contains("state 7"), "{error}");
 }
 
-/// A deleted file's number is given to the next file that is made: such a file is not the run's.
+/// Claims the number of a file that is not the run's: the system gives a deleted file's number to the next file
+/// that is made.
 #[test]
 fn a_file_that_has_the_number_of_a_deleted_one_is_not_written() {
     let prey = Prey::new();
@@ -326,16 +326,16 @@ fn flipped_bytes_of_header_and_data_are_survived() {
     for round in 0..3000 {
         let flips: Vec<(usize, u8)> = (0..=next(20))
             .map(|_| {
-                // The header is chosen less often: its damage is found out at once.
+                // The header is chosen less often, because its damage is noticed at once.
                 let part = &parts[[1, 1, 1, 1, 1, 2, 2, 0][next(if round % 2 == 0 { 7 } else { 8 })]];
                 let at = part.start + next(part.len());
-                // Either the words that say what a record is are changed, or any byte.
+                // Either the words that describe a record are changed, or any byte.
                 (if next(2) == 0 { at } else { at & !7 }, next(256) as u8)
             })
             .collect();
         let harm = |ring: &Path| flips.iter().for_each(|(at, byte)| overwrite(ring, *at, &[*byte]));
         let recovered = prey.hunt(&format!("round {round} of {seed:#x}: {flips:?}"), harm);
-        let unknown = recovered.errors.first().is_some_and(|e| e.to_string().contains("record of kind"));
+        let unknown = recovered.errors.first().is_some_and(|e| e.to_string().contains("record kind"));
         if unknown {
             refused += 1;
         } else if flips.iter().all(|(at, _)| *at >= HEADER_BYTES) {
@@ -367,7 +367,7 @@ fn a_ring_that_was_cut_short_or_replaced_is_named_and_the_others_are_recovered()
                 .expect("a cut");
         };
         let recovered = prey.hunt(&format!("cut to {length}"), cut);
-        // A ring without a byte was just being made: no thread can have had it.
+        // An empty ring was just being made: no thread can have had it.
         let errors = usize::from(length > 0);
         assert_eq!((recovered.errors.len(), recovered.threads.len()), (errors, 2), "{length}: {recovered:?}");
     }

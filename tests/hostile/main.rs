@@ -1,4 +1,4 @@
-//! Against other users, damaged rings and files, forged lines: SECURITY.md has the promises.
+//! Defence against other users, damaged rings and files, and forged lines: SECURITY.md has the promises.
 
 /// The checks of the fuzz targets.
 #[path = "../../fuzz/checks.rs"]

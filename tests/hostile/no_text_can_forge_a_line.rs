@@ -1,6 +1,6 @@
-//! Messages, names of threads and the program's own path may contain anything: no line of another thread
-//! comes of it, no end of a file, and nothing that a terminal would obey, in traces, merged files and
-//! messages to the user.
+//! Messages, names of threads and the program's own path may contain anything. They forge no line of another thread
+//! and no end of a file, and they contain nothing that a terminal would obey: in traces, merged files and messages
+//! to the user.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -22,18 +22,17 @@ const PATH: [&str; 2] = [
     "ap\"p key=\"x\u{9b}31m\u{7}\n",
 ];
 
-/// Copies the program under a name as bad as can be.
+/// Copies the program under the worst possible name.
 fn badly_named_program(directory: &Path) -> PathBuf {
     let place = directory.join(PATH[0]);
     fs::create_dir(&place).expect("a directory");
     let program = place.join(PATH[1]);
-    // The file is not written by this process: a child of another test may have open for writing whatever
-    // this process has.
+    // `cp` writes the file: a child of another test would inherit a file that this process has open for writing.
     assert!(Command::new("cp").arg(SCENARIO).arg(&program).status().expect("cp runs").success());
     program
 }
 
-/// Returns whether a terminal would do nothing but show the text.
+/// Returns whether a terminal would only show the text.
 fn is_harmless(text: &[u8]) -> bool {
     let control = |c: char| c.is_control() && c != '\n' && c != '\t';
     std::str::from_utf8(text).is_ok_and(|text| !text.chars().any(control))
@@ -93,7 +92,7 @@ fn texts_names_and_paths_stay_what_they_are() {
     assert_eq!(ends, files.len(), "one for each thread");
 }
 
-/// Somebody else may have put files among the traces: the command names them, harmlessly.
+/// Puts bad files among the traces: the command names them, harmlessly.
 #[test]
 fn what_is_said_of_bad_files_is_harmless() {
     let directory = TempDir::new().expect("a directory");

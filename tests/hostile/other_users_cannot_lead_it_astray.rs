@@ -1,5 +1,5 @@
-//! Others may have put links, FIFOs, directories and files of another user where the tracer and `tracemerge`
-//! make or read files. Nothing is followed, nothing is written through, nothing of theirs is trusted.
+//! Other users may have put links, FIFOs, directories and files at the places where the tracer and `tracemerge`
+//! make or read files. Both follow nothing, write through nothing, and trust nothing of theirs.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use trace_format::meta::{Meta, RingPlace};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
-/// The user id of somebody who is not this user.
+/// The user id of another user.
 const OTHER: u32 = 65534;
 
 /// A file that must stay as it is.
@@ -26,7 +26,7 @@ impl Victim {
     const TEXT: &str = "do not touch\n";
 
     fn new() -> Victim {
-        // Second names are possible on one file system only.
+        // Hard links are possible on one file system only.
         let directory = TempDir::new().expect("a directory");
         let path = directory.path().join("victim");
         fs::write(&path, Victim::TEXT).expect("a file");
@@ -51,7 +51,7 @@ impl Victim {
     }
 }
 
-/// Returns the trace files of a directory in which there are other things, too.
+/// Returns the trace files of a directory that contains other things, too.
 fn traces(directory: &Path) -> Vec<(String, ThreadTrace)> {
     let is_file = |path: &&PathBuf| fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
     let read = |path: &PathBuf| {
@@ -94,8 +94,7 @@ fn names_that_are_taken_are_neither_followed_nor_written_nor_removed() {
     expected.sort_unstable();
     assert_eq!(texts, expected);
 
-    // The planted files are there as they were: two names each of six sorts; the file that looks like a trace
-    // is one of ours.
+    // The planted files are unchanged: two names each of six sorts. A file that looks like a trace is the tracer's.
     let plants = names(scenario.directory.path()).into_iter().filter(|path| {
         let found = fs::symlink_metadata(path).expect("an entry");
         !found.is_file() || fs::read(path).is_ok_and(|bytes| !bytes.starts_with(b"0"))
@@ -108,7 +107,7 @@ fn names_that_are_taken_are_neither_followed_nor_written_nor_removed() {
     assert_eq!(kinds.len(), 4, "links, directories, files, FIFOs: {kinds:?}");
 }
 
-/// Runs a scenario where `plant` has prepared `/dev/shm/tracer-<uid>`, with `VICTIM` a directory elsewhere.
+/// Runs a scenario after `plant` has prepared `/dev/shm/tracer-<uid>`; `VICTIM` is a directory elsewhere.
 fn with_planted_runtime(plant: &str) {
     let victim = TempDir::new().expect("a directory");
     fs::set_permissions(victim.path(), PermissionsExt::from_mode(0o700)).expect("a change of mode");
@@ -172,8 +171,7 @@ fn a_program_with_more_rights_than_its_caller_does_not_trace() {
     let place = TempDir::new().expect("a directory");
     fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("a change of mode");
     let program = place.path().join(APP);
-    // The file is not written by this process: a child of another test may have open for writing whatever
-    // this process has.
+    // `cp` writes the file: a child of another test would inherit a file that this process has open for writing.
     assert!(Command::new("cp").arg(SCENARIO).arg(&program).status().expect("cp runs").success());
     give_away(&program);
     let run = |mode: u32| {
@@ -193,7 +191,7 @@ fn give_away(path: &Path) {
     chown(path, Some(OTHER), None).expect("a change of owner");
 }
 
-/// Returns a killed run whose rings hold records.
+/// Kills a run whose rings hold records, and returns it.
 fn killed() -> Scenario {
     let mut scenario =
         Scenario::new(SCENARIO, &["prey"]).env("TRACER_FLUSH_MS", "60000").env("TRACER_RING_SIZE", "16K");
@@ -207,7 +205,7 @@ fn merge(scenario: &Scenario) -> Output {
     merge.env("TRACER_RUNTIME_DIR", scenario.runtime.path()).output().expect("the merge runs")
 }
 
-/// Merges; returns the number of messages in the files.
+/// Returns the number of messages in the files.
 fn recovered(scenario: &Scenario) -> usize {
     support::read_directory(scenario.directory.path()).values().map(|file| file.messages.len()).sum()
 }
@@ -275,7 +273,7 @@ fn what_belongs_to_another_user_is_not_trusted() {
         assert_eq!((recovered(&scenario), names(&run_of(&scenario))), (IN_FILES, before), "{what}");
     }
 
-    // There is one planted ring: it is named, the others are recovered.
+    // One ring is planted: it is named, and the others are recovered.
     let scenario = killed();
     let run = run_of(&scenario);
     let used = |path: &PathBuf| fs::read(path).is_ok_and(|ring| ring.get(64) == Some(&1));

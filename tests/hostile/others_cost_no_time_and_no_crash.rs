@@ -1,5 +1,6 @@
-//! Root reads what other users have left: their planted runs cost two seconds at most, rings that they cut end no reader, and
-//! no signal of theirs reaches it. What is skipped is named, with status 1; a trace that was asked for is read to its end.
+//! Root reads the runs and files of other users: planted runs cost two seconds at most, rings that their owner cuts
+//! end no reader, and no signal of the owner reaches it. Skipped runs are named, with status 1; a requested trace
+//! is read to its end.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "calls of the C library")]
 
@@ -24,10 +25,10 @@ const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 /// The number of messages that a killed `prey` has in files, and in rings.
 const IN_FILES: usize = 3 * 5;
 const IN_RINGS: usize = 3 * (15 + 3);
-/// A bound on the time of a command whose budget for others is two seconds.
+/// The greatest time of a command whose budget for other users is two seconds.
 const GENEROUS: Duration = Duration::from_secs(10);
 
-/// A directory to which all may write, and users whom nobody else here has.
+/// A directory in which all users may write, and user ids that no other process here has.
 struct Place {
     directory: TempDir,
     users: Vec<u32>,
@@ -35,7 +36,7 @@ struct Place {
 }
 
 impl Place {
-    /// Returns `None` where this is not root, who alone can act for two users.
+    /// Returns `None` if this process is not root's, because only root can act for two users.
     fn new() -> Option<Place> {
         if is_for_root() {
             return None;
@@ -43,7 +44,8 @@ impl Place {
         let directory = TempDir::new().expect("a directory");
         fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).expect("a change of mode");
         let place = Place { directory, users: Vec::new(), _quiet: quiet() };
-        // By a process of its own: another one, begun meanwhile, would have the new file open for writing.
+        // `cp` writes the file: a process that another test starts meanwhile would inherit a file that this process
+        // has open for writing.
         let copied = Command::new("cp").arg(SCENARIO).arg(place.app()).status();
         assert!(copied.expect("cp runs").success());
         Some(place)
@@ -66,7 +68,7 @@ impl Place {
         command
     }
 
-    /// Has a run of `user` killed; returns the directory with its rings.
+    /// Kills a run of `user`; returns the directory with its rings.
     fn killed(&self, user: u32) -> PathBuf {
         let before = runs_of(user);
         let mut command = self.command(user, &["prey"]);
@@ -79,12 +81,12 @@ impl Place {
         self.directory.path().join(APP)
     }
 
-    /// The files that are here besides the program.
+    /// Returns the files that are here besides the program.
     fn traces(&self) -> Vec<PathBuf> {
         names(self.directory.path()).into_iter().filter(|path| *path != self.app()).collect()
     }
 
-    /// Calls `tracemerge` as root, and says how long it took.
+    /// Calls `tracemerge` as root; returns its output and its duration.
     fn tracemerge(&self, words: &[&OsStr]) -> (Output, Duration) {
         let begun = Instant::now();
         let mut command = Command::new(SCENARIO);
@@ -96,7 +98,7 @@ impl Place {
         self.tracemerge(&["check".as_ref(), self.app().as_os_str()])
     }
 
-    /// The number of messages in the files of `user`.
+    /// Returns the number of messages in the files of `user`.
     fn messages_of(&self, user: u32) -> usize {
         let files = read_directory(self.directory.path());
         let of_user = |name: &String| {
@@ -120,7 +122,7 @@ fn rings_of(user: u32) -> PathBuf {
 
 fn runs_of(user: u32) -> Vec<PathBuf> {
     let entries = if rings_of(user).is_dir() { names(&rings_of(user)) } else { Vec::new() };
-    // Beside the runs is the list of places of their files.
+    // The list of places of their files stands beside the runs.
     entries.into_iter().filter(|path| path.is_dir()).collect()
 }
 
@@ -128,7 +130,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Plants `number` copies of a run beside it, the locks of whose recoverers are held as long as the files live.
+/// Plants `number` copies of a run beside it. The returned files hold the locks of their recoverers as long as they
+/// live.
 fn plant_locked(run: &Path, user: u32, number: u32) -> Vec<File> {
     let mut held = Vec::new();
     for n in 0..number {
@@ -184,7 +187,7 @@ fn planted_runs_cost_two_seconds_and_are_named() {
     assert_eq!(place.messages_of(other), IN_FILES + IN_RINGS, "and is recovered");
     assert_eq!(runs_of(attacker).len(), 200);
     drop(held);
-    // Nobody holds the locks any more, so each call recovers as many as it has time for.
+    // The locks are free now, so each call recovers as many runs as it has time for.
     for _ in 0..20 {
         if runs_of(attacker).is_empty() {
             break;
@@ -235,9 +238,10 @@ fn a_ring_that_is_cut_under_a_reader_ends_no_reader() {
     }
 }
 
-/// Cuts the files to their first page as soon as somebody opens one of them and a moment has passed. Returns what ends that.
+/// Cuts the files to their first page as soon as a process opens one of them and `delay` has passed. Returns a
+/// function that ends that.
 fn cut_when_opened(files: Vec<PathBuf>, delay: Duration) -> impl FnOnce() {
-    // SAFETY: the descriptor is a new one that nobody else has; the paths are C strings that outlive the calls.
+    // SAFETY: the descriptor is a new one that no other code has; the paths are C strings that outlive the calls.
     let events = unsafe {
         let events = libc::inotify_init1(libc::IN_CLOEXEC);
         assert!(events >= 0, "inotify");
@@ -254,12 +258,12 @@ fn cut_when_opened(files: Vec<PathBuf>, delay: Duration) -> impl FnOnce() {
         while begun.elapsed() < delay {}
         for file in files {
             let path = std::ffi::CString::new(file.as_os_str().as_bytes()).expect("a path");
-            // SAFETY: a C string that outlives the call. The file may be gone.
+            // SAFETY: the path is a C string that outlives the call. The file may be gone.
             unsafe { libc::truncate(path.as_ptr(), 4096) };
         }
     });
     move || {
-        // Where nobody has opened them.
+        // The cutter may still wait, if no process has opened them.
         let _ = File::open(first);
         cutter.join().expect("the cutter");
     }
@@ -271,7 +275,7 @@ fn no_signal_of_the_owner_reaches_the_reader() {
     let user = place.user();
     assert!(place.command(0, &["return"]).status().expect("the program runs").success());
     let run = place.killed(user);
-    // A reader that waits for these has its thread for that user all the time.
+    // A reader that waits for these locks has its thread for that user all the time.
     let _held = plant_locked(&run, user, 3);
     let mut reader = Command::new(SCENARIO);
     reader.args(["tracemerge", "check"]).arg(place.app()).env_remove("TRACER_RUNTIME_DIR");
@@ -310,7 +314,7 @@ fn no_signal_of_the_owner_reaches_the_reader() {
     assert!(seen > 0, "the reader was seen at work for that user");
 }
 
-/// Makes a trace of `user` larger by a hole of a tebibyte, with a line behind that if `and_a_line`.
+/// Makes a trace of `user` larger by a hole of a tebibyte, with a line after that if `and_a_line` is true.
 fn add_hole(place: &Place, user: u32, and_a_line: bool) -> PathBuf {
     let of_user = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.uid() == user);
     let trace = place.traces().into_iter().find(of_user).expect("a trace");
@@ -352,7 +356,7 @@ fn a_sparse_file_costs_no_time() {
                 assert!(output.status.success(), "{words:?}: {said}");
             } else {
                 assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
-                assert!(said.contains("bytes in holes that nobody has written"), "{words:?}: {said}");
+                assert!(said.contains("bytes in holes that were never written"), "{words:?}: {said}");
             }
         }
     }
@@ -377,7 +381,7 @@ fn a_large_trace_of_another_user_is_read_whole_in_little_memory() {
     grown.extend_from_slice(last[0]);
     fs::write(&trace, &grown).expect("a larger trace");
     let app = place.app();
-    // All of it is more than the address space that is left for what is no mapping of a file.
+    // The file is larger than the command's limit of memory, which does not count mappings of files.
     let mut command = Command::new("sh");
     command.args(["-c", r#"ulimit -d 150000; exec "$0" tracemerge "$1" -o -"#]).arg(SCENARIO).arg(&app);
     command

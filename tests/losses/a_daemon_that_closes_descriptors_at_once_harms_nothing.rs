@@ -1,6 +1,6 @@
-//! A daemon closes all descriptors that it does not know and opens files of its own, which get their numbers,
-//! while the flusher is making rings and files: its own files stay as they are, and no record is lost,
-//! however it ends. It is a race, so there are many trials.
+//! A daemon closes all descriptors that it does not know and opens files of its own, which get their numbers, while
+//! the flusher is making rings and files. The daemon's files stay as they are, and no record is lost, however the
+//! daemon ends. This is a race, so there are many trials.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// Runs one trial. With `on_disk`, the rings are on disk and not in memory.
+/// Runs one trial. If `on_disk` is true, the rings are on disk and not in memory.
 fn trial(how: &str, on_disk: bool) {
     let own = TempDir::new().expect("a directory");
     let mut scenario = Scenario::new(SCENARIO, &["closes-at-once", own.path().to_str().expect("UTF-8"), how]);
@@ -20,7 +20,7 @@ fn trial(how: &str, on_disk: bool) {
         let runtime = scenario.runtime.path().to_path_buf();
         scenario.command().env("TRACER_RUNTIME_DIR", runtime);
     }
-    // The daemon has the pipes, so this waits for its end.
+    // The daemon holds the pipes, so this call waits for its end.
     let output = scenario.command().output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!((&*String::from_utf8_lossy(&output.stdout), &*said), ("as it was\n", ""));

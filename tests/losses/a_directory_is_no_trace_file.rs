@@ -1,4 +1,4 @@
-//! A trace file that was deleted is not looked for in a directory that has got its number.
+//! A directory that has got the inode number of a deleted trace file is not taken for that file.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 

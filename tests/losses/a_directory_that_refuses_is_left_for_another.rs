@@ -1,4 +1,5 @@
-//! Where trace files cannot be made, they go to the current directory, and the user is told so once.
+//! If trace files cannot be made in their directory, they go to the current directory, and one message reports
+//! that.
 
 use support::{Scenario, names, parse, refused};
 

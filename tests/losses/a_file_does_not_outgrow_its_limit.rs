@@ -1,4 +1,5 @@
-//! `TRACER_MAX_BYTES`: a file that reaches its limit loses its older half at a message's border, and says so.
+//! `TRACER_MAX_BYTES`: a file that reaches its limit loses its older half, up to the end of a message, and reports
+//! that.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -8,10 +9,10 @@ use trace_format::meta::{LossReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 const LIMIT: u64 = 128 * 1024;
-/// The number of bytes that are written at once, beyond the limit: a quarter of it, and the longest message.
+/// The number of bytes that may be written at once beyond the limit: a quarter of it, and the longest message.
 const SLACK: u64 = LIMIT / 4 + 40_000;
 
-/// The forms in which files are written.
+/// The formats in which files are written.
 const FORMATS: [&str; 2] = ["text", "raw"];
 
 fn scenario(records: u64, format: &str) -> Scenario {
@@ -19,8 +20,7 @@ fn scenario(records: u64, format: &str) -> Scenario {
     scenario.env("TRACER_MAX_BYTES", &LIMIT.to_string()).env("TRACER_FLUSH_MS", "1")
 }
 
-/// Returns the numbers of the messages, after checking that they are without a gap and whole and that losses
-/// are reported.
+/// Returns the numbers of the messages. Panics unless they have no gap and the messages are whole.
 fn numbers(file: &ThreadTrace) -> Vec<u64> {
     let number = |text: &&str| {
         let number = text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a number");

@@ -23,7 +23,7 @@ fn meddled(what: &str, end: &str) -> TempDir {
     scenario.directory
 }
 
-/// Returns the files of the directory but for the merged one; those that are traces are read.
+/// Returns the files of the directory except the merged one, and the content of those that are traces.
 fn files(directory: &TempDir) -> Vec<(String, Option<ThreadTrace>)> {
     let own = |path: &std::path::PathBuf| {
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
@@ -89,7 +89,7 @@ fn cut_short_or_replaced_it_is_left_alone_and_another_is_made() {
     }
 }
 
-/// There are so few descriptors that every file is closed after each write, and has to be found again.
+/// Checks a file that is closed after each write, because descriptors are few, and then has to be found again.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_closed_between_writes_is_found_again_or_replaced() {

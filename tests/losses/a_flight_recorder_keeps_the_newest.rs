@@ -1,5 +1,5 @@
-//! `TRACER_FULL=overwrite`: nothing is written until it is wanted; then the newest records of each thread,
-//! without a gap, and the number of those that are missing before them.
+//! `TRACER_FULL=overwrite`: the tracer writes nothing before a snapshot or the end. Then it writes the newest
+//! records of each thread, without a gap, and the number of records missing before them.
 
 use support::{APP, Scenario, ThreadTrace, Traced, read_directory, tracemerge};
 use trace_format::meta::{EndReason, LossReason, Meta};
@@ -13,7 +13,7 @@ fn flight(how: &str) -> Traced {
     scenario.env("TRACER_FULL", "overwrite").env("TRACER_RING_SIZE", "64K").env("TRACER_FLUSH_MS", "1").run()
 }
 
-/// Has the command recover the trace of a killed program, and reads the files.
+/// Recovers the trace of a killed program with the command, and reads the files.
 fn recovered(traced: &Traced) -> Traced {
     let app = traced.directory.path().join(APP);
     let mut merge = std::process::Command::new(SCENARIO);
@@ -42,8 +42,8 @@ fn overwritten(file: &ThreadTrace) -> Vec<u64> {
     told.collect()
 }
 
-/// Panics unless these are the newest records up to `end`, without a gap, at least so many as the ring surely
-/// holds, and together with those reported lost all of them.
+/// Panics unless the file has the newest records up to `end`, without a gap and at least as many as the ring surely
+/// holds, and unless these and the records reported lost are all records.
 fn assert_newest(file: &ThreadTrace, end: u64) {
     let numbers = numbers(file);
     assert!(numbers.len() > 1000, "{} records of 32 bytes in 64 KiB", numbers.len());

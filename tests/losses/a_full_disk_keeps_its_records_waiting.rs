@@ -1,4 +1,4 @@
-//! A disk that is really full, and then is not: all records that were not counted as lost are in the files,
+//! A disk that is really full, and later has room again: all records that are not counted as lost are in the files,
 //! whole and in order.
 #![cfg(target_os = "linux")]
 
@@ -9,13 +9,14 @@ use trace_format::meta::{EndReason, LossReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// A small file system for trace files, which are copied when the program has ended. `SMALL` and `COPY` name
-/// both.
+/// The beginning of a script, which mounts a small file system for trace files (`SMALL`). The trace files are
+/// copied to `COPY` when the program has ended.
 const SMALL_DISK: &str = r#"
     mount -t tmpfs -o size=256k tmpfs "$SMALL"
     export COPY="$TRACER_DIR" TRACER_DIR="$SMALL""#;
 
-/// Runs `script`, which runs the scenario `disk-full` on a small disk; `None` where the system refuses that.
+/// Runs `script`, which runs the scenario `disk-full` on a small disk. Returns `None` if the system refuses the
+/// mount.
 fn on_small_disk(script: &str, program: &[&str], ring_size: &str) -> Option<Traced> {
     let small = TempDir::new().expect("a directory");
     let script = format!("{SMALL_DISK}\n{script}");
@@ -82,7 +83,7 @@ fn what_does_not_fit_in_a_ring_meanwhile_is_counted() {
     assert_eq!(traced.stdout().lines().last(), Some(&*stats));
 }
 
-/// Runs a program that ends while the disk is full, and merges before and after there is room again.
+/// Runs a program that ends while the disk is full. Merges before and after there is room again.
 fn ended_on_full_disk(how: &str) -> Option<Traced> {
     let script = r#"
         "$@" >&2 && echo "ended" || echo "killed: $?"
@@ -96,7 +97,7 @@ fn ended_on_full_disk(how: &str) -> Option<Traced> {
         let (found, file) = numbers(&traced, id);
         let count = if id < 2 { 410 } else { 400 };
         assert_eq!(found, (0..count).collect::<Vec<u64>>(), "worker {id}");
-        // Two threads have ended before; the file of one of them may say how the run has ended.
+        // Two threads have ended before; the file of one of them may record the end of the run.
         let end = if how == "killed" { EndReason::Killed } else { EndReason::Exit };
         let reason = file.end().reason;
         assert!(reason == end || (id % 2 == 0 && reason == EndReason::Thread), "worker {id}: {reason:?}");
@@ -118,12 +119,12 @@ fn a_program_that_exits_on_a_full_disk_leaves_its_records_in_its_rings() {
     assert!(traced.stdout().starts_with("ended\nno room: "), "{}{}", traced.stdout(), traced.said());
 }
 
-/// Rings in the process's own memory are gone with it: records that could not be written are counted, and
-/// reported. Files are full to the last record that fits.
+/// Checks that records that cannot be written are counted and reported if the rings vanish with the process's own
+/// memory. Files are full to the last record that fits.
 #[test]
 fn what_can_be_written_nowhere_is_counted_at_the_exit() {
     for ring_size in ["16K", "1M"] {
-        // Two threads have a file without a byte.
+        // Two threads have an empty file.
         let empty = "for file in \"$COPY\"/*; do test -s \"$file\" || rm \"$file\"; done";
         let script = format!("export TRACER_RUNTIME_DIR=/proc\n{TO_ITS_END}; {empty}");
         let Some(traced) = on_small_disk(&script, &[SCENARIO, "disk-full", "exits"], ring_size) else {
@@ -138,7 +139,7 @@ fn what_can_be_written_nowhere_is_counted_at_the_exit() {
         let told: u64 = traced.files.values().flat_map(|file| &file.metas).map(lost).sum();
         let there: u64 = traced.files.values().map(|file| file.messages.len() as u64).sum();
         assert_eq!(there + told + count.expect("a number"), 2 * 410 + 2 * 400, "{said}");
-        // One page of the first worker's file was begun before the disk was full.
+        // One page of the first worker's file was allocated before the disk was full.
         let first = numbers(&traced, 0).0.len();
         assert!(first > 40, "what fits is there: {first}");
     }

@@ -1,4 +1,4 @@
-//! There are more records than the flusher can take: `block` loses none, `drop` counts those that it loses.
+//! The program makes more records than the flusher can take: `block` loses none, `drop` counts those that it loses.
 
 use support::{Scenario, Traced};
 use trace_format::meta::{LossReason, Meta};
@@ -6,7 +6,7 @@ use trace_format::meta::{LossReason, Meta};
 const COUNT: u64 = 200_000;
 
 /// Runs the scenario; returns the traced run, and the numbers of records, lost records, stalls and stalled
-/// nanoseconds that `stats()` returned.
+/// nanoseconds from `stats()`.
 fn run(policy: &str) -> (Traced, [u64; 4]) {
     let scenario = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["full", &COUNT.to_string()]);
     let scenario = scenario.env("TRACER_FULL", policy).env("TRACER_RING_SIZE", "16K");

@@ -1,5 +1,5 @@
-//! A host may close all descriptors that it does not know, as daemons do: its own files, which get their
-//! numbers, are left alone, the run is still alive, and no record is lost.
+//! A host may close all descriptors that it does not know, as daemons do, and its own files may get their numbers.
+//! The tracer leaves these files alone, the run stays alive, and no record is lost.
 #![cfg(target_os = "linux")]
 
 use support::processes::{Running, merge};

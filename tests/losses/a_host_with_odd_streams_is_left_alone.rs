@@ -1,5 +1,5 @@
-//! Standard streams are closed, or full with nobody reading: no file of the tracer takes their place, and
-//! nobody waits.
+//! Standard streams are closed, or full and never read: no file of the tracer takes their place, and no thread
+//! waits.
 #![cfg(unix)]
 
 use std::io::Read;

@@ -1,10 +1,10 @@
-//! A program has every file open that it may: the flusher has descriptors of its own. Where it shares the
-//! program's, records wait until it can open a file.
+//! A program has opened as many files as it may; the flusher has descriptors of its own. If it shares those of the
+//! program, records wait until it can open a file.
 #![cfg(target_os = "linux")]
 
 use support::{Scenario, Traced};
 
-/// Runs a program that takes all descriptors, `first` before its first record, and gives them back.
+/// Runs a program that takes all descriptors, before its first record if `when` is "first", and gives them back.
 fn run(when: &str, descriptors: &str) -> Traced {
     let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["no-descriptors", when]);
     let traced = traced.env("TRACER_DESCRIPTORS", descriptors).env("TRACER_RING_SIZE", "64K");

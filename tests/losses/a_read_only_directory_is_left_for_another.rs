@@ -1,5 +1,5 @@
-//! Directories may be read but not written: trace files go to the next place, and the user is told so once;
-//! where there is none, the program does not suffer.
+//! Directories may be read but not written. Trace files go to the next place, and one message reports that. If
+//! there is no such place, the program does not suffer.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// Panics unless one line names the directory that refuses, the reason, and the directory that is taken.
+/// Panics unless one line names the directory that refuses, the reason, and the directory that takes its place.
 fn assert_said(traced: &Traced, refusing: &TempDir, why: &str) {
     let said = traced.stderr();
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -32,7 +32,7 @@ fn a_read_only_file_system_is_left_for_the_current_directory() {
     traced.assert_whole();
 }
 
-/// Root may write everywhere, so the program runs as somebody else.
+/// Runs the program as another user if the test runs as root, because root may write everywhere.
 #[test]
 fn a_directory_without_the_right_to_write_is_left_for_the_current_directory() {
     const NOBODY: u32 = 65534;
@@ -40,7 +40,7 @@ fn a_directory_without_the_right_to_write_is_left_for_the_current_directory() {
     std::fs::set_permissions(refusing.path(), PermissionsExt::from_mode(0o555)).expect("a change of mode");
     let place = TempDir::new().expect("a directory");
     let mut scenario = if is_root() {
-        // Everybody can get at this directory.
+        // All users can enter this directory.
         std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("a change of mode");
         let program = place.path().join(APP);
         assert!(Command::new("cp").arg(SCENARIO).arg(&program).status().expect("cp runs").success());

@@ -1,5 +1,6 @@
-//! Somebody removes the directory of a living run, or files in it: a cleaner, systemd's RemoveIPC, `rm`. The flusher reports
-//! that, puts back what it can, and has threads go on in new rings; no command takes the run for dead meanwhile.
+//! Another process (a cleaner, systemd's RemoveIPC, `rm`) removes the directory of a living run, or files in it.
+//! The flusher reports that, restores as much as it can, and lets threads go on in new rings. No command takes the
+//! run for dead meanwhile.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -16,30 +17,30 @@ const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 /// The number of threads of the traced program.
 const THREADS: usize = 8;
 
-/// What is removed of a run's directory.
+/// The removed part of a run's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Removed {
     Directory,
-    /// The directory, in whose place there is an empty file then.
+    /// The directory, which an empty file then replaces.
     Replaced,
     Life,
     Manifest,
     Sites,
     Rings,
-    /// All files but the directory itself.
+    /// All files in the directory, but not the directory itself.
     Files,
 }
 
 use Removed::{Directory, Files, Life, Manifest, Replaced, Rings, Sites};
 
-/// A program that is traced, with the count of its records.
+/// A program that is traced, with the counts of its records.
 struct Traced {
     scenario: Scenario,
     child: Child,
     said: NamedTempFile,
     words: &'static [AtomicU64],
     run: PathBuf,
-    /// The file of the counts is there as long as this.
+    /// Keeps the file of the counts alive.
     _counts: NamedTempFile,
 }
 
@@ -82,7 +83,7 @@ impl Traced {
         };
         match what {
             Directory | Replaced => {
-                // The flusher may just make a ring there.
+                // The flusher may be making a ring there.
                 while self.run.exists() {
                     let _ = fs::remove_dir_all(&self.run);
                 }
@@ -116,13 +117,13 @@ impl Traced {
 
 impl Drop for Traced {
     fn drop(&mut self) {
-        // After a failure it would go on, and write into another directory.
+        // After a failure, the program would go on and write into another directory.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Does `each` with all cases, some at the same time: what takes time is mostly waiting.
+/// Runs `each` with all cases, several at the same time: they mostly wait.
 fn with_all<T: Copy + Sync>(cases: &[T], each: impl Fn(T) + Sync) {
     for some in cases.chunks(4) {
         std::thread::scope(|scope| {
@@ -143,13 +144,14 @@ fn what_is_removed_is_put_back_and_a_kill_loses_nothing() {
         let mut traced = Traced::start(&[("TRACER_FULL", policy), ("TRACER_FORMAT", format)]);
         traced.remove(what);
         wait_until(20, "a report", || traced.said().contains("somebody has removed"));
-        // The report comes when all is back but the module table, which is written in the flusher's next round.
+        // The report comes when all is restored except the module table, which the flusher writes in its next
+        // round.
         for name in ["life", "manifest", "sites"] {
             assert!(traced.run.join(name).is_file(), "{what:?}: {name}");
         }
         wait_until(20, "the module table", || traced.run.join("modules").is_file());
         traced.go_on();
-        // A ring without a file counts until its thread has left it and all is written.
+        // A ring without a file is counted until its thread has left it and all its records are written.
         let are_given_up = || {
             let life = fs::read(traced.run.join("life")).unwrap_or_default();
             let counted: Option<[u8; 8]> = life.get(152..160).and_then(|bytes| bytes.try_into().ok());
@@ -176,7 +178,8 @@ fn what_is_removed_is_put_back_and_a_kill_loses_nothing() {
     });
 }
 
-/// Returns how many records are reported lost: at most the long message that a thread was just writing when its ring was given up.
+/// Returns the number of records reported lost: at most one for each thread, the long message that it was writing
+/// when its ring was given up.
 fn lost_as_promised(accounts: &Accounts) -> u64 {
     let lost: u64 = accounts.threads.iter().map(support::equation::Account::told_lost).sum();
     assert!(lost <= THREADS as u64, "{lost} records are lost");
@@ -200,7 +203,7 @@ fn a_kill_before_it_is_put_back_is_no_whole_trace() {
                 "{what:?}, {flush}: {report} {}",
                 String::from_utf8_lossy(&checked.stderr)
             );
-            // A later check knows nothing of the removal but what is in the files.
+            // A later check knows of the removal only from the files.
             let again = traced.command(&["check"]);
             assert!(!again.status.success() || is_all_there, "{what:?}, {flush}: {report}");
             if what == Life {
@@ -215,7 +218,7 @@ fn a_program_whose_directory_was_removed_ends_with_all_its_records() {
     with_all(&[Directory, Replaced, Life, Manifest, Rings], |what| {
         let mut traced = Traced::start(&[]);
         traced.remove(what);
-        // While it lives, nobody recovers it.
+        // While it lives, no command recovers it.
         for _ in 0..5 {
             let checked = traced.command(&["check"]);
             let said = String::from_utf8_lossy(&checked.stderr).into_owned();

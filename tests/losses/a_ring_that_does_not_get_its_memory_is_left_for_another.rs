@@ -1,9 +1,9 @@
-//! The first ring of a process is handed out before all of its memory is reserved. Where the rest cannot be had,
-//! its thread goes on in another ring. The record that it is just writing may be lost, which is reported: it was
-//! formatted already, and is not formatted again.
+//! The tracer hands out the first ring of a process before all of its memory is reserved. If it cannot get the
+//! rest, the ring's thread goes on in another ring. The record that the thread is just writing may be lost, which
+//! is reported: it was formatted already, and is not formatted again.
 //!
-//! Cargo builds the library that refuses the rest for `cargo test`, not for `cargo test --test ...`: then build it
-//! before.
+//! Cargo builds the library that refuses the rest for `cargo test`, but not for `cargo test --test ...`. In that
+//! case, build it first.
 #![cfg(target_os = "linux")]
 
 use support::{Scenario, Traced};
@@ -17,12 +17,12 @@ fn run(mode: &str, count: u64) -> Traced {
     scenario.run().succeeded()
 }
 
-/// Checks that nothing is missing that is not reported, and returns the number of files.
+/// Checks that each missing record is reported, and returns the number of files.
 fn checked(mode: &str) -> usize {
     const COUNT: u64 = 5000;
     let traced = run(mode, COUNT);
     let (mut records, mut lost) = (Vec::new(), 0);
-    // In the order of their names: the later one has a number behind.
+    // In the order of their names: the later one ends in a number.
     for thread in traced.files.values() {
         records.extend(thread.texts());
         lost += thread.end().lost;
@@ -39,8 +39,8 @@ fn checked(mode: &str) -> usize {
 #[test]
 fn a_ring_that_does_not_get_its_memory_is_left_for_another() {
     assert_eq!(checked(""), 1);
-    // Where the rest is refused before the thread has made a record, it takes another ring at once, and there is
-    // one file.
+    // If the rest is refused before the thread has made a record, the thread takes another ring at once, and there
+    // is one file.
     let mut files = (0..100).map(|_| checked("norest"));
     assert!(files.any(|files| files == 2), "no thread has left its ring");
 }

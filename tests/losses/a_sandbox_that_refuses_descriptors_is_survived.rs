@@ -1,5 +1,6 @@
-//! A sandbox (seccomp) may refuse the calls by which the flusher leaves its program's descriptors, or end the
-//! process that makes them: that is found out before, said once, and the program is traced all the same.
+//! A sandbox (seccomp) may refuse the calls by which the flusher separates its descriptors from the program's, or
+//! kill a process that makes them. The tracer finds that out beforehand, reports it once, and traces the program
+//! all the same.
 #![cfg(target_os = "linux")]
 
 use support::Scenario;

@@ -1,5 +1,5 @@
-//! `TRACER_MAX_TOTAL`: all files of a run together are bounded, whatever threads come and go; what was dropped is counted, in
-//! whatever way the run ends.
+//! `TRACER_MAX_TOTAL` bounds the total size of a run's files, however many threads start and end. The trace records
+//! the number of dropped files and records, however the run ends.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::fs::MetadataExt;
@@ -19,14 +19,14 @@ fn scenario(words: &[&str], format: &str) -> Scenario {
     scenario.env("TRACER_MAX_TOTAL", &MOST.to_string()).env("TRACER_FLUSH_MS", "1")
 }
 
-/// Returns how many bytes of the disk the files of a directory take.
+/// Returns the number of bytes that a directory's files occupy on disk.
 fn taken(directory: &Path) -> u64 {
     let metadata = names(directory).into_iter().filter_map(|path| std::fs::metadata(path).ok());
     metadata.map(|found| found.blocks() * 512).sum()
 }
 
-/// The files that are there, those that were dropped, and the records in the one, told lost for having been in the other, and
-/// told lost in all.
+/// Counts of a run: files that exist, files that the tracer dropped and files that it made; records in the existing
+/// files, records lost with dropped files, and lost records in all.
 struct Account {
     there: u64,
     dropped: u64,
@@ -58,7 +58,7 @@ fn account(directory: &Path) -> Account {
     account
 }
 
-/// Returns the status of `check`, and what it says.
+/// Returns the exit status and the standard error of `check`.
 fn check(directory: &Path, runtime: &Path) -> (Option<i32>, String) {
     let mut command = tracemerge(SCENARIO, runtime, ["check", APP]);
     let ran = command.current_dir(directory).output().expect("the command can be run");
@@ -80,7 +80,7 @@ fn files_of_threads_that_have_ended_go_first_and_are_counted() {
         let account = account(directory);
         assert!(account.dropped > 1000, "{format}: {} files were dropped", account.dropped);
         assert_eq!(account.there + account.dropped, account.made, "{format}");
-        // Two of each thread.
+        // Each thread makes two records.
         assert_eq!(account.in_files + account.lost, 3000, "{format}");
         assert_eq!(account.lost_with_files, 2 * account.dropped, "{format}");
         is_told_as_dropped(&traced);
@@ -110,7 +110,7 @@ fn what_was_dropped_is_known_after_a_kill_too() {
             std::thread::sleep(Duration::from_millis(10));
             most = most.max(taken(scenario.directory.path()));
         }
-        // What is being made and removed at the same time may be seen twice.
+        // The sum may include files that the tracer creates and removes while the directory is read.
         assert!(most <= MOST + MOST / 8, "{most} bytes");
         child.kill().expect("it runs");
         child.wait().expect("it has ended");

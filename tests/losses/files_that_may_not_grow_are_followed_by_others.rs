@@ -1,6 +1,5 @@
-//! A process may not write long files (`RLIMIT_FSIZE`): each file of a thread is filled, then the thread goes
-//! on in its next one, and no record is lost. So does a recoverer under such a limit, and no signal comes of
-//! it.
+//! A process may not write long files (`RLIMIT_FSIZE`): each thread fills its file, then goes on in its next one,
+//! and no record is lost. A recoverer under such a limit does the same, and no signal is raised.
 #![cfg(target_os = "linux")]
 
 use std::process::Command;
@@ -33,8 +32,8 @@ fn assert_all_there(scenario: &Scenario, what: &str) -> Accounts {
     accounts
 }
 
-/// Panics unless each file but the last of each thread has less room than the longest record takes, with the
-/// file's last lines.
+/// Panics unless each file of a thread, except the last, has less room left than the longest record and the file's
+/// last lines take.
 fn assert_filled(scenario: &Scenario, what: &str) {
     let mut left = 0;
     for (name, file) in read_directory(scenario.directory.path()) {
@@ -51,7 +50,7 @@ fn assert_filled(scenario: &Scenario, what: &str) {
 #[test]
 fn no_record_is_lost_by_a_limit_of_the_length_of_files() {
     let settings: [&[(&str, &str)]; 3] = [
-        // Such rings are private, for their files would be too long.
+        // These rings are private, because their files would be too long.
         &[],
         &[("TRACER_RING_SIZE", "16K")],
         &[("TRACER_RING_SIZE", "16K"), ("TRACER_FLUSH_MS", "1")],

@@ -1,5 +1,6 @@
-//! Files that somebody else has open on Windows, as programs that look for harm do: they can be written then, but neither
-//! renamed nor deleted. What is traced meanwhile is whole, and what could not be deleted is deleted by the next merge.
+//! Files that another process has open on Windows, such as a virus scanner: the tracer can write them, but neither
+//! rename nor delete them. The records made meanwhile are whole, and the next merge deletes the files that could
+//! not be deleted.
 #![cfg(windows)]
 
 use std::fs::{File, OpenOptions};
@@ -16,13 +17,14 @@ const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 const LIMIT: u64 = 128 * 1024;
 const RECORDS: u64 = 150_000;
 
-/// Opens a file so that others can read and write it and do nothing else with it.
+/// Opens a file so that others can read and write it, but neither rename nor delete it.
 fn hold(path: &Path) -> Option<File> {
     const READ_AND_WRITE: u32 = 3;
     OpenOptions::new().read(true).share_mode(READ_AND_WRITE).open(path).ok()
 }
 
-/// Has each file of a directory open for a moment, again and again, while `work` is done; returns how often that was.
+/// Opens each file of a directory for a moment, again and again, while `work` runs; returns the number of files
+/// opened.
 fn held_meanwhile(directory: &Path, work: impl FnOnce()) -> usize {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -45,7 +47,7 @@ fn held_meanwhile(directory: &Path, work: impl FnOnce()) -> usize {
 
 fn rotated(records: u64, format: &str) -> Scenario {
     let scenario = Scenario::new(SCENARIO, &["rotated", &records.to_string()]).env("TRACER_FORMAT", format);
-    // A thread waits for as long as its file can have no successor.
+    // A thread waits while a successor cannot replace its file.
     let scenario = scenario.env("TRACER_MAX_STALL", "60000").env("TRACER_FLUSH_MS", "1");
     scenario.env("TRACER_MAX_BYTES", &LIMIT.to_string())
 }

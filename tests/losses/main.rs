@@ -1,5 +1,5 @@
-//! What may cost a record: full rings and disks, limits, files and directories that are refused or taken away, descriptors
-//! that are missing. Each record is in a file, or reported as lost.
+//! Causes of lost records: full rings and disks, limits, files and directories that are refused or taken away,
+//! missing descriptors. Each record is in a file, or reported as lost.
 
 mod a_daemon_that_closes_descriptors_at_once_harms_nothing;
 mod a_directory_is_no_trace_file;

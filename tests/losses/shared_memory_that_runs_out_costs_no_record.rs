@@ -1,5 +1,5 @@
-//! Rings are where shared memory is small, full, filled by others, or not there: they become smaller, then
-//! private, which is said; a program that exits has all its records, and none dies of it.
+//! Shared memory for rings is small, full, filled by others, or missing. The tracer makes smaller rings, then
+//! private ones, and reports that. A program that exits has all its records, and no program crashes.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use trace_format::meta::{EndReason, Meta, RingPlace};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// Returns the numbers of rings by the place where they were, with the reason where they were private.
+/// Returns the numbers of rings by place, which is shared or private; for private rings, with the reason.
 fn places(traced: &Traced) -> BTreeMap<String, usize> {
     let mut places = BTreeMap::new();
     for file in traced.files.values() {
@@ -26,8 +26,8 @@ fn private(places: &BTreeMap<String, usize>) -> usize {
     places.iter().filter(|(place, _)| place.starts_with("private")).map(|(_, count)| count).sum()
 }
 
-/// Runs a hundred threads that trace at once, where `/dev/shm` has `size`; `None` where the system refuses
-/// that.
+/// Runs a hundred threads that trace at once, while `/dev/shm` has `size`. Returns `None` if the system refuses the
+/// mount.
 fn a_hundred_threads(size: &str) -> Option<(Traced, BTreeMap<String, usize>)> {
     let script = format!(
         r#"mount -t tmpfs -o size={size} tmpfs /dev/shm
@@ -45,7 +45,7 @@ fn a_hundred_threads(size: &str) -> Option<(Traced, BTreeMap<String, usize>)> {
     Some((traced, places))
 }
 
-/// Panics unless it is said once, not for each ring, that rings are private.
+/// Panics unless one message, and not one for each ring, reports that rings are private.
 fn assert_said_once(traced: &Traced, what: &str) {
     let said = traced.stderr();
     let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("tracer: ")).collect();
@@ -87,8 +87,8 @@ fn memory_that_others_fill_meanwhile_costs_no_record_and_no_life() {
     traced.assert_whole();
     let places = places(&traced);
     eprintln!("{places:?}");
-    // Ten of them are from before; the others are those of the last ten that did not get a ring which was
-    // made meanwhile.
+    // Ten shared rings are older than the shortage. Of the last ten threads, some take over private rings that were
+    // made meanwhile; the others have shared ones.
     assert!((11..30).contains(&places["shared"]), "{places:?}");
     assert!(places.keys().any(|place| place.contains("No space left")), "{places:?}");
     assert_said_once(&traced, "No space left");
@@ -104,7 +104,7 @@ fn every_page_of_a_ring_is_there_before_it_is_used() {
     assert!(!rings.is_empty());
     for ring in rings {
         let found = std::fs::metadata(&ring).expect("a ring");
-        // A page that is not there is one that may not be had when it is touched: SIGBUS.
+        // A page that is not allocated may be unavailable at the first access: SIGBUS.
         assert!(found.blocks() * 512 >= found.len(), "{} blocks for {} bytes", found.blocks(), found.len());
     }
 }

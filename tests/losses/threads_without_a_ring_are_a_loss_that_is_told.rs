@@ -1,5 +1,5 @@
-//! Threads that never get a ring lose their records; that is reported in a file of the run and on stderr,
-//! after a kill as well.
+//! Threads that never get a ring lose their records. A file of the run reports that, after a kill as well; a
+//! program that is not killed also reports it on stderr.
 #![cfg(target_os = "linux")]
 
 use support::{APP, Scenario, read_directory, tracemerge};
@@ -9,7 +9,7 @@ const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
 #[test]
 fn the_sum_of_files_and_losses_is_what_was_made() {
-    // There is no more memory than for a few rings: neither shared nor private.
+    // Memory, shared or private, suffices for a few rings only.
     for (how, killed) in [("ends", false), ("killed", true)] {
         let mut scenario = Scenario::new(SCENARIO, &["ringless", "20", how])
             .env("TRACER_RING_SIZE", "16M")

@@ -1,5 +1,5 @@
-//! A thread's files are deleted, truncated and replaced, one after the other: records that are in none of
-//! them any more are reported lost, once, and no other records are.
+//! A thread's files are deleted, truncated and replaced, one after the other. Records that are no longer in any of
+//! them are reported lost, once, and no other records are.
 
 use support::equation::{Accounts, assert_equation};
 use support::{APP, Scenario, runs};
@@ -29,7 +29,7 @@ fn meddled(steps: &str, format: &str, end: &str) -> Accounts {
     accounts
 }
 
-/// Each step comes after each other, as text and raw, and at an exit or a kill.
+/// Runs each step after each other one, for text and raw files, with an exit and with a kill.
 #[test]
 fn made_is_what_is_in_the_files_and_what_is_told_lost() {
     for (i, first) in STEPS.into_iter().enumerate() {
@@ -46,7 +46,7 @@ fn made_is_what_is_in_the_files_and_what_is_told_lost() {
 fn what_is_taken_away_behind_the_last_record_is_told_too() {
     for step in ["removed", "emptied", "cut", "copied", "copied-in-part"] {
         for (format, end) in [("text", "exit"), ("text", "killed"), ("raw", "exit"), ("raw", "killed")] {
-            // The line that tells whose records these are stays in the first file.
+            // The line that names the thread of these records stays in the first file.
             let accounts = meddled(&format!("copied,{step}-at-last"), format, end);
             let gone = accounts.threads[0].told_lost();
             let expected = match step {

@@ -1,6 +1,6 @@
-//! The flusher has descriptors of its own, so its messages are written by a thread that has the host's: into
-//! a pipe, a socket, behind the content of a file; into nothing where stderr is closed; and also when the
-//! main thread has left.
+//! The flusher has descriptors of its own, so a thread with the host's descriptors writes its messages: into a
+//! pipe, a socket, after the content of a file; into nothing if stderr is closed; and also when the main thread has
+//! left.
 #![cfg(target_os = "linux")]
 
 use std::io::{Read, Seek, Write};
@@ -16,8 +16,8 @@ fn assert_said(said: &str) {
     assert!(told.starts_with("tracer: cannot create trace files in"), "{told}");
 }
 
-/// Returns a program whose directory refuses, so that the flusher has something to say, and the place where
-/// its files go.
+/// Returns a program whose trace directory is refused, so that the flusher reports that, and the directory that its
+/// files go to.
 fn refused(how: &str) -> (Scenario, tempfile::TempDir) {
     let here = tempfile::tempdir().expect("a directory");
     let mut scenario = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["told", how]);

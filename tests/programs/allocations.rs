@@ -1,4 +1,4 @@
-//! A disabled tracer; and the allocator that counts, for this program and the confined burst.
+//! A disabled tracer, and the counting allocator, for this program and the confined burst.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,8 +14,7 @@ thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
     /// The number of allocations that were traced.
     static CALLS: Cell<u64> = const { Cell::new(0) };
-    /// The count of allocations to come, and the function that is called before the allocation that makes it
-    /// 0.
+    /// The number of allocations to come, and the function that is called before the last of them.
     static NEXT: Cell<(u64, fn())> = const { Cell::new((0, || {})) };
 }
 
@@ -57,7 +56,7 @@ pub fn count() -> u64 {
     COUNT.get()
 }
 
-/// Has `what` called before the calling thread's `nth` allocation from now; never for 0.
+/// Arranges that `what` is called before the calling thread's `nth` allocation from now; never for 0.
 #[cfg_attr(
     not(all(target_arch = "x86_64", target_os = "linux")),
     allow(dead_code, reason = "for jumps, which are written in assembly")
@@ -114,7 +113,7 @@ impl fmt::Display for MustNotBeFormatted {
     }
 }
 
-/// Prints the numbers of allocations and threads of 100,000 disabled calls.
+/// Prints the number of allocations of 100,000 disabled calls, and the number of threads.
 pub fn disabled() {
     Tracer::get().trace(format_args!("the first call decides"));
     let before = count();
@@ -137,8 +136,8 @@ impl fmt::Display for Allocates {
     }
 }
 
-/// Traces every allocation of every thread, from the first on, also one inside of a message. Each thread
-/// prints the number of its calls.
+/// Traces every allocation of every thread, from the first on, also one inside of a message. Each thread prints the
+/// number of its allocations.
 pub fn tracing_allocator() {
     TRACES.store(true, Ordering::Relaxed);
     let work = |name: &'static str| {

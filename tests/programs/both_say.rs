@@ -1,4 +1,4 @@
-//! What a program and a plugin of it both say, each by its own copy of the tracer: included by both.
+//! The records that a program and its plugin both make, each by its own copy of the tracer. Both include this file.
 
 use std::fmt;
 use std::future::Future;
@@ -44,7 +44,7 @@ async fn polled(n: u32) -> u32 {
     n
 }
 
-/// Says `count` times everything that there is to say.
+/// Makes records of all kinds, most of them `count` times.
 pub fn say(who: &str, count: u32) {
     for n in 0..count {
         trace!("{who} has {n} and {:.2}, {:?}", f64::from(n) / 3.0, "a \"text\"\n");

@@ -7,7 +7,7 @@ use tracer::Tracer;
 
 pub const SCENARIOS: &[Scenario] = &[("burst", |_| burst())];
 
-/// Forbids the calling thread every system call, on pain of death of the process.
+/// Makes the system kill the process at the next system call of the calling thread.
 fn forbid_system_calls() {
     let kill = libc::sock_filter {
         code: (libc::BPF_RET | libc::BPF_K) as u16,
@@ -31,7 +31,7 @@ pub fn burst() {
     std::thread::spawn(|| {
         let text = String::from("a string of forty bytes, near enough");
         Tracer::get().trace(format_args!("the first record takes a ring"));
-        // The first ring of a process has all of its room a moment later; until then a call may wait.
+        // The first ring of a process gets all of its memory a moment later; until then a call may wait.
         Tracer::get().flush().expect("a flush");
         forbid_system_calls();
         let before = allocations::count();

@@ -1,4 +1,4 @@
-//! A program that has the tracer, and loads a plugin that has a copy of its own.
+//! A program that has the tracer and loads a plugin that has a copy of its own.
 
 use std::ffi::CString;
 
@@ -49,7 +49,7 @@ impl Plugin {
 
 impl Plugin {
     fn unload(&self) {
-        // SAFETY: nobody calls its functions any more.
+        // SAFETY: no code calls its functions any more.
         assert_eq!(unsafe { libc::dlclose(self.library) }, 0);
     }
 }
@@ -64,19 +64,19 @@ fn is_loaded(path: &str) -> bool {
     }
 }
 
-/// Has the program and the plugin say the same; `how` tells what else becomes of them.
+/// Makes the same records in the program and in the plugin; `how` names the course of events.
 pub fn say_both(path: &str, how: &str) {
     const COUNT: u32 = 300;
     let plugin = Plugin::load(path);
     let both = || {
-        // The plugin is first: it is what begins the run.
+        // The plugin is first, so it begins the run.
         (plugin.says)(COUNT);
         say("host", COUNT);
     };
     match how {
         "ends" => {
             both();
-            // All sites are told before the other thread begins, however busy the machine is.
+            // All sites are registered before the other thread begins, however busy the machine is.
             Tracer::get().flush().expect("all is written");
             let thread = std::thread::Builder::new().name("other".into()).spawn({
                 let says = plugin.says;
@@ -92,7 +92,7 @@ pub fn say_both(path: &str, how: &str) {
         }
         "forks" => {
             both();
-            // SAFETY: the child traces, waits for nobody, and ends.
+            // SAFETY: the child traces, waits for no other thread, and ends.
             let child = unsafe { libc::fork() };
             both();
             if child == 0 {
@@ -115,7 +115,7 @@ pub fn say_both(path: &str, how: &str) {
             both();
         }
         "loads-it-again" => {
-            // Nobody has decided to trace yet, so the plugin may go.
+            // Neither copy traces yet, so the plugin may be unloaded.
             (plugin.traces)(0);
             plugin.unload();
             assert!(!is_loaded(path), "a plugin that has not traced is unloaded");

@@ -14,14 +14,14 @@ pub const SCENARIOS: &[Scenario] = &[
     ("crashed-uncaught", |args| crashed(args.text(0), false)),
 ];
 
-/// Catches signals if `caught` says so, and fails in the way that `how` names, in `fails`, which `middle` has called, and
-/// that `outer`.
+/// Catches signals if `caught` is true, and fails in the way that `how` names. `outer` calls `middle`, which calls
+/// `fails`.
 pub fn crashed(how: &str, caught: bool) {
     prepare(how);
     Tracer::get().trace(format_args!("before the end"));
     if caught {
         Tracer::catch_signals();
-        // It changes nothing.
+        // The second call changes nothing.
         Tracer::catch_signals();
     }
     match how {
@@ -48,7 +48,7 @@ fn middle(how: &str) {
     black_box(());
 }
 
-/// The instruction of the one processor or of the other.
+/// Selects the instruction of x86-64, or of the other processor.
 #[cfg(target_arch = "x86_64")]
 macro_rules! if_x86_64 {
     ($this:literal, $other:literal) => {
@@ -95,7 +95,8 @@ const LENGTH: usize = if cfg!(target_arch = "x86_64") { 3 } else { 4 };
 
 #[inline(never)]
 fn write_to_nowhere() {
-    // SAFETY: nobody else has this address; a handler goes on behind the instruction, which has `LENGTH` bytes.
+    // SAFETY: no memory is mapped at this address; a handler goes on after the instruction, which has `LENGTH`
+    // bytes.
     unsafe {
         std::arch::asm!(if_x86_64!("mov byte ptr [{0}], 1", "strb wzr, [{0}]"), "nop", in(reg) black_box(8usize));
     }
@@ -127,13 +128,13 @@ fn prepare(how: &str) {
         "handler-exits" => handle(libc::SIGSEGV, exits),
         // SAFETY: no handler is set.
         "ignored" => _ = unsafe { libc::signal(libc::SIGQUIT, libc::SIG_IGN) },
-        // A shell has its background jobs ignore this signal, so the tests may have been begun with it ignored.
+        // A shell makes its background jobs ignore this signal, so the tests may have inherited that.
         // SAFETY: no handler is set.
         _ => _ = unsafe { libc::signal(libc::SIGQUIT, libc::SIG_DFL) },
     }
 }
 
-/// Has faults handled by going on behind the instruction.
+/// Installs a handler for faults that goes on after the instruction.
 fn handle_fault() {
     extern "C" fn skips(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
         // SAFETY: the kernel gives the context to a handler; the instruction is that of `write_to_nowhere`.
@@ -170,10 +171,10 @@ fn replace(signal: libc::c_int) {
         CALLS.fetch_add(1, Ordering::Relaxed);
         type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
         let before = *BEFORE.get().expect("set before the handler");
-        // SAFETY: what stood there is a handler of this type.
+        // SAFETY: the replaced handler has this type.
         unsafe { std::mem::transmute::<usize, Handler>(before)(signal, info, context) };
     }
-    // SAFETY: the handler calls what stood there, as the kernel would.
+    // SAFETY: the handler calls the one that it replaces, as the kernel would.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         assert_eq!(libc::sigaction(signal, std::ptr::null(), &mut action), 0);
@@ -183,7 +184,7 @@ fn replace(signal: libc::c_int) {
     }
 }
 
-/// Has a forked child that has not traced fail, and prints how it ended.
+/// Forks a child that has not traced and that fails; prints the signal that ended it.
 fn in_a_child() {
     // SAFETY: the child makes no call that needs another thread.
     unsafe {

@@ -1,5 +1,5 @@
-//! Programs that deal with descriptors and users as daemons do: they close descriptors that they do not know,
-//! in a sandbox or not, or become another user; and the tracer's messages there.
+//! Programs that treat descriptors and users as daemons do: they close descriptors that they do not know, in a
+//! sandbox or not, or become another user; and the tracer's messages in such programs.
 
 use crate::host::{die, hear, say};
 use std::fs::File;
@@ -31,9 +31,9 @@ fn leave_parent() {
     }
 }
 
-/// Does the work of a daemon that starts: traces, forks twice, traces once, closes all descriptors that it
-/// does not know, opens files of its own in `directory`, which get their numbers, and traces on. Its own
-/// files must stay as it has written them. With `how` "killed" it is killed behind its last record.
+/// Does the work of a daemon that starts: traces, forks twice, traces once, closes all descriptors that it does not
+/// know, opens files of its own in `directory`, which get their numbers, and traces on. Panics unless its own files
+/// keep the contents that it has written. With `how` "killed", it is killed after its last record.
 pub fn closes_at_once(directory: &str, how: &str) {
     Tracer::get().trace(format_args!("before the daemon"));
     leave_parent();
@@ -41,7 +41,7 @@ pub fn closes_at_once(directory: &str, how: &str) {
     unsafe { libc::setsid() };
     leave_parent();
     trace(0..1);
-    // SAFETY: the call closes descriptors that nobody in this program uses.
+    // SAFETY: the call closes descriptors that no code in this program uses.
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
     let content = |n: usize| vec![b'a' + n as u8; if n.is_multiple_of(4) { 0 } else { 256 * 1024 }];
     let mut files: Vec<File> = (0..12)
@@ -54,7 +54,7 @@ pub fn closes_at_once(directory: &str, how: &str) {
         })
         .collect();
     trace(1..501);
-    // The flusher looks ten times a second.
+    // The flusher runs ten times a second.
     std::thread::sleep(std::time::Duration::from_millis(150));
     trace(501..2501);
     for (n, file) in files.iter_mut().enumerate() {
@@ -68,8 +68,8 @@ pub fn closes_at_once(directory: &str, how: &str) {
     }
 }
 
-/// Traces in a sandbox that refuses the calls by which a thread leaves its process's descriptors, or, where
-/// `action` is "kill", ends the process for them.
+/// Traces in a sandbox that refuses the calls by which a thread separates its descriptors from its process's or, if
+/// `action` is "kill", kills the process for them.
 pub fn sandboxed(action: &str) {
     let action = if action == "kill" {
         libc::SECCOMP_RET_KILL_PROCESS
@@ -98,15 +98,15 @@ pub fn sandboxed(action: &str) {
     trace(100..200);
 }
 
-/// Writes to stderr, traces, so that the tracer has something to say there, and writes again. With `how`
-/// "main left" the main thread ends before the first record.
+/// Writes to stderr, traces, which makes the tracer write a message there, and writes again. With `how` "main
+/// left", the main thread ends before the first record.
 pub fn told(how: &str) {
     eprintln!("before");
     let work = |wait: u64| {
         std::thread::sleep(std::time::Duration::from_millis(wait));
         Tracer::get().trace(format_args!("the only record"));
         Tracer::get().flush().expect("a flush");
-        // A thread of the tracer's own writes its messages.
+        // A thread of the tracer writes its messages.
         std::thread::sleep(std::time::Duration::from_millis(100));
         eprintln!("after");
     };
@@ -122,8 +122,8 @@ pub fn told(how: &str) {
     work(0);
 }
 
-/// Traces as root, becomes the user `user`, goes on tracing with threads old and new, says so and waits to be
-/// told to end, or to be killed.
+/// Traces as root, becomes the user `user`, goes on tracing with old and new threads, prints "ready", and waits
+/// until the test ends or kills it.
 pub fn becomes(user: u32) {
     let thread = |name: &'static str| {
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
@@ -149,7 +149,7 @@ pub fn becomes(user: u32) {
         assert_eq!(libc::setgid(user), 0);
         assert_eq!(libc::setuid(user), 0);
     }
-    // The flusher learns of it when it wakes; rings that lie ready are still the former user's.
+    // The flusher notices the change when it wakes up; the rings in reserve still belong to the former user.
     std::thread::sleep(std::time::Duration::from_millis(300));
     let new: Vec<_> =
         ["new a", "new b", "new c", "new d", "new e", "new f", "new g", "new h"].map(thread).into();
@@ -163,8 +163,8 @@ pub fn becomes(user: u32) {
     }
 }
 
-/// Traces on `threads` threads of which none can get a ring, for no memory can be mapped any more; prints the
-/// number of records that it has made, and ends or, with `how` "killed", is killed.
+/// Traces on `threads` threads that cannot get a ring, because no memory can be mapped any more; prints the number
+/// of records that it has made, and ends or, with `how` "killed", is killed.
 pub fn ringless(threads: u64, how: &str) {
     let made = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(1));
     Tracer::get().trace(format_args!("the first ring"));
@@ -182,12 +182,12 @@ pub fn ringless(threads: u64, how: &str) {
                     Tracer::get().trace(format_args!("worker {id} {n}"));
                     made.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 }
-                // No thread gives its ring to another one until then.
+                // Until then, no thread gives its ring to another one.
                 all_done.wait();
             })
         })
         .collect();
-    // The threads are there; from here on the address space must not grow by a ring.
+    // The threads exist; from here on the address space must not grow by a ring.
     let status = std::fs::read_to_string("/proc/self/statm").expect("its size");
     let pages: u64 = status.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
     let limit = libc::rlimit { rlim_cur: pages * 4096 + (4 << 20), rlim_max: libc::RLIM_INFINITY };

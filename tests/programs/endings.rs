@@ -112,7 +112,7 @@ pub fn killed_at_once() {
     die();
 }
 
-/// Ends tracing, traces in vain, starts again; another thread keeps its old ring all the while.
+/// Ends tracing, traces in vain, starts again; another thread keeps its old ring meanwhile.
 pub fn shutdown_and_again() {
     let (go, wait) = mpsc::channel::<()>();
     let (done, finished) = mpsc::channel::<()>();
@@ -143,7 +143,7 @@ pub fn shutdown_and_again() {
     }
     drop(go);
     other.expect("a thread").join().expect("its end");
-    // The header of a mapping is the only trace of a ring in here once its file is unlinked.
+    // Once the file of a ring is unlinked, only its mapping shows that the ring still exists.
     #[cfg(unix)]
     let maps = std::fs::read_to_string("/proc/self/maps").expect("the list of mappings");
     #[cfg(unix)]
@@ -167,7 +167,8 @@ pub fn at_exit() {
     register(after);
 }
 
-/// Has the file that the program was started from `deleted`, `replaced` by another, or `kept`; then traces.
+/// Deletes the file that the program was started from (`deleted`), replaces it by another (`replaced`), or keeps it
+/// (`kept`); then traces.
 #[cfg(unix)]
 pub fn own_file_gone(what: &str) {
     let own = std::env::current_exe().expect("its path");
@@ -183,7 +184,7 @@ pub fn own_file_gone(what: &str) {
     Tracer::get().trace(format_args!("its file was {what}"));
 }
 
-/// Traces, and ends in the given way by something other than a return from `main`.
+/// Traces, and ends in the given way, not by a return from `main`.
 pub fn ended(how: &str) {
     if how == "hook-aborts" {
         std::panic::set_hook(Box::new(|_| std::process::abort()));
@@ -192,7 +193,7 @@ pub fn ended(how: &str) {
     }
     Tracer::get().trace(format_args!("before the end"));
     match how {
-        // SAFETY: nobody else has this address, and the process ends here.
+        // SAFETY: no memory is mapped at this address, and the process ends here.
         "fault" => unsafe { std::ptr::without_provenance_mut::<u8>(8).write_volatile(1) },
         #[cfg(unix)]
         // SAFETY: the call touches no memory; the process ends here.

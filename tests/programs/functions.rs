@@ -1,7 +1,7 @@
 //! Functions whose calls are recorded: on threads, in handlers and in messages, unwound, polled, forked.
 //!
-//! What each thread enters and leaves it also prints, so that a test can compare: `THREAD MARK WHAT` a line,
-//! in the order of its calls.
+//! Each thread also prints a line, `THREAD|MARK|WHAT`, for each function that it enters or leaves, in order, so
+//! that a test can compare.
 
 use crate::host::die;
 #[cfg(unix)]
@@ -35,7 +35,7 @@ pub const SCENARIOS: &[Scenario] = &[
     ("libraries", |args| libraries(args.all())),
 ];
 
-/// What the calling thread has entered and left, as the test is told.
+/// A list, for the test, of the functions that a thread has entered and left.
 struct Diary {
     thread: String,
     lines: String,
@@ -55,7 +55,7 @@ impl Diary {
     }
 }
 
-/// Enters and leaves itself and others, `depth` deep.
+/// Calls itself and other functions, `depth` deep; each call enters and leaves a scope.
 fn nested(diary: &mut Diary, depth: u32) {
     let _scope = scope!();
     diary.note('>', "nested");
@@ -71,7 +71,7 @@ fn nested(diary: &mut Diary, depth: u32) {
     diary.note('<', "nested");
 }
 
-/// Has a message with the entering.
+/// Enters a scope that has a message.
 fn with_values(diary: &mut Diary, depth: u32, child: u32) {
     let _scope = scope!("child {child} at {depth}");
     diary.note('>', "with_values");
@@ -80,13 +80,13 @@ fn with_values(diary: &mut Diary, depth: u32, child: u32) {
     diary.note('<', "with_values");
 }
 
-/// Has a message with its argument, and one with what it returns.
+/// Records a message with its argument, and one with its returned value.
 #[traced(args)]
 fn returns(depth: u32) -> u64 {
     u64::from(depth) + 1
 }
 
-/// Calls functions within functions on three threads, and prints each one's diary.
+/// Calls functions within functions on three threads, and prints the diary of each.
 pub fn functions(depth: u64) {
     let work = move |name: &str| {
         let mut diary = Diary::new(name);
@@ -95,7 +95,7 @@ pub fn functions(depth: u64) {
         }
         diary
     };
-    // Sites have numbers from then on: what they capture is copied.
+    // From then on, sites have numbers, and their arguments are copied.
     work("main").print();
     Tracer::get().flush().expect("sites have their numbers");
     let threads = ["first", "second"].map(|name| {
@@ -107,8 +107,8 @@ pub fn functions(depth: u64) {
     }
 }
 
-/// Enters and leaves functions, and counts each record whose call has returned in the file at `path`, until it
-/// is killed.
+/// Enters and leaves functions until it is killed. Counts each record whose call has returned in the file at
+/// `path`.
 pub fn killed(path: &str) {
     let counters = words(Path::new(path), 1);
     let count = &counters[0];
@@ -124,12 +124,13 @@ pub fn killed(path: &str) {
     }
 }
 
-/// The number of threads of [`everything`], and how deep each goes.
+/// The number of threads of [`everything`], and the depth of their recursion.
 const THREADS: usize = 3;
 const DEPTH: u32 = 5;
 
-/// Enters and leaves functions on several threads, recursively, some by panics that are caught further out, until it is
-/// killed. Counts the enterings that have returned in the file at `path`, for each thread: of `recursive`, and of `work`.
+/// Enters and leaves functions on several threads, recursively, until it is killed; panics that are caught further
+/// out leave some of them. Counts, for each thread, the entered calls of `recursive` and of `work_once` in the file
+/// at `path`.
 pub fn everything(path: &str) {
     let counters = words(Path::new(path), 2 * THREADS);
     std::panic::set_hook(Box::new(|_| {}));
@@ -169,8 +170,8 @@ fn recursive(recursions: &AtomicU64, depth: u32, panics: bool) {
 #[cfg(unix)]
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
-/// Is interrupted by handlers that enter and leave a function, and formats values that do so, too; prints how
-/// many scopes there were of each.
+/// Formats values that enter and leave a function, and is interrupted by handlers that do so, too; prints the
+/// number of scopes of each kind.
 #[cfg(unix)]
 pub fn inside_of_messages() {
     extern "C" fn handler(_: libc::c_int) {
@@ -197,7 +198,7 @@ pub fn inside_of_messages() {
     println!("{} {} {}", 100, 200, HANDLED.load(Ordering::Relaxed));
 }
 
-/// Unwinds functions by a panic, with a destructor on the way that enters and leaves one.
+/// Unwinds functions by a panic; a destructor on the way enters and leaves one.
 pub fn unwound() {
     struct Cleans;
     impl Drop for Cleans {
@@ -225,7 +226,7 @@ pub fn unwound() {
 #[cfg(unix)]
 pub fn forked() {
     let scope = scope!("before the fork");
-    // SAFETY: the child only traces, waits for nobody, and ends.
+    // SAFETY: the child only traces, waits for no other thread, and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let inner = scope!("in the child");
@@ -239,7 +240,7 @@ pub fn forked() {
     drop(scope);
 }
 
-/// Is ready at the given poll.
+/// Becomes ready at the given poll.
 async fn ready_at(poll: u32) {
     let mut polls = 0;
     std::future::poll_fn(|_| {
@@ -314,7 +315,7 @@ mod filtered {
     pub async fn polled() {}
 }
 
-/// Calls functions of a module that a filter may leave out, twice; prints how many arguments were evaluated.
+/// Calls, twice, functions of a module that a filter may leave out; prints the number of evaluated arguments.
 pub fn with_filter() {
     let mut evaluated = 0;
     for _ in 0..2 {
@@ -327,8 +328,8 @@ pub fn with_filter() {
     println!("{evaluated}");
 }
 
-/// Enters and leaves functions many times, more than a ring or a limited file holds; says at the end how
-/// often, and is killed if it is asked to be.
+/// Enters and leaves functions `calls` times, more than a ring or a limited file holds; traces that number at the
+/// end, and is killed if `end` is "killed".
 pub fn many(calls: u64, end: Option<&str>) {
     for n in 0..calls {
         let _by_address = tracer::scope();
@@ -336,14 +337,14 @@ pub fn many(calls: u64, end: Option<&str>) {
     }
     trace!("called {calls} times");
     if end == Some("killed") {
-        // What readers need to know has been written by then: the flusher does it when it is woken.
+        // By then, the woken flusher has written the data that readers need.
         std::thread::sleep(std::time::Duration::from_millis(100));
         die();
     }
 }
 
-/// Enters and leaves functions so many times on four threads, up to eight inside of each other, half of them by
-/// address. This is what times of `tree` and `report` are measured with.
+/// Enters and leaves functions `calls` times on four threads, up to eight inside of each other, half of them by
+/// address. The times of `tree` and `report` are measured with this program.
 pub fn volume(calls: u64) {
     #[inline(never)]
     fn by_address(depth: u64) {
@@ -366,8 +367,8 @@ pub fn volume(calls: u64) {
     });
 }
 
-/// Enters and leaves a function with each of these libraries loaded, one after the other, and before and
-/// between; prints for each which of its addresses are mapped as code.
+/// Enters and leaves a function with each of these libraries loaded, one after the other, and before, between and
+/// after them. Prints the lines of `/proc/self/maps` for each library's code.
 #[cfg(unix)]
 pub fn libraries(paths: &[String]) {
     let step = || {
@@ -390,7 +391,7 @@ pub fn libraries(paths: &[String]) {
     step();
 }
 
-/// Makes a call, and prints it with the line that it is made from.
+/// Makes a call, and prints it with its line.
 macro_rules! told {
     ($call:expr) => {{
         println!("{} {}", stringify!($call), line!());
@@ -464,8 +465,8 @@ pub fn from_known_lines() {
     Tracer::get().stack();
 }
 
-/// Calls a function that takes some time; prints how many nanoseconds all calls took, as measured inside of the
-/// scopes and around them.
+/// Calls a function that takes some time; prints the nanoseconds of all calls, as measured inside of the scopes and
+/// around them.
 pub fn slowly(calls: u64) {
     #[inline(never)]
     fn slow() -> std::time::Duration {

@@ -1,4 +1,4 @@
-//! What programs of every scenario do: talk with the test, and end at once.
+//! Functions for programs of every scenario: talk with the test, and end at once.
 
 use std::io::{BufRead, Write};
 
@@ -8,12 +8,12 @@ pub fn say(text: &str) {
     let _ = std::io::stdout().flush();
 }
 
-/// Waits for a line of the test; `None` when the test has gone.
+/// Waits for a line of the test; returns `None` if the test has ended.
 pub fn hear() -> Option<String> {
     std::io::stdin().lock().lines().next().and_then(Result::ok)
 }
 
-/// Ends this process as a kill from outside does: nothing of it runs any more.
+/// Ends this process as a kill from outside does: none of its code runs any more.
 #[cfg(unix)]
 pub fn die() -> ! {
     // SAFETY: the call touches no memory; the process ends here.
@@ -21,7 +21,7 @@ pub fn die() -> ! {
     unreachable!("a process does not outlive the signal");
 }
 
-/// Ends this process as a kill from outside does: nothing of it runs any more.
+/// Ends this process as a kill from outside does: none of its code runs any more.
 #[cfg(windows)]
 pub fn die() -> ! {
     unsafe extern "system" {

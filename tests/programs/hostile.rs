@@ -1,5 +1,5 @@
-//! Programs among enemies: names that are taken by others, texts that pretend to be something else, and rings
-//! that will be tampered with.
+//! Programs among enemies: other users have taken the names of files, texts pretend to be something else, and rings
+//! will be tampered with.
 
 use std::ffi::CString;
 use std::fs;
@@ -16,7 +16,7 @@ pub const SCENARIOS: &[Scenario] =
 const PLANTS: [fn(&Path, &Path); 6] = [
     |place, victim| symlink(victim, place).expect("a link"),
     |place, victim| symlink(victim.with_extension("none"), place).expect("a link to nowhere"),
-    // On another file system there is no second name.
+    // There are no hard links across file systems.
     |place, victim| fs::hard_link(victim, place).or_else(|_| symlink(victim, place)).expect("a second name"),
     |place, _| fs::create_dir(place).expect("a directory"),
     |place, _| fs::write(place, "an old file\n").expect("a file"),
@@ -35,22 +35,22 @@ fn directory(variable: &str) -> PathBuf {
 fn run_directory() -> PathBuf {
     let runs = fs::read_dir(directory("TRACER_RUNTIME_DIR")).expect("the directory of runs");
     let mut paths = runs.map(|entry| entry.expect("an entry").path());
-    // A list is beside them if it cannot be beside the executable.
+    // A list of places stands beside the directory if it cannot stand beside the executable.
     paths.find(|path| path.is_dir()).expect("this run")
 }
 
-/// Runs a thread that has `prepare` called with its id before its first record, and traces one.
+/// Runs a thread that calls `prepare` with its id before its first record, and traces one.
 fn after(prepare: impl FnOnce(i32) + Send, text: &str) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // SAFETY: the call only asks, and touches no memory.
+            // SAFETY: the call only returns an id, and touches no memory.
             prepare(unsafe { libc::gettid() });
             Tracer::get().trace(format_args!("{text}"));
         });
     });
 }
 
-/// Traces where each name that a file could get is taken, in all ways there are. `victim` must not change.
+/// Traces while each name that a file could get is taken, in all possible ways. `victim` must not change.
 pub fn planted(victim: &str) {
     let (victim, traces) = (Path::new(victim), directory("TRACER_DIR"));
     Tracer::get().trace(format_args!("main"));
@@ -122,14 +122,14 @@ struct LastWords(String);
 
 impl std::fmt::Display for LastWords {
     fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The inner record is not written to a file before the record ends in which it is made.
+        // The flusher writes the inner record only after the outer record has ended.
         Tracer::get().trace(format_args!("{}", self.0));
         kill_this_process();
         Ok(())
     }
 }
 
-/// Traces every text of [`texts`] on a thread that has it for a name, too, the last one as the program is
+/// Traces every text of [`texts`] on a thread whose name is that text, too, and the last one as the program is
 /// killed.
 pub fn forger() {
     let mut texts = texts();
@@ -160,7 +160,7 @@ fn flusher_sleeps() -> bool {
     states.any(|state| state.contains("(tracer-flusher) S "))
 }
 
-/// Runs three threads, each with records in its file and records of all sorts in its rings only; then the
+/// Runs three threads, each with records in its file and with records of all sorts in its ring only; then the
 /// program is killed.
 pub fn prey() {
     let (written, traced) = (std::sync::Barrier::new(4), std::sync::Barrier::new(4));

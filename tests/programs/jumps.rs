@@ -1,4 +1,4 @@
-//! A decision whether to trace that its thread does not end: a signal handler jumps out of it, as by
+//! A decision whether to trace that its thread does not end in time: a signal handler jumps out of it, as by
 //! `siglongjmp`, or it takes seconds.
 
 use crate::allocations;
@@ -10,9 +10,8 @@ use tracer::Tracer;
 
 pub const SCENARIOS: &[Scenario] = &[("left-deciding", |args| left_deciding(args.text(0), args.number(1)))];
 
-// `catching` calls a function and returns 0; or 1, when `jump_back` was called inside with the stack pointer
-// that it has stored. Rust knows no function that returns twice, so this one does not: it is left once,
-// either way.
+// `catching` calls a function and returns 0, or 1 if `jump_back` was called inside with the stack pointer that
+// `catching` has stored. Rust knows no function that returns twice; this one returns once in either case.
 std::arch::global_asm!(
     ".globl catching",
     ".hidden catching",
@@ -49,12 +48,12 @@ unsafe extern "C" {
     fn jump_back(stack: usize) -> !;
 }
 
-/// The stack pointer at which [`catching`] is to be left.
+/// The stack pointer that [`catching`] has stored.
 static STACK: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn jumps(signal: libc::c_int) {
-    // SAFETY: the code does the work of `siglongjmp`: the signal is let through again, then all calls since
-    // are forgotten. The handler was called where nobody holds a lock of the C library: see `raise`.
+    // SAFETY: the code does the work of `siglongjmp`: it unblocks the signal, then abandons all calls since. No
+    // lock of the C library is held when the handler is called: see `raise`.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -84,8 +83,8 @@ extern "C" fn begin() {
     }
 }
 
-/// Runs four threads that trace 50 records each once they may; returns the greatest number of calls of one
-/// thread that took long.
+/// Runs four threads that trace 50 records each after the barrier; returns the greatest number of slow calls of one
+/// thread.
 fn others(start: &Barrier) -> usize {
     let work = |thread: usize| {
         start.wait();
@@ -102,9 +101,8 @@ fn others(start: &Barrier) -> usize {
     })
 }
 
-/// Begins a decision, to which `how` (`jump` or `sleep`) happens at its `nth` allocation, with `-startup`
-/// where `startup` makes the decision. Prints whether the decision came so far, and the number of calls of
-/// one thread that took long.
+/// Begins a decision. At its `nth` allocation, `how` (`jump` or `sleep`) happens; with `-startup`, `startup` makes
+/// the decision. Prints whether the decision came so far, and the greatest number of slow calls of one thread.
 pub fn left_deciding(how: &str, nth: u64) {
     // SAFETY: the handler is a plain function.
     unsafe {

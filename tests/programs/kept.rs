@@ -1,5 +1,5 @@
-//! A run to be kept: it leaves in memory and in files, when it is killed, everything that a format has to
-//! say. `tests/kept/README.md` says how the kept runs were made with it.
+//! A run to be kept: when it is killed, it leaves in memory and in files everything that a format can express.
+//! `tests/kept/README.md` describes how the kept runs were made with it.
 
 use crate::host::die;
 use std::fmt;
@@ -32,8 +32,8 @@ fn every_kind(who: &str, n: u32) -> u32 {
     n + 6
 }
 
-/// Leaves a run behind: a thread that has ended, and one that goes on, each with a file and with more in its
-/// ring; behind the end of one file stands the beginning of a line. A flight recorder overwrites most of its
+/// Leaves a run behind: a thread that has ended, and one that goes on, each with a file and with more records in
+/// its ring. The beginning of a line stands after the end of one file. A flight recorder overwrites most of its
 /// records.
 pub fn kept() {
     let recorder = std::env::var("TRACER_FULL").is_ok_and(|policy| policy == "overwrite");

@@ -1,5 +1,5 @@
-//! Programs whose threads wait for locks of `tracer::sync`, and say on stdout where: each is there for the locks with the
-//! interface of `std` and for those with that of `parking_lot`.
+//! Programs whose threads wait for locks of `tracer::sync`, and print the places on stdout. Each program exists for
+//! the locks with the interface of `std` and for those with that of `parking_lot`.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -25,21 +25,21 @@ pub const SCENARIOS: &[Scenario] = &[
     ("parking-lot-locks-notified", |args| of_parking_lot::notified(args.number(0))),
 ];
 
-/// How long a lock is held at least while another thread waits for it.
+/// The shortest time for which a lock is held while another thread waits for it.
 const HELD: Duration = Duration::from_millis(10);
 
-/// Prints what the test needs to know by a name, mostly the line of a call.
+/// Prints a value that the test needs, with its name. It is mostly the line of a call.
 fn tell(name: &str, value: impl std::fmt::Display) {
     crate::host::say(&format!("{name}={value}"));
 }
 
-/// Runs `wait` in a thread called `name`, while the calling thread has what `held` is, and lets go of that when the other
-/// one has begun and had time to get there.
+/// Runs `wait` in a thread called `name` while the calling thread holds `held`. Drops `held` after the other thread
+/// has begun and had time to reach the lock.
 fn while_held<G>(name: &str, held: G, wait: impl FnOnce() + Send) {
     thread::scope(|scope| {
         let (begun, has_begun) = channel();
         let waiting = move || {
-            // It has a name in the trace.
+            // This message gives the thread a name in the trace.
             Tracer::get().trace(format_args!("about to wait"));
             let _ = begun.send(());
             wait();
@@ -51,8 +51,8 @@ fn while_held<G>(name: &str, held: G, wait: impl FnOnce() + Send) {
     });
 }
 
-/// Makes the same programs in two modules, which differ in the locks that they take. Places stay those of the lines below,
-/// because they are handed over as they stand.
+/// Makes the same programs in two modules, which differ in the locks that they take. Places remain the lines below,
+/// because the macro passes the programs on unchanged.
 macro_rules! over_both {
     ($($program:item)*) => {
         /// The programs over the locks with the interface of `std`.
@@ -107,8 +107,9 @@ macro_rules! over_both {
 }
 
 over_both! {
-    /// Has other threads wait `times` times for a mutex, and once each as a reader and as a writer for an `RwLock`, which the
-    /// main thread has. Before and after, each lock is taken a thousand times when it is free.
+    /// Makes other threads wait `times` times for a mutex, and once each as a reader and as a writer for an
+    /// `RwLock`; the main thread holds these locks. Before and after, takes each lock a thousand times while it is
+    /// free.
     pub fn waited_for(times: u64) {
         Tracer::get().trace(format_args!("the main thread has a name"));
         tell("mutex made", line!() + 1);
@@ -142,7 +143,7 @@ over_both! {
         assert_eq!(*got(mutex.lock()), 2000 + times);
     }
 
-    /// Has two threads take two mutexes in different orders, and ends the process when neither goes on.
+    /// Deadlocks two threads, which take two mutexes in opposite orders, and then ends the process.
     pub fn deadlocked() {
         let (first, second) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
         let barrier = Arc::new(std::sync::Barrier::new(2));
@@ -160,7 +161,7 @@ over_both! {
         process::exit(0);
     }
 
-    /// Is pending when it is polled first.
+    /// A future that is pending at its first poll.
     struct Pause(bool);
 
     impl Future for Pause {
@@ -171,8 +172,8 @@ over_both! {
         }
     }
 
-    /// Polls two tasks in turn on one thread. The first has a mutex over an await, and the second one wants it meanwhile: the
-    /// thread waits for itself, and the process ends.
+    /// Polls two tasks in turn on one thread. The first task holds a mutex over an await, and the second one locks
+    /// it meanwhile: the thread waits for itself, and the process ends.
     pub fn held_over_an_await() {
         static ACCOUNT: Mutex<u64> = Mutex::new(0);
         #[allow(clippy::await_holding_lock, reason = "the mistake that is to be found")]
@@ -198,8 +199,8 @@ over_both! {
         process::exit(0);
     }
 
-    /// Has a thread wait for a condition `times` times, each time until the main thread notifies it, and then once until the
-    /// time is over. The main thread also notifies once when nobody waits.
+    /// Makes a thread wait for a condition `times` times, each time until the main thread notifies it, and then
+    /// once until a timeout. The main thread also notifies once when no thread waits.
     pub fn notified(times: u64) {
         Tracer::get().trace(format_args!("the main thread has a name"));
         let (ready, condition) = (Mutex::new(false), Condvar::new());
@@ -223,7 +224,7 @@ over_both! {
             };
             thread::Builder::new().name("sleeper".to_owned()).spawn_scoped(scope, sleep).expect("a thread");
             for _ in 0..times {
-                // Who is about to wait has the lock until it waits.
+                // A thread that is about to wait holds the lock until it waits.
                 while !asleep.load(Ordering::Acquire) {
                     thread::yield_now();
                 }

@@ -24,7 +24,7 @@ pub const SCENARIOS: &[Scenario] = &[
     ("without-flusher", |args| without_flusher(args.number(0))),
 ];
 
-/// Traces every text of [`texts`], then says so.
+/// Traces every text of [`texts`], then prints their number.
 pub fn free_text() {
     for text in texts() {
         Tracer::get().trace(format_args!("{text}"));
@@ -110,7 +110,7 @@ impl fmt::Display for Long {
     }
 }
 
-/// Traces a message of `length` bytes that traces while it is made, as the last of its thread.
+/// Traces a message of `length` bytes, whose formatting traces, as the last record of a thread.
 pub fn long_display(length: u64) {
     let thread = std::thread::spawn(move || Tracer::get().trace(format_args!("{}", Long(length))));
     thread.join().expect("its end");
@@ -129,7 +129,7 @@ impl fmt::Display for Slow {
     }
 }
 
-/// Traces three messages of `lines` lines that take their time.
+/// Traces three messages of `lines` lines whose formatting is slow.
 pub fn slow_display(lines: u64) {
     for n in 0..3 {
         Tracer::get().trace(format_args!("{n} begins\n{}{n} ends", Slow(lines)));
@@ -157,7 +157,7 @@ pub fn full(count: u64) {
     );
 }
 
-/// Traces `count` records while the flusher is stopped, far more than the ring holds; then some when it goes
+/// Traces `count` records, far more than the ring holds, while the flusher is stopped; then one more when it goes
 /// on.
 #[cfg(unix)]
 pub fn without_flusher(count: u64) {
@@ -180,7 +180,7 @@ pub fn without_flusher(count: u64) {
     Tracer::get().trace(format_args!("after"));
 }
 
-/// Traces while files may grow no further, and when they may again: the records between wait in the ring.
+/// Traces while files cannot grow, and when they can again: the records made meanwhile wait in the ring.
 #[cfg(unix)]
 pub fn no_space() {
     let limit_files = |bytes: libc::rlim_t| {
@@ -190,7 +190,7 @@ pub fn no_space() {
     };
     Tracer::get().trace(format_args!("while there is room"));
     Tracer::get().flush().expect("room");
-    // The limit is less than the first lines of a file take: so there can be no other file either.
+    // The first lines of a file exceed this limit, so no other file can be made either.
     limit_files(64);
     for i in 0..1000 {
         Tracer::get().trace(format_args!("while there is none {i}"));
@@ -229,8 +229,8 @@ fn processor_us() -> u64 {
         ) -> i32;
     }
     let (mut created, mut ended, mut kernel, mut user) = (0, 0, 0, 0);
-    // SAFETY: the handle is this process's own; the results are plain memory, each as long as a `FILETIME`, which counts
-    // 100 ns.
+    // SAFETY: the handle is this process's own; the results are plain memory, each as long as a `FILETIME`, which
+    // counts 100 ns.
     let done = unsafe {
         GetProcessTimes(GetCurrentProcess(), &raw mut created, &raw mut ended, &raw mut kernel, &raw mut user)
     };
@@ -238,7 +238,7 @@ fn processor_us() -> u64 {
     (kernel + user) / 10
 }
 
-/// Traces one record, then sleeps for `seconds`; prints the processor time of the whole process, in
+/// Traces one record, then sleeps for `seconds`; prints the processor time that the process used meanwhile, in
 /// microseconds.
 pub fn idle(seconds: u64) {
     Tracer::get().trace(format_args!("now idle"));
@@ -248,7 +248,7 @@ pub fn idle(seconds: u64) {
     println!("{}", processor_us() - before);
 }
 
-/// Traces one record, then nothing; prints after how many milliseconds its line was in the file, five times.
+/// Traces one record, then nothing, five times; prints the milliseconds until the record's line was in the file.
 pub fn quiet() {
     let directory = std::path::PathBuf::from(std::env::var_os("TRACER_DIR").expect("TRACER_DIR"));
     for i in 0..5 {
@@ -268,7 +268,7 @@ pub fn quiet() {
     }
 }
 
-/// Traces under a variable of its own, after a record that was made before.
+/// Traces a record, calls `startup` with this variable, and traces another record. Prints whether tracing is on.
 pub fn startup(variable: &str) {
     Tracer::get().trace(format_args!("before startup"));
     let on = Tracer::get().startup(variable);
@@ -277,7 +277,8 @@ pub fn startup(variable: &str) {
     println!("{on}");
 }
 
-/// Makes first records of the process and of ten threads, each followed by the nanoseconds that its call took.
+/// Makes the first records of the process and of ten threads. A message with the nanoseconds of its call follows
+/// each.
 pub fn first_records() {
     fn first_record(of: &str) {
         let before = Instant::now();

@@ -1,4 +1,4 @@
-//! What `mount` and `unshare` of util-linux do, as far as tests need it.
+//! The parts of `mount` and `unshare` of util-linux that tests need.
 
 use std::ffi::{CString, c_ulong};
 use std::io::Error;
@@ -11,8 +11,8 @@ pub const SCENARIOS: &[Scenario] = &[
     ("mount", |args| mount(args.all())),
 ];
 
-/// Runs a command as the first process of a new pid namespace, which dies with this process, and ends as it does; `user` is
-/// "user" for a user namespace besides, in which the caller is root.
+/// Runs a command as the first process of a new pid namespace, and ends with its status. The command dies with this
+/// process. If `user` is "user", it also gets a user namespace, in which the caller is root.
 pub fn in_own_pids(user: &str, words: &[String]) {
     // SAFETY: the calls touch no memory.
     let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -31,7 +31,7 @@ pub fn in_own_pids(user: &str, words: &[String]) {
     }
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
-    // SAFETY: between the fork and the program's start only system calls are made, with texts that end.
+    // SAFETY: between the fork and the program's start, only system calls are made, with C strings.
     let ended = unsafe {
         command.pre_exec(|| {
             let none = std::ptr::null();
@@ -78,17 +78,17 @@ pub fn mount(words: &[String]) {
         flags |= kept(path);
     }
     let (kind, data) = (text(&kind), text(&data.join(",")));
-    // SAFETY: all texts end.
+    // SAFETY: all texts are C strings.
     let result =
         unsafe { libc::mount(source.as_ptr(), path.as_ptr(), kind.as_ptr(), flags, data.as_ptr().cast()) };
     assert_eq!(result, 0, "{path:?}: {}", Error::last_os_error());
 }
 
-/// Returns the flags of a mount that nobody has asked to change: who is root in a user namespace only may not do that.
+/// Returns the flags that a remount must keep: a user who is root in a user namespace only may not change them.
 fn kept(path: &CString) -> c_ulong {
-    // SAFETY: plain memory, of which every value is valid.
+    // SAFETY: plain memory; all of its values are valid.
     let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends, and `found` is as long as the system expects.
+    // SAFETY: the path is a C string, and `found` is as long as the system expects.
     assert_eq!(unsafe { libc::statvfs(path.as_ptr(), &raw mut found) }, 0, "{path:?}");
     let flags = [
         (libc::ST_NOSUID, libc::MS_NOSUID),

@@ -19,7 +19,7 @@ pub const SCENARIOS: &[Scenario] = &[
 /// The number of threads that trace.
 pub const THREADS: usize = 8;
 
-/// A value that traces while it is formatted, and takes its time; if there is a word, until that is 1.
+/// A value that traces while it is formatted. The formatting takes some time; if there is a word, until that is 1.
 struct Inside<'a>(usize, u64, Option<&'a AtomicU64>);
 
 impl fmt::Display for Inside<'_> {
@@ -35,16 +35,15 @@ impl fmt::Display for Inside<'_> {
     }
 }
 
-/// Traces numbered records on eight threads, as fast as they can, each until it has as many as the first word
-/// of the file `words` says, and ends when the second word says so. The other words count the calls that have
-/// returned.
+/// Traces numbered records on eight threads, as fast as they can, each until it has as many as the first word of
+/// the file `words` says, and ends when the second word is 1. The other words count the calls that have returned.
 ///
-/// With `manners` "plain" there is nothing that could not be in a ring at once, and nothing inside of a
-/// record; with "stuck" the formatting of the eleventh record does not end before the program does.
+/// With `manners` "plain", each message fits into a ring at once, and no record is made inside of another one; with
+/// "stuck", the formatting of the eleventh record does not end before the program does.
 pub fn watched(words: &str, manners: Option<&str>) {
     let words = words::words(Path::new(words), THREADS + 2);
     #[cfg(unix)]
-    // SAFETY: the call touches no memory. The process that looks on needs a processor, too.
+    // SAFETY: the call touches no memory. The process that observes this one needs a processor, too.
     unsafe {
         libc::nice(5)
     };
@@ -84,9 +83,9 @@ pub fn watched(words: &str, manners: Option<&str>) {
     println!("records {} lost {}", stats.records, stats.lost);
 }
 
-/// Leaves threads of all sorts when it is killed, which it does itself: one with a file and more in its ring,
-/// one that has only a ring, and one of each that have ended; as a flight recorder for sure, otherwise if the
-/// flusher is not there before.
+/// Kills itself, and leaves threads of all sorts: one with a file and more records in its ring, one that has only a
+/// ring, and one of each sort that has ended. A flight recorder surely leaves them; otherwise the flusher may come
+/// first.
 pub fn left_in_memory() {
     let thread = |name: &str, records: u64| {
         let name = name.to_owned();

@@ -1,5 +1,5 @@
-//! A plugin that has linked the tracer itself: where it is loaded into a program that has the tracer, too,
-//! there are two of them.
+//! A plugin that has linked the tracer itself. If a program loads it that has the tracer, too, there are two
+//! copies.
 #![allow(unsafe_code, reason = "a function that is found by its name")]
 
 #[path = "both_say.rs"]
@@ -7,7 +7,7 @@ mod both_say;
 
 use tracer::Tracer;
 
-/// Traces a hundred records on the calling thread; and on two of its own, but not in the first round: `std`
+/// Traces a hundred records on the calling thread and, except in the first round, on two threads of its own: `std`
 /// does things for threads that would keep the plugin loaded, whatever the tracer does.
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_trace(round: u32) {
@@ -21,7 +21,7 @@ pub extern "C" fn plugin_trace(round: u32) {
     threads.into_iter().for_each(|thread| thread.join().expect("its end"));
 }
 
-/// Awaits its own return: notes `number` then. Before, calls `inside`, which may unwind.
+/// Awaits its own return, which notes `number`. Before it returns, calls `inside`, which may unwind.
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn plugin_awaits(
@@ -36,13 +36,13 @@ pub extern "C-unwind" fn plugin_awaits(
     std::hint::black_box(number as f64 / 2.0)
 }
 
-/// Says everything that there is to say, so many times.
+/// Makes all records of `both_say::say`.
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_says(count: u32) {
     both_say::say("plugin", count);
 }
 
-/// Decides for this copy of the tracer whether it traces; returns what is so then.
+/// Switches this copy of the tracer on or off; returns whether it is on afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_switches(on: bool) -> bool {
     if on {
@@ -53,7 +53,7 @@ pub extern "C" fn plugin_switches(on: bool) -> bool {
     }
 }
 
-/// Returns the number of records that were made in the process, as this copy of the tracer tells it.
+/// Returns the number of records that were made in the process, according to this copy of the tracer.
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_counts() -> u64 {
     Tracer::get().flush().expect("all is written");

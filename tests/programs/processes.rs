@@ -34,7 +34,7 @@ pub fn exec(stage: &str) {
     }
 }
 
-/// Waits for a child; returns its status and how often it waited for something itself.
+/// Waits for a child; returns its status and the number of times that the child itself waited.
 fn wait_for(child: libc::pid_t) -> (i32, i64) {
     let mut status = 0;
     // SAFETY: the call waits for our own child; both results are plain memory.
@@ -46,8 +46,8 @@ fn wait_for(child: libc::pid_t) -> (i32, i64) {
     (status, waits)
 }
 
-/// Becomes a daemon: forks, leaves its session, forks again; the processes that stay behind end without their
-/// exit handlers. The one in the middle traces if `middle` says so.
+/// Becomes a daemon: forks, leaves its session, forks again; the processes that stay behind end without their exit
+/// handlers. The one in the middle traces if `middle` is "traces".
 pub fn daemon(middle: &str) {
     trace_on_two_threads(100);
     let end_parent = || {
@@ -76,8 +76,8 @@ pub fn daemon(middle: &str) {
     thread.join().expect("its end");
 }
 
-/// Traces, forks a child that does not trace and calls `exit`, and is killed after some more records. Prints
-/// how often the child waited.
+/// Traces, forks a child that does not trace and calls `exit`, and is killed after some more records. Prints the
+/// number of times that the child waited.
 pub fn silent_child() {
     trace_on_two_threads(100);
     // SAFETY: the child only exits.
@@ -93,9 +93,8 @@ pub fn silent_child() {
     die();
 }
 
-/// Runs `work` while three threads trace numbered records, `parent <thread> <number>`: `count` each at full
-/// speed, then more slowly until it is done. `work` is given a function that returns the number of records so
-/// far.
+/// Runs `work` while three threads trace numbered records, `parent <thread> <number>`: `count` each at full speed,
+/// then more slowly until `work` is done. Passes to `work` a function that returns the number of records so far.
 fn at_full_speed(count: u64, work: impl FnOnce(&dyn Fn() -> u64)) {
     static TRACED: AtomicU64 = AtomicU64::new(0);
     static DONE: AtomicU64 = AtomicU64::new(0);
@@ -181,9 +180,9 @@ pub fn full_speed_programs(count: u64) {
     });
 }
 
-/// Closes all descriptors but the standard streams, and opens files of its own in `directory`, which get
-/// their numbers; goes on tracing, and says so, until it is told to end. Panics if somebody else has written
-/// to one of them, or closed it.
+/// Closes all descriptors except the standard streams, and opens files of its own in `directory`, which get their
+/// numbers; goes on tracing, prints "ready", and waits for the test before it ends. Panics if other code has
+/// written to one of its files, or closed it.
 pub fn closes_all(directory: &str) {
     let thread = |name: &'static str| {
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
@@ -203,17 +202,17 @@ pub fn closes_all(directory: &str) {
     };
     let (ends, goes_on) = (thread("ends"), thread("goes on"));
     Tracer::get().trace(format_args!("main 0"));
-    // When the flusher answers for the second time, it has done everything that it does when a run starts. It
-    // cannot look after a descriptor that it has open for a moment.
+    // After the second flush, the flusher has done everything that it does when a run starts. It cannot protect a
+    // descriptor that it has open for a moment.
     let flush_twice = || (0..2).for_each(|_| Tracer::get().flush().expect("a flush"));
     flush_twice();
-    // SAFETY: the call closes descriptors that nobody in this program uses.
+    // SAFETY: the call closes descriptors that no code in this program uses.
     (3..256).for_each(|number| unsafe {
         libc::close(number);
     });
     let own = |n: u32| std::path::Path::new(directory).join(format!("own-{n}"));
     let mut files: Vec<_> = (0..30).map(|n| std::fs::File::create(own(n)).expect("a file")).collect();
-    // The main thread's file would be closed now, if it were still there.
+    // The tracer closes the file of this thread now. It must not close one of the program's files instead.
     drop(ends.1);
     ends.0.join().expect("its end");
     goes_on.1.send(()).expect("it waits");

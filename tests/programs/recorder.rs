@@ -1,4 +1,4 @@
-//! A flight recorder, bounded files, files that somebody deletes, and a clock that goes back.
+//! A flight recorder, bounded files, files that are deleted, and a clock that goes back.
 
 use crate::host::die;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ pub fn flight(how: &str) {
     }
 }
 
-/// Traces with threads that end one after the other, more than are kept, then makes a snapshot.
+/// Runs threads that trace and end one after the other, more than are kept, then makes a snapshot.
 pub fn flight_of_many() {
     for t in 0..40 {
         let thread = std::thread::Builder::new().name(format!("thread {t}"));
@@ -141,8 +141,8 @@ pub fn meddled(what: &str) {
     }
 }
 
-/// Traces while the processor's counter goes back: reading it is made to trap, and the handler returns a
-/// smaller number.
+/// Traces while the processor's counter goes back: reading the counter traps, and the handler returns a smaller
+/// number.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub fn backward() {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -184,7 +184,7 @@ pub fn backward() {
     unsafe { libc::prctl(PR_SET_TSC, 1) };
 }
 
-/// Returns the trace files of the main thread. Where its id is not the process's, no other thread has one.
+/// Returns the trace files of the main thread. If its id is not that of the process, no other thread has a file.
 fn own_files(directory: &Path) -> Vec<PathBuf> {
     let id = if cfg!(unix) { std::process::id().to_string() } else { String::new() };
     let start = format!("{APP}.trace.{id}");
@@ -193,9 +193,9 @@ fn own_files(directory: &Path) -> Vec<PathBuf> {
     own.map(|entry| entry.path()).collect()
 }
 
-/// Traces, does the first of `steps` to its file, traces on, does the next, and so on; its files are whole
-/// before each. After a step that ends in `-at-last` it traces no more. Every other record is made by the
-/// macro whose arguments are formatted later.
+/// Traces, does the first of `steps` to its file, traces on, does the next, and so on; its files are whole before
+/// each step. After a step that ends in `-at-last`, it traces no more. The macro, whose arguments are formatted
+/// later, makes two records of ten.
 pub fn meddled_again(steps: &str) {
     let directory = PathBuf::from(std::env::var_os("TRACER_DIR").expect("the test sets it"));
     let mut made = 0;
@@ -247,7 +247,7 @@ pub fn meddled_again(steps: &str) {
         if step_is_last {
             break;
         }
-        // Times of files are not exact.
+        // The times of files are coarse.
         std::thread::sleep(Duration::from_millis(10));
         trace(100);
     }

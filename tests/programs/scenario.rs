@@ -1,6 +1,6 @@
 //! The traced program of the system tests: one scenario per call, named by the first argument.
 //!
-//! Each test runs it as a process of its own, for the effects of the tracer are global to a process.
+//! Each test runs it as a process of its own, because the effects of the tracer are global to a process.
 #![allow(unsafe_code, reason = "forks, signals, seccomp, kills and the counting allocator")]
 
 mod allocations;
@@ -47,7 +47,7 @@ mod torture;
 
 use support::scenarios::{Arguments, Scenario};
 
-/// Each module lists what it does by name.
+/// The scenarios of each module, by name.
 const SCENARIOS: &[&[Scenario]] = &[
     COMMAND,
     allocations::SCENARIOS,
@@ -101,17 +101,17 @@ const COMMAND: &[Scenario] = &[
 fn main() {
     end_in_time();
     Arguments::run_scenario_of(SCENARIOS);
-    // Tests look for `main` in stacks: it is not to be left by a jump.
+    // Tests look for `main` in stacks, so its last call must not become a jump.
     std::hint::black_box(());
 }
 
-/// Has the system end this process by `SIGALRM` after ten minutes, so that a scenario that hangs is a test that fails.
+/// Makes the system end this process by `SIGALRM` after ten minutes, so that a scenario that hangs fails its test.
 #[cfg(unix)]
 fn end_in_time() {
     // SAFETY: sets a timer of the process, and nothing else.
     unsafe { libc::alarm(600) };
 }
 
-/// Leaves the time of hanging scenarios to who runs the tests.
+/// Does nothing: the user who runs the tests has to end hanging scenarios.
 #[cfg(not(unix))]
 fn end_in_time() {}

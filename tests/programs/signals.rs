@@ -18,8 +18,8 @@ pub const SCENARIOS: &[Scenario] = &[
     ("held-inside", |args| held_inside(args.number(0))),
 ];
 
-/// Has `handler` called for `signal`, which is blocked meanwhile; on the alternate stack if the thread has
-/// one.
+/// Installs `handler` for `signal`, which is blocked while the handler runs. The handler runs on the thread's
+/// alternate stack, if there is one.
 pub fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
     // SAFETY: the handlers of this file only trace, store to atomics and make calls that handlers may make.
     unsafe {
@@ -69,7 +69,7 @@ impl fmt::Display for Slow {
     }
 }
 
-/// Has a signal come at this interval; none for 0.
+/// Raises a signal at this interval; raises none for 0.
 fn set_timer(every: Duration) {
     let every = libc::timeval { tv_sec: 0, tv_usec: libc::suseconds_t::from(every.subsec_micros()) };
     let timer = libc::itimerval { it_interval: every, it_value: every };
@@ -77,8 +77,8 @@ fn set_timer(every: Duration) {
     assert_eq!(unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) }, 0);
 }
 
-/// Traces, now slow records and now quick ones, while `count` signals at least, one each 100 µs, interrupt it
-/// with a handler that traces. Prints the numbers of records and signals, and the milliseconds that it took.
+/// Traces slow and quick records while at least `count` signals, one each 100 µs, interrupt it with a handler that
+/// traces. Prints the numbers of records and signals, and the milliseconds that it took.
 pub fn storm(count: u64) {
     handle(libc::SIGALRM, traces);
     Tracer::get().trace(format_args!("main 0 from 0 to 0"));
@@ -89,7 +89,7 @@ pub fn storm(count: u64) {
         if handled >= count {
             break;
         }
-        // Where signals come more slowly, records need not be more.
+        // If signals come more slowly, fewer records suffice.
         if records < 60 * (handled + 50) {
             let time = Duration::from_micros(if records.is_multiple_of(50) { 100 } else { 0 });
             Tracer::get().trace(format_args!("main {records} {}", Slow(time)));
@@ -100,8 +100,8 @@ pub fn storm(count: u64) {
     println!("{records} {} {}", HANDLED.load(Ordering::Relaxed), start.elapsed().as_millis());
 }
 
-/// Has `count` threads make a first record, one after the other. That of thread n is interrupted behind its n-th instruction by
-/// a handler that traces. Prints how many handlers have traced.
+/// Runs `count` threads, one after the other, which each make a first record. A handler that traces interrupts
+/// thread n after its n-th instruction. Prints the number of handlers that have traced.
 #[cfg(target_arch = "x86_64")]
 pub fn first_stepped(count: u64) {
     use std::cell::Cell;
@@ -112,7 +112,8 @@ pub fn first_stepped(count: u64) {
     extern "C" fn steps(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
         STEPS.set(STEPS.get().wrapping_sub(1));
         if STEPS.get() == 0 {
-            // SAFETY: this is the context that the system hands to a handler; without the flag there are no further traps.
+            // SAFETY: this is the context that the system hands to a handler; without the flag there are no further
+            // traps.
             unsafe {
                 (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP;
             }
@@ -120,7 +121,7 @@ pub fn first_stepped(count: u64) {
             HANDLED.fetch_add(1, Ordering::Relaxed);
         }
     }
-    // SAFETY: the handler traces, and stores to memory of its thread's.
+    // SAFETY: the handler traces, and stores to memory of its own thread.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = steps as *const () as usize;
@@ -131,7 +132,8 @@ pub fn first_stepped(count: u64) {
     for n in 1..=count {
         let thread = std::thread::spawn(move || {
             STEPS.set(n);
-            // SAFETY: the processor traps behind each instruction from here on, until the handler or the code below ends that.
+            // SAFETY: the processor traps after each instruction from here on, until the handler or the code below
+            // ends that.
             unsafe { std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
             Tracer::get().trace(format_args!("first"));
             // SAFETY: as above.
@@ -142,8 +144,8 @@ pub fn first_stepped(count: u64) {
     println!("{}", HANDLED.load(Ordering::Relaxed));
 }
 
-/// Checks that neither the first record, in a directory that is gone, nor a wait for room, which a signal
-/// interrupts, changes `errno`.
+/// Checks that two things leave `errno` unchanged: the first record, in a directory that is gone, and a wait for
+/// room that a signal interrupts.
 pub fn errno() {
     let errno = || {
         // SAFETY: the location is this thread's own.
@@ -162,7 +164,7 @@ pub fn errno() {
     trace("the first record");
     extern "C" fn nothing(_: libc::c_int) {}
     handle(libc::SIGUSR1, nothing);
-    // SAFETY: the call only asks, and touches no memory.
+    // SAFETY: the call only returns an id, and touches no memory.
     let target = unsafe { libc::pthread_self() };
     static DONE: AtomicBool = AtomicBool::new(false);
     let sender = std::thread::spawn(move || {
@@ -190,8 +192,8 @@ impl fmt::Display for Faults {
     }
 }
 
-/// Makes a fault inside of a message, with a handler that traces and then lets the fault take its course.
-/// `stack` says on which stack the handler runs.
+/// Faults inside of a message, with a handler that traces and then lets the fault kill the process. `stack` names
+/// the stack on which the handler runs.
 pub fn fault(stack: &str) {
     extern "C" fn last_words(signal: libc::c_int) {
         Tracer::get().trace(format_args!("last words, signal {signal}"));
@@ -233,14 +235,14 @@ pub fn stepped(how: &str) {
         true => tracer::trace!("outer {n} {}", 7),
         false => Tracer::get().trace(format_args!("outer {n} {text}")),
     };
-    // The first record takes a ring; before the second one is looked at, the site has got its number.
+    // Before the test examines a record, the thread has a ring, and the site has its number.
     for n in 0..2 {
         trace(n);
         Tracer::get().flush().expect("a flush");
     }
     let mut n = 2;
     loop {
-        // SAFETY: the call stops this thread, whose tracer lets it go on.
+        // SAFETY: the call stops this thread, and its ptrace tracer continues it.
         unsafe { libc::raise(libc::SIGSTOP) };
         if DONE.load(Ordering::Relaxed) {
             return;
@@ -250,18 +252,18 @@ pub fn stepped(how: &str) {
     }
 }
 
-/// The id of the thread that is inside of a record, once it is.
+/// The id of the thread that is inside of a record; 0 before that.
 static INSIDE: AtomicU64 = AtomicU64::new(0);
 static RELEASED: AtomicBool = AtomicBool::new(false);
 
-/// A value whose formatting does not end before it is released.
+/// A value whose formatting ends only when it is released.
 struct Held;
 
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Tracer::get().trace(format_args!("inside before"));
-        // SAFETY: the call only asks, and touches no memory. The id is not printed here: a thread that is
-        // stopped while it prints has the lock of stdout.
+        // SAFETY: the call only returns an id, and touches no memory. The id is not printed here: a thread that is
+        // stopped while it prints holds the lock of stdout.
         INSIDE.store(unsafe { libc::gettid() }.cast_unsigned().into(), Ordering::Release);
         while !RELEASED.load(Ordering::Acquire) {
             std::thread::yield_now();
@@ -271,8 +273,8 @@ impl fmt::Display for Held {
     }
 }
 
-/// Runs a thread whose id is printed when it is inside of a record, which it does not end before it is
-/// released; other threads trace `count` records each and a flush, when they are told to.
+/// Runs a thread that stays inside of a record until it is released, and prints its id then. On request, other
+/// threads trace `count` records each, and a flush follows.
 pub fn held_inside(count: u64) {
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -40,7 +40,7 @@ impl fmt::Display for Custom {
     }
 }
 
-/// Traces a message and prints what `format!` makes of it.
+/// Traces a message, and prints the output of `format!` for it.
 macro_rules! both {
     ($($args:tt)*) => {{
         trace!($($args)*);
@@ -149,7 +149,7 @@ pub fn forked() {
     call(0);
     Tracer::get().flush().expect("the site has its number");
     call(1);
-    // SAFETY: the child only traces, waits for nobody, and ends.
+    // SAFETY: the child only traces, waits for no other thread, and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
         for n in 2..100 {
@@ -175,7 +175,7 @@ pub fn restarted(second: &str) {
     call(1);
     Tracer::get().shutdown().expect("the end of the first run");
     call(2);
-    // SAFETY: nobody else reads the environment now.
+    // SAFETY: no other thread reads the environment now.
     unsafe { std::env::set_var("TRACER_DIR", second) };
     assert!(Tracer::builder().clock(tracer::Clock::Fast).filter("other").enable());
     call(3);
@@ -186,19 +186,19 @@ pub fn restarted(second: &str) {
     call(5);
 }
 
-/// The module of a call, for selections by it.
+/// A module for selections by module.
 pub mod desk {
-    /// Traces that a client has come, and prints where.
+    /// Traces that a client has come, and prints the place of the call.
     pub fn welcome(client: u32, weight: u32) {
         println!("{}:{}|scenario::sites::desk|welcome|welcome #", file!(), line!() + 1);
         tracer::trace!("welcome {client} of {weight} kg");
     }
 }
 
-/// A name that is longer than the system keeps.
+/// The name of a thread, which is longer than the system keeps.
 pub const ARCHIVIST: &str = "the archivist of the cellar";
 
-/// Traces some messages of known places on named threads, a pool of two and one without a name. Prints each
+/// Traces messages of known places on named threads, a pool of two threads and a thread without a name. Prints each
 /// message's `file:line|module|function|beginning`.
 pub fn places() {
     fn serve(client: u32) {

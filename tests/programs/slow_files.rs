@@ -1,10 +1,10 @@
-//! A slow file system, or one without links, for the tests: calls of the C library that change trace files,
-//! loaded before the real ones by `LD_PRELOAD`.
+//! A slow file system, or one without links, for the tests: replacements of the calls of the C library that change
+//! trace files, loaded before the real ones by `LD_PRELOAD`.
 //!
-//! `SLOW_FILES=slow` splits each write in parts with pauses between them, some of which are reported as short
-//! writes, and pauses around every change of a name or a length: a kill nearly always hits the middle of
-//! something. `SLOW_FILES=nolinks` refuses links besides. `SLOW_FILES=norest` does something else: it finds no
-//! space for the rest of a file of which a part was reserved before.
+//! `SLOW_FILES=slow` splits each write into parts with pauses between them, reports some writes as short, and
+//! pauses around every change of a name or a length: a kill nearly always hits the middle of something.
+//! `SLOW_FILES=nolinks` also refuses links. `SLOW_FILES=norest` does something else: it reports that there is no
+//! space for the rest of a file that was reserved in part before.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "takes the place of functions of the C library; each passes its arguments on")]
 
@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The length of a pause, in microseconds.
 const PAUSE: c_long = 300;
-/// The number of parts that a write has.
+/// The number of parts of a write.
 const PARTS: usize = 4;
 
 fn mode() -> &'static [u8] {
-    // SAFETY: nobody changes the environment of the programs that this is loaded into.
+    // SAFETY: no code changes the environment of the programs that load this.
     unsafe {
         let mode = libc::getenv(c"SLOW_FILES".as_ptr());
         if mode.is_null() { b"" } else { CStr::from_ptr(mode).to_bytes() }
@@ -39,14 +39,14 @@ fn is_of_a_trace(path: &[u8]) -> bool {
     is_slow() && path.windows(7).any(|part| part == b".trace.")
 }
 
-/// Returns whether the kernel calls an open file by this name because it was made without one; the kernel
-/// goes on to do so when the file has got its name.
+/// Returns whether this is the kernel's name for an open file that was made without a name; the kernel still uses
+/// that name after the file has got another one.
 fn is_of_an_unnamed_file(path: &[u8]) -> bool {
     is_slow() && path.windows(2).any(|part| part == b"/#")
 }
 
-/// Returns whether an open file of the calling thread, which may have descriptors of its own, is a trace
-/// file, or one that is being made. Allocates nothing.
+/// Returns whether a descriptor of the calling thread, which may have descriptors of its own, is a trace file, or
+/// one that is being made. Allocates nothing.
 fn is_trace(fd: c_int) -> bool {
     let mut link = *b"/proc/thread-self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
     let mut digits = [0; 10];
@@ -74,7 +74,7 @@ unsafe fn names_trace(path: *const c_char) -> bool {
     is_of_a_trace(unsafe { CStr::from_ptr(path) }.to_bytes())
 }
 
-/// Splits a write into parts, where it is to a trace file.
+/// Writes to a file, in parts if it is a trace file.
 ///
 /// # Safety
 /// The conditions are those of `write` of the C library.
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, count: size_t) -
     written as ssize_t
 }
 
-/// Changes a file's length, with pauses where it is a trace file.
+/// Changes a file's length, with pauses if it is a trace file.
 ///
 /// # Safety
 /// The conditions are those of `ftruncate64` of the C library.
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn link(from: *const c_char, to: *const c_char) -> c_int {
     unsafe { linkat(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) }
 }
 
-/// Makes a link, with pauses where it is to a trace file; refuses that where there are no links.
+/// Makes a link, with pauses if it is to a trace file; refuses that with `nolinks`.
 ///
 /// # Safety
 /// The conditions are those of `linkat` of the C library.
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn linkat(
     })
 }
 
-/// Renames a file, with pauses where it becomes a trace file.
+/// Renames a file, with pauses if it becomes a trace file.
 ///
 /// # Safety
 /// The conditions are those of `rename` of the C library.
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int
     })
 }
 
-/// Removes a file, with pauses where it is a trace file.
+/// Removes a file, with pauses if it is a trace file.
 ///
 /// # Safety
 /// The conditions are those of `unlink` of the C library.
@@ -179,15 +179,14 @@ pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
     })
 }
 
-/// Reserves space, unless that is the rest of a file of which a part was reserved before and there is to be
-/// none for that.
+/// Reserves space. With `norest`, returns `ENOSPC` for the rest of a file that was reserved in part before.
 ///
 /// # Safety
 /// The conditions are those of `posix_fallocate` of the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_fallocate(fd: c_int, offset: off64_t, length: off64_t) -> c_int {
-    // SAFETY: the result may be written, and is read where the call has succeeded; the other arguments are
-    // passed on.
+    // SAFETY: the result may be written, and is read only if the call has succeeded; the other arguments are passed
+    // on.
     unsafe {
         let mut found: libc::stat = std::mem::zeroed();
         let has_part = libc::fstat(fd, &mut found) == 0 && found.st_blocks > 0;

@@ -1,4 +1,5 @@
-//! Threads with little stack, and signal handlers on small stacks of their own, whose records are the first of all.
+//! Threads with little stack, and signal handlers on small stacks of their own, which make the first records of
+//! their threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::scenarios::Scenario;
@@ -59,8 +60,8 @@ extern "C" fn on_small_stack(_: *mut libc::c_void) -> *mut libc::c_void {
     std::ptr::null_mut()
 }
 
-/// Makes records on a "signal" stack, or that of a "thread", of so many bytes; "warm": after a record of another thread.
-/// Prints how many records there are in all.
+/// Makes records on a "signal" stack, or on the stack of a "thread", of the given size in bytes. With "warm",
+/// another thread makes a record first. Prints the number of all records.
 pub fn small_stacks(words: &[String]) {
     let [kind, size, warmth] = words else { panic!("a kind, a size, a warmth") };
     let size: usize = size.parse().expect("a size");

@@ -14,7 +14,7 @@ pub const SCENARIOS: &[Scenario] = &[
     ("visits", |args| visits(args.all())),
 ];
 
-/// Has a message with its stack, and others before and behind it.
+/// Traces a message with its stack, and one message before and one after it.
 #[inline(never)]
 fn innermost(depth: u32) {
     trace!("before {depth}");
@@ -22,7 +22,7 @@ fn innermost(depth: u32) {
     trace!("behind {depth}");
 }
 
-/// Calls itself `depth` times, then the one above.
+/// Calls itself `depth` times, then [`innermost`].
 #[inline(never)]
 fn calls_itself(depth: u32, whole: u32) {
     let _scope = tracer::scope();
@@ -57,16 +57,16 @@ extern "C" fn record() {
     trace_stack!("visited");
 }
 
-/// Has the flusher look which modules there are: it does so before it writes a record with addresses.
+/// Makes the flusher look at the loaded modules: it does so before it writes a record with addresses.
 #[cfg(unix)]
 fn look() {
     drop(tracer::scope());
     Tracer::get().flush().expect("the flusher has looked");
 }
 
-/// Goes through steps, `HOW:PATH`: loads a library, calls the function with the file's name, which has the stack
-/// recorded, and unloads the library, but not if HOW is `stay`. If HOW is `seen`, the flusher looks before and after
-/// the call. `look` has the flusher look only. Prints for each library where its function is.
+/// Runs steps of the form `HOW:PATH`: loads a library, calls the function with the file's name, which records the
+/// stack, and unloads the library unless HOW is `stay`. If HOW is `seen`, the flusher looks before and after the
+/// call. The step `look` only makes the flusher look. Prints the address of each library's function.
 #[cfg(unix)]
 pub fn visits(steps: &[String]) {
     for step in steps {

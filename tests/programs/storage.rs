@@ -18,7 +18,7 @@ pub const SCENARIOS: &[Scenario] = &[
     ("no-descriptors", |args| no_descriptors(args.get(0))),
 ];
 
-/// A thread that traces numbered records when it is told to.
+/// A thread that traces numbered records on request.
 struct Worker {
     go: Sender<u64>,
     done: Receiver<()>,
@@ -42,7 +42,7 @@ impl Worker {
         Worker { go, done, thread }
     }
 
-    /// Has the thread trace `count` more records; returns when it has.
+    /// Makes the thread trace `count` more records, and returns when it has.
     fn trace(&self, count: u64) {
         self.go.send(count).expect("the thread waits");
         self.done.recv().expect("the thread traces");
@@ -54,7 +54,7 @@ impl Worker {
     }
 }
 
-/// A file that takes all the room that is left on a file system.
+/// A file that takes all the remaining room of a file system.
 struct Filler(PathBuf);
 
 impl Filler {
@@ -85,8 +85,8 @@ fn print_stats() {
     println!("records {} lost {}", stats.records, stats.lost);
 }
 
-/// Traces while the disk fills up, and when there is room again. `TRACER_DIR` is a file system of its own.
-/// Prints the result of each flush. With "killed" or "exits", the end comes while the disk is full.
+/// Traces while the disk fills up, and when there is room again. `TRACER_DIR` is a file system of its own. Prints
+/// the result of each flush. With "killed" or "exits", the program ends while the disk is full.
 pub fn disk_full(how: Option<&str>) {
     let (ending, staying) = (Worker::new(0), Worker::new(1));
     ending.trace(10);
@@ -103,7 +103,7 @@ pub fn disk_full(how: Option<&str>) {
     ending_late.end();
     print_flush();
     print_flush();
-    // The flusher tries by itself, twice a second; something that it must not do meanwhile cannot be waited
+    // The flusher retries on its own, twice a second. It must not succeed meanwhile, so there is no event to wait
     // for.
     std::thread::sleep(Duration::from_millis(1200));
     match how {
@@ -123,8 +123,8 @@ pub fn disk_full(how: Option<&str>) {
     print_stats();
 }
 
-/// Traces while shared memory fills up, and when it is given back. `TRACER_RUNTIME_DIR` is a file system of
-/// its own.
+/// Traces while shared memory fills up, and when it is free again. `TRACER_RUNTIME_DIR` is a file system of its
+/// own.
 pub fn memory_full() {
     let mut workers: Vec<Worker> = Vec::new();
     let more = |workers: &mut Vec<Worker>| {
@@ -142,7 +142,7 @@ pub fn memory_full() {
     print_stats();
 }
 
-/// Takes every descriptor there is, with "first" before its first record, and gives them back.
+/// Takes all descriptors, before its first record if `when` is "first", and gives them back.
 pub fn no_descriptors(when: Option<&str>) {
     let limit = libc::rlimit { rlim_cur: 100, rlim_max: 100 };
     // SAFETY: the limit is plain memory.
@@ -167,8 +167,8 @@ pub fn no_descriptors(when: Option<&str>) {
     print_stats();
 }
 
-/// Traces, puts a file in the place of `directory`, in which its trace file is, traces on another thread,
-/// whose file goes elsewhere, traces some more and is killed.
+/// Traces; puts a file in the place of `directory`, which contains its trace file; traces on another thread, whose
+/// file goes elsewhere; traces some more, and is killed.
 pub fn moved_away(directory: &str) {
     let before = |n: u32| Tracer::get().trace(format_args!("before {n}"));
     let behind = |n: u32| Tracer::get().trace(format_args!("behind {n}"));
@@ -190,8 +190,8 @@ pub fn moved_away(directory: &str) {
     die();
 }
 
-/// Runs two threads that trace as much as they are told to, each record numbered, some of them long, in a
-/// process that may not write files longer than `limit` bytes. With "killed", the process is killed then.
+/// Runs two threads that trace numbered records, some of them long, in a process that may not write files longer
+/// than `limit` bytes. With "killed", the process is then killed.
 pub fn limited(limit: u64, how: Option<&str>) {
     const RECORDS: u64 = 3000;
     let limit = libc::rlimit { rlim_cur: limit, rlim_max: libc::RLIM_INFINITY };
@@ -212,7 +212,7 @@ pub fn limited(limit: u64, how: Option<&str>) {
             }
             tell.send(()).expect("main waits");
             if killed {
-                // The end of the thread would be written.
+                // Otherwise, the file would get the end of the thread.
                 std::thread::sleep(Duration::from_secs(60));
             }
         })

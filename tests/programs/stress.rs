@@ -1,4 +1,4 @@
-//! A program to be killed: threads that write numbered records and count them where the killer can see it.
+//! A program to be killed: its threads write numbered records and count them in a file that the killer can read.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -12,13 +12,12 @@ pub const SCENARIOS: &[Scenario] = &[("stress", |args| stress(args.text(0)))];
 /// The number of threads of the program.
 pub const THREADS: usize = 8;
 
-/// Traces numbered records on eight threads until it is killed, or for ten seconds. `path` is a file of
-/// one word per thread: the number of its records that were committed, that is, of the calls that have
-/// returned.
+/// Traces numbered records on eight threads until it is killed, or for ten seconds. `path` is a file of one word
+/// per thread: the number of its committed records, that is, of the calls that have returned.
 ///
-/// With `STRESS_DEFERRED` set, the records are made by the macro whose arguments are formatted later.
+/// If `STRESS_DEFERRED` is set, the macro makes the records, whose arguments are formatted later.
 ///
-/// With `STRESS_PAUSE_US`, every thread sleeps so many microseconds after each record: then the flusher
+/// If `STRESS_PAUSE_US` is set, each thread sleeps for so many microseconds after each record: then the flusher
 /// writes often, and little.
 pub fn stress(path: &str) {
     let shared = words(Path::new(path), THREADS);
@@ -35,7 +34,7 @@ pub fn stress(path: &str) {
                         7 if deferred => tracer::trace!("{thread} {n} {}", "long ".repeat(400)),
                         8 if deferred => tracer::trace!("{thread} {n} {}more{}", "\nand ", "\n"),
                         _ if deferred => tracer::trace!("{} {n}", thread),
-                        // Now and then a message goes over blocks, or has lines of its own.
+                        // Some messages span blocks, or have several lines.
                         7 => Tracer::get().trace(format_args!("{thread} {n} {}", "long ".repeat(400))),
                         8 => Tracer::get().trace(format_args!("{thread} {n} \nand more\n")),
                         _ => Tracer::get().trace(format_args!("{thread} {n}")),

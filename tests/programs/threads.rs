@@ -16,12 +16,12 @@ pub const SCENARIOS: &[Scenario] = &[
     ("left-mark", |_| left_mark()),
 ];
 
-/// Has two threads take a mutex in turn until it was handed over `count` times, and trace inside how often it
-/// was taken before. Prints how often it was taken.
+/// Runs two threads that take a mutex in turn until it was handed over `count` times. While it holds the mutex,
+/// each traces how often it was taken before. Prints how often it was taken.
 ///
-/// The pause outside lets the other thread take it meanwhile, so the lock is mostly free when it is asked
-/// for, but in the other core's cache: the processor goes on, as if it had it, while it waits for it. That is
-/// when a counter that is not read in order is read too early.
+/// The pause outside lets the other thread take the mutex meanwhile. The mutex is therefore mostly free when a
+/// thread locks it, but in the other core's cache: the processor goes on speculatively while it waits for it. A
+/// counter that is not read in order is then read too early.
 pub fn handover(count: u64) {
     struct Held {
         taken: u64,
@@ -42,7 +42,7 @@ pub fn handover(count: u64) {
             held.handed_over += u64::from(handed_over);
             held.last = me;
             drop(held);
-            // Where both run on one processor, the other one has to be let in.
+            // If both run on one processor, the other thread has to get its turn.
             alone = if handed_over { 0 } else { alone + 1 };
             if alone > 10 {
                 std::thread::yield_now();
@@ -57,8 +57,8 @@ pub fn handover(count: u64) {
     println!("{}", mutex.into_inner().expect("nobody panics").taken);
 }
 
-/// Runs `count` threads, 50 alive at a time, each with two records; prints the numbers of rings and
-/// descriptors that are left.
+/// Runs `count` threads, 50 alive at a time, each with two records; prints the numbers of descriptors and rings
+/// that are left, and the greatest number of rings.
 pub fn short_lived(count: u64) {
     const AT_ONCE: u64 = 50;
     let facts = || {
@@ -91,7 +91,7 @@ fn open_files() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("a list of descriptors").count()
 }
 
-/// Returns the number of handles that this process has, of files and of all else.
+/// Returns the number of handles of all kinds that this process has.
 #[cfg(windows)]
 fn open_files() -> usize {
     unsafe extern "system" {
@@ -104,8 +104,8 @@ fn open_files() -> usize {
     count as usize
 }
 
-/// Starts `count` threads at the same moment, each with 20 records, which stay until all have traced. When
-/// they go on after half of them, each has its ring.
+/// Starts `count` threads at the same moment. Each traces 20 records, and stays until all have traced. When they go
+/// on after half of their records, each has its ring.
 pub fn at_once(count: u64) {
     let (start, end) = (Barrier::new(count as usize), Barrier::new(count as usize));
     std::thread::scope(|scope| {
@@ -140,13 +140,13 @@ impl std::fmt::Display for EndsItsThread {
     }
 }
 
-/// Ends a thread inside a record, without any of its exit handlers; others take its ring after it.
+/// Ends a thread inside a record, without any of its exit handlers; other threads take its ring afterwards.
 #[cfg(unix)]
 pub fn left_mark() {
     let task = |tid: libc::pid_t| std::path::PathBuf::from(format!("/proc/self/task/{tid}"));
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        // SAFETY: the call only asks, and touches no memory.
+        // SAFETY: the call only returns an id, and touches no memory.
         send.send(unsafe { libc::gettid() }).expect("main waits");
         Tracer::get().trace(format_args!("its last whole record"));
         Tracer::get().trace(format_args!("{EndsItsThread}"));
@@ -155,7 +155,7 @@ pub fn left_mark() {
     while task(tid).exists() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    // The flusher asks once a second whether threads are still there.
+    // The flusher checks once a second whether threads still exist.
     std::thread::sleep(std::time::Duration::from_millis(1500));
     for _ in 0..20 {
         let next = std::thread::spawn(|| {
@@ -199,7 +199,7 @@ pub fn trace_on_two_threads(count: u64) {
     wait.recv().expect("the other thread has traced");
 }
 
-/// Traces, says so, and goes on living until it is killed, or for a minute after its test has gone.
+/// Traces, prints "ready", and lives until it is killed, or for a minute after its test has ended.
 pub fn held(count: u64) {
     trace_on_two_threads(count);
     say("ready");
@@ -207,8 +207,7 @@ pub fn held(count: u64) {
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
-/// Traces `count` records, many times what its ring can hold, and prints how many runs there are in memory
-/// then.
+/// Traces `count` records, many times the capacity of its ring, and then prints the number of runs in memory.
 pub fn beside_the_dead(count: u64) {
     (0..count).for_each(|n| Tracer::get().trace(format_args!("beside the dead {n}")));
     let runs = std::env::var_os("TRACER_RUNTIME_DIR").expect("the directory of rings");

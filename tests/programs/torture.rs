@@ -1,5 +1,5 @@
-//! The program that is tortured: it follows the plan of its seed, and counts its records where a kill leaves
-//! the count. The test's side is `tests/support/torture`.
+//! The program that is tortured: it follows the plan of its seed, and counts its records in memory that survives a
+//! kill. The test's side is `tests/support/torture`.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -34,11 +34,11 @@ struct Host {
 
 /// The counters, for handlers.
 static COUNTERS: OnceLock<Counters> = OnceLock::new();
-/// The threads of the program that a signal is sent to, by number; 0 for none.
+/// The ids of the program's threads that get signals, by number; 0 for none.
 static INTERRUPTED: [AtomicI32; THREADS] = [const { AtomicI32::new(0) }; THREADS];
 /// The children to wait for.
 static CHILDREN: [AtomicI32; 3] = [const { AtomicI32::new(0) }; 3];
-/// A lock that is held during a fault: descriptors that one fault has open must not be closed by another one.
+/// A lock that is held during a fault, so that no fault closes descriptors that another one has open.
 static FAULTS: Mutex<()> = Mutex::new(());
 
 thread_local! {
@@ -46,9 +46,9 @@ thread_local! {
     static HANDLER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Runs as the plan of `seed` says; `role` is the number of this program among those of the trial.
+/// Follows the plan of `seed`; `role` names this program among those of the trial.
 pub fn torture(seed: &str, counters: &str, role: &str) {
-    // A panic on purpose is not worth a word.
+    // A panic on purpose is not reported.
     std::panic::set_hook(Box::new(|info| {
         if info.payload().downcast_ref::<&str>().is_none_or(|text| *text != ON_PURPOSE) {
             eprintln!("{info}");
@@ -92,8 +92,8 @@ fn set_limit(limit: libc::__rlimit_resource_t, value: u64) {
     let _ = unsafe { libc::setrlimit(limit, &both) };
 }
 
-/// A thread of the C library's. A thread of `std` takes locks of `std`'s on its way, which a fork in another
-/// thread would leave locked in the child for ever.
+/// A thread of the C library. A thread of `std` takes locks of `std` when it starts; a fork in another thread would
+/// leave them locked in the child for ever.
 struct CThread(libc::pthread_t);
 
 impl CThread {
@@ -101,7 +101,7 @@ impl CThread {
         CThread::with_stack(None, work)
     }
 
-    /// Starts a thread with a stack of so many KiB, or of the usual size.
+    /// Starts a thread with a stack of `stack_kb` KiB, or of the usual size.
     fn with_stack(stack_kb: Option<u64>, work: impl FnOnce() + Send + 'static) -> CThread {
         extern "C" fn run(work: *mut libc::c_void) -> *mut libc::c_void {
             // SAFETY: this is the box that was leaked below, once.
@@ -122,7 +122,8 @@ impl CThread {
             }
         }
         let error = loop {
-            // SAFETY: the function takes the box that is given to it, which is its own from here on, if there is a thread.
+            // SAFETY: the function takes the box that is given to it, which is its own from here on, if there is a
+            // thread.
             let error = unsafe { libc::pthread_create(&mut thread, &attributes, run, work) };
             // Linux makes no thread while another one replaces the program by `exec`.
             if error != libc::EAGAIN || start.elapsed() > Duration::from_secs(5) {
@@ -136,13 +137,13 @@ impl CThread {
 
     /// Waits for the whole end of the thread.
     fn join(self) {
-        // SAFETY: nobody else waits for the thread, for it is given up here.
+        // SAFETY: no other call waits for the thread, because `self` is consumed here.
         assert_eq!(unsafe { libc::pthread_join(self.0, std::ptr::null_mut()) }, 0);
     }
 }
 
 impl Host {
-    /// Runs the program: threads, those that come and go, signals; then waits for its children.
+    /// Runs the program: long-lived and short-lived threads, and signals; then waits for its children.
     fn run_all(self: &Arc<Host>) {
         if self.plan.signals {
             handle_signals(self.plan.signal_stack.is_some());
@@ -165,7 +166,7 @@ impl Host {
         }
     }
 
-    /// Has so many threads trace, this one included, and waits for their end.
+    /// Traces on `threads` threads, including this one, and waits for their end.
     fn run(self: &Arc<Host>, threads: usize, records: u64) {
         self.counters.process(self.process).begins();
         let start = |thread: usize| {
@@ -181,7 +182,7 @@ impl Host {
         self.start.elapsed() > Duration::from_millis(self.plan.run_ms) || self.counters.is_stopped()
     }
 
-    /// Runs one thread's life.
+    /// Runs the life of one thread.
     fn work(self: &Arc<Host>, thread: usize, records: u64) {
         let slot = slot(self.process, thread);
         let words = self.counters.slot(slot);
@@ -192,7 +193,7 @@ impl Host {
                 set_signal_stack(bytes as usize);
             }
             HANDLER.set(Some(handler(slot)));
-            // SAFETY: the call only asks, and touches no memory.
+            // SAFETY: the call only returns an id, and touches no memory.
             INTERRUPTED[thread].store(unsafe { libc::gettid() }, Ordering::Release);
         }
         for n in 0..records {
@@ -209,7 +210,7 @@ impl Host {
         close_with(slot, words);
     }
 
-    /// Does the faults and ends that come before record `n` of a thread.
+    /// Causes the faults and ends that the plan has before record `n` of a thread.
     fn events(self: &Arc<Host>, thread: usize, n: u64, records: u64) {
         match self.process {
             0 => {}
@@ -222,7 +223,7 @@ impl Host {
         }
         for (index, child) in self.plan.children.iter().enumerate() {
             if (child.who, child.at) == (thread, n) {
-                // The child gets the lock held, by itself.
+                // The child inherits the lock, which its only thread holds.
                 let _held = FAULTS.lock().expect("nobody panics");
                 self.fork(index, *child);
             }
@@ -255,7 +256,7 @@ impl Host {
         }
     }
 
-    /// Notes that an exit comes: the records up to now must be kept.
+    /// Notes that an exit begins: the records up to now must be kept.
     fn exits(&self) {
         let own = slot(self.process, 0)..slot(self.process + 1, 0);
         let short_lived =
@@ -283,7 +284,7 @@ impl Host {
             Shape::Panics => tracer.trace(format_args!("{slot} {n} {Panics}")),
             Shape::Jumps => {
                 if left_by_jump(&|way_out| tracer.trace(format_args!("{slot} {n} {}", Leaves(way_out)))) {
-                    // The next call finds that out, and has it counted.
+                    // The tracer notices that at the next call, and counts the record as lost.
                     return;
                 }
             }
@@ -316,14 +317,14 @@ impl Host {
             for thread in &INTERRUPTED {
                 let tid = thread.load(Ordering::Acquire);
                 if tid != 0 {
-                    // SAFETY: the call touches no memory; a thread of this process, or none any more.
+                    // SAFETY: the call touches no memory. The thread is one of this process, or has ended.
                     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, libc::SIGURG) };
                 }
             }
         }
     }
 
-    /// Makes a fault of one thread; one that cannot be made is left out.
+    /// Causes a fault of one thread; skips one that cannot be caused.
     fn fault(&self, thread: usize, what: What) {
         match what {
             What::Delete => {
@@ -348,7 +349,7 @@ impl Host {
             }
             What::Rename => {
                 // No thread has such an id.
-                // SAFETY: the call only asks, and touches no memory.
+                // SAFETY: the call only returns an id, and touches no memory.
                 let number = 10_000_000 + unsafe { libc::gettid() };
                 let name = |path: &Path| path.with_file_name(format!("scenario.trace.{number}"));
                 let free = |path: &PathBuf| !name(path).exists();
@@ -371,19 +372,20 @@ impl Host {
         }
     }
 
-    /// Notes what a file of a thread tells that is taken away now, if the tracer has ended it: the thread's ring was closed,
-    /// and it has another one, so nobody finds out. Returns false where the file cannot be read.
+    /// Notes the records in a thread's file that a fault takes away now, if the tracer has ended that file: the
+    /// thread's ring was closed, and the thread has another one, so the tracer does not notice. Returns false if
+    /// the file cannot be read.
     fn notes_taken(&self, thread: usize, path: &Path) -> bool {
         let Ok(bytes) = std::fs::read(path) else { return false };
         self.counters.slot(slot(self.process, thread)).takes_away(told_in_left_file(&bytes));
         true
     }
 
-    /// Closes all descriptors that may be the tracer's, and opens files of its own, which get the numbers and
+    /// Closes all descriptors that may be the tracer's, and opens files of its own, which get their numbers and
     /// stay open.
     fn close_all(&self) {
         let directory = PathBuf::from(std::env::var_os("TORTURE_OWN").expect("the test sets it"));
-        // SAFETY: nothing of this process is open there while faults are held up.
+        // SAFETY: this process has no descriptor of its own open while the lock of faults is held.
         unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
         for n in 0..24 {
             let Ok(mut file) = File::create(directory.join(format!("{}-{n}", self.process))) else { return };
@@ -428,8 +430,8 @@ impl Host {
         match child.end {
             ChildEnd::Exit => {
                 host.exits();
-                // SAFETY: the call runs the exit handlers; `std` would look after its own first, which a fork
-                // may have locked.
+                // SAFETY: the call runs the exit handlers; `std` would first take locks of its own, which a fork
+                // may have left locked.
                 unsafe { libc::exit(0) }
             }
             // SAFETY: the call ends the process.
@@ -455,7 +457,7 @@ fn kill_itself() -> ! {
     }
 }
 
-/// Becomes this program anew, in another role.
+/// Executes this program anew, in another role.
 fn become_anew() {
     let words: Vec<CString> = std::env::args_os()
         .take(4)
@@ -469,7 +471,7 @@ fn become_anew() {
     panic!("exec: {}", std::io::Error::last_os_error());
 }
 
-/// Removes what stands in the directories of this process's runs.
+/// Removes the directories of this process's runs, or some of their files.
 fn remove(what: Removal) {
     let Some(runtime) = std::env::var_os("TRACER_RUNTIME_DIR") else { return };
     let own = format!("{}-", std::process::id());
@@ -500,7 +502,7 @@ fn filler() -> PathBuf {
 
 /// Returns the newest of the calling thread's files.
 fn own_file() -> Option<PathBuf> {
-    // SAFETY: the call only asks, and touches no memory.
+    // SAFETY: the call only returns an id, and touches no memory.
     let tid = unsafe { libc::gettid() };
     let own = format!("scenario.trace.{tid}");
     let number = |path: &PathBuf| -> Option<u64> {
@@ -513,7 +515,7 @@ fn own_file() -> Option<PathBuf> {
     files.filter_map(|path| Some((number(&path)?, path))).max().map(|(_, path)| path)
 }
 
-/// Gives the calling thread a signal stack of so many bytes, with pages below it that nobody may touch.
+/// Gives the calling thread a signal stack of so many bytes, with pages below it that cannot be accessed.
 fn set_signal_stack(bytes: usize) {
     const PAGE: usize = 4096;
     let pages = bytes.div_ceil(PAGE) * PAGE;
@@ -525,7 +527,7 @@ fn set_signal_stack(bytes: usize) {
         assert_eq!(libc::mprotect(memory, 4 * PAGE, libc::PROT_NONE), 0);
         let ss_sp = memory.add(pages + 4 * PAGE - bytes);
         let stack = libc::stack_t { ss_sp, ss_flags: 0, ss_size: bytes };
-        // A size that the system refuses leaves the thread its own stack.
+        // If the system refuses the size, the thread keeps its own stack.
         libc::sigaltstack(&stack, std::ptr::null_mut());
     }
 }
@@ -579,7 +581,7 @@ impl fmt::Display for Panics {
 /// A value whose formatting leaves the record by a jump.
 struct Leaves<'a>(&'a WayOut);
 
-/// The place on the stack where [`left_by_jump`] ends.
+/// The stack pointer to which [`left_by_jump`] returns.
 #[derive(Default)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "there a panic takes the place of a jump"))]
 struct WayOut(AtomicU64);
@@ -593,7 +595,7 @@ impl fmt::Display for Leaves<'_> {
 
 type Work<'a> = &'a dyn Fn(&WayOut);
 
-/// Calls `work`; returns true if that was left by [`leave`]. Frames between have nothing to drop, or leak it.
+/// Calls `work`; returns true if [`leave`] left it. The frames between have nothing to drop, or leak it.
 #[cfg(target_arch = "x86_64")]
 fn left_by_jump(work: Work<'_>) -> bool {
     unsafe extern "C" {
@@ -612,8 +614,8 @@ fn left_by_jump(work: Work<'_>) -> bool {
     let mut call = Call(work, WayOut::default());
     let stack = call.1.0.as_ptr();
     let with = (&raw mut call).cast();
-    // SAFETY: the code keeps the registers of the caller on the stack and the stack's end in the word; it
-    // calls; both ways back restore them.
+    // SAFETY: the code saves the caller's registers on the stack and the stack pointer in the word, and calls; both
+    // ways back restore them.
     unsafe { torture_call(stack, calls, with) != 0 }
 }
 
@@ -655,7 +657,7 @@ std::arch::global_asm!(
     "jmp 2b",
 );
 
-/// Calls `work`, which panics here instead of a jump: that is as good an end of a record.
+/// Calls `work`, which panics here instead of jumping: a panic ends a record as well.
 #[cfg(not(target_arch = "x86_64"))]
 fn left_by_jump(work: Work<'_>) -> bool {
     work(&WayOut::default());

@@ -1,5 +1,5 @@
-//! `cargo install --path tracemerge`, as the README has it, gives a command that works and is not large, and the library for
-//! programs that know nothing of tracing.
+//! `cargo install --path tracemerge`, as in the README, installs a command that works and is not large, and the
+//! library for programs that know nothing of tracing.
 #![cfg(target_os = "linux")]
 
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
@@ -11,16 +11,17 @@ use std::sync::OnceLock;
 
 use support::{APP, Scenario};
 
-/// The most bytes that the command may have.
+/// The maximum size of the command in bytes.
 const LIMIT: u64 = 12_000_000;
 
-/// Returns the directory into which the package is installed: once, because that takes minutes. Its path has a space.
+/// Returns the directory into which the package is installed. Installs it once, because that takes minutes. The
+/// path has a space.
 fn installed() -> &'static Path {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     PLACE.get_or_init(|| {
         let place = built().with_file_name("a place");
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-        // Without the versions of the lock file, the outcome would be another one from day to day.
+        // Without the versions of the lock file, the result would change from day to day.
         cargo.args(["install", "--quiet", "--locked", "--force", "--path"]);
         cargo.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tracemerge"));
         cargo.arg("--root").arg(&place).arg("--target-dir").arg(built());
@@ -41,7 +42,7 @@ fn succeeded(command: &mut Command) -> Output {
     output
 }
 
-/// Returns what a command prints, which must succeed.
+/// Returns the standard output of a command, which must succeed.
 fn printed(command: &mut Command) -> String {
     String::from_utf8(succeeded(command).stdout).expect("UTF-8")
 }
@@ -88,7 +89,7 @@ mod carried_library {
 
     use super::*;
 
-    /// A directory with an unmodified program in it, and what its traces need.
+    /// A directory with an unmodified program, and one for its rings.
     struct Place {
         directory: TempDir,
         runtime: TempDir,
@@ -106,7 +107,7 @@ mod carried_library {
             Place { directory, runtime: TempDir::new_in(memory()).expect("a directory") }
         }
 
-        /// Returns a command that runs here, for which the installed programs are those of their names.
+        /// Returns a command that runs here and finds the installed programs by their names.
         fn command(&self, program: &str) -> Command {
             let mut command = Command::new(program);
             for (name, _) in std::env::vars_os() {
@@ -165,7 +166,8 @@ mod carried_library {
         assert_eq!((calls("app::outer"), calls("app::inner")), (8, 7), "{shown}{said}");
     }
 
-    /// `build.rs` of the command has the names by patterns, and Cargo, for the package of the library, each one.
+    /// Checks that both export the same names. `build.rs` of the command lists them as patterns; Cargo lists each
+    /// one for the package of the library.
     #[test]
     fn it_exports_what_the_library_of_its_package_does() {
         let exported = |library: &Path| -> BTreeSet<String> {

@@ -1,5 +1,5 @@
-//! The documents: the README stays short, links between documents lead somewhere, the index of decisions is
-//! complete. No file names the host of a package registry: where packages come from, each machine says itself.
+//! The documents: the README stays short, links between documents have targets, the index of decisions is complete.
+//! No file names the host of a package registry: each machine configures the source of packages itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ fn the_index_of_decisions_has_each_of_them_in_order() {
     assert_eq!(index, headings);
 }
 
-/// Files that say where packages come from, and directories of what was built or loaded.
+/// Files that name sources of packages, and directories of files that were built or downloaded.
 const NOT_SEARCHED: [&str; 5] = ["Cargo.lock", "deny.toml", "target", ".git", "cache"];
 
 /// Returns the files of the repository that are searched for hosts.
@@ -99,7 +99,7 @@ fn searched(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn no_file_names_the_host_of_a_package_registry() {
-    // Here neither, so each name is put together.
+    // This file does not name them either, so each name is put together.
     let hosts =
         [("crates", "io"), ("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmjs", "com")];
     let hosts = hosts.into_iter().chain([("debian", "org"), ("ubuntu", "com")]);

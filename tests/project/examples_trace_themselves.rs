@@ -1,6 +1,7 @@
-//! The examples do what they say, and their traces show what the README and `docs/guide.md` say they show.
+//! The examples work as described, and their traces match the README and `docs/guide.md`.
 //!
-//! Cargo builds examples for `cargo test`, not for `cargo test --test ...`: then build them before.
+//! Cargo builds examples for `cargo test`, but not for `cargo test --test ...`. In that case, run `cargo build
+//! --examples` first.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,7 +11,7 @@ use tempfile::TempDir;
 use trace_format::escape::unescape;
 use trace_format::line::{Kind, Line};
 
-/// Returns the example's executable: `target/<profile>/deps/<this test>` stands beside
+/// Returns the path of the example's executable: `target/<profile>/deps/<this test>` stands beside
 /// `target/<profile>/examples/`.
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the path of the test");
@@ -30,7 +31,7 @@ struct MergedMessage {
 /// Merges the trace; returns its messages in the order of the merged file.
 fn merged(traced: &Traced, name: &str) -> Vec<MergedMessage> {
     traced.assert_whole();
-    // With an executable of that name, only the files that stand beside it are merged.
+    // If there is an executable of that name, only the files beside it are merged.
     let app = traced.directory.path().join(name);
     fs::write(&app, "").expect("a file");
     assert_eq!(tracemerge(&["-q".as_ref(), app.as_ref()]), 0, "a complete merge");
@@ -64,8 +65,8 @@ fn shown_by(document: &str, command: &str) -> Vec<String> {
     shown
 }
 
-/// Returns a line of a tree without numbers, units of time and spaces: braces tell what is inside of what. Names
-/// of functions and their places stay.
+/// Returns a line of a tree without numbers, units of time and spaces: braces show the nesting. Names of functions
+/// and their places stay.
 fn without_numbers(line: &str) -> String {
     let is_number = |word: &&str| word.trim_end_matches(':').parse::<f64>().is_ok();
     let is_unit = |word: &&str| ["ns", "us", "ms", "s", "µs"].contains(word);
@@ -85,7 +86,7 @@ fn shape(lines: &[String]) -> HashMap<String, Vec<String>> {
     threads
 }
 
-/// Returns what the tree shows of a thread, from the call on that contains its last message.
+/// Returns the part of a thread's tree that begins with the call that contains its last message.
 fn last_call(tree: &[String], thread: &str, function: &str) -> Vec<String> {
     let lines = shape(tree).remove(thread).unwrap_or_else(|| panic!("no thread {thread}"));
     let begin = lines.iter().rposition(|line| line.starts_with(function)).expect("a call");
@@ -100,7 +101,7 @@ fn only(records: &[MergedMessage], text: &str) -> usize {
     at
 }
 
-/// Returns the index of the only record that begins so.
+/// Returns the index of the only record that begins with this text.
 fn only_start(records: &[MergedMessage], start: &str) -> usize {
     let mut found = records.iter().enumerate().filter(|(_, r)| r.text.starts_with(start)).map(|(at, _)| at);
     let at = found.next().unwrap_or_else(|| panic!("no record {start:?}"));
@@ -108,7 +109,8 @@ fn only_start(records: &[MergedMessage], start: &str) -> usize {
     at
 }
 
-/// Makes some files, two of them no text; the sources below `target` are not to be counted.
+/// Makes text files; also returns the paths of a file that is not text and of a missing one. The file below
+/// `target` must not be counted.
 fn texts() -> (TempDir, Vec<(PathBuf, String)>, Vec<PathBuf>) {
     let directory = TempDir::new().expect("a directory");
     let path = |name: &str| directory.path().join(name);
@@ -164,7 +166,7 @@ fn word_count_counts_every_file_once() {
     assert_eq!(records.iter().filter(|r| r.text.starts_with("taken ")).count(), texts.len() + 2);
 }
 
-/// Returns the bug hunt, whose locks tell nothing.
+/// Returns the bug hunt without the records of its locks.
 fn bug_hunt(args: &[&str]) -> Scenario {
     Scenario::new(example("bug_hunt"), args).env("TRACER_FILTER", "tracer::sync=off")
 }
@@ -184,13 +186,13 @@ fn bug_hunt_hangs_and_its_locks_tell_which_notification_was_lost() {
         let at = open.iter().position(|line| line.starts_with(&format!("  {thread}: "))).expect("the thread");
         (without_numbers(open[at]), without_numbers(open[at + 1]))
     };
-    // Both wait for a condition. That of the worker was notified when nobody waited.
+    // Both wait for a condition. The worker's condition was notified when no thread waited.
     let (worker, lost) = of("worker");
     assert!(worker.starts_with("worker: for condition "), "{told}");
     assert!(lost.contains("(producer at ") && lost.contains("found nobody waiting: it is lost if"), "{told}");
     let (producer, last) = of("producer");
     assert!(producer.starts_with("producer: for condition ") && last.contains("(worker at "), "{told}");
-    // The guide shows what comes first, of another run.
+    // The guide shows the first lines, of another run.
     let shown = shown_by("docs/guide.md", "tracemerge locks target/release/examples/bug_hunt | head -n 7");
     assert!(shown[0].ends_with("; 2 waits have not ended") && shown.len() == 7, "{shown:#?}");
     let shown = without_numbers(&shown.join(" "));
@@ -211,7 +213,7 @@ fn bug_hunt_hangs_and_the_trace_shows_the_lost_notification() {
         let (at, record) = all.map(|(at, r)| (at, r.text.as_str())).nth(from).expect("a record");
         (at, record)
     };
-    // At last the worker looked, saw nothing, and waits, though by then something is queued.
+    // In the end, the worker looked, saw nothing, and waits, although something is queued by then.
     let (looked, look) = of("worker", 2);
     let (_, nothing) = of("worker", 1);
     let (waits, wait) = of("worker", 0);

@@ -1,4 +1,4 @@
-//! The map of the library in ARCHITECTURE.md is the list of its folders, and each uses those above it there only.
+//! The map of the library in ARCHITECTURE.md lists its folders, and each folder uses only those above it there.
 
 use super::walls::{Walls, named, reads_the_environment_only_in, source_of};
 

@@ -1,4 +1,4 @@
-//! The feature `compile-out` leaves nothing of the calls of the macros in a program's machine code.
+//! The feature `compile-out` leaves no part of the macros' calls in a program's machine code.
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn a_program_without_its_calls_has_neither_their_texts_nor_their_arguments_nor_t
     // The target directory is beside the other builds, so that only the first test run on a machine compiles
     // it.
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("compiled-out");
-    // What is traced has a site, in which the name of an argument and the source file stand.
+    // A traced function has a site, which contains the name of an argument and the source file.
     let marks = [
         "the marker of a message",
         "the marker of a scope",

@@ -1,4 +1,4 @@
-//! The models of the ring hold in every order of their threads' steps, which the model checker `loom` goes through.
+//! The models of the ring hold in every order of their threads' steps; the model checker `loom` tries them all.
 //!
 //! They are unit tests of the library (`tracer/src/ring/loom_tests.rs`), built with other atomics: `--cfg loom`.
 

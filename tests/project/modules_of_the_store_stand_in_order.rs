@@ -1,4 +1,4 @@
-//! The map of the store in ARCHITECTURE.md is the list of its modules, and each uses those above it there only.
+//! The map of the store in ARCHITECTURE.md lists its modules, and each module uses only those above it there.
 
 use super::walls::{Walls, reads_the_environment_only_in, source_of};
 

@@ -1,13 +1,13 @@
-//! A program that has linked the tracer, with the feature `unwind`, starts wherever a program without it does: it
-//! needs no newer version of the C library.
+//! A program that has linked the tracer, with the feature `unwind`, starts on every system on which a program
+//! without it starts: it needs no newer version of the C library.
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns the versions of glibc that a program needs to be started at all, as pairs of numbers. (Those are
-/// marked that may be missing; so far linkers mark none.)
+/// Returns the versions of glibc that a program needs to start at all, as pairs of numbers. (Versions that may be
+/// missing are marked as weak; so far linkers mark none.)
 fn needed(program: &Path) -> BTreeSet<(u32, u32)> {
     let output = Command::new("readelf").args(["--version-info", "--wide"]).arg(program).output();
     let output = output.expect("readelf runs");
@@ -28,13 +28,13 @@ fn no_newer_glibc_is_needed_than_without_the_tracer() {
     if support::programs::lacks(&["readelf"]) {
         return;
     }
-    // This test asks for all that walks and awaited returns link with.
+    // This test uses everything that walks and awaited returns link with.
     let _ = tracer::on_return!(|| ());
     let _ = tracer::is_called_from("main");
     tracer::Tracer::get().stack();
     let directory = tempfile::tempdir().expect("a directory");
     let (source, plain) = (directory.path().join("plain.rs"), directory.path().join("plain"));
-    // What the standard library needs for files and threads, on the system where this is built.
+    // This program uses the files and threads of the standard library, on the system where this test is built.
     let text = "fn main() { std::thread::spawn(|| std::fs::read(\"\")).join().unwrap().unwrap_err(); }";
     std::fs::write(&source, text).expect("the source");
     let compiler = std::env::var_os("RUSTC").unwrap_or("rustc".into());
@@ -43,7 +43,7 @@ fn no_newer_glibc_is_needed_than_without_the_tracer() {
     let newest = |path: &Path| needed(path).pop_last();
     let own = std::env::current_exe().expect("the path of the test");
     assert!(newest(&own) <= newest(&plain), "{:?}, and {:?} without", needed(&own), needed(&plain));
-    // Built with a newer compiler or system, that is more; what is known by name is not among it.
+    // A newer compiler or system needs newer versions in both programs. The symbols below are checked by name.
     let symbols = Command::new("readelf").args(["--dyn-syms", "--wide"]).arg(&own).output();
     let symbols = String::from_utf8_lossy(&symbols.expect("readelf").stdout).into_owned();
     assert!(symbols.contains("getauxval@GLIBC_2.16") && !symbols.contains("_dl_find_object"), "{symbols}");

@@ -1,7 +1,7 @@
-//! The parts of a crate stand in an order that a table of ARCHITECTURE.md gives, and each uses only those
-//! above it.
+//! The parts of a crate stand in an order that a table of ARCHITECTURE.md gives: each part uses only those above
+//! it.
 //!
-//! Each crate that has such a table has a test that reads and checks it in this way.
+//! Each crate that has such a table has a test that checks it with this module.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::collections::BTreeSet;
@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 /// A crate's parts: folders, and files beside the crate's root.
 pub struct Walls {
     source: PathBuf,
-    /// The names in each row of the table, from above.
+    /// The names in each row of the table, from the top.
     rows: Vec<Vec<String>>,
 }
 
 impl Walls {
-    /// Reads the table that begins with the line `heading`. `package` is the directory of the crate in the repository.
+    /// Reads the table that begins with the line `heading`. `package` is the directory of the crate in the
+    /// repository.
     pub fn read(package: &str, heading: &str) -> Walls {
         let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md")).unwrap();
         let table = text.split(heading).nth(1).unwrap();
@@ -29,7 +30,7 @@ impl Walls {
         Walls { source: source_of(package), rows: rows.collect() }
     }
 
-    /// Checks that the table names each part there is, and no other.
+    /// Checks that the table names each existing part, and no other.
     pub fn name_each_part(&self) {
         let mut mapped: Vec<String> = self.rows.concat();
         mapped.sort();
@@ -71,7 +72,7 @@ pub fn source_of(package: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(package).join("src")
 }
 
-/// Checks that no file of `source` but `allowed` reads the environment of the process.
+/// Checks that no file of `source` except `allowed` reads the environment of the process.
 pub fn reads_the_environment_only_in(source: &Path, allowed: &str) {
     let code = files(source);
     assert!(!code.is_empty());
@@ -82,13 +83,13 @@ pub fn reads_the_environment_only_in(source: &Path, allowed: &str) {
     }
 }
 
-/// Whether a file has nothing but tests in it.
+/// Returns whether a file contains only tests.
 fn is_test(file: &Path) -> bool {
     file.iter().any(|part| part == "tests")
         || file.file_stem().is_some_and(|s| s.to_string_lossy().ends_with("tests"))
 }
 
-/// All files with Rust code in a directory and below it.
+/// Returns all files with Rust code in a directory and below it.
 pub fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -102,8 +103,7 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The parts that some code names: what stands behind `crate::`, in a list too. Tests at its end may use
-/// everything.
+/// Returns the parts that some code names after `crate::`, also in a list. Tests at its end may use everything.
 pub fn named(code: &str) -> BTreeSet<&str> {
     let code = code.split("\nmod tests {").next().unwrap();
     let mut parts = BTreeSet::new();

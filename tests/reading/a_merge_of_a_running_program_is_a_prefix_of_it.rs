@@ -1,5 +1,5 @@
-//! A program is merged at full speed: the merge has everything that each of its threads had traced before the
-//! merge began, without a gap; of flight recorders the newest of that. The program does not notice.
+//! A program is merged at full speed: the merge has everything that each of its threads had traced before the merge
+//! began, without a gap; for flight recorders, the newest part of that. The merge does not affect the program.
 
 use std::ffi::OsStr;
 use support::APP;
@@ -7,13 +7,13 @@ use support::merges::{Merged, THREADS, Watched, by_thread, tracemerge};
 use trace_format::meta::LossReason;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
-/// The number of programs that are merged, and of merges of each.
+/// The number of merged programs, and of merges of each.
 const PROGRAMS: usize = 5;
 const MERGES: u64 = 10;
 /// The greatest number of records that each thread traces from one merge to the next.
 const STEP: u64 = 3000;
 
-/// A setting by which threads wait for the flusher however busy the machine is.
+/// A setting that makes threads wait for the flusher, however busy the machine is.
 const PATIENT: (&str, &str) = ("TRACER_MAX_STALL", "100000");
 
 /// Returns the messages that thread `thread` traces in the course of its record `n`.
@@ -36,8 +36,8 @@ fn assert_prefix(thread: usize, found: &Merged) -> u64 {
             match found.next() {
                 Some(message) => assert!(message == expected, "{expected:?} became {message:?}"),
                 None if i == 0 => return n,
-                // A record that was made inside of another comes when it is known that it does not belong to
-                // a later one.
+                // A record that was made inside of another one appears only when it is known not to belong to a
+                // later one.
                 None => return n,
             }
         }
@@ -57,7 +57,7 @@ fn merge(watched: &Watched) -> (String, Vec<u8>) {
 fn of_threads_that_wait_for_the_flusher_it_has_all_from_the_first_record_on() {
     let mut from_rings = 0;
     for program in 0..PROGRAMS {
-        // Some rings are always full, some never are; one flusher comes early, and one comes late.
+        // Some rings are always full, some never are; some flushers run often, some rarely.
         let ring_size = ["16K", "1M", "64K", "16K", "1M"][program];
         let flush = ["1", "60000", "100", "100", "1"][program];
         let format = ["text", "raw", "raw", "text", "text"][program];
@@ -116,7 +116,7 @@ fn of_flight_recorders_it_has_the_newest_without_a_gap() {
             assert_eq!(threads.len(), THREADS, "{said}");
             for (thread, found) in threads {
                 let (first, told) = assert_newest(thread, &found, returned[thread], LossReason::Overwritten);
-                // While the program goes on, some records that were overwritten are counted later.
+                // While the program goes on, it counts some overwritten records later.
                 let known = told + found.messages.len() as u64;
                 assert!(told <= first && known >= returned[thread], "{told} lost before {first}");
             }
@@ -156,9 +156,8 @@ fn of_files_that_are_replaced_all_the_while_it_has_what_is_left() {
     }
 }
 
-/// Panics unless these are whole messages one after the other, up to the last of `returned` records or
-/// further. Returns the number of the first, and the number of those reported lost, which must be for that
-/// reason.
+/// Panics unless these are whole messages, one after the other, at least up to the last of `returned` records.
+/// Returns the number of the first one, and the number of records reported lost, which must be for that reason.
 fn assert_newest(thread: usize, found: &Merged, returned: u64, reason: LossReason) -> (u64, u64) {
     let number = |message: &String| -> u64 {
         message.split([' ', '\n']).nth(1).and_then(|n| n.parse().ok()).expect("a number")

@@ -1,6 +1,6 @@
-//! `tracemerge --follow` shows the lines that a full merge has afterwards, each line once, in order but for
-//! the lines that it marks; also those that are still in rings; of programs that exit, are killed, fork or
-//! start threads late.
+//! `tracemerge --follow` shows the lines that a full merge has afterwards, each line once, in order except for the
+//! lines that it marks, and also those that are still in rings. The programs exit, are killed, fork or start
+//! threads late.
 
 use std::path::PathBuf;
 use support::Scenario;
@@ -51,7 +51,7 @@ fn a_line_is_shown_that_the_flusher_has_not_written() {
     let mut watched = Watched::start(SCENARIO, "plain", &[("TRACER_FLUSH_MS", "60000")]);
     let follower = Follower::start(SCENARIO, &[&watched.scenario], &[]);
     let mut is_ahead = false;
-    // The flusher is woken when rings are taken, on a busy machine a while later, and not again for a minute.
+    // Taking a ring wakes the flusher, on a busy machine a while later; then it sleeps for a minute.
     for goal in 1..=20 {
         watched.go_on_to(goal);
         let last = |thread: usize| format!(" : {thread} {}\n", goal - 1);
@@ -137,7 +137,7 @@ fn of_files_that_are_rotated_all_is_shown() {
     support::wait_until(60, "it says so", || follower.said().contains("waiting for it to start"));
     scenario.command().output().expect("the program can be run");
     let (_, shown, said) = follower.ended();
-    // The rest is shown, and each line once.
+    // All remaining lines are shown, each once.
     let (shown, merged): (Vec<&str>, String) = (shown.lines().collect(), merged(&scenario));
     let mut seen = std::collections::HashSet::new();
     let messages = |line: &&str| Line::parse(line.as_bytes()).is_ok_and(|line| line.kind == Kind::Message);
@@ -243,7 +243,7 @@ fn what_is_in_renamed_and_deleted_files_is_shown_once() {
             files.filter(|path| path.to_string_lossy().contains(".trace.")).collect::<Vec<_>>()
         };
         support::wait_until(60, "the files", || files().len() >= THREADS);
-        // It has had looks enough to find them.
+        // By then, the command has found the files.
         std::thread::sleep(std::time::Duration::from_millis(500));
         let found = files();
         std::fs::rename(&found[0], place.join("renamed")).expect("a new name");
@@ -254,12 +254,12 @@ fn what_is_in_renamed_and_deleted_files_is_shown_once() {
         watched.end();
         let (status, shown, said) = follower.ended();
         for (thread, number) in (0..THREADS).flat_map(|thread| (0..400).map(move |number| (thread, number))) {
-            // Some messages go on behind their number.
+            // Some messages have more text after their number.
             let line = format!(" : {thread} {number}");
             let ends = shown.match_indices(&line).map(|(at, _)| shown.as_bytes()[at + line.len()]);
             assert_eq!(ends.filter(|end| b" \n".contains(end)).count(), 1, "{format}: {line}\n{said}");
         }
-        // A merge does not find them, and says so.
+        // A merge does not find these files, and reports that.
         assert_eq!(status.code(), Some(1), "{format}: {said}");
         assert!(!said.contains("could not be shown"), "{format}: {said}");
     }

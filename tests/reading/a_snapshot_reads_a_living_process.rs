@@ -1,5 +1,5 @@
-//! `tracemerge snapshot PID` reads everything that a living process has traced, files and rings, from
-//! outside; and it says why there is no snapshot.
+//! `tracemerge snapshot PID` reads everything that a living process has traced, from its files and rings, from
+//! outside. If it cannot, it reports the reason.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ fn of_a_flight_recorder_it_shows_all_that_rings_hold_and_nothing_is_written() {
 fn of_files_and_rings_it_shows_both() {
     let env = [("TRACER_FLUSH_MS", "60000"), ("TRACER_RING_SIZE", "16K"), ("TRACER_MAX_STALL", "100000")];
     let mut watched = Watched::start(SCENARIO, "all", &env);
-    // There are so many records that the flusher has to come.
+    // There are so many records that the flusher has to write some.
     watched.go_on_to(1006);
     wait_for(&watched, 1006);
     let (said, merged) = snapshot(&watched);
@@ -72,7 +72,7 @@ fn what_was_traced_inside_of_a_record_that_does_not_end_is_shown() {
             merged.len() == THREADS
                 && merged.iter().all(|(t, found)| found.messages.last() == Some(&last(*t)))
         };
-        // The calls inside have returned before long.
+        // The calls inside return soon.
         support::wait_until(60, full, || is_there(&snapshot(&watched).1));
         watched.end();
     }
@@ -80,8 +80,8 @@ fn what_was_traced_inside_of_a_record_that_does_not_end_is_shown() {
 
 #[test]
 fn it_goes_beside_the_executable_unless_told_otherwise() {
-    // The directory is beside the program, for a link: a file that was just written may be open in a child of
-    // another test.
+    // The directory is beside the program, so that a hard link can be made: a copy that was just written may be
+    // open in a child of another test.
     let directory = tempfile::tempdir_in(Path::new(SCENARIO).parent().unwrap()).unwrap();
     let place = std::fs::canonicalize(directory.path()).unwrap();
     let app = place.join(format!("app{}", std::env::consts::EXE_SUFFIX));
@@ -105,7 +105,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Returns the command's one line for a process of which there is nothing.
+/// Returns the command's one line for a process that has no trace.
 fn refused(runtime: &Path, pid: u32) -> String {
     let ran = tracemerge(SCENARIO, runtime, ["snapshot", &pid.to_string()]).output().unwrap();
     assert_eq!(ran.status.code(), Some(2), "{}", said(&ran));
@@ -119,7 +119,7 @@ fn it_says_why_there_is_none() {
     assert_eq!(none, format!("tracemerge: error: there is no process {}\n", u32::MAX));
     let own = refused(runtime.path(), std::process::id());
     assert!(own.contains("does not trace: ") && own.contains(runtime.path().to_str().unwrap()), "{own}");
-    // This process did trace, and its directory is there: it was killed, so it is not living.
+    // This process did trace, and its directory still exists, but it was killed.
     let mut watched = Watched::start(SCENARIO, "plain", &[]);
     watched.go_on_to(5);
     wait_for(&watched, 5);

@@ -1,5 +1,5 @@
-//! Functions that were recorded by address have the names and places that `addr2line` tells, in merged files as
-//! in the tree, where each call also tells from where it was made; and times are those of the program.
+//! Functions that were recorded by address have the names and places of `addr2line`, in merged files as in the
+//! tree. The tree also names the line that each call was made from. Times are those of the program.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ fn run(scenario: &[&str], format: &str, call_sites: &str) -> Traced {
     traced
 }
 
-/// Runs the command on the traces in a directory; returns what it prints. Panics unless it succeeds.
+/// Runs the command on the traces in a directory, and returns its standard output. Panics unless it succeeds.
 fn told(directory: &Path, runtime: &Path, args: &[&str]) -> String {
     let mut command = tracemerge(SCENARIO, runtime, args);
     let output = command.arg(directory.join(APP)).output().expect("it can be run");
@@ -41,7 +41,7 @@ fn lines(text: &str) -> Vec<Line<'_>> {
     text.lines().map(|line| Line::parse(line.as_bytes()).expect("a line")).collect()
 }
 
-/// What `addr2line` tells of addresses in a program's file: functions with their places, the innermost first,
+/// Returns the functions and places that `addr2line` finds for addresses in a program's file, the innermost first,
 /// without those of the tracer.
 fn addr2line(program: &str, addresses: &[u64]) -> BTreeMap<u64, Vec<(String, String)>> {
     let digits = addresses.iter().map(|address| format!("{address:#x}"));
@@ -65,20 +65,20 @@ fn addr2line(program: &str, addresses: &[u64]) -> BTreeMap<u64, Vec<(String, Str
     told
 }
 
-/// The last part of a name, without what is generic in it: all that line tables have.
+/// Returns the last part of a name, without its generic part: line tables have no more.
 fn bare(name: &str) -> &str {
     name.split('<').next().expect("a first part").rsplit("::").next().expect("a last part")
 }
 
-/// Panics unless names are those of `addr2line`, of an address in the file that was asked for.
+/// Panics unless the names equal those of `addr2line` for an address in the program's file.
 fn assert_names(names: &[Named<'_>], expected: &[(String, String)], what: &str) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
     let named: Vec<_> = names.iter().map(|named| (text(named.function), text(named.at))).collect();
     let (around, _) = expected.last().expect("a frame");
     for (at, ((name, place), (expected, expected_place))) in named.iter().zip(expected).enumerate() {
-        // Of functions that share their code the tool names one, and it takes no path from the symbol table. In
-        // the place of a function that is inlined and has no path it tells the one around it. In the standard
-        // library, whose code is folded, the two take one of its functions each.
+        // `addr2line` names one of the functions that share their code, and takes no path from the symbol table.
+        // For an inlined function without a path, it names the function around it. In the standard library, whose
+        // code is folded, the two may name different functions.
         let is_inlined = at + 1 < named.len();
         let is_same = |name: &str| {
             name == expected
@@ -157,7 +157,7 @@ fn a_merged_file_with_names_is_a_trace_that_tells_the_same_without_the_program()
         [&["tree"], &["tree", "--function", "generic"], &["report", "--sort", "calls"], &["check", "-v"]];
     let expected = views.map(|view| told_of(&traced, view));
     let named = told_of(&traced, &["-q", "-o", "-", "--symbols"]);
-    // The program has moved away, so that nobody can look names up.
+    // The program has moved away, so that no command can look names up.
     let moved = named.replace(&format!("path=\"{SCENARIO}\""), "path=\"/no/such/program\"");
     assert_ne!(moved, named);
     let other = tempfile::tempdir().expect("a directory");
@@ -169,7 +169,7 @@ fn a_merged_file_with_names_is_a_trace_that_tells_the_same_without_the_program()
         let expected = expected.replace(traced.directory.path().to_str().expect("UTF-8"), "DIR");
         assert_eq!(place(&told(other.path(), runtime, view)), expected, "{view:?}");
     }
-    // Merged again, with names or without asking for them, it is the same.
+    // A second merge, with or without names, gives the same.
     for options in [&["-q", "-o", "-"][..], &["-q", "-o", "-", "--symbols"]] {
         assert_eq!(told(other.path(), runtime, options), moved, "{options:?}");
     }
@@ -181,7 +181,7 @@ fn a_merged_file_with_names_is_a_trace_that_tells_the_same_without_the_program()
 fn what_a_view_leaves_out_does_not_cost_the_names_of_what_it_shows() {
     for format in FORMATS {
         let traced = run(&["functions-placed"], format, "");
-        // None of these shows the lines that tell the modules.
+        // None of these shows the lines that describe the modules.
         for options in [&["--since", "1ns"][..], &["--grep", "0x"], &["--last", "6"], &["--head", "2"]] {
             let text = told_of(&traced, &[&["-q", "-o", "-", "--symbols"], options].concat());
             assert!(
@@ -211,7 +211,7 @@ fn placed(tree: &str) -> Vec<(String, Option<String>)> {
     let entered = tree.lines().filter(|line| line.contains("  (functions.rs:") && !line.contains(": by "));
     let split = |line: &str| {
         let (before, behind) = line.split_once("  (functions.rs:").expect("a place");
-        // Of inlined functions line tables have no path.
+        // Line tables have no path for inlined functions.
         let name = before.rsplit([':', ' ']).next().expect("a name").to_owned();
         let from = behind.split("called from functions.rs:").nth(1);
         (name, from.map(|line| line.trim_end_matches(" {").to_owned()))
@@ -227,11 +227,11 @@ fn each_call_tells_the_line_that_it_was_made_from() {
         assert_eq!(expected.len(), 12);
         let tree = told_of(&traced, &["tree"]);
         assert_eq!(placed(&tree), expected, "{tree}");
-        // The stacks that tell it are not shown; the one that the program has asked for is.
+        // The stacks that serve as call sites are not shown; the one that the program has requested is.
         assert_eq!(tree.matches(": by scenario::functions::from_known_lines  (").count(), 1, "{tree}");
         let report = told_of(&traced, &["report"]);
         assert!(report.starts_with("12 calls of 1 thread\n"), "{report}");
-        // A merged file with names tells it, too.
+        // A merged file with names has the call sites, too.
         let named = told_of(&traced, &["-q", "-o", "-", "--symbols"]);
         assert!(named.contains(" called from ") && named.contains("functions.rs:"), "{named}");
     }
@@ -272,7 +272,7 @@ fn calls_are_shown_and_counted_with_their_names_while_the_program_runs() {
         let is_call = |line: &&str| {
             line.contains(name) && line.contains("called from functions.rs:") && line.ends_with(" {")
         };
-        // The first calls may be shown before the program has looked where its modules are, in either view.
+        // In either view, the first calls may be shown before the program has recorded its modules.
         const NAMELESS: &str = " (of no known module)";
         let nameless = shown.lines().filter(|line| line.contains(NAMELESS) && line.ends_with(" {")).count();
         let begun = shown.lines().filter(is_call).count() + nameless;
@@ -283,7 +283,7 @@ fn calls_are_shown_and_counted_with_their_names_while_the_program_runs() {
         let count = |row: &str| row.split_whitespace().next()?.replace(',', "").parse::<usize>().ok();
         let calls: usize = rows.map(|row| count(row).expect("a count")).sum();
         assert!(counted.contains(name), "{counted}");
-        // One call more has been entered than has a message if it was killed in between.
+        // If the kill came in between, one call more has been entered than has a message.
         assert!((begun..=begun + 1).contains(&calls), "{calls} {begun}: {counted}");
         assert!(counted.contains("1 still running at the end") || calls == begun, "{counted}");
         let lines = lines.ended().1;
@@ -292,7 +292,7 @@ fn calls_are_shown_and_counted_with_their_names_while_the_program_runs() {
     }
 }
 
-/// Reads a duration as tables show it; returns nanoseconds.
+/// Parses a duration in the form of tables; returns nanoseconds.
 fn nanoseconds(number: &str, unit: &str) -> f64 {
     let factor = match unit {
         "ns" => 1.0,
@@ -325,7 +325,7 @@ fn durations_of_summaries_are_those_that_the_program_measures_itself() {
         let span = stats.split("\"span_ns\":").nth(1).expect("the span").trim_start();
         let digits: String = span.chars().take_while(char::is_ascii_digit).collect();
         let span: f64 = digits.parse().expect("a number");
-        // From the first message to the last are nineteen calls of twenty.
+        // Nineteen calls of twenty lie between the first message and the last.
         assert!(span >= inside * 0.90 && span <= around * 1.02, "{span} of {inside} to {around}: {stats}");
     }
 }

@@ -1,4 +1,4 @@
-//! `tracemerge check` says whether a trace is whole, and names each reason why it is not.
+//! `tracemerge check` reports whether a trace is whole, and names each reason why it is not.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,7 +20,7 @@ struct Check {
 fn check_in(directory: &Path, runtime: &Path, options: &[&str]) -> Check {
     let app = directory.join(APP);
     let mut check = tracemerge(SCENARIO, runtime, ["check"]);
-    // There are no files of others.
+    // These directories have no other traces.
     check.args(options).arg(app).current_dir("/").env("TMPDIR", runtime);
     let ran = check.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -40,7 +40,7 @@ impl Check {
         verdict
     }
 
-    /// Panics unless the trace is not whole, for reasons that have each of these words; returns the verdict.
+    /// Panics unless the trace is not whole and warnings contain each of these words; returns the verdict.
     fn not_whole(&self, words: &[&str]) -> &str {
         assert_eq!(self.status, Some(1), "{}{}", self.out, self.err);
         let warnings: Vec<&str> = self.err.lines().filter(|line| line.contains(": warning: ")).collect();
@@ -57,8 +57,8 @@ fn exited() -> Traced {
     Scenario::new(SCENARIO, &["many", "300"]).run().succeeded()
 }
 
-/// Returns a file with one `# end` line; the file of the thread that ended last has another one, which says
-/// how the run ended.
+/// Returns a file with one `# end` line; the file of the thread that ended last has another one, for the end of the
+/// run.
 fn some_file(traced: &Traced) -> PathBuf {
     let is_end = |meta: &&Meta| matches!(meta, Meta::End(_));
     let mut files = traced.files.iter().filter(|(_, file)| file.metas.iter().filter(is_end).count() == 1);
@@ -119,7 +119,7 @@ fn a_merge_says_by_itself_what_was_lost_by_design_and_is_complete() {
     let merge = tracemerge(SCENARIO, traced.runtime.path(), [app]).output().unwrap();
     let said = String::from_utf8_lossy(&merge.stderr).into_owned();
     assert_eq!(merge.status.code(), Some(0), "{said}");
-    assert!(said.contains("not kept, as the program was told to (reason=rotated: "), "{said}");
+    assert!(said.contains("not kept, by the settings of the program (reason=rotated: "), "{said}");
 }
 
 #[test]
@@ -178,18 +178,18 @@ fn a_file_that_was_edited_is_noticed() {
     let verdict = edit(&|lines| lines.swap(at, at + 1));
     assert!(verdict.not_whole(&["ticks go back"]).ends_with(", not in order"), "{}", verdict.out);
     let of_another = |line: &str| format!("{}{:08}{}", &line[..17], 7, &line[line.find(' ').unwrap()..]);
-    edit(&|lines| lines[at] = of_another(&lines[at])).not_whole(&["are no line of this thread's trace"]);
+    edit(&|lines| lines[at] = of_another(&lines[at])).not_whole(&["outside this thread's lines"]);
     edit(&|_| ()).whole();
 }
 
 #[test]
 fn a_file_that_was_deleted_while_its_thread_was_in_memory_is_missed() {
     let killed = || Scenario::new(SCENARIO, &["left-in-memory"]).env("TRACER_FULL", "overwrite").run();
-    // This file is of a thread that has more records in its ring: the new file tells that.
+    // This thread has more records in its ring, so its new file reports the loss.
     let traced = killed();
     fs::remove_file(traced.directory.path().join(main_file(&traced))).unwrap();
     check(&traced, &[]).not_whole(&[": 1 record lost (file_removed: 1)"]);
-    // This file is of a thread that has nothing in its ring: the ring has counted, and a new file tells that.
+    // This thread has nothing in its ring, but the ring has counted its records, so a new file reports the loss.
     let traced = Scenario::new(SCENARIO, &["killed-when-flushed"]).env("TRACER_FLUSH_MS", "60000").run();
     assert!(!traced.output.status.success());
     fs::remove_file(traced.directory.path().join(main_file(&traced))).unwrap();
@@ -255,7 +255,7 @@ fn what_was_in_private_memory_is_unknown_after_a_kill() {
     let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_RUNTIME_DIR", &refused()).run();
     assert!(!traced.output.status.success());
     let checked = check_in(traced.directory.path(), Path::new(&refused()), &[]);
-    checked.not_whole(&["no '# end' line; ring=private: what was in memory at the kill is unknown"]);
+    checked.not_whole(&["no '# end' line; ring=private: the records in memory at the kill are unknown"]);
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn all_runs_are_checked_on_demand_and_none_is_nothing() {
 
 #[test]
 fn any_file_of_a_run_that_is_missing_is_missed() {
-    // All threads that trace have ended before the exit: the last file says how it went on.
+    // All threads that trace have ended before the exit: the last file records the end of the run.
     let traced = exited();
     let is_final = |file: &&support::ThreadTrace| file.end().reason == EndReason::Exit;
     assert_eq!(traced.files.values().filter(is_final).count(), 1);
@@ -290,7 +290,7 @@ fn any_file_of_a_run_that_is_missing_is_missed() {
         missed.not_whole(&["warning: process "]);
         let is_named = |said: &str| {
             said.contains("1 trace file of its 8 is not here (file=")
-                || said.contains("none of its files here says how many there are in the end")
+                || said.contains("none of its files here has the final number of files")
         };
         assert!(is_named(&missed.err), "{}", missed.err);
         let app = traced.directory.path().join(APP);
@@ -312,14 +312,14 @@ fn what_nobody_has_counted_is_unknown() {
         let without: Vec<&str> = text.split_inclusive('\n').filter(is_final).collect();
         fs::write(&file, without.concat()).unwrap();
     }
-    check(&traced, &[]).not_whole(&["none of its files here says how many there are in the end"]);
+    check(&traced, &[]).not_whole(&["none of its files here has the final number of files"]);
     for file in names(traced.directory.path()) {
         let text = fs::read_to_string(&file).unwrap();
         let (before, after) = text.split_once(" file=").unwrap();
         let number = after.find('\n').unwrap();
         fs::write(&file, before.to_owned() + &after[number..]).unwrap();
     }
-    check(&traced, &[]).not_whole(&["not every file says which of the run's files it is"]);
+    check(&traced, &[]).not_whole(&["not every file has its number among the run's files"]);
 }
 
 #[test]
@@ -329,9 +329,9 @@ fn a_merge_knows_of_a_missing_end_what_a_check_knows() {
     let merge = tracemerge(SCENARIO, Path::new(&refused()), [app]).output().unwrap();
     let said = String::from_utf8_lossy(&merge.stderr).into_owned();
     assert_eq!(merge.status.code(), Some(1), "{said}");
-    assert!(said.contains("ring=private: what was in memory at the kill is unknown"), "{said}");
+    assert!(said.contains("ring=private: the records in memory at the kill are unknown"), "{said}");
 
-    // The rings are gone, with the mount namespace that they were in.
+    // The rings are gone, as with a mount namespace that has ended.
     let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_FLUSH_MS", "60000").run();
     fs::remove_dir_all(&traced.left_in_runtime()[0]).unwrap();
     let app = traced.directory.path().join(APP);

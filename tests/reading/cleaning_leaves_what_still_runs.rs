@@ -1,5 +1,5 @@
-//! `tracemerge clean` deletes the files of processes that have ended, and the merged one, and leaves those of one that
-//! still traces.
+//! `tracemerge clean` deletes the files of processes that have ended, and the merged one, and leaves those of a
+//! process that still traces.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -8,10 +8,11 @@ use support::{names, runs, wait_until};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// More than a ring has room for, so that there are files while the program runs.
+/// The number of records of each thread: more than a ring has room for, so that there are files while the program
+/// runs.
 const RECORDS: u64 = 1006;
 
-/// Starts the program at `app`; returns it when there is a file of each of its threads.
+/// Starts the program at `app`, and returns it when each of its threads has a file.
 fn traced(app: &Path) -> Watched {
     let env = [("TRACER_FLUSH_MS", "60000"), ("TRACER_RING_SIZE", "16K"), ("TRACER_MAX_STALL", "100000")];
     let watched = Watched::start(app.to_str().unwrap(), "all", &env);
@@ -25,13 +26,13 @@ fn files(watched: &Watched) -> Vec<PathBuf> {
     names(watched.scenario.directory.path())
 }
 
-/// Cleans, as one who agrees that files are deleted wherever the program has put them.
+/// Cleans with the user's consent to delete files wherever the program has put them.
 fn clean(app: &Path, watched: &Watched) -> String {
     let words = ["clean".as_ref(), "--yes".as_ref(), app.as_os_str()];
     said(&tracemerge(SCENARIO, watched.scenario.runtime.path(), words).output().unwrap())
 }
 
-/// Returns what a command has said that went well.
+/// Returns the standard error of a command, which must succeed.
 fn said(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -40,7 +41,8 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn what_has_ended_is_deleted_at_once_and_the_rest_once_it_has_ended() {
-    // Where the program has a directory to itself, no other test's traces are cleaned; and beside it a link can be made.
+    // The program has a directory to itself, so that no other test's traces are cleaned. That is beside the
+    // scenario program, so that a hard link can be made.
     let directory = tempfile::tempdir_in(Path::new(SCENARIO).parent().unwrap()).unwrap();
     let place = std::fs::canonicalize(directory.path()).unwrap();
     let app = place.join(format!("app{}", std::env::consts::EXE_SUFFIX));
@@ -51,7 +53,7 @@ fn what_has_ended_is_deleted_at_once_and_the_rest_once_it_has_ended() {
     let mut living = traced(&app);
     let of_living = files(&living);
 
-    // They are in another directory, and nobody can be asked.
+    // The files are in another directory, and there is no user to ask.
     let words = ["clean".as_ref(), app.as_os_str()];
     let mut asked = tracemerge(SCENARIO, living.scenario.runtime.path(), words);
     let refused = asked.stdin(std::process::Stdio::null()).output().unwrap();

@@ -1,4 +1,4 @@
-//! The numbers of `tracemerge info` are those of the files, counted in another way, and of the program
+//! The numbers of `tracemerge info` equal those of the files, counted in another way, and those of the program
 //! itself.
 
 use serde_json::Value;
@@ -44,8 +44,8 @@ fn each_thread_has_the_records_bytes_and_times_that_its_file_has() {
         assert_eq!((thread["lost"].as_u64(), thread["end"].as_str()), (Some(0), Some(end.name())));
         all += file.messages.len() as u64;
 
-        // Times are compared with the moments that the file itself has by both clocks: about on a straight
-        // line.
+        // Times are compared with the moments that the file itself records by both clocks, which are about on a
+        // straight line.
         let clocks: Vec<(u64, u64)> = file.metas.iter().filter_map(moment).collect();
         let ([first, .., last], (key, _)) = (&clocks[..], &file.messages[0]) else { continue };
         let (ticks, wall) = (last.0 - first.0, last.1 - first.1);

@@ -1,4 +1,4 @@
-//! `--with`: lines of other logs stand where the wall clock says, in a file that is still a trace.
+//! `--with`: lines of other logs stand in the order of the wall clock, in a file that is still a trace.
 
 use std::path::Path;
 use std::process::Output;
@@ -12,7 +12,7 @@ use trace_format::wall::Wall;
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 const STEPS: u64 = 4;
 
-/// Returns the wall clock, some time away from everything that happens.
+/// Returns the wall clock's time, at some distance from all other events.
 fn now() -> Wall {
     std::thread::sleep(Duration::from_millis(5));
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_nanos();
@@ -20,8 +20,7 @@ fn now() -> Wall {
     Wall(u64::try_from(since).expect("this century"))
 }
 
-/// Starts a program that has traced its records step by step; returns the times before each step and at the
-/// end.
+/// Runs a program that traces its records step by step; returns it with the times before each step and at the end.
 fn traced() -> (Watched, Vec<Wall>) {
     let mut watched = Watched::start(SCENARIO, "plain", &[]);
     let mut times = Vec::new();
@@ -54,8 +53,7 @@ fn view(watched: &Watched, with: &[(&str, String)], options: &[&str]) -> Output 
     tracemerge(SCENARIO, watched.scenario.runtime.path(), args).output().expect("the merge can be run")
 }
 
-/// Returns the messages of the merged file, each with its lines, after checking that the file is sorted and
-/// is a trace.
+/// Returns the messages of the merged file, each with its lines. Panics unless the file is sorted and is a trace.
 fn messages(merged: &[u8]) -> Vec<String> {
     let (mut messages, mut last): (Vec<String>, u64) = (Vec::new(), 0);
     for line in merged.strip_suffix(b"\n").expect("whole lines").split(|&b| b == b'\n') {
@@ -72,7 +70,7 @@ fn messages(merged: &[u8]) -> Vec<String> {
     messages
 }
 
-/// Returns the forms that each of the times has in a log.
+/// Returns the forms of a time in the logs, each with the name of its log.
 fn stamps(time: Wall) -> [(&'static str, String); 5] {
     let iso = time.to_string();
     let (seconds, ns) = (time.0 / 1_000_000_000, time.0 % 1_000_000_000);

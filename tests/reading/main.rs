@@ -1,4 +1,5 @@
-//! `tracemerge` beside and behind real programs: it finds, merges, follows, checks, shows, compares and cleans what they trace.
+//! `tracemerge` beside and after real programs: it finds, merges, follows, checks, shows, compares and cleans their
+//! traces.
 
 mod a_merge_of_a_running_program_is_a_prefix_of_it;
 mod a_running_program_can_be_followed;

@@ -1,4 +1,4 @@
-//! The files of a really traced program are merged by `tracemerge` and by `sort`, with the same result.
+//! `tracemerge` and `sort` merge the files of a really traced program with the same result.
 
 use std::path::PathBuf;
 use support::{APP, Scenario, names, tracemerge};
@@ -28,7 +28,8 @@ fn sorted(files: &[PathBuf]) -> Vec<u8> {
     sort.expect("sort can be run").stdout
 }
 
-/// Returns the files' lines as a stable sort by the key's first part orders them: here is no such `sort`.
+/// Returns the files' lines as a stable sort by the key's first part orders them, because this system has no such
+/// `sort`.
 #[cfg(not(unix))]
 fn sorted(files: &[PathBuf]) -> Vec<u8> {
     let bytes: Vec<Vec<u8>> = files.iter().map(|path| std::fs::read(path).expect("a file")).collect();

@@ -1,5 +1,5 @@
-//! Times that `tracemerge --time utc` shows of a real run lie between the readings of the clock before it and
-//! after it.
+//! Times of a real run that `tracemerge --time utc` shows lie between the readings of the clock before it and after
+//! it.
 #![cfg(unix)]
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -36,7 +36,7 @@ fn times_of_a_program_that_forks_are_true_and_its_processes_told_apart() {
     }
     let of_child = lines.lines().filter(|line| line.contains(&format!(" {child}/")));
     assert_eq!(of_child.count(), 3, "{lines}");
-    // Shown alone, it needs no name.
+    // A process that is shown alone needs no pid in its lines.
     let alone = view(&["--process", &child.to_string(), "--time", "offset", "--grep", "^child"]);
     assert_eq!(alone.lines().count(), 3, "{alone}");
     assert!(!alone.contains('/'), "{alone}");

@@ -1,5 +1,5 @@
-//! Traces stand beside the program under a name that `tracemerge` finds by the program's path: also where its
-//! file is gone, and where its name leaves no room for the parts that are added to it.
+//! Traces stand beside the program under a name that `tracemerge` finds by the program's path, even if its file is
+//! gone, or if its name leaves no room for the parts that are added to it.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// A lock for copying and starting: a program that is forked while another thread has a copy open to write it
-/// keeps it open, and it cannot be run.
+/// A lock for copying and starting: if a thread forks while another one has a copy open for writing, the child
+/// keeps it open, and the copy cannot be run.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A copy of the program in a directory of its own, under a name.
@@ -33,7 +33,7 @@ impl Copy {
     }
 
     /// Runs the copy in an empty directory, with its traces beside it; returns the scenario, which has the
-    /// place of its rings.
+    /// directory of its rings.
     fn run(&self, args: &[&str]) -> Scenario {
         let mut scenario = Scenario::new(&self.path, args).without("TRACER_DIR");
         let directory = scenario.directory.path().to_owned();

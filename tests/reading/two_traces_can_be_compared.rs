@@ -1,5 +1,5 @@
-//! `tracemerge diff`: traces of the same program are the same; a change in one is found, where it was made;
-//! times are compared.
+//! `tracemerge diff`: traces of the same program are the same; a change in one is found in its place; times are
+//! compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -37,7 +37,7 @@ fn merged(traced: &Traced) -> PathBuf {
 #[test]
 fn runs_of_the_same_program_are_the_same_whatever_they_are_given_as() {
     let (one, two) = (traced(), traced());
-    // A directory with other runtime directories is looked at, too: both are done.
+    // The command also searches a directory that has other runtime directories; both programs have ended.
     let (a, b) = (merged(&one), merged(&two));
     let (directory, app) = (one.directory.path(), two.directory.path().join(APP));
     let file = |traced: &Traced, at: usize| {
@@ -80,7 +80,7 @@ fn what_was_taken_away_and_put_in_is_found_in_its_thread() {
         if parsed.key.tid == tid && parsed.kind == Kind::Message {
             number += 1;
             match number {
-                // An empty line stands between others.
+                // The removed message is empty; its neighbours are not.
                 100 => continue,
                 200 => {
                     let key = line.split(" : ").next().expect("a key").trim_end();
@@ -102,7 +102,7 @@ fn what_was_taken_away_and_put_in_is_found_in_its_thread() {
          2 only in B"
     );
     assert!(report.contains(&expected), "{report}");
-    // The line that it names is the one that was taken away.
+    // The line that it names is the removed one.
     let place = format!("  A {}:", a.file_name().expect("a name").to_string_lossy());
     let named = report.lines().find_map(|line| line.strip_prefix(&place)).expect("a place");
     let named: usize = named.split(' ').next().expect("a number").parse().expect("a number");
@@ -116,8 +116,8 @@ fn what_was_taken_away_and_put_in_is_found_in_its_thread() {
     assert_eq!(new.split_whitespace().take(2).collect::<Vec<_>>(), ["0", "2"], "{report}");
 }
 
-/// Makes a trace by the system's clock, which counts nanoseconds: a request every millisecond, an answer some
-/// time later.
+/// Makes a trace by the system's clock, which counts nanoseconds: a request every millisecond, and an answer
+/// `answer_ns` later.
 fn requests(directory: &Path, name: &str, answer_ns: u64) -> PathBuf {
     let mut text = String::new();
     let mut line = |ticks: u64, kind, payload: &str| {
@@ -172,11 +172,14 @@ fn raw_traces_are_compared_by_the_places_that_the_program_names() {
         *expected.entry(line.split('|').next().expect("a place").to_owned()).or_default() += 1;
     }
     assert_eq!(found, expected.into_iter().collect());
-    // A trace of text tells no places, and has the same messages.
+    // A text trace names no places, but has the same messages.
     let text = Scenario::new(SCENARIO, &["places"]).env("TRACER_FORMAT", "text").run().succeeded();
     let (status, report, said) = diff(a, text.directory.path(), one.runtime.path());
     assert_eq!(status, Some(0), "{report}");
-    assert!(said.contains("do not tell where messages come from; all are compared by their text"), "{said}");
+    assert!(
+        said.contains("do not record where messages come from; all are compared by their text"),
+        "{said}"
+    );
     assert!(report.contains("serves custom #"), "{report}");
 }
 

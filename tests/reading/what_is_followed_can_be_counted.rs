@@ -1,5 +1,5 @@
-//! `tracemerge stats --follow`: what a running program traces is counted while it runs; the result is that of
-//! `stats` afterwards. On a terminal the table is drawn again in its place.
+//! `tracemerge stats --follow` counts the records of a running program; the result is that of `stats` afterwards.
+//! On a terminal, it draws the table again in its place.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "a pseudo-terminal")]
 
@@ -21,7 +21,7 @@ fn go_on_to(watched: &Watched, count: u64) {
     support::wait_until(60, "all have traced", || watched.returned() == [count; THREADS]);
 }
 
-/// Returns what `stats` counts of a program up to now.
+/// Returns the counts of `stats` for a program up to now.
 fn stats_of(watched: &Watched, options: &[&str]) -> Value {
     let app = watched.scenario.directory.path().join(APP);
     let mut command = tracemerge(SCENARIO, watched.scenario.runtime.path(), ["stats", "--json"]);
@@ -29,8 +29,8 @@ fn stats_of(watched: &Watched, options: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Returns what does not hang on how well times are known: the numbers of messages, threads and sorts, and those
-/// of each sort.
+/// Returns the counts that do not depend on the precision of times: the numbers of messages, threads and sorts, and
+/// those of each sort.
 fn counts(stats: &Value) -> (Vec<u64>, Vec<(String, Vec<u64>)>) {
     let number = |of: &Value, key: &str| of[key].as_u64().unwrap_or_else(|| panic!("{key}: {of}"));
     let all = ["messages", "threads", "sorts"].map(|key| number(stats, key)).to_vec();
@@ -59,7 +59,7 @@ fn what_was_counted_of_a_running_program_is_what_is_counted_afterwards() {
             let (status, shown, said) = follower.ended();
             assert_eq!(status.code(), Some(0), "{said}");
             let followed: Value = serde_json::from_str(&shown).expect("JSON");
-            // What no call of `trace!` made has no site in raw files either.
+            // Messages that no call of `trace!` made have no site in raw files either.
             let expected = counts(&stats_of(&watched, options));
             assert_eq!(counts(&followed), expected, "{format} {options:?}");
             assert!(expected.0[0] > 0, "{options:?}");
@@ -102,18 +102,18 @@ impl OnTerminal {
         let mut command = tracemerge(SCENARIO, watched.scenario.runtime.path(), ["stats", "-f"]);
         command.args(options).arg(app).env("TERM", "xterm").stdout(theirs).stderr(Stdio::null());
         let child = command.spawn().expect("it can be run");
-        // The other end is closed when the command has ended: only it has the descriptor then.
+        // The command then has the only descriptor of the other end, which is closed when it ends.
         drop(command);
         let reader = std::thread::spawn(|| {
             let (mut ours, mut text) = (ours, Vec::new());
-            // What is read behind the end is an error.
+            // A read after the end returns an error.
             let _ = ours.read_to_end(&mut text);
             String::from_utf8(text).expect("UTF-8")
         });
         OnTerminal { child, reader }
     }
 
-    /// Waits for the end of the command; returns all that it has written to the terminal.
+    /// Waits for the end of the command; returns its whole output to the terminal.
     fn ended(mut self) -> String {
         assert!(self.child.wait().expect("its end").success());
         self.reader.join().expect("what it wrote")

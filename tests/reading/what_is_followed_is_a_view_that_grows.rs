@@ -1,5 +1,5 @@
-//! `tracemerge --follow` with the options of a view: its output of a run that has ended is the view's output
-//! afterwards; it begins and ends where it is told to; several applications are followed as one.
+//! `tracemerge --follow` with the options of a view: its output of a run that has ended equals the view's output
+//! afterwards. It begins and ends at the requested times, and follows several applications as one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn go_on_to(watched: &Watched, count: u64) {
     support::wait_until(60, "all have traced", || watched.returned() == [count; THREADS]);
 }
 
-/// A pattern for the names of threads to which nobody gave one: on Linux they have that of the process.
+/// A pattern for the names of threads that were given none: on Linux they have the name of the process.
 const UNNAMED: &str = if cfg!(windows) { "*" } else { "sc*" };
 
 fn follow(watched: &Watched, options: &[&str]) -> Follower {
@@ -86,7 +86,7 @@ fn what_is_selected_of_a_running_program_is_the_view_of_it_afterwards() {
     }
 }
 
-/// Returns the number of lines that say that others are late.
+/// Returns the number of lines that report late lines.
 fn marks(shown: &str) -> usize {
     shown.lines().filter(|line| line.contains(" # late ")).count()
 }
@@ -170,7 +170,7 @@ fn of_a_program_that_was_waited_for_the_last_records_are_all() {
     assert_same(&shown, &view(SCENARIO, &[&scenario], &["--grep", ""]));
 }
 
-/// Returns the seconds that a line with an offset or a delta begins with, in nanoseconds.
+/// Returns the offset or delta at the beginning of a line, in nanoseconds.
 fn nanoseconds(line: &str) -> i64 {
     let text = line.split_whitespace().next().expect("a time").replace('.', "");
     text.parse().unwrap_or_else(|error| panic!("{error}: {line}"))
@@ -197,7 +197,7 @@ fn times_are_those_of_the_view() {
             };
             let rest = |line: &str| line.rsplit_once(" 0").map(|(_, rest)| rest.to_owned());
             assert_eq!(rest(shown), rest(expected));
-            // Less was known of the clocks then than is known now.
+            // When the line was shown, less was known of the clocks than now.
             let apart = time(shown).abs_diff(time(expected));
             assert!(apart < 1_000_000, "{shown}\n{expected}");
         }
@@ -209,7 +209,7 @@ fn wall(text: &str) -> i64 {
     i64::try_from(wall.0).expect("a year below 2262")
 }
 
-/// Returns the time from the first line to the last one, and five milliseconds; that time is over when this
+/// Returns the time from the first line to the last one, plus five milliseconds; that time has passed when this
 /// returns.
 fn now_as_offset(watched: &Watched) -> String {
     let lines = view_of(watched, &["--time", "offset"]);
@@ -227,7 +227,8 @@ fn it_begins_at_the_time_that_is_asked_for() {
         let before = view_of(&watched, &[]);
         let newest = before.lines().map(ticks).max().expect("a line");
         let from_newest = follow(&watched, &["--since", "-0s"]);
-        // On a busy machine a line with the same ticks may tell the time, or a stall that is not in a file yet.
+        // On a busy machine, a metadata line with the same ticks, such as a clock reading or a stall, may not be in
+        // a file yet.
         let is_newest = |line: &&str| ticks(line) == newest && line.contains(" : ");
         let expected = before.lines().filter(is_newest).count();
         support::wait_until(60, "the newest", || {
@@ -273,7 +274,7 @@ fn it_ends_when_all_is_shown_that_is_asked_for() {
     let (status, shown, said) = follow(&watched, &["--until", &until]).ended();
     assert_eq!(status.code(), Some(0), "{said}");
     assert_eq!(shown, view_of(&watched, &["--until", &until]));
-    // It ends also when the program has nothing more to say.
+    // It also ends if the program traces nothing more.
     let until = now_as_offset(&watched);
     let (_, shown, _) = follow(&watched, &["--until", &until, "--grep", ""]).ended();
     assert_eq!(shown, view_of(&watched, &["--grep", ""]));
@@ -319,7 +320,7 @@ fn several_applications_are_followed_as_one_until_all_have_ended() {
         assert_same(&shown, &merged);
         assert!(said.contains("followed 16 threads"), "{said}");
     }
-    // Each line says whose it is.
+    // Each line names its process.
     let (_, shown, _) = timed.ended();
     let expected = view(SCENARIO, &all, &["--time", "utc", "--grep", "^1 "]);
     let whose = |text: &str| {
@@ -397,7 +398,7 @@ fn what_is_followed_is_laid_out_for_people_too() {
     );
     let threads: BTreeSet<&String> = shown.iter().map(|[_, thread, _]| thread).collect();
     assert_eq!(threads.len(), 2, "{threads:?}");
-    // What comes late is shown late, so the order is not that of the view.
+    // Late lines are shown late, so the order is not that of the view.
     let mut texts: Vec<&str> = shown.iter().map(|[_, _, text]| &**text).collect();
     let lines = view_of(&watched, &options);
     let mut expected: Vec<&str> =

@@ -1,5 +1,5 @@
-//! A run that writes its files elsewhere says so beside its executable: its trace is found by the
-//! executable's path, now and later, and no older run is shown in its place.
+//! A run that writes its files elsewhere records that beside its executable. Its trace is found by the executable's
+//! path, now and later, and no older run is shown in its place.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -33,7 +33,7 @@ impl Program {
         self.place.path().join(name)
     }
 
-    /// Runs the program with tracing on; its files go to `directory`, or beside it where none is given.
+    /// Runs the program with tracing on; its files go to `directory` or, if none is given, beside it.
     fn run(&self, args: &[&str], directory: Option<&Path>) {
         let mut command = Command::new(&self.exe);
         command.args(args).env("TRACER_ENABLE", "1").env_remove("TRACER_DIR");
@@ -95,9 +95,9 @@ fn a_newest_run_that_cannot_be_read_is_named_and_no_other_is_shown() {
     let output = program.tracemerge(&[]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]), "{said}");
-    assert!(said.contains("the newest run that is known") && said.contains("kd"), "{said}");
+    assert!(said.contains("the newest known run") && said.contains("kd"), "{said}");
     assert_eq!(program.messages(&["--all-runs"]), ["the last words of main"]);
-    // Cleaning up has forgotten the run.
+    // `clean` has removed the entry of that run.
     let cleaned = Command::new(SCENARIO)
         .args(["tracemerge", "clean"])
         .arg(&program.exe)

@@ -1,5 +1,5 @@
-//! A disabled tracer has no thread and no file, allocates and formats nothing; and the variables switch
-//! tracing on and off.
+//! A disabled tracer starts no thread, creates no file, allocates nothing and formats nothing. Environment
+//! variables switch tracing on and off.
 
 use support::Scenario;
 

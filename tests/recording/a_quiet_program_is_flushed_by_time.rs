@@ -1,8 +1,10 @@
-//! A record of a quiet program is in its file soon, without a flush and without a wake-up by the program.
+//! The tracer soon writes the records of a quiet program to their files, without a flush or a wake-up by the
+//! program.
 
 use support::Scenario;
 
-/// The cost of an idle tracer is shown, not asserted: `scenario idle 10` is for more than a glance.
+/// Prints the cost of an idle tracer and asserts only that it does not spin. `scenario idle 10` measures for
+/// longer.
 #[test]
 fn an_idle_program_sleeps() {
     let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["idle", "1"]).run().succeeded();
@@ -11,7 +13,7 @@ fn an_idle_program_sleeps() {
     assert!(used < 500_000, "it does not spin");
 }
 
-/// The time is shown, not asserted: 100 ms and the time that the system needs; see docs/performance.md.
+/// Prints the times and asserts none of them: 100 ms and the time that the system needs; see docs/performance.md.
 #[test]
 fn a_line_is_in_its_file_without_any_further_call() {
     let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["quiet"]).run().succeeded();

@@ -1,9 +1,8 @@
-//! The first records of many threads come at the same moment: each thread gets a ring, none waits in vain.
+//! Many threads make their first records at the same moment: each gets a ring, and none waits in vain.
 
 use support::{Scenario, Traced};
 
-/// Panics unless there are `count` threads, each with a file of its own that has its twenty records, in
-/// order.
+/// Panics unless there are `count` threads, each with its own file that contains its twenty records in order.
 fn assert_all_there(traced: &Traced, count: usize) {
     let thread_of = |text: &str| text.split(' ').nth(1).and_then(|n| n.parse::<usize>().ok());
     let mut seen = vec![false; count];
@@ -19,7 +18,7 @@ fn assert_all_there(traced: &Traced, count: usize) {
 
 #[test]
 fn a_thousand_threads_that_start_at_once_lose_nothing() {
-    // Wine has one process for what all others ask of the system, and takes a minute for a thousand.
+    // Wine serves the system calls of all processes in one process, and takes a minute for a thousand threads.
     let count = if cfg!(windows) { 200 } else { 1000 };
     let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["at-once", &count.to_string()]);
     let traced = traced.env("TRACER_RING_SIZE", "64K").run().succeeded();
@@ -27,7 +26,7 @@ fn a_thousand_threads_that_start_at_once_lose_nothing() {
     assert_all_there(&traced, count);
 }
 
-/// Each thread has a file; the host has its descriptors all the same.
+/// Checks that each thread gets a file although the host may open only 40 descriptors.
 #[cfg(unix)]
 #[test]
 fn three_hundred_threads_need_few_descriptors() {

@@ -1,4 +1,4 @@
-//! Records are made in places where few would dare to trace: the program's allocator, handlers of `atexit`.
+//! A program's allocator and its handlers of `atexit` may trace.
 
 #[cfg(unix)]
 use support::MAIN;
@@ -25,7 +25,7 @@ fn number(text: &str) -> Option<u64> {
     text.strip_prefix("allocated ")?.split(' ').next()?.parse().ok()
 }
 
-/// Windows has no name yet of a thread whose first allocation traces.
+/// Runs on Unix only: on Windows, a thread has no name yet when its first allocation traces.
 #[cfg(unix)]
 #[test]
 fn an_allocator_may_trace_every_allocation() {
@@ -34,8 +34,8 @@ fn an_allocator_may_trace_every_allocation() {
         let file = traced.thread(name);
         let texts = file.texts();
         let numbers: Vec<u64> = texts.iter().filter_map(|text| number(text)).collect();
-        // Of the program's own allocations none is missing. The first one starts the tracer, whose
-        // allocations cannot be in the trace that is being started; they are counted.
+        // None of the program's own allocations is missing. The first one starts the tracer. The tracer's own
+        // allocations during its start cannot be in the trace, but are counted as lost.
         let missing = numbers.windows(2).filter(|pair| pair[1] != pair[0] + 1);
         let missing: Vec<_> = missing.map(|pair| (pair[0], pair[1] - pair[0] - 1)).collect();
         let lost = file.end().lost;
@@ -50,7 +50,7 @@ fn an_allocator_may_trace_every_allocation() {
         for n in 0..1000 {
             assert!(at.any(|text| text.ends_with(&own(n))), "{name}: allocation {n}");
         }
-        // One in ten is followed by a record whose message allocates, while the record is made.
+        // One in ten is followed by a record whose message allocates while the record is made.
         let messages = texts.iter().filter(|text| text.contains("xxx")).count();
         let inside = sizes.iter().filter(|text| text.ends_with(" 321")).count();
         assert_eq!((messages, inside), (100, 100), "{name}");

@@ -1,5 +1,5 @@
-//! A call stack stands behind the message that it belongs to, in files and in merges, and has the names of the
-//! functions that called it, of libraries that come and go as well: as they were at its time, or none.
+//! A call stack stands after the message that it belongs to, in files and in merges. It has the names of the
+//! calling functions, also of those in libraries that come and go: their names at that time, or none.
 #![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::path::Path;
@@ -15,7 +15,7 @@ const FORMATS: [&str; 2] = ["text", "raw"];
 const DEPTH: u32 = 6;
 
 fn run(scenario: &[&str], format: &str) -> Traced {
-    // Between two looks of the program's own the flusher has none.
+    // With this interval, the flusher seldom looks at the modules between two requests of the program.
     let scenario =
         Scenario::new(SCENARIO, scenario).env("TRACER_FORMAT", format).env("TRACER_FLUSH_MS", "60000");
     let traced = scenario.run().succeeded();
@@ -23,7 +23,7 @@ fn run(scenario: &[&str], format: &str) -> Traced {
     traced
 }
 
-/// Runs a subcommand on the traces; returns what it prints.
+/// Runs a subcommand on the traces and returns its standard output.
 fn printed(traced: &Traced, args: &[&str]) -> String {
     let mut command = tracemerge(SCENARIO, traced.runtime.path(), args);
     let output = command.arg("scenario").env("TRACER_DIR", traced.directory.path());
@@ -32,7 +32,7 @@ fn printed(traced: &Traced, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The stacks that a tree shows: what stands before each, and the names, the innermost first.
+/// Returns the stacks in a tree: for each, the line before it, and the names from the innermost to the outermost.
 fn stacks_in(tree: &str) -> Vec<(&str, Vec<&str>)> {
     let (mut stacks, mut before): (Vec<(&str, Vec<&str>)>, _) = (Vec::new(), None);
     for line in tree.lines() {
@@ -65,7 +65,7 @@ fn a_stack_stands_behind_its_message() {
                 .collect();
             assert_eq!(with_message.iter().map(|(key, _)| *key).collect::<Vec<_>>(), keys);
             assert!(last.0.ticks > keys[keys.len() - 1].ticks, "the one without a message");
-            // Each stack has the one frame more that it is deeper.
+            // Each stack has one frame more than the one before.
             let frames = with_message.iter().map(|(_, stack)| {
                 let stack = StackLine::parse(stack.as_bytes()).expect("a stack");
                 assert!(stack.whole);
@@ -114,15 +114,15 @@ fn the_tree_names_the_callers_of_each_stack() {
             assert!(names.len() > expected.len() && is_begun_by, "{names:?}, not {expected:?}");
             assert!(!names[expected.len()].starts_with("scenario::stacks::all_depths"));
         }
-        // In its place: inside of as many calls as the recursion has.
+        // Each message is indented by the depth of the recursion.
         let column = |line: &str| line.find(": why").expect("a message");
         let columns: Vec<usize> = stacks[..DEPTH as usize].iter().map(|(before, _)| column(before)).collect();
         assert!(columns.windows(2).all(|pair| pair[0] < pair[1]), "{columns:?}");
     }
 }
 
-/// Compiles a library whose only function has the name of the file and calls what it is given. All have
-/// machine code of the same length.
+/// Compiles a library. Its only function has the name of the file and calls its argument. The machine code of all
+/// libraries has the same length.
 fn library(directory: &Path, name: &str, room: u32) -> String {
     let (source, path) = (directory.join(format!("{name}.c")), directory.join(format!("{name}.so")));
     let text = format!(
@@ -150,12 +150,12 @@ fn a_caller_in_a_library_has_the_name_of_its_time_or_none() {
             format!("seen:{first}"),
             format!("seen:{second}"),
             format!("seen:{first}"),
-            // Nobody looks before another one has its place.
+            // The program requests no look before another library has taken its place.
             format!("hidden:{third}"),
             format!("stay:{second}"),
             "look".to_owned(),
         ];
-        // The flusher looks when it likes, so it may see the hidden library, too: rarely, and not each time.
+        // The flusher may also look on its own and see the hidden library: rarely, and not in each run.
         let is_hidden = (0..20).any(|_| callers_have_their_names(&steps, format));
         assert!(
             is_hidden,
@@ -164,8 +164,8 @@ fn a_caller_in_a_library_has_the_name_of_its_time_or_none() {
     }
 }
 
-/// Runs the steps and checks each caller's name. Returns whether the flusher saw neither the hidden library nor the one
-/// that took its place before both had called.
+/// Runs the steps and checks each caller's name. Returns whether the flusher saw neither the hidden library nor the
+/// one that took its place before both had called.
 fn callers_have_their_names(steps: &[String; 8], format: &str) -> bool {
     let traced = run(&steps.each_ref().map(String::as_str), format);
     let said = traced.stdout();
@@ -183,7 +183,7 @@ fn callers_have_their_names(steps: &[String; 8], format: &str) -> bool {
         let is_named = *caller == format!("{name}  ({name}.c:1)");
         assert!(is_named || n >= 3 && unseen(caller), "{caller}, not {name}");
     }
-    // Of what called those nothing is in doubt: each frame was left by its own rule.
+    // The other callers are never in doubt: the walk leaves each frame by its own rule.
     for (_, names) in &stacks {
         assert!(names[0].starts_with("scenario::stacks::record"), "{names:?}");
         assert!(names[2].starts_with("scenario::stacks::visit  "), "{names:?}");

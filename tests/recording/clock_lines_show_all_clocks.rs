@@ -1,5 +1,5 @@
-//! `# clock` lines say what all clocks of the system showed when the run began and when a thread's file ended, and the
-//! `# end` lines when the process was seen alive last: also of a process that was killed.
+//! `# clock` lines record the readings of all clocks of the system when the run began and when a thread's file
+//! ended. `# end` lines record when the process was last seen alive. A killed process has both, too.
 #![cfg(target_os = "linux")]
 
 use support::{Scenario, ThreadTrace, Traced};
@@ -35,7 +35,7 @@ fn all_clocks_are_told(traced: &Traced) {
     let ((raw, boot), (later_raw, later_boot)) = (read(first), read(last));
     let (by_raw, by_boot) = (later_raw - raw, later_boot - boot);
     assert!(by_raw.abs_diff(by_boot) < 5_000_000 + by_raw / 1000, "nobody suspends the machine: {clocks:?}");
-    // Where the tests run under a filter of system calls, the system is not asked.
+    // If the tests run under a system call filter, the tracer does not query the system's state of the clock.
     let status = std::fs::read_to_string("/proc/self/status").expect("a file of the system");
     let is_filtered = !status.contains("Seccomp:\t0");
     assert_eq!(first.error.is_none() && first.state.is_none(), is_filtered, "{clocks:?}");

@@ -1,5 +1,4 @@
-//! `trace!`: messages that are formatted later, or in another process after a kill, are those that `format!`
-//! gives.
+//! `trace!` may format a message later or, after a kill, in another process. The text equals that of `format!`.
 
 use std::process::Command;
 use std::time::Duration;

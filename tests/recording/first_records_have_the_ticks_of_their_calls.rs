@@ -1,24 +1,24 @@
-//! The first record of a process and of a thread has the ticks of its call, however long starting the tracer or
-//! getting a ring takes.
+//! The first record of a process and of a thread has the ticks of its call, however long the tracer takes to start
+//! or to get a ring.
 
 use support::{Scenario, ThreadTrace, Traced};
 use trace_format::meta::Meta;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// A call's share of the time that its program has measured which its ticks must span. The rest is what the
-/// program does between its own clock and the call.
+/// The least share of a call's measured time that the call's ticks must span. The program spends the rest between
+/// reading its own clock and the call.
 const SHARE: f64 = 0.6;
 
-/// Returns the nanoseconds that two messages are apart, and those that the second one says the call of the
-/// first one took.
+/// Returns the nanoseconds between two messages by their ticks, and the nanoseconds that the call of the first
+/// message took, which the second message states.
 fn apart(thread: &ThreadTrace, ns_per_tick: f64) -> (f64, f64) {
     let [(first, _), (second, text), ..] = &thread.messages[..] else { panic!("{thread:?}") };
     let took = text.split_whitespace().next_back().expect("a number").parse().expect("a number");
     ((second.ticks.0 - first.ticks.0) as f64 * ns_per_tick, took)
 }
 
-/// Returns the length of a tick, from two messages that stand 50 ms apart in the main thread.
+/// Returns the nanoseconds per tick, from two messages of the main thread that are 50 ms apart.
 fn ns_per_tick(main: &ThreadTrace) -> f64 {
     let find = |text: &str| main.messages.iter().find(|(_, message)| message.starts_with(text));
     let (from, _) = find("calibration begins").expect("the message");
@@ -44,7 +44,7 @@ fn first_records_have_the_ticks_of_their_calls() {
         let ns_per_tick = ns_per_tick(main);
         let (apart_by_ticks, took) = apart(main, ns_per_tick);
         processes += u32::from(apart_by_ticks >= SHARE * took);
-        // A thread's first call is short, but reading its clock last would make it take no time at all.
+        // A thread's first call is short, but if it read its clock last, its ticks would span no time at all.
         for thread in traced.files.values().filter(|thread| !std::ptr::eq(*thread, main)) {
             let (apart_by_ticks, took) = apart(thread, ns_per_tick);
             of_threads += 1;

@@ -1,5 +1,5 @@
-//! Each function that a program enters and leaves is in its files as the program says itself: on threads, in
-//! handlers, in a child, unwound, polled, killed, and whatever becomes of the files.
+//! Files record each function that a program enters and leaves exactly as the program reports it: on threads, in
+//! handlers, in a child, unwound, polled, killed, and whatever happens to the files.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -17,7 +17,7 @@ use trace_format::record::Flags;
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 const FORMATS: [&str; 2] = ["text", "raw"];
 
-/// One call as a file tells it: the mark, the name of the function without its path, the span, how it was left.
+/// A call in a file: the mark, the name of the function without its path, the span, and the way it was left.
 #[derive(Clone, Debug, PartialEq)]
 struct Call {
     mark: char,
@@ -48,7 +48,7 @@ fn calls(file: &ThreadTrace) -> Vec<Call> {
     file.calls.iter().map(|(_, kind, payload)| Call::of(*kind, payload)).collect()
 }
 
-/// Returns the calls as short texts: `>name`, `<name`, and how it was left.
+/// Returns the calls as short texts: `>name` or `<name`, and the way it was left.
 fn short(calls: &[Call]) -> Vec<String> {
     let how = |call: &Call| match call.left {
         Flags::UNWINDING => " unwinding",
@@ -59,7 +59,7 @@ fn short(calls: &[Call]) -> Vec<String> {
     calls.iter().map(|call| format!("{}{}{}", call.mark, call.name, how(call))).collect()
 }
 
-/// Panics unless each function that is left was the last that was entered, and none is left open.
+/// Panics unless each call leaves the function that was entered last, and none remains open.
 fn assert_balanced(calls: &[Call]) {
     let mut open = Vec::new();
     for call in calls {
@@ -99,7 +99,7 @@ fn lines_of(traced: &Traced, thread: &str) -> Vec<String> {
     lines
 }
 
-/// Runs the command on the traces; panics unless it succeeds and says nothing but that it has.
+/// Runs the command on the traces; panics unless it succeeds and prints only its success to standard error.
 fn quietly(traced: &Traced, args: &[&OsStr]) -> String {
     let mut command = tracemerge(SCENARIO, traced.runtime.path(), args.iter().copied());
     let output = command.arg("scenario").env("TRACER_DIR", traced.directory.path());
@@ -121,7 +121,7 @@ fn what_threads_enter_and_leave_is_in_their_files_in_order_with_its_values() {
                 let [_, mark, what] = line.split('|').collect::<Vec<_>>()[..] else { panic!("{line}") };
                 match mark {
                     _ if !line.starts_with(thread) => {}
-                    // Its argument, and what it has returned, which is one more.
+                    // The argument, and the returned value, which is one more.
                     "=" => {
                         let returned: u64 = what.parse().expect("a number");
                         expected.push(">returns".to_owned());
@@ -164,7 +164,7 @@ fn the_command_merges_checks_counts_and_shows_files_with_functions_without_a_wor
         let report = quietly(&traced, &["report".as_ref()]);
         let head = report.lines().next().expect("a first line").replace(',', "");
         assert_eq!(head, format!("{} calls of 3 threads", count(&merged, " > ")));
-        // What the program has counted itself, by function.
+        // The program's own counts, by function.
         let said = traced.stdout();
         for name in ["returns", "leaf"] {
             let of_name = |line: &&str| {
@@ -202,7 +202,7 @@ fn the_tree_and_the_report_of_a_killed_program_have_the_calls_that_it_has_counte
         let mut child = scenario.command().spawn().expect("the program starts");
         let read = || std::fs::read(counters.path()).expect("the counters");
         let number = |word: &[u8]| u64::from_le_bytes(word.try_into().expect("a counter"));
-        // Before that there may be a thread that has no record yet.
+        // Until then, a thread may have no record.
         support::wait_until(60, "calls of all threads", || read().chunks(8).all(|word| number(word) > 0));
         std::thread::sleep(Duration::from_millis(40 + 7 * kill as u64));
         child.kill().expect("a kill");
@@ -236,14 +236,15 @@ fn the_tree_and_the_report_of_a_killed_program_have_the_calls_that_it_has_counte
                 let calls = row.split_whitespace().next().expect("a count").replace(',', "");
                 assert_eq!(calls, entered.to_string(), "{row}");
             }
-            // The depth is that of the program, after any number of panics.
+            // The depth is that of the program, even after panics.
             let column = |line: &str, name: &str| line.find(name).map(|at| line[..at].chars().count());
             let outermost: Vec<_> =
                 lines.iter().filter_map(|line| column(line, "scenario::functions::work_once  (")).collect();
             assert!(outermost.windows(2).all(|two| two[0] == two[1]), "{tree}");
             let unwound = lines.iter().filter(|line| line.ends_with("<- left by a panic")).count();
             let panics = lines.iter().filter(|line| line.contains(": panicked at ")).count();
-            // A panic leaves five calls of one function, and the one around; the last may have been cut off by the kill.
+            // A panic unwinds five calls of one function and their caller. The kill may have cut off the last
+            // panic.
             assert!(panics > 0 && (6 * (panics - 1)..=6 * panics).contains(&unwound), "{unwound}, {panics}");
             let still_open =
                 lines.iter().filter(|line| line.ends_with("<- still running when the process was killed"));
@@ -280,7 +281,7 @@ fn a_killed_program_loses_no_entering_and_no_leaving() {
         assert!((returned..=returned + 1).contains(&(calls.len() as u64)), "{} of {returned}", calls.len());
         let expected = [('>', "0x"), ('>', "killed"), ('<', "killed"), ('<', "0x")];
         for (call, expected) in calls.iter().zip(expected.iter().cycle()) {
-            // Killed within its first milliseconds, before the flusher has looked.
+            // A program that is killed in its first milliseconds has no name for the site yet.
             let name = if call.name == "site 1" { "killed" } else { &call.name };
             assert_eq!((call.mark, name), *expected);
         }
@@ -348,7 +349,7 @@ fn a_child_leaves_what_its_parent_entered_by_its_name() {
         let traced = run(&["functions-forked"], format);
         let mut files: Vec<Vec<String>> = traced.files.values().map(|file| short(&calls(file))).collect();
         files.sort_by_key(Vec::len);
-        // The child leaves both, whose names are those of one function.
+        // The child leaves its own call and its parent's; both have the name of one function.
         let expected = [vec![">forked", "<forked"], vec![">forked", "<forked", "<forked"]];
         assert_eq!(files, expected, "{format}");
     }
@@ -414,7 +415,7 @@ fn where_tracing_is_off_nothing_is_recorded_and_no_argument_evaluated() {
     }
 }
 
-/// Returns the losses that a file tells.
+/// Returns the losses that a file reports.
 fn losses(file: &ThreadTrace) -> Vec<(u64, LossReason)> {
     let lost = |meta: &Meta| match meta {
         Meta::Lost { records, reason } => Some((*records, *reason)),
@@ -423,12 +424,12 @@ fn losses(file: &ThreadTrace) -> Vec<(u64, LossReason)> {
     file.metas.iter().filter_map(lost).collect()
 }
 
-/// The number of calls that are made where little is kept, and of their records: two that enter, two that
-/// leave and a message, and the last words.
+/// The number of calls of a program whose files keep few records. Each call makes five records: two that enter, two
+/// that leave, and a message. A last message follows.
 const CALLS: u64 = 20_000;
 const RECORDS: u64 = 5 * CALLS + 1;
 
-/// Panics unless the newest records are there, without a gap, and what is missing before them is told.
+/// Panics unless the newest records are there, without a gap, and the missing ones before them are reported.
 fn assert_newest(file: &ThreadTrace, reason: LossReason, what: &str) {
     let calls = calls(file);
     let found = file.records();

@@ -3,16 +3,17 @@
 use support::{APP, Scenario, tracemerge};
 use trace_format::line::{Kind, Line};
 
-/// How many hand-overs a merged file has in the wrong order.
+/// The numbers of hand-overs that a merged file has in the wrong order.
 #[derive(Debug, PartialEq)]
 struct Reversed {
     /// The number of hand-overs that have smaller ticks than the one before.
     by_ticks: u64,
-    /// The number of neighbours in the file that are not in the order of the hand-overs: also such as have the same ticks.
+    /// The number of neighbours in the file that are not in the order of the hand-overs, including those with equal
+    /// ticks.
     by_place: u64,
 }
 
-/// Hands a mutex over between two threads `count` times, merges, and looks at the order of the hand-overs.
+/// Hands a mutex over between two threads `count` times, merges, and counts the hand-overs in the wrong order.
 fn reversed_handovers(clock: &str, count: u64) -> Reversed {
     let program = env!("CARGO_BIN_EXE_scenario");
     let traced = Scenario::new(program, &["handover", &count.to_string()])
@@ -31,7 +32,7 @@ fn reversed_handovers(clock: &str, count: u64) -> Reversed {
     count_reversed(&mut handovers)
 }
 
-/// Returns the number and the ticks of each hand-over, as they stand in the file.
+/// Returns the number and the ticks of each hand-over, in the order of the file.
 fn messages(merged: &[u8]) -> Vec<(u64, u64)> {
     let lines = merged.split(|&b| b == b'\n').filter(|l| !l.is_empty());
     let lines = lines.map(|line| Line::parse(line).expect("a line of a trace"));
@@ -51,22 +52,23 @@ fn count_reversed(handovers: &mut [(u64, u64)]) -> Reversed {
 fn a_million_handovers_between_two_threads_are_in_their_order() {
     let reversed = reversed_handovers("ordered", 1_000_000);
     assert_eq!(reversed.by_ticks, 0);
-    // Other counters may be coarser than a hand-over: under qemu that of aarch64 goes on once in a microsecond.
+    // Other counters may be coarser than a hand-over: under qemu the counter of aarch64 advances once per
+    // microsecond.
     if cfg!(target_arch = "x86_64") {
         assert_eq!(reversed.by_place, 0);
     }
 }
 
-/// The clock that is read where the system does not trust the counter. Its nanoseconds are finer than a hand-over; those of
-/// Windows are not, and moments that are the same have no order.
+/// Checks the clock that the tracer reads if the system does not trust the counter. Its nanoseconds are finer than
+/// a hand-over. Those of Windows are not, and equal times have no order.
 #[cfg(unix)]
 #[test]
 fn handovers_are_in_their_order_by_the_clock_of_the_system_too() {
     assert_eq!(reversed_handovers("system", 300_000), Reversed { by_ticks: 0, by_place: 0 });
 }
 
-/// The same program and the same check run with the fence left out. The effect depends on the processor, so
-/// it is shown and not asserted: on AMD EPYC some dozens to hundreds of 300,000.
+/// Runs the same program and the same check without the fence. The effect depends on the processor, so the test
+/// prints it and does not assert it: on AMD EPYC, dozens to hundreds of 300,000.
 #[test]
 fn without_the_fence_the_same_check_can_fail() {
     let mut reversed = 0;

@@ -1,6 +1,6 @@
-//! Locks of `tracer::sync`, those with the interface of `std` and those with that of `parking_lot`, record each wait and no
-//! more, and `tracemerge locks` tells behind whom threads waited, what is deadlocked, what is held over an await, and who has
-//! woken whom.
+//! Locks of `tracer::sync`, both those with the interface of `std` and those with that of `parking_lot`, record
+//! each wait and nothing else. `tracemerge locks` reports which thread waited for which, deadlocks, locks held over
+//! an await, and which thread woke which.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -11,10 +11,11 @@ use support::{APP, Scenario, Traced};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// What the scenarios over the locks of each interface are called, before the name that they have in common.
+/// The prefixes of the scenarios' names, one for the locks of each interface.
 const INTERFACES: [&str; 2] = ["", "parking-lot-"];
 
-/// Returns what `tracemerge locks` tells of a program that has ended, and what the program has printed by name.
+/// Returns the output of `tracemerge locks` for a program that has ended, and the values that the program printed,
+/// by name.
 fn locks(traced: &Traced) -> (String, HashMap<String, String>) {
     let mut command = tracemerge(SCENARIO, traced.runtime.path(), ["locks", APP]);
     let ran = command.current_dir(traced.directory.path()).output().expect("the command can be run");
@@ -31,7 +32,8 @@ fn run(interface: &str, scenario: &str, argument: &str, format: &str) -> Traced 
         .succeeded()
 }
 
-/// Traces of the version before locks had a kind of their own are read, and the user is told from what.
+/// Reads traces of a version in which locks had no record kind of their own. The command warns that it reads the
+/// text of messages.
 #[test]
 fn locks_of_an_earlier_version_are_read_from_the_text_of_messages() {
     for format in ["text", "raw"] {
@@ -44,11 +46,11 @@ fn locks_of_an_earlier_version_are_read_from_the_text_of_messages() {
         let ran = command.current_dir(place.path()).output().expect("the command can be run");
         let (told, said) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
         assert!(told.starts_with("2 locks waited for\n"), "{format}: {told}{said}");
-        assert!(said.contains("of locks are read from the text of messages"), "{format}: {said}");
+        assert!(said.contains("lock records read from the text of messages"), "{format}: {said}");
     }
 }
 
-/// Returns the text about what has this place as its first one, up to the next empty line.
+/// Returns the lines from the one that begins with `kind` and names this place, up to the next empty line.
 fn about<'a>(text: &'a str, kind: &str, line: &str) -> Vec<&'a str> {
     let place = format!("locks.rs:{line})");
     let mut lines = text.lines().skip_while(|text| !(text.starts_with(kind) && text.contains(&place)));
@@ -57,8 +59,8 @@ fn about<'a>(text: &'a str, kind: &str, line: &str) -> Vec<&'a str> {
     about
 }
 
-/// Returns the records of locks without what differs from run to run, the number of the holder and that of the nanoseconds,
-/// and without the places where locks were made, which those of `parking_lot` do not know.
+/// Returns the records of locks without the values that differ from run to run (the holder's number and the
+/// nanoseconds) and without the places where locks were made, which locks of `parking_lot` do not know.
 fn records(traced: &Traced) -> Vec<String> {
     let brief = |text: &String| {
         let words = text.split(' ').map(|word| match word.split_once('=') {
@@ -78,7 +80,7 @@ fn each_wait_is_counted_with_its_places_and_free_locks_record_nothing() {
         let [std, parking_lot] = INTERFACES.map(|interface| {
             let traced = run(interface, "locks", "7", format);
             waits_are_told(&traced, interface == INTERFACES[0]);
-            // Seven, a reader and a writer have waited: two records each, and "about to wait".
+            // Nine threads have waited (seven, a reader and a writer): two records each, and "about to wait".
             assert_eq!(traced.messages().len(), 9 * 3 + 1, "{:#?}", traced.messages());
             records(&traced)
         });
@@ -86,8 +88,8 @@ fn each_wait_is_counted_with_its_places_and_free_locks_record_nothing() {
     }
 }
 
-/// Checks what `tracemerge locks` tells of the program whose locks are waited for. They are known by the places where they were
-/// made, or by those where a thread waited first.
+/// Checks the report of `tracemerge locks` on a program whose threads wait for locks. The report identifies a lock
+/// by the place where it was made or, if that is unknown, by the place where a thread first waited for it.
 fn waits_are_told(traced: &Traced, know_where_made: bool) {
     let (text, said) = locks(traced);
     assert!(text.starts_with("2 locks waited for\n"), "{text}");
@@ -95,7 +97,7 @@ fn waits_are_told(traced: &Traced, know_where_made: bool) {
         if know_where_made { ["mutex made", "rwlock made"] } else { ["mutex waited", "reader waited"] };
     let [mutex, rwlock] = known_by.map(|place| about(&text, "lock ", &said[place]));
     assert!(mutex[0].contains(": 7 waits, "), "{text}");
-    // All waits are alike: one line behind the headings.
+    // All waits are alike: one line below the headings.
     let [_, _, line] = mutex[..] else { panic!("{mutex:#?}") };
     let ends = |line: &str, waited: &str, held: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -132,21 +134,18 @@ fn a_lock_that_is_held_over_an_await_is_found() {
     for interface in INTERFACES {
         let (text, said) = locks(&run(interface, "locks-held-over-an-await", "", "text"));
         assert!(text.contains("\n  deadlock: executor waits for itself\n"), "{text}");
-        let waited = format!("locks.rs:{}\n    which it has itself since ", said["waited"]);
+        let waited = format!("locks.rs:{}\n    held by the thread itself since ", said["waited"]);
         let (_, since) = text.split_once(&waited).unwrap_or_else(|| panic!("{waited}: {text}"));
         let (since, _) = since.split_once('\n').expect("a line");
         assert!(
-            since.contains(&format!(
-                "locks.rs:{}: it was locked twice, or is held over an await",
-                said["held"]
-            )),
+            since.contains(&format!("locks.rs:{}: locked twice, or held across an await", said["held"])),
             "{text}"
         );
     }
 }
 
-/// Perfetto's trace processor, where `.ci/readers` has installed it, finds a flow from each notification to whom it woke, in
-/// both formats that it reads.
+/// Checks that Perfetto's trace processor, if `.ci/readers` has installed it, finds a flow from each notification
+/// to the thread that it woke, in both formats that it reads.
 #[test]
 fn a_notification_flows_to_whom_it_wakes_in_perfetto() {
     let Some(readers) = readers() else { return };
@@ -179,9 +178,9 @@ fn notifications_and_those_whom_they_wake_are_told() {
             let start = condition[..end].rfind(before).expect("what is before") + before.len();
             condition[start..end].parse().expect("a number")
         };
-        // A condition may wake a thread for no reason; it then waits again.
+        // A condition may wake a thread spuriously; the thread then waits again.
         assert!((6..=8).contains(&number(": ", " waits,")), "{condition}");
-        assert_eq!(number(", ", " ended by time"), 1, "{condition}");
+        assert_eq!(number(", ", " timed out"), 1, "{condition}");
         assert_eq!(number("; ", " notifications"), 6, "{condition}");
         let woken: Vec<&str> = text.lines().filter(|line| line.contains("  main  ")).collect();
         assert!(woken.len() == 1 && woken[0].trim_start().starts_with('5'), "{text}");

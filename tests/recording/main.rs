@@ -1,5 +1,5 @@
-//! What a program records: messages, functions, stacks, waits for locks, modules, threads; and that recording costs the
-//! program nothing that it would notice.
+//! Recording: messages, functions, stacks, waits for locks, modules and threads. Recording has no cost that a
+//! program would notice.
 
 mod a_call_that_finds_room_makes_no_system_call;
 mod a_clock_that_goes_back_leaves_files_in_order;

@@ -1,4 +1,4 @@
-//! Any message arrives as it was: line feeds, controls, nothing, a mebibyte, any script.
+//! Any message arrives unchanged: line feeds, control characters, empty text, a mebibyte, any script.
 
 use support::Scenario;
 

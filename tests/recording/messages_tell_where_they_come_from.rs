@@ -1,5 +1,5 @@
-//! Raw files tell the site of each message of `trace!`: `show` names it, `stats` counts by it, `--module` and
-//! `--site` select by it.
+//! Raw files record the site of each message of `trace!`. `show` prints it, `stats` counts by it, and `--module`
+//! and `--site` select by it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -24,7 +24,7 @@ fn command(traced: &Traced, args: &[&str]) -> (String, String) {
     (text(ran.stdout), text(ran.stderr))
 }
 
-/// A place that a message comes from, as the program says.
+/// The place in the source that a message comes from, as the program printed it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Said {
     place: String,
@@ -46,7 +46,7 @@ fn said(traced: &Traced) -> Vec<Said> {
     traced.stdout().lines().map(line).collect()
 }
 
-/// Returns the messages of a merge in order: the ticks, the thread, the first line of the text.
+/// Returns the ticks, the thread and the first line of text of each message of a merge, in order.
 fn merged(traced: &Traced) -> Vec<(u64, u64, String)> {
     let (text, _) = command(traced, &["-o", "-"]);
     let lines = text.lines().map(|line| Line::parse(line.as_bytes()).expect("a line"));
@@ -57,7 +57,7 @@ fn merged(traced: &Traced) -> Vec<(u64, u64, String)> {
 
 #[test]
 fn every_message_of_trace_is_shown_with_its_place_from_the_first_one_on() {
-    // The flusher often looks just when a site is used for the first time.
+    // With this interval, the flusher often runs just when a site is used for the first time.
     for _ in 0..10 {
         let traced = Scenario::new(SCENARIO, &["places"])
             .env("TRACER_FORMAT", "raw")
@@ -105,7 +105,7 @@ fn threads_are_shown_by_their_names_and_messages_in_their_columns() {
         names.insert(*tid, record[16..at].trim().to_owned());
     }
     let mut expected: Vec<String> = vec!["main".to_owned(), "thread 1".to_owned()];
-    // Of long names, as much is shown as there is room for.
+    // `show` shortens names that are longer than the column.
     let archivist = "the archivist of the ce\u{2026}";
     expected.push(archivist.to_owned());
     let named: Vec<&u64> =
@@ -117,7 +117,7 @@ fn threads_are_shown_by_their_names_and_messages_in_their_columns() {
     assert_eq!(found, expected, "{shown}");
     let (text, _) = command(&traced, &["-o", "-"]);
     assert!(text.contains("# thread name=\"the archivist of the cellar\" "), "{text}");
-    // The second lines of messages stand below the first ones, and nothing before them.
+    // The second line of a message begins in the column of the first line, after spaces only.
     let continued: Vec<&str> = shown.lines().filter(|line| line.contains("in Point")).collect();
     assert_eq!(continued.len(), 30);
     assert!(continued.iter().all(|line| line.find("in Point") == column), "{shown}");

@@ -1,8 +1,8 @@
-//! Which file the code at an address is of: as the kernel says, at the time of the record, and after a kill as
-//! the run's directory tells it.
+//! Traces record which file contains the code at an address: the file that the kernel names at the time of the
+//! record or, after a kill, the file that the run's directory names.
 //!
-//! Cargo builds examples, of which the libraries are two, for `cargo test`, not for `cargo test --test ...`:
-//! then build them before.
+//! Cargo builds examples, and so the two libraries, for `cargo test`, but not for `cargo test --test ...`. In that
+//! case, run `cargo build --examples` first.
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use trace_format::meta::{AddressRange, Between, Meta, Module};
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 const PAGE: u64 = 4096;
 
-/// Returns a library: `target/<profile>/deps/<this test>` stands beside `target/<profile>/examples/`.
+/// Returns the path of a library: `target/<profile>/deps/<this test>` stands beside `target/<profile>/examples/`.
 fn library(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the path of the test");
     let profile = test.parent().and_then(Path::parent).expect("the directory of the profile");
@@ -28,7 +28,7 @@ fn modules(file: &ThreadTrace) -> Vec<&Module> {
     modules.filter_map(|meta| if let Meta::Module(module) = meta { Some(module) } else { None }).collect()
 }
 
-/// Returns the address that the line of a function tells.
+/// Returns the address in the line of a function.
 fn address_in(payload: &str) -> u64 {
     match FunctionLine::parse(payload.as_bytes()).expect("a line").place {
         FunctionPlace::Address(address, _) => address,
@@ -91,14 +91,14 @@ fn libraries_at_the_same_addresses_are_told_apart_by_time() {
                 "{between:?}"
             );
         };
-        // A library is loaded between two calls, and was seen so before the records of the later one were
-        // written: no later than the call after that.
+        // A library is loaded between two calls. The tracer finds it before it writes the records of the later
+        // call, so no later than the call after that.
         is_between(first.loaded, alone, with_second);
         is_between(gone[0].1, with_first, again);
         is_between(second.loaded, with_first, again);
         assert!(gone[1].1.after.0 >= with_second);
-        // The look that finds a library takes some time, and the library may be gone by the end of it: that end
-        // is no bound for when it went, but the next look is one.
+        // A scan that finds a library takes some time, and the library may be unloaded before the scan ends. The
+        // end of that scan is therefore no bound for the time of the unloading, but the next scan is.
         assert!(first.loaded.after <= gone[0].1.after && first.loaded.seen < gone[0].1.seen);
         assert!(gone[0].1.seen <= second.loaded.seen);
         if first.range == second.range {
@@ -143,7 +143,7 @@ fn after_a_kill_the_modules_are_those_of_the_runs_directory() {
         let table = run.join("modules");
         let text = std::fs::read_to_string(&table).expect("the table of a killed run");
         let path = if marked {
-            // Nobody but this file can say so.
+            // Only this file names that path.
             std::fs::write(&table, text.replace(SCENARIO, "/where/it/was")).expect("the table");
             "/where/it/was"
         } else {

@@ -1,8 +1,8 @@
-//! A program and a plugin have each linked the tracer: one copy owns the process and its files, whichever of them records,
-//! and however the process ends. Copies that cannot speak with each other are two runs, and neither harms the other.
+//! A program and a plugin have each linked the tracer. One copy owns the process and its files, whichever copy
+//! records and however the process ends. Copies that cannot cooperate are two runs, and neither harms the other.
 //!
-//! Cargo builds examples, of which the plugin is one, for `cargo test`, not for `cargo test --test ...`: then
-//! build them before.
+//! Cargo builds examples, and so the plugin, for `cargo test`, but not for `cargo test --test ...`. In that case,
+//! run `cargo build --examples` first.
 #![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use trace_format::record::{Flags, RecordKind};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// Returns the plugin: `target/<profile>/deps/<this test>` stands beside `target/<profile>/examples/`.
+/// Returns the path of the plugin: `target/<profile>/deps/<this test>` stands beside `target/<profile>/examples/`.
 fn plugin() -> PathBuf {
     let test = std::env::current_exe().expect("the path of the test");
     let profile = test.parent().and_then(Path::parent).expect("the directory of the profile");
@@ -28,7 +28,7 @@ fn plugin() -> PathBuf {
     path
 }
 
-/// Makes a plugin whose tracer has another version, in `directory`: as its note says.
+/// Makes a plugin in `directory` whose note names another version of the tracer.
 fn stranger(directory: &TempDir) -> PathBuf {
     let mut bytes = fs::read(plugin()).expect("the plugin");
     let name = b"TracerOwner\0";
@@ -42,7 +42,7 @@ fn stranger(directory: &TempDir) -> PathBuf {
     path
 }
 
-/// Returns the ids of the runs that the files are of, and what says something in each.
+/// Returns the ids of the files' runs, each with the first words of its messages: the names of the speakers.
 fn runs(traced: &Traced) -> BTreeMap<u32, BTreeSet<&str>> {
     let mut runs: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
     for file in traced.files.values().filter(|file| file.end().reason != EndReason::Killed) {
@@ -53,7 +53,7 @@ fn runs(traced: &Traced) -> BTreeMap<u32, BTreeSet<&str>> {
     runs
 }
 
-/// Panics unless all records of the scenario `plugin` are there, once and in order.
+/// Panics unless all records of the scenario `plugin` are present, once and in order.
 fn assert_both_whole(traced: &Traced) {
     let mut messages: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for file in traced.files.values().filter(|file| file.end().reason != EndReason::Killed) {
@@ -63,7 +63,7 @@ fn assert_both_whole(traced: &Traced) {
         }
     }
     let up_to = |count: u32| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
-    // The first time the plugin has no threads of its own.
+    // In the first round, the plugin has no threads of its own.
     let rounds = [(0, 1), (1, 3), (2, 3)].into_iter();
     let threads = rounds.flat_map(|(round, n)| (0..n).map(move |thread| format!("plugin {round} {thread}")));
     let mut expected: BTreeMap<String, Vec<String>> = threads.map(|who| (who, up_to(100))).collect();
@@ -107,7 +107,7 @@ fn a_copy_of_another_version_is_a_run_of_its_own_and_the_user_is_told() {
     assert!(said.contains("another copy of the tracer, of version 0."), "{said}");
 }
 
-/// The dead run has so many records in its rings that both copies come while it is being recovered.
+/// Recovers a dead run that has so many records in its rings that both copies find it during the recovery.
 #[test]
 fn two_runs_of_a_process_that_find_the_same_dead_run_recover_it_once() {
     const COUNT: usize = 200_000;
@@ -148,7 +148,8 @@ fn copies(how: &str) -> Scenario {
     Scenario::new(SCENARIO, &["copies", plugin.to_str().expect("UTF-8"), how]).env("TRACER_FLUSH_MS", "1")
 }
 
-/// The messages of a thread in the parts in which program and plugin have said all that there is, with who says it.
+/// Splits a thread's messages into parts, each with the whole text of the program or of the plugin; returns each
+/// part with the name of its speaker.
 fn said(file: &ThreadTrace) -> Vec<(&'static str, Vec<String>)> {
     let mut parts: Vec<(&str, Vec<String>)> = Vec::new();
     for text in file.texts() {
@@ -162,11 +163,11 @@ fn said(file: &ThreadTrace) -> Vec<(&'static str, Vec<String>)> {
     parts
 }
 
-/// Panics unless each of `who` has said the same, in this order.
+/// Panics unless the speakers are `who`, in this order, and all have said the same.
 fn assert_said(file: &ThreadTrace, who: &[&str]) {
     let parts = said(file);
     assert_eq!(parts.iter().map(|(who, _)| *who).collect::<Vec<_>>(), who);
-    // Said by nobody else: it is what `format!` gives.
+    // The expectation is independent: the output of `format!`.
     let first = &parts[0].1;
     let third = f64::from(7) / 3.0;
     assert!(first.contains(&format!("who has 7 and {third:.2}, {:?}", "a \"text\"\n")), "{first:?}");
@@ -184,7 +185,7 @@ fn assert_said(file: &ThreadTrace, who: &[&str]) {
         let differs = texts.iter().zip(first).find(|(text, first)| text != first);
         assert!(differs.is_none(), "{who}: {differs:?}");
     }
-    // In each part, one `Display` panics.
+    // One `Display` panics in each part.
     assert_eq!(file.end().lost, parts.len() as u64);
 }
 
@@ -201,7 +202,7 @@ fn what_a_plugin_says_is_what_its_program_says() {
     }
 }
 
-/// What readers are told of a record's place; the function without the crate that it is in.
+/// Returns the place of a record as readers report it, without the crate of the function.
 fn place(record: &Sited) -> Option<(String, String, Vec<String>, u32, String)> {
     let site = record.site.clone()?;
     let function = site.function.split_once("both_say::").map_or("", |(_, function)| function);
@@ -224,13 +225,15 @@ fn what_a_plugin_says_has_its_place_and_its_values() {
     }
     let named = plugin.iter().filter_map(|record| place(record)).collect::<BTreeSet<_>>();
     assert!(named.iter().any(|(_, function, ..)| function == "called"), "{named:?}");
-    // Of both, no two spans have one id: each is entered twice and left twice, and a third time by the other thread.
+    // No two spans have the same id. Each is entered twice and left twice. There are three sets: two of the main
+    // thread, by program and plugin, and one of the other thread.
     let mut spans: BTreeMap<u64, usize> = BTreeMap::new();
     for span in records.iter().filter_map(|record| record.span) {
         *spans.entry(span).or_default() += 1;
     }
     assert_eq!((spans.len(), spans.values().all(|count| *count == 4)), (3 * 300, true));
-    // All sites were told before the second thread began, so its first message of each is the last that is formatted.
+    // All sites were registered before the second thread began, so at most its first message of each is formatted
+    // at the call.
     let is_captured = |record: &&Sited| record.kind == RecordKind::Captured;
     let second: Vec<_> = records.iter().filter(|record| record.tid != main).collect();
     let captured = second.iter().filter(|record| is_captured(record)).count();

@@ -1,5 +1,4 @@
-//! `TRACER_FORMAT=raw`: files hold records, and everything that is read from them is the same as from text
-//! files.
+//! `TRACER_FORMAT=raw`: files hold records, and each command reads the same from them as from text files.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +16,7 @@ fn raw(args: &[&str]) -> Scenario {
     Scenario::new(SCENARIO, args).env(RAW.0, RAW.1)
 }
 
-/// Runs the command in `directory`; returns its status, its stdout and its stderr.
+/// Runs the command in `directory`; returns its status, its standard output and its standard error.
 fn command(directory: &Path, runtime: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = tracemerge(SCENARIO, runtime, args);
     let ran = command.current_dir(directory).env("TMPDIR", runtime).output().expect("the command can be run");
@@ -51,7 +50,7 @@ fn killed_at_any_instant_no_record_is_lost() {
         let after = Duration::from_micros(200 + (kill * 7919) % 60_000);
         let size = ("TRACER_RING_SIZE", if kill % 2 == 0 { "64K" } else { "1M" });
         let deferred = ("STRESS_DEFERRED", if kill % 3 == 0 { "0" } else { "1" });
-        // Now and then the run is killed again while it is recovered.
+        // Now and then, a kill interrupts the recovery.
         let merges =
             if kill % 4 == 0 { vec![Duration::from_micros(500 + (kill * 3571) % 9000)] } else { vec![] };
         let (env, files) = (vec![RAW, size, deferred], vec![]);
@@ -61,7 +60,7 @@ fn killed_at_any_instant_no_record_is_lost() {
     assert!(records > 0, "some live long enough to trace");
 }
 
-/// Makes runs that overlap, of which some write text and some records.
+/// Makes runs that overlap: some write text files, others raw files.
 fn mixed() -> Traced {
     let mut first = Scenario::new(SCENARIO, &["many", "200"]);
     let (directory, runtime) = (first.directory.path().to_owned(), first.runtime.path().to_owned());
@@ -193,7 +192,7 @@ fn a_file_of_many_blocks_is_whole() {
     assert!(merged.as_bytes() == &*text_of("the file", &bytes));
 }
 
-/// On Windows a file keeps its name until all have closed it: see docs/systems.md.
+/// Runs on Unix only: on Windows a file keeps its name until all processes have closed it (docs/systems.md).
 #[cfg(unix)]
 #[test]
 fn a_raw_file_that_somebody_deletes_is_replaced() {

@@ -1,8 +1,8 @@
-//! Ten thousand threads, fifty alive at a time: rings and descriptors are used again, no record is missing.
+//! Ten thousand threads, fifty alive at a time: the tracer reuses rings and descriptors, and no record is missing.
 
 use support::Scenario;
 
-/// Wine starts a thread, and makes a file, a tenth as fast.
+/// The number of threads. Wine starts threads and creates files at a tenth of the speed.
 const THREADS: usize = if cfg!(windows) { 1000 } else { 10_000 };
 
 #[test]
@@ -11,9 +11,8 @@ fn ten_thousand_short_lived_threads_leak_no_ring_and_no_descriptor() {
     let traced = traced.env("TRACER_RING_SIZE", "64K").run().succeeded();
     let numbers: Vec<usize> = traced.stdout().split_whitespace().filter_map(|w| w.parse().ok()).collect();
     let [descriptors, rings, most] = numbers[..] else { panic!("{}", traced.stdout()) };
-    // These are standard streams, the list itself, the manifest, and at most a file for each thread that is
-    // being drained.
-    // Windows counts threads, events and mappings, too.
+    // The open descriptors are the standard streams, the list itself, the manifest, and at most one file for each
+    // thread whose ring is being drained. Windows counts threads, events and mappings, too.
     let limit = if cfg!(windows) { 400 } else { 60 };
     assert!(descriptors < limit, "{descriptors} descriptors are open at the end");
     assert!(most <= 200 && rings <= 80, "{rings} rings at the end, {most} at most, for 50 threads at a time");

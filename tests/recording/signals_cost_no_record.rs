@@ -1,5 +1,5 @@
-//! Signals: a handler may trace wherever it interrupts, and the flusher takes none that the program waits
-//! for.
+//! Signals: a handler may trace wherever it interrupts the program, and the flusher takes no signal that the
+//! program waits for.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::process::ExitStatusExt;
@@ -31,7 +31,7 @@ fn ten_thousand_signals_a_second_whose_handler_traces_lose_and_double_nothing() 
     eprintln!("{signals} signals in {milliseconds} ms, {records} records of the interrupted thread");
     traced.assert_whole();
     let (mut handled, mut of_main, mut inside) = (0, 0, 0);
-    // Until then the handlers that the record before has seen at its end must have come.
+    // The number of handlers that must precede the next record: the previous record counted them at its end.
     let mut due = 0;
     for text in traced.main_thread().texts() {
         if let Some(number) = text.strip_prefix("handler ") {
@@ -42,8 +42,8 @@ fn ten_thousand_signals_a_second_whose_handler_traces_lose_and_double_nothing() 
         let words: Vec<u64> = text.split(' ').filter_map(|word| word.parse().ok()).collect();
         let [number, from, to] = words[..] else { panic!("{text}") };
         assert_eq!(number, of_main);
-        // A record that a handler made in the middle of a record is later than it, and earlier than the next
-        // one.
+        // A record that a handler makes in the middle of another record stands after that record and before the
+        // next one.
         assert!(due <= handled && handled <= from, "{handled} handlers before, {due} due: {text}");
         of_main += 1;
         inside += to - from;
@@ -75,7 +75,7 @@ fn a_handler_that_traces_behind_any_instruction_of_a_first_record_costs_neither_
     }
     assert_eq!(ahead + behind + lost, THREADS, "one file of each thread: {:?}", files.keys());
     eprintln!(
-        "{ahead} handlers were ahead of the first record, {behind} behind, {lost} records are told lost"
+        "{ahead} handlers were ahead of the first record, {behind} behind, {lost} records are reported lost"
     );
     assert!(ahead > 20 && lost > 20);
 }

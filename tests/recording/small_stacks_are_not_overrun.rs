@@ -1,5 +1,5 @@
-//! Records on small stacks: of threads, and of signal handlers with a stack of their own. None crashes a program that does not
-//! crash without tracing; what has no room to be made is reported lost.
+//! Records on small stacks: of threads, and of signal handlers with a stack of their own. Tracing crashes no
+//! program that does not crash without it. A record for which the stack has no room is reported lost.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use support::{Scenario, ThreadTrace};
@@ -7,8 +7,8 @@ use trace_format::meta::Meta;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// Runs the program and compares its count with its files; returns how many records are in these, and how many are reported
-/// lost. `None` where the program cannot do that without tracing either.
+/// Runs the program and compares its count of records with its files. Returns the number of records in the files
+/// and the number reported lost, or `None` if the program fails without tracing, too.
 fn run(kind: &str, size: usize, warmth: &str) -> Option<(u64, u64)> {
     let words = ["small-stacks", kind, &size.to_string(), warmth];
     let without = Scenario::new(SCENARIO, &words).env("TRACER_ENABLE", "0").run();

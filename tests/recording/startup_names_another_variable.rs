@@ -1,4 +1,4 @@
-//! `startup("MYAPP_TRACE")`: the variable that it names is the only one.
+//! `startup("MYAPP_TRACE")`: only the variable that the call names switches tracing.
 
 use support::Scenario;
 

@@ -1,5 +1,5 @@
-//! What the start of a run has cost stands once in its trace: in the file of the thread that made the first
-//! record, behind the first two lines, however the run ended and whoever wrote the file.
+//! A trace records the duration of the run's start once: in the file of the thread that made the first record,
+//! after the first two lines, however the run ended and whichever process wrote the file.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use trace_format::meta::Meta;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// Returns what the file tells of the start; panics where it does so at another place than the third line.
+/// Returns the nanoseconds in the file's `# start` line. Panics unless that line is the third one and the only one
+/// of its kind.
 fn told(file: &ThreadTrace) -> Option<u64> {
     let starts = file.metas.iter().enumerate();
     let mut starts = starts
@@ -24,7 +25,7 @@ fn told(file: &ThreadTrace) -> Option<u64> {
     })
 }
 
-/// Returns, for each run, what the files of its threads tell of its start.
+/// Returns, for each run, the durations of its start that the files of its threads record.
 fn told_by_run<'a>(files: impl Iterator<Item = &'a ThreadTrace>) -> BTreeMap<(u32, u32), Vec<u64>> {
     let mut runs: BTreeMap<_, Vec<u64>> = BTreeMap::new();
     for file in files {
@@ -71,7 +72,7 @@ fn a_forked_child_and_a_run_that_is_begun_anew_tell_of_their_own_start() {
     }
 }
 
-/// The process ends as soon as its first call has returned; its flusher is at work then.
+/// Runs a process that is killed as soon as its first call has returned, while its flusher is at work.
 #[test]
 fn the_record_of_a_first_call_that_has_returned_and_the_start_survive_a_kill() {
     for n in 0..60 {

@@ -1,5 +1,5 @@
-//! `tracemerge on PID` and `tracemerge off PID`: a process that was started paused records nothing until it is asked to, and
-//! what it does while it is switched off is in no trace; nothing else is missing.
+//! `tracemerge on PID` and `tracemerge off PID`: a process that starts paused records nothing until it is switched
+//! on. Its trace lacks the records of the time when it is switched off, and no others.
 
 use std::path::Path;
 use std::process::Output;
@@ -22,7 +22,7 @@ fn go_on_to(watched: &Watched, count: u64) {
     support::wait_until(60, "all have called", || watched.returned() == [count; THREADS]);
 }
 
-/// Switches the program, and returns what the command has said.
+/// Switches the program's tracing and returns the standard error of the command.
 fn switched(watched: &Watched, word: &str) -> String {
     let (status, said) = ask(watched.scenario.runtime.path(), word, watched.child.id());
     assert_eq!(status, Some(0), "{word}: {said}");
@@ -33,7 +33,7 @@ fn switched(watched: &Watched, word: &str) -> String {
 fn numbers(messages: &[String]) -> Vec<u64> {
     let number = |text: &String| text.split_whitespace().nth(1).and_then(|word| word.parse().ok());
     let mut numbers: Vec<u64> = messages.iter().filter_map(number).collect();
-    // Some calls leave another message that was made inside of the first.
+    // Some calls leave a second message, made inside of the first.
     numbers.sort_unstable();
     numbers.dedup();
     numbers
@@ -70,7 +70,7 @@ fn what_is_called_while_it_is_switched_off_is_in_no_trace_and_all_else_is() {
             assert_eq!(found.messages.len(), expected.len(), "{begins} {format}");
             assert_eq!((numbers(&found.messages), found.lost), (expected, vec![]), "thread {thread}");
         }
-        // Each thread's file tells of each time, in which it had a file.
+        // Each thread's file records each switch that happened while the thread had a file.
         let switches = merged
             .split(|&byte| byte == b'\n')
             .filter_map(|line| Line::parse(line).ok().filter(|line| line.kind == Kind::Meta))

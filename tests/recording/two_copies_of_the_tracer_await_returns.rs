@@ -1,8 +1,8 @@
-//! A program and a library that it loads have each linked the tracer: both change returns on one stack, and
-//! neither, nor a walk, an unwinder or a panic, is led astray by the other's.
+//! A program and a library that it loads have each linked the tracer. Both copies change return addresses on one
+//! stack. The changes of one copy mislead neither the other copy nor a stack walk, an unwinder or a panic.
 //!
-//! Cargo builds examples, of which the library is one, for `cargo test`, not for `cargo test --test ...`:
-//! then build them before.
+//! Cargo builds examples, and so the library, for `cargo test`, but not for `cargo test --test ...`. In that case,
+//! run `cargo build --examples` first.
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 #![allow(unsafe_code, reason = "loads a library")]
 
@@ -38,8 +38,8 @@ fn plugin() -> Awaits {
     let path = profile.join("examples/libplugin.so");
     assert!(path.is_file(), "{} is missing: cargo build --examples", path.display());
     let path = CString::new(path.as_os_str().as_bytes()).expect("no NUL");
-    // SAFETY: the library's constructors harm nobody, and the function has this type. What is global in one copy
-    // of the tracer is found by the other here, if by anything.
+    // SAFETY: the library's constructors do no harm, and the function has this type. `RTLD_GLOBAL` makes the
+    // library's global symbols visible to the program's copy of the tracer, if anything does.
     unsafe {
         let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL);
         assert!(!library.is_null());
@@ -49,7 +49,8 @@ fn plugin() -> Awaits {
     }
 }
 
-/// Awaits its return, and has the library do so, in turn; does what is wanted at the bottom.
+/// Awaits its own return and calls the library, which awaits its return and calls this function again. Calls
+/// `AT_BOTTOM` at depth 0.
 #[inline(never)]
 extern "C-unwind" fn host_awaits() {
     let depth = DEPTH.get();
@@ -115,7 +116,7 @@ fn nobody_who_calls() {
     black_box(());
 }
 
-/// Symbols that a copy of the tracer has for others to find, or to clash with.
+/// Checks that the symbol of the trampolines is mangled, so that the symbols of two copies do not clash.
 #[test]
 fn no_symbol_of_the_trampolines_is_the_same_in_every_copy() {
     nobody_who_calls();

@@ -1,5 +1,5 @@
-//! A panic leaves its message and its call stack in the trace, and so does a signal that ends the process, where the
-//! program has asked for that. The process ends as it would have.
+//! A panic leaves its message and its call stack in the trace. So does a signal that ends the process, if the
+//! program has requested that. The process ends as it would have without tracing.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -10,7 +10,7 @@ use trace_format::meta::{Cause, EndReason, Name};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// The functions that the crash is in, the innermost first.
+/// The functions in which the crash happens, the innermost first.
 const CALLED: [&str; 3] = ["::fails", "::middle", "::outer"];
 
 fn crashed(how: &str) -> Traced {
@@ -23,7 +23,7 @@ fn crashed_with(how: &str, env: &[(&str, &str)]) -> Traced {
     scenario.run_and_recover()
 }
 
-/// Returns the records of the thread that has crashed, as `tracemerge tree` shows them: names for addresses.
+/// Returns the records of the crashed thread as `tracemerge tree` shows them, with names for addresses.
 fn shown(traced: &Traced) -> Vec<String> {
     let mut command = Command::new(SCENARIO);
     command.args(["tracemerge", "tree", "--depth", "all"]).arg(traced.directory.path().join(APP));
@@ -33,8 +33,8 @@ fn shown(traced: &Traced) -> Vec<String> {
     text.lines().map(|line| line.split_once(": ").expect("a line").1.to_owned()).collect()
 }
 
-/// Checks that these lines of the tree are a call stack with the functions of the crash, in their order; others may be
-/// between and around them.
+/// Checks that these lines of the tree are a call stack with the functions of the crash, in their order; others may
+/// be between and around them.
 fn assert_is_the_stack(frames: &[String]) {
     assert!(frames.iter().all(|frame| frame.starts_with("by ")), "{frames:?}");
     let mut frames_left = frames.iter();
@@ -81,11 +81,11 @@ fn a_signal_leaves_its_name_and_the_stack_it_came_in() {
 fn the_process_ends_as_it_would_have() {
     let ended = |scenario: &str, how: &str| {
         let mut scenario = Scenario::new(SCENARIO, &[scenario, how]);
-        // A core is written into the current directory.
+        // The system writes a core into the current directory.
         let directory = scenario.directory.path().to_owned();
         allow_a_core(scenario.command().current_dir(directory));
         let output = scenario.command().output().expect("it can be run");
-        // The id of the process is in what it prints.
+        // The program prints the id of the process.
         let printed = String::from_utf8(output.stderr)
             .expect("text")
             .replace(|letter: char| letter.is_ascii_digit(), "");
@@ -107,15 +107,16 @@ fn the_process_ends_as_it_would_have() {
     let mut dumped = 0;
     for how in ways.iter().chain(&["handled", "handler-exits", "another-thread", "forked"]) {
         let (with, without) = (ended("crashed", how), ended("crashed-uncaught", how));
-        // A status is equal to another if both say whether there is a core, too.
+        // Two statuses are equal only if both report a core, or neither does.
         assert_eq!(with, without, "{how}");
         dumped += usize::from(with.0.core_dumped());
     }
-    // Where the system gives cores to nobody, no status can say that there is one.
+    // If the system writes no cores, no status can report one.
     assert!(dumped >= 6 || !cores_are_files(), "{dumped} cores");
 }
 
-/// Returns whether this system writes cores as files into the current directory of a process, if the process allows it.
+/// Returns whether this system writes cores as files into the current directory of a process, if the process allows
+/// it.
 fn cores_are_files() -> bool {
     let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").expect("it can be read");
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -149,9 +150,9 @@ fn a_thread_without_room_on_its_stack_leaves_it_too() {
     assert!(lines[1].starts_with("SIGSEGV at 0x"), "{lines:#?}");
     let frames: Vec<_> = lines[2..].iter().take_while(|line| line.starts_with("by ")).collect();
     let of_overflow = frames.iter().filter(|frame| frame.contains("::overflow ")).count();
-    // So many frames have room in a record; a line tells that there were more.
+    // A record has room for so many frames; a line says that there were more.
     assert!(frames.len() > 120 && of_overflow >= 118, "{frames:#?}");
-    // The message is the library's, and so is the end.
+    // The standard library prints the message and ends the process.
     assert!(lines[2 + frames.len()].starts_with("SIGABRT from process"), "{lines:#?}");
     assert_eq!(signal(&traced).as_deref(), Some("SIGABRT"));
 }
@@ -182,16 +183,16 @@ fn it_is_told_whatever_becomes_of_the_records_otherwise() {
 
 #[test]
 fn handlers_that_were_there_or_come_later_decide_what_becomes_of_the_process() {
-    // One that goes on behind the instruction.
+    // A handler that goes on after the instruction.
     let traced = crashed("handled").succeeded();
     let main = traced.main_thread();
     assert_eq!(main.texts(), ["before the end", "SIGSEGV at 0x8", "behind it"]);
     assert_eq!((main.end().reason, main.end().cause, stacks(main)), (EndReason::Exit, Cause::default(), 1));
-    // One that ends the process in its own way.
+    // A handler that ends the process in its own way.
     let traced = crashed("handler-exits");
     assert_eq!(traced.output.status.code(), Some(7), "{}", traced.said());
     assert_eq!((signal(&traced), stacks(traced.main_thread())), (None, 1));
-    // One that was set later, and calls ours.
+    // A handler that was set later, and calls the tracer's.
     let traced = crashed("replaced").succeeded();
     let main = traced.main_thread();
     assert_eq!((main.texts()[2], main.end().cause, stacks(main)), ("behind it", Cause::default(), 1));

@@ -1,4 +1,4 @@
-//! A thread that begins to decide whether the process traces may never come to its end, or come late: another
+//! A thread that begins to decide whether the process traces may never end the decision, or end it late: another
 //! thread decides in its place, once, and there is one run.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
@@ -8,7 +8,7 @@ use trace_format::meta::Meta;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// Runs the scenario in which something happens at the `nth` allocation; `None` where the decision has fewer.
+/// Runs the scenario in which `how` happens at the `nth` allocation. Returns `None` if the decision has fewer.
 fn left_at(how: &str, nth: usize) -> Option<Traced> {
     let mut scenario = Scenario::new(SCENARIO, &["left-deciding", how, &nth.to_string()]);
     if how.ends_with("-startup") {
@@ -19,7 +19,7 @@ fn left_at(how: &str, nth: usize) -> Option<Traced> {
     traced.stdout().starts_with(begins).then_some(traced)
 }
 
-/// Panics unless all records that were not jumped out of are there, of one run, and no thread waited again
+/// Panics unless all records are there except one that a jump has left, all of one run, and no thread waited again
 /// and again.
 fn assert_one_run(traced: &Traced, which: &str) {
     let told = traced.stdout();
@@ -33,7 +33,7 @@ fn assert_one_run(traced: &Traced, which: &str) {
         let expected: Vec<_> = (0..50).map(|n| format!("{thread} {n}")).collect();
         assert_eq!(own, expected, "{which}: {told} {}", traced.stderr());
     }
-    // One slow call is what it takes; if the waiting did not end, all 50 would be slow.
+    // One slow call is expected; if the waiting did not end, all 50 would be slow.
     assert!(number("slow") <= 3, "{which}: {told}");
     let runs: HashSet<u32> = traced.files.values().flat_map(|file| &file.metas).filter_map(run).collect();
     assert_eq!(runs.len(), 1, "{which}: {:?}", traced.files.keys());
@@ -45,8 +45,8 @@ fn run(meta: &Meta) -> Option<u32> {
     if let Meta::Run(run) = meta { Some(run.id) } else { None }
 }
 
-/// Runs the scenario for each allocation of the decision but the first `before`, several at a time, for most
-/// of the time is spent waiting.
+/// Runs the scenario for each allocation of the decision except the first `before`, several at a time, because they
+/// mostly wait.
 fn everywhere(how: &str, before: usize) {
     const AT_ONCE: usize = 12;
     let mut tried = before;
@@ -76,8 +76,8 @@ fn a_jump_out_of_the_first_record_costs_one_wait_and_no_other_record() {
 
 #[test]
 fn a_jump_out_of_startup_leaves_its_question_to_be_answered() {
-    // Two allocations come before the decision is begun: the question, and its text. A thread that leaves
-    // there has asked nothing.
+    // Two allocations come before the decision begins: the question, and its text. A thread that leaves there has
+    // not begun to decide.
     everywhere("jump-startup", 2);
 }
 

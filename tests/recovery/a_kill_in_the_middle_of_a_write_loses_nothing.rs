@@ -1,7 +1,8 @@
-//! Kills are aimed at the flusher and at recovery: while they write little and often, on a file system where
+//! Kills that aim at the flusher and at recovery: while they write little and often, on a file system on which
 //! every step takes long, and on one without links.
 //!
-//! Cargo builds the slow file system for `cargo test`, not for `cargo test --test ...`: then build it before.
+//! Cargo builds the slow file system for `cargo test`, but not for `cargo test --test ...`. In that case, run
+//! `cargo build --examples` first.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsString;

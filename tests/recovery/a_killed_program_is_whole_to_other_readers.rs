@@ -1,5 +1,5 @@
-//! `kill -9`, and then other programs read the trace: babeltrace2 and Perfetto's trace processor find as many records of each
-//! thread as the killed program has counted, and a reader of JSON finds their texts, too.
+//! `kill -9`, and then other programs read the trace: babeltrace2 and Perfetto's trace processor find as many
+//! records of each thread as the killed program has counted, and a reader of JSON also finds their texts.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -15,14 +15,14 @@ use support::{APP, Scenario, memory};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// Returns what a program prints that has succeeded.
+/// Returns the standard output of a program, which must succeed.
 fn printed(command: &mut Command) -> String {
     let ran = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
     assert!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
     String::from_utf8(ran.stdout).expect("UTF-8")
 }
 
-/// Kills the program that counts its records; returns its directories, and the counts.
+/// Kills the program that counts its records; returns its scenario, and the counts.
 fn killed(kill: u64) -> (Scenario, Vec<u64>) {
     let counters = tempfile::NamedTempFile::new_in(memory()).expect("a file of counters");
     std::fs::write(counters.path(), [0; THREADS * 8]).expect("a file of counters");
@@ -38,14 +38,15 @@ fn killed(kill: u64) -> (Scenario, Vec<u64>) {
     (scenario, words.chunks_exact(8).map(word).collect())
 }
 
-/// Merges into a format; returns the path of what is made.
+/// Merges into a format; returns the path of the output.
 fn merged(scenario: &Scenario, format: &str, extension: &str) -> std::path::PathBuf {
     let app = scenario.directory.path().join(APP);
     printed(tracemerge(SCENARIO, scenario.runtime.path(), ["-q", "--format", format]).arg(&app));
     app.with_extension(extension)
 }
 
-/// Returns the texts of each thread in lines of JSON, by the system's number of the thread, with that of the program.
+/// Returns the texts of each thread in lines of JSON, by the system's id of the thread, with the program's number
+/// of it.
 fn texts(lines: &Path) -> BTreeMap<u64, (usize, Vec<String>)> {
     let mut threads: BTreeMap<u64, (usize, Vec<String>)> = BTreeMap::new();
     for line in std::fs::read_to_string(lines).expect("lines").lines() {
@@ -60,7 +61,7 @@ fn texts(lines: &Path) -> BTreeMap<u64, (usize, Vec<String>)> {
     threads
 }
 
-/// Returns how many messages of each thread babeltrace2 reads.
+/// Returns the number of messages of each thread that babeltrace2 reads.
 fn counted_by_babeltrace(directory: &Path) -> BTreeMap<u64, u64> {
     let mut counts = BTreeMap::new();
     let read = printed(
@@ -77,7 +78,7 @@ fn counted_by_babeltrace(directory: &Path) -> BTreeMap<u64, u64> {
     counts
 }
 
-/// Returns how many messages of each thread Perfetto's trace processor finds.
+/// Returns the number of messages of each thread that Perfetto's trace processor finds.
 fn counted_by_perfetto(readers: &Path, trace: &Path) -> BTreeMap<u64, u64> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tracemerge/tests/readers/trace_processor.mjs");
     let errors = "select name, value from stats where severity in ('error', 'data_loss') and value > 0";
@@ -100,7 +101,7 @@ fn what_was_recorded_before_a_kill_is_read_by_others() {
         if committed.iter().all(|count| *count == 0) {
             continue; // Then there may be nothing to merge.
         }
-        // The first merge recovers what was in memory, each time in another format.
+        // The first merge recovers the records in memory, each time in another format.
         let formats = [("jsonl", "jsonl"), ("ctf", "ctf"), ("perfetto", "perfetto-trace")];
         let mut made = BTreeMap::new();
         for at in 0..formats.len() {

@@ -1,5 +1,5 @@
-//! The ground of recovery: after `kill -9` the run's directory says whose it was, its lock is free, and the
-//! rings hold exactly the records that were not yet in the files.
+//! The basis of recovery: after `kill -9`, the run's directory names the run, its lock is free, and the rings hold
+//! exactly the records that were not yet in the files.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "maps a dead ring and asks for a lock")]
 
@@ -38,7 +38,7 @@ fn a_killed_programs_files_hold_what_was_flushed() {
     assert_eq!(parse(name, &bytes).name, "scenario");
 }
 
-/// Returns the messages in a dead ring that its published progress says are not in the file.
+/// Returns the messages in a dead ring that are not in the file, according to the ring's published progress.
 fn unwritten(path: &Path, run: u32) -> Vec<String> {
     let bytes = std::fs::read(path).unwrap();
     // The copy is aligned as a mapping is.
@@ -49,7 +49,7 @@ fn unwritten(path: &Path, run: u32) -> Vec<String> {
     // otherwise.
     let header = unsafe { &*aligned.as_ptr().add(offset).cast::<Header>() };
     if header.identity.magic.load(std::sync::atomic::Ordering::Relaxed) == 0 {
-        // The ring was just being made, for a thread to come.
+        // The ring was just being made, for a later thread.
         return Vec::new();
     }
     let geometry = header.identity.check(bytes.len() as u64).expect("a ring of this version");
@@ -67,7 +67,7 @@ fn unwritten(path: &Path, run: u32) -> Vec<String> {
 
 fn lock_is_free(path: &Path) -> bool {
     let file = std::fs::File::open(path).unwrap();
-    // SAFETY: the call asks about a lock on an open file; the answer is plain memory.
+    // SAFETY: the call queries a lock on an open file; the result is plain memory.
     unsafe {
         let mut lock: libc::flock = std::mem::zeroed();
         lock.l_type = libc::F_WRLCK as _;

@@ -8,11 +8,10 @@ use support::{APP, Scenario, read_directory};
 use trace_format::meta::EndReason;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
-/// The number of kills; `KILLS=2000 cargo test --release --test recovery a_killed_program_loses` is a longer
-/// run.
+/// The number of kills. `KILLS=2000 cargo test --release --test recovery a_killed_program_loses` is a longer run.
 const KILLS: u64 = 300;
 
-/// Kills a program with eight threads, and merges that recover it.
+/// Kills a program with eight threads, and merges that recover it; returns the number of records.
 fn kill_after(delay: Duration, ring_size: &str, merges: Vec<Duration>) -> u64 {
     let env = vec![("TRACER_RING_SIZE", ring_size)];
     Kill { scenario: SCENARIO, after: delay, merges, env, files: vec![], empty_files: false, rotated: false }

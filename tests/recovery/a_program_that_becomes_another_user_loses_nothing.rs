@@ -1,6 +1,6 @@
-//! A program drops its privileges after it has begun to trace: its later threads' rings and files are the new
-//! user's. However it ends, root finds every record; the new user finds those that the user may read, and is
-//! told of the rest.
+//! A program drops its privileges after it has begun to trace: the rings and files of its later threads belong to
+//! the new user. However it ends, root finds every record; the new user finds those that the user may read, and the
+//! command names the rest.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -16,12 +16,12 @@ use trace_format::meta::{EndReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// Returns the place where the rings of a user are, if nobody says otherwise.
+/// Returns the default directory of a user's rings.
 fn rings_of(user: u32) -> PathBuf {
     Path::new("/dev/shm").join(format!("tracer-{user}"))
 }
 
-/// Runs the program until it has become `user` and all its threads have traced.
+/// Starts the program, and waits until it has become `user` and all its threads have traced.
 fn start(user: u32) -> (Scenario, Running) {
     let mut scenario = Scenario::new(SCENARIO, &["becomes", &user.to_string()]).without("TRACER_RUNTIME_DIR");
     fs::set_permissions(scenario.directory.path(), Permissions::from_mode(0o1777)).expect("a change of mode");
@@ -62,7 +62,7 @@ fn every_record_is_found_by_root_however_it_ends() {
     if is_for_root() {
         return;
     }
-    // Nobody else here has a user id of this number.
+    // No other process here has a user id of this number.
     let user = 600_000 + std::process::id() % 100_000;
     let (scenario, mut running) = start(user);
     running.say("end");
@@ -73,7 +73,7 @@ fn every_record_is_found_by_root_however_it_ends() {
 
     let (scenario, running) = start(user);
     running.kill();
-    // The new user gets the records that the user may read, and hears of the rest.
+    // The new user gets the records that the user may read, and an error for the rest.
     let output = merge(&scenario, Some(user));
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");

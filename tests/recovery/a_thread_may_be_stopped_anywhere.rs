@@ -10,7 +10,7 @@ use trace_format::meta::{EndReason, LossReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// A thread that the calling one has under its control.
+/// A thread that the calling thread controls by ptrace.
 struct Tracee(libc::pid_t);
 
 impl Tracee {
@@ -49,7 +49,7 @@ impl Tracee {
     }
 }
 
-/// Starts the program under control of the calling thread, as far as its first stop of its own.
+/// Starts the program under the control of the calling thread, up to the first stop that the program itself causes.
 fn start_traced(scenario: &mut Scenario) -> Tracee {
     // SAFETY: the call may be made between `fork` and `exec`.
     unsafe {
@@ -66,7 +66,7 @@ fn start_traced(scenario: &mut Scenario) -> Tracee {
     tracee
 }
 
-/// The result for a thread that was interrupted everywhere.
+/// The result of a thread that was interrupted everywhere.
 #[derive(Debug)]
 struct Interrupted {
     /// The number of calls of `trace`.
@@ -75,11 +75,11 @@ struct Interrupted {
     signals: usize,
 }
 
-/// Lets a signal come at every `every`-th instruction boundary of a call of `trace`, each time in another
-/// call, up to the longest way that a call takes.
+/// Sends a signal at every `every`-th instruction boundary of a call of `trace`, each time in another call, up to
+/// the longest path of a call.
 fn interrupt_everywhere(scenario: &mut Scenario, every: usize) -> Interrupted {
-    /// The number of calls in a row that must end before the boundary is reached, to show that there is no
-    /// longer way.
+    /// The number of calls in a row that must end before the boundary is reached, to show that there is no longer
+    /// path.
     const SHORTER: usize = 10;
     let tracee = start_traced(scenario);
     let mut done = Interrupted { calls: 0, signals: 0 };
@@ -102,8 +102,7 @@ fn interrupt_everywhere(scenario: &mut Scenario, every: usize) -> Interrupted {
     done
 }
 
-/// Panics unless there are `outer` and `handled` records, each once, in order, and no line tells of anything
-/// else.
+/// Panics unless there are `outer` and `handled` records, each once, in order, and only the usual metadata lines.
 fn assert_each_once(file: &ThreadTrace, outer: usize, handled: usize) {
     for (kind, count) in [("outer ", outer), ("handler ", handled)] {
         let texts = file.texts().into_iter();
@@ -129,8 +128,8 @@ fn assert_each_once(file: &ThreadTrace, outer: usize, handled: usize) {
     assert_eq!((file.end().records, file.end().lost), (file.messages.len() as u64, 0));
 }
 
-/// Returns the distance of interrupted boundaries: `EVERY_INSTRUCTION=1 cargo test --test
-/// a_thread_may_be_stopped_anywhere` leaves none out; nor does a release build, which has fewer.
+/// Returns the distance of interrupted boundaries. `EVERY_INSTRUCTION=1 cargo test --test recovery
+/// a_thread_may_be_stopped` leaves none out; nor does a release build, which has fewer.
 fn every(otherwise: usize) -> usize {
     let all = std::env::var_os("EVERY_INSTRUCTION").is_some() || !cfg!(debug_assertions);
     if all { 1 } else { otherwise }
@@ -213,7 +212,7 @@ fn a_stopped_flusher_holds_a_thread_up_once_and_for_a_bounded_time() {
     flusher.request(libc::PTRACE_INTERRUPT, 0);
     assert!(flusher.wait().is_some(), "it has stopped");
     running.say("trace");
-    // If the thread waited, this would wait here for ever.
+    // If the thread waited for ever, so would this call.
     assert_eq!(running.hear(), "went on");
     flusher.request(libc::PTRACE_DETACH, 0);
     running.say("the flusher goes on");
@@ -245,8 +244,8 @@ fn a_stopped_flusher_holds_a_thread_up_once_and_for_a_bounded_time() {
     assert!(wait >= 50_000_000, "it waited as long as it was told: {wait} ns");
 }
 
-/// Returns the numbers of records of each thread of the stress program, after checking that they are the
-/// first ones without a gap.
+/// Returns the number of records of each thread of the stress program. Panics unless they are the first ones,
+/// without a gap.
 fn whole_prefixes(scenario: &Scenario) -> [u64; 8] {
     let mut counts = [0; 8];
     for file in read_directory(scenario.directory.path()).values() {

@@ -85,8 +85,8 @@ fn shutdown_ends_tracing_and_startup_begins_anew_without_leaking_rings() {
         (count("other"), count("other 1\0"), messages.contains(&"other 1".to_string())),
         (21, 0, false)
     );
-    // The main thread has not traced since the last shutdown, so it has not let go of its last ring.
-    // Linux alone tells what is mapped.
+    // The main thread has not traced since the last shutdown, so it still has its last ring. Only Linux lists
+    // mappings.
     assert_eq!(traced.stdout(), if cfg!(unix) { "rings 1\n" } else { "" });
     for file in traced.files.values() {
         assert_eq!(file.end().reason, EndReason::Shutdown);

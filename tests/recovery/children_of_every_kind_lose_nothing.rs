@@ -24,7 +24,7 @@ fn numbers<'a>(files: impl IntoIterator<Item = &'a ThreadTrace>) -> BTreeMap<&'a
     all
 }
 
-/// Panics unless `found` has exactly these, each with the numbers from 0 to below the given one, once, in
+/// Panics unless `found` has exactly these names, each with the numbers from 0 to below the given one, once, in
 /// order.
 fn assert_counts<'a>(mut found: BTreeMap<&'a str, Vec<u64>>, expected: &[(&'a str, u64)]) {
     for (who, count) in expected {
@@ -44,7 +44,7 @@ fn a_daemon_is_a_run_of_its_parents_tree_and_neither_loses_anything() {
     for middle in ["traces", "is silent"] {
         // The records of the parents are in their rings when they end without their exit handlers.
         let mut scenario = Scenario::new(SCENARIO, &["daemon", middle]).env("TRACER_FLUSH_MS", "60000");
-        // The daemon has the pipes, so this waits for its end as well.
+        // The daemon holds the pipes, so this call waits for its end as well.
         let output = scenario.command().output().expect("the program can be run");
         assert!(output.status.success(), "{output:?}");
         merge(&scenario, &[SCENARIO.as_ref()]).succeeded();
@@ -78,7 +78,7 @@ fn a_child_that_does_not_trace_exits_at_once_and_leaves_its_parents_rings_alone(
     let output = scenario.command().output().expect("the program can be run");
     assert!(!output.status.success(), "the parent is killed");
     let waits = String::from_utf8_lossy(&output.stdout).trim().parse::<u64>();
-    // A child that waited for a flusher, which it does not have, would look forty times.
+    // A child that waited for a flusher, which it does not have, would check forty times.
     assert!(waits.as_ref().is_ok_and(|waits| *waits < 20), "how often the child has waited: {waits:?}");
     merge(&scenario, &[SCENARIO.as_ref()]).succeeded();
     assert!(runs(scenario.runtime.path()).is_empty(), "nothing is left in memory");

@@ -1,5 +1,5 @@
-//! Runs that earlier versions have left, in `tests/kept`, are recovered and merged as those versions would
-//! have done it; a run that a later version may have left is refused by name and left as it is.
+//! Runs of earlier versions, in `tests/kept`, are recovered and merged as those versions would have done it. A run
+//! that a later version may have left is refused by name and left as it is.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use trace_format::meta::Cause;
 use trace_store::recovery::{Recovered, recover};
 
-/// The positions of the parts of a ring's header in bytes, as `docs/trace-format.md` has them.
+/// The positions in bytes of the parts of a ring's header, as in `docs/trace-format.md`.
 const VERSION: u64 = 8;
 const STATE: u64 = 64;
 const TID: u64 = 72;
@@ -23,22 +23,22 @@ const CONSUMED: u64 = 0;
 const DEVICE: u64 = 24;
 const INODE: u64 = 32;
 const FILE_NUMBER: u64 = 40;
-/// The position in bytes where the data of a ring begin.
+/// The position in bytes at which the data of a ring begin.
 const DATA: u64 = 4096;
 
 /// A copy of a kept run, in directories of its own.
 struct Kept {
-    /// The directory of directories of runs.
+    /// The directory that contains the directories of runs.
     runtime: TempDir,
     run: PathBuf,
     traces: TempDir,
-    /// The result of `tracemerge` of that version.
+    /// The output of `tracemerge` of that version.
     merged: Vec<u8>,
 }
 
 impl Kept {
-    /// Copies the run `name`. The parts that depend on its place are made to fit: the directory in the
-    /// manifest, device and inode in the slots.
+    /// Copies the run `name`, and adapts the parts that depend on its place: the directory in the manifest, device
+    /// and inode in the slots.
     fn copy(name: &str) -> Kept {
         let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kept").join(name);
         let private = || {
@@ -78,7 +78,7 @@ impl Kept {
         self.rings().into_iter().find(owned).expect("a thread was alive")
     }
 
-    /// Returns all files with their content.
+    /// Returns all files with their contents.
     fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let all = names(&self.run).into_iter().chain(names(self.traces.path()));
         all.map(|path| (path.clone(), fs::read(path).expect("a file"))).collect()
@@ -157,19 +157,19 @@ fn rings_of_a_version_that_is_not_known_are_left_as_they_are() {
         }
         let before = kept.files();
         let recovered = kept.recover();
-        // The first ring is enough: nothing of the run is touched.
+        // One ring of an unknown layout suffices: nothing of the run is touched.
         assert_eq!((recovered.errors.len(), recovered.threads.len()), (1, 0), "{recovered:?}");
         for error in recovered.errors {
             let (error, named) =
-                (error.to_string(), format!("ring layout {version} is not known here (2 to 5)"));
+                (error.to_string(), format!("ring layout {version} is unknown (this program reads 2 to 5)"));
             assert!(error.contains(&named) && error.contains("/ring-"), "{error}");
         }
         assert_eq!(kept.files(), before, "version {version}: nothing was touched");
     }
 }
 
-/// A record of a kind that only a later version knows stands where the next record is to be read: it is
-/// neither taken for damage nor lost with its ring, and the records of the run's other rings wait with it.
+/// Changes the next record to be read to a kind that only a later version knows: it is neither taken for damage nor
+/// lost with its ring, and the records of the run's other rings wait with it.
 #[test]
 fn a_run_with_a_record_of_an_unknown_kind_is_left_as_it_is() {
     for name in ["text", "raw", "recorder"] {
@@ -178,7 +178,7 @@ fn a_run_with_a_record_of_an_unknown_kind_is_left_as_it_is() {
             let ring = kept.ring_of_the_living();
             let (head, capacity) = (word(&ring, HEAD), 16 << 10);
             let consumed = word(&ring, SLOTS[(word(&ring, SELECTED) & 1) as usize] + CONSUMED);
-            // This is the first record of a block that can be read.
+            // The first record of a readable block.
             let block = if name == "recorder" { head / 2048 * 2048 } else { consumed };
             assert!(block < head);
             let place = DATA + block % capacity;
@@ -187,7 +187,7 @@ fn a_run_with_a_record_of_an_unknown_kind_is_left_as_it_is() {
             let recovered = kept.recover();
             assert_eq!((recovered.errors.len(), recovered.threads.len()), (1, 0), "{recovered:?}");
             let error = recovered.errors[0].to_string();
-            let named = format!("a record of kind {kind} is not known here");
+            let named = format!("record kind {kind} is unknown");
             assert!(error.contains(&named) && error.contains(ring.to_str().expect("UTF-8")), "{error}");
             assert_eq!(kept.files(), before, "{name}, kind {kind}: nothing was touched");
         }

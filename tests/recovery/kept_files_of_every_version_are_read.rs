@@ -1,4 +1,4 @@
-//! A kept file per released version of the text format must be read as it always was.
+//! A kept file of each released version of the text format must be read as before.
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
 
@@ -19,13 +19,13 @@ fn version_1() {
     is_read_as_ever(1, include_bytes!("../kept/version-1.trace"), &[]);
 }
 
-/// In version 2, the `# run` line has a checksum.
+/// Reads version 2, in which the `# run` line has a checksum.
 #[test]
 fn version_2() {
     is_read_as_ever(2, include_bytes!("../kept/version-2.trace"), &[Meta::Credentials { uid: 1000 }]);
 }
 
-/// Checks that `text` is read as ever; the metadata `new` stands before the end.
+/// Checks that `text` is read as before; the metadata `new` stands before the end.
 fn is_read_as_ever(version: u32, text: &[u8], new: &[Meta]) {
     let lines: Vec<Line<'_>> =
         text.strip_suffix(b"\n").unwrap().split(|&b| b == b'\n').map(|l| Line::parse(l).unwrap()).collect();
@@ -86,7 +86,7 @@ fn is_read_as_ever(version: u32, text: &[u8], new: &[Meta]) {
     assert_eq!(messages, expected.map(|(kind, text)| (kind, text.to_string())));
 }
 
-/// Version 3 has kinds beyond those of version 2, and takes some that it does not know.
+/// Reads version 3, which has kinds beyond those of version 2, and accepts some that it does not know.
 #[test]
 fn version_3() {
     let text = include_bytes!("../kept/version-3.trace");

@@ -1,4 +1,5 @@
-//! How processes end: exits, crashes, kills, forks, other programs in their place; and what dead runs have left is recovered.
+//! The ends of processes: exits, crashes, kills, forks, other programs in their place; and the recovery of dead
+//! runs.
 
 mod a_crash_leaves_its_stack;
 mod a_decision_that_is_never_ended_is_taken_over;

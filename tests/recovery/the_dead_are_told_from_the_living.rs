@@ -1,5 +1,5 @@
-//! A run is dead when its lock can be had, whatever its number: it need not be dead while no process has that
-//! number, nor alive while one has.
+//! A run is dead if its lock is free, whatever its process id: a run may live although no process has that id here,
+//! and may be dead although one has.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -21,7 +21,7 @@ fn run_of(file: &ThreadTrace) -> &Run {
     run
 }
 
-/// Panics unless the files hold `count` records of the main thread and of another one, and say that both were
+/// Panics unless the files hold `count` records of the main thread and of another one, and record that both were
 /// killed.
 fn assert_recovered<'a>(files: impl IntoIterator<Item = &'a ThreadTrace>, count: u64) {
     let mut threads = Vec::new();
@@ -46,7 +46,7 @@ fn merge_here(scenario: &Scenario) -> Merged {
     merge(scenario, &[SCENARIO.as_ref()])
 }
 
-/// Merges while the run lives: at once, and without touching it.
+/// Merges while the run lives. Panics unless the merge does not wait and leaves the run alone.
 fn assert_left_alone(scenario: &Scenario, merged: &[&OsStr]) {
     let [run] = &runs(scenario.runtime.path())[..] else { panic!("one run") };
     let before = names(run);
@@ -105,8 +105,8 @@ fn several_recoverers_at_once_lose_and_double_nothing() {
     assert_all_recovered(&scenario, 9000);
 }
 
-/// The dead run has a hundred times as many records to be recovered as the new one needs to trace before it
-/// looks.
+/// Recovers a dead run that has over a hundred times as many records as the new one traces before it counts the
+/// runs in memory.
 #[test]
 fn a_run_that_recovers_another_one_goes_on_serving_its_own_threads() {
     const DEAD: u64 = 400_000;
@@ -132,8 +132,8 @@ fn a_run_that_recovers_another_one_goes_on_serving_its_own_threads() {
     assert!(names(next.runtime.path()).is_empty(), "nothing is left in memory");
 }
 
-/// Returns a command that runs another one as the first process of a new pid namespace; processes that it
-/// starts die with it. `None` where the system does not let us: then the test is left out.
+/// Returns a command that runs another one as the first process of a new pid namespace; processes that it starts
+/// die with it. Returns `None` if the system refuses that, and reports that the test is left out.
 fn own_namespace() -> Option<Vec<&'static OsStr>> {
     for whose in ["root", "user"] {
         let command = [SCENARIO, "in-own-pids", whose];
@@ -146,7 +146,7 @@ fn own_namespace() -> Option<Vec<&'static OsStr>> {
     None
 }
 
-/// Starts the program in a pid namespace of its own, where `before` has run.
+/// Starts the program in a pid namespace of its own, after the shell command `before`.
 fn start_in(namespace: &[&OsStr], before: &str) -> (Scenario, Running) {
     let mut scenario = unflushed(namespace[0].to_str().expect("UTF-8"), &[]);
     let script = format!("{before}; \"$0\" held 100; exit $?");
@@ -156,7 +156,7 @@ fn start_in(namespace: &[&OsStr], before: &str) -> (Scenario, Running) {
     (scenario, running)
 }
 
-/// Returns the number that the only run's process has for itself.
+/// Returns the process id that the only run's process has in its own namespace.
 fn own_pid(scenario: &Scenario) -> u32 {
     let [run] = &runs(scenario.runtime.path())[..] else { panic!("one run") };
     let name = run.file_name().and_then(OsStr::to_str).expect("UTF-8");
@@ -171,7 +171,7 @@ fn a_process_of_another_pid_namespace_is_left_alone_while_it_lives_and_recovered
     running.kill();
     let dead =
         || merge_here(&scenario).succeeded().status == Some(0) && runs(scenario.runtime.path()).is_empty();
-    // A process that is alone in its namespace dies with who has started it, a moment later.
+    // A process that is alone in its namespace dies a moment after the process that has started it.
     wait_until(60, "the death of the other process", dead);
     assert_all_recovered(&scenario, 100);
 }

@@ -1,10 +1,8 @@
-//! The torture: random settings × random faults × random kills, and one equation: made = in files + told
-//! lost.
+//! The torture: random settings × random faults × random kills, and one equation: made = in files + reported lost.
 //!
-//! `TORTURE_TRIALS=10000 cargo test --release --test recovery made_is_in -- --nocapture` runs so many
-//! trials, of seeds from 1 on; `TORTURE_SEED=4711` runs the one of that seed, or all from that on, and prints
-//! the plan; `TORTURE_JOBS` trials go on at a time. The expectations are in
-//! `tests/support/torture/oracle.rs`.
+//! `TORTURE_TRIALS=10000 cargo test --release --test recovery made_is_in -- --nocapture` runs so many trials, of
+//! seeds from 1 on; `TORTURE_SEED=4711` runs the trial of that seed, or all from that on, and prints the plan of a
+//! single trial; `TORTURE_JOBS` trials run at a time. The expectations are in `tests/support/torture/oracle.rs`.
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
@@ -45,7 +43,7 @@ fn made_is_in_files_or_told_lost_whatever_happens() {
             if trials == 1 {
                 eprintln!("{plan:?}");
             }
-            // The trial has a thread of its own: it may get mounts of its own.
+            // The trial runs in a thread of its own, because it may get mounts of its own.
             let trial = || run(SCENARIO, &plan, &|_| ());
             let trial = std::thread::scope(|scope| scope.spawn(trial).join());
             let outcome =
@@ -88,7 +86,7 @@ fn a_plan_is_made_of_its_seed_alone_and_is_one_line() {
 /// Returns the plan of a trial without a fault, whose files can be changed.
 fn calm() -> TrialPlan {
     let seed = (1..).find(|seed| {
-        // The program makes its plan of the seed itself.
+        // The program makes its plan from the seed itself, so the plan must have a seed.
         let plan = TrialPlan::new(*seed);
         let calm = plan.faults.is_empty()
             && plan.copied.is_none()

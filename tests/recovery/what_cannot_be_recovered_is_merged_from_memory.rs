@@ -1,5 +1,5 @@
-//! Where a killed program's files cannot be written, a merge reads its rings and leaves them: it has the same
-//! bytes that it has after a recovery, and says why it is none.
+//! If a killed program's files cannot be written, a merge reads its rings and leaves them. Its output has the same
+//! bytes as after a recovery, and the command reports why it does not recover the run.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::process::CommandExt;
@@ -28,11 +28,11 @@ impl Merges {
     }
 }
 
-/// Runs the program, which kills itself, then `script`, in which `merge NAME` merges. `None` where there are
-/// no mounts.
+/// Runs the program, which kills itself, then `script`, in which `merge NAME` merges. Returns `None` if mounts are
+/// refused.
 ///
-/// With the policy "overwrite" all records since the flush are in rings; with "block" the flusher may have
-/// been there.
+/// With the policy "overwrite", all records since the flush are in rings; with "block", the flusher may have
+/// written some.
 fn merges(full: &str, script: &str) -> Option<Merges> {
     let output = TempDir::new().unwrap();
     let script = format!(
@@ -56,13 +56,13 @@ fn merges(full: &str, script: &str) -> Option<Merges> {
 
 fn assert_complete(merges: &Merges, why: &str) {
     let said = merges.said("before");
-    assert!(said.contains(" stays there: ") && said.contains(why), "{said}");
+    assert!(said.contains(" stay there: ") && said.contains(why), "{said}");
     assert!(said.contains(" 4 threads, ") || said.contains("(4 threads, "), "{said}");
     assert!(said.ends_with("status 0\n"), "nothing is missing: {said}");
     let again = merges.said("again");
     assert!(again.ends_with("status 0\n") && again.contains(why), "{again}");
     let after = merges.said("after");
-    assert!(after.ends_with("status 0\n") && !after.contains(" stays there: "), "{after}");
+    assert!(after.ends_with("status 0\n") && !after.contains(" stay there: "), "{after}");
     let (before, after) = (merges.merged("before"), merges.merged("after"));
     assert!(before == merges.merged("again"), "reading changes nothing");
     let (one, other) = (String::from_utf8_lossy(&before), String::from_utf8_lossy(&after));
@@ -116,7 +116,7 @@ fn a_full_disk() {
     "#;
     let Some(merges) = merges("overwrite", script) else { return };
     assert_complete(&merges, "No space left on device");
-    // One of five had room in the page that the file ends in, and was recovered before.
+    // One of five records had room in the page that the file ends in, and was recovered before.
     assert!(merges.said("after").contains("recovered 4 records"));
 }
 
@@ -165,7 +165,7 @@ fn rings_of_another_user_are_recovered_by_root_with_that_users_rights() {
     }
     let status = scenario.command().status().unwrap();
     assert!(!status.success());
-    // The list of places may be there, too: this user may not write beside the executable.
+    // The list of places may be in that directory, too: this user may not write beside the executable.
     let runs: Vec<_> = runs(scenario.runtime.path()).into_iter().filter(|path| path.is_dir()).collect();
     let [run] = &runs[..] else { panic!("one run") };
     let app = scenario.directory.path().join(APP);

@@ -1,5 +1,5 @@
-//! What ended a process is in its trace, where anybody knows it: a signal or a status that `tracemerge run` has
-//! seen, a status at `exit`, a panic that nothing could catch.
+//! A trace records the cause of its process's end, if it is known: a signal or a status that `tracemerge run` has
+//! seen, a status at `exit`, a panic that could not be caught.
 #![cfg(target_os = "linux")]
 
 use std::process::{Command, Output};
@@ -9,12 +9,12 @@ use trace_format::meta::{Cause, End, EndReason, Name};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// Runs the program by itself, and has what it left recovered afterwards.
+/// Runs the program directly, and then recovers its trace.
 fn by_itself(how: &str) -> Traced {
     Scenario::new(SCENARIO, &["ended", how]).run_and_recover()
 }
 
-/// Runs the program by `tracemerge run`.
+/// Runs the program with `tracemerge run`.
 fn by_run(how: &str) -> Traced {
     by_run_with(how, &[])
 }
@@ -27,7 +27,7 @@ fn by_run_with(how: &str, env: &[(&str, &str)]) -> Traced {
     Traced { output, files, directory: scenario.directory, runtime: scenario.runtime }
 }
 
-/// Gives the end of the main thread's file, and checks that nothing is missing.
+/// Returns the end of the main thread's file. Panics if a record is missing.
 fn end(traced: &Traced) -> End {
     traced.assert_whole();
     let main = traced.main_thread();
@@ -37,7 +37,7 @@ fn end(traced: &Traced) -> End {
     main.end().clone()
 }
 
-/// Gives what the end of the main thread's file says, with the panic by whether it was in that thread.
+/// Returns the contents of the end of the main thread's file. Panics if it names a panic of another thread.
 fn said(traced: &Traced) -> (EndReason, bool, Option<String>, Option<u32>) {
     let End { reason, cause: Cause { panic, signal, status }, .. } = end(traced);
     let main = traced.main_thread().messages[0].0.tid;
@@ -96,7 +96,7 @@ fn an_exit_says_its_status_and_the_panic_that_led_to_it() {
         assert_eq!(said(&run("hook-exits")), (EndReason::Exit, true, None, Some(7)));
         assert_eq!(said(&run("caught-and-exits")), (EndReason::Exit, false, None, Some(4)));
     }
-    // An exit that says that all went well is told as before.
+    // An exit with status 0 is recorded without a cause.
     let traced = Scenario::new(SCENARIO, &["return"]).run().succeeded();
     assert_eq!(traced.main_thread().end().cause, Cause::default());
 }
@@ -107,7 +107,7 @@ fn flight_recorders_say_it_too() {
     assert_eq!(said(&traced), (EndReason::Panic, true, signal("SIGABRT"), None));
 }
 
-/// Returns what the command writes of the traces.
+/// Returns the standard output of the command for the traces.
 fn command(traced: &Traced, args: &[&str]) -> String {
     let mut command = Command::new(SCENARIO);
     command.arg("tracemerge").args(args).arg(traced.directory.path().join(APP));
@@ -133,8 +133,8 @@ fn the_commands_that_tell_the_end_tell_what_ended_it() {
     assert!(run["status"].is_null(), "{run}");
 }
 
-/// Returns what a program prints that panics, without the ids of its threads and the frames of its stacks, of
-/// which the hook is one.
+/// Returns the standard error of a program that panics, without the ids of its threads and without the frames of
+/// its stacks, which include the hook.
 fn printed(how: &str, enabled: bool) -> String {
     let scenario = Scenario::new(SCENARIO, &["ended", how]);
     let scenario = if enabled { scenario } else { scenario.without("TRACER_ENABLE") };
@@ -146,7 +146,7 @@ fn printed(how: &str, enabled: bool) -> String {
         _ => line.to_owned(),
     };
     let lines = traced.stderr();
-    // An emulator has a word of its own for a program that is ended by a signal.
+    // An emulator prints a line of its own if a signal ends a program.
     let is_of_program = |line: &&str| !line.starts_with(' ') && !line.starts_with("qemu: ");
     lines.lines().filter(is_of_program).map(without_ids).collect::<Vec<_>>().join("\n")
 }

@@ -1,20 +1,20 @@
-//! A test in a process of its own. Included by the tests of several crates, through symbolic links: so it is in each
-//! package that is published.
+//! A test in a process of its own. The tests of several crates include this file through symbolic links, so that it
+//! is in each published package.
 //!
-//! The tests of a program run beside each other in one process. A test that changes what is global to it, or whose answer
-//! depends on that, is run again by this, as the only one of a new process.
+//! The tests of a program run beside each other in one process. If a test changes state that is global to the
+//! process, or depends on it, this module runs the test again, as the only one of a new process.
 #![allow(clippy::expect_used, reason = "a failure in a test fails it")]
 
 use std::process::Command;
 
-/// The variable that says to a test that it is alone.
+/// The variable that marks the process of a test that is alone.
 const ALONE: &str = "TRACER_TEST_ALONE";
 
-/// Returns whether the calling test is alone in its process. If it is not, this runs it in such a process first, and fails
-/// if it fails there; the caller has nothing left to do then.
+/// Returns whether the calling test is alone in its process. If it is not, first runs it in such a process, and
+/// fails if it fails there; the caller then has nothing left to do.
 ///
 /// # Panics
-/// The test fails in its own process, or cannot be run there.
+/// If the test fails in its own process, or cannot be run there.
 pub fn is_alone() -> bool {
     if std::env::var_os(ALONE).is_some() {
         return true;
@@ -27,8 +27,8 @@ pub fn is_alone() -> bool {
     false
 }
 
-/// Has `command`, which runs this test program or a debugger of it, run the calling test alone. The test's thread has the
-/// test's name.
+/// Makes `command`, which runs this test program or a debugger of it, run the calling test alone. The test's thread
+/// has the test's name.
 pub fn alone(command: &mut Command) -> &mut Command {
     let thread = std::thread::current();
     let name = thread.name().expect("a test's thread has its name");

@@ -1,22 +1,21 @@
 //! The one equation: every record that a program has made is in its files, or reported lost there.
 //!
-//! The program begins each message with the number of the thread that makes it and a space, makes no two
-//! messages with the same text, and counts, for each thread, the calls that have returned (in a file that
-//! outlives it, for one). When it has ended and was recovered, whatever was done to it and to its files,
-//! [`check`] holds these counts against the directory of its trace files:
+//! The program begins each message with the number of the thread that makes it and a space, makes no two messages
+//! with the same text, and counts, for each thread, the calls that have returned, for example in a file that
+//! outlives it. When it has ended and was recovered, whatever was done to it and to its files, [`check`] compares
+//! these counts with the directory of its trace files:
 //!
 //! ```text
 //! made = in files + reported lost    for each thread, and so in sum
 //! ```
 //!
-//! What a thread has made that never got a ring is reported lost in a file of the run's own, which does not say
-//! of which threads: all that is reported there is what is missing of threads, or nothing is.
+//! A file of the run's own reports the lost records of threads that never got a ring. It does not name these
+//! threads: its losses count if they equal the records that all threads together miss.
 //!
 //! A thread that was killed may have made one record more than it has counted: its last call had not
 //! returned.
 //!
-//! Nothing of the tracer's own arithmetic is used: messages and `# lost` lines are counted as they stand in
-//! the files.
+//! The check uses none of the tracer's own sums: it counts messages and `# lost` lines in the files.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -35,8 +34,8 @@ pub struct Account {
     pub lost: [u64; LossReason::COUNT],
     /// The names of the thread's files, sorted.
     pub files: Vec<String>,
-    /// The names of those files that have no `# end`: the tracer has left them, since somebody had truncated
-    /// or replaced them.
+    /// The names of those files that have no `# end`: the tracer has left them, because they were truncated or
+    /// replaced.
     pub without_end: Vec<String>,
 }
 
@@ -67,8 +66,8 @@ pub struct Accounts {
     /// The account of files of threads whose messages do not begin with a number, and of threads without a
     /// message.
     pub others: Account,
-    /// The numbers of records that are reported lost in files without a message, of no thread that was counted:
-    /// of threads that never got a ring. In the order of [`LossReason`].
+    /// The numbers of records that files without a message report lost, for no counted thread but for threads that
+    /// never got a ring. In the order of [`LossReason`].
     pub without_thread: [u64; LossReason::COUNT],
 }
 
@@ -79,7 +78,8 @@ impl Accounts {
         self.threads.iter().map(|thread| thread.in_files).sum()
     }
 
-    /// Returns the number of records that these files, and those of no thread, report lost for the given reason.
+    /// Returns the number of records that the files of these threads, and those of no thread, report lost for the
+    /// given reason.
     #[must_use]
     pub fn lost(&self, reason: LossReason) -> u64 {
         let of_threads: u64 = self.threads.iter().map(|thread| thread.lost[reason as usize]).sum();
@@ -87,17 +87,16 @@ impl Accounts {
     }
 }
 
-/// Holds the counts of a program against the trace files in `directory`. `made` is the number of records that
-/// each thread has made, by the thread's number; `killed` allows one more for each.
+/// Compares the counts of a program with the trace files in `directory`. `made` is the number of records that each
+/// thread has made, by the thread's number; `killed` allows one more for each.
 ///
-/// A file that is no trace file is passed over, and so are merged files. A file may be truncated: an
-/// incomplete last line is no message, and a message is there if its first line is. In each file that has an
-/// `# end`, the last one tells the number of the file's messages, and as many lost records as all the file's
-/// `# lost` lines together. `# lost` lines of a file without a message belong to the thread of the same id
-/// and run.
+/// Skips files that are not trace files, and merged files. A file may be truncated: an incomplete last line is no
+/// message, and a message counts if its first line is complete. In each file that has an `# end`, the last one must
+/// have the number of the file's messages, and as many lost records as all the file's `# lost` lines together. `#
+/// lost` lines of a file without a message belong to the thread of the same id and run.
 ///
 /// # Errors
-/// The error says in full sentences what does not add up, for all threads and files.
+/// The error describes, in full sentences, each mismatch of all threads and files.
 pub fn check(directory: &Path, made: &[u64], killed: bool) -> Result<Accounts, String> {
     let mut wrong = Vec::new();
     let files = files(directory, &mut wrong);
@@ -121,7 +120,7 @@ pub fn check(directory: &Path, made: &[u64], killed: bool) -> Result<Accounts, S
     if wrong.is_empty() { Ok(accounts) } else { Err(wrong.join("\n")) }
 }
 
-/// Calls [`check`], for tests, and panics where something does not add up.
+/// Calls [`check`], for tests, and panics if there is a mismatch.
 pub fn assert_equation(directory: &Path, made: &[u64], killed: bool) -> Accounts {
     check(directory, made, killed).unwrap_or_else(|wrong| panic!("{directory:?}:\n{wrong}"))
 }
@@ -169,7 +168,7 @@ impl FileAccount {
     fn count(&mut self, bytes: &[u8], seen: &mut HashSet<String>, wrong: &mut Vec<String>) {
         let text = text(&self.name, bytes, wrong);
         let mut message = String::new();
-        // The bytes behind the last line feed are no line.
+        // The bytes after the last line feed are no line.
         let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |feed| feed + 1);
         for line in text[..whole].split_inclusive(|&byte| byte == b'\n') {
             let line = &line[..line.len() - 1];

@@ -1,4 +1,4 @@
-//! `tracemerge --follow` as a process, and the text that it should have shown.
+//! `tracemerge --follow` as a process, and its expected output.
 
 use crate::merges::tracemerge;
 use crate::{APP, Scenario};
@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use trace_format::line::{Kind, Line};
 
-/// A `tracemerge --follow` at work.
+/// A running `tracemerge --follow`.
 pub struct Follower {
     child: Child,
     /// The directory of the files to which its output and messages go.
     directory: tempfile::TempDir,
 }
 
-/// Returns the words that stand for the programs of `scenarios` on a command line.
+/// Returns the arguments that name the programs of `scenarios` on a command line.
 fn apps(scenarios: &[&Scenario]) -> Vec<String> {
     let app = |scenario: &&Scenario| scenario.directory.path().join(APP);
     scenarios.iter().map(app).map(|path| path.to_str().expect("a path in UTF-8").to_owned()).collect()
 }
 
 impl Follower {
-    /// Follows the programs of `scenarios`, which have their rings where the first of them has. `program` is
-    /// the traced program, which can be the command as well.
+    /// Follows the programs of `scenarios`, whose rings are all in the directory of the first one. `program` is the
+    /// traced program, which can act as the command, too.
     pub fn start(program: &str, scenarios: &[&Scenario], options: &[&str]) -> Follower {
         let apps = apps(scenarios);
         let apps: Vec<&str> = apps.iter().map(String::as_str).collect();
@@ -53,11 +53,11 @@ impl Follower {
         let apps: Vec<&str> = apps.iter().map(String::as_str).collect();
         let words = [&["stats", "--follow"], options, &apps].concat();
         let follower = Follower::start_words(program, scenarios[0].runtime.path(), &words);
-        crate::wait_until(60, "it begins", || follower.said().contains("counted by what they look like"));
+        crate::wait_until(60, "it begins", || follower.said().contains("counted by their text"));
         follower
     }
 
-    /// Starts the command with these words behind `--follow`; rings are in `runtime`.
+    /// Starts the command with these words after `--follow`; rings are in `runtime`.
     pub fn start_with(program: &str, runtime: &Path, words: &[&str]) -> Follower {
         Follower::start_words(program, runtime, &[&["--follow"], words].concat())
     }
@@ -121,7 +121,7 @@ impl Drop for Follower {
     }
 }
 
-/// Returns the result of a merge with `options` of the traces of these programs up to now.
+/// Merges the traces of these programs up to now with `options`, and returns the result.
 pub fn view(program: &str, scenarios: &[&Scenario], options: &[&str]) -> String {
     let apps = apps(scenarios);
     let apps: Vec<&str> = apps.iter().map(String::as_str).collect();
@@ -148,8 +148,8 @@ pub fn without_numbers(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// Panics unless `shown` has the lines of `merged`, and goes back only where it says so. Returns the number
-/// of late lines.
+/// Panics unless `shown` has the lines of `merged`, and goes back only after a `# late` line. Returns the number of
+/// late lines.
 pub fn assert_same(shown: &str, merged: &str) -> usize {
     let (shown, merged) = (&without_numbers(shown), &without_numbers(merged));
     let (mut lines, mut last, mut excused, mut late) = (Vec::new(), 0, 0, 0);
@@ -182,8 +182,8 @@ pub fn assert_same(shown: &str, merged: &str) -> usize {
     late
 }
 
-/// Has the command end when it is interrupted, also where these tests are run in the background: there a shell
-/// may have the signal ignored, and what it starts inherits that.
+/// Makes the command end when it is interrupted, even if these tests run in the background: a shell may then ignore
+/// the signal, and the command would inherit that.
 #[cfg(unix)]
 pub fn interruptible(command: &mut Command) {
     let usual = || {
@@ -201,6 +201,6 @@ pub fn interruptible(command: &mut Command) {
     };
 }
 
-/// Does nothing: what is started here takes interrupts.
+/// Does nothing: on this system, the command takes interrupts.
 #[cfg(not(unix))]
 pub fn interruptible(_: &mut Command) {}

@@ -1,4 +1,4 @@
-//! The stress program killed, recovered and compared with its own counters.
+//! The stress program: killed, recovered and compared with its own counters.
 
 use crate::{APP, Scenario, ThreadTrace, memory, names, read_directory, runs};
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use trace_format::meta::{EndReason, LossReason, Meta};
 /// The number of threads of the stress program.
 pub const THREADS: usize = 8;
 
-/// How many times as long it takes until a program traces and a merge is at work: Wine starts programs slowly.
+/// The factor for the time until a program traces and a merge is at work: Wine starts programs slowly.
 const SLOWER: u32 = if cfg!(windows) { 8 } else { 1 };
 
 /// The way in which the stress program is run, killed and recovered.
@@ -20,22 +20,22 @@ pub struct Kill<'a> {
     pub scenario: &'a str,
     /// The time that the program lives.
     pub after: Duration,
-    /// The times that those merges live that are killed before one is left to finish.
+    /// The times after which merges are killed, before one may finish.
     pub merges: Vec<Duration>,
     /// Variables for the program.
     pub env: Vec<(&'a str, &'a str)>,
     /// Variables for the program and for the merges that are killed.
     pub files: Vec<(&'a str, OsString)>,
-    /// Whether files without a byte may be left: the file system has no links.
+    /// Whether empty files may be left, because the file system has no links.
     pub empty_files: bool,
-    /// Whether the older records of a thread may be gone: its file has a limit.
+    /// Whether the older records of a thread may be gone, because its file has a limit.
     pub rotated: bool,
 }
 
 /// The result of a kill.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Killed {
-    /// The number of calls that had returned; 0 where the program was killed before it traced.
+    /// The number of calls that had returned; 0 if the program was killed before it traced.
     pub records: u64,
     /// The number of files that ended in the middle of a line, after each of the kills.
     pub cut_off: u64,
@@ -146,7 +146,7 @@ impl Kill<'_> {
 /// Makes `text` the text of record `n` of a thread of the stress program.
 pub fn record(thread: usize, n: u64, text: &mut String) {
     text.clear();
-    // Now and then a message goes over blocks, or has lines of its own.
+    // Some messages span blocks, or have several lines.
     let rest = match n % 50 {
         7 => format!(" {}", "long ".repeat(400)),
         8 => " \nand more\n".to_string(),
@@ -155,8 +155,8 @@ pub fn record(thread: usize, n: u64, text: &mut String) {
     write!(text, "{thread} {n}{rest}").expect("a string grows");
 }
 
-/// Returns the time after which a program is killed: where it takes longer to begin, as under an emulator, as many times
-/// later as the variable `KILL_LATER` says.
+/// Returns the time after which a program is killed. If it takes longer to begin, as under an emulator, the
+/// variable `KILL_LATER` multiplies that time.
 #[must_use]
 pub fn later(after: Duration) -> Duration {
     let times = std::env::var("KILL_LATER").ok().and_then(|times| times.parse().ok()).unwrap_or(SLOWER);
@@ -166,7 +166,7 @@ pub fn later(after: Duration) -> Duration {
 /// Starts a program and kills it.
 ///
 /// # Panics
-/// The program cannot be started.
+/// If the program cannot be started.
 pub fn kill(command: &mut Command, after: Duration) {
     let mut child = command.spawn().expect("the program starts");
     std::thread::sleep(later(after));

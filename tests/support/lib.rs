@@ -32,27 +32,27 @@ use trace_format::meta::{End, Meta};
 use trace_format::places;
 use trace_format::raw::{Decoder, Raw};
 
-/// The name of the traced program's file, with which those of its trace files begin.
+/// The name of the traced program's file, with which the names of its trace files begin.
 pub const APP: &str = if cfg!(windows) { "scenario.exe" } else { "scenario" };
 
 /// The name of the traced program's main thread: Unix names it after the program, Rust's standard library elsewhere.
 pub const MAIN: &str = if cfg!(windows) { "main" } else { "scenario" };
 
-/// The name of a thread that was given none: Unix has it inherit the program's.
+/// The name of a thread that was given none: on Unix, it inherits the program's.
 pub const UNNAMED: &str = if cfg!(windows) { "" } else { "scenario" };
 
-/// Returns a directory that cannot be made: a file is in its way.
+/// Returns a directory that cannot be made, because a file is in its way.
 pub fn refused() -> String {
-    // Where there are drives, a path without one is of that on which a program is.
+    // On systems with drives, a path without a drive is on the current drive.
     let path = std::path::absolute(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml/traces"));
     path.expect("a path").into_os_string().into_string().expect("UTF-8")
 }
 
-/// Returns the value of `LD_PRELOAD` that loads the slow file system into a program of the tests. The loader takes the
-/// program's directory in: it would divide a path at its spaces.
+/// Returns the value of `LD_PRELOAD` that loads the slow file system into a program of the tests. The loader
+/// replaces `$ORIGIN` by the program's directory; it would divide a full path at its spaces.
 ///
 /// # Panics
-/// The library is not built.
+/// If the library is not built.
 #[cfg(target_os = "linux")]
 pub fn slow_files() -> &'static str {
     let test = std::env::current_exe().expect("the path of the test");
@@ -90,7 +90,7 @@ pub struct ThreadTrace {
     pub name: String,
     /// The whole messages with their keys, in order.
     pub messages: Vec<(Key, String)>,
-    /// The functions that were entered and left, in order: the mark, and what is told of it.
+    /// The functions that were entered and left, in order: the mark, and the content of the line.
     pub calls: Vec<(Key, Kind, String)>,
     /// The call stacks, in order.
     pub stacks: Vec<(Key, String)>,
@@ -129,7 +129,7 @@ impl Scenario {
         self
     }
 
-    /// Returns the command itself, for needs that are not foreseen here.
+    /// Returns the command itself, for needs that this type does not cover.
     pub fn command(&mut self) -> &mut Command {
         &mut self.command
     }
@@ -141,9 +141,9 @@ impl Scenario {
         Traced { output, files, directory: self.directory, runtime: self.runtime }
     }
 
-    /// Runs the program to its end, has the command recover what is left, and reads the files then.
+    /// Runs the program to its end, recovers the rest with the command, and then reads the files.
     ///
-    /// A program whose threads trace while it ends may be cut off in the middle of a write, as by a kill.
+    /// If threads trace while the program ends, the end may cut them off in the middle of a write, as a kill does.
     pub fn run_and_recover(mut self) -> Traced {
         let output = self.command.output().expect("the program can be run");
         let program = self.command.get_program();
@@ -165,7 +165,7 @@ impl Traced {
         self
     }
 
-    /// Returns status, or signal, and stderr, for messages.
+    /// Returns the status or signal, and stderr, for messages.
     pub fn said(&self) -> String {
         format!("{}: {}", self.output.status, self.stderr())
     }
@@ -187,17 +187,17 @@ impl Traced {
         all.into_iter().map(|(_, text)| text.clone()).collect()
     }
 
-    /// Returns the file whose thread has this name; panics where there is none.
+    /// Returns the file whose thread has this name; panics if there is none.
     pub fn thread(&self, name: &str) -> &ThreadTrace {
         self.files.values().find(|f| f.name == name).unwrap_or_else(|| panic!("no thread named {name}"))
     }
 
-    /// Returns the file of the main thread; panics where there is none.
+    /// Returns the file of the main thread; panics if there is none.
     pub fn main_thread(&self) -> &ThreadTrace {
         self.thread(MAIN)
     }
 
-    /// Panics unless every file ends, and none reports a loss.
+    /// Panics unless every file has an end and none reports a loss.
     pub fn assert_whole(&self) {
         for (name, file) in &self.files {
             let end = file.end();
@@ -212,7 +212,7 @@ impl Traced {
 }
 
 impl ThreadTrace {
-    /// Returns the last `# end` line; panics where there is none.
+    /// Returns the last `# end` line; panics if there is none.
     pub fn end(&self) -> &End {
         let ends = self.metas.iter().rev();
         ends.into_iter()
@@ -231,7 +231,7 @@ impl ThreadTrace {
     }
 }
 
-/// Makes a directory in memory for this user only: one that others could enter would be refused.
+/// Makes a directory in memory for this user only: the tracer refuses one that others can enter.
 fn private_directory() -> std::io::Result<TempDir> {
     #[cfg(unix)]
     return tempfile::Builder::new()
@@ -241,7 +241,7 @@ fn private_directory() -> std::io::Result<TempDir> {
     return TempDir::new_in(memory());
 }
 
-/// Returns a directory for files that several processes have mapped; in memory, where the system has such a one.
+/// Returns a directory for files that several processes map. It is in memory, if the system has such a directory.
 pub fn memory() -> PathBuf {
     let shm = Path::new("/dev/shm");
     if shm.is_dir() { shm.to_path_buf() } else { std::env::temp_dir() }
@@ -255,12 +255,13 @@ pub fn names(directory: &Path) -> Vec<PathBuf> {
     names
 }
 
-/// Returns what is left in a directory of rings, sorted. Where a process cannot remove what it has mapped, that is
-/// without those runs that are only to be removed: by their names, or for they have no manifest.
+/// Returns the runs that are left in a directory of rings, sorted. If the system does not let a process remove a
+/// file that it has mapped, this leaves out runs that only remain to be removed: their name says so, or they have
+/// no manifest.
 pub fn runs(runtime: &Path) -> Vec<PathBuf> {
     let is_left = |run: &PathBuf| {
         let name = run.to_string_lossy();
-        // A list is here if it cannot be beside the executable.
+        // A list of places is here if it cannot be beside the executable.
         let is_run = !name.ends_with(places::SUFFIX);
         is_run && (cfg!(unix) || !name.ends_with(UNFINISHED_SUFFIX) && run.join(manifest::FILE_NAME).exists())
     };
@@ -333,11 +334,12 @@ pub fn parse(name: &str, bytes: &[u8]) -> ThreadTrace {
     trace
 }
 
-/// Runs a program that this process has just written, as often as it is busy: while it was written another
-/// thread may have forked, and until that child executes its own program it has the file open for writing.
+/// Runs a program that this process has just written, and tries again as long as it is busy: another thread may
+/// have forked while the program was written, and that child has it open for writing until it executes its own
+/// program.
 ///
 /// # Panics
-/// The program cannot be run for another reason.
+/// If the program cannot be run for another reason.
 pub fn output_of_copy(command: &mut Command) -> Output {
     loop {
         match command.output() {
@@ -349,8 +351,8 @@ pub fn output_of_copy(command: &mut Command) -> Output {
     }
 }
 
-/// Calls `tracemerge` as a library, as its `main` does; returns its exit status. Tests take turns: what it has to do with locks of
-/// runs and unfinished outputs is the process's.
+/// Calls `tracemerge` as a library, as its `main` does; returns its exit status. Tests take turns, because the
+/// process shares the state of locks of runs and of unfinished outputs.
 pub fn tracemerge(args: &[&OsStr]) -> u8 {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -358,8 +360,8 @@ pub fn tracemerge(args: &[&OsStr]) -> u8 {
     tracemerge::main(args.map(OsStr::to_os_string))
 }
 
-/// Polls until `condition` holds; panics after `seconds`, or four times as many on Windows: Wine serves all programs by one,
-/// which a busy machine makes slow.
+/// Polls until `condition` holds; panics after `seconds`, or four times as many on Windows: Wine serves all
+/// programs by one process, which is slow on a busy machine.
 pub fn wait_until(seconds: u64, what: &str, mut condition: impl FnMut() -> bool) {
     let seconds = if cfg!(windows) { 4 * seconds } else { seconds };
     let start = std::time::Instant::now();

@@ -1,5 +1,5 @@
-//! The manifest of a run that tests make up. Included by the tests of several crates, through symbolic links: so it is
-//! in each package that is published.
+//! The manifest of an invented run. The tests of several crates include this file through symbolic links, so that
+//! it is in each published package.
 
 use std::path::Path;
 

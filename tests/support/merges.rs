@@ -1,4 +1,4 @@
-//! Programs that are merged while they run, and the part of each of their threads in a merge.
+//! Programs that are merged while they run, and the lines of each of their threads in a merge.
 
 use crate::words::words;
 use crate::{Scenario, memory};
@@ -16,7 +16,7 @@ use trace_format::meta::{LossReason, Meta};
 /// The number of threads of the program.
 pub const THREADS: usize = 8;
 
-/// Returns the command as a process of its own: `program` is the traced program, which can be that as well.
+/// Returns the command as a process of its own: `program` is the traced program, which can act as the command, too.
 pub fn tracemerge<S: AsRef<OsStr>>(
     program: &str,
     runtime: &Path,
@@ -28,7 +28,7 @@ pub fn tracemerge<S: AsRef<OsStr>>(
     command
 }
 
-/// A program that traces as far as it is told to.
+/// A program that traces as many records as the test requests.
 pub struct Watched {
     /// The program with its directories of files and rings.
     pub scenario: Scenario,
@@ -36,12 +36,12 @@ pub struct Watched {
     pub child: Child,
     program: String,
     words: &'static [AtomicU64],
-    /// Removed when this is dropped.
+    /// The file of the words, which is removed when this is dropped.
     _file: NamedTempFile,
 }
 
 impl Watched {
-    /// Starts the program, `manners` as in the scenario, with these variables.
+    /// Starts the program with these variables; `manners` is that of the scenario.
     pub fn start(program: &str, manners: &str, env: &[(&str, &str)]) -> Watched {
         let file = NamedTempFile::new_in(memory()).expect("a file of words");
         std::fs::write(file.path(), [0; (THREADS + 2) * 8]).expect("a file of words");
@@ -63,7 +63,7 @@ impl Watched {
         self.words[2..].iter().map(|word| word.load(Ordering::Acquire)).collect()
     }
 
-    /// Has the program end; returns its messages.
+    /// Makes the program end; returns its output and its messages.
     pub fn end(&mut self) -> String {
         self.words[1].store(1, Ordering::Release);
         let status = self.child.wait().expect("its end");
@@ -91,7 +91,7 @@ impl Drop for Watched {
     }
 }
 
-/// The part of one thread in a merged file.
+/// The content of one thread in a merged file.
 #[derive(Debug, Default)]
 pub struct Merged {
     /// The thread's messages.
@@ -100,8 +100,8 @@ pub struct Merged {
     pub lost: Vec<(LossReason, u64)>,
 }
 
-/// Returns the threads of the program in a merged file, by the number that their messages begin with, after
-/// checking that every line parses and all are in the order of their ticks.
+/// Returns the threads of the program in a merged file, by the number that their messages begin with. Panics unless
+/// every line parses and all are in the order of their ticks.
 pub fn by_thread(merged: &[u8]) -> BTreeMap<usize, Merged> {
     let mut threads: BTreeMap<u64, Merged> = BTreeMap::new();
     let mut last = 0;

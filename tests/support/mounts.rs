@@ -1,5 +1,5 @@
-//! Mounts of a program's own: file systems as small, as full or as read-only as a test wants them. The programs `unshare`
-//! and `mount` are not needed.
+//! Mounts of a program's own: file systems as small, as full or as read-only as a test needs them. The programs
+//! `unshare` and `mount` are not needed.
 #![allow(unsafe_code, reason = "namespaces, between a fork and the start of a program")]
 
 use crate::{Scenario, programs};
@@ -9,10 +9,10 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Returns a scenario that `sh` runs in a mount namespace of its own: `script`, in which `mount` is that of the scenario
-/// program, prepares it and runs `program` as `"$@"`.
+/// Returns a scenario that `sh` runs in a mount namespace of its own. `script` prepares the namespace, in which
+/// `mount` is that of the scenario program, and runs `program` as `"$@"`.
 ///
-/// `None` where the system refuses that: then the test is left out.
+/// Returns `None` if the system refuses that, and reports that the test is left out.
 pub fn in_own_mounts(script: &str, program: &[&str]) -> Option<Scenario> {
     let Some(user) = ways() else {
         programs::left_out("a mount namespace, which this system refuses");
@@ -25,7 +25,8 @@ pub fn in_own_mounts(script: &str, program: &[&str]) -> Option<Scenario> {
     Some(scenario)
 }
 
-/// Returns whether a user namespace is needed: as root it is not, else one is root in it. `None` where neither works.
+/// Returns whether a user namespace is needed, in which the caller is root; root needs none. Returns `None` if
+/// neither works.
 fn ways() -> Option<bool> {
     static WAYS: OnceLock<Option<bool>> = OnceLock::new();
     let works = |user: &bool| {
@@ -36,8 +37,8 @@ fn ways() -> Option<bool> {
     *WAYS.get_or_init(|| [false, true].into_iter().find(works))
 }
 
-/// Has a command run in a mount namespace of its own, from which nothing comes back; in `user`, a user namespace of its
-/// own, in which the caller is root. `tries` has it try a mount.
+/// Makes a command run in a mount namespace of its own, whose mounts do not spread to others. If `user` is true, it
+/// also gets a user namespace of its own, in which the caller is root. If `tries` is true, it tries a mount.
 fn apart(command: &mut Command, user: bool, tries: bool) {
     // SAFETY: the calls touch no memory.
     let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -61,13 +62,13 @@ fn apart(command: &mut Command, user: bool, tries: bool) {
 }
 
 fn mount(kind: &CStr, at: &CStr, flags: libc::c_ulong) -> io::Result<()> {
-    // SAFETY: all texts end; there is no data.
+    // SAFETY: all texts are C strings; there is no data.
     done(unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), flags, std::ptr::null()) })
 }
 
 /// Writes a short text by one call.
 fn write(file: &CStr, text: &str) -> io::Result<()> {
-    // SAFETY: the text of the path ends, and so many bytes are read; the descriptor is this function's.
+    // SAFETY: the path is a C string, and `text` has as many bytes as are read; the descriptor is this function's.
     unsafe {
         let descriptor = libc::open(file.as_ptr(), libc::O_WRONLY);
         done(descriptor)?;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
-/// A program that runs; it is killed when this is dropped.
+/// A running program, which is killed when this is dropped.
 pub struct Running {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -34,7 +34,7 @@ impl Running {
         libc::pid_t::try_from(self.child.id()).expect("a process id")
     }
 
-    /// Returns the next line of the program; panics where it ends before.
+    /// Returns the next line of the program; panics if the program ends before.
     pub fn hear(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("a pipe");
@@ -53,7 +53,7 @@ impl Running {
         assert_eq!(unsafe { libc::kill(self.pid(), signal) }, 0);
     }
 
-    /// Waits until the program has stopped or ended, and leaves it so, not reaped.
+    /// Waits until the program has stopped or ended, as `what` selects, and does not reap it.
     #[cfg(unix)]
     pub fn wait_without_reaping(&self, what: libc::c_int) {
         // SAFETY: the process is our own child; the result is plain memory.
@@ -94,18 +94,18 @@ pub struct Merged {
     pub status: Option<i32>,
     /// The text that the command wrote to stderr.
     pub stderr: String,
-    /// The number of times that the command gave up the processor to wait for something: a merge that waits
-    /// for a lock looks a hundred times a second.
+    /// The number of times that the command gave up the processor to wait for something: a merge that waits for a
+    /// lock tries a hundred times a second.
     pub waits: i64,
 }
 
-/// The number of waits from which on a merge has waited for a lock in vain, for which it takes ten seconds. Under an emulator
-/// some hundred are the emulator's own.
+/// The least number of waits of a merge that has waited for a lock in vain, which takes ten seconds. Under an
+/// emulator, some hundred waits are the emulator's own.
 #[cfg(unix)]
 pub const WAITS_IN_VAIN: i64 = 500;
 
-/// Merges the trace of `scenario` as the command does: `command` is the traced program, which knows how to
-/// play it, or a program that runs it.
+/// Merges the trace of `scenario` as the command does. `command` is the traced program, which can act as the
+/// command, or a program that runs it.
 #[cfg(unix)]
 pub fn merge(scenario: &Scenario, command: &[&OsStr]) -> Merged {
     let (program, args) = command.split_first().expect("a program");

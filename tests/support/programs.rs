@@ -1,9 +1,9 @@
-//! What a test needs beyond the toolchain, cc and coreutils: programs of others, and rights. It is asked for here and
-//! nowhere else. Included by the tests of several crates, through symbolic links: so it is in each package that is
-//! published.
+//! The requirements of a test beyond the toolchain, cc and coreutils: programs of others, and rights. Tests ask for
+//! them here and nowhere else. The tests of several crates include this file through symbolic links, so that it is
+//! in each published package.
 //!
-//! A test that lacks something ends at once, and libtest takes it for passed. So one line names it on the stderr of the
-//! process, where no test runner hides it, and where it can be counted:
+//! A test that lacks something ends at once, and libtest counts it as passed. One line on the stderr of the process
+//! names such a test: no test runner hides that line, and scripts can count it:
 //!
 //! ```text
 //! left out: NAME OF THE TEST: needs PROGRAM
@@ -11,13 +11,14 @@
 //! for root: NAME OF THE TEST
 //! ```
 //!
-//! With `TRACER_TEST_TOOLS=required`, which CI sets, a program that is missing fails the test.
+//! With `TRACER_TEST_TOOLS=required`, which CI sets, a missing program fails the test.
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Returns whether one of these programs is missing; then the test, which calls this first, is left out.
+/// Returns whether one of these programs is missing, and then reports that the test is left out. A test calls this
+/// first.
 pub fn lacks(programs: &[&str]) -> bool {
     let missing = missing(programs);
     if !missing.is_empty() {
@@ -26,7 +27,7 @@ pub fn lacks(programs: &[&str]) -> bool {
     !missing.is_empty()
 }
 
-/// Returns those of the programs that are here; what a test does with the others, it leaves out.
+/// Returns the programs that are installed. If others are missing, reports that the test leaves out a part.
 pub fn those_of<const N: usize>(programs: [&'static str; N]) -> Vec<&'static str> {
     let missing = missing(&programs);
     if !missing.is_empty() {
@@ -35,7 +36,8 @@ pub fn those_of<const N: usize>(programs: [&'static str; N]) -> Vec<&'static str
     programs.into_iter().filter(|program| !missing.contains(program)).collect()
 }
 
-/// Returns the directory of the programs that `.ci/readers` installs; where there is none, the test is left out.
+/// Returns the directory of the programs that `.ci/readers` installs. If there is none, reports that the test is
+/// left out.
 pub fn readers() -> Option<PathBuf> {
     let found = directory_of_readers();
     if found.is_none() {
@@ -44,7 +46,7 @@ pub fn readers() -> Option<PathBuf> {
     found
 }
 
-/// Returns the same directory; where there is none, the test leaves out what it does with them.
+/// Returns the same directory. If there is none, reports that the test leaves out a part.
 pub fn some_readers() -> Option<PathBuf> {
     let found = directory_of_readers();
     if found.is_none() {
@@ -53,7 +55,8 @@ pub fn some_readers() -> Option<PathBuf> {
     found
 }
 
-/// Returns whether this process is not root's; then the test, which is about what only root may do, is left out.
+/// Returns whether this process is not root's, and then reports that the test is left out, because only root may
+/// run it.
 pub fn is_for_root() -> bool {
     let is_so = !is_root();
     if is_so {
@@ -62,12 +65,12 @@ pub fn is_for_root() -> bool {
     is_so
 }
 
-/// Says that the test ends here, since it needs something that this system does not give.
+/// Reports that the test ends here, because this system lacks something that it needs.
 pub fn left_out(needs: &str) {
     say("left out", &format!(": needs {needs}"));
 }
 
-/// Says that the test leaves out a part of what it does.
+/// Reports that the test leaves out a part of its work.
 pub fn in_part(without: &str) {
     say("in part", &format!(": without {without}"));
 }
@@ -86,7 +89,7 @@ pub fn path_of(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|place| place.join(&name)).find(|path| is_program(path))
 }
 
-/// What `.ci/readers` installs.
+/// The programs that `.ci/readers` installs, for messages.
 const READERS: &str = "Perfetto, speedscope and DuckDB (`bash .ci/readers`)";
 
 /// Returns the directory that `TRACER_READERS` names, or else that of this checkout.
@@ -113,7 +116,7 @@ fn missing<'a>(programs: &[&'a str]) -> Vec<&'a str> {
     missing
 }
 
-/// Fails the test where everything has to be there.
+/// Fails the test if the environment requires all programs.
 fn required(missing: &str) {
     assert!(
         std::env::var_os("TRACER_TEST_TOOLS").is_none_or(|how| how != "required"),
@@ -121,8 +124,8 @@ fn required(missing: &str) {
     );
 }
 
-/// Writes a line for the running test, whose thread has its name. What stands before in the terminal's line may be
-/// libtest's.
+/// Writes a line for the running test, whose thread has its name. The line feed at its beginning ends a line of
+/// libtest.
 fn say(what: &str, more: &str) {
     let test = std::thread::current().name().unwrap_or_default().to_owned();
     let _ = std::io::stderr().write_all(format!("\n{what}: {test}{more}\n").as_bytes());

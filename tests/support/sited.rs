@@ -1,4 +1,4 @@
-//! The records of raw files with the sites that they are of.
+//! The records of raw files, with their sites.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::names;
 /// A record of a ring, read from a raw file.
 #[derive(Clone, Debug)]
 pub struct Sited {
-    /// What the record's site is; `None` where it has none, or the file does not tell.
+    /// The site of the record; `None` if it has none, or if the file does not describe it.
     pub site: Option<Site>,
     /// The kind of the record.
     pub kind: RecordKind,
@@ -26,10 +26,10 @@ pub struct Sited {
     pub tid: u64,
 }
 
-/// Reads the raw files of a directory, one after the other, without what the tracer says itself.
+/// Reads the raw files of a directory, one after the other, without the tracer's own records.
 ///
 /// # Panics
-/// A file is not raw.
+/// If a file is not raw.
 #[must_use]
 pub fn sited(directory: &Path) -> Vec<Sited> {
     let mut all = Vec::new();

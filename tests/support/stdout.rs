@@ -1,8 +1,8 @@
-//! Stdout as programs of tests write to it that say much at once.
+//! Stdout for programs of tests that print much at once.
 
 use std::io::{self, Write};
 
-/// Stdout, by 4 KiB at a time at most: under Wine 8 a write of 150 KB to a pipe fails now and then.
+/// Stdout, written in pieces of at most 4 KiB: under Wine 8, a write of 150 KB to a pipe sometimes fails.
 #[derive(Clone, Copy, Debug)]
 pub struct InPieces;
 

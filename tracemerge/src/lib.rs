@@ -1,30 +1,30 @@
 //! The command `tracemerge`, which finds the trace files of an application, merges them by time, and writes
 //! one file.
 //!
-//! | room | what is in it |
+//! | room | contents |
 //! |---|---|
-//! | `os` | what is asked of the operating system |
-//! | `ui` | what the user is told, and how it looks |
+//! | `os` | requests to the operating system |
+//! | `ui` | messages to the user, and their appearance |
 //! | `file` | one trace file: its bytes, and the lines in them |
 //! | `time` | ticks and the wall clock |
 //! | `symbols` | names for addresses |
-//! | `find` | which traces there are, and which are wanted |
-//! | `input` | the traces as sources of lines; logs of others |
-//! | `output` | where lines go |
-//! | `merge` | many sources to one stream of lines |
-//! | `view` | a part of the traces, or another look |
+//! | `find` | the search for traces, and the choice among them |
+//! | `input` | the traces as sources of lines; logs of other programs |
+//! | `output` | the destinations of lines |
+//! | `merge` | the merge of many sources into one stream of lines |
+//! | `view` | parts of the traces, and other layouts |
 //! | `command` | the subcommands |
-//! | `cargo` | `cargo tracer`: Rust programs of which every function is traced |
+//! | `cargo` | `cargo tracer`: builds Rust programs whose functions are all traced |
 //! | `cli` | the command line |
 //!
-//! A room uses those above it in this table and no other. The order of the merge is total: boot (by the wall
-//! clock), ticks, process, run, thread, number of the file, position in the file. Undamaged lines are passed
-//! on byte for byte.
+//! A room uses only the rooms above it in this table. The order of the merge is total: boot (by the wall clock),
+//! ticks, process, run, thread, number of the file, position in the file. The merge passes undamaged lines on byte
+//! for byte.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
-// Unit tests may make files.
+// Unit tests may create files.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
-#[allow(clippy::disallowed_methods, reason = "Cargo's own directory for what is built is the user's")]
+#[allow(clippy::disallowed_methods, reason = "Cargo's own build directory is the user's")]
 mod cargo;
 mod cli;
 mod command;
@@ -42,7 +42,7 @@ mod view;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// For the bench of the formats, and for nothing else.
+/// An export for the benchmark of the formats only.
 #[doc(hidden)]
 pub use crate::command::kept_records::KeptRecords;
 
@@ -61,11 +61,11 @@ use crate::view::export::time_column::TimeMode;
 use crate::view::export::tree::TreeStyle;
 use crate::view::request::{Layout, Request};
 
-/// Has a panic, which is a mistake in this program, say so in the way of all its messages. For programs that are nothing but a
-/// call of [`main`] or [`cargo_tracer`].
+/// Reports a panic, which is a bug in this program, in the format of all its messages. For programs that only call
+/// [`main`] or [`cargo_tracer`].
 pub use crate::ui::console::take_panics;
 
-/// Does what `cargo tracer` is asked for by `args`, the first of which is the program's own name, and returns the exit status.
+/// Runs `cargo tracer` with `args`, the first of which is the program's own name, and returns the exit status.
 pub fn cargo_tracer(args: impl IntoIterator<Item = OsString>) -> u8 {
     cargo::main(args, main)
 }
@@ -181,12 +181,12 @@ fn merge(merge: Merge) -> u8 {
     if follow { self::follow(&request, apps) } else { view(request, apps) }
 }
 
-/// Shows what `apps` trace, as it comes.
+/// Shows the records of `apps` as they arrive.
 fn follow(request: &Request, apps: Vec<PathBuf>) -> u8 {
     reporting(request.quiet, |messages| command::follow::follow(&opened(apps)?, request, messages))
 }
 
-/// Merges the traces of `apps` as the request asks for it.
+/// Merges the traces of `apps` as requested.
 fn view(request: Request, apps: Vec<PathBuf>) -> u8 {
     // An interrupted merge deletes its temporary file.
     Signals::take();
@@ -200,7 +200,7 @@ fn opened(apps: Vec<PathBuf>) -> Result<Vec<App>, Error> {
     apps.into_iter().map(App::or_directory).collect()
 }
 
-/// Does `work`, tells the user its error, and returns the exit status.
+/// Does `work`, reports its error to the user, and returns the exit status.
 fn reporting(quiet: bool, work: impl FnOnce(&mut Messages) -> Result<(), Error>) -> u8 {
     let mut messages = Messages::new(quiet);
     if let Err(error) = work(&mut messages) {

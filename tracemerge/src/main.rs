@@ -1,4 +1,4 @@
-//! The program `tracemerge`, all of whose code is in the library beside it.
+//! The program `tracemerge`. All its code is in the library beside it.
 
 use std::process::ExitCode;
 

@@ -12,44 +12,44 @@
 //! Tracer::get().trace(format_args!("the answer is {answer}"));
 //! ```
 //!
-//! The macro [`trace!`] copies numbers, strings, and what [`Capture`] is derived for as they are, and leaves
-//! their formatting to the background thread; what it writes is what `format!` gives.
+//! The macro [`trace!`] copies numbers, strings, and values of types that derive [`Capture`] without formatting them.
+//! The background thread formats them, and writes the same text as `format!`.
 //!
 //! # Guarantees
 //!
-//! Each is shown by the test named with it, in `tests/` of the workspace.
+//! The test named after each guarantee shows it; the tests are in `tests/` of the workspace.
 //!
 //! * Off: no thread, no file, no allocation; a call is one relaxed load: `a_disabled_tracer_does_nothing`
-//! * On, with room: no lock, no allocation, no system call in a call:
+//! * On, if the ring has room: a call takes no lock, allocates nothing and makes no system call:
 //!   `a_call_that_finds_room_makes_no_system_call`
 //! * Every record of a program that exits is in its files, however it exits: `an_exit_keeps_every_record`
-//! * Killed at any instant, it loses no record whose call had returned: `a_killed_program_loses_nothing`
+//! * A program killed at any instant loses no record whose call had returned: `a_killed_program_loses_nothing`
 //! * A record that happens after another never has smaller ticks: `handovers_are_never_reversed`
-//! * Any message arrives as it was, of any length and content: `messages_are_free_text`
+//! * Messages of any length and content arrive unchanged: `messages_are_free_text`
 //! * A `Display` that panics or traces harms nothing: `a_display_may_panic_or_trace`
-//! * A signal handler may trace wherever it interrupts, inside a record as well:
+//! * A signal handler may trace at whatever point it interrupts the thread, even inside a record:
 //!   `a_thread_may_be_stopped_anywhere`
-//! * Forked children, daemons and programs that are started lose nothing and harm nothing:
-//!   `children_of_every_kind_lose_nothing`
+//! * Forked children, daemons and child programs lose nothing and harm nothing: `children_of_every_kind_lose_nothing`
 //! * A dead run is recovered and a living one left alone, whatever their process ids:
 //!   `the_dead_are_told_from_the_living`
-//! * A plugin with a copy of its own hands its records to that of the program, and may be closed and loaded again:
-//!   `one_copy_of_the_tracer_owns_the_process`
-//! * A host's descriptors and `errno` stay its own: `a_host_that_closes_all_descriptors_is_not_written_to`,
-//!   `signals_cost_no_record`
+//! * A plugin with its own copy of the tracer hands its records to the program's copy, and may be unloaded and loaded
+//!   again: `one_copy_of_the_tracer_owns_the_process`
+//! * The tracer leaves the program's descriptors and `errno` alone:
+//!   `a_host_that_closes_all_descriptors_is_not_written_to`, `signals_cost_no_record`
 //! * Threads come and go without leaving rings or descriptors behind: `short_lived_threads_leak_nothing`
-//! * A message formatted later, or by recovery after a kill, is what `format!` gives:
+//! * A message formatted later, or by recovery after a kill, has the text that `format!` gives:
 //!   `deferred_messages_are_those_of_format`
-//! * A panic leaves its stack, and a fatal signal does where that is asked for: `a_crash_leaves_its_stack`
-//! * A loss is never silent: it is counted, and a line in the file: `a_full_ring_drops_or_waits_and_says_so`
+//! * A panic leaves its call stack in the trace, and so does a fatal signal if the program asked for that:
+//!   `a_crash_leaves_its_stack`
+//! * A loss is never silent: it is counted, and a line in the file reports it:
+//!   `a_full_ring_drops_or_waits_and_says_so`
 //!
-//! Records made inside another record of their thread (by a signal handler, a panic hook, a `Display` that
-//! traces) share a ring of their own, a sixteenth of the thread's. They never wait: what it cannot hold is
+//! Records made inside another record of their thread (by a signal handler, a panic hook, a `Display` that traces) go
+//! to a nested ring, a sixteenth of the size of the thread's ring. They never wait: if that ring is full, they are
 //! dropped and counted, `# lost reason=nested`.
 //!
-//! The tracer never panics, never writes to stdout, and says on stderr only what its user must know. What
-//! happens to a trace when the process is killed, the disk is full or the machine stops stands in
-//! `docs/losses.md`.
+//! The tracer never panics, never writes to stdout, and writes to stderr only messages that its user must see.
+//! `docs/losses.md` describes the effects on a trace if the process is killed, the disk is full or the machine stops.
 //!
 //! # Environment
 //!
@@ -67,21 +67,21 @@
 //! | `TRACER_MAX_TOTAL` | how much all files of a process may take together, with K, M, G | no limit |
 //! | `TRACER_FLUSH_INTERVAL` | how long a record may wait for the flusher | `100ms` |
 //! | `TRACER_CLOCK` | `ordered`; `fast`: cheaper, but hand-overs may look reversed; or `system`: the system's clock | `ordered` |
-//! | `TRACER_FILTER` | which calls of [`trace!`] are on, by module: `my::module=off,other`, as `RUST_LOG`; of `log` and `tracing` also by level | all |
-//! | `TRACER_CALL_SITES` | `1`: each entering of a function records where it was called from, too | off |
-//! | `TRACER_FUNCTIONS`, `TRACER_TRIGGER`, `TRACER_MAX_DEPTH`, `TRACER_MIN_DURATION` | which calls of functions with hooks of the compiler are recorded, see `docs/functions.md` | all |
-//! | `TRACER_FORMAT` | `text`, or `raw`: records as they are, half the size | `text` |
+//! | `TRACER_FILTER` | which calls of [`trace!`] are on, by module: `my::module=off,other`, as in `RUST_LOG`; for `log` and `tracing` also by level | all |
+//! | `TRACER_CALL_SITES` | `1`: each function entry also records its call site | off |
+//! | `TRACER_FUNCTIONS`, `TRACER_TRIGGER`, `TRACER_MAX_DEPTH`, `TRACER_MIN_DURATION` | which calls of functions with compiler hooks are recorded, see `docs/functions.md` | all |
+//! | `TRACER_FORMAT` | `text`, or `raw`: unrendered records, half the size | `text` |
 //! | `TRACER_RUNTIME_DIR` | directory of the rings | `/dev/shm/tracer-<uid>` |
 //! | `TRACER_DESCRIPTORS` | `own`, or `shared` with the program | `own` |
 //!
-//! Of `raw` files `tracemerge` makes the text. `own` descriptors cannot be closed by the program; `shared` ones are
-//! for a sandbox that ends who calls `close_range` or `fork`.
+//! `tracemerge` turns `raw` files into text. The program cannot close `own` descriptors; `shared` ones are for a
+//! sandbox that kills a process for calling `close_range` or `fork`.
 //!
 //! # Costs
 //!
-//! Disabled, a call is a load and a branch. Enabled, it costs the clock read and the formatting of the
-//! message, and a few nanoseconds; figures are in `docs/performance.md`. Each tracing thread has a ring of 1
-//! MiB of shared memory, and four are kept ready. The flusher wakes ten times a second.
+//! Disabled, a call is a load and a branch. Enabled, it costs reading the clock, copying or formatting the message,
+//! and a few nanoseconds; figures are in `docs/performance.md`. Each tracing thread has a ring of 1 MiB of shared
+//! memory, and four are kept ready. The flusher wakes ten times a second.
 
 /// Does nothing, since the feature `compile-out` is on. The arguments are still checked.
 #[cfg(feature = "compile-out")]
@@ -114,10 +114,10 @@ macro_rules! trace_stack {
     ($($arguments:tt)*) => { $crate::trace!($($arguments)*) };
 }
 
-// What the macros make names this crate as the programs that link it do.
+// The macros' output names this crate `tracer`, as the programs that link it do.
 extern crate self as tracer;
 
-// At the root, for the compiler shows users the shortest path to what it talks about.
+// At the root, because the compiler's messages show users the shortest path to an item.
 #[doc(hidden)]
 #[path = "api/macro_support.rs"]
 pub mod __macro_support;

@@ -1,10 +1,10 @@
 //! Measures the bridges from `log` and `tracing` beside other subscribers and loggers: a Markdown table on stdout.
 //!
 //! `cargo run --release --manifest-path benches/bridges/Cargo.toml` measures; an argument is the number of rounds
-//! (5). A process has one subscriber, so each column is measured in a process of its own, by turns; the table has the
-//! medians over the rounds. A figure is the median over bursts of 1,000 calls, between them a pause of 3 ms in which
-//! background threads catch up, so that no queue is full. Files are written to a directory in memory where there is
-//! one. Queues wait where they are full; this tracer's processes fail unless all of their records are in the rings.
+//! (5). A process has one subscriber, so a separate process measures each column, by turns; the table has the medians
+//! over the rounds. A figure is the median over bursts of 1,000 calls, with pauses of 3 ms in which background
+//! threads catch up, so that no queue is full. Files are written to a directory in memory if there is one. Full
+//! queues wait; this tracer's processes fail unless all of their records are in the rings.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -20,13 +20,13 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// The calls in a burst.
+/// The number of calls in a burst.
 const BURST: u32 = 1000;
-/// The bursts that are counted, and those before them that are not.
+/// The number of bursts that are measured, and the number of bursts before them that are not.
 const BURSTS: usize = 100;
 const WARM_UP: usize = 20;
 
-/// What is measured, by the names of columns: the facades alone, then the bridges, then the peers.
+/// The measured ways, by the names of columns: the facades alone, then the bridges, then the peers.
 const WAYS: [&str; 13] = [
     "log alone",
     "tracer-log, off",
@@ -109,7 +109,7 @@ fn median(values: &mut [f64]) -> f64 {
 /// Measures one way, in this process.
 fn measure(way: &str, directory: &Path) -> Outcome<()> {
     let file = |name: &str| File::create(directory.join(name));
-    // Kept to the end: to drop it is to flush.
+    // The guards are kept to the end: a drop flushes.
     let mut guards: Vec<Box<dyn std::any::Any>> = Vec::new();
     match way {
         "log alone" | "tracing alone" => {}
@@ -180,7 +180,7 @@ fn by_tracing() -> Outcome<()> {
     time(ROWS[5], fields)
 }
 
-/// Times calls in bursts, and prints what one takes.
+/// Times calls in bursts, and prints the time of one call.
 fn time(row: &str, call: impl Fn(u64)) -> Outcome<()> {
     let mut taken = Vec::with_capacity(BURSTS);
     for burst in 0..WARM_UP + BURSTS {

@@ -1,4 +1,5 @@
-//! Calls a function that is not inlined; prints the nanoseconds of a call, the median of seven turns, and the number of calls.
+//! Calls a function that is not inlined; prints the nanoseconds of a call, the median of seven turns, and the number
+//! of calls.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -21,7 +22,7 @@ fn main() {
             let start = Instant::now();
             black_box(fib(27));
             let took = start.elapsed().as_nanos() as f64;
-            // What is traced is written meanwhile.
+            // Meanwhile the flusher writes the records.
             std::thread::sleep(std::time::Duration::from_millis(300));
             took / f64::from(CALLS)
         })

@@ -1,4 +1,4 @@
-// Calls a function again and again, by one thread or by two: `fib N [THREADS]`.
+// Calls a function again and again, in one thread or in two: `fib N [THREADS]`.
 #include <pthread.h>
 #include <stdlib.h>
 

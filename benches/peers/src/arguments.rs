@@ -1,4 +1,4 @@
-//! The command line, and the hidden part of it by which the program runs itself.
+//! The command line, and its hidden part, with which the program runs itself.
 
 use crate::Outcome;
 use crate::functions::Way;
@@ -11,25 +11,25 @@ use std::time::Duration;
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct Arguments {
-    /// The figure that this process is to take, if another process of this program has started it.
+    /// The task of this process, if another process of this program has started it.
     #[command(subcommand)]
     pub child: Option<Child>,
-    /// The measurements that are to be made otherwise.
+    /// The plan of the measurements, if not.
     #[command(flatten)]
     pub plan: Plan,
 }
 
-/// The measurements that are to be made.
+/// The plan of the measurements.
 #[derive(Args, Debug)]
 pub struct Plan {
-    /// The loggers, separated by commas; all if not said
+    /// The loggers, separated by commas; all if not given
     #[arg(long, value_enum, value_delimiter = ',')]
     peers: Vec<Peer>,
-    /// The number of times that everything is measured; the tables have medians
+    /// The number of rounds, which measure everything; the tables have medians
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// The directories to which files are written, one after the other; /dev/shm and the target directory if
-    /// not said
+    /// The directories to which files are written, one after the other; /dev/shm and the target directory if not
+    /// given
     #[arg(long = "directory", value_name = "DIRECTORY")]
     directories: Vec<PathBuf>,
     /// Messages of a throughput run, shared by its threads

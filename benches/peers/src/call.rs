@@ -15,7 +15,7 @@ use std::path::Path;
 /// The number of calls between two pauses.
 pub const BATCH: u64 = 20;
 
-/// The number of batches that are not counted, before those that are.
+/// The number of batches before the measured ones.
 const WARM_UP: u32 = 100;
 
 /// The names of the messages in reports.

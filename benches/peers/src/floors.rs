@@ -1,4 +1,4 @@
-//! The floors: the clocks, measured as calls are. No logger with time stamps can be faster than its clock.
+//! The floors: the clocks, measured in the way of calls. No logger with time stamps can be faster than its clock.
 
 use crate::Outcome;
 use crate::arguments::Calls;
@@ -9,7 +9,7 @@ use crate::report::Report;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// The name of the empty loop, which tells how much the harness itself adds to every figure.
+/// The name of the empty loop, which shows the overhead of the harness in every figure.
 pub const NOTHING: &str = "nothing";
 /// The name of the clock that this tracer reads by default.
 pub const ORDERED: &str = "lfence; rdtsc";
@@ -18,7 +18,7 @@ pub const PLAIN: &str = "rdtsc";
 /// The names of all floors, in the order of the table.
 pub const NAMES: [&str; 5] = [NOTHING, PLAIN, ORDERED, "quanta raw", "Instant::now"];
 
-/// The name of the function that is recorded by nobody.
+/// The name of the function that no recorder records.
 pub const BARE: &str = "the function alone";
 /// The name of two reads of the clock that this tracer reads by default.
 pub const ORDERED_TWICE: &str = "lfence; rdtsc, twice";

@@ -1,4 +1,4 @@
-//! The messages that every logger is given, and their text.
+//! The messages that every logger gets, and their text.
 //!
 //! Logging macros want literals, so each logger's file has the messages again. If one of them differs, the
 //! verification finds none of that logger's messages.

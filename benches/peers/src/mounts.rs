@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-/// Returns the kind of the file system that `directory` is on, as Linux calls it; elsewhere the directory
-/// itself.
+/// Returns the kind of the file system of `directory`, by its name on Linux; on other systems, the directory itself.
 pub fn file_system(directory: &Path) -> String {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     kind(&mounts, &directory.canonicalize().unwrap_or_default())

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Returns the nanoseconds of processor time of each thread but the first, by thread id; nothing where the
-/// operating system does not tell.
+/// Returns the nanoseconds of processor time of each thread except the first, by thread id; empty if the operating
+/// system does not report them.
 pub fn of_other_threads() -> BTreeMap<u32, u64> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let ids = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
@@ -17,8 +17,8 @@ fn of_thread(id: u32) -> Option<u64> {
     stat.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns the sum of two looks: of a thread that was there both times, what the later one says. `None` if there
-/// was no thread. What a thread does between the first look and its end is missing.
+/// Returns the sum of two looks: for a thread that is in both, the later one counts. `None` if there is no thread.
+/// The sum lacks the time of a thread between the first look and its end.
 pub fn sum(mut before: BTreeMap<u32, u64>, after: BTreeMap<u32, u64>) -> Option<u64> {
     before.extend(after);
     (!before.is_empty()).then(|| before.values().sum())

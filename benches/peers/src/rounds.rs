@@ -1,6 +1,6 @@
-//! Runs the measurements, each in a process of its own, and reads back the files that they wrote.
+//! Runs the measurements, each in a separate process, and reads back the files that they wrote.
 //!
-//! Each round runs all measurements once, so that a machine whose speed changes does so for all of them.
+//! Each round runs all measurements once, so that a change of the machine's speed affects all of them.
 
 use crate::Outcome;
 use crate::arguments::{Part, Plan};
@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use tempfile::TempDir;
 
-/// Measures what `plan` says, and prints the tables. The status is 1 if a logger lost messages that should
-/// have lost none.
+/// Makes the measurements of `plan`, and prints the tables. The status is 1 if a logger lost messages although it is
+/// set up to lose none.
 pub fn run(plan: &Plan) -> Outcome<ExitCode> {
     let directories = plan.directories()?;
     let rows = rows(plan);
@@ -80,7 +80,7 @@ fn measure_functions(plan: &Plan, round: u32, directories: &[PathBuf], results: 
     Ok(())
 }
 
-/// Has a process measure a function that is recorded in this `way`. The process writes to a directory of its own.
+/// Runs a process that measures a function, recorded in this `way`. The process writes to a directory of its own.
 fn function_child(way: Way, directory: &Path, arguments: &[String]) -> Outcome<(Report, Findings)> {
     let own = tempfile::Builder::new().prefix("peers-").tempdir_in(directory)?;
     let environment = way.environment(own.path());
@@ -92,7 +92,7 @@ fn function_child(way: Way, directory: &Path, arguments: &[String]) -> Outcome<(
     Ok((report, findings))
 }
 
-/// Has a process measure `what` of `row`. The process writes to a directory of its own in `directory`.
+/// Runs a process that measures `what` of `row`. The process writes to a directory of its own in `directory`.
 fn child(row: &Row, directory: &Path, what: &str, arguments: &[String]) -> Outcome<(Report, Findings)> {
     let own = tempfile::Builder::new().prefix("peers-").tempdir_in(directory)?;
     let environment = row.peer.environment(own.path(), row.format);
@@ -115,7 +115,7 @@ fn read(command: &mut Command) -> Outcome<Report> {
     Report::parse(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Merges the raw files in `traces` by `tracemerge`, and returns the directory of the merged file.
+/// Merges the raw files in `traces` with `tracemerge`, and returns the directory of the merged file.
 fn merged(report: &Report, traces: &TempDir, environment: Vec<(&str, String)>) -> Outcome<PathBuf> {
     for path in report.files.keys() {
         if is_text(path)? {

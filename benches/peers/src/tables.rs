@@ -225,15 +225,14 @@ impl<'a> Results<'a> {
         cell(rate(row.to_string()), figures)
     }
 
-    /// Returns the names of what was measured, in the order of the tables.
+    /// Returns the names of the measured rows and ways, in the order of the tables.
     fn names(&self) -> Vec<String> {
         let ways = Way::value_variants().iter().map(|way| way.name());
         let all = self.rows.iter().map(Row::to_string).chain(ways);
         all.filter(|name| self.findings.keys().any(|(measured, _)| measured == name)).collect()
     }
 
-    /// Writes the names of the rows whose files were found to be complete. The faults of others stand beside
-    /// their figures.
+    /// Writes the names of the rows whose files were complete. The faults of other rows stand beside their figures.
     fn fmt_verified(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut complete = Vec::new();
         for name in self.names() {
@@ -263,7 +262,7 @@ impl<'a> Results<'a> {
     }
 }
 
-/// Returns `value` as `figures` writes it; an empty string where there is no value.
+/// Returns `value` as `figures` writes it; an empty string if there is no value.
 fn cell(value: Option<f64>, figures: impl Fn(f64) -> String) -> String {
     value.map(figures).unwrap_or_default()
 }

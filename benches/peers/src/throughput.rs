@@ -13,7 +13,7 @@ use std::time::Instant;
 /// The name of the only message that is logged.
 pub const MESSAGE: &str = "numbers";
 
-/// The name that a report gives to the time that all messages took.
+/// The name of the time that all messages took, in reports.
 pub const SECONDS: &str = "seconds";
 
 /// Times `messages` messages of `threads` threads until they are in files in `directory`.
@@ -31,8 +31,8 @@ pub fn measure<L: Logger>(logger: L, directory: &Path, threads: usize, messages:
         let workers: Vec<_> = shares(messages, threads).map(spawn).collect();
         let start = Instant::now();
         ready.wait();
-        // The threads are joined one by one, because only then the destructors of their thread-locals have
-        // run.
+        // The threads are joined one by one, because the destructors of a thread's thread-locals have run only after
+        // a join.
         workers.into_iter().try_for_each(|worker| worker.join()).map(|()| start)
     });
     let start = start.map_err(|_| "a thread panicked")?;

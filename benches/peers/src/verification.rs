@@ -1,4 +1,4 @@
-//! Checks that all logged messages are in the files: every message exactly once, as it was.
+//! Checks that the files have every logged message exactly once, with the right text.
 
 use crate::Outcome;
 use crate::call::MESSAGES;
@@ -9,14 +9,14 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// The number of logged messages of a run, and the numbers of those with which something is wrong.
+/// The number of logged messages of a run, and the numbers of faulty ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// The number of messages that were logged.
     pub sent: u64,
     /// The number of messages that are in no file.
     pub lost: u64,
-    /// The number of messages that are there again, or were never logged.
+    /// The number of messages that occur again, or were never logged.
     pub doubled: u64,
     /// The number of messages with another text than `format!` makes.
     pub garbled: u64,
@@ -25,7 +25,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Returns whether every message is there exactly once.
+    /// Returns whether the files have every message exactly once.
     pub fn is_complete(&self) -> bool {
         *self == Findings { sent: self.sent, ..Findings::default() }
     }
@@ -96,7 +96,7 @@ impl Reader {
         Reader { sent, fixed: 0, text: 0, numbers, findings, expected: Vec::new() }
     }
 
-    /// Reads a file, of which the first `in_time` bytes were written in time.
+    /// Reads a file whose first `in_time` bytes were written in time.
     fn read(&mut self, path: &Path, in_time: u64) -> Outcome<()> {
         let mut file = BufReader::with_capacity(1 << 20, File::open(path)?);
         let (mut line, mut position) = (Vec::new(), 0);

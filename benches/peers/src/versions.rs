@@ -1,4 +1,4 @@
-//! The versions of the peers that are measured, which the lock file knows.
+//! The versions of the measured peers, from the lock file.
 
 /// Returns the version of `package`; an empty string if the lock file does not have it.
 pub fn of(package: &str) -> &'static str {

@@ -1,11 +1,10 @@
-//! The whole program runs here, so that it cannot rot, but with so little to do that no figure means
-//! anything.
+//! Runs the whole program, so that it keeps working, but with so little work that its figures mean nothing.
 
 use std::io;
 use std::process::{Command, Output};
 use std::sync::Mutex;
 
-/// Held while the program runs: two at the same time would take each other's traces for their own newest run.
+/// Held while the program runs: two at the same time would mistake each other's traces for their own newest run.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn peers(arguments: &[&str]) -> io::Result<Output> {

@@ -1,2 +1,2 @@
-" Files of threads, and merged ones.
+" Files of threads, and merged files.
 autocmd BufRead,BufNewFile *.trace.[0-9]*,*.trace.merge setfiletype tracemerge

@@ -1,4 +1,4 @@
-" Colours of merged traces: keys of any --time, kinds, functions, metadata. docs/trace-format.md says what stands in a line.
+" Colours of merged traces: keys of any --time, kinds, functions, metadata. docs/trace-format.md describes the lines.
 " Install: copy extras/vim/* to ~/.vim.
 if exists("b:current_syntax")
   finish

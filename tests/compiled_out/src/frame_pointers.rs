@@ -1,5 +1,5 @@
-//! Records its stack at several depths of a recursion on two threads, and prints what the system's unwinder finds
-//! there: a line for each record, in the order of a thread's records.
+//! Records its stack at several depths of a recursion on two threads, and prints the addresses that the system's
+//! unwinder finds there: a line for each record, in the order of a thread's records.
 
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;
@@ -11,7 +11,7 @@ unsafe extern "C" {
     fn _Unwind_GetIP(context: *mut c_void) -> usize;
 }
 
-/// The addresses that the unwinder finds, from its caller on.
+/// Returns the addresses that the unwinder finds, from its caller on.
 fn unwound() -> Vec<usize> {
     extern "C" fn each(context: *mut c_void, all: *mut c_void) -> c_int {
         // SAFETY: the unwinder's own context, and the vector below.

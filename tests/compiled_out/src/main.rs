@@ -1,16 +1,16 @@
-//! Calls the macros in the ways that programs do. With the feature `compile-out` nothing of the calls is in the
-//! machine code.
+//! Calls the macros in the ways that programs do. With the feature `compile-out`, the machine code contains nothing
+//! of the calls.
 
 use std::future::Future as _;
 use std::hint::black_box;
 
-/// Makes the argument that the calls would evaluate; it is found by its name in the program's symbols.
+/// Returns the argument that the calls would evaluate; the test finds it by its name in the program's symbols.
 #[inline(never)]
 fn an_argument_nobody_wants() -> u32 {
     black_box(42)
 }
 
-/// Has arguments, and a value that it returns.
+/// Has an argument, and a returned value.
 #[tracer::traced(args)]
 #[inline(never)]
 fn the_name_of_a_traced_function(the_marked_argument: u32) -> u32 {

@@ -1,9 +1,10 @@
-//! A traced program whose functions are entered and left on several threads, also by panics, and which knows how often.
+//! A traced program whose functions are entered and left on several threads, also by panics, and which counts their
+//! calls.
 //!
-//! It prints for each of them how often it was entered, its name without its path, and its place, as `tracemerge report`
-//! tells it, and then the functions of each stack that it has recorded on purpose. Names of functions that were recorded
-//! by address come from debug information. It panics where an answer of `is_called_from` is wrong. `functions crash` ends
-//! by a wrong access, which it has asked to be recorded.
+//! For each function, it prints how often it was entered, its name without its path, and its place, as `tracemerge
+//! report` shows it. Then it prints the functions of each stack that it has recorded on purpose. Names of functions
+//! that were recorded by address come from debug information. It panics if an answer of `is_called_from` is wrong.
+//! `functions crash` ends by an invalid access, which the tracer records at its request.
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a test's program, which reports by printing")]
 
 use std::hint::black_box;
@@ -13,13 +14,13 @@ use std::thread;
 
 use tracer::{CalledFrom, Tracer, is_called_from, scope, trace, trace_stack, traced};
 
-/// The number of threads beside the main one, and how often each does its work.
+/// The number of threads beside the main one; a constant below is the number of turns of each.
 const THREADS: usize = 3;
 const TURNS: u32 = 40;
-/// How deep the recursion is.
+/// The depth of the recursion.
 const DEPTH: u32 = 5;
 
-/// How often a function was entered, and the line that is told of it.
+/// A function: the number of its calls, and the line that reports name for it.
 struct Known {
     name: &'static str,
     entered: AtomicU64,
@@ -43,7 +44,7 @@ static RECURSIVE: Known = Known::new("recursive");
 static CLOSURE: Known = Known::new("{closure#0}");
 static GENERIC: Known = Known::new("generic");
 
-/// Its place is that of its scope, by the line table.
+/// Runs one turn. The line table gives it the line of its scope.
 #[inline(never)]
 fn work(turn: u32) -> u32 {
     let _scope = tracer::scope();
@@ -57,7 +58,7 @@ fn work(turn: u32) -> u32 {
     inlined(black_box(closure)(turn))
 }
 
-/// Is a function of its own by its name, and has no code of its own.
+/// Has a name of its own, but no code of its own.
 #[inline(always)]
 fn inlined(turn: u32) -> u32 {
     let _scope = tracer::scope();
@@ -83,7 +84,7 @@ fn recursive(depth: u32, panics: bool) {
     }
 }
 
-/// Records a stack, `depth` calls of itself further in; it is in `called` calls already.
+/// Records a stack after `depth` further calls of itself; `called` is the number of such calls up to now.
 #[inline(never)]
 fn inner(depth: u32, called: u32) -> u32 {
     if depth == 0 {
@@ -103,12 +104,12 @@ fn inner(depth: u32, called: u32) -> u32 {
 
 #[inline(never)]
 fn outer(depth: u32) -> u32 {
-    // A frame of a size that needs more than an instruction of the prologue.
+    // The prologue needs more than one instruction for a frame of this size.
     let room = black_box([depth; 3000]);
     black_box(inner(depth, 0)) + room[black_box(7)]
 }
 
-/// Calls nobody, which no compiler knows.
+/// Calls no function, but no compiler knows that.
 #[inline(never)]
 fn never_a_caller() {
     if black_box(false) {
@@ -116,7 +117,7 @@ fn never_a_caller() {
     }
 }
 
-/// Ends the process by a wrong access, two calls further in.
+/// Ends the process by an invalid access, two calls further in.
 #[inline(never)]
 fn crash(address: usize) -> u8 {
     #[allow(unsafe_code, reason = "this is what ends the process")]

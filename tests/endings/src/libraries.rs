@@ -1,9 +1,9 @@
 //! A traced program that loads and unloads a library with a tracer of its own, on Windows.
 //!
-//! `libraries <library> <rounds> <threads> <end>`: in each round the library is loaded, traces ten records on this thread
-//! and on so many others, and is unloaded. In the last round it stays, and traces ten more right before the end, which is
-//! `return` or `exit`. A while before that it has nothing to do: Wine 8 fails now and then in a process that ends while
-//! a thread that is ended with it opens files.
+//! `libraries <library> <rounds> <threads> <end>`: each round loads the library, which traces ten records on this
+//! thread and on so many others, and unloads it. In the last round the library stays, and traces ten more right
+//! before the end, which is `return` or `exit`. The program sleeps before that: Wine 8 sometimes fails in a process
+//! that ends while a thread that is ended with it opens files.
 #![cfg_attr(windows, allow(unsafe_code, reason = "loads a library"))]
 
 #[cfg(windows)]
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name: Vec<u16> = library.encode_wide().chain([0]).collect();
     for round in 1..=rounds {
         tracer::trace!("program says round {round}");
-        // SAFETY: a text with a zero at its end; the library's function has this type, and is called while it is loaded.
+        // SAFETY: the name ends in zero; the library's function has this type, and is called while it is loaded.
         unsafe {
             let library = LoadLibraryW(name.as_ptr());
             let says = GetProcAddress(library, c"library_says".as_ptr());

@@ -1,5 +1,5 @@
-//! A library that has linked the tracer itself: where it is loaded into a program that has the tracer, too, there are
-//! two of them, and two runs. It traces where it is told to, on Windows also where the system loads it.
+//! A library that has linked the tracer itself. If a program loads it that has the tracer, too, there are two
+//! copies, and two runs. It traces on request, on Windows also while the system loads it.
 #![allow(unsafe_code, reason = "functions that are found by their names")]
 
 use std::cell::Cell;
@@ -20,7 +20,8 @@ thread_local! {
     static LAST_WORD: LastWord = const { LastWord(Cell::new(0)) };
 }
 
-/// Traces `count` records on the calling thread, and on so many others, each of which has a last word.
+/// Traces `count` records on the calling thread, and on so many others, each of which traces a last word when it
+/// ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn library_says(count: u64, threads: u64) {
     let others = (0..threads).map(|number| {
@@ -36,7 +37,7 @@ pub extern "C" fn library_says(count: u64, threads: u64) {
     }
 }
 
-/// A function of its own, so that its address is one of the library.
+/// Traces `count` records in a scope. It is a function of its own, so that its address is in the library.
 #[inline(never)]
 fn say(count: u64) {
     let _scope = tracer::scope();

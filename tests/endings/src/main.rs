@@ -1,10 +1,10 @@
-//! A traced program that ends in the way that it is told, on every system, and looks afterwards whether all that it
-//! has traced is in the merged trace.
+//! A traced program that ends in the given way, on every system, and afterwards checks whether the merged trace has
+//! all that it has traced.
 //!
-//! `endings <way> <counts> [<milliseconds>]` ends in that way, or is killed by another process of it (`kill-`). Each of its
-//! voices counts its records in the file `<counts>`, which is new, and mapped, so it outlives the process however that
-//! ends. `endings verify <counts> <merged>` reads
-//! the merged trace and compares: each record once, in order, and none missing.
+//! `endings <way> <counts> [<milliseconds>]` ends in that way, or another process of the program kills it
+//! (`kill-`). Each of its voices counts its records in the file `<counts>`, which is new and mapped, so that it
+//! outlives the process however that ends. `endings verify <counts> <merged>` reads the merged trace and compares:
+//! each record once, in order, and none missing.
 #![allow(unsafe_code, reason = "maps a file, and ends the process by functions of C")]
 #![allow(clippy::print_stdout, reason = "says what it has found")]
 
@@ -20,9 +20,9 @@ use std::time::Duration;
 use memmap2::MmapRaw;
 use tracer::trace;
 
-/// The number of voices that there may be.
+/// The greatest number of voices.
 const VOICES: usize = 512;
-/// The number of records of a voice that does not go on for ever.
+/// The number of records of a voice that ends.
 const RECORDS: usize = 1000;
 
 static COUNTS: OnceLock<&'static [AtomicU64; VOICES]> = OnceLock::new();
@@ -37,7 +37,7 @@ fn counts_in(file: &File) -> Result<&'static [AtomicU64; VOICES], Box<dyn Error>
     Ok(unsafe { &*map.as_ptr().cast() })
 }
 
-/// Traces the next record of a voice, and counts it when that is done. One thread at a time has a voice.
+/// Traces the next record of a voice, and then counts it. Only one thread at a time has a voice.
 fn say(voice: usize) {
     let Some(count) = COUNTS.get().map(|counts| &counts[voice]) else { return };
     let number = count.load(Ordering::Relaxed);
@@ -94,13 +94,13 @@ extern "C" fn say_at_exit() {
     say(10);
 }
 
-/// Returns how much the voice of this number has counted.
+/// Returns the count of the voice of this number.
 fn counted(voice: usize) -> u64 {
     COUNTS.get().map_or(0, |counts| counts[voice].load(Ordering::Acquire))
 }
 
-/// Starts this program again, to trace for ever, and kills it when it does and `patience` is over. Nothing is traced
-/// in this process itself.
+/// Starts this program again, which traces for ever, and kills it when it traces and `patience` is over. This
+/// process itself traces nothing.
 fn kill_another(way: &str, counts: &str, patience: Duration) -> Result<(), Box<dyn Error>> {
     let mut child = Command::new(std::env::current_exe()?).args([way, counts]).spawn()?;
     while counted(0) < RECORDS as u64
@@ -128,7 +128,7 @@ fn crash() {
     unsafe { std::ptr::without_provenance_mut::<u8>(8).write_volatile(1) };
 }
 
-/// Waits to be ended by Ctrl-C, with a status of its own.
+/// Waits until Ctrl-C ends it, with a status of its own.
 #[cfg(windows)]
 fn wait_for_interrupt() -> ! {
     #[link(name = "kernel32", kind = "raw-dylib")]
@@ -145,13 +145,14 @@ fn wait_for_interrupt() -> ! {
     wait_for_ever()
 }
 
-/// Tells the process that has started this one, and this one, that their console is closed: as the system does it, on a
-/// new thread of each, which runs the system's own routine for that. Ends this process with the status 9 where that cannot be done.
+/// Notifies the process that has started this one, and this one, that their console is closed. Like the system, it
+/// starts a new thread in each, which runs the system's own routine for that. Ends this process with the status 9
+/// if that fails.
 #[cfg(windows)]
 fn close_console() {
     use std::ffi::c_void;
 
-    /// What the kernel tells of a process; the last word is the pid of the one that has started it.
+    /// The kernel's data of a process; the last word is the pid of the process that has started it.
     type Basics = [usize; 6];
     #[link(name = "kernel32", kind = "raw-dylib")]
     unsafe extern "system" {
@@ -182,9 +183,9 @@ fn close_console() {
     const MAY_DO_ALL: u32 = 0x1f_ffff;
     const CLOSE: usize = 2;
     let mut basics: Basics = [0; 6];
-    // SAFETY: the results are plain memory of the lengths that are given. The routine is at the same address in all
-    // processes, for they share the library that has it, and takes the event itself for an argument. Without the routine or a
-    // process, no thread is started.
+    // SAFETY: the results are plain memory of the given lengths. The routine is at the same address in all
+    // processes, because they share the library that has it, and takes the event itself as its argument. Without
+    // the routine or a process, no thread is started.
     let closed = unsafe {
         let own = GetCurrentProcess();
         let routine = GetProcAddress(
@@ -205,7 +206,7 @@ fn close_console() {
     }
 }
 
-/// Ends the process in the way of this name; returns where that is a return from `main`.
+/// Ends the process in the way of this name; returns if that is a return from `main`.
 fn end(way: &str, patience: Duration) -> Result<(), Box<dyn Error>> {
     // SAFETY: these functions may be called at any time; the handler lives as long as the program.
     let call_exit = || unsafe { exit(3) };
@@ -266,8 +267,8 @@ fn record_in(line: &str) -> Option<(usize, u64)> {
     Some((voice.parse().ok()?, number.trim_end().parse().ok()?))
 }
 
-/// Looks whether the merged trace has what was counted. A record whose thread was ended before it could count it may
-/// be there.
+/// Checks that the merged trace has the counted records. It may also have a record whose thread was ended before it
+/// could count it.
 fn verify(counts: &[AtomicU64; VOICES], merged: &str) -> Result<u64, String> {
     let mut next = [0; VOICES];
     for (voice, number) in merged.lines().filter_map(record_in) {
@@ -302,7 +303,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         }
         [way, counts, ref patience @ ..] => {
             let file = File::options().read(true).write(true).create(true).truncate(false).open(counts)?;
-            // Whoever kills this process has it mapped, and then it cannot be made shorter or longer everywhere.
+            // The process that kills this one has mapped it, and not every system changes the length of a mapped
+            // file.
             if file.metadata()?.len() < VOICES as u64 * 8 {
                 file.set_len(VOICES as u64 * 8)?;
             }

@@ -1,4 +1,4 @@
-/* A library through which a stack goes. It is compiled with a PDB, as the compilers of Microsoft make it, and needs nothing. */
+/* A library that a stack goes through. It is compiled with a PDB, as Microsoft's compilers do, and needs no other library. */
 
 typedef int (*callback)(int);
 

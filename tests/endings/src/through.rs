@@ -1,4 +1,4 @@
-//! A traced program that records a stack which goes through a library with a PDB, on Windows: `through <library>`.
+//! A traced program that records a stack that goes through a library with a PDB, on Windows: `through <library>`.
 #![cfg_attr(windows, allow(unsafe_code, reason = "loads a library"))]
 
 #[cfg(windows)]
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let library = std::env::args_os().nth(1).ok_or("a library")?;
     let name: Vec<u16> = library.encode_wide().chain([0]).collect();
-    // SAFETY: a text with a zero at its end; the library's function has this type, and the library stays loaded.
+    // SAFETY: the name ends in zero; the library's function has this type, and the library stays loaded.
     unsafe {
         let library = LoadLibraryW(name.as_ptr());
         let through = GetProcAddress(library, c"through".as_ptr());

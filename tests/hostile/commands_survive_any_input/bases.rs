@@ -1,4 +1,5 @@
-//! What the inputs are made of: traces and rings that programs have really left, runs of an earlier layout, and logs of others.
+//! The parts of the inputs: traces and rings that programs have really left, runs of an earlier layout, and logs of
+//! others.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +16,7 @@ pub const RUNS: &str = "runs";
 /// The directory of logs of others in an input.
 pub const LOGS: &str = "logs";
 
-/// The greatest number of bytes that are kept of a file: what is longer is cut.
+/// The greatest number of bytes that are kept of a file; longer files are cut.
 const MAX_FILE: usize = 64 << 10;
 
 /// The arguments of a program, and its variables.
@@ -50,20 +51,20 @@ pub struct File {
     pub path: String,
     /// The content.
     pub content: Content,
-    /// Device and inode of the file that this is a copy of: rings name their files by these.
+    /// Device and inode of the file that was copied: rings name their files by these.
     pub was: Option<(u64, u64)>,
 }
 
-/// What stands at a path.
+/// The content of a path.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// A file with these bytes.
     Bytes(Vec<u8>),
-    /// A file with these bytes that a hole makes so long.
+    /// A file with these bytes, which a hole makes so long.
     Sparse(Vec<u8>, u64),
     /// A directory.
     Directory,
-    /// A named pipe, which nobody opens.
+    /// A named pipe that no process opens.
     Fifo,
     /// A symbolic link to this place.
     Link(String),
@@ -83,7 +84,7 @@ impl File {
         }
     }
 
-    /// Returns the bytes for a change of them, if this is a file.
+    /// Returns the bytes for a change, if this is a file.
     pub fn bytes_mut(&mut self) -> Option<&mut Vec<u8>> {
         match &mut self.content {
             Content::Bytes(bytes) | Content::Sparse(bytes, _) => Some(bytes),
@@ -92,10 +93,10 @@ impl File {
     }
 }
 
-/// Something that a program, or several, have left.
+/// The files that one or several programs have left.
 #[derive(Clone, Debug)]
 pub struct Base {
-    /// What it is, for people.
+    /// The description, for people.
     pub name: String,
     /// The files.
     pub files: Vec<File>,
@@ -119,14 +120,14 @@ pub fn all(scenario: &str) -> Vec<Base> {
         }
     });
     let mut bases = bases.into_inner().expect("nobody panics");
-    // The order is part of what a seed means.
+    // The order is part of the meaning of a seed.
     bases.sort_by_key(|(number, _)| *number);
     let mut bases: Vec<Base> = bases.into_iter().map(|(_, base)| base).collect();
     bases.extend(["text", "raw", "recorder"].map(kept));
     bases
 }
 
-/// Runs the program, kills it if it does not end, and takes what it has left.
+/// Runs the program, kills it if it does not end, and takes its files.
 fn of_program(scenario: &str, args: &[&str], variables: &[(&str, &str)], format: &str) -> Base {
     let counters = tempfile::NamedTempFile::new_in(support::memory()).expect("a file of counters");
     fs::write(counters.path(), [0; 4096]).expect("a file of counters");
@@ -165,7 +166,7 @@ fn take(directory: &Path, path: &str, files: &mut Vec<File>) {
     }
 }
 
-/// Returns a run that an earlier version has left.
+/// Returns a run of an earlier version.
 fn kept(name: &str) -> Base {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kept/layout-2").join(name);
     let mut files = Vec::new();
@@ -174,7 +175,7 @@ fn kept(name: &str) -> Base {
     Base { name: format!("kept {name}"), files }
 }
 
-/// The forms in which logs of others tell the time.
+/// Logs of others, with the forms in which they write the time.
 const LOGS_OF_OTHERS: [&str; 10] = [
     "2026-11-26T07:00:01.5Z one\n  and more\n2026-11-26T07:00:02Z two\n",
     "2026-11-26 07:00:01,250 INFO one\n2026-11-26 07:00:01,251 WARN two\n",
@@ -194,8 +195,8 @@ pub fn log(number: usize) -> File {
     File::new(format!("{LOGS}/log-{number}"), text.repeat(1 + number % 3))
 }
 
-/// Makes an input's files in the directory `root`. What depends on the place is made to fit: directories in manifests,
-/// device and inode of files in rings.
+/// Makes an input's files in the directory `root`. Adapts the parts that depend on the place: directories in
+/// manifests, device and inode of files in rings.
 pub fn write(files: &[File], root: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let private = |path: &Path| {
@@ -237,7 +238,7 @@ const HEADER_BYTES: usize = 4096;
 /// Device and inode of a file.
 type Place = (u64, u64);
 
-/// Returns the content of a file as it is at this place.
+/// Returns the content of a file, adapted to this place.
 fn at_home(path: &str, bytes: &[u8], root: &Path, places: &[(Place, Place)]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let manifest = path.ends_with("/manifest").then(|| Manifest::parse(&bytes).ok()).flatten();
@@ -261,7 +262,7 @@ fn at_home(path: &str, bytes: &[u8], root: &Path, places: &[(Place, Place)]) -> 
     bytes
 }
 
-/// Returns the path of the application in an input. There is no such file, as of traces that were copied.
+/// Returns the path of the application in an input. The file does not exist, as with copied traces.
 pub fn app(root: &Path) -> PathBuf {
     root.join(TRACES).join(APP)
 }

@@ -1,23 +1,24 @@
-//! Compares a command with an older one on the same input: by their exit statuses, their output and the files that they write.
+//! Compares a command with an older one on the same input: their exit statuses, their output and the files that
+//! they write.
 
 use super::trial::Ran;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What a command has done, with the bytes that it has written.
+/// The result of a command, with the bytes that it has written.
 pub struct Seen {
     ran: Ran,
     files: BTreeMap<PathBuf, Vec<u8>>,
 }
 
 impl Seen {
-    /// Reads what a command has written, before the next one is run.
+    /// Reads the output of a command, before the next one runs.
     pub fn of(ran: Ran) -> Seen {
         let files = ran.written.keys().map(|path| (path.clone(), std::fs::read(path).unwrap_or_default()));
         Seen { files: files.collect(), ran }
     }
 
-    /// Returns what was done.
+    /// Returns the result without the bytes of the files.
     pub fn ran(&self) -> &Ran {
         &self.ran
     }
@@ -30,7 +31,7 @@ impl Seen {
     }
 }
 
-/// Returns in what two commands differ.
+/// Returns the differences between two commands.
 pub fn differences(before: &Seen, now: &Seen) -> Vec<String> {
     let mut found = Vec::new();
     let ends = |seen: &Seen| (seen.ran.status, seen.ran.signal, seen.ran.hung);

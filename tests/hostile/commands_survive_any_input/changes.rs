@@ -1,4 +1,4 @@
-//! The changes that turn what programs have left into what they never leave.
+//! The changes that turn the files of programs into files that no program leaves.
 
 use super::bases::{Base, Content, File, LOGS, RUNS, TRACES};
 use crate::checks;
@@ -7,7 +7,7 @@ use support::torture::Random;
 use trace_format::crc32;
 use trace_format::sites;
 
-/// Names and texts that somebody may choose to do harm: to a terminal, a table, a browser, a shell, or memory.
+/// Names and texts that an attacker may choose to harm a terminal, a table, a browser, a shell, or memory.
 const HOSTILE: [&[u8]; 22] = [
     b"\x1b]0;owned\x07",
     b"\x1b[2J\x1b[1;31m",
@@ -33,7 +33,7 @@ const HOSTILE: [&[u8]; 22] = [
     b"lock got id=1 ns=18446744073709551615",
 ];
 
-/// Numbers at which something overflows.
+/// Numbers at which calculations overflow.
 const NUMBERS: [u64; 16] = [
     0,
     1,
@@ -83,7 +83,7 @@ pub fn input(bases: &[Base], random: &mut Random) -> (Vec<File>, Vec<String>) {
     for _ in 0..random.below(0, 7) {
         done.push(change(&mut files, bases, random));
     }
-    // One path has one content.
+    // Each path has one content.
     let mut seen = std::collections::BTreeSet::new();
     files.retain(|file| seen.insert(file.path.clone()));
     (files, done)
@@ -93,7 +93,7 @@ fn random_base<'a>(bases: &'a [Base], random: &mut Random) -> &'a Base {
     &bases[random.below(0, bases.len() as u64) as usize]
 }
 
-/// Makes one change; returns what it was.
+/// Makes one change; returns its description.
 fn change(files: &mut Vec<File>, bases: &[Base], random: &mut Random) -> String {
     if files.is_empty() {
         return "nothing to change".to_owned();
@@ -124,7 +124,7 @@ fn change(files: &mut Vec<File>, bases: &[Base], random: &mut Random) -> String 
     format!("{path}: {what}")
 }
 
-/// Changes which files there are.
+/// Changes the set of files; returns a description.
 fn of_files(files: &mut Vec<File>, at: usize, bases: &[Base], random: &mut Random) -> String {
     let path = files[at].path.clone();
     let other = random.below(0, files.len() as u64) as usize;
@@ -181,7 +181,7 @@ fn of_files(files: &mut Vec<File>, at: usize, bases: &[Base], random: &mut Rando
     }
 }
 
-/// Returns a path where readers look.
+/// Returns a path at which readers look.
 fn some_path(random: &mut Random) -> String {
     let number = number(random);
     match random.below(0, 8) {
@@ -205,7 +205,7 @@ fn word(bytes: &mut [u8], random: &mut Random) -> &'static str {
     if words == 0 {
         return "no word";
     }
-    // The first ones say what the file is.
+    // The first words describe the file.
     let among = if random.percent(40) { words.min(64) } else { words };
     let at = random.below(0, among as u64) as usize * 8;
     let word: &mut [u8] = &mut bytes[at..at + 8];
@@ -219,7 +219,7 @@ fn word(bytes: &mut [u8], random: &mut Random) -> &'static str {
     "a word"
 }
 
-/// Changes the value of a `key=value`; in files that are no text the length stays.
+/// Changes the value of a `key=value`; in files that are not text, the length stays.
 fn field(bytes: &mut Vec<u8>, random: &mut Random) -> &'static str {
     let equals: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b'=').collect();
     if equals.is_empty() {
@@ -240,7 +240,7 @@ fn field(bytes: &mut Vec<u8>, random: &mut Random) -> &'static str {
         _ => number(random).to_string().into_bytes(),
     };
     if is_quoted && random.percent(70) {
-        // As a tracer would have written it.
+        // A tracer would have written it so.
         let mut escaped = Vec::new();
         let place = trace_format::escape::EscapeContext::Quoted;
         trace_format::escape::escape_into(&mut escaped, &value, place);
@@ -257,7 +257,7 @@ fn is_text(bytes: &[u8]) -> bool {
     !bytes.iter().take(4096).any(|byte| *byte == 0)
 }
 
-/// Puts a hostile text somewhere; in files that are no text the length stays.
+/// Puts a hostile text somewhere; in files that are not text, the length stays.
 fn text(bytes: &mut Vec<u8>, random: &mut Random) -> &'static str {
     let letters: Vec<usize> =
         (0..bytes.len()).filter(|at| bytes[*at].is_ascii_lowercase()).take(20_000).collect();
@@ -308,7 +308,7 @@ fn table_of_sites(bytes: &mut Vec<u8>, random: &mut Random) -> &'static str {
     "sites"
 }
 
-/// Puts a part of another file here.
+/// Puts a part of another file into this one.
 fn splice(bytes: &mut Vec<u8>, other: &Base, random: &mut Random) -> &'static str {
     let files = &other.files;
     let Some(other) = files.get(random.below(0, files.len().max(1) as u64) as usize).and_then(File::bytes)
@@ -371,7 +371,7 @@ fn lines(bytes: &mut Vec<u8>, random: &mut Random) -> &'static str {
     what
 }
 
-/// Writes over what stands at a place, as far as there is room.
+/// Overwrites the bytes from a place on, as far as there is room.
 fn put(line: &mut [u8], at: usize, text: &[u8]) {
     let room = line.len().saturating_sub(1);
     for (place, byte) in line[..room].iter_mut().skip(at).zip(text) {
@@ -379,10 +379,10 @@ fn put(line: &mut [u8], at: usize, text: &[u8]) {
     }
 }
 
-/// The depth of the deepest calls that are made.
+/// The greatest depth of the calls that are made.
 const DEPTH: u64 = 300;
 
-/// Returns lines with the key of `before` that say what no sound program says.
+/// Returns lines with the key of `before` that no sound program writes.
 fn added(before: &[u8], random: &mut Random) -> Vec<Vec<u8>> {
     let key = String::from_utf8_lossy(before.split(|b| *b == b' ').next().unwrap_or_default()).into_owned();
     let text = hostile(random);
@@ -444,7 +444,7 @@ fn added(before: &[u8], random: &mut Random) -> Vec<Vec<u8>> {
     payloads.into_iter().map(|payload| format!("{key} {payload}\n").into_bytes()).collect()
 }
 
-/// Corrects the checksums of all `# run` lines: what is behind them is to be reached.
+/// Corrects the checksums of all `# run` lines, so that readers reach the text after them.
 fn correct_checks(bytes: &mut [u8]) {
     let (start, check) = (b"run version=", b" check=");
     let mut at = 0;

@@ -1,5 +1,5 @@
-//! The command lines: what the command itself says that it takes, so that a new subcommand, option or format is tried without a
-//! change here.
+//! The command lines. The command itself lists its arguments, so that a new subcommand, option or format is tried
+//! without a change here.
 
 use super::bases::{LOGS, RUNS, TRACES};
 use std::collections::BTreeMap;
@@ -7,21 +7,21 @@ use std::path::Path;
 use std::process::{Command, Output};
 use support::torture::Random;
 
-/// What stands for the directory of the input in a command line.
+/// The placeholder for the directory of the input in a command line.
 pub const ROOT: &str = "{ROOT}";
-/// What stands for the id of a process that traces nothing and has to live on.
+/// The placeholder for the id of a process that traces nothing and has to live on.
 pub const BYSTANDER: &str = "{PID}";
 
 /// The application of an input; `run` finds a program there that does nothing.
 const APP_PATH: &str = "{ROOT}/traces/scenario";
 
-/// An option, as the completions for fish have it.
+/// An option, as in the completions for fish.
 #[derive(Clone, Debug)]
 struct CommandOption {
-    /// `--name`, or `-n` where there is no long name.
+    /// `--name`, or `-n` if there is no long name.
     name: String,
     takes_value: bool,
-    /// The possible values, where they are listed.
+    /// The possible values, if they are listed.
     values: Vec<String>,
 }
 
@@ -30,14 +30,14 @@ struct CommandOption {
 struct Subcommand {
     name: Option<String>,
     options: Vec<CommandOption>,
-    /// The names of the arguments that are no options, as `APP`.
+    /// The names of the arguments that are not options, such as `APP`.
     arguments: Vec<String>,
 }
 
-/// All that the command takes.
+/// All subcommands and formats of the command.
 #[derive(Debug)]
 pub struct Commands {
-    /// Each subcommand with a value of its `--format`; without one, where nothing is asked for.
+    /// Each subcommand with a value of its `--format`, or without one, if no format is requested.
     all: Vec<(Subcommand, Option<String>)>,
 }
 
@@ -49,7 +49,7 @@ fn said(scenario: &str, args: &[&str]) -> String {
 }
 
 impl Commands {
-    /// Asks the command what it takes.
+    /// Reads the subcommands and options from the command's own completions and help.
     pub fn of(scenario: &str) -> Commands {
         let completions = said(scenario, &["completions", "fish"]);
         let mut options: BTreeMap<Option<String>, Vec<CommandOption>> = BTreeMap::new();
@@ -85,7 +85,7 @@ impl Commands {
         self.all.len()
     }
 
-    /// Returns the command lines without an option, with the names of the subcommands and formats.
+    /// Returns the names of the subcommands and formats.
     pub fn names(&self) -> Vec<(Option<&str>, Option<&str>)> {
         self.all.iter().map(|(of, format)| (of.name.as_deref(), format.as_deref())).collect()
     }
@@ -123,7 +123,7 @@ impl Commands {
     }
 }
 
-/// Reads what stands behind the condition in a line of completions: ` -s o -l output -d '...' -r -f -a "..."`.
+/// Reads the text after the condition in a line of completions: ` -s o -l output -d '...' -r -f -a "..."`.
 fn option(line: &str) -> Option<CommandOption> {
     let head = line.split(" -d '").next()?;
     let mut words = head.split_whitespace();
@@ -136,7 +136,7 @@ fn option(line: &str) -> Option<CommandOption> {
         }
     }
     let name = long.map(|name| format!("--{name}")).or(short.map(|name| format!("-{name}")))?;
-    // The description may say anything; what follows it does not.
+    // The description may contain anything; the text after it does not.
     let tail = line.rsplit_once("' -r").map(|(_, tail)| tail);
     let listed = line.split_once(" -a \"").map_or("", |(_, values)| values);
     let values = listed.lines().filter_map(|line| line.split_once("\\t")).map(|(value, _)| value.to_owned());
@@ -159,7 +159,7 @@ fn positional(argument: &str, random: &mut Random) -> String {
     }
 }
 
-/// Returns a path for what is read.
+/// Returns a path for an argument that is read.
 fn path(random: &mut Random) -> String {
     match random.below(0, 12) {
         0..8 => APP_PATH.to_owned(),
@@ -207,7 +207,7 @@ fn value(option: &CommandOption, random: &mut Random) -> String {
     }
 }
 
-/// Returns whether the command line asks for what goes on until somebody ends it.
+/// Returns whether the command line requests a command that runs until it is interrupted.
 pub fn follows(line: &[String]) -> bool {
     line.iter().any(|word| word == "--follow")
 }

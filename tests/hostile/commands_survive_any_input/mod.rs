@@ -1,13 +1,14 @@
-//! A fuzzer over whole commands: whatever traces, rings, manifests, sites and logs hold, every command, view and format ends in
-//! time, within its memory, with a status that it promises, writes what it says it writes, and harms nothing else.
+//! A fuzzer for whole commands: whatever traces, rings, manifests, sites and logs contain, every command, view and
+//! format ends in time, within its memory, with a status that it promises, writes valid output, and harms nothing
+//! else.
 //!
 //! `FUZZ_INPUTS=10000 cargo test --test hostile survive -- --nocapture` tries so many inputs, of seeds from 1 on;
-//! `FUZZ_SEED=4711` tries the one of that seed, or all from that on; `FUZZ_JOBS` are tried at a time. The programs whose traces are
-//! changed run anew each time, so a seed means the same changes, but not the same bytes: an input that does harm is kept, and its
-//! path is printed.
+//! `FUZZ_SEED=4711` tries the input of that seed, or all from that on; `FUZZ_JOBS` inputs are tried at a time. The
+//! programs whose traces are changed run anew each time, so a seed means the same changes, but not the same bytes:
+//! an input that does harm is kept, and its path is printed.
 //!
-//! `FUZZ_BEFORE=PATH FUZZ_INPUTS=1000 cargo test --test hostile as_before -- --ignored --nocapture` runs each
-//! command by the older `tracemerge` at PATH, too, and shows in what they differ.
+//! `FUZZ_BEFORE=PATH FUZZ_INPUTS=1000 cargo test --test hostile as_before -- --ignored --nocapture` also runs each
+//! command with the older `tracemerge` at PATH, and shows the differences.
 #![cfg(target_os = "linux")]
 
 mod bases;
@@ -28,15 +29,15 @@ use support::torture::Random;
 use trial::{Place, Ran};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
-/// How the command of this tree is started.
+/// The words that start the command of this tree.
 const TRACEMERGE: [&str; 2] = [SCENARIO, "tracemerge"];
 /// The number of inputs in every run of the tests.
 const INPUTS: u64 = 300;
 /// The number of commands that are tried on an input, beside its plain merge.
 const COMMANDS: u64 = 3;
-/// The number of other command lines that are tried where the first is none.
+/// The number of other command lines that are tried if the first one is invalid.
 const ATTEMPTS: u64 = 4;
-/// How often two commands are compared again where they differ.
+/// The number of further comparisons of two commands that differ.
 const AGAIN: u32 = 6;
 
 fn variable(name: &str) -> Option<u64> {
@@ -45,17 +46,17 @@ fn variable(name: &str) -> Option<u64> {
         .map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is no number")))
 }
 
-/// What has been tried, and how it ended.
+/// The commands that were tried, and their results.
 #[derive(Default)]
 struct Tally {
-    /// The commands by their exit status.
+    /// The number of commands for each exit status.
     statuses: BTreeMap<i32, u64>,
-    /// Each subcommand and format, with how many of its commands have done what they were asked for.
+    /// The number of successful commands for each subcommand and format.
     done: BTreeMap<String, u64>,
     wrong: Vec<u64>,
 }
 
-/// Calls `try_input` with each seed that was asked for, and a place. Returns the first seed and the number of seeds.
+/// Calls `try_input` with each requested seed, and a place. Returns the first seed and the number of seeds.
 fn for_each_seed(try_input: impl Fn(u64, &mut Place) + Sync) -> (u64, u64) {
     let _quiet = quiet();
     let seed = variable("FUZZ_SEED");
@@ -99,7 +100,7 @@ fn commands_survive_any_input() {
     assert!(inputs < INPUTS || refused < all / 2, "most commands find something to do");
 }
 
-/// Whether the command has refused its arguments.
+/// Returns whether the command has refused its arguments.
 fn is_misuse(ran: &Ran) -> bool {
     ran.status == Some(2) && String::from_utf8_lossy(&ran.err).contains("For more information, try '--help'")
 }
@@ -114,7 +115,7 @@ fn commands_do_as_before() {
         let mut random = Random::new(seed);
         let (files, changes) = changes::input(&bases, &mut random);
         for line in lines(seed, &commands, &mut random) {
-            // What these do depends on the moment, or is about processes of now.
+            // The results of these depend on the moment, or on processes that run now.
             if command_line::follows(&line)
                 || line.first().is_some_and(|word| word == "run" || word == "snapshot")
             {
@@ -122,14 +123,14 @@ fn commands_do_as_before() {
             }
             let run = |program: &[&str]| Seen::of(place.run(program, &files, &line));
             let was = run(&[&before]);
-            // What the older one does not know yet, and what neither takes.
+            // The older command does not know this command line, or neither accepts it.
             if is_misuse(was.ran()) {
                 continue;
             }
             tried.fetch_add(1, Relaxed);
             let mut differences = beside::differences(&was, &run(&TRACEMERGE));
             for _ in 0..AGAIN {
-                // Whoever recovers a run reads the clock, so times may be others by a nanosecond.
+                // A recovery reads the clock, so times may differ by a nanosecond.
                 if differences.is_empty() || !beside::differences(&was, &run(&[&before])).is_empty() {
                     unsteady.fetch_add(u64::from(!differences.is_empty()), Relaxed);
                     differences.clear();
@@ -191,7 +192,7 @@ fn try_input(seed: u64, bases: &[Base], commands: &Commands, place: &mut Place, 
         let mut wrong = oracle::judge(line, &ran, text);
         wrong.extend(place.harm_beside());
         if number == 0 {
-            // What else a command shows are these, once or twice.
+            // Other commands show this text, once or twice.
             text = Some(2 * (ran.out.len() + logs) as u64);
         }
         let mut tally = tally.lock().expect("nobody panics");

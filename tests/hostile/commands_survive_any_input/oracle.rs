@@ -1,4 +1,4 @@
-//! What must be so after a command, whatever it was given.
+//! The conditions that must hold after a command, whatever its input.
 
 use super::trial::Ran;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 /// The bytes that a command may write beyond twenty times the text of the input's merge.
 const SPARE: u64 = 1 << 20;
 
-/// Returns what is wrong with what a command has done on an input whose merge has `text` bytes.
+/// Returns everything that is wrong with the result of a command on an input whose merge has `text` bytes.
 pub fn judge(line: &[String], ran: &Ran, text: Option<u64>) -> Vec<String> {
     let mut wrong = Vec::new();
     if ran.hung {
@@ -41,12 +41,12 @@ pub fn judge(line: &[String], ran: &Ran, text: Option<u64>) -> Vec<String> {
     wrong
 }
 
-/// Whether this byte does something to a terminal.
+/// Returns whether this byte controls a terminal.
 fn is_control(byte: u8) -> bool {
     byte < b' ' && byte != b'\n' && byte != b'\t' || byte == 0x7f
 }
 
-/// Returns text without what sets the style of a terminal, and does nothing else to it.
+/// Returns the text without the sequences that only set the style of a terminal.
 fn without_styles(bytes: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     let mut rest = bytes;
@@ -62,7 +62,7 @@ fn without_styles(bytes: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// Checks what was written, by the format that was asked for.
+/// Checks the output, by the requested format.
 fn contents(line: &[String], ran: &Ran) -> Vec<String> {
     let after = |name: &str| line.iter().position(|word| word == name).and_then(|at| line.get(at + 1));
     let is_json = line.iter().any(|word| word == "--json");
@@ -96,7 +96,8 @@ fn contents(line: &[String], ran: &Ran) -> Vec<String> {
     wrong
 }
 
-/// Checks that bytes are of a format; of formats that are not known here, that a terminal can stand them if they are text.
+/// Checks that bytes are valid in a format. Accepts formats that are unknown here; text and tables must not control
+/// a terminal.
 fn content(kind: &str, bytes: &[u8]) -> Result<(), String> {
     let json = |bytes: &[u8]| {
         serde_json::from_slice::<serde_json::Value>(bytes).map(drop).map_err(|error| error.to_string())
@@ -123,11 +124,12 @@ fn content(kind: &str, bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The elements that a flame graph has.
+/// The elements of a flame graph.
 const ELEMENTS: [&str; 12] =
     ["svg", "defs", "linearGradient", "stop", "style", "script", "rect", "text", "title", "g", "a", "filter"];
 
-/// Checks that an SVG is well-formed, and that no name has become an element, a script or an attribute that is one.
+/// Checks that an SVG is well-formed, and that no name has become an element, a script or an attribute with a
+/// script.
 fn svg(bytes: &[u8]) -> Result<(), String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     let options = roxmltree::ParsingOptions { allow_dtd: true, nodes_limit: 10_000_000 };
@@ -158,7 +160,7 @@ fn svg(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the path of a directory in which the input of a failure is kept.
+/// Returns the path of the directory that keeps the input of a failure.
 pub fn kept_at(seed: u64, number: usize) -> std::path::PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{seed}-{number}"))
 }

@@ -1,4 +1,4 @@
-//! One command on one input, with limits: 2 GB of addresses, ten seconds of processor time, and so much output.
+//! One command on one input, with limits: 2 GiB of addresses, ten seconds of processor time, and so much output.
 
 use super::bases::{self, File};
 use super::command_line::{follows, placed};
@@ -12,31 +12,31 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::follows::interruptible;
 
-/// The KiB of addresses that a command may have.
+/// The address space that a command may have, in KiB.
 const ADDRESSES_KB: u64 = 2 << 20;
-/// The seconds of processor time that a command may take.
+/// The processor time that a command may take, in seconds.
 const SECONDS: u64 = 10;
-/// The time that a command may take on a machine that is busy with other things, too.
+/// The time that a command may take, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The time after which a command that follows is interrupted.
 const FOLLOWED: Duration = Duration::from_millis(700);
 /// The greatest number of bytes of stdout that are kept.
 const MAX_KEPT: u64 = 64 << 20;
 
-/// What a command has done.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ran {
-    /// The exit status; none where a signal ended the command.
+    /// The exit status; `None` if a signal ended the command.
     pub status: Option<i32>,
     /// The signal that ended the command.
     pub signal: Option<i32>,
-    /// Whether the command had to be killed, for it did not end.
+    /// Whether the command had to be killed because it did not end.
     pub hung: bool,
     /// The text on stdout.
     pub out: Vec<u8>,
     /// The text on stderr.
     pub err: Vec<u8>,
-    /// The files that were not there before, or have become longer, with their growth in bytes.
+    /// The files that are new or have become longer, with their growth in bytes.
     pub written: BTreeMap<PathBuf, u64>,
 }
 
@@ -50,7 +50,7 @@ impl Ran {
 /// A place where inputs are made and commands are run, one after the other.
 pub struct Place {
     directory: tempfile::TempDir,
-    /// A process that commands are pointed at, and may not harm.
+    /// A process that commands are pointed at, and must not harm.
     bystander: Child,
 }
 
@@ -120,12 +120,13 @@ impl Place {
             .env("RUST_BACKTRACE", "1");
         command.env_remove("TZ").env_remove("PAGER").current_dir(root.join("here"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Where the tests run in the background of a shell, the interruption of one that follows would be ignored.
+        // If the tests run in the background of a shell, a command that follows would otherwise ignore the
+        // interruption.
         interruptible(&mut command);
         command
     }
 
-    /// Returns what has been done to what is not part of the input; `None` if that is nothing.
+    /// Returns a description of harm outside of the input; `None` if there is none.
     pub fn harm_beside(&mut self) -> Option<String> {
         let content = fs::read(self.beside()).unwrap_or_default();
         if content != BESIDE {
@@ -167,7 +168,7 @@ impl Drop for Place {
     }
 }
 
-/// Reads a stream to its end in a thread; what is too much is not kept.
+/// Reads a stream to its end in a thread, and keeps its first bytes.
 fn reader(stream: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
     let mut stream = stream.expect("a pipe");
     std::thread::spawn(move || {
@@ -178,7 +179,7 @@ fn reader(stream: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle
     })
 }
 
-/// Waits for the end of a command, which is interrupted if it follows. Returns whether it has ended by itself.
+/// Waits for the end of a command, and interrupts it if it follows. Returns whether it has ended by itself.
 fn ends(child: &mut Child, follows: bool) -> bool {
     let start = Instant::now();
     let mut is_interrupted = !follows;
@@ -199,7 +200,7 @@ fn ends(child: &mut Child, follows: bool) -> bool {
     }
 }
 
-/// Returns the bytes that each file below a directory has on the disk's account: holes of an input count as it says.
+/// Returns the length of each file below a directory, holes included.
 fn sizes(directory: &Path) -> BTreeMap<PathBuf, u64> {
     let mut sizes = BTreeMap::new();
     let mut directories = vec![directory.to_path_buf()];

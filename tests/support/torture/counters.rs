@@ -1,10 +1,10 @@
-//! The counters of the program, where a kill leaves them: in a file that it has mapped.
+//! The counters of the program, in a file that it has mapped, so that they survive a kill.
 //!
 //! ```text
-//! word 0          the test wants all to end soon
+//! word 0          1 if the test wants all processes to end soon
 //! processes       8 × 8 words: pid, came to its end
 //! slots           240 × 8 words: calls begun, calls that have returned, calls that had returned at `exit`,
-//!                 tid, pid, when it ended, what was in a file that the thread had left and that was taken away
+//!                 tid, pid, when it ended, the records of an ended file of the thread that was taken away
 //! ```
 #![allow(unsafe_code, reason = "maps the file")]
 
@@ -93,7 +93,7 @@ pub struct Counters(&'static [AtomicU64]);
 #[derive(Clone, Copy, Debug)]
 pub struct Process(&'static [AtomicU64]);
 
-/// The words of one slot. Its thread alone stores them.
+/// The words of one slot. Only its thread stores to them.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotCounters(&'static [AtomicU64]);
 
@@ -101,14 +101,14 @@ impl Counters {
     /// Maps the file for good; it has [`BYTES`] bytes.
     ///
     /// # Panics
-    /// The file cannot be mapped.
+    /// If the file cannot be mapped.
     #[must_use]
     pub fn map(path: &Path) -> Counters {
         let file =
             std::fs::OpenOptions::new().read(true).write(true).open(path).expect("the file of counters");
         assert_eq!(file.metadata().expect("its length").len(), BYTES as u64);
-        // SAFETY: the file has as many bytes and keeps them, the mapping stays as long as the process; both
-        // sides use it as atomics only.
+        // SAFETY: the file has as many bytes and keeps them, and the mapping stays until `unmap`; both sides use it
+        // as atomics only.
         Counters(unsafe {
             let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
             let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
@@ -118,18 +118,18 @@ impl Counters {
         })
     }
 
-    /// Gives the memory back; nobody uses it any more.
+    /// Unmaps the file; the caller no longer uses the counters.
     pub fn unmap(self) {
-        // SAFETY: this is what was mapped; the caller promises that nobody uses it any more.
+        // SAFETY: this is the mapping of `map`, and the caller promises that nothing uses it any more.
         unsafe { libc::munmap(self.0.as_ptr().cast_mut().cast(), BYTES) };
     }
 
-    /// Has all processes end soon.
+    /// Asks all processes to end soon.
     pub fn stop(&self) {
         self.0[0].store(1, Ordering::Relaxed);
     }
 
-    /// Returns whether all processes are to end soon.
+    /// Returns whether all processes should end soon.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.0[0].load(Ordering::Relaxed) == 1
@@ -154,14 +154,13 @@ impl Process {
         self.0[0].store(std::process::id().into(), Ordering::Release);
     }
 
-    /// Returns the process's id; 0 where it never ran.
+    /// Returns the process's id; 0 if it never ran.
     #[must_use]
     pub fn pid(&self) -> u64 {
         self.0[0].load(Ordering::Acquire)
     }
 
-    /// Notes that the process has done everything, or calls `exit`, and so will be ended by its exit
-    /// handlers.
+    /// Notes that the process has done everything, or calls `exit`: its exit handlers will end it.
     pub fn ends(&self) {
         self.0[1].store(1, Ordering::Release);
     }
@@ -174,15 +173,15 @@ impl Process {
 }
 
 impl SlotCounters {
-    /// Gives the slot to this thread.
+    /// Assigns the slot to this thread.
     pub fn begins(&self) {
-        // SAFETY: the call only asks, and touches no memory.
+        // SAFETY: the call only returns an id, and touches no memory.
         let tid = unsafe { libc::gettid() };
         self.0[4].store(std::process::id().into(), Ordering::Relaxed);
         self.0[3].store(tid.unsigned_abs().into(), Ordering::Release);
     }
 
-    /// Returns the ids of the thread and its process; 0 where it never ran.
+    /// Returns the ids of the thread and its process; 0 if it never ran.
     #[must_use]
     pub fn tid(&self) -> (u64, u64) {
         (self.0[3].load(Ordering::Acquire), self.0[4].load(Ordering::Relaxed))
@@ -206,7 +205,7 @@ impl SlotCounters {
         self.0[2].store(self.0[1].load(Ordering::Acquire), Ordering::Release);
     }
 
-    /// Notes that the thread comes to its end.
+    /// Notes the time at which the thread ends.
     pub fn ends(&self) {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the argument is plain memory.
@@ -215,18 +214,19 @@ impl SlotCounters {
         self.0[5].store(ns, Ordering::Release);
     }
 
-    /// Returns when the thread came to its end, in nanoseconds of the monotonic clock.
+    /// Returns the time at which the thread ended, in nanoseconds of the monotonic clock.
     #[must_use]
     pub fn ended_at(&self) -> Option<u64> {
         Some(self.0[5].load(Ordering::Acquire)).filter(|ns| *ns > 0)
     }
 
-    /// Notes that a file of the thread's was taken away that the tracer had ended: it told of `records`, lost ones included.
+    /// Notes that a fault took away a file of the thread that the tracer had ended, with `records` records, lost
+    /// ones included.
     pub fn takes_away(&self, records: u64) {
         self.0[6].store(records, Ordering::Release);
     }
 
-    /// Returns the number of records of which a file told that was taken away when it had ended.
+    /// Returns the number of records in a file that was taken away after it had ended.
     #[must_use]
     pub fn taken_away(&self) -> u64 {
         self.0[6].load(Ordering::Acquire)

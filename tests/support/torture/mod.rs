@@ -1,8 +1,8 @@
 //! The torture: random settings, faults and kills against one equation, made = in files + reported lost.
 //!
-//! [`plan`] makes all of a trial from one number, [`texts`] says which records the program makes, in
-//! [`counters`] the program counts them so that a kill leaves the count, [`trial`] does what the plan says,
-//! and [`oracle`] holds the counters against the files. The traced program is `tests/programs/torture.rs`.
+//! [`plan`] makes everything of a trial from one number, and [`texts`] defines the records of the program. The
+//! program counts them in [`counters`], which survive a kill. [`trial`] follows the plan, and [`oracle`] compares
+//! the counters with the files. The traced program is `tests/programs/torture.rs`.
 
 pub mod counters;
 pub mod oracle;
@@ -38,14 +38,14 @@ impl Random {
         from + self.number() % (to - from)
     }
 
-    /// Returns a number from `from` to below `to` of which each order of magnitude is as likely as another.
+    /// Returns a number from `from` to below `to`; each order of magnitude is as likely as another.
     #[must_use]
     pub fn magnitude(&mut self, from: u64, to: u64) -> u64 {
         let share = (self.number() >> 11) as f64 / (1u64 << 53) as f64;
         (from as f64 * (to as f64 / from as f64).powf(share)) as u64
     }
 
-    /// Returns true so many times in a hundred.
+    /// Returns true with a probability of `of_hundred` percent.
     #[must_use]
     pub fn percent(&mut self, of_hundred: u64) -> bool {
         self.number() % 100 < of_hundred

@@ -1,51 +1,51 @@
-//! The oracle: holds the counts of a trial's programs against the files: made = in files + reported lost.
+//! The oracle: compares the counts of a trial's programs with the files: made = in files + reported lost.
 //!
-//! For each thread, with all its files: each record that it has made is in one of them once, whole and in
-//! order, or a `# lost` line of them reports it. A call that had not returned may have made its record or
-//! not.
+//! For each thread, with all its files: each record that it has made is in one of them once, whole and in order, or
+//! a `# lost` line of them reports it. A call that had not returned may or may not have made its record.
 //!
-//! The expectation depends on the plan of the trial. For each plan, this list has the reasons for which
-//! records may be reported lost, and the records that must be there. Where it names no others, the equation
-//! must hold as it stands: in files + reported lost = made.
+//! The expectation depends on the plan of the trial. For each plan, this list names the reasons for which records
+//! may be reported lost, and the records that must be in files. If it names no others, the equation must hold
+//! exactly: in files + reported lost = made.
 //!
-//! - `block`, a long patience, nothing but kills, signals, forks, closed descriptors: no reason; all records
+//! - `block` with a long patience, and only kills, signals, forks and closed descriptors: no reason; all records
 //!   whose calls have returned.
 //! - `drop`, or `block` with a short patience: `full`.
-//! - `overwrite`: `overwritten`. Threads that have ended may be missing when more than sixteen have.
+//! - `overwrite`: `overwritten`. Threads that have ended may be missing if more than sixteen have.
 //! - `TRACER_MAX_BYTES`: `rotated`.
-//! - `TRACER_MAX_TOTAL`: `rotated`; what was in dropped files, and what these told lost, is reported in the file of the run.
+//! - `TRACER_MAX_TOTAL`: `rotated`; the file of the run reports the records and the reported losses of dropped
+//!   files.
 //! - A full disk, `RLIMIT_FSIZE`, few descriptors: `full`, or a reason of its own.
 //! - A file that is deleted, truncated, replaced: `file_removed`. The rest of it counts as in files.
-//! - A file that is deleted or truncated when the tracer has ended it, for its thread has got another ring: as many records
-//!   as it told of may be missing, but no command says that all is there.
-//! - A record longer than the ring: `torn`; its beginning is there.
+//! - A file that is deleted or truncated after the tracer has ended it, because its thread has got another ring: as
+//!   many records as it had or reported lost may be missing, but no command says that the trace is whole.
+//! - A record longer than the ring: `torn`; its beginning is in a file.
 //! - A long record whose beginning is in a file that is taken away, or overwritten: `torn`.
 //! - `exit` while other threads trace: reasons as above; all records whose calls had returned when `exit` was
 //!   called.
 //! - Records inside records, handlers that trace: `nested`; `full` if a handler interrupts the tracer itself.
-//! - A `Display` that panics, or is left by a jump: `panic`, for as many records as there were at most; such
-//!   a record is in no file.
+//! - A `Display` that panics, or is left by a jump: `panic`, for at most as many records as there were; such a
+//!   record is in no file.
 //! - Rings that are private, and a death other than by `exit`: reasons as above; no more records than were
 //!   made.
-//! - A run's directory that is removed, or files in it, and a death other than by `exit`: reasons as above; no more records
-//!   than were made, but `check` does not say "whole" if one is missing. A long record that is just being written: `full`.
-//! - `TRACER_MAX_BYTES`, rings that are removed, and a death other than by `exit`: reasons as above; the hidden file that was to
-//!   replace one may stay.
-//! - Handlers that trace before the run has its directory, and a kill: reasons as above; records that were
-//!   made before may be missing.
+//! - A run's directory that is removed, or files in it, and a death other than by `exit`: reasons as above; no more
+//!   records than were made, but `check` does not say "whole" if one is missing. A long record that was just being
+//!   written: `full`.
+//! - `TRACER_MAX_BYTES`, rings that are removed, and a death other than by `exit`: reasons as above; the hidden
+//!   file that was to replace another one may remain.
+//! - Handlers that trace before the run has its directory, and a kill: reasons as above; records made before that
+//!   may be missing.
 //! - `RLIMIT_FSIZE` or `TRACER_MAX_BYTES`, and a file that is renamed: `file_removed`. The records in the
 //!   renamed file may be reported lost, too.
 //! - `TRACER_MAX_BYTES` and a file that is replaced by its copy: `rotated`. The copy may have the dropped
 //!   records.
-//! - `TRACER_MAX_BYTES`, a file that is replaced by its copy, and `exit`: reasons as above; all records whose
-//!   calls had returned when `exit` was called; on a disk that is full, no more records than were made.
+//! - `TRACER_MAX_BYTES`, a file that is replaced by its copy, and `exit`: reasons as above; all records whose calls
+//!   had returned when `exit` was called; on a full disk, no more records than were made.
 //! - A copy of a file beside it: no reason; the copy counts nothing, and neither the merge nor `check` ends with 0.
 //!
-//! `damaged` is never expected, and nothing is ever expected twice. Whatever the plan is, `check` says
-//! "whole" only if nothing is missing and nothing is reported lost; where the plan has no fault and no odd
-//! setting, it says so then. The merged file has as many messages of each slot as all files have. When all is
-//! done, rings are gone, and files of the tracer's own that were only for a moment; a host's own files have
-//! the content that it has written.
+//! `damaged` is never expected, and no record is ever expected twice. Whatever the plan is, `check` says "whole"
+//! only if nothing is missing and nothing is reported lost; if the plan has no fault and no odd setting, it must
+//! say so then. The merged file has as many messages of each slot as all files have. In the end, the rings and the
+//! temporary files of the tracer are gone; a host's own files have the content that it has written.
 
 use super::counters::{Counters, PROCESSES, SLOTS, process_of};
 use super::plan::{Policy, ProgramEnd, Removal, Runtime, TrialPlan, What};
@@ -70,13 +70,13 @@ pub struct Evidence {
     pub own: PathBuf,
     /// The counts of the programs.
     pub counters: Counters,
-    /// The processes that somebody else ended, whatever they were about to do.
+    /// The processes that were ended from outside, whatever they were about to do.
     pub ended_by_others: Vec<usize>,
     /// The exit status of the last merge, of all runs, and the file that it wrote.
     pub merge: (Option<i32>, PathBuf),
     /// The exit status of `check`.
     pub check: Option<i32>,
-    /// The copy that somebody has made of a trace file.
+    /// The copy of a trace file, if one was made.
     pub copy: Option<PathBuf>,
     /// The file with the output of `--follow`.
     pub followed: Option<PathBuf>,
@@ -93,7 +93,7 @@ struct TracedFile {
     whole: u64,
     lost: BTreeMap<String, u64>,
     end: Option<EndLine>,
-    /// Whether there are lines behind the file's end.
+    /// Whether there are lines after the file's end.
     behind_end: bool,
 }
 
@@ -116,14 +116,14 @@ struct ThreadAccount {
     /// Whether the rings were private and the process ended without its exit handlers.
     private_and_killed: bool,
     in_files: u64,
-    /// The numbers of messages and lost records in files that somebody has given another name.
+    /// The numbers of messages and lost records in files that were renamed.
     in_renamed: BTreeMap<String, u64>,
     lost: BTreeMap<String, u64>,
-    /// The number of records that must be there at least, and that may be there at most.
+    /// The least and the greatest number of records that must be found.
     made: (u64, u64),
-    /// The number of calls that have returned, those that had at `exit` if the process called it.
+    /// The number of calls that have returned, or that had returned at `exit` if the process called it.
     returned: u64,
-    /// The number of records of which a file told that was taken away when it had ended.
+    /// The number of records in a file that was taken away after it had ended.
     taken_away: u64,
 }
 
@@ -137,7 +137,7 @@ impl ThreadAccount {
     }
 }
 
-/// Returns everything that does not add up, in words; nothing where all does.
+/// Returns a sentence for each mismatch; none if there is no mismatch.
 #[must_use]
 pub fn judge(plan: &TrialPlan, evidence: &Evidence) -> Vec<String> {
     let mut judge = Judge { plan, evidence, wrong: Vec::new(), holed: BTreeSet::new() };
@@ -160,13 +160,13 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns whether a file may end anywhere, for somebody else has truncated it or made it.
+    /// Returns whether a file may end anywhere, because a fault has truncated it or made it.
     fn may_be_truncated(&self) -> bool {
         self.plan.has(|what| matches!(what, What::Cut(_) | What::Copy))
     }
 
-    /// Returns whether a file may end anywhere, for its thread was killed while the rest was in memory of its
-    /// own or in a ring that was removed, or it may not grow in the middle of a long message, or somebody else has truncated it.
+    /// Returns whether a file may end anywhere: its thread was killed while the rest was in private memory or in a
+    /// ring that was removed, or it may not grow in the middle of a long message, or a fault has truncated it.
     fn may_end_anywhere(&self, bytes: &[u8]) -> bool {
         let first = &bytes[..bytes.len().min(FIRST_BYTES)];
         self.may_be_truncated()
@@ -175,8 +175,7 @@ impl Judge<'_> {
             || first.windows(12).any(|word| word == b"ring=private")
     }
 
-    /// Returns whether a file may end inside a long message, the rest of which finds no room in it and is
-    /// reported lost.
+    /// Returns whether a file may end inside a long message whose rest finds no room in it and is reported lost.
     fn may_end_in_long(&self) -> bool {
         let shapes = &self.plan.shapes;
         (shapes.long || shapes.huge) && self.plan.has(|what| matches!(what, What::FileLimit(_)))
@@ -193,8 +192,9 @@ impl Judge<'_> {
                 if self.evidence.copy.as_ref() == Some(&path) {
                     continue;
                 }
-                // A process whose rings are private, or were removed, and that is killed while it drops the older half of
-                // a file leaves nobody who could remove the new one. Nor does an exit wait for work behind the last look.
+                // If a process is killed while it drops the older half of a file, and its rings are private or were
+                // removed, no process can remove the new file. Nor does an exit wait for work after the flusher's
+                // last look.
                 let exits = matches!(self.plan.end, ProgramEnd::Exit(..) | ProgramEnd::Return);
                 let removed = |what| matches!(what, What::Remove(Removal::Directory | Removal::Rings));
                 let rings_go = self.may_be_private() || self.plan.has(removed);
@@ -214,7 +214,7 @@ impl Judge<'_> {
     fn file(&mut self, path: &Path, name: String) -> Option<TracedFile> {
         let bytes = std::fs::read(path).unwrap_or_default();
         let Some((key, run)) = run_of(&bytes[..bytes.len().min(FIRST_BYTES)]) else {
-            // The process was killed before its first line, with rings that nobody can recover.
+            // The process was killed before its first line, with rings that no process can recover.
             let killed_at_once = bytes.is_empty() && self.may_be_private();
             if !self.may_be_truncated() && !killed_at_once {
                 self.says(format!("{name} of {} bytes has no beginning", bytes.len()));
@@ -232,8 +232,8 @@ impl Judge<'_> {
             end: None,
             behind_end: false,
         };
-        // A file that was truncated between the tracer's last look and its write has a hole there; its
-        // readers say so.
+        // A file that was truncated between the tracer's last look and its write has a hole there, which its
+        // readers report.
         let holed = Raw::parse(&bytes).is_none() && bytes.contains(&0);
         if holed && self.plan.has(|what| matches!(what, What::Cut(_))) {
             self.holed.insert(traced.tid);
@@ -241,8 +241,8 @@ impl Judge<'_> {
         let text = self.text(&traced.name, &bytes);
         self.lines(&mut traced, &text);
         let told = traced.lost.values().sum::<u64>();
-        // Records that are made after the exit has begun may be written behind the end; a shared file gets
-        // another one.
+        // Records that are made after the exit has begun may be written after the end; a file of a shared ring gets
+        // another end.
         let (private, behind) = (traced.private, traced.behind_end);
         if let Some(end) = traced
             .end
@@ -333,7 +333,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Counts the records of a `# lost` line, whatever the reason is called.
+    /// Counts the records of a `# lost` line of any reason.
     fn lost(&mut self, traced: &mut TracedFile, text: &str) {
         let value = |key: &str| text.split(' ').find_map(|word| word.strip_prefix(key));
         match (value("records=").and_then(|n| n.parse::<u64>().ok()), value("reason=")) {
@@ -342,8 +342,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Counts a message of a file; `torn` if the next line says so. Of the last one `truncated` says whether
-    /// it may be truncated.
+    /// Counts a message of a file; `torn` if the next line says so. `truncated` is given for the last message only,
+    /// and says whether it may be truncated.
     fn message(
         &mut self,
         traced: &mut TracedFile,
@@ -377,7 +377,7 @@ impl Judge<'_> {
         } else if open_end && self.may_end_in_long() && expected.starts_with(message) {
             // The file that the thread goes on in reports the message lost.
         } else if truncated && expected.starts_with(message) {
-            // The message's first line is there: the writer counts it as there, too.
+            // The message's first line is complete, so the writer counts the message, too.
             traced.whole += 1;
             traced.messages.entry(slot).or_insert((ticks, Vec::new())).1.push(n);
         } else {
@@ -392,8 +392,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Checks that each number is there at most once, in order, and that none is there that was not made;
-    /// returns the number of records of each slot.
+    /// Checks that each number of a slot is found at most once, in order, and only if it was made; returns the
+    /// number of records of each slot.
     fn slots(&mut self, files: &[TracedFile]) -> BTreeMap<usize, u64> {
         let mut counts = BTreeMap::new();
         for slot in 0..SLOTS {
@@ -426,7 +426,7 @@ impl Judge<'_> {
         self.plan.has(|what| matches!(what, What::Remove(_)))
     }
 
-    /// Returns whether the rings of this trial may have been private though no file says so.
+    /// Returns whether the rings of this trial may have been private although no file says so.
     fn may_be_private(&self) -> bool {
         let plan = self.plan;
         plan.runtime == Runtime::Unusable
@@ -450,7 +450,7 @@ impl Judge<'_> {
                 thread.files.push(file.name.clone());
                 thread.private |= file.private;
                 thread.in_files += file.whole;
-                // The program gives its files such names.
+                // The program gives such names to files that it renames.
                 let is_renamed = file.name.contains(&format!(".{}", 10_000_000 + file.tid));
                 if is_renamed {
                     *thread.in_renamed.entry("file_removed".to_owned()).or_default() += file.whole;
@@ -466,11 +466,11 @@ impl Judge<'_> {
         for thread in threads.values_mut() {
             for slot in thread.slots.clone() {
                 let (words, process) = (counters.slot(slot), process_of(slot));
-                // A file that was truncated need not say so, nor that of the program which this one has
-                // become.
+                // A truncated file need not say that its ring was private, nor need the file of the program that
+                // this one has become.
                 let is_executed = matches!(self.plan.end, ProgramEnd::Exec(..));
                 let is_untold = thread.files.is_empty() || self.may_be_truncated() || is_executed;
-                // Those of a fork's are not removed, nor those of a program that comes later.
+                // Faults do not remove the rings of forked processes, nor those of later programs.
                 let removed = process == 0 && self.may_be_removed();
                 let private = removed || thread.private || (is_untold && self.may_be_private());
                 let exited = counters.process(process).has_ended()
@@ -491,7 +491,7 @@ impl Judge<'_> {
                 thread.made.0 += match (private, exited) {
                     (true, false) => 0,
                     (false, false) if unborn => 0,
-                    // There is no place to write to, and nobody to wait.
+                    // There is no place to write to, and no process waits for one.
                     (true, true) if full_disk => 0,
                     _ => promised,
                 };
@@ -500,10 +500,10 @@ impl Judge<'_> {
         threads
     }
 
-    /// Checks the equation, thread by thread. Returns the number of records that are in no file and reported
-    /// nowhere.
+    /// Checks the equation, thread by thread. Returns the number of records that are in no file and not reported
+    /// lost.
     fn equation(&mut self, threads: &BTreeMap<u64, ThreadAccount>, files: &[TracedFile]) -> u64 {
-        // A run may report losses of threads that have no file in one more file.
+        // A run may report losses of threads without a file in one more file.
         let mut pools: BTreeMap<u64, u64> = BTreeMap::new();
         for file in files.iter().filter(|file| !threads.contains_key(&file.tid)) {
             *pools.entry(file.pid).or_default() += file.lost.values().sum::<u64>();
@@ -515,12 +515,12 @@ impl Judge<'_> {
             let mut short = least.saturating_sub(found);
             let of_first = |slot: &usize| process_of(*slot) == 0;
             let has_files = files.iter().any(|file| file.messages.keys().any(of_first));
-            // On a disk that is full, the program can report on stderr only, as with private rings.
+            // On a full disk, the program can report on stderr only, as with private rings.
             let is_removed = self.may_be_removed()
                 && self.plan.disk_kb.is_none()
                 && thread.slots.iter().any(of_first)
                 && has_files;
-            // Of a private ring that had no file yet, nobody knows.
+            // No command knows of a private ring that had no file yet.
             let is_unknown = self.may_be_private() || self.is_forgotten(*tid, thread, threads);
             let says_whole = self.evidence.check == Some(0);
             if is_removed && !is_unknown && found < thread.returned && says_whole {
@@ -529,15 +529,15 @@ impl Judge<'_> {
             if self.is_forgotten(*tid, thread, threads) || self.holed.contains(tid) {
                 short = 0;
             }
-            // Nobody looks after a file that has ended; that it is not here, or not whole, is said.
+            // The tracer does not watch a file that has ended, but commands report that it is missing or not whole.
             let taken_away = short.min(thread.taken_away);
             short -= taken_away;
             let pool = pools.entry(thread.pid).or_default();
             let told_elsewhere = short.min(*pool);
             *pool -= told_elsewhere;
             short -= told_elsewhere;
-            // Records that die with private rings may be of a run that is not the newest any more, or has
-            // left no file at all; records that are made while an exit goes on are counted by nobody.
+            // Records that die with private rings may belong to a run that is no longer the newest, or that has
+            // left no file at all; no process counts records that are made while an exit goes on.
             if !thread.private_and_killed {
                 missing += short + taken_away;
             }
@@ -561,9 +561,9 @@ impl Judge<'_> {
         missing
     }
 
-    /// Returns the number of records that may be reported lost and be in files all the same, by what others
-    /// do to these: a file that is renamed and then left is not found again, and whoever puts a copy in the
-    /// place of a file restores the part that it drops meanwhile.
+    /// Returns the number of records that may be reported lost although they are in files, because of faults: the
+    /// tracer does not find a file that is renamed and then left, and a copy that replaces a file restores the part
+    /// that the tracer drops meanwhile.
     fn told_and_there(&self, thread: &ThreadAccount) -> u64 {
         let told = |reason: &str| thread.lost.get(reason).copied().unwrap_or(0);
         let copied = self.plan.has(|what| matches!(what, What::Copy)) && self.plan.rotates();
@@ -571,29 +571,29 @@ impl Judge<'_> {
         renamed + if copied { told("rotated") } else { 0 }
     }
 
-    /// Returns whether files may be renamed and then left, or in the moment when their older half is dropped.
+    /// Returns whether files may be renamed and then left, or renamed while their older half is dropped.
     fn may_lose_sight(&self) -> bool {
         let renamed = self.plan.has(|what| matches!(what, What::Rename));
         let limited = self.plan.has(|what| matches!(what, What::FileLimit(_))) || self.plan.rotates();
         renamed && limited
     }
 
-    /// Returns whether the flight recorder may have forgotten the thread: as documented, it keeps the rings
-    /// of threads that have ended until sixteen others have.
+    /// Returns whether the flight recorder may have forgotten the thread: as documented, it keeps the ring of a
+    /// thread that has ended until sixteen others have.
     fn is_forgotten(&self, tid: u64, thread: &ThreadAccount, threads: &BTreeMap<u64, ThreadAccount>) -> bool {
         let ended_at = |thread: &ThreadAccount| self.evidence.counters.slot(thread.slots[0]).ended_at();
         let (true, Some(end)) = (self.plan.policy == Policy::Overwrite, ended_at(thread)) else {
             return false;
         };
-        // Threads that end at the same time may be seen in any order. The first thread of a process ends with
-        // it.
+        // Threads that end at the same time may be seen in any order. The first thread of a process ends with the
+        // process.
         let later = |other: &&ThreadAccount| {
             other.pid == thread.pid && ended_at(other).is_some_and(|at| at + 10_000_000 > end)
         };
         tid != thread.pid && threads.values().filter(later).count() > 16
     }
 
-    /// Checks whether records may be lost for this reason, by the table above.
+    /// Checks whether records may be lost for this reason, by the list at the head of this file.
     fn reason(&mut self, tid: u64, thread: &ThreadAccount, reason: &str, records: u64) {
         let plan = self.plan;
         let storage = plan.disk_kb.is_some()
@@ -636,7 +636,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns the number of records of the thread that panic or are left.
+    /// Returns the number of the thread's records whose `Display` panics or is left.
     fn left_records(&self, thread: &ThreadAccount) -> u64 {
         let of = |slot: &usize| {
             let left = |n: &u64| matches!(self.plan.shape(*slot, *n), Shape::Panics | Shape::Jumps);
@@ -645,7 +645,7 @@ impl Judge<'_> {
         thread.slots.iter().map(of).sum()
     }
 
-    /// Checks the verdicts that the commands give by their status.
+    /// Checks the verdicts of the commands, which are their statuses.
     fn verdicts(&mut self, files: &[TracedFile], missing: u64) {
         let told: u64 = files.iter().flat_map(|file| file.lost.values()).sum();
         let in_files: u64 = files.iter().map(|file| file.whole).sum();
@@ -670,7 +670,7 @@ impl Judge<'_> {
         let calm = plan.faults.is_empty()
             && !has_copy
             && !matches!(plan.end, ProgramEnd::Exec(..))
-            // The records that went with a flight recorder are reported in a file of no thread.
+            // A flight recorder reports the records of dropped rings in a file of no thread.
             && plan.policy != Policy::Overwrite
             && !plan.closes()
             && plan.total_kb.is_none()
@@ -685,7 +685,7 @@ impl Judge<'_> {
 
     /// Checks that the merged file has the messages of the files.
     fn merged(&mut self, slots: &BTreeMap<usize, u64>) {
-        // An incomplete last line is shown, and is no message of the file.
+        // The merge shows an incomplete last line, which is no message of the file.
         if self.may_be_truncated() || self.may_be_removed() || slots.is_empty() || self.may_be_private() {
             return;
         }
@@ -703,7 +703,7 @@ impl Judge<'_> {
             if let Some((slot, key)) = open.take() {
                 let of_it = line.kind == Kind::Meta && line.key == key;
                 let torn = of_it && line.payload.ends_with(b" reason=torn");
-                // A slot of which all messages are torn has none.
+                // A slot whose messages are all torn has none.
                 if !torn {
                     *found.entry(slot).or_default() += 1;
                 }
@@ -726,8 +726,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Checks that records that are followed are shown once. Where files are taken away, records behind them
-    /// may be shown again, and so may, on a full disk, records that were written in part and are taken back.
+    /// Checks that followed records are shown once. If files are taken away, records after them may be shown again;
+    /// on a full disk, so may records that were written in part and are taken back.
     fn followed(&mut self) {
         let taken = |what| matches!(what, What::Delete | What::Cut(_) | What::Copy | What::Rename);
         let once = !self.plan.has(taken) && self.plan.disk_kb.is_none();
@@ -749,13 +749,13 @@ impl Judge<'_> {
 
     /// Checks that nothing is left in memory.
     fn left(&mut self) {
-        // What is removed in part, by a program that is killed meanwhile, is no run any more.
+        // If a program is killed while it removes a directory, the rest is no run any more.
         if self.plan.has(|what| what == What::Remove(Removal::Directory)) {
             return;
         }
         if let Ok(entries) = std::fs::read_dir(&self.evidence.runtime) {
             let left: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
-            // The list of places is there to stay; it is here where it cannot be beside the executable.
+            // The list of places may remain; it is here if it cannot be beside the executable.
             let is_list = |path: &&PathBuf| path.to_string_lossy().ends_with(".trace.places");
             for run in left.iter().filter(|path| !is_list(path)) {
                 let names: Vec<_> = std::fs::read_dir(run)
@@ -766,7 +766,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Checks that nobody else has written to the program's own files.
+    /// Checks that only the program has written to its own files.
     fn own_files(&mut self) {
         for process in 0..PROCESSES {
             for n in 0..24 {
@@ -784,7 +784,7 @@ impl Judge<'_> {
     }
 }
 
-/// Returns the number of records, lost ones included, of which a file tells that the tracer has ended since its thread goes
+/// Returns the number of records, lost ones included, in a file that the tracer has ended because its thread goes
 /// on with another ring, or has ended; 0 for any other file.
 #[must_use]
 pub fn told_in_left_file(bytes: &[u8]) -> u64 {

@@ -1,5 +1,4 @@
-//! The plan of a trial, made from its seed alone: settings, faults, processes, the end, and what comes after
-//! it.
+//! The plan of a trial, made from its seed alone: settings, faults, processes, the end, and the events after it.
 
 use super::Random;
 
@@ -35,7 +34,7 @@ pub struct TrialPlan {
     pub disk_kb: Option<u64>,
     /// The `RLIMIT_NOFILE` of the program.
     pub descriptors: Option<u64>,
-    /// The number of threads of the program, the first one counted.
+    /// The number of threads of the program, including the first one.
     pub threads: usize,
     /// The number of threads that come and go beside these, one after the other, with a few records each.
     pub short_lived: usize,
@@ -45,11 +44,11 @@ pub struct TrialPlan {
     pub pause_us: u64,
     /// The longest time that a process goes on, in milliseconds.
     pub run_ms: u64,
-    /// The shapes of records that there are beside short ones.
+    /// The shapes of records in addition to short ones.
     pub shapes: Shapes,
     /// Whether each thread is interrupted a thousand times a second by a handler that traces.
     pub signals: bool,
-    /// The size of the stack, in bytes, that this handler runs on, if it has its own.
+    /// The size in bytes of the stack that this handler runs on, if it has its own.
     pub signal_stack: Option<u64>,
     /// The size of the stacks of threads that come and go, in KiB, if it is not the usual one.
     pub stack_kb: Option<u64>,
@@ -61,18 +60,18 @@ pub struct TrialPlan {
     pub end: ProgramEnd,
     /// The commands and programs that run beside the program.
     pub beside: Vec<Beside>,
-    /// The commands and programs that come after the program, before the last merge.
+    /// The commands and programs that run after the program, before the last merge.
     pub after: Vec<After>,
-    /// The moment at which somebody makes a copy of a trace file beside it.
+    /// The moment at which a trace file is copied beside itself.
     pub copied: Option<CopiedAt>,
 }
 
 /// The moment at which a trace file is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopiedAt {
-    /// As soon as the program has ended: the copy lacks what is recovered later.
+    /// As soon as the program has ended: the copy lacks the records that are recovered later.
     Death,
-    /// Before the last merge: the copy has all that its original has.
+    /// Before the last merge: the copy has everything that its original has.
     LastMerge,
 }
 
@@ -147,14 +146,14 @@ pub enum What {
     Fill,
     /// The thread removes the file that filled the disk.
     Unfill,
-    /// The thread removes this of its run's directory.
+    /// The thread removes this part of its run's directory.
     Remove(Removal),
 }
 
-/// What is removed of a run's directory.
+/// The part of a run's directory that is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// The directory with all that is in it.
+    /// The directory with all its files.
     Directory,
     /// The life file.
     Life,
@@ -189,7 +188,7 @@ pub enum ChildEnd {
     Exit,
     /// The process calls `_exit`, when all is done.
     ExitAtOnce,
-    /// The process kills itself by SIGKILL in the middle.
+    /// The process kills itself by SIGKILL in the middle of its work.
     Killed,
 }
 
@@ -206,7 +205,7 @@ pub enum ProgramEnd {
     Abort(usize, u64),
     /// A thread of this number sends SIGKILL to its process before its record of this number.
     KillsItself(usize, u64),
-    /// A thread of this number has the process become this program anew before its record of this number.
+    /// A thread of this number executes this program anew before its record of this number.
     Exec(usize, u64),
     /// The program is killed after so many microseconds.
     Killed(u64),
@@ -214,7 +213,7 @@ pub enum ProgramEnd {
     GroupKilled(u64),
 }
 
-/// A command or program that is begun beside the program.
+/// A command or program that starts beside the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beside {
     /// The time after the program's start, in microseconds.
@@ -238,7 +237,7 @@ pub enum Aside {
     Program,
 }
 
-/// The commands and programs that come after the program.
+/// The commands and programs that run after the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     /// A merge that is killed after so many microseconds.
@@ -312,7 +311,7 @@ impl TrialPlan {
     /// late ones.
     fn moment(&self, random: &mut Random) -> (usize, u64) {
         let who = random.below(0, self.threads as u64) as usize;
-        // Where threads pause, they do not come to all of them.
+        // Threads that pause do not reach all of their records.
         let most = match self.pause_us {
             0 => self.records,
             pause => self.records.min(self.run_ms * 1000 / (pause + 60)).max(4),
@@ -345,7 +344,7 @@ impl TrialPlan {
                 13..15 => What::FileLimit(random.magnitude(4, 400)),
                 _ => What::CloseAll,
             };
-            // A file that its thread has left is nobody's: its losses are reported by nobody.
+            // The tracer does not watch a file that its thread has left, so it does not report losses there.
             let of_a_file =
                 |what: What| matches!(what, What::Delete | What::Cut(_) | What::Copy | What::Rename);
             if !of_a_file(what) || !self.faults.iter().any(|f| f.who == who && of_a_file(f.what)) {
@@ -363,8 +362,8 @@ impl TrialPlan {
         }
     }
 
-    /// Has the run's directory removed, or a part of it, at any moment; in half of these plans the program goes on long
-    /// enough for its flusher to see that.
+    /// Adds a fault that removes the run's directory, or a part of it, at any moment. In half of these plans, the
+    /// program goes on long enough for its flusher to notice.
     fn add_removal(&mut self, random: &mut Random) {
         if !random.percent(15) {
             return;
@@ -380,7 +379,7 @@ impl TrialPlan {
             }
         }
         let (who, at) = self.moment(random);
-        // Early, so that the flusher may see it.
+        // The fault comes early, so that the flusher may notice it.
         self.faults.push(Fault { who, at: at / 4 + 1, what: What::Remove(what) });
     }
 
@@ -441,13 +440,13 @@ impl TrialPlan {
         }
     }
 
-    /// Returns whether some fault is of this kind.
+    /// Returns whether any fault is of this kind.
     #[must_use]
     pub fn has(&self, is: impl Fn(What) -> bool) -> bool {
         self.faults.iter().any(|fault| is(fault.what))
     }
 
-    /// Returns whether some process closes descriptors that it does not know.
+    /// Returns whether any process closes descriptors that it does not know.
     #[must_use]
     pub fn closes(&self) -> bool {
         self.has(|what| what == What::CloseAll) || self.children.iter().any(|child| child.closes)

@@ -1,7 +1,8 @@
-//! The records of a trial: the text that the program makes of slot and number, and that must be in the files.
+//! The records of a trial: for each slot and number, the text that the program traces and that must be in the
+//! files.
 //!
-//! A slot is a thread, or something that interrupts one, and counts its own records. Each message begins with
-//! its slot and the number of the record there, so that none is the same as another.
+//! A slot is a thread, or something that interrupts one, and counts its own records. Each message begins with its
+//! slot and the number of the record there, so that no two messages are the same.
 
 use super::Random;
 use super::counters::{LANES, Lane, lane_of};
@@ -43,7 +44,7 @@ impl TrialPlan {
         }
         let mut random = Random::new(self.seed ^ (slot as u64) << 40 ^ n);
         let (which, shapes) = (random.below(0, 1000), self.shapes);
-        // There are so many bytes in all that a trial takes tenths of a second.
+        // Long messages are so rare that a trial takes tenths of a second.
         let long = if self.ring_kb > 64 { 3 } else { 20 };
         let huge = if self.ring_kb > 64 { 0 } else { 2 };
         match which {
@@ -58,7 +59,7 @@ impl TrialPlan {
         }
     }
 
-    /// Returns the number of times that [`FILLING`] stands in a record of this shape.
+    /// Returns the number of repetitions of [`FILLING`] in a record of this shape.
     #[must_use]
     pub fn filling(&self, shape: Shape) -> usize {
         let ring = self.ring_kb as usize * 1024;
@@ -71,7 +72,7 @@ impl TrialPlan {
         bytes / FILLING.len()
     }
 
-    /// Makes `text` the text of record `n` of a slot, as it must be in a file.
+    /// Sets `text` to the text of record `n` of a slot, as it must be in a file.
     pub fn text(&self, slot: usize, n: u64, text: &mut String) {
         text.clear();
         let _ = write!(text, "{slot} {n}");

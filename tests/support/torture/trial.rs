@@ -1,4 +1,5 @@
-//! One trial: the program is run, faulted, killed and recovered as its plan says, in directories of its own.
+//! One trial: runs the program, causes faults, kills it and recovers it as its plan says, in directories of its
+//! own.
 #![allow(unsafe_code, reason = "kills, a pipe that is polled, mounts of the trial's own")]
 
 use super::counters::{BYTES, Counters, EXECUTED, PROCESSES};
@@ -25,7 +26,7 @@ pub struct Outcome {
     pub kills: u64,
     /// The mistakes that were found, in words.
     pub wrong: Vec<String>,
-    /// The directory where all of the trial is kept, if there was a mistake.
+    /// The directory with all files of the trial, which is kept if there was a mistake.
     pub kept: Option<PathBuf>,
 }
 
@@ -39,7 +40,7 @@ pub fn own_content(n: usize) -> Vec<u8> {
     }
 }
 
-/// A trial at work.
+/// A running trial.
 struct Trial<'a> {
     program: &'a str,
     plan: &'a TrialPlan,
@@ -53,20 +54,20 @@ struct Trial<'a> {
     commands: u32,
 }
 
-/// The time after which something is said to hang.
+/// The time after which a process is said to hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Does everything that the plan says, and judges. `program` is the traced program, which plays the command,
-/// too. `tamper` may change the files before they are judged.
+/// Follows the plan, and judges the result. `program` is the traced program, which acts as the command, too.
+/// `tamper` may change the files before they are judged.
 ///
 /// # Panics
-/// The system refuses something that every trial needs.
+/// If the system refuses something that every trial needs.
 pub fn run(program: &str, plan: &TrialPlan, tamper: &dyn Fn(&Path)) -> Outcome {
     let base = TempDir::with_prefix(format!("torture-{}-", plan.seed)).expect("a directory");
     for name in ["traces", "here", "own", "rings"] {
         std::fs::create_dir(base.path().join(name)).expect("a directory");
     }
-    // A directory that others could enter would be refused.
+    // The tracer refuses a directory that others can enter.
     let owner_only = std::fs::Permissions::from_mode(0o700);
     let place = match plan.runtime {
         Runtime::Memory if Path::new("/dev/shm").is_dir() => PathBuf::from("/dev/shm"),
@@ -157,13 +158,13 @@ impl Trial<'_> {
         let entries = std::fs::read_dir(&directory).ok()?.flatten().map(|entry| entry.path());
         let original = entries.filter(is_trace).max_by_key(length).filter(|path| length(path) > 0)?;
         let copy = directory.join("scenario.trace.99999999");
-        // On a full disk, a part of the copy is no file of the program's.
+        // On a full disk, a partial copy is no file of the program's.
         let copied = std::fs::copy(&original, &copy);
         copied.inspect_err(|_| drop(std::fs::remove_file(&copy))).ok().map(|_| copy)
     }
 
-    /// Removes the files of a killed merge that was about to replace an older output: the next merge to that
-    /// place does so.
+    /// Removes the files of a killed merge that was about to replace an older output: the next merge to that place
+    /// does so.
     fn sweep(&mut self) {
         let app = self.app();
         let left = std::fs::read_dir(app.parent().expect("a directory")).into_iter().flatten().flatten();
@@ -173,7 +174,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Returns the path that stands for the program on a command line: the place of its files.
+    /// Returns the path that names the program on a command line: the place of its files.
     fn app(&self) -> PathBuf {
         let directory = match self.plan.directory_missing {
             false => "traces",
@@ -183,7 +184,7 @@ impl Trial<'_> {
         self.path(directory).join("scenario")
     }
 
-    /// Returns the traced program.
+    /// Returns the command of the traced program in this role.
     fn traced(&mut self, role: &str) -> Command {
         let plan = self.plan;
         let mut command = self.anything();
@@ -214,7 +215,7 @@ impl Trial<'_> {
         command
     }
 
-    /// Returns the program, which can be the command as well, in the trial's directories.
+    /// Returns the command of the program, which can act as `tracemerge` as well, in the trial's directories.
     fn anything(&mut self) -> Command {
         let mut command = Command::new(self.program);
         for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("TRACER_")) {
@@ -248,8 +249,8 @@ impl Trial<'_> {
         self.expect_end(name, &mut child)
     }
 
-    /// Begins the commands and programs that run beside the program, until it ends; returns their processes,
-    /// and whether the program was killed from outside.
+    /// Starts the commands and programs that run beside the program, until it ends; returns their processes, the
+    /// follower, and whether the program was killed from outside.
     fn meanwhile(
         &mut self,
         first: &mut Child,
@@ -306,7 +307,7 @@ impl Trial<'_> {
         command.spawn().expect("it starts")
     }
 
-    /// Waits until the program and all that have come of it have ended.
+    /// Waits until the program and all its descendants have ended.
     fn wait_for_all(&mut self, first: &mut Child, start: Instant, killed: bool) {
         let out = first.stdout.take().expect("a pipe");
         let mut hangs = false;
@@ -314,7 +315,7 @@ impl Trial<'_> {
             let mut poll = libc::pollfd { fd: out.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: the argument is plain memory.
             let ready = unsafe { libc::poll(&mut poll, 1, 100) };
-            // Nobody writes there: it is ready at its end.
+            // No process writes to the pipe: it is ready at its end.
             if ready > 0 {
                 break;
             }
@@ -359,13 +360,13 @@ impl Trial<'_> {
         }
     }
 
-    /// Waits for daemons: a daemon's descriptors are closed before its memory is given back, and so is its
-    /// lock, which says that it lives.
+    /// Waits for daemons: the system closes a daemon's descriptors before it releases the daemon's memory, and with
+    /// it the lock that shows that it lives.
     fn wait_for_daemons(&mut self) {
         let start = Instant::now();
         for process in 0..PROCESSES {
             let pid = self.counters.process(process).pid();
-            // A daemon that nobody has waited for yet has its first thread left, which is dead.
+            // A daemon that was not reaped yet still has its first thread, as a zombie.
             let is_alive = || {
                 let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
                 let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -422,7 +423,7 @@ impl Trial<'_> {
             }
             std::thread::sleep(Duration::from_micros(500));
         };
-        // A follower may be interrupted before it can listen.
+        // A follower may be interrupted before it has a handler.
         let interrupted = name == "follow" && status.signal() == Some(libc::SIGINT);
         if !matches!(status.code(), Some(0..=2)) && !interrupted {
             self.wrong.push(format!("{name} ended with {status}"));
@@ -430,14 +431,14 @@ impl Trial<'_> {
         status
     }
 
-    /// Removes all files, or keeps them where something is wrong.
+    /// Removes all files, or keeps them if something is wrong.
     fn finish(mut self) -> Outcome {
         for entry in std::fs::read_dir(self.base.path()).expect("it is there").filter_map(Result::ok) {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with("said-") && name.ends_with("-err") {
                 let said = std::fs::read(entry.path()).unwrap_or_default();
                 let said = String::from_utf8_lossy(&said);
-                // A thread cannot be made while another one becomes another program.
+                // No thread can be made while another one executes a program.
                 let during_exec = matches!(self.plan.end, ProgramEnd::Exec(..));
                 if said.contains("panicked") && !during_exec {
                     self.wrong.push(format!("{name}: {said}"));
@@ -492,11 +493,11 @@ fn c(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).expect("no zero in it")
 }
 
-/// Gives the calling thread mounts of its own, and there a small file system; processes that it starts have
-/// them, too. Returns false where the system refuses that: then the disk is as large as it is.
+/// Gives the calling thread mounts of its own, with a small file system; processes that it starts have them, too.
+/// Returns false if the system refuses that: the disk then keeps its size.
 fn mount_small_disk(at: &Path, kb: u64) -> bool {
-    // SAFETY: both calls are about this thread alone, which does not share its mounts or its directory
-    // afterwards; the strings end in zero.
+    // SAFETY: both calls concern this thread alone, which no longer shares its mounts or its directory afterwards;
+    // the strings end in zero.
     let own = unsafe {
         libc::unshare(libc::CLONE_FS | libc::CLONE_NEWNS) == 0
             && libc::mount(

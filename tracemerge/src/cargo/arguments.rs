@@ -1,4 +1,4 @@
-//! What `cargo tracer` is asked for. All that it does not know itself is for Cargo.
+//! The arguments of `cargo tracer`. Unknown ones are passed on to Cargo.
 
 use std::ffi::{OsStr, OsString};
 
@@ -6,9 +6,9 @@ use trace_format::patterns;
 
 use crate::ui::error::Error;
 
-/// What `cargo tracer --help` says.
+/// The text of `cargo tracer --help`.
 pub const HELP: &str = "\
-Builds Rust programs of which every function is traced, without a change of their source.
+Builds Rust programs so that every function is traced, without a change of their source.
 
 Usage: cargo tracer <build|run|test> [OPTIONS] [ARGUMENTS OF CARGO] [-- ARGUMENTS OF THE PROGRAM]
 
@@ -24,38 +24,38 @@ Options:
       --leaf               Trace functions that call nothing, too: their hooks are written as the program starts
       --show <VIEW>        What `run` shows at the end: report, tree or nothing [default: report]
       --include <PATTERN>  Put hooks into functions of this path only; may be given several times
-      --exclude <PATTERN>  Put none into functions of this path, whatever is included; the same
+      --exclude <PATTERN>  Put none into functions of this path, even included ones; several times, too
   -h, --help               Print this
 
 A pattern is a path, or its last segments, in which * stands for any characters: 'app::parser::*',
-'parse*', 'Iterator::next'. A function without a hook costs what it costs without tracing. Each
-crate is compiled twice for that, once to see which functions it has. TRACER_FUNCTIONS takes the
-same patterns where the program runs.
+'parse*', 'Iterator::next'. A function without a hook costs no more than without tracing. Each
+crate is compiled twice for that, first to list its functions. TRACER_FUNCTIONS takes the same
+patterns when the program runs.
 
-What is traced are the functions as they were compiled: one that is inlined everywhere is a part of
-those that call it, and one that calls nothing has no hook without --leaf. The build has a directory of its own,
-target/tracer. Build scripts and procedural macros are built as ever.
+The functions are traced as compiled: one that is inlined everywhere is a part of its callers, and
+one that calls nothing has no hook without --leaf. The build has a directory of its own,
+target/tracer. Build scripts and procedural macros are built as usual, without hooks.
 ";
 
-/// What `cargo tracer` does.
+/// The task of `cargo tracer`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wanted {
     Help,
     Build(BuildRequest),
 }
 
-/// A build that is wanted.
+/// A requested build.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct BuildRequest {
     /// The command of Cargo.
     pub command: String,
     /// Whether dependencies are traced, too.
     pub deps: bool,
-    /// The crates that are traced; all of them where there is none.
+    /// The crates that are traced; all of them if the list is empty.
     pub crates: Vec<String>,
-    /// The patterns of functions that have hooks; all of them where there is none.
+    /// The patterns of functions that have hooks; all functions have hooks if the list is empty.
     pub include: Vec<String>,
-    /// The patterns of functions that have no hooks, whatever is included.
+    /// The patterns of functions that have no hooks, even if `include` matches them.
     pub exclude: Vec<String>,
     /// Whether the hooks are dormant.
     pub dormant: bool,
@@ -63,14 +63,15 @@ pub struct BuildRequest {
     pub leaf: bool,
     /// The view that is shown when the program has ended.
     pub show: Show,
-    /// What Cargo gets.
+    /// The arguments for Cargo.
     pub rest: Vec<OsString>,
 }
 
 impl BuildRequest {
-    /// Returns the patterns of functions that have hooks, as `TRACER_FUNCTIONS` has them; nothing where all have.
+    /// Returns the patterns of functions that have hooks, in the syntax of `TRACER_FUNCTIONS`; an empty text if all
+    /// have.
     pub fn functions(&self) -> String {
-        // The last pattern that a function fits decides.
+        // The last pattern that matches a function decides.
         let left_out = self.exclude.iter().map(|pattern| format!("-{pattern}"));
         self.include.iter().cloned().chain(left_out).collect::<Vec<_>>().join(",")
     }
@@ -110,7 +111,7 @@ pub fn read(args: Vec<OsString>) -> Result<Wanted, Error> {
         "-h" | "--help" | "help" => return Ok(Wanted::Help),
         "build" | "b" | "run" | "r" | "test" | "t" => {}
         _ => {
-            let what = format!("'{command}' is none of build, run and test. See cargo tracer --help");
+            let what = format!("'{command}' is not build, run or test. See cargo tracer --help");
             return Err(Error::plain(what));
         }
     }
@@ -125,7 +126,7 @@ pub fn read(args: Vec<OsString>) -> Result<Wanted, Error> {
         };
         let mut value = |what: &str| {
             let given = value.clone().or_else(|| args.next());
-            given.ok_or_else(|| Error::plain(format!("{option} needs {what} behind it")))
+            given.ok_or_else(|| Error::plain(format!("{option} needs {what} after it")))
         };
         match option {
             "-h" | "--help" => return Ok(Wanted::Help),
@@ -139,7 +140,7 @@ pub fn read(args: Vec<OsString>) -> Result<Wanted, Error> {
             "--exclude" => request.exclude.extend(paths(option, &value(PATTERN)?)?),
             "--show" => {
                 let word = value("report, tree or nothing")?;
-                let unknown = || Error::plain(format!("--show {word:?} is none of report, tree and nothing"));
+                let unknown = || Error::plain(format!("--show {word:?}: expected report, tree or nothing"));
                 request.show = Show::read(&word).ok_or_else(unknown)?;
             }
             "--" => {
@@ -153,15 +154,15 @@ pub fn read(args: Vec<OsString>) -> Result<Wanted, Error> {
     Ok(Wanted::Build(request))
 }
 
-/// What stands behind `--include` and `--exclude`.
+/// The value of `--include` and `--exclude`, as messages name it.
 const PATTERN: &str = "the path of a function";
 
-/// Reads the patterns of paths behind `option`, with commas between them.
+/// Reads the patterns of paths, separated by commas, which are the value of `option`.
 fn paths(option: &str, word: &OsStr) -> Result<Vec<String>, Error> {
     let text = word.to_string_lossy();
     let paths: Vec<String> = patterns::texts(&text).map(str::to_owned).collect();
     if paths.is_empty() || paths.iter().any(|path| path.starts_with('-')) {
-        return Err(Error::plain(format!("{option} needs {PATTERN} behind it, and {text:?} is none")));
+        return Err(Error::plain(format!("{option} needs {PATTERN} after it, which {text:?} is not")));
     }
     Ok(paths)
 }
@@ -208,8 +209,8 @@ mod tests {
     fn errors_say_what_there_is() {
         assert_eq!(of(&["--help"]), Ok(Wanted::Help));
         assert_eq!(of(&["run", "-h"]), Ok(Wanted::Help));
-        assert!(of(&["bench"]).unwrap_err().contains("none of build, run and test"));
-        assert!(of(&["run", "--show", "x"]).unwrap_err().contains("none of report, tree and nothing"));
+        assert!(of(&["bench"]).unwrap_err().contains("is not build, run or test"));
+        assert!(of(&["run", "--show", "x"]).unwrap_err().contains("expected report, tree or nothing"));
         assert!(of(&["run", "--crate"]).unwrap_err().contains("--crate needs the name of a crate"));
     }
 }

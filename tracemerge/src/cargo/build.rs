@@ -1,4 +1,4 @@
-//! A build by Cargo in which the compiler gets what makes hooks.
+//! A build by Cargo in which the compiler gets the arguments for hooks.
 
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::{OsStr, OsString};
@@ -14,7 +14,7 @@ use crate::os::environment::{is_set, of_cargo, own_program};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 
-/// Has Cargo do what is wanted; returns its exit status.
+/// Runs Cargo with the requested command; returns its exit status.
 pub fn build(request: &BuildRequest) -> u8 {
     let status = prepared(request).and_then(|mut command| {
         command.status().map_err(|error| Error::plain(format!("cannot run Cargo: {error}")))
@@ -32,18 +32,18 @@ fn code_of(status: ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
 }
 
-/// Returns Cargo with all that it needs for a build with hooks.
+/// Returns the command that runs Cargo, with all that a build with hooks needs.
 fn prepared(request: &BuildRequest) -> Result<Command, Error> {
     let missing = || {
         Error::plain(format!(
-            "{LIBRARY} is not installed, which records the functions. It was looked for {LOOKED_FOR}"
+            "{LIBRARY}, which records the functions, is not installed. tracemerge looks for it {LOOKED_FOR}"
         ))
     };
     let library = find_library().ok_or_else(missing)?;
     let library = library.canonicalize().map_err(|error| Error::io("examine", &library, error))?;
     if !exports(&library, HOOK_OF_RUST) {
         return Err(Error::plain(format!(
-            "{} has no hooks for programs in Rust: it was built by a compiler older than Rust 1.88. With a newer one, in a checkout: cargo install --force --path tracemerge",
+            "{} has no hooks for programs in Rust: it was built by a compiler older than Rust 1.88. To build it with a newer one, run in a checkout: cargo install --force --path tracemerge",
             shown(&library)
         )));
     }
@@ -53,7 +53,7 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
     if let Some(target) = value_of(before, "--target").filter(|target| *target != toolchain.host.as_str()) {
         let (target, host) = (target.to_string_lossy(), &toolchain.host);
         return Err(Error::plain(format!(
-            "only programs for this machine ({host}) can be traced, and not for {target}"
+            "only programs for this machine ({host}) can be traced, not programs for {target}"
         )));
     }
     let place = target_directory(before)?.join("tracer");
@@ -76,7 +76,8 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
     if value_of(before, "--target-dir").is_none() {
         command.arg("--target-dir").arg(place_of(request, place));
     }
-    // The linker would inline functions together with their hooks, which would then be told as calls of those around them.
+    // The linker would inline functions together with their hooks, which would then be recorded as calls of the
+    // functions around them.
     let profile = value_of(before, "--profile").map(OsStr::to_string_lossy);
     for profile in ["dev", "test", "release", "bench"].into_iter().chain(profile.as_deref()) {
         command.arg("--config").arg(format!("profile.{profile}.lto=\"off\""));
@@ -107,8 +108,8 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
     Ok(command)
 }
 
-/// Returns the directory of the build. Cargo does not know that crates are compiled in another way where other ones are
-/// wanted, so each choice has a directory of its own.
+/// Returns the directory of the build. Cargo does not know that another choice of crates or functions changes the
+/// compiled code, so each choice has a directory of its own.
 fn place_of(request: &BuildRequest, place: PathBuf) -> PathBuf {
     let place = if request.dormant { place.join("dormant") } else { place };
     let functions = request.functions();
@@ -122,13 +123,13 @@ fn place_of(request: &BuildRequest, place: PathBuf) -> PathBuf {
     place.join(format!("chosen-{:08x}", hasher.finish() as u32))
 }
 
-/// Returns the arguments of Cargo, and those behind `--`.
+/// Returns the arguments of Cargo, and the rest from `--` on.
 fn parted(words: &[OsString]) -> (&[OsString], &[OsString]) {
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     words.split_at(end)
 }
 
-/// Returns the value of an option, which is the next word or stands behind `=`.
+/// Returns the value of an option, which is the next word or follows `=`.
 fn value_of<'a>(words: &'a [OsString], option: &str) -> Option<&'a OsStr> {
     words.iter().enumerate().find_map(|(at, word)| {
         if word == option {
@@ -138,8 +139,8 @@ fn value_of<'a>(words: &'a [OsString], option: &str) -> Option<&'a OsStr> {
     })
 }
 
-/// Returns the wrapper of the compiler that the user has set by this variable of Cargo's, or by a configuration file, in which it
-/// would be replaced by what the variable is set to for this build.
+/// Returns the compiler's wrapper that the user has set by this variable of Cargo's or in a configuration file. This
+/// build sets the same variable, which would replace the user's wrapper.
 fn wrapper_of_user(variable: &str) -> Option<OsString> {
     if is_set(variable) {
         return of_cargo(variable);
@@ -147,14 +148,16 @@ fn wrapper_of_user(variable: &str) -> Option<OsString> {
     let key = format!("build.{}", variable.to_ascii_lowercase().replace('_', "-"));
     let mut ask = cargo();
     ask.args(["-Zunstable-options", "config", "get", "--show-origin", &key]);
-    // Stable Cargo answers, too, which tells nothing to the build itself. What is not set is an error.
+    // With this variable stable Cargo answers, too; it does not affect the build itself. A key that is not set is an
+    // error.
     let output = ask.env("RUSTC_BOOTSTRAP", "1").output().ok()?;
     let said = String::from_utf8(output.stdout).ok()?;
     let (value, origin) = said.strip_prefix(&key)?.strip_prefix(" = ")?.rsplit_once(" # ")?;
-    // A string of TOML is one of JSON, unless it has quotes in it.
+    // A TOML string is a JSON string, unless it contains quotes.
     let value: String = serde_json::from_str(value).ok()?;
     let named = Path::new(&value);
-    // As Cargo reads it: a name alone is looked for in `PATH`, a path begins where the directory of the file is.
+    // Reads the value as Cargo does: a name alone is searched in `PATH`; a path is relative to the parent of the
+    // file's directory.
     let is_path = named.components().count() > 1;
     let place = Path::new(origin.trim()).parent().and_then(Path::parent).filter(|_| is_path);
     Some(place.map_or_else(|| named.into(), |place| place.join(named)).into())
@@ -177,7 +180,7 @@ fn target_directory(words: &[OsString]) -> Result<PathBuf, Error> {
     directory.map(PathBuf::from).ok_or_else(|| Error::plain("cargo metadata names no target directory"))
 }
 
-/// Returns Cargo, as it was called.
+/// Returns a command that runs Cargo, the same that the user has called.
 fn cargo() -> Command {
     Command::new(of_cargo("CARGO").unwrap_or_else(|| "cargo".into()))
 }

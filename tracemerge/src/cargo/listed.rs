@@ -1,8 +1,9 @@
-//! Functions that get an attribute by a list: some have no hooks, or some have room for hooks, XRay's *sleds*.
+//! Functions that get an attribute by a list: some get no hooks, and some get room for hooks, XRay's *sleds*.
 //!
-//! It is the one way in which stable compilers treat single functions in another way. A list has symbols, and which ones a crate
-//! has is known when it is compiled. So it is compiled twice: once to see which functions there are, and then with the list. For
-//! functions that have no hook because they call nothing (*leaves*), it is compiled as it will be to see which these are.
+//! A list is the only way to treat single functions differently with a stable compiler. It contains symbols, and the
+//! symbols of a crate are known only once it is compiled. So the crate is compiled twice: first to list its
+//! functions, and then with the list. To find the functions that have no hook because they call nothing (*leaves*),
+//! it is compiled once more, as in the final build.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -18,15 +19,15 @@ use trace_format::patterns::{Patterns, spellings, without_suffix};
 use crate::command::run::exit_code;
 use crate::ui::console::Stream;
 
-/// The section of a program that says where its sleds are.
+/// The section of a program that has the positions of its sleds.
 pub const SECTION_OF_SLEDS: &str = "xray_instr_map";
 
-/// What a list does to the functions that are in it.
+/// The effect of a list on the functions that are in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attribute {
-    /// They have room for hooks.
+    /// Room for hooks.
     Sleds,
-    /// They get no hooks.
+    /// No hooks.
     NoHooks,
 }
 
@@ -41,49 +42,51 @@ impl Attribute {
     }
 }
 
-/// Returns the arguments that have the compiler read a list. They stand before those for hooks: passes run in this order.
+/// Returns the arguments that make the compiler read a list. They go before those for hooks, because passes run in
+/// this order.
 pub fn arguments(list: &Path) -> [OsString; 2] {
     let mut file = OsString::from("-Cllvm-args=-forceattrs-csv-path=");
     file.push(list);
-    // Without optimization the compiler does not look at the list by itself.
+    // Without optimization the compiler ignores the list unless this pass is named.
     ["-Cpasses=forceattrs".into(), file]
 }
 
 /// The hooks that functions get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hooks {
-    /// Room for hooks, in all functions that are wanted.
+    /// Room for hooks, in all requested functions.
     Dormant,
-    /// Hooks that are called, in those that call something.
+    /// Hooks that are called, in the requested functions that call something.
     Called,
-    /// The same, and room for hooks in those that call nothing.
+    /// Hooks as with `Called`, and room for hooks in the functions that call nothing.
     WithLeaves,
 }
 
 /// A crate that is compiled with a list.
 #[derive(Debug)]
 pub struct Listed<'a> {
-    /// What the compiler gets from Cargo.
+    /// The arguments that Cargo gives to the compiler.
     pub words: &'a [OsString],
-    /// What it gets besides, behind the list.
+    /// The arguments that follow, behind those for the list.
     pub more: &'a [OsString],
     /// The hooks that the functions get.
     pub hooks: Hooks,
-    /// The functions that have hooks or room for them; all where there are none.
+    /// The functions that have hooks or room for them; all if `None`.
     pub wanted: Option<&'a Patterns>,
 }
 
 impl Listed<'_> {
-    /// Compiles several times with what `compiler` makes, the compiler's command. Returns the exit status.
+    /// Compiles several times with the command that `compiler` returns. Returns the exit status.
     pub fn compile(&self, compiler: impl Fn() -> Command) -> io::Result<u8> {
-        // Nothing of the first times goes where Cargo looks, or other crates that are compiled meanwhile.
+        // The files of the first compilations stay out of the directories that Cargo and concurrent compilations of
+        // other crates read.
         let place = tempfile::tempdir()?;
         let list = place.path().join("functions");
         let mut lines = String::new();
         if self.hooks == Hooks::Dormant || self.wanted.is_some() {
-            // Code that is neither optimized nor linked has all functions that there are before any is inlined, or merged
-            // with another one of the same code. With its attribute, that may become impossible, and a function be there
-            // in the end that would not be otherwise.
+            // Code that is neither optimized nor linked has all functions, before the compiler inlines any or merges
+            // those of equal code. The attribute may prevent both, so that a function is in the program that would
+            // not be there otherwise.
             let mut command = compiler();
             command.args(self.elsewhere(place.path())).arg("-Cno-prepopulate-passes").args(self.more);
             let functions = match found(&mut command, place.path(), add_functions)? {
@@ -114,14 +117,14 @@ impl Listed<'_> {
         Ok(exit_code(without_remarks(&mut command)?))
     }
 
-    /// Returns whether a function is to have hooks, or room for them.
+    /// Returns whether a function is to have hooks or room for them.
     fn is_wanted(&self, function: &str) -> bool {
         let Some(wanted) = self.wanted else { return true };
         let path = format!("{:#}", rustc_demangle::demangle(function));
         wanted.mean(&spellings(without_suffix(&path)))
     }
 
-    /// Returns the arguments of Cargo with another directory for what is made, which is code that is not linked.
+    /// Returns the arguments of Cargo, changed so that the compiler writes object files into another directory.
     fn elsewhere(&self, place: &Path) -> Vec<OsString> {
         let mut words = self.words.to_vec();
         for at in 0..words.len() {
@@ -136,8 +139,8 @@ impl Listed<'_> {
     }
 }
 
-/// Runs a compiler whose files go to a directory in `place`, which is emptied. Returns the functions that `add` finds in
-/// them, or the exit status of a compiler that has failed, whose words are passed on.
+/// Runs a compiler whose files go to the directory `made` in `place`, which is emptied before. Returns the functions
+/// that `add` finds in the files. If the compiler fails, passes its output on and returns its exit status.
 fn found(
     compiler: &mut Command,
     place: &Path,
@@ -161,8 +164,8 @@ fn found(
     Ok(Ok(functions))
 }
 
-/// Runs the compiler and passes on what it says, but for its remark on each function that is in the list and in another unit of
-/// code.
+/// Runs the compiler and passes on its messages, except its remark on each function of the list that is in another
+/// unit of code.
 fn without_remarks(command: &mut Command) -> io::Result<ExitStatus> {
     let mut child = command.stderr(Stdio::piped()).spawn()?;
     if let Some(said) = child.stderr.take() {
@@ -176,11 +179,12 @@ fn without_remarks(command: &mut Command) -> io::Result<ExitStatus> {
     child.wait()
 }
 
-/// The parts of a remark on a function of the list, between which its line's number stands.
+/// The parts of a remark on a function of the list; the number of the list's line is between them.
 const REMARK: [&str; 2] = ["Function in CSV file at line ", " does not exist."];
 
-/// Returns a line of what the compiler says without remarks; `None` where it had nothing else. Several threads remark at the same
-/// time, so the parts of remarks may stand in any order, and before what the compiler itself says, which is an object of JSON.
+/// Returns a line of the compiler's output without remarks; `None` if it contained nothing else. Several threads
+/// write remarks at the same time, so the parts of remarks may be in any order, and before the compiler's own
+/// message, which is a JSON object.
 fn without_remark(line: &[u8]) -> Option<String> {
     let line = String::from_utf8_lossy(line).into_owned();
     let mut rest = &line[..];
@@ -199,12 +203,13 @@ fn without_remark(line: &[u8]) -> Option<String> {
     }
 }
 
-/// Calls `take` with each file of code: these bytes, or the members of an archive.
+/// Calls `take` with each object file: these bytes, or the members of an archive.
 fn each_file(bytes: &[u8], take: &mut dyn FnMut(&object::File<'_>)) {
     if let Ok(archive) = ArchiveFile::parse(bytes) {
         for member in archive.members().flatten() {
             if let Ok(bytes) = member.data(bytes) {
-                // They stand at any offset, and are read only at an address that is a multiple of 8, as allocations have it.
+                // A member starts at any offset, but is readable only at an address that is a multiple of 8, as
+                // allocations are.
                 let aligned = bytes.to_vec();
                 each_file(&aligned, take);
             }
@@ -224,7 +229,7 @@ fn add_functions(file: &object::File<'_>, functions: &mut BTreeSet<String>) {
     functions.extend(functions_of(file).filter_map(|symbol| symbol.name().ok().map(str::to_owned)));
 }
 
-/// Adds the functions of a file, which is not linked, that have no hook.
+/// Adds the functions of an unlinked file that have no hook.
 fn add_leaves(file: &object::File<'_>, leaves: &mut BTreeSet<String>) {
     let is_hook = |relocation: &object::Relocation| {
         let object::RelocationTarget::Symbol(index) = relocation.target() else { return false };

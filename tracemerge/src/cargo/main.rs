@@ -1,4 +1,4 @@
-//! The program `cargo-tracer`, which Cargo runs as `cargo tracer`; its code is in the library beside it.
+//! The program `cargo-tracer`, which Cargo runs as `cargo tracer`. Its code is in the library beside it.
 
 use std::process::ExitCode;
 

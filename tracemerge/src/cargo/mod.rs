@@ -1,10 +1,10 @@
-//! `cargo tracer`: builds a workspace of Rust whose functions are all traced, without a change of its source.
+//! `cargo tracer`: builds a Rust workspace so that all its functions are traced, without a change of its source.
 //!
-//! The way of a build: `arguments` says what is wanted; `toolchain` what compiler there is, and by a small program whether
-//! its code can be given hooks; `build` has Cargo do what it was asked for, with this program as the compiler's *wrapper*,
-//! which `wrapper` is: it adds to the compiler's arguments what makes hooks, or has `listed` give
-//! single functions none, or room for them. What Cargo runs then, `runner` runs with tracing on, and has a view of its trace
-//! shown.
+//! The steps of a build: `arguments` reads the request; `toolchain` finds the compiler and compiles a small program
+//! to test whether the compiler can add hooks; `build` runs Cargo with this program as the compiler's *wrapper*. The
+//! wrapper is `wrapper`: it adds the arguments for hooks to the compiler's, or has `listed` leave single functions
+//! without hooks, or give them room for hooks. `runner` runs the program that Cargo starts, with tracing on, and has
+//! a view of its trace shown.
 
 mod arguments;
 mod build;
@@ -18,16 +18,16 @@ use std::ffi::OsString;
 use crate::ui::console::{Content, print};
 use crate::ui::messages::{Messages, speak_as};
 
-/// The exit status where something is wrong that has nothing to do with the user's program.
+/// The exit status of an error that is not the user's program's.
 const FAILED: u8 = 101;
 
-/// Does what `args` say, the first of which is this program's own name; returns the exit status. `tracemerge` runs that
-/// command with arguments.
+/// Executes `args`, the first of which is this program's own name; returns the exit status. `tracemerge` runs that
+/// command with the given arguments.
 pub fn main(args: impl IntoIterator<Item = OsString>, tracemerge: impl FnOnce(Vec<OsString>) -> u8) -> u8 {
-    // Whoever it is that has started this process, the user has called that.
+    // The user has called `cargo tracer`, whichever program started this process.
     speak_as("cargo tracer");
     let mut args: Vec<OsString> = args.into_iter().skip(1).collect();
-    // Cargo passes the name of its command on.
+    // Cargo passes the name of its command on, `tracer`.
     let is_command = args.first().is_some_and(|word| word == "tracer");
     if !is_command && wrapper::is_wanted() {
         return wrapper::compile(args);

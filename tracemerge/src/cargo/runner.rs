@@ -1,4 +1,4 @@
-//! What Cargo has built is run with tracing on, and a view of its trace is shown.
+//! Runs the program that Cargo has built, with tracing on, and shows a view of its trace.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,21 +17,21 @@ use crate::os::signals::Signals;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 
-/// The word behind which stands what Cargo runs.
+/// The word before the program that Cargo runs.
 pub const WORD: &str = "runner";
 
-/// Returns the setting by which Cargo has this program, `own`, run what it has built.
+/// Returns the setting that makes Cargo run the built program through this program, `own`.
 pub fn setting(host: &str, own: &Path, show: &str) -> Result<String, Error> {
     let own =
-        own.to_str().ok_or_else(|| Error::plain(format!("{} is no UTF-8, as Cargo needs it", shown(own))))?;
-    // A string of TOML is one of JSON.
+        own.to_str().ok_or_else(|| Error::plain(format!("{} is not UTF-8, as Cargo requires", shown(own))))?;
+    // A TOML string is a JSON string.
     let words: Vec<String> =
         [own, "tracer", WORD, show].iter().map(|word| serde_json::Value::from(*word).to_string()).collect();
     Ok(format!("target.{host}.runner=[{}]", words.join(",")))
 }
 
-/// Runs the program that `args` name behind the view that is wanted; returns its exit status. `tracemerge` runs that command
-/// with arguments.
+/// Runs the program that `args` name after the requested view; returns its exit status. `tracemerge` runs that
+/// command with the given arguments.
 pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec<OsString>) -> u8) -> u8 {
     let show = args.next().and_then(|word| Show::read(&word)).unwrap_or_default();
     let program = args.next().unwrap_or_default();
@@ -40,7 +40,8 @@ pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec
     if of_cargo(ENABLE).is_none() {
         command.env(ENABLE, "1");
     }
-    // Hooks that are called are in the library that the program is linked with; dormant ones are woken by it.
+    // Hooks that are called are in the library that the program is linked with. Dormant ones need the library
+    // preloaded, which activates them.
     let preloaded = preload_where_hooks_are(Path::new(&program), &mut command, &Messages::new(false));
     let status = match Signals::take().run(&mut command) {
         Ok((_, status)) => status,
@@ -54,7 +55,7 @@ pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec
         Show::Nothing => 0,
         _ if !has_hooks(Path::new(&program)) => {
             Messages::new(false).note(format_args!(
-                "nothing of {} was traced: none of its functions has a hook. With --include and --exclude those have hooks whose paths fit the patterns, as tracemerge report shows them",
+                "nothing of {} was traced: none of its functions has a hook. --include and --exclude choose functions by their paths, which tracemerge report shows",
                 shown(Path::new(&program))
             ));
             0
@@ -67,7 +68,7 @@ pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec
     }
 }
 
-/// Returns whether a program calls hooks, or has room for them. What cannot be read is taken for one that does.
+/// Returns whether a program calls hooks or has room for them; true if the program cannot be read.
 fn has_hooks(program: &Path) -> bool {
     let Ok(file) = Map::open(program) else { return true };
     let Ok(object) = object::File::parse(&*file) else { return true };

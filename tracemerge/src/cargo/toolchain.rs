@@ -1,4 +1,4 @@
-//! The compiler at hand, and whether the code that it makes can be given hooks.
+//! The installed compiler, and whether it can add hooks to the code that it makes.
 
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsString;
@@ -19,9 +19,9 @@ use crate::ui::messages::shown;
 /// A compiler of Rust.
 #[derive(Debug)]
 pub struct Toolchain {
-    /// What the compiler says of itself.
+    /// The compiler's description of its version.
     version: String,
-    /// The system for which it compiles where none is named.
+    /// The system for which it compiles by default.
     pub host: String,
 }
 
@@ -35,22 +35,22 @@ impl Toolchain {
         Ok(Toolchain { version, host })
     }
 
-    /// Tries whether a program that is compiled with hooks calls them. The answer is kept in `place`.
+    /// Tests whether a program that is compiled with hooks calls them. The answer is kept in `place`.
     ///
-    /// The flags are stable, but the names of passes that they carry are no promise: what a compiler does with them has to be
-    /// tried.
+    /// The flags are stable, but the names of the passes in them are not, so only a test shows their effect in a
+    /// compiler.
     pub fn probe(&self, library: &Path, place: &Path) -> Result<(), Error> {
         self.once(place, ("hooks", library, wrapper::HOOKS), |directory| {
             let tried = tried(PROBE, &[], library, directory)?;
             // `main`, and twice the function that panics.
             let why = tried.and_then(|called| called.is_at_least(3));
             Ok(why.err().map(|why| {
-                format!("hooks: {why}. It was seen to work with Rust 1.70 and later on x86-64 and Linux with glibc. To trace chosen functions with any compiler there are tracer::scope() and #[tracer::traced]")
+                format!("hooks: {why}. They are known to work with Rust 1.70 and later on x86-64 and Linux with glibc. To trace chosen functions with any compiler, use tracer::scope() and #[tracer::traced]")
             }))
         })
     }
 
-    /// Tries whether functions that are in a list have no hooks. The answer is kept in `place`.
+    /// Tests whether functions that are in a list have no hooks. The answer is kept in `place`.
     pub fn probe_choice(&self, library: &Path, place: &Path) -> Result<(), Error> {
         let line = Attribute::NoHooks.line("left_out");
         self.once(place, ("choice", library, wrapper::HOOKS, &line), |directory| {
@@ -58,16 +58,16 @@ impl Toolchain {
             fs::write(&list, &line).map_err(|error| Error::io("write", &list, error))?;
             let tried = tried(PROBE_OF_CHOICE, &listed::arguments(&list), library, directory)?;
             let why = tried.and_then(|called| match called.is_at_least(3) {
-                Ok(()) if called.entered >= LEFT_OUT => Err("one that was to have none has one".to_owned()),
+                Ok(()) if called.entered >= LEFT_OUT => Err("one that must have none has one".to_owned()),
                 other => other,
             });
             Ok(why.err().map(|why| {
-                format!("hooks in some functions only: {why}. It was seen to work with Rust 1.85 and later on x86-64 and Linux with glibc. Without --include and --exclude all functions have hooks, and TRACER_FUNCTIONS says which calls are recorded")
+                format!("hooks in some functions only: {why}. They are known to work with Rust 1.85 and later on x86-64 and Linux with glibc. Without --include and --exclude all functions have hooks, and TRACER_FUNCTIONS chooses the calls that are recorded")
             }))
         })
     }
 
-    /// Tries whether a program can be compiled with hooks that are dormant. The answer is kept in `place`.
+    /// Tests whether a program can be compiled with dormant hooks. The answer is kept in `place`.
     pub fn probe_sleds(&self, place: &Path) -> Result<(), Error> {
         let line = Attribute::Sleds.line("probed");
         self.once(place, ("sleds", &line), |directory| {
@@ -84,13 +84,13 @@ impl Toolchain {
             let has_sleds = object::File::parse(&*bytes)
                 .is_ok_and(|file| file.section_by_name(listed::SECTION_OF_SLEDS).is_some());
             Ok((!output.status.success() || !has_sleds).then(|| {
-                "dormant hooks. It was seen to work with Rust 1.85 and later on x86-64 and Linux with glibc. Without --dormant there are hooks that are always called, in functions that call others".to_owned()
+                "dormant hooks. They are known to work with Rust 1.85 and later on x86-64 and Linux with glibc. Without --dormant, functions that call others get hooks that are always called".to_owned()
             }))
         })
     }
 
-    /// Has something tried in a directory of its own, which returns what the compiler's code cannot be given; not again with the
-    /// same compiler and the same `what`, once it was found to work.
+    /// Runs `probe` in a temporary directory. The probe returns a description of the hooks that the compiler cannot
+    /// add, or `None` if it can. After a success, the same compiler is not tested again with the same `what`.
     fn once(
         &self,
         place: &Path,
@@ -109,13 +109,13 @@ impl Toolchain {
         if let Some(refused) = probe(directory.path())? {
             let compiler = self.version.lines().next().unwrap_or("rustc");
             let host = &self.host;
-            return Err(Error::plain(format!("the code of {compiler} for {host} cannot be given {refused}")));
+            return Err(Error::plain(format!("{compiler} for {host} cannot compile programs with {refused}")));
         }
         fs::write(&known, &self.version).map_err(|error| Error::io("write", &known, error))
     }
 }
 
-/// How often a program has called hooks.
+/// The numbers of hooks that a program has called.
 #[derive(Clone, Copy, Debug)]
 struct Called {
     entered: usize,
@@ -123,7 +123,7 @@ struct Called {
 }
 
 impl Called {
-    /// Says why it is wrong, if functions were entered less often than that, or were not left.
+    /// Returns an error that says why, if fewer than `least` functions were entered, or if some were not left.
     fn is_at_least(self, least: usize) -> Result<(), String> {
         let Called { entered, left } = self;
         if entered < least || entered != left {
@@ -133,8 +133,8 @@ impl Called {
     }
 }
 
-/// Compiles a program with hooks, with `first` before what makes them, and runs it. Returns how often it has called them, or why
-/// it could not be compiled.
+/// Compiles a program with hooks, with the arguments `first` before those for hooks, and runs it. Returns the numbers
+/// of hooks it has called, or the reason why it could not be compiled or has failed.
 fn tried(
     text: &str,
     first: &[OsString],
@@ -175,7 +175,8 @@ fn main() {
 }
 ";
 
-/// A program that says whether its functions have hooks, and whether those that a panic leaves have them.
+/// A program that shows whether its functions have hooks, and whether a panic calls the hooks of the functions that
+/// it leaves.
 const PROBE: &str = "\
 fn main() {
     std::panic::set_hook(Box::new(|_| ()));
@@ -189,10 +190,10 @@ fn deeper(left: u32) -> u32 {
 }
 ";
 
-/// How often [`PROBE_OF_CHOICE`] calls the function that is to have no hooks.
+/// The number of calls that [`PROBE_OF_CHOICE`] makes to the function that must not have hooks.
 const LEFT_OUT: usize = 1000;
 
-/// A program of which one function has hooks, and another one, which can be named in a list, is to have none.
+/// A program with one function that has hooks, and another one, named in a list, that must not have any.
 const PROBE_OF_CHOICE: &str = "\
 use std::hint::black_box;
 fn main() {
@@ -211,7 +212,7 @@ pub extern \"C\" fn left_out(left: u32) -> u32 {
 }
 ";
 
-/// Returns all that is in the files of a directory.
+/// Returns the contents of all files of a directory.
 fn text_in(directory: &Path) -> io::Result<String> {
     let files: io::Result<Vec<PathBuf>> = fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect();
     files?.iter().map(fs::read_to_string).collect()

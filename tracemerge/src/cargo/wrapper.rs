@@ -1,7 +1,7 @@
-//! The compiler's wrapper, which Cargo calls in the place of the compiler: the arguments get what makes hooks.
+//! The compiler's wrapper, which Cargo calls in place of the compiler: it adds the arguments for hooks.
 //!
-//! Only what is compiled for a named system gets them (`--target`, which a build of `cargo tracer` always has): build scripts
-//! and procedural macros, and what these depend on, are not.
+//! It adds them only if the compiler gets a target (`--target`, which a build of `cargo tracer` always has), so build
+//! scripts, procedural macros, and their dependencies get no hooks.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -13,26 +13,26 @@ use crate::cargo::listed::{Hooks, Listed};
 use crate::os::environment::of_cargo;
 use crate::ui::messages::Messages;
 
-/// What makes the compiler put hooks into functions: the pass of ThreadSanitizer, of which only the functions' entries and
-/// exits are left where nothing asks for the rest. With one unit for each crate nothing is inlined behind the pass.
+/// The arguments that make the compiler put hooks into functions: the pass of ThreadSanitizer, reduced to the entries
+/// and exits of functions. With one code unit for each crate, nothing is inlined after the pass.
 pub const HOOKS: [&str; 3] = ["-Cpasses=tsan", "-Cllvm-args=-tsan-instrument-atomics=0", "-Ccodegen-units=1"];
 
-/// The variable that has the library in it, and tells that this program is the wrapper.
+/// The variable with the library's path. If it is set, this program is the wrapper.
 pub const LIBRARY: &str = "CARGO_TRACER_LIBRARY";
-/// The variable that has the crates in it that are traced, with commas between them; all of them where it is not set.
+/// The variable with the names of the traced crates, separated by commas; all crates are traced if it is not set.
 pub const CRATES: &str = "CARGO_TRACER_CRATES";
-/// The variable that has the patterns of functions in it that have hooks; all have them where it is not set.
+/// The variable with the patterns of functions that have hooks; all functions have hooks if it is not set.
 pub const FUNCTIONS: &str = "CARGO_TRACER_FUNCTIONS";
-/// The variable that has another wrapper in it, which this one calls.
+/// The variable with another wrapper, which this one calls.
 pub const CHAINED: &str = "CARGO_TRACER_CHAINED";
-/// The variable that is set where the hooks are to be dormant.
+/// The variable that is set if the hooks are to be dormant.
 pub const DORMANT: &str = "CARGO_TRACER_DORMANT";
-/// The variable that is set where functions that call nothing are traced, too.
+/// The variable that is set if functions that call nothing are traced, too.
 pub const LEAF: &str = "CARGO_TRACER_LEAF";
-/// The variable that has the program in it that makes documentation, and compiles examples there.
+/// The variable with the program that builds documentation and compiles the examples in it.
 pub const RUSTDOC: &str = "CARGO_TRACER_RUSTDOC";
 
-/// The packages of the tracer, which would trace themselves.
+/// The packages of the tracer, which would trace themselves if they had hooks.
 const OWN: [&str; 7] = [
     "tracer-lib",
     "tracer-format",
@@ -43,12 +43,12 @@ const OWN: [&str; 7] = [
     "tracer-tracing",
 ];
 
-/// Returns whether Cargo has called this program in the place of the compiler.
+/// Returns whether Cargo has called this program in place of the compiler.
 pub fn is_wanted() -> bool {
     of_cargo(LIBRARY).is_some()
 }
 
-/// Returns what links a program with the library.
+/// Returns the arguments that link a program with the library.
 pub fn link(library: &Path) -> [OsString; 2] {
     let mut file = OsString::from("-Clink-arg=");
     file.push(library);
@@ -57,7 +57,8 @@ pub fn link(library: &Path) -> [OsString; 2] {
     [file, place]
 }
 
-/// Compiles as `args` say: the compiler and its arguments, or the arguments of `rustdoc` alone. Returns the exit status.
+/// Compiles with `args`, which are the compiler and its arguments, or only the arguments of `rustdoc`. Returns the
+/// exit status.
 pub fn compile(args: Vec<OsString>) -> u8 {
     let library = of_cargo(LIBRARY).unwrap_or_default();
     let library = Path::new(&library);
@@ -78,14 +79,14 @@ pub fn compile(args: Vec<OsString>) -> u8 {
     let words = args.get(usize::from(!is_rustdoc)..).unwrap_or_default();
     let is_dormant = of_cargo(DORMANT).is_some();
     let mut more: Vec<OsString> = Vec::new();
-    // A program whose hooks are dormant has no library: it is loaded where it is wanted.
+    // A program with dormant hooks is not linked with the library, which is loaded when needed.
     if (is_rustdoc || is_for_target(words)) && !is_dormant {
         more.extend(link(library));
     }
     let package = of_cargo("CARGO_PKG_NAME");
     if is_own(package.as_deref()) && is_for_target(words) {
-        // Without optimization, crates share the code of generic functions: the tracer would call what another crate has hooks
-        // in, and be called by it.
+        // Without optimization, crates share the code of generic functions: the tracer would call functions into
+        // which another crate has put hooks, and these hooks would call the tracer.
         more.push("-Copt-level=3".into());
     }
     let is_traced = !is_rustdoc && is_traced(words, package.as_deref(), of_cargo(CRATES).as_deref());
@@ -93,7 +94,8 @@ pub fn compile(args: Vec<OsString>) -> u8 {
         if !words.iter().any(|word| word.to_string_lossy().contains("debuginfo=")) {
             more.push("-Cdebuginfo=line-tables-only".into());
         }
-        // Names are found in the program's own file. Cargo strips what has no debug information of its own.
+        // Function names are read from the program's own file. Cargo strips a program that has no debug information
+        // of its own.
         more.push("-Cstrip=none".into());
     }
     if is_traced && !is_dormant {
@@ -130,7 +132,7 @@ fn replace_by(command: &mut Command) -> std::io::Result<u8> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// Returns whether the compiler is to compile for a system that is named.
+/// Returns whether the compiler's arguments name a target.
 fn is_for_target(words: &[OsString]) -> bool {
     words.iter().any(|word| word == "--target" || word.as_encoded_bytes().starts_with(b"--target="))
 }
@@ -140,8 +142,8 @@ fn is_own(package: Option<&OsStr>) -> bool {
     package.and_then(OsStr::to_str).is_some_and(|package| OWN.contains(&package))
 }
 
-/// Returns whether the functions of a crate are traced, which the compiler gets these arguments for. `wanted` are names of
-/// crates.
+/// Returns whether to trace the functions of the crate that the compiler is called for with these arguments. `wanted`
+/// lists names of crates.
 fn is_traced(words: &[OsString], package: Option<&OsStr>, wanted: Option<&OsStr>) -> bool {
     let behind = |option: &str| {
         let at = words.iter().position(|word| word == option);
@@ -157,7 +159,7 @@ fn is_traced(words: &[OsString], package: Option<&OsStr>, wanted: Option<&OsStr>
             .any(|wanted| wanted == name || wanted == package.replace('-', "_"))
     };
     is_for_target(words)
-        // Cargo asks for things by a crate of this name.
+        // Cargo queries the compiler with a crate of this name.
         && name != "___"
         && !is_own
         && wanted.is_none_or(is_wanted)

@@ -16,7 +16,7 @@ const NAME: &str = "tracemerge";
 /// Writes the completions of `shell`.
 ///
 /// # Errors
-/// Standard output takes no more.
+/// If standard output accepts no more data.
 pub fn completions(shell: Shell) -> Result<(), Error> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), NAME, &mut text);
@@ -26,7 +26,7 @@ pub fn completions(shell: Shell) -> Result<(), Error> {
 /// Writes the manual page of a `subcommand`, or of the whole command.
 ///
 /// # Errors
-/// There is no such subcommand, or standard output takes no more.
+/// If there is no such subcommand, or if standard output accepts no more data.
 pub fn page(subcommand: Option<&str>) -> Result<(), Error> {
     let mut command = Cli::command();
     command.build();
@@ -40,8 +40,8 @@ pub fn page(subcommand: Option<&str>) -> Result<(), Error> {
     print(Content::Data, &text)
 }
 
-/// Returns the manual page of a command. The notes behind the options keep their lines, which `clap_mangen`
-/// would fill.
+/// Returns the manual page of a command. The notes after the options keep their line breaks, which `clap_mangen`
+/// would not keep.
 fn rendered(mut command: Command) -> io::Result<Vec<u8>> {
     let notes = command.get_after_long_help().or(command.get_after_help());
     let notes = notes.map(ToString::to_string).unwrap_or_default();
@@ -58,7 +58,7 @@ fn rendered(mut command: Command) -> io::Result<Vec<u8>> {
     }
     text.extend_from_slice(b".SH NOTES\n.nf\n");
     for line in notes.lines() {
-        // A dot or a quote at the beginning would make a request of the line.
+        // A dot or a quote at the beginning would make the line a request to the formatter.
         let line = line.replace('\\', "\\e").replace('-', "\\-");
         text.extend_from_slice(format!("\\&{line}\n").as_bytes());
     }

@@ -1,4 +1,4 @@
-//! The command line, and the help that teaches it.
+//! The command line, and its help.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -24,75 +24,75 @@ use crate::view::export::show::Column;
 const BRIEF: &str = "\
 TRACER_ENABLE=1 ./app makes traces; tracemerge ./app merges them.
 
---help has the rest: all options, where traces are found, how times are written.";
+--help shows the rest: all options, places of traces, forms of times.";
 
 const EXAMPLES: &str = "\
-Where it looks for <APP>.trace.<thread id>:
+The places of <APP>.trace.<thread id>:
   beside APP, beside the file that APP is a symbolic link to, in $TRACER_DIR,
-  in the current directory, in the temporary directory, and where a run of APP
-  that is still in memory has its files. In the last four, which applications
+  in the current directory, in the temporary directory, and in the directory of
+  a run of APP that is still in memory. In the last four, which applications
   share, only files that name this APP in their first line count, unless APP
   itself does not exist. (Traces copied from another machine need no APP.)
 
-What is still in memory:
-  What a killed APP left there is written to its files first; where that cannot
-  be done, it is merged from there. Of an APP that is running, the merge has all
-  that was traced before it began.
+Records in memory:
+  A merge first writes the records that a killed APP left in memory to its files;
+  if that fails, it reads them from memory. Of a running APP, the merge contains
+  all records that were traced before the merge began.
 
-What it merges:
+The merged runs:
   the newest run, with the processes it forked and the runs that overlap it in
-  time. It says how many older runs it left out; --all-runs merges all. Of several
-  APPs, the newest run of each. A directory means all traces in it, of whatever
-  application and run. Runs of several machines at the same time are put in order
-  by the wall clock, in ticks of the first machine.
+  time. A note gives the number of older runs; --all-runs merges all. Of several
+  APPs, the newest run of each. A directory means all traces in it, of any
+  application and run. Runs of several machines at the same time are ordered by
+  the wall clock, in ticks of the first machine.
 
-What is shown:
+The selected records:
   With an option that selects, or --time, the output is a view: it goes to standard
-  output unless -o says otherwise. A record is a message with the lines that
-  continue it; it is selected as a whole. Options may be combined: --grep looks in
-  what --thread, --process, --since and --until leave, --head and --last count what
-  --grep leaves.
+  output unless -o names a file. A record is a message with its continuation lines;
+  it is selected as a whole. Options may be combined: --grep searches the records
+  that --thread, --process, --since and --until select, --head and --last count
+  those that --grep selects.
   '#' lines (begin, loss, end of a thread) belong to their thread, process and time.
-  --grep and --invert leave them out. --head and --last do not count them, and of
-  those between the records show what warns: losses, damage, stalls. With raw ticks
+  --grep and --invert leave them out. --head and --last do not count them, and show
+  only the warnings between the records: losses, damage, stalls. With raw ticks
   a view is a trace again, line by line.
-  --grep looks in a message as it stands in the trace, that is with its escapes.
+  --grep searches a message as it is in the trace, that is with its escapes.
 
 TIME is one of:
   1.5s, 200ms, 1m30s      after the first line of the chosen runs; 1.5 means seconds
   -200ms                  before their last line
   14:43:52.5              local time on the day of the trace; with Z: UTC
   '2026-11-21 14:43:52'   local; with Z or an offset as +01:00 of that zone
-  0x128fd9f283f, @12345   ticks; also as they begin a line: 00000128fd9f283f
-  --since includes the time, --until does not. What is outside is not even read.
+  0x128fd9f283f, @12345   ticks; also as at the start of a line: 00000128fd9f283f
+  --since includes the time, --until does not. Records outside are not even read.
 
 TERMS of time:
   ticks   as in the trace       offset  seconds since the first line of the runs
   delta   since the record shown before
   wall    local date and time   utc     the same in UTC
-  Ticks become times by the clock readings in the traces ('# run', '# clock'), drift
-  corrected. Where lines of several processes are shown, PID/ stands before each
-  thread id then.
+  The clock readings in the traces ('# run', '# clock') convert ticks to times, with
+  drift corrected. If lines of several processes are shown, PID/ then precedes each
+  thread id.
 
 --follow:
-  shows what there is, then what comes, from files and from memory, until all
-  processes of all APPs have ended, or Ctrl-C (status 0). An APP that does not
-  run is waited for. '# late lines=N': the next N lines are earlier than those
-  above. Options of a view hold for all that comes; there is no pager.
-  --last 20 begins with the last 20 records that there are, --since -2s with what
-  is at most 2 s older than the newest line now. --head and --until end it
-  (status 0): when so many records are shown, at that time; a time of day is one
-  after the first line. Of what --thread and --process select, losses and damage
-  are shown; where --grep leaves these lines out, stderr tells of them. Times go
-  by the clock readings so far: a view of the same lines may differ in the last
+  shows the existing records, then new ones, from files and from memory, until all
+  processes of all APPs have ended, or Ctrl-C (status 0). It waits for an APP that
+  is not running. '# late lines=N': the next N lines are earlier than those above.
+  Options of a view apply to all new records; there is no pager.
+  --last 20 begins with the last 20 existing records, --since -2s with records at
+  most 2 s older than the newest line now. --head ends it (status 0) after that
+  number of records, --until at that time; a time of day is one after the first
+  line. Losses and damage in the threads and processes of --thread and --process
+  are shown; if --grep leaves these lines out, stderr reports them. Times use the
+  clock readings so far: a later view of the same lines may differ in the last
   digits.
 
 --symbols:
   functions that were recorded by address get their names, from the executable and its
-  debug information (see tracemerge tree --help), as sites have them:
+  debug information (see tracemerge tree --help), in the form that call sites have:
     > 0x55d5c0ffee00 parse at src/parse.rs:88
-  In call stacks they stand between parentheses. The output is still a trace, which can be
-  read where there is no executable. --grep looks in lines without these names.
+  In call stacks they are between parentheses. The output is still a trace, which can be
+  read without the executable. --grep searches lines without these names.
 
 --format NAME, for other programs:
   jsonl     a JSON object for each record    csv     a row for each record
@@ -100,9 +100,9 @@ TERMS of time:
   folded    call paths for flame graphs      uftrace a directory with the calls
   ctf       a directory for babeltrace2      speedscope  a profile of each thread
   flamegraph  the graph, drawn as SVG        parquet a directory of tables
-  All options that select hold. What a format cannot tell is said on stderr.
-  Where calls are shown inside of each other, those inside of 64 others are one frame, with
-  their number and their time: '… 261,791 more calls of f'. --depth N|all shows more.
+  All options that select apply. stderr reports records that a format cannot represent.
+  In nested calls, those deeper than 64 are one frame, with their number and their time:
+  '… 261,791 more calls of f'. --depth N|all shows more.
 
 --with FILE:
   lines that begin with a time (ISO 8601, since 1970, syslog, web server, JSON)
@@ -114,7 +114,7 @@ Examples:
   TRACER_ENABLE=1 ./app          make traces
   tracemerge ./app               merge them into ./app.trace.merge
   tracemerge ./app --with access.log --with journal.txt
-  tracemerge -f ./app            watch what it traces while it runs
+  tracemerge -f ./app            watch its records while it runs
   tracemerge -f ./client ./server --last 20 --grep 'error|fail' --time wall
   tracemerge ./app -o -          look at them
   tracemerge ./app --last 20     the last 20 records, on standard output
@@ -124,23 +124,23 @@ Examples:
   tracemerge ./client ./server   both in one, into ./client.trace.merge
   tracemerge /var/traces -o all  all traces in that directory
   tracemerge run ./app --fast    both in one: run ./app --fast, then merge
-  tracemerge check ./app         prove that nothing is missing, or say what is
-  tracemerge info ./app          which runs and threads there are, and how much of each
-  tracemerge diff good bad       where two traces differ, thread by thread
-  tracemerge snapshot 4711       what the running process 4711 has traced so far
-  tracemerge off 4711            it pauses; on 4711: it goes on
+  tracemerge check ./app         prove that no record is missing, or list the gaps
+  tracemerge info ./app          list runs and threads, with the number of their records
+  tracemerge diff good bad       compare two traces, thread by thread
+  tracemerge snapshot 4711       the records of the running process 4711 so far
+  tracemerge off 4711            switch its tracing off; on 4711: on again
   tracemerge clean ./app         delete the traces and the merged file
-  tracemerge ./run               an application that is called like a command
+  tracemerge ./run               an application with the name of a command
 
 Exit status:
   0  all is merged
-  1  merged, but something was lost or is damaged; stderr says what
+  1  merged, but records are lost or damaged; see stderr
   2  nothing was done";
 
 const RUN_HELP: &str = "\
-Sets TRACER_ENABLE=1, runs the application and waits for it; then merges what it
-and the processes it forked have traced. An APP without a slash is searched in
-PATH. Options of tracemerge go before APP, all that follows is for APP.
+Sets TRACER_ENABLE=1, runs the application and waits for it; then merges its
+traces and those of the processes it forked. An APP without a slash is searched in
+PATH. Options of tracemerge go before APP; all arguments after APP are for APP.
 
 A program that was compiled with -finstrument-functions gets libtracer preloaded,
 so that all its functions are traced; --show tree then shows their calls.
@@ -152,64 +152,63 @@ nor does closing the console of Windows, which gives the merge four seconds.
 Exit status:
   that of APP (128 + the number of the signal that killed it, 127 if it is not
   found, 126 if it cannot be run); if that is 0, the status of the merge:
-  0 all is merged, 1 something was lost or is damaged, 2 nothing was merged";
+  0 all is merged, 1 records are lost or damaged, 2 nothing was merged";
 
 const CLEAN_HELP: &str = "\
-Deletes the trace files that APP has made beside itself and in TRACER_DIR, what its
-runs have left beside them, the merged file APP.trace.merge, other outputs that have
-their names from APP (as APP.jsonl or APP.ctf) if they are as tracemerge writes them,
-and what merges into that directory have left that were killed.
+Deletes the trace files that APP has written beside itself and in TRACER_DIR, other
+files that its runs have left beside them, the merged file APP.trace.merge, other
+outputs named after APP (as APP.jsonl or APP.ctf) if tracemerge wrote them, and the
+temporary files of killed merges in that directory.
 
-Trace files of APP in other directories are named. They are deleted with --yes, or
-if the answer on the terminal is y; otherwise they stay. Files of a process that is
-still running stay, and files of other programs of that name, and of other users.
+Trace files of APP in other directories are listed. They are deleted with --yes, or
+if the answer on the terminal is y; otherwise they stay. Files of a running process
+stay, and so do files of other programs of that name, and of other users.
 
 Exit status:
-  0  they are gone, or there were none
+  0  all are deleted, or there were none
   1  some could not be deleted, or stay in other directories
   2  nothing was done";
 
 const CHECK_HELP: &str = "\
-Takes in what a killed APP left in memory, as a merge does. Then reads all its
-traces and compares: the records counted in memory with those that are there, the
-'# end' line of each thread with what stands before it, each line's time with that
-of the line before. Says on standard output what there is, each thread by itself
-with -v or if something is wrong, and last 'whole' or 'not whole'; names each
-reason on stderr.
+First recovers the records that a killed APP left in memory, as a merge does. Then
+reads all traces and compares: the number of records counted in memory with those
+found, the '# end' line of each thread with the lines before it, each line's time
+with that of the line before. Prints the records found on standard output, with a
+line for each thread if -v is given or if something is wrong, and at the end 'whole'
+or 'not whole'; prints each reason on stderr.
 
-Losses that were asked for make a trace not whole, too: records that a flight
-recorder has overwritten, or that a limit of the file size has dropped. What cannot
-be seen: a file that was deleted after its program had ended, and a changed letter
-in a message.
+Intended losses make a trace not whole, too: records that a flight recorder has
+overwritten, or that a limit of the file size has dropped. It cannot detect a file
+that was deleted after its program had ended, or a changed letter in a message.
 
 Exit status:
-  0  whole: all that was traced is there
+  0  whole: all traced records are there
   1  not whole
   2  there is no trace";
 
 const INFO_HELP: &str = "\
-Takes in what a killed APP left in memory, as a merge does. Then says on standard
-output, of each run that a merge would take and of each of its threads: records,
-bytes of text, the first and the last message (since the run began), how long the
-thread waited for room, what was lost, how it ended; and how well the ticks of the
-run are known as times. A thread's name is the operating system's.
+First recovers the records that a killed APP left in memory, as a merge does. Then
+prints on standard output, for each run that a merge would take and for each of its
+threads: records, bytes of text, the times of the first and the last message (since
+the run began), how long the thread waited for room in its ring, lost records, how
+it ended; and how exactly the ticks of the run convert to times. A thread's name is
+the operating system's.
 
 --json writes the same for programs: times in nanoseconds, fields described in
-docs/info-json.md; new fields may come, none goes while `version` stays.
+docs/info-json.md. Fields may be added; none is removed while `version` is the same.
 
 Exit status:
-  0  all is told
-  1  some files could not be read; stderr says which
+  0  all is printed
+  1  some files could not be read; stderr names them
   2  there is no trace";
 
 const SHOW_HELP: &str = "\
-Lays the records out for people: the time, the thread, the message. Threads are called
-by their names; the first one of a process is 'main', those without a name are
-numbered. Of the '#' lines only those are shown that warn. The options select as those
-of a merge do (tracemerge --help). --time says in which terms times are shown, in
-seconds since the first line if nothing is said. The columns 'level', 'target',
-'module', 'site' and 'function' are empty for files of TRACER_FORMAT=text, which do not
-tell them.
+Shows the records in columns: the time, the thread, the message. Threads have their
+names; the first one of a process is 'main', those without a name are numbered. Of the
+'#' lines only warnings are shown. The options select as those of a merge do (tracemerge
+--help). --time sets the terms of times; the default is seconds since the first line.
+The columns 'level', 'target', 'module', 'site' and 'function' are empty for files of
+TRACER_FORMAT=text, which do not record them.
 
 Examples:
   tracemerge show ./app
@@ -219,27 +218,27 @@ Examples:
 Exit status: that of a merge";
 
 const TREE_HELP: &str = "\
-Shows the calls of scope(), scope! and #[traced], indented below the calls that they are
-in: the time, the thread, how long the call took, the function with the place of its
-scope. A call with something inside has two lines, 'f {' and '} f'; messages and call
-stacks stand in their place, begun by ':'. What never returned says why.
+Shows the calls of scope(), scope! and #[traced], indented below their callers: the time,
+the thread, the duration of the call, the function with the place of its scope. A call
+that contains records has two lines, 'f {' and '} f'; messages and call stacks are between
+them, after a ':'. A call that never returned has a note with the reason.
 
-'called from FILE:LINE' tells where a call was made, as far as it is known: of functions
-that are inlined, and of all where the program ran with TRACER_CALL_SITES=1.
+'called from FILE:LINE' is the place of a call, if known: for inlined functions, and for
+all functions if the program ran with TRACER_CALL_SITES=1.
 
-Calls inside of 64 others are one line, '… 261,791 more calls of f', with the time of the
-outermost of them; messages in them stand there, too. --depth all shows them all; --depth 5
-is an overview, which leaves out messages further in.
+Calls nested deeper than 64 are one line, '… 261,791 more calls of f', with the time of the
+outermost of them, and with the messages in them. --depth all shows them all; --depth 5 is
+an overview, which leaves out deeper messages.
 
-A call whose leaving no record tells (it was lost, or a longjmp has left it) ends with the
-call around it. --min-duration leaves out calls that were shorter, and messages that came
-before the call around them had taken so long.
+A call without a record of its return (the record was lost, or a longjmp has left the call)
+ends with the call around it. --min-duration leaves out shorter calls, and messages that
+came before the call around them had taken that long.
 
 Functions that were recorded by address get their names from the executable and its debug
-information: line tables tell the function that the scope stands in and its line. The
-file must have the build-id that the trace tells, and may lie where it was, beside the
-traces or in --debug-dir. '(symbol)' is behind names that are of the symbol table: the
-function may be one that was inlined there.
+information: line tables have the function that contains the scope, and its line. The
+file must have the build-id in the trace, and may be in its old place, beside the traces
+or in --debug-dir. '(symbol)' follows names from the symbol table: the function may be one
+that was inlined there.
 
 Examples:
   tracemerge tree ./app
@@ -247,28 +246,28 @@ Examples:
   tracemerge tree --function 'parse' --depth 5 ./app";
 
 const REPORT_HELP: &str = "\
-Of each function: how often it was called; the time of all calls (a recursive call counts
-with the outermost one), the same without the calls inside, and of one call the minimum,
+Shows for each function: the number of calls; the time of all calls (a recursive call counts
+with the outermost one), the same without the calls inside, and for one call the minimum,
 average, maximum and 99th percentile (to 1 %). Calls that were still running count up to
-the last record of their process. Where names come from: tracemerge tree --help.
+the last record of their process. For the source of names see tracemerge tree --help.
 
 --format folded writes a line for each call path with its own time in nanoseconds, which
 tools for flame graphs read. tracemerge draws one itself:
   tracemerge --format flamegraph -o flames.svg ./app";
 
 const LOCKS_HELP: &str = "\
-Of programs whose locks are those of tracer::sync (Mutex, RwLock, Condvar), which record
-only when a thread has to wait. First the waits that have not ended, with the thread that
-has the lock, and deadlocks; a thread that waits for a condition comes with the last
-notification, which is lost if it found nobody waiting. Then, of each lock, how often and
-how long threads waited, where, and behind whom; of each condition also who woke whom, and
-after how long. Chains are waits behind threads that wait themselves.
+For programs with the locks of tracer::sync (Mutex, RwLock, Condvar), which record only if
+a thread has to wait. First it shows the waits that have not ended, with the thread that
+holds the lock, and deadlocks; for a thread that waits for a condition, also the last
+notification, which is lost if no thread was waiting. Then it shows for each lock how often
+and how long threads waited, where, and behind which threads; for each condition also which
+thread woke which, and after how long. Chains are waits behind threads that wait themselves.
 
-Of programs that do not use these locks, 'word' is where threads have slept, if they ran
-with a libtracer that was built with the feature futex (docs/functions.md).
+For programs without these locks, a 'word' is an address at which threads have slept, if
+they ran with a libtracer that was built with the feature futex (docs/functions.md).
 
 Places are those of the calls. A thread that never had to record anything is shown by its
-id. Waits that go on count up to the last record of their process.
+id. Waits that have not ended count up to the last record of their process.
 
 Examples:
   tracemerge locks ./app
@@ -277,14 +276,14 @@ Examples:
 Exit status: that of a merge";
 
 const OPEN_HELP: &str = "\
-Starts the first viewer of these that is installed: lnav, or less, with the merged lines
-and times of the day, in APP.trace.utc; uftrace tui. The file is written as a merge with
---format would write it, and stays there.
+Starts the first installed viewer of these: lnav, or less, with the merged lines and times
+of the day, in APP.trace.utc; uftrace tui. It writes the file as a merge with --format
+does, and does not delete it.
 
 TRACEMERGE_OPEN=FORMAT names another format, one of --format or text, and
-TRACEMERGE_OPEN=FORMAT:COMMAND the command as well, behind which the path is put. Where a
-page in a browser shows a format (perfetto), the file is written and the page is named.
-Nothing is sent anywhere.
+TRACEMERGE_OPEN=FORMAT:COMMAND also the command, to which the path is appended. If a page
+in a browser shows a format (perfetto), it writes the file and prints the page's address.
+Nothing is sent over the network.
 
 Examples:
   tracemerge open --since -2s ./app
@@ -293,62 +292,63 @@ Examples:
 Exit status: that of the viewer; 2 if nothing was written";
 
 const STATS_HELP: &str = "\
-Counts the messages of each call of trace!, as far as the traces tell which one made
-them: files of TRACER_FORMAT=raw do. Other messages are counted by what they look like
-without their numbers. Of each sort: how many there are, in all and in a second, in
-how many threads; how long it is until the next message of the same thread (median,
-99th percentile, to 1 %, and maximum); the range of the arguments that are numbers.
+Counts the messages of each call of trace!, if the traces record the call: files of
+TRACER_FORMAT=raw do. Other messages are counted by their text without its numbers.
+Shows for each sort: the number of messages, in all and in a second; the number of
+threads; the time until the next message of the same thread (median, 99th percentile,
+to 1 %, and maximum); the range of the arguments that are numbers.
 The options select as those of a merge do (tracemerge --help).
 
--f counts what running applications trace, and ends with them or by Ctrl-C. On a
-terminal the table is drawn again every second; elsewhere, and as JSON, it comes at
-the end. Messages are counted by what they look like: what is followed does not tell
-which call made them.
+-f counts the messages of running applications, and ends with them or by Ctrl-C. On a
+terminal the table is drawn again every second; elsewhere, and as JSON, it is written
+at the end. Messages are counted by their text, because a followed trace does not
+record the calls.
 
 --json writes the same for programs: times in nanoseconds, fields described in
-docs/stats-json.md; new fields may come, none goes while `version` stays.
+docs/stats-json.md. Fields may be added; none is removed while `version` is the same.
 
 Exit status: that of a merge";
 
 const DIFF_HELP: &str = "\
 A and B are each an application (its newest run), a merged file or a trace file, or a
-directory of trace files. Threads of the same name, numbers aside, are compared: in
-order if each trace has one of them, otherwise as one set. Messages are the same if one call of trace! made
-them (raw traces tell it), or else if they look the same without their numbers.
+directory of trace files. Threads whose names are equal except for numbers are compared:
+in order if each trace has one of them, otherwise as one set. Messages are the same if
+the same call of trace! made them (raw traces record the call); without calls, if their
+texts without numbers are equal.
 
-Says of each thread that differs where it does so first, with the messages there, and
-how many messages have no counterpart. Then a table of all sorts of messages: how often
-they come, and how long it was since the message before of the same thread, in the
-middle and at the 99th percentile (to 1 %); what differs most stands first.
+Shows for each thread that differs the first difference, with the messages there, and
+the number of messages without a counterpart. Then a table of all sorts of messages: their
+number, and the time since the message before of the same thread, as the median and the
+99th percentile (to 1 %). The largest differences come first.
 
 --json writes the same for programs: times in nanoseconds, fields described in
-docs/diff-json.md; new fields may come, none goes while `version` stays.
+docs/diff-json.md. Fields may be added; none is removed while `version` is the same.
 
 Exit status:
-  0  the same messages, numbers aside, in the same order unless threads share a name
+  0  the same messages, except for numbers, in the same order unless threads share a name
   1  they differ, or a trace is damaged
   2  nothing could be compared";
 
 const SNAPSHOT_HELP: &str = "\
-Merges all that the process PID has traced up to now, from its files and from its
-memory, into APP.trace.merge beside its executable. The process is not stopped,
-waited for or written to. This is how a flight recorder (TRACER_FULL=overwrite) is
-read while it runs. What the process has forked is not part of it.
+Merges all records of the process PID up to now, from its files and from its memory,
+into APP.trace.merge beside its executable. It does not stop the process, wait for it,
+or write to it. With this a flight recorder (TRACER_FULL=overwrite) can be read while
+it runs. Processes that the process has forked are not part of it.
 
 Exit status:
   0  all is merged
-  1  merged, but something was lost or is damaged; stderr says what
+  1  merged, but records are lost or damaged; see stderr
   2  nothing was done: there is no such process, it does not trace, or it belongs
      to another user";
 
 const SWITCH_HELP: &str = "\
-Of a process that traces, or was started with TRACER_ENABLE=paused and has called the
-tracer once. It returns when the process has answered, mostly within a tenth of a
-second. Calls that are open when tracing is switched off end there, in views. What the
-process has forked before is not switched.
+Switches a process that traces, or that was started with TRACER_ENABLE=paused and has
+called the tracer once. The command returns when the process has answered, mostly within
+a tenth of a second. Calls that have not returned when tracing is switched off end there,
+in views. Processes that the process has forked before are not switched.
 
 Exit status:
-  0  it is so now
+  0  tracing is switched
   2  nothing was done: there is no such process, it does not trace, belongs to another
      user, or does not answer";
 
@@ -394,13 +394,13 @@ pub struct Merge {
     /// The names of functions
     #[command(flatten)]
     pub symbols: LineSymbolOptions,
-    /// Write for other programs, into APP.EXTENSION if nothing else is said
+    /// Write for other programs, into APP.EXTENSION unless -o names a file
     #[arg(long, value_name = "FORMAT", value_enum, hide_short_help = true, conflicts_with_all = ["time", "symbols"])]
     pub format: Option<OtherFormat>,
-    /// The depth of calls, in formats that show them inside of each other
+    /// The depth of calls, in formats that nest them
     #[command(flatten)]
     pub depth: DepthOption,
-    /// Show what running applications trace, as it comes
+    /// Show records of running applications as they arrive
     #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site", "format"])]
     pub follow: bool,
     /// The applications: executables, or directories with traces
@@ -426,7 +426,7 @@ pub enum Subcommand {
         /// The columns before the message, from the left
         #[arg(long, value_name = "COLUMNS", value_enum, value_delimiter = ',', default_values_t = Column::USUAL)]
         columns: Vec<Column>,
-        /// Show what running applications trace, as it comes
+        /// Show records of running applications as they arrive
         #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site"])]
         follow: bool,
         /// The applications whose traces are shown: paths of executables, or directories with traces
@@ -445,7 +445,7 @@ pub enum Subcommand {
         /// The number of sorts of messages in the table
         #[arg(long, value_name = "N", default_value_t = 20)]
         rows: usize,
-        /// Count what running applications trace, until they end
+        /// Count the records of running applications until these end
         #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site"])]
         follow: bool,
         /// The applications whose messages are counted: paths of executables, or directories with traces
@@ -464,13 +464,13 @@ pub enum Subcommand {
         /// The depth of calls
         #[command(flatten)]
         depth: DepthOption,
-        /// Only calls that took so long, as 10us or 1.5ms, and messages in them
+        /// Only calls that took at least this long, as 10us or 1.5ms, and messages in them
         #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
         min_duration: Option<u64>,
-        /// Only calls of functions in whose name this is found, with what they call
+        /// Only calls of functions whose name matches, with the calls inside
         #[arg(long, value_name = "REGEX", value_parser = function_pattern)]
         function: Option<String>,
-        /// Show what running applications trace, as it comes
+        /// Show records of running applications as they arrive
         #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site"])]
         follow: bool,
         /// The applications whose calls are shown: paths of executables, or directories with traces
@@ -486,7 +486,7 @@ pub enum Subcommand {
         /// The names of functions
         #[command(flatten)]
         symbols: SymbolOptions,
-        /// What the functions are sorted by
+        /// The order of the functions
         #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
         sort: ReportOrder,
         /// A report for each thread
@@ -498,14 +498,14 @@ pub enum Subcommand {
         /// The depth of call paths
         #[command(flatten)]
         depth: DepthOption,
-        /// Count what running applications trace, until they end
+        /// Count the calls in running applications until these end
         #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site"])]
         follow: bool,
         /// The applications whose calls are counted: paths of executables, or directories with traces
         #[arg(value_name = "APP", required = true)]
         apps: Vec<PathBuf>,
     },
-    /// Tell which locks were waited for, how long, and behind whom
+    /// Show which locks threads waited for, how long, and behind whom
     #[command(override_usage = "tracemerge locks [OPTIONS] <APP>...", after_long_help = LOCKS_HELP)]
     Locks {
         /// The options of the merge
@@ -517,7 +517,7 @@ pub enum Subcommand {
         /// The number of locks, conditions and chains that are listed, and of lines of each
         #[arg(long, value_name = "N", default_value_t = 20)]
         rows: usize,
-        /// The applications whose locks are told of: paths of executables, or directories with traces
+        /// The applications whose locks are shown: paths of executables, or directories with traces
         #[arg(value_name = "APP", required = true)]
         apps: Vec<PathBuf>,
     },
@@ -530,7 +530,7 @@ pub enum Subcommand {
         /// The names of functions
         #[command(flatten)]
         symbols: SymbolOptions,
-        /// The depth of calls, in formats that show them inside of each other
+        /// The depth of calls, in formats that nest them
         #[command(flatten)]
         depth: DepthOption,
         /// The applications whose traces are shown: paths of executables, or directories with traces
@@ -559,13 +559,13 @@ pub enum Subcommand {
         #[arg(value_name = "APP", required = true, num_args = 1.., trailing_var_arg = true)]
         command: Vec<OsString>,
     },
-    /// Prove that the traces are complete, or say what is missing
+    /// Prove that the traces are complete, or list the gaps
     #[command(after_long_help = CHECK_HELP)]
     Check {
         /// Check all runs, not only the newest
         #[arg(long)]
         all_runs: bool,
-        /// Say nothing on standard output
+        /// Print nothing on standard output
         #[arg(short, long, conflicts_with = "verbose")]
         quiet: bool,
         /// List every thread
@@ -575,10 +575,10 @@ pub enum Subcommand {
         #[arg(value_name = "APP")]
         app: PathBuf,
     },
-    /// Say which runs and threads there are, and how much of each
+    /// List the runs and threads, with the number of their records
     #[command(after_long_help = INFO_HELP)]
     Info {
-        /// Tell of all runs, not only the newest
+        /// List all runs, not only the newest
         #[arg(long)]
         all_runs: bool,
         /// Write JSON
@@ -588,10 +588,10 @@ pub enum Subcommand {
         #[arg(value_name = "APP")]
         app: PathBuf,
     },
-    /// Say where two traces differ
+    /// Show where two traces differ
     #[command(after_long_help = DIFF_HELP)]
     Diff {
-        /// Say nothing on standard output: only the exit status tells
+        /// Print nothing on standard output; only the exit status shows the result
         #[arg(short, long, conflicts_with = "json")]
         quiet: bool,
         /// Write JSON
@@ -607,7 +607,7 @@ pub enum Subcommand {
         #[arg(value_name = "B")]
         b: PathBuf,
     },
-    /// Merge what a running process has traced up to now
+    /// Merge the records of a running process up to now
     #[command(after_long_help = SNAPSHOT_HELP)]
     Snapshot {
         /// The file to write; - is standard output [default: APP.trace.merge]
@@ -619,40 +619,40 @@ pub enum Subcommand {
         /// The names of functions
         #[command(flatten)]
         symbols: LineSymbolOptions,
-        /// Say nothing when all is well
+        /// Print nothing if all is well
         #[arg(short, long, conflicts_with = "verbose")]
         quiet: bool,
-        /// Say what is read, and how the clocks run
+        /// List the files read, and the readings of the clocks
         #[arg(short, long)]
         verbose: bool,
         /// The process
         #[arg(value_name = "PID")]
         pid: u32,
     },
-    /// Have a process trace that was started paused, or was switched off
+    /// Switch tracing on in a process (started paused, or switched off)
     #[command(after_long_help = SWITCH_HELP)]
     On {
-        /// Say nothing when all is well
+        /// Print nothing if all is well
         #[arg(short, long)]
         quiet: bool,
         /// The process
         #[arg(value_name = "PID")]
         pid: u32,
     },
-    /// Have a running process pause tracing
+    /// Switch tracing off in a running process
     #[command(after_long_help = SWITCH_HELP)]
     Off {
-        /// Say nothing when all is well
+        /// Print nothing if all is well
         #[arg(short, long)]
         quiet: bool,
         /// The process
         #[arg(value_name = "PID")]
         pid: u32,
     },
-    /// Delete the application's traces and what was written of them
+    /// Delete the application's traces and the files written from them
     #[command(after_long_help = CLEAN_HELP)]
     Clean {
-        /// Say nothing when all is well
+        /// Print nothing if all is well
         #[arg(short, long)]
         quiet: bool,
         /// Delete trace files in other directories, too, without asking
@@ -672,7 +672,7 @@ pub enum Subcommand {
     /// Write the manual page to standard output
     #[command(after_help = MAN_HELP)]
     Man {
-        /// The subcommand whose page is written; without one, that of the whole command
+        /// The subcommand whose page to write [default: the page of the whole command]
         #[arg(value_name = "COMMAND")]
         command: Option<String>,
     },
@@ -681,7 +681,7 @@ pub enum Subcommand {
 /// Parses the command line, whose first word is the command's own name.
 ///
 /// # Errors
-/// The command line is wrong, or it asks for help.
+/// If the command line is wrong, or if it asks for help.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let cli = Cli::try_parse_from(args)?;
     let refused = |text| Err(Cli::command().error(clap::error::ErrorKind::ArgumentConflict, text));
@@ -689,21 +689,19 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Erro
         let nest =
             OtherFormat::ALL.iter().filter(|format| format.nests_calls()).map(|format| format.named().0);
         let nest = nest.collect::<Vec<_>>().join(", ");
-        return refused(format!(
-            "--depth has no meaning for {what}: {nest} and tree show calls inside of each other"
-        ));
+        return refused(format!("--depth has no effect on {what}: only {nest} and tree nest calls"));
     }
     let first = cli.merge.apps.first().filter(|_| cli.command.is_none()).and_then(|first| first.to_str());
     match first {
-        // Behind an option, the name of a subcommand is taken for an application.
+        // After an option, the name of a subcommand is taken for an application.
         Some(name) if SUBCOMMANDS.contains(&name) && cli.merge.apps.len() > 1 => {
-            refused(format!("options go behind the command '{name}'; an application is called ./{name}"))
+            refused(format!("options go after the command '{name}'; for an application write ./{name}"))
         }
         _ => Ok(cli),
     }
 }
 
-/// Returns what is asked for with a depth of calls although it has none.
+/// Returns the output that the command line asks for if it sets a depth of calls but that output has none.
 fn without_depth(cli: &Cli) -> Option<&'static str> {
     let merge = |merge: &Merge| {
         merge.depth.depth?;
@@ -723,18 +721,18 @@ fn without_depth(cli: &Cli) -> Option<&'static str> {
     }
 }
 
-/// Shows what parsing `args` has led to: an error, or help.
+/// Shows the result of parsing `args`: an error or help.
 ///
 /// # Errors
-/// Standard output does not take the help.
+/// If standard output does not accept the help.
 pub fn show(said: clap::Error, args: &[OsString]) -> Result<(), Error> {
     let stream = if said.use_stderr() { Stream::Error } else { Stream::Output };
-    // The parser repeats words that it does not know. Theirs are escaped before, so that colours are the parser's own.
+    // The parser repeats unknown words. These are escaped before, so that all colours are the parser's own.
     let harmless: Vec<OsString> =
         args.iter().map(|word| escaped_line(&word.to_string_lossy()).into()).collect();
     let again = if harmless == args { Some(said) } else { parse(harmless).err() };
     let Some(said) = again else {
-        stream.say("error: the command line has an odd word; --help shows what it may be");
+        stream.say("error: the command line has an invalid word; see --help");
         return Ok(());
     };
     let text = said.render();
@@ -755,7 +753,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// A screen of 80 columns has at least these lines with any but the smallest terminal.
+    /// The number of lines that a screen of 80 columns has on any but the smallest terminal.
     const SCREEN: usize = 45;
 
     #[test]

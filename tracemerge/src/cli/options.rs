@@ -1,5 +1,4 @@
-//! The options of a merge and of its view, as they are written on the command line, and the request that they
-//! make.
+//! The options of a merge and of its view on the command line, and the request that they make.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -25,7 +24,7 @@ use crate::view::select::{Amount, Selection};
 use crate::view::sites::{SiteSelection, SourcePlace, WantedSites};
 use crate::view::wanted_threads::ThreadIs;
 
-/// The options that merging takes, alone or after a run.
+/// The options of a merge, alone or after a run.
 #[derive(Args, Debug)]
 pub struct MergeOptions {
     /// The file to write, or - [default: APP.trace.merge]
@@ -40,10 +39,10 @@ pub struct MergeOptions {
     /// The options of the view
     #[command(flatten)]
     pub view: ViewOptions,
-    /// Say nothing when all is well
+    /// Print nothing if all is well
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Say what is read, and how the clocks run
+    /// List the files read, and the readings of the clocks
     #[arg(short, long, hide_short_help = true)]
     pub verbose: bool,
 }
@@ -55,7 +54,7 @@ impl From<MergeOptions> for Request {
     }
 }
 
-/// The options that say what of the traces is shown, and how. With any of them but colours and pager the
+/// The options that select the records to show, and their layout. With any of them except colours and pager, the
 /// output goes to standard output.
 #[derive(Args, Debug)]
 pub struct ViewOptions {
@@ -68,25 +67,25 @@ pub struct ViewOptions {
     /// Only from this time on: 1.5s, -200ms, 14:43:52, ticks
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = SELECT)]
     pub since: Option<When>,
-    /// Only what is before this time
+    /// Only records before this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = SELECT)]
     pub until: Option<When>,
-    /// Only messages in which this is found
+    /// Only messages that match
     #[arg(long, value_name = "REGEX", allow_hyphen_values = true, value_parser = pattern, help_heading = SELECT)]
     pub grep: Option<Regex>,
-    /// Only messages in which the expression of --grep is not found
+    /// Only messages that do not match --grep
     #[arg(long, requires = "grep", hide_short_help = true, help_heading = SELECT)]
     pub invert: bool,
-    /// Only the first N records of what is left
+    /// Only the first N of the remaining records
     #[arg(long, value_name = "N", value_parser = amount, conflicts_with = "last", hide_short_help = true, help_heading = SELECT)]
     pub head: Option<usize>,
-    /// Only the last N records of what is left
+    /// Only the last N of the remaining records
     #[arg(long, value_name = "N", value_parser = amount, help_heading = SELECT)]
     pub last: Option<usize>,
-    /// Only messages of this module and those in it, as app::net; of raw files; may be repeated
+    /// Only messages of this module and its submodules, as app::net; of raw files; may be repeated
     #[arg(long, value_name = "PATH", hide_short_help = true, help_heading = SELECT)]
     pub module: Vec<String>,
-    /// Only messages of this target and those in it, or of such a module; of raw files; may be repeated
+    /// Only messages of this target and those below it, or of such a module; of raw files; may be repeated
     #[arg(long, value_name = "PATH", hide_short_help = true, help_heading = SELECT)]
     pub target: Vec<String>,
     /// Only messages of this level or a more urgent one: error, warn, info, debug or trace; of raw files
@@ -106,13 +105,13 @@ pub struct ViewOptions {
     pub no_pager: bool,
 }
 
-/// The options that say how names of functions are looked up.
+/// The options for the lookup of function names.
 #[derive(Args, Debug)]
 pub struct SymbolOptions {
     /// A directory with binaries or their debug files; may be repeated
     #[arg(long, value_name = "DIR", help_heading = SYMBOLS)]
     pub debug_dir: Vec<PathBuf>,
-    /// Show addresses, and look no names up
+    /// Show addresses instead of names
     #[arg(long, help_heading = SYMBOLS)]
     pub no_symbols: bool,
 }
@@ -124,27 +123,27 @@ impl From<SymbolOptions> for Settings {
     }
 }
 
-/// The option that says how many calls inside of each other are shown.
+/// The option for the depth of nested calls.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct DepthOption {
-    /// How many calls inside of each other are shown; those further in are one, with their number [default: 64]
+    /// The depth of nested calls; deeper ones are shown as one, with their number [default: 64]
     #[arg(long, value_name = "N|all", value_parser = depth, hide_short_help = true)]
     pub depth: Option<Depth>,
 }
 
-/// Reads a number of calls inside of each other.
+/// Reads a depth of nested calls.
 fn depth(text: &str) -> Result<Depth, String> {
     if text == "all" {
         return Ok(Depth::All);
     }
     let most = text.parse().map(Depth::AtMost);
-    most.map_err(|_| "a number of calls inside of each other is wanted, such as 20, or all".to_owned())
+    most.map_err(|_| "expected a depth of nested calls, such as 20, or all".to_owned())
 }
 
 /// The options that put names of functions into lines.
 #[derive(Args, Debug)]
 pub struct LineSymbolOptions {
-    /// Put the names of functions behind their addresses; what is merged stays a trace
+    /// Put the names of functions after their addresses; the output is still a trace
     #[arg(long, hide_short_help = true, help_heading = SYMBOLS)]
     pub symbols: bool,
     /// A directory with binaries or their debug files; may be repeated
@@ -163,7 +162,7 @@ impl LineSymbolOptions {
 
 const SYMBOLS: &str = "Names of functions";
 
-const SELECT: &str = "What is shown, and how";
+const SELECT: &str = "Selection and display";
 
 impl From<ViewOptions> for View {
     fn from(options: ViewOptions) -> View {
@@ -189,7 +188,7 @@ fn level(text: &str) -> Result<Level, String> {
     let named = levels
         .into_iter()
         .find(|level| name_of_level(*level).is_some_and(|name| name.eq_ignore_ascii_case(text)));
-    named.ok_or_else(|| "a level is wanted: error, warn, info, debug or trace".to_owned())
+    named.ok_or_else(|| "expected a level: error, warn, info, debug or trace".to_owned())
 }
 
 /// Compiles a pattern in which `^` and `$` are the ends of each line of a message.
@@ -207,12 +206,12 @@ pub fn nanoseconds(text: &str) -> Result<u64, String> {
     duration::parse_ns(text).ok_or_else(|| format!("expected {}", duration::EXPECTED))
 }
 
-/// The view of calls that a run ends with.
+/// The view of calls at the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CallView {
-    /// Which functions called which, as by `tracemerge tree`
+    /// The tree of calls, as by `tracemerge tree`
     Tree,
-    /// How often each was called, as by `tracemerge report`
+    /// The calls of each function, as by `tracemerge report`
     Report,
 }
 
@@ -236,10 +235,10 @@ impl ValueEnum for ReportOrder {
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let (name, help) = match self {
-            ReportOrder::Total => ("total", "The time of all calls, with what they call"),
-            ReportOrder::Own => ("self", "The same without what they call"),
+            ReportOrder::Total => ("total", "The time of all calls, with the calls inside"),
+            ReportOrder::Own => ("self", "The time of all calls, without the calls inside"),
             ReportOrder::Calls => ("calls", "The number of calls"),
-            ReportOrder::Average => ("avg", "The time of a call on average"),
+            ReportOrder::Average => ("avg", "The average time of a call"),
             ReportOrder::Max => ("max", "The time of the longest call"),
         };
         Some(PossibleValue::new(name).help(help))
@@ -259,7 +258,7 @@ impl ValueEnum for OtherFormat {
 
 /// Reads a number of records.
 fn amount(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| "a number of records is wanted, such as 20".to_owned())
+    text.parse().map_err(|_| "expected a number of records, such as 20".to_owned())
 }
 
 impl ValueEnum for TimeMode {
@@ -269,7 +268,7 @@ impl ValueEnum for TimeMode {
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let (name, help) = match self {
-            TimeMode::Ticks => ("ticks", "Raw ticks: lines as they are in the trace"),
+            TimeMode::Ticks => ("ticks", "Raw ticks, as in the trace"),
             TimeMode::Offset => ("offset", "Seconds since the first line of the chosen runs"),
             TimeMode::Delta => ("delta", "Seconds since the record shown before"),
             TimeMode::Wall => ("wall", "Local date and time"),
@@ -298,7 +297,7 @@ impl ValueEnum for Column {
         let (name, help) = match self {
             Column::Time => ("time", "The time, in the terms of --time"),
             Column::Delta => ("delta", "Seconds since the record shown before"),
-            Column::Thread => ("thread", "The thread: its name, and its id where names are not unique"),
+            Column::Thread => ("thread", "The thread: its name, and its id if names are not unique"),
             Column::Process => ("process", "The process id"),
             Column::Level => ("level", "The level of the message; of raw files"),
             Column::Target => ("target", "The target of the message, or its module; of raw files"),

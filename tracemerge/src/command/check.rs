@@ -1,7 +1,7 @@
-//! The subcommand `check`: proves that a trace is complete, or says what is missing.
+//! The subcommand `check`: proves that a trace is complete, or reports the gaps.
 //!
-//! It recovers dead runs as a merge does; then it reads every thread's trace, file and ring, and compares the
-//! trace's own statements, and the counts of the ring, with the records that are there.
+//! It recovers dead runs as a merge does. Then it reads every thread's trace, file and ring, and compares the trace's
+//! own statements, and the counts of the ring, with the records found.
 
 use std::collections::BTreeMap;
 
@@ -27,14 +27,14 @@ struct Checked<'a> {
     alive: bool,
     /// Whether the thread's file is raw.
     raw: bool,
-    /// The number of the thread's messages that were recovered now.
+    /// The number of the thread's messages that this command has recovered.
     recovered: u64,
 }
 
-/// Checks the traces of `app`, and writes the result to standard output; `verbose` names every thread.
+/// Checks the traces of `app`, and writes the result to standard output; with `verbose`, it lists every thread.
 ///
 /// # Errors
-/// There is no trace, or it cannot be read, or standard output does not take the result.
+/// If there is no trace, if no trace can be read, or if standard output does not accept the result.
 pub fn check(
     app: &App,
     choice: Choice,
@@ -55,7 +55,7 @@ pub fn check(
     Ok(())
 }
 
-/// Reads all traces that were chosen.
+/// Reads all chosen traces.
 fn audit_all<'a>(found: &'a Found, messages: &mut Messages) -> Vec<Checked<'a>> {
     let mut traces = Vec::new();
     let mut is_alive = asking_once();
@@ -87,7 +87,7 @@ impl Checked<'_> {
         for ((place, bytes), more) in audit.damaged.each() {
             let bytes = count(*bytes as u64, "byte");
             let at = self.in_file(*place);
-            messages.warn(format_args!("{at}: {bytes} are no line of this thread's trace{more}"));
+            messages.warn(format_args!("{at}: {bytes} outside this thread's lines{more}"));
         }
         for (place, more) in audit.breaks.each() {
             messages.warn(format_args!("{}: ticks go back{more}", at(place)));
@@ -143,7 +143,7 @@ impl Checked<'_> {
         if audit.lost_unread > 0 {
             let places = count(audit.lost_unread, "place");
             messages.warn(format_args!(
-                "{path}: says in {places} that something was lost; see its '# lost' lines"
+                "{path}: reports losses in {places} without their numbers; see its '# lost' lines"
             ));
         }
         self.tell_end(&path, messages);
@@ -152,10 +152,10 @@ impl Checked<'_> {
     fn tell_end(&self, path: &str, messages: &mut Messages) {
         match (&self.audit.end, self.alive, self.audit.is_private()) {
             (None, true, true) => messages.warn(format_args!(
-                "{path}: ring=private: what is in memory and not yet in the file is unknown"
+                "{path}: ring=private: the records in memory that are not yet in the file are unknown"
             )),
-            // A file that does not say which thread it is of is not known to completeness, so its missing end
-            // is reported here.
+            // Completeness does not consider a file that does not name its thread, so its missing end is reported
+            // here.
             (None, false, _) if self.trace.marks.thread.is_none() || self.trace.marks.end.is_some() => {
                 messages
                     .warn(format_args!("{path}: no '# end' line: the end of the thread's trace is missing"))
@@ -164,7 +164,7 @@ impl Checked<'_> {
         }
     }
 
-    /// Returns a place among the lines, for messages.
+    /// Returns a position among the lines, for messages.
     fn at(&self, (part, offset): PartOffset) -> String {
         if self.raw && part == 0 {
             return format!("{}, offset {offset} of its text", shown(&self.trace.path));
@@ -205,7 +205,7 @@ impl Checked<'_> {
     }
 }
 
-/// Writes the losses by their reasons.
+/// Returns a text with the losses by their reasons.
 fn reasons<'a>(losses: impl Iterator<Item = (&'a str, u64)>) -> String {
     losses.map(|(reason, records)| format!("{reason}: {}", Grouped(records))).collect::<Vec<_>>().join(", ")
 }
@@ -217,7 +217,7 @@ fn thread_id(run: &Run, tid: u64) -> ThreadId<'_> {
     (&run.boot, run.pid, run.id, tid)
 }
 
-/// Compares the counts of rings with the records that are there. A thread may have several files.
+/// Compares the counts of rings with the records found. A thread may have several files.
 fn tell_missing(found: &Found, checked: &[Checked<'_>], messages: &mut Messages) {
     let mut counted: BTreeMap<ThreadId<'_>, u64> = BTreeMap::new();
     let mut count_in = |run, tid, committed: u64| {
@@ -242,8 +242,8 @@ fn tell_missing(found: &Found, checked: &[Checked<'_>], messages: &mut Messages)
         if missing > 0 {
             let (missing, committed) = (count(missing, "record"), Grouped(committed));
             messages.warn(format_args!(
-                "thread {tid} of process {pid} has put {committed} into its ring, of which {missing} are in no file \
-                 and in no ring"
+                "thread {tid} of process {pid} has put {committed} into its ring, but {missing} of them are \
+                 in no file and in no ring"
             ));
         }
     }

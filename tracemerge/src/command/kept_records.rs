@@ -1,5 +1,5 @@
-//! The records of a trace, kept in memory as a merge hands them to a format: for the bench of the formats, in which
-//! neither files are read nor lines merged.
+//! The records of a trace, kept in memory in the form in which a merge passes them to a format: for the benchmark of
+//! the formats, which neither reads files nor merges lines.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -46,7 +46,7 @@ impl fmt::Debug for KeptRecords {
     }
 }
 
-/// A format that keeps all records.
+/// A format that only keeps all records.
 #[derive(Clone)]
 struct Keeping(Arc<Mutex<Unformatted>>);
 
@@ -66,10 +66,10 @@ impl Export for Keeping {
 }
 
 impl KeptRecords {
-    /// Merges the traces of the directory `place`, and keeps what is merged.
+    /// Merges the traces of the directory `place`, and keeps the merged records.
     ///
     /// # Errors
-    /// They cannot be read; the text says why.
+    /// If the traces cannot be read, with a text that says why.
     pub fn read(place: PathBuf) -> Result<KeptRecords, String> {
         let said = |error: &dyn fmt::Display| error.to_string();
         let mut messages = Messages::silent();
@@ -80,7 +80,7 @@ impl KeptRecords {
             Inputs::open(&found.chosen, &[], true, &mut messages).map_err(|error| said(&error))?;
         let sites = SiteSelection { catalog: catalog.clone(), ..SiteSelection::default() };
         let selection = Selection { sites: Some(sites), ..Selection::default() };
-        // Formats tell times, which need the clocks.
+        // Formats write times, which need the clocks.
         let view = View { selection: selection.clone(), time: TimeMode::Offset, ..View::default() };
         let mut plan = Plan::new(&mut inputs, &view, &mut messages).map_err(|error| said(&error))?;
         let kept = Keeping(Arc::new(Mutex::new(Unformatted::new(true))));
@@ -99,11 +99,11 @@ impl KeptRecords {
         Ok(KeptRecords { inputs, catalog, records, count })
     }
 
-    /// Writes all records to a new file or directory at `path` in the format of this name. Returns the number of bytes of
-    /// its stream.
+    /// Writes all records to a new file or directory at `path` in the format of this name. Returns the number of
+    /// bytes of its stream.
     ///
     /// # Errors
-    /// There is no such format, or the output cannot be written.
+    /// If there is no such format, or if the output cannot be written.
     pub fn write(&self, format: &str, path: &Path) -> io::Result<u64> {
         let of_name = |known: &&OtherFormat| known.named().0 == format && known.missing_feature().is_none();
         let known = OtherFormat::ALL.iter().find(of_name).ok_or(io::ErrorKind::NotFound)?;

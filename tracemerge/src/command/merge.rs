@@ -1,5 +1,5 @@
-//! The merge: find the traces, open them as inputs, plan which of their lines are wanted, merge these, and
-//! write them. A view goes the same way as the merge of all lines.
+//! The merge: finds the traces, opens them as inputs, plans which of their lines are wanted, merges these, and writes
+//! them. A view takes the same steps as the merge of all lines.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -35,7 +35,7 @@ use crate::view::request::{Layout, Request, View, is_terminal};
 use crate::view::select::{Amount, Selection};
 use crate::view::thread_labels::thread_labels;
 
-/// The applications and runs that are merged, and the request for it.
+/// The applications and runs to merge, and the user's request.
 #[derive(Debug)]
 pub struct Job<'a> {
     /// The applications whose traces are merged; at least one.
@@ -46,10 +46,10 @@ pub struct Job<'a> {
     pub choice: Choice,
 }
 
-/// Does a job from its beginning to its end.
+/// Does a job completely.
 ///
 /// # Errors
-/// Nothing could be merged, or the output could not be written.
+/// If nothing could be merged, or if the output could not be written.
 pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let Request { output, verbose, with, layout, .. } = job.request;
     refuse_missing(layout)?;
@@ -93,7 +93,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         plan.tell_details(&inputs, messages);
     }
     if let Layout::Tree(style) = layout {
-        // Where records are counted, all of them count.
+        // If records are counted, short calls count, too.
         if view.selection.takes_all() {
             inputs.leave_out_shorter_calls(style.min_duration);
         }
@@ -138,12 +138,12 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         let runs = count(chosen.runs as u64, "run");
         messages.done(format_args!("selected {lines} of {runs} into {name}"));
     }
-    // The process ends soon, and its end unmaps thousands of files sooner than a drop would.
+    // The process ends soon, and its end unmaps thousands of files faster than a drop would.
     std::mem::forget(inputs);
     Ok(())
 }
 
-/// Returns the path of the output where the user names none; `merged` is that of the merged file.
+/// Returns the path of the output if the user names none; `merged` is that of the merged file.
 pub fn default_path(layout: &Layout, merged: &Path) -> PathBuf {
     let Layout::Other(format) = layout else { return merged.to_owned() };
     let mut name = without_merged_suffix(merged);
@@ -152,7 +152,7 @@ pub fn default_path(layout: &Layout, merged: &Path) -> PathBuf {
     merged.with_file_name(name)
 }
 
-/// Says how to get a format that this command was built without.
+/// Returns an error for a format that this command was built without, with the way to get it.
 fn refuse_missing(layout: &Layout) -> Result<(), Error> {
     let Layout::Other(format) = layout else { return Ok(()) };
     let Some(feature) = format.missing_feature() else { return Ok(()) };
@@ -162,19 +162,18 @@ fn refuse_missing(layout: &Layout) -> Result<(), Error> {
     )))
 }
 
-/// Says what to do where a format that is no text would go to a terminal.
+/// Returns an error with a remedy if a format that is not text would go to a terminal.
 fn refuse_terminal(layout: &Layout, target: &Target) -> Result<(), Error> {
     match layout {
         Layout::Other(format) if !format.is_text() && is_terminal(target) => {
             let name = format.named().0;
-            Err(Error::plain(format!("{name} is no text for a terminal; name a file with -o FILE")))
+            Err(Error::plain(format!("{name} is not text for a terminal; name a file with -o FILE")))
         }
         _ => Ok(()),
     }
 }
 
-/// Returns the names of functions, which are looked up when they are asked for. Binaries may lie beside the
-/// traces.
+/// Returns the names of functions, which are looked up on request. Binaries may be in the directories of the traces.
 fn names_of(settings: &Settings, chosen: &Chosen) -> SharedNames {
     let mut settings = settings.clone();
     let directories = chosen.boots.iter().flatten().filter_map(|trace| trace.path.parent());
@@ -182,7 +181,7 @@ fn names_of(settings: &Settings, chosen: &Chosen) -> SharedNames {
     Arc::new(Mutex::new(FunctionNames::new(settings)))
 }
 
-/// Has all modules known of which the inputs tell, where the lines that tell them may be left out.
+/// Adds all modules that the inputs record to `names`. Needed if the view may leave out the lines that record them.
 fn learn_modules(inputs: &Inputs, names: &SharedNames) {
     let mut names = lock(names);
     for (origin, source) in inputs.files() {
@@ -191,16 +190,16 @@ fn learn_modules(inputs: &Inputs, names: &SharedNames) {
     }
 }
 
-/// A maker of the format of an output.
+/// A function that creates the format of an output.
 type FormatMaker = Box<dyn Fn() -> Box<dyn Export>>;
 
-/// Returns what makes a format whose lines have the names of functions behind their addresses.
+/// Returns a function that creates a format whose lines have the names of functions after their addresses.
 fn naming(format: FormatMaker, names: &SharedNames) -> FormatMaker {
     let names = names.clone();
     Box::new(move || Box::new(NamedLines::new(format(), names.clone())))
 }
 
-/// Returns what makes the format of a layout.
+/// Returns a function that creates the format of a layout.
 fn format_of(
     layout: &Layout,
     view: &View,
@@ -252,13 +251,13 @@ fn format_of(
     }
 }
 
-/// Says how many of the traces do not tell where their messages come from.
+/// Reports the number of traces that do not record the call sites of their messages.
 fn tell_without_sites(inputs: &Inputs, messages: &mut Messages) {
     let traces = || inputs.origins.iter().filter(|origin| !origin.is_log);
     let without = traces().filter(|origin| !origin.has_sites).count() as u64;
     if without > 0 {
         messages.note(format_args!(
-            "text files and rings do not tell where messages come from ({} of {} here); raw files do \
+            "text files and rings do not record where messages come from ({} of {} here); raw files do \
              (TRACER_FORMAT=raw)",
             Grouped(without),
             Grouped(traces().count() as u64)
@@ -266,7 +265,7 @@ fn tell_without_sites(inputs: &Inputs, messages: &mut Messages) {
     }
 }
 
-/// The number of records with which a merge ends on a terminal.
+/// The number of records that a merge shows at its end on a terminal.
 const END: usize = 5;
 
 /// Returns whether a merge into `target` may end with its last records on standard error.
@@ -274,7 +273,7 @@ fn shows_end_of(target: &Target) -> bool {
     matches!(target, Target::File { .. }) && Stream::Error.is_terminal()
 }
 
-/// Shows the last records on standard error. What is wrong with them was told before.
+/// Shows the last records on standard error. Problems with them were reported before.
 fn show_end(inputs: &mut Inputs, view: &View, messages: &mut Messages) {
     let selection = Selection { amount: Amount::Last(END), ..Selection::default() };
     let view = View { selection, time: TimeMode::Offset, ..view.clone() };
@@ -294,7 +293,7 @@ fn show_end(inputs: &mut Inputs, view: &View, messages: &mut Messages) {
     }
 }
 
-/// Returns the number of merged files and rings in words.
+/// Returns a text with the number of merged files and rings.
 fn merged(inputs: &Inputs) -> String {
     let rings = inputs.files().filter(|(_, source)| source.is_ring()).count() as u64;
     let files = inputs.files().count() as u64 - rings;

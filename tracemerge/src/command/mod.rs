@@ -1,4 +1,4 @@
-//! The subcommands, each in a file or folder of its own. The command merges if no subcommand is named.
+//! The subcommands, each in its own file or folder. Without a subcommand, the command merges.
 
 pub mod check;
 pub mod clean;

@@ -1,4 +1,4 @@
-//! The subcommand `open`: writes traces in the format of a viewer that is installed, and starts the viewer.
+//! The subcommand `open`: writes traces in the format of an installed viewer, and starts the viewer.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::view::export::format::OtherFormat;
 use crate::view::export::time_column::TimeMode;
 use crate::view::request::{Layout, Request};
 
-/// What is written for a viewer.
+/// The content that is written for a viewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     /// The merged lines, with times of the day.
@@ -27,7 +27,7 @@ enum Written {
 }
 
 impl Written {
-    /// Returns what has this name.
+    /// Returns the content with this name.
     fn named(name: &str) -> Option<Written> {
         if name == TEXT {
             return Some(Written::Text);
@@ -42,7 +42,7 @@ impl Written {
         }
     }
 
-    /// Returns where it is written if nothing else is said; `merged` is the path of the merged file.
+    /// Returns the default path of the content; `merged` is the path of the merged file.
     fn path(self, merged: &Path) -> PathBuf {
         match self {
             Written::Text => merged.with_extension(TEXT_EXTENSION),
@@ -53,15 +53,16 @@ impl Written {
 
 /// The name of the merged lines.
 const TEXT: &str = "text";
-/// What stands in the place of `merge` in the name of the file with the merged lines. No thread id is a word.
+/// The extension that replaces `merge` in the name of the file with the merged lines. Thread ids are numbers, so none
+/// is equal to it.
 pub const TEXT_EXTENSION: &str = "utc";
 
-/// The programs that show what is written, by name, with their arguments before its path. The first one that is installed is
-/// started if nothing else is said.
+/// The programs that show the contents, by name, with their arguments before the path. By default the first installed
+/// one is started.
 const VIEWERS: [(Written, &str, &[&str]); 8] = [
     (Written::Text, "lnav", &[]),
     (Written::Text, "less", &[]),
-    // It shows nothing of traces without functions.
+    // It shows only traces with functions.
     (Written::Format(OtherFormat::Uftrace), "uftrace", &["tui", "-d"]),
     (Written::Format(OtherFormat::Csv), "vd", &[]),
     (Written::Format(OtherFormat::Jsonl), "jless", &[]),
@@ -71,14 +72,14 @@ const VIEWERS: [(Written, &str, &[&str]); 8] = [
     (Written::Format(OtherFormat::Chrome), "vizviewer", &[]),
 ];
 
-/// Pages that show what is written, in a browser.
+/// The pages that show the contents in a browser.
 const PAGES: [(OtherFormat, &str); 3] = [
     (OtherFormat::Perfetto, "https://ui.perfetto.dev"),
     (OtherFormat::Chrome, "https://ui.perfetto.dev"),
     (OtherFormat::Speedscope, "https://www.speedscope.app"),
 ];
 
-/// What is written, and what is started then.
+/// The content to write, and the viewer to start then.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
     written: Written,
@@ -91,11 +92,11 @@ enum Start {
     Program(PathBuf, &'static [&'static str]),
     /// A command of a shell.
     Command(OsString),
-    /// Nothing: a browser shows it at this address, or nobody knows who does.
+    /// Nothing: a browser shows the content at this address, or no viewer is known.
     Page(Option<&'static str>),
 }
 
-/// Returns the plan that the user's configuration names, or that of the first viewer which `find` finds.
+/// Returns the plan that the user's configuration names, or that of the first viewer that `find` finds.
 fn plan(said: Option<&OsStr>, find: impl Fn(&Path) -> Option<PathBuf>) -> Result<Plan, Error> {
     let found = |wanted: Option<Written>| {
         let viewers = VIEWERS.iter().filter(|(written, ..)| wanted.is_none_or(|wanted| wanted == *written));
@@ -109,7 +110,7 @@ fn plan(said: Option<&OsStr>, find: impl Fn(&Path) -> Option<PathBuf>) -> Result
         return found(None).ok_or_else(|| {
             let names: Vec<&str> = VIEWERS.iter().map(|(_, name, _)| *name).collect();
             Error::plain(format!(
-                "no viewer is installed, of {}; {OPEN}=FORMAT:COMMAND names another one",
+                "no supported viewer is installed ({}); {OPEN}=FORMAT:COMMAND names another one",
                 names.join(", ")
             ))
         });
@@ -122,7 +123,7 @@ fn plan(said: Option<&OsStr>, find: impl Fn(&Path) -> Option<PathBuf>) -> Result
     let Some(written) = Written::named(name) else {
         let names: Vec<&str> = OtherFormat::ALL.iter().map(|format| format.named().0).collect();
         return Err(Error::plain(format!(
-            "{OPEN}={said:?} names no format: there are {TEXT}, {}",
+            "{OPEN}={said:?} names no format; the formats are {TEXT}, {}",
             names.join(", ")
         )));
     };
@@ -133,8 +134,8 @@ fn plan(said: Option<&OsStr>, find: impl Fn(&Path) -> Option<PathBuf>) -> Result
     Ok(found(Some(written)).unwrap_or(Plan { written, viewer: Start::Page(page) }))
 }
 
-/// Writes what the viewer shows, as the request asks for it, and starts the viewer. Returns the exit status of the viewer; of
-/// the merge, if that has failed or no viewer is started.
+/// Writes the content for the viewer as requested, and starts the viewer. Returns the exit status of the viewer, or
+/// that of the merge if that has failed or no viewer is started.
 pub fn open(apps: &[App], request: Request) -> u8 {
     let mut messages = Messages::new(request.quiet);
     let (plan, first) = match (plan(viewer().as_deref(), find_in_path), apps.first()) {
@@ -146,12 +147,12 @@ pub fn open(apps: &[App], request: Request) -> u8 {
         (_, None) => return 2,
     };
     if request.output.as_deref() == Some(OsStr::new("-")) {
-        messages.error("a viewer reads a file, and - is none; name one with -o FILE");
+        messages.error("a viewer reads a file, not -; name one with -o FILE");
         return 2;
     }
     let chosen = request.output.as_ref().map(PathBuf::from);
     let path = chosen.clone().unwrap_or_else(|| plan.written.path(&first.merged_path()));
-    // What begins with a hyphen would be an option of the viewer.
+    // A path that begins with a hyphen would be an option of the viewer.
     let is_option = path.as_os_str().as_encoded_bytes().starts_with(b"-");
     let path = if is_option { Path::new(".").join(path) } else { path };
     let mut request = match chosen {
@@ -167,14 +168,14 @@ pub fn open(apps: &[App], request: Request) -> u8 {
     }
     let nests_calls = matches!(plan.written, Written::Format(format) if format.nests_calls());
     if request.depth != Depth::default() && !nests_calls {
-        messages.note(format_args!("--depth has no effect: {} has each call by itself", plan.written.name()));
+        messages.note(format_args!("--depth has no effect: {} does not nest calls", plan.written.name()));
     }
     Signals::take();
     let merged = crate::reporting(request.quiet, |messages| {
         let choice = if request.all_runs { Choice::All } else { Choice::Newest };
         merge::run(&Job { apps, request: &request, choice }, messages)
     });
-    // Of traces that are not whole the rest is shown.
+    // If traces are incomplete, the remaining records are shown.
     if merged > 1 {
         return merged;
     }
@@ -188,7 +189,7 @@ pub fn open(apps: &[App], request: Request) -> u8 {
         Start::Page(page) => {
             let page = page.map_or_else(String::new, |page| format!("; load it at {page}"));
             messages.note(format_args!(
-                "no program shows {} here: {} is written{page}",
+                "no installed program shows {}: {} is written{page}",
                 plan.written.name(),
                 shown(&path)
             ));
@@ -205,7 +206,7 @@ pub fn open(apps: &[App], request: Request) -> u8 {
     }
 }
 
-/// Returns a command that a user has written, with the path behind it.
+/// Returns the command that a user has written, with the path appended.
 fn of_shell(line: &OsStr, path: &Path) -> Command {
     if cfg!(windows) {
         let line = line.to_string_lossy();
@@ -255,8 +256,12 @@ mod tests {
         assert_eq!(planned(Some("chrome"), &[]), Ok(page));
         let ctf = Plan { written: Written::Format(OtherFormat::Ctf), viewer: Start::Page(None) };
         assert_eq!(planned(Some("ctf"), &["lnav"]), Ok(ctf));
-        assert!(planned(None, &[]).unwrap_err().contains("no viewer is installed, of lnav, less, uftrace"));
-        assert!(planned(Some("svg"), &[]).unwrap_err().contains("names no format: there are text, jsonl"));
+        assert!(
+            planned(None, &[]).unwrap_err().contains("no supported viewer is installed (lnav, less, uftrace")
+        );
+        assert!(
+            planned(Some("svg"), &[]).unwrap_err().contains("names no format; the formats are text, jsonl")
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Has the dynamic linker load the library that traces every function, for programs that call hooks and do not have it.
+//! Preloads the library that traces every function, for programs that call hooks but are not linked with the library.
 //!
-//! A program that is compiled with `-finstrument-functions` calls hooks, which do nothing in glibc; with `-pg`, those of
-//! `gprof`. Loaded before glibc, `libtracer.so` has the hooks that are called. It takes the variable back that has loaded it, so that the program's
-//! children are started as they would have been.
+//! A program that is compiled with `-finstrument-functions` calls hooks, which do nothing in glibc; one compiled with
+//! `-pg` calls those of `gprof`. If `libtracer.so` is loaded before glibc, the program calls the library's hooks
+//! instead. The library restores the variable that has loaded it, so that the program's children start unchanged.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,15 +18,15 @@ use crate::find::library::{HOOK_OF_C, LIBRARY, LOOKED_FOR, find_library};
 use crate::os::environment::{PRELOAD, preloaded};
 use crate::ui::messages::{Messages, shown};
 
-/// The functions that a program calls where gcc or clang has put hooks into its functions: by `-finstrument-functions`, and by
-/// `-pg` without and with `-mfentry`.
+/// The functions that a program calls if gcc or clang has put hooks into its functions: with
+/// `-finstrument-functions`, and with `-pg` without and with `-mfentry`.
 const HOOKS: [&[u8]; 3] = [HOOK_OF_C, b"mcount", b"__fentry__"];
 
-/// The section of a program whose hooks are dormant: where in its functions there is room for them.
+/// The section of a program with dormant hooks that lists the room for hooks in its functions.
 const SLEDS: &str = "xray_instr_map";
 
-/// Has `command`, which runs `program`, load the library if the program has hooks of a compiler, and not the library. Says so
-/// where the library cannot be loaded. What is returned is to be kept until the program has ended.
+/// Makes `command`, which runs `program`, load the library if the program has a compiler's hooks but not the library.
+/// Reports if the library cannot be loaded. Keep the returned value until the program has ended.
 #[must_use]
 pub fn preload_where_hooks_are(
     program: &Path,
@@ -39,7 +39,7 @@ pub fn preload_where_hooks_are(
     let Some(library) = find_library() else {
         let program = shown(program);
         messages.note(format_args!(
-            "{program} was compiled with hooks in its functions, but {LIBRARY} is not installed, so its functions are not traced. It was looked for {LOOKED_FOR}"
+            "{program} was compiled with hooks in its functions, but {LIBRARY} is not installed, so its functions are not traced. tracemerge looks for it {LOOKED_FOR}"
         ));
         return None;
     };
@@ -47,7 +47,7 @@ pub fn preload_where_hooks_are(
         Ok(found) => found,
         Err(error) => {
             messages.note(format_args!(
-                "the functions of {} are not traced: the path {} cannot be given to the dynamic linker, nor a link to it be made: {error}",
+                "the functions of {} are not traced: the dynamic linker does not accept the path {}, and a link to it cannot be made: {error}",
                 shown(program),
                 shown(&library)
             ));
@@ -63,12 +63,12 @@ pub fn preload_where_hooks_are(
     kept
 }
 
-/// Where a link is made. The directories that a user chooses may have such paths, too.
+/// The directories for links. Directories that a user chooses may have special characters in their paths, too.
 const FOR_LINKS: [&str; 2] = ["/tmp", "/dev/shm"];
 
-/// Returns a path of the library that the dynamic linker takes from a list of libraries: in the list, spaces and colons stand
-/// between two, and `$` is before a word that is replaced. Where the path has one of them, it is that of a link in a directory that
-/// only this user can write, and that is removed with the second value.
+/// Returns a path of the library that the dynamic linker accepts in a list of libraries: in the list, spaces and
+/// colons separate the libraries, and `$` precedes a word that is replaced. If the path contains one of them, returns
+/// the path of a link in a directory that only this user can write to, and that is removed with the second value.
 #[expect(clippy::disallowed_methods, reason = "the directory is private, and no output")]
 fn listable(library: &Path) -> io::Result<(PathBuf, Option<TempDir>)> {
     if !library.as_os_str().as_encoded_bytes().iter().any(|byte| b" :$".contains(byte)) {
@@ -101,8 +101,8 @@ fn link(file: &Path, path: &Path) -> io::Result<()> {
     std::fs::copy(file, path).map(drop)
 }
 
-/// Returns whether a file is a program, for this machine's dynamic linker, that calls the hooks and does not define them, or
-/// whose hooks are dormant. What cannot be read is none: running it will tell why.
+/// Returns whether a file is a program, for this machine's dynamic linker, that calls the hooks and does not define
+/// them, or whose hooks are dormant. Returns false if the file cannot be read: running it will report why.
 fn has_hooks(program: &Path) -> bool {
     let Ok(file) = Map::open(program) else { return false };
     let Ok(object) = object::File::parse(&*file) else { return false };

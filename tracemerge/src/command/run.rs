@@ -27,11 +27,11 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 use crate::view::request::Request;
 
-/// The exit status that shells give where a program cannot be run.
+/// The exit status that shells return if a program cannot be run.
 const CANNOT_RUN: u8 = 126;
-/// The exit status that shells give where there is no such program.
+/// The exit status that shells return if there is no such program.
 const NOT_FOUND: u8 = 127;
-/// The time by which the wall clock of a trace may be earlier than that of this process, which may read it in
+/// The time by which the wall clock of a trace may be earlier than that of this process, which may read the clock in
 /// another way.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
@@ -67,7 +67,7 @@ pub fn run(request: &Request, command: Vec<OsString>) -> u8 {
 fn cannot_run(given: &Path, error: io::Error) -> u8 {
     let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_RUN };
     let mut messages = Messages::new(false);
-    // A script whose interpreter is missing gives the same error as a missing file.
+    // A script whose interpreter is missing causes the same error as a missing file.
     if given.exists() || code == CANNOT_RUN {
         messages.error(Error::io("run", given, error));
         return CANNOT_RUN;
@@ -76,8 +76,8 @@ fn cannot_run(given: &Path, error: io::Error) -> u8 {
     code
 }
 
-/// Returns the file that a shell would run for a `command` without a slash, which is looked for in `PATH`;
-/// `None` where there is a slash, or no such file.
+/// Returns the file that a shell would run for a `command` without a slash, which is searched in `PATH`; `None` if
+/// there is a slash, or no such file.
 pub fn find_in_path(command: &Path) -> Option<PathBuf> {
     if command.components().count() != 1 || command.file_name() != Some(command.as_os_str()) {
         return None;
@@ -97,7 +97,7 @@ fn is_executable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|metadata| metadata.is_file())
 }
 
-/// Returns what a process's parent knows of how it has ended.
+/// Returns the cause of a process's end, as far as its parent knows it.
 #[cfg(unix)]
 fn cause(status: ExitStatus) -> Cause {
     use std::os::unix::process::ExitStatusExt;
@@ -108,11 +108,12 @@ fn cause(status: ExitStatus) -> Cause {
 
 #[cfg(not(unix))]
 fn cause(status: ExitStatus) -> Cause {
-    // An exit code of Windows is a number of 32 bits without a sign, which std gives with one.
+    // An exit code of Windows is an unsigned number of 32 bits, which std returns as a signed one.
     Cause { status: status.code().map(|code| code as u32), ..Cause::default() }
 }
 
-/// Returns the exit status of a program as shells pass it on: that of one which a signal has ended is 128 and its number.
+/// Returns the exit status of a program as shells do: if a signal has ended the program, it is 128 plus the signal's
+/// number.
 #[cfg(unix)]
 pub fn exit_code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
@@ -120,11 +121,11 @@ pub fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// Returns the exit status of a program. One that does not fit into the result ends this process with it at once, so
-/// nothing may be left to be done.
+/// Returns the exit status of a program. A status that does not fit into the result ends this process with it at
+/// once, so the caller must have no work left.
 #[cfg(not(unix))]
 pub fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().unwrap_or(1);
-    // Only the end of the process itself can pass on a code that is greater; nothing is left to be done.
+    // Only the end of the process itself can pass on a greater code.
     u8::try_from(code).unwrap_or_else(|_| std::process::exit(code))
 }

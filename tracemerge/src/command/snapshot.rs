@@ -1,5 +1,5 @@
-//! The subcommand `snapshot`, which merges the files and rings of a living process without disturbing it.
-//! This is how the flight recorder of a living process is read.
+//! The subcommand `snapshot`, which merges the files and rings of a live process without disturbing it. It can read
+//! the flight recorder of a live process.
 
 #[cfg(not(windows))]
 use std::fs;
@@ -25,10 +25,10 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 use crate::view::request::Request;
 
-/// Merges all that the process `pid` has traced so far.
+/// Merges all records of the process `pid` so far.
 ///
 /// # Errors
-/// The process does not trace, or the output could not be written.
+/// If the process does not trace, or if the output could not be written.
 pub fn snapshot(pid: u32, request: &Request, messages: &mut Messages) -> Result<(), Error> {
     let run = run_of(pid)?;
     let began = run.manifest.run.wall;
@@ -42,12 +42,12 @@ pub fn snapshot(pid: u32, request: &Request, messages: &mut Messages) -> Result<
 /// same process id belong to another process.
 #[cfg(not(windows))]
 fn process_start(pid: u32) -> Option<Wall> {
-    /// The units per second in which Linux tells programs when a process began.
+    /// The units per second in which Linux gives the start of a process.
     const UNITS_PER_SECOND: u64 = 100;
-    /// The seconds by which the result is earlier than the time that Linux tells.
+    /// The seconds by which the result is earlier than the time from Linux.
     const TOLERANCE: u64 = 2;
     let status = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the name, which may have spaces and parentheses in it.
+    // The second field is the name, which may contain spaces and parentheses.
     let started: u64 = status.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok()?;
     let system = fs::read_to_string("/proc/stat").ok()?;
     let boot: u64 = system.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
@@ -65,21 +65,21 @@ fn process_start(pid: u32) -> Option<Wall> {
     u64::try_from(since.as_nanos()).ok().map(Wall)
 }
 
-/// Returns the newest run of the living process `pid`.
+/// Returns the newest run of the live process `pid`.
 ///
 /// # Errors
-/// The process does not trace, or belongs to somebody else.
+/// If the process does not trace, or if it belongs to another user.
 pub fn run_of(pid: u32) -> Result<RunInMemory, Error> {
     let mut runs = rings::runs(|manifest| manifest.run.pid == pid);
     if runs.is_empty() {
-        // Of no use to others than root, who is not warned of runs that may be of other processes.
+        // This helps only root, who is not warned of runs that may belong to other processes.
         runs = strangers::runs(|run, manifest| run.pid == pid && manifest.is_some(), &mut Messages::silent());
     }
     let alive = runs.into_iter().filter(|run| liveness::is_alive(&run.manifest.run));
     alive.max_by_key(|run| run.manifest.run.wall).ok_or_else(|| why_not(pid))
 }
 
-/// Returns an error that says why there are no rings of a process.
+/// Returns an error with the reason why there are no rings of a process.
 fn why_not(pid: u32) -> Error {
     #[cfg(windows)]
     if process_start_since_epoch(pid).is_none() {
@@ -92,7 +92,7 @@ fn why_not(pid: u32) -> Error {
         };
         if let Some(other) = other_user(&found) {
             return Error::plain(format!(
-                "process {pid} belongs to another user ({other}); only that user can read what it traces"
+                "process {pid} belongs to another user ({other}); only that user can read its traces"
             ));
         }
     }

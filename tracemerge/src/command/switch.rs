@@ -1,4 +1,4 @@
-//! The subcommands `on` and `off`, by which a running process goes on tracing, or pauses.
+//! The subcommands `on` and `off`, which make a running process continue tracing, or pause.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use crate::command::snapshot::run_of;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 
-/// The time that is waited for the process to answer.
+/// The time to wait for the process to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The time between two looks whether it has.
+/// The time between two checks for the answer.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Has the process `pid` trace, or not. Returns when it does so.
+/// Switches tracing of the process `pid` on or off. Returns when the process has done so.
 ///
 /// # Errors
-/// The process is not started with tracing, or does not answer.
+/// If the process was not started with tracing, or if it does not answer.
 pub fn switch(pid: u32, on: bool, messages: &mut Messages) -> Result<(), Error> {
     let run = run_of(pid)?;
     let cannot = |error| Error::io("ask", &run.directory, error);
@@ -38,8 +38,8 @@ pub fn switch(pid: u32, on: bool, messages: &mut Messages) -> Result<(), Error> 
             Ok(())
         }
         Asked::Asked => Err(Error::plain(format!(
-            "process {pid} was asked to be switched {}, and has not answered within {} s: is it stopped, or is \
-             TRACER_FLUSH_INTERVAL long? It will do so when it goes on",
+            "process {pid} has not answered the request to switch {} within {} s: is it stopped, or is \
+             TRACER_FLUSH_INTERVAL long? It will switch when it continues",
             words[1],
             PATIENCE.as_secs()
         ))),

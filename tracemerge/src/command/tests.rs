@@ -1,4 +1,4 @@
-//! Tests that give every kind of damaged file to every command that reads: it does not panic, does not hang,
+//! Tests that give every kind of damaged file to every command that reads: the command does not panic, does not hang,
 //! and merges the lines that can be read.
 #![cfg(unix)]
 
@@ -30,14 +30,14 @@ use crate::find::choose::Choice;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, Status};
 
-/// The name of the application, which no other has, for traces are looked for in shared places, too.
+/// The name of the application, which must be unique because traces are searched in shared directories, too.
 const APP: &str = "app-of-the-bad-input";
 
-/// The thread of the sound file. No small damage turns the id of the damaged file's thread, 9, into this one.
+/// The thread of the sound file. Small damage cannot turn the id of the damaged file's thread, 9, into this one.
 const SOUND: u64 = 77_777_777;
 
-/// The lock by which the tests take turns. A reader asks all runs with files whether they are alive, and a
-/// run that another thread is looking at cannot be asked.
+/// The lock that lets one test run at a time. A reader checks all runs with files for life, and cannot check a run
+/// while another thread is checking it.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A directory with a sound file and a damaged one.
@@ -48,7 +48,7 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
-        // The files are made thousands of times, so they are in memory where that can be had.
+        // The files are created thousands of times, so they are in memory if possible.
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         fs::write(directory.path().join(format!("{APP}.trace.{SOUND}")), text(SOUND, 2)).unwrap();
         Place { directory, _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner) }
@@ -75,14 +75,14 @@ impl Place {
         let mut messages = Messages::new(true);
         let job = Job { apps: &[self.app()], request: &parsed.merge.options.into(), choice: Choice::All };
         told(run(&job, &mut messages), &mut messages);
-        // There is no output where no thread is the one that is asked for.
+        // There is no output if no thread matches.
         let text = String::from_utf8_lossy(&fs::read(&out).unwrap_or_default()).into_owned();
         let _ = fs::remove_file(out);
         (messages.status(), text.split_inclusive('\n').map(str::to_owned).collect())
     }
 
-    /// Has every command read the damaged file, which has these `bytes`; returns the status of the merge and
-    /// the merged lines.
+    /// Makes every command read the damaged file, which has these `bytes`; returns the status of the merge and the
+    /// merged lines.
     fn read_by_all(&self, bytes: &[u8], what: &str) -> (Status, Vec<String>) {
         let merged = self.read_by_merge(bytes, what);
         for options in
@@ -103,8 +103,8 @@ impl Place {
         merged
     }
 
-    /// Has the damaged file, which has these `bytes`, merged as a whole and within a period; returns the status
-    /// of the whole merge and its lines.
+    /// Merges the damaged file, which has these `bytes`, as a whole and within a period; returns the status of the
+    /// whole merge and its lines.
     fn read_by_merge(&self, bytes: &[u8], what: &str) -> (Status, Vec<String>) {
         fs::write(self.damaged(), bytes).unwrap();
         let (status, all) = self.merge(&[]);
@@ -115,15 +115,15 @@ impl Place {
         assert!(all.is_sorted_by_key(|line| &line[..16]), "{what}: {all:?}");
         let is_line = |line: &String| Line::parse(line.trim_end_matches('\n').as_bytes()).is_ok();
         assert!(all.iter().all(is_line), "{what}: {all:?}");
-        // Bytes that are no UTF-8 have become U+FFFD here.
+        // Bytes that are not UTF-8 have become U+FFFD here.
         let drives = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || c == '\u{fffd}';
         assert!(!all.iter().any(|line| line.contains(drives)), "{what}: {all:?}");
         let (_, mut within) = self.merge(&["--since", "@4", "--until", "@7"]);
         let inside = |line: &&String| (4..7).contains(&u64::from_str_radix(&line[..16], 16).unwrap());
         let mut expected: Vec<String> = all.iter().filter(inside).cloned().collect();
         if bytes.starts_with(b"TRCRAW") {
-            // A record that cannot be shown stands with the one before it, or at the beginning of what is
-            // read.
+            // The line for a damaged record has the time of the record before it, or is at the beginning of the part
+            // that is read.
             let is_shown = |line: &String| !line.contains(" # damaged ");
             within.retain(is_shown);
             expected.retain(is_shown);
@@ -137,7 +137,7 @@ impl Place {
     }
 }
 
-/// Tells `messages` of an error, as the command does.
+/// Reports an error to `messages`, as the command does.
 fn told(result: Result<(), Error>, messages: &mut Messages) {
     if let Err(error) = result {
         messages.error(error);
@@ -220,7 +220,7 @@ fn a_file_truncated_at_any_byte_is_merged_as_far_as_it_goes() {
             // All commands together take long, so they read only some of these files.
             let read = if length % 32 == 0 { Place::read_by_all } else { Place::read_by_merge };
             let (_, merged) = read(&place, &whole[..length], &format!("{what} truncated to {length}"));
-            // A line that a shorter file has is in all longer ones, too.
+            // A line in the merge of a shorter file is in the merges of all longer ones, too.
             let there = all.iter().filter(|line| merged.contains(line)).count();
             assert!(there >= before, "{what} truncated to {length}: {merged:?}");
             before = there;
@@ -237,7 +237,7 @@ fn holes_of_nuls_anywhere_are_survived_and_told() {
             let end = bytes.len().min(at + length);
             bytes[at..end].fill(0);
             let (status, merged) = place.read_by_all(&bytes, &format!("{what} with {length} NULs at {at}"));
-            // Text that is gone is told. In a raw file, only padding may be gone.
+            // Missing text is reported. In a raw file, the NULs may replace only padding.
             if what == "text" {
                 assert_ne!(status, Status::Complete, "{what} with {length} NULs at {at}: {merged:?}");
             }
@@ -257,15 +257,15 @@ fn where_lines_of_a_raw_file_are_missing_or_elsewhere_the_merge_says_so() {
     };
     let (_, sound) = place.read_by_merge(&whole, "sound");
     let mut changed = 0;
-    // The magic and the thread stay: without the magic the file is no trace, and a thread that is not the one
-    // in the file's name is for `check` to see.
+    // The magic and the thread stay: without the magic the file is not a trace, and only `check` detects a thread
+    // other than the one in the file's name.
     for at in (16..whole.len()).step_by(8) {
         let mut bytes = whole.clone();
         let end = bytes.len().min(at + 8);
         bytes[at..end].fill(0xff);
         let (status, merged) = place.read_by_merge(&bytes, &format!("at {at}"));
         let (merged_keys, mut expected) = (keys(&merged), keys(&sound));
-        // Nobody can see that the last line has greater ticks than it had.
+        // A merge cannot detect that the last line has greater ticks than before.
         if merged_keys.len() == expected.len() {
             expected.pop();
             expected.extend(merged_keys.last().cloned());
@@ -316,7 +316,7 @@ proptest! {
     ) {
         let place = Place::new();
         let mut bytes = if is_raw { raw(9, 1) } else { text(9, 1) };
-        // The '# run' line stays, because lines of another boot would rightly stand elsewhere.
+        // The '# run' line stays, because lines of another boot would correctly be in another place.
         let run = memchr::memmem::find(&bytes, b"clock=ordered").unwrap() + 16;
         let length = bytes.len() - run;
         for (at, bit, byte) in &changes {

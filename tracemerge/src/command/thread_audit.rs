@@ -1,5 +1,5 @@
-//! The audit of a trace, for `check` and `info`: one thread's trace is read from its first byte to its last,
-//! and all that it says of itself is compared with the records that are there.
+//! The audit of a trace, for `check` and `info`: it reads one thread's trace from its first byte to its last, and
+//! compares all the trace's statements about itself with the records found.
 
 use trace_format::FIRST_WITH_OTHER_KINDS;
 use trace_format::kinds::Apart;
@@ -16,7 +16,7 @@ use crate::input::source::Source;
 use crate::time::clocks::Anchor;
 use crate::ui::few::Few;
 
-/// A place in a trace: the number of a part of the trace, and an offset in that.
+/// A position in a trace: the number of a part of the trace, and an offset in that part.
 pub type PartOffset = (usize, usize);
 
 /// The content of a thread's trace.
@@ -28,26 +28,26 @@ pub struct Audit {
     pub records: u64,
     /// The number of messages reported lost, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
-    /// The messages reported lost for reasons that only later versions know: the reason, and the number.
-    /// Beyond the first `REASONS` the rest is summed up under the last.
+    /// The messages reported lost for reasons that only later versions know: the reason, and the number. Further
+    /// reasons after the first `REASONS` are summed up under the last one.
     pub lost_otherwise: Vec<(Name, u64)>,
     /// The kinds of lines that only later versions know, and the numbers of these lines.
     pub other_kinds: OtherKinds,
-    /// The number of lines that report a loss and do not say of how much.
+    /// The number of lines that report a loss without its number of messages.
     pub lost_unread: u64,
-    /// The last line, if that is an `# end`.
+    /// The last line, if it is an `# end`.
     pub end: Option<End>,
-    /// The `# end` lines that do not say what is there: their place, what they say, and the messages, losses and lines
-    /// that are counted apart before them.
+    /// The `# end` lines that do not match the lines before them: their position, their content, and the messages,
+    /// losses and separately counted lines before them.
     pub wrong_ends: Few<(PartOffset, End, u64, u64, Apart)>,
-    /// Whether the trace is of a version in which a line of a kind that is not known is damaged.
+    /// Whether the trace is of a version in which lines of an unknown kind are damage.
     is_of_earlier: bool,
-    /// The places where the trace reports that the clock went back.
+    /// The positions at which the trace reports that the clock went back.
     pub backward: Few<PartOffset>,
-    /// The lines whose ticks are smaller than those of the line before.
+    /// The positions of lines whose ticks are smaller than those of the line before.
     pub breaks: Few<PartOffset>,
-    /// The places, and the numbers of bytes, that are no line, or not one of this thread, or a continuation
-    /// of no message.
+    /// The positions, and the numbers of bytes, that are not a line, or belong to another thread, or continue no
+    /// message.
     pub damaged: Few<(PartOffset, usize)>,
     /// Whether the last line has no line feed.
     pub torn: bool,
@@ -57,16 +57,16 @@ pub struct Audit {
     pub stalls: u64,
     /// The number of these waits that have a line of their own.
     pub waits: u64,
-    /// The time that the thread reports to have waited in all, in nanoseconds.
+    /// The total time that the thread reports to have waited, in nanoseconds.
     pub stall_ns: u64,
-    /// The moments by both clocks in the trace's `# run` and `# clock` lines, in their order.
+    /// The readings of both clocks in the trace's `# run` and `# clock` lines, in their order.
     pub anchors: Vec<Anchor>,
     /// The ticks of the first message and of the last.
     pub range: Option<(u64, u64)>,
     /// The ticks of the line before.
     ticks: u64,
     tid: Option<u64>,
-    /// Whether the line before is of a message.
+    /// Whether the line before belongs to a message.
     in_message: bool,
     tally: Tally,
 }
@@ -77,7 +77,7 @@ impl Audit {
         let mut audit = Audit::default();
         for (part, source) in parts.iter().enumerate() {
             let (mut start, mut damaged) = (0, Vec::new());
-            // Places in a rendered source are offsets in its text, but those of damage are offsets in its
+            // Positions in a rendered source are offsets in its text, but positions of damage are offsets in its
             // file.
             each_stretch(source, &mut |at, bytes| damaged.push(((part, at), bytes)), |text| {
                 audit.read(part, start, text);
@@ -88,24 +88,23 @@ impl Audit {
         audit
     }
 
-    /// The number of messages that are reported lost in all.
+    /// Returns the total number of messages that are reported lost.
     #[must_use]
     pub fn all_lost(&self) -> u64 {
         let otherwise = self.lost_otherwise.iter().map(|(_, lost)| lost);
         self.lost.iter().chain(otherwise).fold(0, |sum, lost| sum.saturating_add(*lost))
     }
 
-    /// Returns the losses by the names of their reasons, where there are any.
+    /// Returns the losses that are not 0, by the names of their reasons.
     pub fn losses(&self) -> impl Iterator<Item = (&str, u64)> {
         let known = LossReason::ALL.iter().map(|reason| reason.name()).zip(self.lost);
         let otherwise = self.lost_otherwise.iter().map(|(reason, lost)| (reason.as_str(), *lost));
         known.chain(otherwise).filter(|(_, lost)| *lost > 0)
     }
 
-    /// The number of messages that were put into the ring, as far as the trace knows: those that are there,
-    /// and those that were lost later. For a reason that is not known here, nobody can say whether its
-    /// messages were in the ring: they do not count, so that nothing is taken as accounted for that may not
-    /// be.
+    /// Returns the number of messages that were put into the ring, as far as the trace knows: those that are present,
+    /// and those that were lost later. Losses for unknown reasons do not count, because it is unknown whether their
+    /// messages were in the ring: so the result is never too large.
     #[must_use]
     pub fn committed(&self) -> u64 {
         use LossReason::{Damaged, FileRemoved, Overwritten, Rotated, Torn};
@@ -114,13 +113,13 @@ impl Audit {
         later.into_iter().fold(self.records, u64::saturating_add)
     }
 
-    /// Returns the numbers of the lines that are counted apart.
+    /// Returns the numbers of the lines that are counted separately.
     #[must_use]
     pub fn apart(&self) -> Apart {
         Apart { others: self.other_kinds.lines(), waits: self.waits, states: self.other_kinds.states() }
     }
 
-    /// Returns whether the ring was in memory that is gone with the process.
+    /// Returns whether the ring was in memory that was lost with the process.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)
@@ -140,7 +139,7 @@ impl Audit {
                 Token::Line(line) => {
                     match Line::parse(without_feed(&bytes[at..line.end])) {
                         Ok(parsed) => self.line((part, start + at), &parsed, line.end - at),
-                        // The line has changed while it was read.
+                        // The line has changed while it was being read.
                         Err(_) => self.damage((part, start + at), line.end - at),
                     }
                     line.end
@@ -150,7 +149,7 @@ impl Audit {
         }
         self.torn |= !bytes.is_empty() && bytes.last() != Some(&b'\n');
         if self.torn {
-            // A word that is not known may be the beginning of one that is.
+            // An unknown word may be the beginning of a known one.
             self.end.take_if(|end| matches!(end.reason, EndReason::Other(_)));
         }
     }
@@ -184,7 +183,7 @@ impl Audit {
             }
             Kind::Meta => self.metadata(place, line.payload),
             Kind::Other(kind) => self.other_kinds.see(kind),
-            // What cannot be read is damage.
+            // A line that cannot be parsed is damage.
             Kind::State if ThreadState::parse(line.payload).is_none() => self.damage(place, bytes),
             Kind::State => self.other_kinds.see_state(),
             _ => {}

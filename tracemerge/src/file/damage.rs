@@ -1,4 +1,4 @@
-//! The `# damaged` line that stands in the merged file in the place of bytes that are no line.
+//! The `# damaged` line, which replaces damaged bytes in the merged file.
 
 use std::path::Path;
 
@@ -8,8 +8,7 @@ use trace_format::meta::Meta;
 /// The number of damaged bytes that the line shows.
 pub const SHOWN: usize = 256;
 
-/// Appends to `out` a `# damaged` line with this key, for `bytes` that begin at `offset` of the file at
-/// `path`.
+/// Appends to `out` a `# damaged` line with this key, for `bytes` that begin at `offset` of the file at `path`.
 pub fn write_damaged(key: Key, path: &Path, offset: usize, bytes: &[u8], out: &mut Vec<u8>) {
     let damaged = Meta::Damaged {
         file: path.as_os_str().as_encoded_bytes().to_vec(),

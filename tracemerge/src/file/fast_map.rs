@@ -1,10 +1,10 @@
-//! A map for keys that are looked up once for each record: numbers, and texts of functions.
+//! A map for keys that are looked up once for each record: numbers, and the texts of functions.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map that is several times as fast as the usual one for short keys. Its hashes can be foreseen: a trace that
-/// was made for it could make it slow, and nothing else.
+/// A map that is several times as fast as the standard one for short keys. Its hashes are predictable: a trace that
+/// was made for this could make it slow, but nothing else.
 pub type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
 
 /// The hash of the Rust compiler's own maps ("Fx"): a rotation and a multiplication for each word.
@@ -22,7 +22,7 @@ impl Hasher for FastHasher {
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
-        // Four words at once, for each of the others waits for the one before.
+        // Four words at once, because a step for each word would have to wait for the step before.
         while let Some((block, behind)) = rest.split_first_chunk::<32>() {
             let word = |at: usize| block[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
             let mixed = |at: usize, by: u64| word(at).wrapping_mul(by).rotate_left(29);
@@ -39,7 +39,7 @@ impl Hasher for FastHasher {
             rest = behind;
         }
         if !rest.is_empty() {
-            // The last word may have bytes that were taken already: one step is faster than one for each byte.
+            // The last chunk may include bytes that were hashed already: one step is faster than one for each byte.
             let last = bytes.last_chunk().map(|word| u64::from_le_bytes(*word));
             self.add(last.unwrap_or_else(|| rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte))));
         }
@@ -62,7 +62,7 @@ impl Hasher for FastHasher {
 
     #[inline]
     fn finish(&self) -> u64 {
-        // The best bits are the highest, and the map takes the lowest.
+        // The highest bits are the best, and the map uses the lowest.
         self.0.rotate_left(26)
     }
 }

@@ -1,5 +1,5 @@
-//! A thread whose ring was read: its file up to the published length, and the text that the ring holds for
-//! it. The file may be raw; the text of the ring is text in any case.
+//! A thread whose ring was read: its file up to the published length, and the text that the ring holds. The file may
+//! be raw; the text of the ring is always text.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::file::map::Map;
 use crate::file::raw_file::{lines_of, whole_messages};
 use crate::ui::error::Error;
 
-/// The trace of a thread at the moment when its ring was read, in two parts that each consist of lines.
+/// The trace of a thread at the time when its ring was read, in two parts that each consist of lines.
 #[derive(Debug)]
 pub struct FileWithRing {
     /// The ring's path, which stands for the ring's text in messages.
@@ -21,21 +21,21 @@ pub struct FileWithRing {
     pub since: u64,
     /// The number of messages that are in the ring and not in the file.
     pub records: u64,
-    /// The number of messages that the thread has put into its ring at least, in all.
+    /// The least number of messages that the thread has put into its ring in total.
     pub committed: u64,
     map: Map,
     /// The offset at which the whole lines of the file end.
     whole: usize,
-    /// The text behind the whole lines, the rest of the file's last line included.
+    /// The text after the whole lines, including the rest of the file's last line.
     rest: Vec<u8>,
 }
 
 impl FileWithRing {
-    /// Maps the thread's file and puts the ring's text behind it. If the thread is `alive`, a last line that
-    /// is not whole is left out, so that the merge has a prefix of the thread.
+    /// Maps the thread's file and appends the ring's text. If the thread is `alive`, leaves out an incomplete last
+    /// line, so that the merge has a prefix of the thread's trace.
     ///
     /// # Errors
-    /// The file cannot be mapped.
+    /// If the file cannot be mapped.
     pub fn new(thread: ThreadInMemory, alive: bool) -> Result<FileWithRing, Error> {
         let (map, length) = match &thread.file {
             Some(file) => (Map::of_file(&file.file, &file.path)?, file.length),
@@ -62,27 +62,27 @@ impl FileWithRing {
         Ok(FileWithRing { ring, since: since.0, records, committed, map, whole, rest })
     }
 
-    /// The bytes of the file, lines or records, up to the end of the last message that is whole.
+    /// Returns the bytes of the file, lines or records, up to the end of the last whole message.
     #[inline]
     #[must_use]
     pub fn file(&self) -> &[u8] {
         &self.map[..self.whole]
     }
 
-    /// The offset at which the file was truncated, see [`Map::truncated_at`].
+    /// Returns the offset at which the file was truncated, see [`Map::truncated_at`].
     #[must_use]
     pub fn truncated_at(&self) -> Option<usize> {
         self.map.truncated_at()
     }
 
-    /// The lines behind those of the file.
+    /// Returns the lines after those of the file.
     #[inline]
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         &self.rest
     }
 
-    /// The ticks of the first line and of the last; `None` where there is no line.
+    /// Returns the ticks of the first line and of the last; `None` if there is no line.
     #[must_use]
     pub fn range(&self) -> Option<(u64, u64)> {
         let raw = Raw::parse(self.file());

@@ -1,11 +1,10 @@
-//! The lines in the bytes of a trace file, and the bytes that are no line.
+//! The lines in the bytes of a trace file, and the bytes that are not lines.
 //!
-//! Bytes are a sequence of *lines* and *bad regions*. A line has a valid key and kind and ends behind its
-//! line feed, or before a NUL (which the format never writes: a crash of the machine leaves it), or at the
-//! end of the bytes. It has no bytes that the format does not allow, so a line that is passed on drives no
-//! terminal. A bad region is everything up to the next line. Nothing is copied, and nothing is kept: all
-//! functions take the bytes and a position. Every function is linear in the bytes that it passes over, and in
-//! the line that it ends at.
+//! Bytes are a sequence of *lines* and *bad regions*. A line has a valid key and kind and ends after its line feed,
+//! or before a NUL (which the format never writes: a crash of the machine leaves it), or at the end of the bytes. It
+//! has only bytes that the format allows, so a line that is passed on cannot control a terminal. A bad region extends
+//! up to the next line. The functions copy nothing and keep nothing: all take the bytes and a position. The time of
+//! every function is linear in the bytes that it passes over, plus the line at which it ends.
 
 use std::iter;
 
@@ -13,13 +12,13 @@ use memchr::{memchr, memchr2, memmem, memrchr, memrchr2};
 use trace_format::escape::{harmless_prefix, is_harmless};
 use trace_format::line::{Kind, Line, SHORTEST, parse_ticks};
 
-/// The number of bytes before a line's payload: the key, the kind and the space behind it.
+/// The number of bytes before a line's payload: the key, the kind and the space after it.
 const HEAD: usize = SHORTEST + 1;
 
-/// The number of bytes within which a trace has its first line; a file without one there is no trace.
+/// The number of bytes within which a trace has its first line; a file without a line there is not a trace.
 pub const PROBE: usize = 64 * 1024;
 
-/// The NULs of a hole. Holes come in pages, so one fast comparison tells this many NULs from anything else.
+/// The NULs of a hole. Holes consist of pages, so one fast comparison distinguishes this many NULs from other bytes.
 const HOLE: &[u8] = &[0; 4096];
 
 /// The bytes that begin at a position of a trace.
@@ -36,7 +35,7 @@ pub enum Token {
 /// A line that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineAt {
-    /// The offset behind the line, its line feed included.
+    /// The offset of the end of the line, including its line feed.
     pub end: usize,
     /// The ticks of the line.
     pub ticks: u64,
@@ -44,7 +43,7 @@ pub struct LineAt {
     pub meta: bool,
 }
 
-/// Returns what begins at `at`, which is a position where a line may begin.
+/// Returns the token that begins at `at`, a position at which a line may begin.
 #[inline]
 #[must_use]
 pub fn line_at(bytes: &[u8], at: usize) -> Token {
@@ -53,7 +52,7 @@ pub fn line_at(bytes: &[u8], at: usize) -> Token {
     let (Some(ticks), Some(kind)) = (parse_ticks(head), common_kind(head)) else {
         return odd_line(bytes, at);
     };
-    // One look at each byte finds both the line's end and bytes that a line may not have.
+    // One pass over the bytes finds both the line's end and bytes that a line may not have.
     let payload = &rest[HEAD..];
     let length = harmless_prefix(payload);
     let end = match payload.get(length) {
@@ -64,7 +63,8 @@ pub fn line_at(bytes: &[u8], at: usize) -> Token {
     Token::Line(LineAt { end: at + HEAD + end, ticks: ticks.0, meta: kind == b'#' })
 }
 
-/// The kind in the head of a line that has a thread id of eight digits; `None` where a closer look is needed.
+/// Returns the kind in the head of a line that has a thread id of eight digits; `None` if the line needs a full
+/// parse.
 #[inline]
 fn common_kind(head: &[u8; HEAD]) -> Option<u8> {
     const ONES: u64 = u64::MAX / 255;
@@ -76,7 +76,7 @@ fn common_kind(head: &[u8; HEAD]) -> Option<u8> {
     (digits && matches!(kind, b':' | b'|' | b'>' | b'<' | b'^' | b'!' | b'#')).then_some(kind)
 }
 
-/// The length of the rest of a line: past its line feed, or up to a NUL, or to the end of the bytes.
+/// Returns the length of the rest of a line: including its line feed, or up to a NUL, or to the end of the bytes.
 #[inline]
 fn length(payload: &[u8]) -> usize {
     match memchr2(b'\n', 0, payload) {
@@ -85,7 +85,7 @@ fn length(payload: &[u8]) -> usize {
     }
 }
 
-/// Does the work of [`line_at`] where the line is short, has a long thread id, or is none.
+/// Does the work of [`line_at`] if the line is short, has a long thread id, or is not a line.
 #[cold]
 #[inline(never)]
 fn odd_line(bytes: &[u8], at: usize) -> Token {
@@ -93,7 +93,7 @@ fn odd_line(bytes: &[u8], at: usize) -> Token {
     if rest.is_empty() {
         return Token::End;
     }
-    // A bad line may be long, a key is not: the end is looked for only behind a key.
+    // A bad line may be long, but a key is not: the end is searched only after a valid key.
     if parse_ticks(rest).is_none() {
         return Token::Bad;
     }
@@ -113,7 +113,7 @@ pub fn without_feed(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
-/// Returns the physical line that `lines` begin with, its line feed included.
+/// Returns the physical line at the beginning of `lines`, including its line feed.
 #[must_use]
 pub fn whole_line(lines: &[u8]) -> &[u8] {
     &lines[..memchr(b'\n', lines).map_or(lines.len(), |at| at + 1)]
@@ -128,15 +128,15 @@ pub fn lines_of(mut lines: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns the offset of the first line at or after `at`, or the end of the bytes where there is none.
+/// Returns the offset of the first line at or after `at`, or the end of the bytes if there is none.
 ///
-/// Lines begin behind line feeds, and behind NULs: a hole may end where a line begins.
+/// Lines begin after line feeds, and after NULs: a hole may end where a line begins.
 #[must_use]
 pub fn skip_bad(bytes: &[u8], at: usize) -> usize {
     skip_bad_until(bytes, at, bytes.len())
 }
 
-/// Does the work of [`skip_bad`], but gives up at `limit`: then it returns that or more.
+/// Does the work of [`skip_bad`], but gives up at `limit`: then it returns `limit` or more.
 fn skip_bad_until(bytes: &[u8], mut at: usize, limit: usize) -> usize {
     while at < limit && ticks_at(bytes, at).is_none() {
         let Some(stop) = memchr2(b'\n', 0, &bytes[at..]) else { return bytes.len() };
@@ -146,7 +146,7 @@ fn skip_bad_until(bytes: &[u8], mut at: usize, limit: usize) -> usize {
     at
 }
 
-/// The ticks of the line at `at`; `None` where no line begins there.
+/// Returns the ticks of the line at `at`; `None` if no line begins there.
 #[inline]
 #[must_use]
 pub fn ticks_at(bytes: &[u8], at: usize) -> Option<u64> {
@@ -156,8 +156,8 @@ pub fn ticks_at(bytes: &[u8], at: usize) -> Option<u64> {
     }
 }
 
-/// Finds the first line that begins behind `at`, which may be anywhere, and not behind `limit`; returns its
-/// offset and its ticks. A walk from the beginning would meet the same lines there, and no others.
+/// Finds the first line that begins after `at`, which may be any position, and not after `limit`; returns its offset
+/// and its ticks. A walk from the beginning would find the same lines there, and no others.
 #[must_use]
 pub fn line_behind(bytes: &[u8], at: usize, limit: usize) -> Option<(usize, u64)> {
     let stop = at + memchr2(b'\n', 0, bytes.get(at..limit)?)?;
@@ -166,17 +166,17 @@ pub fn line_behind(bytes: &[u8], at: usize, limit: usize) -> Option<(usize, u64)
     Some((line, ticks_at(bytes, line)?))
 }
 
-/// The number of line feeds and NULs at the beginning of `bytes`.
+/// Returns the number of line feeds and NULs at the beginning of `bytes`.
 fn blank(bytes: &[u8]) -> usize {
     let zeros = bytes.chunks_exact(HOLE.len()).take_while(|chunk| *chunk == HOLE).count() * HOLE.len();
     zeros + bytes[zeros..].iter().position(|&b| b != b'\n' && b != 0).unwrap_or(bytes.len() - zeros)
 }
 
-/// The offset of the first line; `None` where the beginning of the file has none.
+/// Returns the offset of the first line; `None` if the first [`PROBE`] bytes have none.
 #[must_use]
 pub fn first_line(bytes: &[u8]) -> Option<usize> {
     let mut end = bytes.len().min(PROBE);
-    // Half a character at the border would be taken for a bad byte.
+    // An incomplete character at the border would look like a bad byte.
     while end + 4 > PROBE && end > 0 && bytes.get(end).is_some_and(|byte| matches!(byte, 0x80..=0xbf)) {
         end -= 1;
     }
@@ -185,7 +185,7 @@ pub fn first_line(bytes: &[u8]) -> Option<usize> {
     (at < window.len()).then_some(at)
 }
 
-/// The ticks of the first line; `None` where the beginning of the file has no line.
+/// Returns the ticks of the first line; `None` if the first [`PROBE`] bytes have none.
 #[must_use]
 pub fn first_ticks(bytes: &[u8]) -> Option<u64> {
     match line_at(bytes, first_line(bytes)?) {
@@ -194,7 +194,7 @@ pub fn first_ticks(bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// The ticks of the last line, which is looked for from the end; `None` where there is no line.
+/// Returns the ticks of the last line, which is searched from the end; `None` if there is no line.
 #[must_use]
 pub fn last_ticks(bytes: &[u8]) -> Option<u64> {
     let mut end = bytes.len();
@@ -210,7 +210,7 @@ pub fn last_ticks(bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// Returns the bytes without a last line that has no line feed yet.
+/// Returns the bytes without an incomplete last line, which has no line feed yet.
 #[must_use]
 pub fn without_torn_tail(bytes: &[u8]) -> &[u8] {
     &bytes[..memrchr(b'\n', bytes).map_or(0, |at| at + 1)]
@@ -220,7 +220,7 @@ pub fn without_torn_tail(bytes: &[u8]) -> &[u8] {
 pub fn metas_in(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut behind = 0;
     memmem::find_iter(text, b" # ").filter_map(move |at| {
-        // What stands further on in a line begins no other one.
+        // A match further on in a line does not begin another line.
         let before = text.get(behind..at)?;
         let start = memrchr(b'\n', before).map_or(behind, |feed| behind + feed + 1);
         behind = memchr(b'\n', &text[at..]).map_or(text.len(), |feed| at + feed);
@@ -362,7 +362,7 @@ mod tests {
         }
     }
 
-    /// A good line with a few bytes changed, and truncated somewhere.
+    /// Returns a strategy for good lines with a few bytes changed, truncated at any position.
     fn hostile() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![Just(0), Just(b'\n'), Just(0x1b), Just(0xc2), Just(0x9b), any::<u8>()];
         let changes = prop::collection::vec((0..40usize, byte), 0..3);

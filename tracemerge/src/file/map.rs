@@ -1,11 +1,12 @@
-//! Files as memory: opened, mapped and closed again, so that thousands of files take no descriptors. Small ones are copied, and
-//! so are those beyond a number of mappings: the system allows a process some 65,000, and memory is allocated by mappings, too.
+//! Files as memory: opened, mapped and closed again, so that thousands of files use no descriptors. Small files are
+//! copied, and so are further files above a number of mappings: the system allows a process some 65,000, and memory
+//! allocations use mappings, too.
 //!
 //! A file of a user whom this process need not trust is copied, through a window, into a private file that is mapped
-//! instead: its owner could make it shorter at any moment. So is a file with large holes, which are left out of the copy.
+//! instead: its owner could shorten it at any time. A file with large holes is copied, too, without its holes.
 //!
-//! All `unsafe` here is for the mapping, for advice to the system, and for a hint to the processor. Only
-//! regular files are mapped: a FIFO or a device in the place of a trace would block or never end.
+//! All `unsafe` here is for the mapping, for advice to the system, and for a hint to the processor. Only regular
+//! files are mapped: a FIFO or a device in place of a trace would block or never end.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -24,24 +25,23 @@ use crate::os::sys::{is_of_another_user, next_data, patiently, read_at, size_on_
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
-/// The number of bytes that a processor fetches at once.
+/// The number of bytes in a cache line of the processor.
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 
 /// The length up to which a file is copied: a mapping would take as much memory.
 const SMALL: usize = 4 << 10;
-/// The number of files that are mapped at once, and the length up to which all further ones are copied.
+/// The number of files that may be mapped at once, and the length up to which all further ones are copied.
 const MOST: usize = 16 << 10;
 const COPIED: usize = 64 << 10;
 
-/// The number of files that are mapped now.
+/// The number of files that are currently mapped.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// The bytes of a file, or of nothing.
+/// The bytes of a file, possibly none.
 #[derive(Debug)]
 pub struct Map {
-    /// The watch, which stands before the mapping so that it ends earlier. Only the mapping of a file is
-    /// watched.
+    /// The watch on the mapping, before `map` so that it is dropped earlier. Only the mapping of a file is watched.
     watched: Option<Watched>,
     map: Option<Mmap>,
     /// The bytes of a file that is not mapped.
@@ -50,20 +50,20 @@ pub struct Map {
 
 /// The number of bytes that are copied at once.
 const WINDOW: usize = 256 << 10;
-/// The number of bytes in holes from which a file is copied without them.
+/// The number of bytes in holes from which on a file is copied without them.
 const LARGE_HOLE: u64 = 16 << 20;
-/// The number of pieces between holes above which a file is not read: so many are no accident.
+/// The number of pieces between holes above which a file is not read: so many are not an accident.
 const MOST_PIECES: usize = 10_000;
-/// The number of bytes at the beginning of a file that are looked at first, and at its end.
+/// The number of bytes at the beginning and at the end of a file that are read first.
 const ENDS: u64 = BLOCK;
-/// The number of bytes at the end of a file in which the last line is looked for at most.
+/// The maximum number of bytes at the end of a file in which the last line is searched.
 const LONGEST_TAIL: u64 = 16 << 20;
 
 impl Map {
-    /// Maps the regular file at `path`; symbolic links are followed.
+    /// Maps the regular file at `path`; follows symbolic links.
     ///
     /// # Errors
-    /// The file is not a regular one, or cannot be opened or mapped.
+    /// If the file is not a regular one, or cannot be opened or mapped.
     pub fn open(path: &Path) -> Result<Map, Error> {
         let (file, found) = open_regular(path)?;
         Map::of_found(&file, &found, path)
@@ -72,7 +72,7 @@ impl Map {
     /// Maps a file that [`open_known`] may open.
     ///
     /// # Errors
-    /// The file cannot be opened or mapped, or is no regular file.
+    /// If the file cannot be opened or mapped, or is not a regular file.
     pub fn open_known(path: &Path) -> Result<Map, Error> {
         let (file, found) = open_known(path)?;
         Map::of_found(&file, &found, path)
@@ -81,7 +81,7 @@ impl Map {
     /// Maps a file that is open for reading; `path` is for messages.
     ///
     /// # Errors
-    /// The file cannot be mapped.
+    /// If the file cannot be mapped.
     pub fn of_file(file: &File, path: &Path) -> Result<Map, Error> {
         let found = file.metadata().map_err(|e| Error::io("examine", path, e))?;
         Map::of_found(file, &found, path)
@@ -97,18 +97,18 @@ impl Map {
         }
     }
 
-    /// Maps the first `length` bytes of a file, which are all that it has.
+    /// Maps the first `length` bytes of a file, which are all its bytes.
     fn of_length(file: &File, length: u64, path: &Path) -> Result<Map, Error> {
         let Ok(length @ 1..) = usize::try_from(length) else {
-            // An empty mapping is not allowed; nor can a file be mapped that is longer than this machine's
-            // memory can address.
+            // An empty mapping is not allowed; neither can a file be mapped that is longer than this machine's
+            // address space.
             return if length == 0 {
                 Ok(Map::nothing())
             } else {
                 Err(Error::plain(format!("{} is too long to be mapped", shown(path))))
             };
         };
-        // Relaxed: the number decides nothing but whether one more is mapped.
+        // Relaxed: the number decides only whether one more file is mapped.
         let many = || length <= COPIED && MAPPED.load(Ordering::Relaxed) >= MOST;
         if length <= SMALL || many() {
             let mut copy = vec![0; length];
@@ -116,10 +116,10 @@ impl Map {
             copy.truncate(found);
             return Ok(Map { watched: None, map: None, copy });
         }
-        // SAFETY: the mapping is read-only and private to this process. Whoever else writes to the file
-        // changes bytes under it: all code here takes the bytes as hostile, checks every index against the
-        // mapping's length, and relies on no byte staying what it was. The tracer only appends, beyond the
-        // length taken here. A file that is truncated meanwhile raises SIGBUS, see `crate::file::truncation`.
+        // SAFETY: the mapping is read-only and private to this process. Other processes that write to the file change
+        // bytes under it: all code here treats the bytes as hostile, checks every index against the mapping's length,
+        // and relies on no byte staying the same. The tracer only appends, beyond the length taken here. A file that
+        // is truncated meanwhile raises SIGBUS, see `crate::file::truncation`.
         let map =
             unsafe { MmapOptions::new().len(length).map(file) }.map_err(|e| Error::io("map", path, e))?;
         MAPPED.fetch_add(1, Ordering::Relaxed);
@@ -136,14 +136,14 @@ impl Drop for Map {
     }
 }
 
-/// The pieces of a file that are no holes. It is not mapped itself.
+/// The pieces of a file between its holes, if the file itself is not mapped.
 struct Pieces {
     ranges: Vec<Range<u64>>,
     length: u64,
 }
 
 impl Pieces {
-    /// Looks for the pieces of a file; returns `None` where the file is mapped as it is.
+    /// Finds the pieces of a file; returns `None` if the file itself is mapped.
     fn of(file: &File, found: &Metadata) -> io::Result<Option<Pieces>> {
         let (length, of_other) = (found.len(), is_of_another_user(found));
         if length == 0 || (!of_other && size_on_disk(found).saturating_add(LARGE_HOLE) > length) {
@@ -161,25 +161,25 @@ impl Pieces {
         Ok(Some(pieces).filter(|pieces| of_other || pieces.left_out() >= LARGE_HOLE))
     }
 
-    /// The number of bytes that a copy has of a hole: of a large one no more than show that there is one, and as many as leave
-    /// the blocks of raw files where blocks are.
+    /// Returns the number of bytes in the copy for a hole. For a large hole it is just enough to show that there is
+    /// one, and keeps the blocks of raw files at multiples of the block size.
     fn shortened(hole: u64) -> u64 {
         if hole < LARGE_HOLE { hole } else { BLOCK + hole % BLOCK }
     }
 
-    /// The bytes between the pieces, before the first and behind the last.
+    /// Returns the numbers of bytes between the pieces, before the first and after the last.
     fn holes(&self) -> impl Iterator<Item = u64> {
         let starts = self.ranges.iter().map(|range| range.start).chain([self.length]);
         let ends = [0].into_iter().chain(self.ranges.iter().map(|range| range.end));
         starts.zip(ends).map(|(start, end)| start - end)
     }
 
-    /// The number of bytes that a copy does not have.
+    /// Returns the number of bytes that a copy leaves out.
     fn left_out(&self) -> u64 {
         self.holes().map(|hole| hole - Pieces::shortened(hole)).sum()
     }
 
-    /// Copies the pieces into a private file that has no name; returns it with its length.
+    /// Copies the pieces into a private file without a name; returns it with its length.
     fn copied(&self, file: &File) -> io::Result<(File, u64)> {
         let copy = scratch_file()?;
         let mut out = io::BufWriter::with_capacity(WINDOW, &copy);
@@ -213,25 +213,28 @@ impl Pieces {
     }
 }
 
-/// Makes a private file without a name, on a disk if there is one: a system's place for temporary files may be memory.
+/// Creates a private file without a name, on a disk if there is one: the system's directory for temporary files may
+/// be memory.
 fn scratch_file() -> io::Result<File> {
     let large = place_of_large_files().and_then(|place| tempfile::tempfile_in(place).ok());
     large.map_or_else(tempfile::tempfile, Ok)
 }
 
-/// The beginning and the end of a file, by which it is known.
+/// The beginning and the end of a file, which identify it.
 pub enum Known {
     /// All of its bytes.
     Whole(Map),
-    /// The first bytes and the last, of a file that would have to be copied, and how many bytes of its holes a copy leaves out.
+    /// The first and the last bytes of a file that would have to be copied, and the number of bytes in holes that a
+    /// copy leaves out.
     Ends(Vec<u8>, u64),
 }
 
 impl Known {
-    /// Looks at the regular file at `path`, see [`Map::open`]; `is_regular` says that it was one a moment ago.
+    /// Reads the beginning and the end of the regular file at `path`, see [`Map::open`]; `is_regular` means that it
+    /// was recently seen to be regular.
     ///
     /// # Errors
-    /// The file cannot be opened or read, or is no regular file.
+    /// If the file cannot be opened or read, or is not a regular file.
     pub fn open(path: &Path, is_regular: bool) -> Result<Known, Error> {
         let (file, found) = if is_regular { open_known(path)? } else { open_regular(path)? };
         let failed = |error| Error::io("read", path, error);
@@ -244,8 +247,8 @@ impl Known {
     }
 }
 
-/// Reads the beginning of a file and its end, the holes behind that left out. Between both stand the borders of lines, or of
-/// blocks.
+/// Reads the beginning of a file and its end, without holes at the end. The two parts meet at the border of a line,
+/// or of a block.
 fn ends(file: &File, pieces: &Pieces) -> io::Result<Vec<u8>> {
     let end = pieces.ranges.last().map_or(0, |range| range.end);
     let read = |range: Range<u64>| {
@@ -280,17 +283,17 @@ fn ends(file: &File, pieces: &Pieces) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The number of bytes that are forgotten at once: each call costs the other threads an interruption.
+/// The number of bytes that are released at once: each call interrupts the other threads.
 #[cfg(unix)]
 const STEP: usize = 4 << 20;
 
 impl Map {
-    /// Says that the bytes in `range` and all before them will not be read again soon, so that they need not
-    /// count as this process's memory.
+    /// Advises the system that the bytes in `range` and all before them will not be read again soon, so that they
+    /// need not count as this process's memory.
     pub fn forget(&self, range: Range<usize>) {
         #[cfg(unix)]
         if let (Some(map), Some(_)) = (&self.map, &self.watched) {
-            // Only whole steps are forgotten: the rest of one goes with the next range.
+            // Only whole steps are released: the rest of one is released with the next range.
             let (start, end) = (range.start / STEP * STEP, range.end / STEP * STEP);
             if start < end {
                 // SAFETY: the mapping is shared, read-only and of a file: pages that are read again are taken
@@ -304,32 +307,31 @@ impl Map {
         let _ = range;
     }
 
-    /// The offset from which on the mapping has zeros because the file was truncated since it was mapped;
-    /// `None` where all is there. The offset is the beginning of a page, so there may be zeros before it,
-    /// too.
+    /// Returns the offset from which on the mapping has zeros because the file was truncated since it was mapped;
+    /// `None` if it was not. The offset is the beginning of a page, so there may be zeros before it, too.
     #[must_use]
     pub fn truncated_at(&self) -> Option<usize> {
         self.watched.as_ref()?.truncated_at()
     }
 
-    /// A map without bytes.
+    /// Returns a map without bytes.
     pub fn nothing() -> Map {
         Map { watched: None, map: None, copy: Vec::new() }
     }
 
-    /// Says that the bytes will be read from the first to the last.
+    /// Advises the system that the bytes will be read from the first to the last.
     pub fn will_be_read_through(&self) {
         #[cfg(unix)]
         // The system reads small files ahead anyway.
         if let Some(map) = self.map.as_ref().filter(|map| map.len() >= STEP) {
-            // Reading ahead only helps: without it all is still right.
+            // Reading ahead only speeds up: without it, the results are the same.
             let _ = map.advise(memmap2::Advice::Sequential);
         }
     }
 }
 
-/// Says that `length` bytes at `start` will be needed in a moment, where the processor can be told: so memory
-/// is waited for in many places at once. Neither reads nor writes the bytes, so the address may be any.
+/// Advises the processor, if it supports this, that `length` bytes at `start` will be needed soon, so that it waits
+/// for memory at many places at once. Neither reads nor writes the bytes, so the address may be any.
 #[inline]
 pub fn prefetch(start: *const u8, length: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -344,7 +346,7 @@ pub fn prefetch(start: *const u8, length: usize) {
 
 #[cfg(test)]
 impl Map {
-    /// Makes a mapping of `bytes`, without a file.
+    /// Returns a mapping of `bytes`, without a file.
     pub fn of(bytes: &[u8]) -> Map {
         if bytes.is_empty() {
             return Map::nothing();
@@ -363,27 +365,27 @@ impl Deref for Map {
     }
 }
 
-/// Opens the regular file at `path` for reading, symbolic links followed; returns it with its metadata.
+/// Opens the regular file at `path` for reading, following symbolic links; returns it with its metadata.
 ///
 /// # Errors
-/// The file is not a regular one, or cannot be opened.
+/// If the file is not a regular one, or cannot be opened.
 pub fn open_regular(path: &Path) -> Result<(File, Metadata), Error> {
-    // The type is asked for before the file is opened, because opening a device may already do something.
+    // The type is checked before the file is opened, because opening a device may already have effects.
     let metadata = fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
     regular(path, &metadata)?;
     open_known(path)
 }
 
-/// Does the work of [`open_regular`] for a path that was that of a regular file a moment ago: for thousands
-/// of files it takes its time to ask once more.
+/// Does the work of [`open_regular`] for a path that was recently seen to be that of a regular file: for thousands of
+/// files a second check takes time.
 ///
 /// # Errors
-/// The file cannot be opened, or is no regular file.
+/// If the file cannot be opened, or is not a regular file.
 pub fn open_known(path: &Path) -> Result<(File, Metadata), Error> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
-    // If a FIFO has taken the file's place meanwhile, it must not block.
+    // If a FIFO has replaced the file meanwhile, opening it must not block.
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
     let file = patiently(|| options.open(path)).map_err(|e| Error::io("open", path, e))?;
     let metadata = file.metadata().map_err(|e| Error::io("examine", path, e))?;

@@ -1,5 +1,4 @@
-//! One trace file: its bytes, also where they are raw, in memory or truncated meanwhile, and the lines in
-//! them.
+//! One trace file: its bytes, including raw, in-memory and truncated ones, and the lines in them.
 
 pub mod damage;
 pub mod fast_map;

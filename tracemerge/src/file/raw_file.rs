@@ -1,4 +1,4 @@
-//! Raw files: their records become lines when the merge comes to them.
+//! Raw files: their records become lines when the merge reaches them.
 
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use crate::file::record_text::RecordText;
 use crate::file::records::Records;
 use crate::file::rendered::{LineSource, Wanted, push_lines};
 
-/// The number of records from which it is learnt how much longer lines are than records.
+/// The number of records that are sampled to estimate how much longer lines are than records.
 const SAMPLED: usize = 200;
-/// The number of last blocks in which a `# clock` line is looked for.
+/// The number of last blocks in which a `# clock` line is searched.
 const OUTLINED: usize = 16;
 const BLOCK: usize = raw::BLOCK as usize;
 
@@ -26,9 +26,9 @@ pub struct RawFile {
     /// The path that `# damaged` lines name.
     path: PathBuf,
     bytes: RawBytes,
-    /// The number of bytes that a line takes for each byte of its record, about.
+    /// The approximate number of bytes of lines for each byte of records.
     growth: u64,
-    /// The ticks of the first record and of the last, which are asked for often.
+    /// The ticks of the first record and of the last, which are requested often.
     period: Option<(u64, u64)>,
     /// The least ticks of a call that is shown.
     least: u64,
@@ -54,15 +54,15 @@ impl Deref for RawBytes {
 }
 
 impl RawFile {
-    /// Makes a raw file of the one at `path`, whose bytes `map` has. If the thread is `alive`, a last message
-    /// that is not whole is left out.
+    /// Returns the raw file at `path`, whose bytes are in `map`. If the thread is `alive`, leaves out an incomplete
+    /// last message.
     #[must_use]
     pub fn new(path: &Path, map: Arc<Map>, alive: bool) -> RawFile {
         let end = if alive { whole_messages(&map) } else { map.len() };
         RawFile::of(path, RawBytes::Mapped(map, end))
     }
 
-    /// Makes a raw file of the file of a thread whose ring was read.
+    /// Returns a raw file from the file of a thread whose ring was read.
     #[must_use]
     pub fn held(path: &Path, held: Arc<FileWithRing>) -> RawFile {
         RawFile::of(path, RawBytes::FileWithRing(held))
@@ -79,8 +79,8 @@ impl RawFile {
     }
 }
 
-/// The number of bytes that the lines of a file take for each byte of its records, as far as some records in
-/// its middle tell.
+/// Returns the number of bytes of lines for each byte of records in a file, estimated from some records in its
+/// middle.
 fn growth(bytes: &[u8]) -> u64 {
     let Some(raw) = Raw::parse(bytes) else { return 1 };
     let start = bytes.len() / 2 / BLOCK * BLOCK;
@@ -89,7 +89,7 @@ fn growth(bytes: &[u8]) -> u64 {
     (lines.len() / (end - start).max(1)) as u64 + 1
 }
 
-/// The number of bytes of a raw file without a last message that is not whole.
+/// Returns the number of bytes of a raw file without an incomplete last message.
 #[must_use]
 pub fn whole_messages(bytes: &[u8]) -> usize {
     let Some(raw) = Raw::parse(bytes) else { return 0 };
@@ -98,8 +98,7 @@ pub fn whole_messages(bytes: &[u8]) -> usize {
     open.unwrap_or(end)
 }
 
-/// Renders the lines of the records in a range of a raw file; the last one has no line feed if its message
-/// goes on.
+/// Renders the lines of the records in a range of a raw file. The last one has no line feed if its message continues.
 #[must_use]
 pub fn lines_of(bytes: &[u8], range: Range<usize>, path: &Path) -> Vec<u8> {
     let mut out = Vec::new();
@@ -109,7 +108,7 @@ pub fn lines_of(bytes: &[u8], range: Range<usize>, path: &Path) -> Vec<u8> {
     out
 }
 
-/// The records of one block.
+/// Returns the records of one block.
 fn records_of(raw: Raw<'_>, block: usize) -> impl Iterator<Item = Record<'_>> {
     let records = raw.records(block * BLOCK).take_while(move |(at, _)| *at < (block + 1) * BLOCK);
     records.map(|(_, record)| record)

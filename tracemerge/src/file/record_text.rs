@@ -1,5 +1,5 @@
-//! A record as views get it: its file, its ticks, its kind, and its lines of text, of which it has none if it is a call
-//! among [records](crate::file::records).
+//! A record in the form that views get: its file, its ticks, its kind, and its lines of text. A call among
+//! [records](crate::file::records) has no lines.
 
 use memchr::{memchr, memchr_iter};
 use trace_format::line::{Key, Kind, Line, TICKS_DIGITS, TID_DIGITS, Ticks, parse_ticks};
@@ -10,7 +10,7 @@ use crate::file::records::Call;
 /// A record: with its lines of text, unless it is a [`Call`].
 #[derive(Clone, Copy, Debug)]
 pub struct RecordText<'a> {
-    /// The place of the record's file among the origins.
+    /// The index of the record's file among the origins.
     pub origin: usize,
     /// The ticks of the record.
     pub ticks: Ticks,
@@ -20,22 +20,22 @@ pub struct RecordText<'a> {
     pub lines: &'a [u8],
     /// The number of lines of the record.
     pub line_count: u64,
-    /// The number of the site that the record is of; 0 if that is not known, or was not asked for.
+    /// The number of the record's site; 0 if it is unknown or not requested.
     pub site: u32,
-    /// The bytes of the record's captured values; `None` if they are not known, or were not asked for.
+    /// The bytes of the record's captured values; `None` if they are unknown or not requested.
     pub values: Option<&'a [u8]>,
-    /// The call that the record enters or leaves, if it has no lines.
+    /// The call that the record enters or leaves, if the record has no lines.
     pub call: Option<Call<'a>>,
 }
 
 impl<'a> RecordText<'a> {
-    /// Makes the record that has these lines.
+    /// Returns the record with these lines.
     #[must_use]
     pub fn new(origin: usize, lines: &'a [u8]) -> RecordText<'a> {
         RecordText::of_lines(origin, lines, memchr_iter(b'\n', lines).count() as u64)
     }
 
-    /// Makes the record that has these lines, so many.
+    /// Returns the record with these lines, whose number is `line_count`.
     #[must_use]
     pub fn of_lines(origin: usize, lines: &'a [u8], line_count: u64) -> RecordText<'a> {
         let ticks = parse_ticks(lines).unwrap_or_default();
@@ -51,7 +51,7 @@ impl<'a> RecordText<'a> {
         }
     }
 
-    /// Returns the lines of the record. Those of a call are of no thread.
+    /// Returns the lines of the record. The lines of a call have the thread id 0.
     #[must_use]
     pub fn to_lines(self) -> Vec<u8> {
         let Some(call) = &self.call else { return self.lines.to_vec() };
@@ -76,42 +76,40 @@ impl<'a> RecordText<'a> {
         start.and_then(|start| without_feed(line).get(start..)).unwrap_or_default()
     }
 
-    /// Returns whether the record is a message, which the program has traced, and not a `#` line. Only
-    /// messages are counted.
+    /// Returns whether the record is a message that the program has traced, and not a `#` line. Only messages are
+    /// counted.
     #[must_use]
     pub fn is_traced(&self) -> bool {
         self.kind != Kind::Meta
     }
 
-    /// Returns whether the record is a `#` line which warns that the trace is not all that happened, or not
-    /// when it happened.
+    /// Returns whether the record is a `#` line that warns of missing events or of wrong times in the trace.
     #[must_use]
     pub fn is_warning(&self) -> bool {
         self.kind == Kind::Meta && self.parsed().next().is_some_and(|line| is_warning(line.payload))
     }
 }
 
-/// Returns whether a `#` line with this payload warns that the trace is not all that happened, or not when it
-/// happened.
+/// Returns whether a `#` line with this payload warns of missing events or of wrong times in the trace.
 #[must_use]
 pub fn is_warning(payload: &[u8]) -> bool {
     let word = payload.split(|&b| b == b' ').next().unwrap_or_default();
     matches!(word, b"lost" | b"damaged" | b"stall" | b"wait" | b"backward" | b"off" | b"on")
 }
 
-/// Returns the text of the key of a line: all before its first space.
+/// Returns the text of the key of a line: the text before its first space.
 pub fn key_of(line: &[u8]) -> &[u8] {
     &line[..key_length(line).unwrap_or(line.len())]
 }
 
-/// Returns the length of the text of a line's key. Few thread ids have more digits than they must have.
+/// Returns the length of the text of a line's key. Few thread ids have more than the minimum of digits.
 #[inline]
 fn key_length(line: &[u8]) -> Option<usize> {
     const USUAL: usize = TICKS_DIGITS + 1 + TID_DIGITS;
     if line.get(USUAL) == Some(&b' ') { Some(USUAL) } else { memchr(b' ', line) }
 }
 
-/// Returns the kind of a line, which the character behind its first space tells.
+/// Returns the kind of a line, which is the character after its first space.
 pub fn kind_of(line: &[u8]) -> Option<Kind> {
     Kind::from_byte(*line.get(key_length(line)? + 1)?)
 }

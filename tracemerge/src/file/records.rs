@@ -1,8 +1,8 @@
 //! Records on their way through a merge to a view: calls as numbers, all others as their lines.
 //!
-//! A record takes 16 bytes, however many there are. A call has the number of its *place*, which is what the records of
-//! its entering and its leaving have in common: an address, or the text that a line has behind `>` or `<`. So a place is
-//! looked at once for many calls.
+//! Each record takes 16 bytes. A call has the number of its *place*, which the records of its entering and its
+//! leaving have in common: an address, or the text after `>` or `<` in a line. So a place is looked up once for many
+//! calls.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,27 +14,27 @@ use trace_format::record::Flags;
 use crate::file::fast_map::FastMap;
 use crate::file::record_text::RecordText;
 
-/// Records in order, each of one of many sources.
+/// Records in order; each comes from one of many sources.
 #[derive(Debug)]
 pub struct Records {
-    /// A number that no other records have, and that these lose when they are emptied.
+    /// A number that is unique to these records, and that changes when they are cleared.
     serial: u64,
     entries: Vec<Entry>,
     places: Vec<StoredPlace>,
     spans: Vec<SpanCall>,
     others: Vec<Other>,
-    /// The texts of places, and lines with the values behind them.
+    /// The texts of places, and lines followed by their values.
     bytes: Vec<u8>,
-    /// The last place by the hash of its address, with the address and its flags.
+    /// The most recent place for each hash of an address, with the address and its flags.
     recent: Box<[(u64, u32); RECENT]>,
     by_address: FastMap<u64, u32>,
     by_text: FastMap<(u8, Box<[u8]>), u32>,
-    /// The last place by the hash of its text, in which it is looked for first.
+    /// The most recent place for each hash of a text, which is searched first.
     recent_texts: Box<[u32; RECENT]>,
-    /// The source whose places the two maps and `recent` have.
+    /// The source of the places in the two maps and in `recent`.
     source: u32,
-    /// The places here of those of other records that were appended: of the last ones for each remainder of their serial
-    /// numbers.
+    /// The places here for the places of other records that were appended: for each remainder of their serial
+    /// numbers, those of the most recent records.
     appended: Vec<(u64, Vec<u32>)>,
 }
 
@@ -42,12 +42,12 @@ pub struct Records {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     ticks: u64,
-    /// What it is, in the lowest bits, and the number of that among all that are such.
+    /// The kind in the lowest bits, and the index among the entries of that kind.
     what: u32,
     source: u32,
 }
 
-// There are as many of these as records.
+// There is one for each record, so it must stay small.
 const _: () = assert!(size_of::<Entry>() == 16);
 
 /// The kinds of entries.
@@ -59,15 +59,16 @@ const OTHER: u32 = 4;
 const KIND_BITS: u32 = 3;
 const KIND_MASK: u32 = (1 << KIND_BITS) - 1;
 
-/// The places that are found without a map, of addresses and of texts, a power of two.
+/// The number of places that are found without a map, for addresses and for texts; a power of two.
 const RECENT: usize = 1 << 9;
-/// The number of records whose places are known when they are appended in turns: more than those of one slice, a power of two.
+/// The number of records whose places are known when they are appended in turns: more than the records of one slice,
+/// and a power of two.
 const APPENDED: usize = 1 << 8;
-/// No address: one in a record has 54 bits.
+/// A value that is not an address: addresses in records have 54 bits.
 const NOTHING: (u64, u32) = (u64::MAX, 0);
-/// The bytes of memory that are kept for later records.
+/// The number of bytes of memory that are kept for later records.
 const KEPT: usize = 8 << 20;
-/// What the number of a span stands behind in a line.
+/// The text before the number of a span in a line.
 const SPAN: &[u8] = b"span=";
 
 /// A place of a source.
@@ -84,12 +85,12 @@ enum PlaceKey {
     Text(Range<usize>),
 }
 
-/// A place that calls are entered and left at, with the flags that its records have.
+/// A place at which calls are entered and left, with the flags of its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
     /// An address in the function.
     Address(u64, Flags),
-    /// A text, as a line has it behind the number of a span.
+    /// A text, as it follows the number of a span in a line.
     Text(&'a [u8], Flags),
 }
 
@@ -100,7 +101,7 @@ struct SpanCall {
     span: u64,
 }
 
-/// A record that is no call.
+/// A record that is not a call.
 #[derive(Clone, Debug)]
 struct Other {
     start: usize,
@@ -112,18 +113,18 @@ struct Other {
     has_values: bool,
 }
 
-/// A call, as a record of it among [`Records`].
+/// A call, in the form of a record among [`Records`].
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     records: &'a Records,
     /// The number of the place among those of these records.
     pub place: u32,
-    /// The number of the span, if it is a call of one.
+    /// The number of the span, if it is a call of a span.
     pub span: Option<u64>,
 }
 
 impl<'a> Call<'a> {
-    /// Returns the number that tells these places from those of other records.
+    /// Returns the number that distinguishes these places from those of other records.
     #[inline]
     #[must_use]
     pub fn serial(&self) -> u64 {
@@ -177,7 +178,7 @@ impl Default for Records {
 /// Returns a number that was not returned before.
 fn next_serial() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    // Relaxed: each number is given once, and nothing else is known by it.
+    // Relaxed: each number is returned once, and it orders no other memory access.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
@@ -187,7 +188,7 @@ const fn number(of: usize) -> u32 {
 }
 
 impl Records {
-    /// Drops all records, and keeps the memory unless it is much.
+    /// Drops all records, and keeps the memory unless it is large.
     pub fn clear(&mut self) {
         self.serial = next_serial();
         self.entries.clear();
@@ -228,14 +229,14 @@ impl Records {
         if what & KIND_MASK == OTHER { self.others[(what >> KIND_BITS) as usize].line_count } else { 1 }
     }
 
-    /// Returns the number that tells these records from others.
+    /// Returns the number that distinguishes these records from others.
     #[must_use]
     pub fn serial(&self) -> u64 {
         self.serial
     }
 
-    /// Returns the ticks of a call of no span, whether it is entered, and the number of its place; `None` if the record is
-    /// none.
+    /// Returns the ticks of a call without a span, whether it is entered, and the number of its place; `None` if the
+    /// record is not such a call.
     #[inline]
     #[must_use]
     pub fn plain_call(&self, at: usize) -> Option<(Ticks, bool, u32)> {
@@ -257,7 +258,7 @@ impl Records {
         })
     }
 
-    /// Says of which source the next records are.
+    /// Sets the source of the next records.
     pub fn begin_source(&mut self, source: usize) {
         if self.source != number(source) {
             self.source = number(source);
@@ -286,7 +287,7 @@ impl Records {
         })
     }
 
-    /// Adds the entering or the leaving of a function by the text of its place, which has these flags besides.
+    /// Adds the entering or the leaving of a function by the text of its place; `flags` are those not in the text.
     pub fn push_text(
         &mut self,
         ticks: Ticks,
@@ -334,7 +335,7 @@ impl Records {
         number(self.places.len() - 1)
     }
 
-    /// Adds a record by its lines; calls become numbers if `with_calls`. The source is that of the record.
+    /// Adds a record by its lines; calls become numbers if `with_calls` is true. The source is that of the record.
     pub fn push_record(&mut self, record: &RecordText<'_>, with_calls: bool) {
         self.begin_source(record.origin);
         if let Some(call) = record.call {
@@ -348,7 +349,7 @@ impl Records {
         self.push_lines(record);
     }
 
-    /// Adds a record by its lines, of the source that was begun last.
+    /// Adds a record by its lines, with the source of the last [`begin_source`](Self::begin_source).
     pub fn push_lines(&mut self, record: &RecordText<'_>) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(record.lines);
@@ -378,7 +379,7 @@ impl Records {
         self.entries.push(Entry { ticks, what: number << KIND_BITS | kind, source: self.source });
     }
 
-    /// Appends a range of other records, whose source `first` has the number 0 there.
+    /// Appends a range of other records. `first` is the number here of their source 0.
     pub fn append(&mut self, other: &Records, range: Range<usize>, first: usize) {
         self.appended.resize_with(APPENDED, Default::default);
         let known = &mut self.appended[other.serial as usize % APPENDED];
@@ -386,7 +387,7 @@ impl Records {
             known.0 = other.serial;
             known.1.clear();
         }
-        // Places that were looked up are of one source.
+        // The places in the maps belong to one source.
         self.source = u32::MAX;
         for entry in &other.entries[range] {
             let at = (entry.what >> KIND_BITS) as usize;
@@ -412,7 +413,7 @@ impl Records {
         }
     }
 
-    /// Returns the place here of one of other records.
+    /// Returns the place here for a place of other records.
     #[inline]
     fn place_from(&mut self, other: &Records, place: u32, first: usize) -> u32 {
         match self.appended[other.serial as usize % APPENDED].1.get(place as usize) {
@@ -484,7 +485,8 @@ impl Records {
         range.map(|at| self.get(at))
     }
 
-    /// Changes the ticks of all records from number `start` on, which stay in order, and the lines of those that have some.
+    /// Changes the ticks of all records from number `start` on, whose order stays the same, and the lines of those
+    /// that have lines.
     pub fn change_ticks(
         &mut self,
         start: usize,
@@ -508,17 +510,17 @@ impl Records {
         }
     }
 
-    /// Returns a number of bytes that the lines of so many records take, about.
+    /// Returns the approximate number of bytes in the lines of `records` records.
     #[must_use]
     pub fn bytes_of(records: usize) -> usize {
-        /// A line of a call has a key of 25 bytes, a kind and an address.
+        /// The bytes in a line of a call: a key of 25 bytes, a kind and an address.
         const LINE: usize = 48;
         records * LINE
     }
 }
 
-/// Returns a number of the text of a place. What differs from function to function stands at the end: the place in the
-/// source, and the lowest digits of an address.
+/// Returns a slot for the text of a place. Texts differ at the end from function to function: in the place in the
+/// source, and in the lowest digits of an address.
 #[inline]
 fn slot_of(text: &[u8]) -> usize {
     let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
@@ -530,14 +532,14 @@ fn slot_of(text: &[u8]) -> usize {
     hash(last ^ before.rotate_left(23) ^ (text.len() as u64) << 56)
 }
 
-/// Returns a number of a word, by its highest bits after a multiplication with the golden ratio, on which all bits of
-/// the word act: Fibonacci hashing, Knuth, "The Art of Computer Programming", volume 3, 6.4.
+/// Returns a slot for a word: its highest bits after a multiplication with the golden ratio, which depend on all bits
+/// of the word: Fibonacci hashing, Knuth, "The Art of Computer Programming", volume 3, 6.4.
 #[inline]
 fn hash(word: u64) -> usize {
     (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.ilog2())) as usize
 }
 
-/// Separates the number of a span from the text behind it; `None` if the payload of a `>` or `<` line is none.
+/// Separates the number of a span from the text after it; `None` if the payload is not that of a `>` or `<` line.
 fn span_and_text(payload: &[u8]) -> Option<(Option<u64>, &[u8])> {
     let Some(rest) = payload.strip_prefix(SPAN) else { return Some((None, payload)) };
     let end = memchr::memchr(b' ', rest)?;

@@ -1,12 +1,12 @@
-//! Files that are truncated while they are mapped. The system reports this by a signal, SIGBUS, to the thread
-//! that reads bytes which are gone; without this file that would end the command.
+//! Files that are truncated while they are mapped. The system reports this by a signal, SIGBUS, to the thread that
+//! reads bytes that no longer exist; without this module the signal would end the command.
 //!
-//! Mappings are [`Watched`]. The handler looks whether the address is in one of them, notes where its file
-//! ends now, puts zeros in the place of the rest and lets the thread go on; the merge looks at the notes. Any
-//! other SIGBUS does what it always does. Only the command itself sets the handler, by [`watch`].
+//! Mappings are [`Watched`]. The handler checks whether the address is in one of them, records the new end of its
+//! file, maps zeros over the rest and lets the thread continue; the merge reads the recorded ends. Any other SIGBUS
+//! has its default effect. Only the command itself sets the handler, by [`watch`].
 //!
-//! The handler may run at any instruction, so it takes no lock and allocates no memory: it walks through
-//! blocks of entries that are never freed, and calls `mmap`.
+//! The handler may run at any instruction, so it takes no lock and allocates no memory: it walks through blocks of
+//! entries that are never freed, and calls `mmap`.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,14 +17,14 @@ pub use unix::watch;
 /// The number of truncations that were noticed in this process.
 static TRUNCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns how many truncations were noticed up to now. If the number is the same before and after, all bytes
-/// that were read between were there.
+/// Returns the number of truncations noticed up to now. If the number is the same before and after a read, all bytes
+/// that were read existed.
 #[must_use]
 pub fn count() -> usize {
     TRUNCATIONS.load(Ordering::SeqCst)
 }
 
-/// Does nothing: such systems do not let a mapped file be truncated, or report it in another way.
+/// Does nothing: these systems do not let a mapped file be truncated, or report it in another way.
 #[cfg(not(unix))]
 pub fn watch() {}
 
@@ -36,7 +36,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Tells the handler of the mapping of `length` bytes at `start`.
+    /// Registers the mapping of `length` bytes at `start` with the handler.
     #[must_use]
     pub fn new(start: *const u8, length: usize) -> Watched {
         #[cfg(unix)]
@@ -48,7 +48,7 @@ impl Watched {
         }
     }
 
-    /// The offset from which on there are zeros because the file was truncated; `None` where all is there.
+    /// Returns the offset from which on there are zeros because the file was truncated; `None` if it was not.
     #[must_use]
     pub fn truncated_at(&self) -> Option<usize> {
         #[cfg(unix)]
@@ -80,11 +80,11 @@ mod unix {
     /// The handler's entry for a mapping.
     #[derive(Debug)]
     pub struct MappingEntry {
-        /// The address of the mapping; 0 if the entry is free. It is written last when a mapping comes, and
-        /// first when it goes.
+        /// The address of the mapping; 0 if the entry is free. It is written last when a mapping is added, and first
+        /// when it is removed.
         start: AtomicUsize,
         length: AtomicUsize,
-        /// The first offset that was found to be gone; `usize::MAX` as long as all is there.
+        /// The first offset that no longer exists; `usize::MAX` as long as the file is whole.
         end: AtomicUsize,
     }
 
@@ -94,7 +94,7 @@ mod unix {
         next: *const Block,
     }
 
-    /// The newest block. Blocks are added, and never changed or freed.
+    /// The newest block. Blocks are added, but never changed or freed.
     static NEWEST: AtomicPtr<Block> = AtomicPtr::new(null_mut());
     /// The free entries. The handler does not touch this list.
     static FREE: Mutex<Vec<&'static MappingEntry>> = Mutex::new(Vec::new());
@@ -118,8 +118,8 @@ mod unix {
         fn holds(&self, address: usize) -> Option<(usize, usize)> {
             let start = self.start.load(Ordering::SeqCst);
             let length = self.length.load(Ordering::SeqCst);
-            // Both values are of the same mapping only if that is there still. The mapping that has faulted
-            // is, for it is in use.
+            // Both values belong to the same mapping only if that still exists. The mapping that has faulted does,
+            // because it is in use.
             let is_same = self.start.load(Ordering::SeqCst) == start;
             let holds = is_same && start != 0 && address.checked_sub(start).is_some_and(|at| at < length);
             holds.then_some((start, length))
@@ -140,8 +140,8 @@ mod unix {
         FREE.lock().push(place);
     }
 
-    /// Makes entries; returns one and puts the others in `free`, which the caller has locked, so that one
-    /// thread adds at a time.
+    /// Creates entries; returns one and puts the others into `free`, which the caller has locked, so that one thread
+    /// adds a block at a time.
     fn add_block(free: &mut Vec<&'static MappingEntry>) -> &'static MappingEntry {
         let next = NEWEST.load(Ordering::SeqCst).cast_const();
         let block: &'static Block =
@@ -162,40 +162,40 @@ mod unix {
         let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_bus_error;
         action.sa_sigaction = handler as libc::sighandler_t;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // SAFETY: the handler has the signature that SA_SIGINFO asks for, is async-signal-safe (see the
-        // module's text), and the action is whole. Where it cannot be set, a truncated file ends the command
-        // as it would without.
+        // SAFETY: the handler has the signature that SA_SIGINFO requires, is async-signal-safe (see the module's
+        // text), and the action is whole. If it cannot be set, a truncated file ends the command as it would without
+        // the handler.
         unsafe { libc::sigaction(libc::SIGBUS, &raw const action, null_mut()) };
     }
 
     extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-        // SAFETY: with SA_SIGINFO the system passes a whole `siginfo_t`; of a SIGBUS it has an address, which
-        // is only compared.
+        // SAFETY: with SA_SIGINFO the system passes a whole `siginfo_t`; that of a SIGBUS has an address, which is
+        // only compared.
         let address = unsafe { (*info).si_addr() } as usize;
         if !put_zeros(address) {
-            // The instruction is tried again, and then the signal ends the process.
+            // The thread executes the instruction again, and then the signal ends the process.
             // SAFETY: sets the default action; no memory is touched.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
     }
 
-    /// Puts zeros where a watched mapping has lost its file, from the page of `address` to its end; returns
-    /// whether the address is in such a mapping.
+    /// Maps zeros over the part of a watched mapping that has lost its file, from the page of `address` to its end;
+    /// returns whether the address is in such a mapping.
     fn put_zeros(address: usize) -> bool {
         let mut block = NEWEST.load(Ordering::SeqCst).cast_const();
-        // SAFETY: blocks are leaked, and stored only when they are whole; their `next` is one, too, or null.
+        // SAFETY: blocks are leaked, and stored only when they are whole; their `next` is a block, too, or null.
         while let Some(found) = unsafe { block.as_ref() } {
             for place in &found.places {
                 let Some((start, length)) = place.holds(address) else { continue };
                 let page = address & !(PAGE.load(Ordering::SeqCst) - 1);
                 place.end.fetch_min(page - start, Ordering::SeqCst);
-                // The truncation counts before other threads can see zeros.
+                // The truncation is counted before other threads can see zeros.
                 TRUNCATIONS.fetch_add(1, Ordering::SeqCst);
                 let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-                // SAFETY: the range is a part of a mapping that is alive, since the faulting thread reads it,
-                // and that is known to be of a file and read-only: code that reads it takes any bytes, see
-                // `crate::file::map`. No write to it can be lost. Its owner unmaps the whole range whatever
-                // is mapped there.
+                // SAFETY: the range is a part of a mapping that is alive, since the faulting thread reads it, and
+                // that is known to be of a file and read-only: code that reads it accepts any bytes, see
+                // `crate::file::map`. No write to it can be lost. Its owner unmaps the whole range whatever is mapped
+                // there.
                 let zeros = unsafe {
                     libc::mmap(
                         page as *mut libc::c_void,

@@ -1,4 +1,4 @@
-//! What the user named: the executable or directory whose traces are wanted, and the names that follow from it.
+//! The executable or directory that the user named, and the names that follow from it.
 
 use std::borrow::Cow;
 use std::env::consts::EXE_SUFFIX;
@@ -14,50 +14,49 @@ use crate::os::sys::real_path;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
-/// The executable whose traces are wanted, which need not exist; or a directory, all traces in which are
-/// wanted.
+/// The executable whose traces are wanted, which may not exist; or a directory whose traces are all wanted.
 #[derive(Clone, Debug)]
 pub struct App {
-    /// The path as the user wrote it, from which messages and the merged file have their name.
+    /// The path as the user wrote it, which names the application in messages and gives the merged file its name.
     pub given: PathBuf,
-    /// The path where the executable is, which differs from `given` where `PATH` was searched.
+    /// The path of the executable, which differs from `given` if `PATH` was searched.
     pub(super) found: PathBuf,
     /// The file name of the executable.
     pub(super) whole: OsString,
     /// The beginning of the names of the executable's traces.
     pub(super) name: OsString,
-    /// The real path, where the executable exists. The library names its files after that.
+    /// The real path, if the executable exists. The library names its files after it.
     pub(super) real: Option<PathBuf>,
     directory: bool,
-    /// The process of the executable that this command itself has run to its end, if it has.
+    /// The process of the executable that this command itself has run to its end, if any.
     pub(super) ended: Option<EndedProcess>,
 }
 
-/// A process that has ended, and what its parent knows of that.
+/// A process that has ended, with the facts that its parent knows about it.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedProcess {
     /// The process id.
     pub pid: u32,
-    /// The time before which a run was another process's that had the same pid.
+    /// The time before which a run belongs to an earlier process with the same pid.
     pub since: Wall,
-    /// What ended the process.
+    /// The cause of the process's end.
     pub cause: Cause,
 }
 
 impl App {
-    /// Means the executable at `given`.
+    /// Selects the executable at `given`.
     ///
     /// # Errors
-    /// The path names no file.
+    /// If the path names no file.
     pub fn new(given: PathBuf) -> Result<App, Error> {
         let given = with_suffix(given);
         App::found_at(given.clone(), given)
     }
 
-    /// Means the executable or the directory at `given`.
+    /// Selects the executable or the directory at `given`.
     ///
     /// # Errors
-    /// The path names no file, or the directory cannot be found.
+    /// If the path names no file, or if the directory cannot be found.
     pub fn or_directory(given: PathBuf) -> Result<App, Error> {
         if !given.is_dir() {
             return App::new(given);
@@ -74,10 +73,10 @@ impl App {
         self.directory
     }
 
-    /// Means the executable that the user called `given` and that was found at `found`.
+    /// Selects the executable that the user called `given` and that was found at `found`.
     ///
     /// # Errors
-    /// The path names no file.
+    /// If the path names no file, or if it names a directory.
     pub fn found_at(given: PathBuf, found: PathBuf) -> Result<App, Error> {
         if found.is_dir() {
             return Err(Error::plain(format!("{} is a directory, not an executable", shown(&given))));
@@ -90,20 +89,19 @@ impl App {
         Ok(App { given, found, name: short(&name), whole: name, real, directory: false, ended: None })
     }
 
-    /// Means the same executable, of which this command has run `process`.
+    /// Selects the same executable, and records the `process` of it that this command has run.
     #[must_use]
     pub fn that_has_run(self, process: EndedProcess) -> App {
         App { ended: Some(process), ..self }
     }
 
-    /// The beginning of the names of the executable's traces: its file name, shortened where that is very
-    /// long.
+    /// Returns the beginning of the names of the executable's traces: its file name, shortened if very long.
     #[must_use]
     pub fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// The path of the merged file unless the user names another.
+    /// Returns the path of the merged file unless the user names another.
     #[must_use]
     pub fn merged_path(&self) -> PathBuf {
         if self.directory {
@@ -114,14 +112,14 @@ impl App {
         self.given.with_file_name(name)
     }
 
-    /// The executable's path as the library writes it in `# run`; `None` where it does not exist.
+    /// Returns the executable's path as the library writes it in `# run`; `None` if it does not exist.
     #[must_use]
     pub fn exe(&self) -> Option<&[u8]> {
         self.real.as_deref().map(|real| real.as_os_str().as_encoded_bytes())
     }
 
-    /// The path that runs of the executable write down: the real one, or, where there is no such file, the one that it would
-    /// have if it were no link.
+    /// Returns the path that runs of the executable record: the real path or, if there is no such file, the path that
+    /// it would have if it were not a link.
     #[must_use]
     pub fn named_exe(&self) -> Option<PathBuf> {
         let there = || Some(real_path(&directory_of(&self.found)).ok()?.join(&self.whole));
@@ -142,14 +140,14 @@ impl App {
                 }))
     }
 
-    /// The real path of the executable, where it exists.
+    /// Returns the real path of the executable, if it exists.
     #[must_use]
     pub fn real_path(&self) -> Option<&Path> {
         self.real.as_deref()
     }
 }
 
-/// Returns the name of a merged file without what makes it the name of one.
+/// Returns the name of a merged file without the suffix of merged files.
 pub fn without_merged_suffix(merged: &Path) -> OsString {
     let name = merged.file_name().unwrap_or_default();
     match name.as_encoded_bytes().strip_suffix(MERGED_SUFFIX.as_bytes()) {
@@ -176,7 +174,7 @@ fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// Adds the suffix of executables, where the system has one and there is such a file only with it.
+/// Adds the system's suffix of executables, if there is one and the file exists only with it.
 fn with_suffix(given: PathBuf) -> PathBuf {
     let mut whole = given.clone().into_os_string();
     whole.push(EXE_SUFFIX);
@@ -184,7 +182,7 @@ fn with_suffix(given: PathBuf) -> PathBuf {
     if !EXE_SUFFIX.is_empty() && !given.exists() && whole.exists() { whole } else { given }
 }
 
-/// Returns the name of the file at `real` as it is written there, where the system takes `name` for the same.
+/// Returns the name of the file at `real` as the directory has it, if the system treats `name` as equal to it.
 fn as_written(real: &Path, name: &OsStr) -> Option<OsString> {
     let written = real.file_name().filter(|_| cfg!(windows))?;
     written.eq_ignore_ascii_case(name).then(|| written.to_owned())

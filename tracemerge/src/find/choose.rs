@@ -1,10 +1,9 @@
-//! The choice of the runs that are merged, and the order of their files.
+//! The choice of the runs to merge, and the order of their files.
 //!
-//! A run is one process's life: (boot, pid, id). Runs of the same root are a group: a program and its forks.
-//! The order here breaks ties in the merge's total order: by pid, run id, thread id, and the number in the
-//! file's name.
+//! A run is one process's life: (boot, pid, id). Runs with the same root form a group: a program and its forks. The
+//! order here breaks ties in the merge's total order: by pid, run id, thread id, and the number in the file's name.
 //!
-//! A run has one owner, and only runs of one owner are shown together unless all runs are asked for: see
+//! A run has one owner, and only runs of one owner are shown together unless all runs are requested: see
 //! [`crate::find::owners`].
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -31,22 +30,22 @@ pub enum Choice {
     Process {
         /// The process id.
         pid: u32,
-        /// The time before which a run was another process's that had the same pid.
+        /// The time before which a run belongs to an earlier process with the same pid.
         since: Wall,
     },
     /// The runs of the process `pid` that began at `since` or later, without those of its forks.
     Alone {
         /// The process id.
         pid: u32,
-        /// The time before which a run was another process's that had the same pid.
+        /// The time before which a run belongs to an earlier process with the same pid.
         since: Wall,
     },
 }
 
-/// The traces that are merged, and what is to be told of the others.
+/// The traces that are merged, and the facts to report about the others.
 #[derive(Debug, Default)]
 pub struct Chosen {
-    /// The files, by boot and clock in the order of time, those of each in the order of ties.
+    /// The files, grouped by boot and clock in the order of time; each group is in the order that breaks ties.
     pub boots: Vec<Vec<Trace>>,
     /// The number of runs that the traces belong to.
     pub runs: usize,
@@ -54,9 +53,9 @@ pub struct Chosen {
     pub left_out_runs: usize,
     /// The number of files that are left out.
     pub left_out_files: usize,
-    /// The number of files that are left out of each other user.
+    /// The number of files of each other user that are left out.
     pub others: BTreeMap<u32, usize>,
-    /// The number of files that are shown of each user.
+    /// The number of files of each user that are shown.
     pub owners: BTreeMap<u32, usize>,
     /// The contradictions in files that are shown or left out.
     pub doubts: Vec<Doubt>,
@@ -65,8 +64,9 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// Puts together what was chosen of several applications; what was found twice counts once. If a file of one application
-    /// is a copy of another one's, it is left out, and stands in `copies` behind the copies of each application by itself.
+    /// Combines the choices of several applications; a file that several have found counts once. If a file of one
+    /// application is a copy of another one's, it is left out and appended to `copies` after the copies within each
+    /// application.
     #[must_use]
     pub fn together(parts: Vec<Chosen>, owners: &Owners) -> Chosen {
         let mut copies: Vec<FileCopy> = parts.iter().flat_map(|part| part.copies.iter().cloned()).collect();
@@ -90,8 +90,8 @@ impl Chosen {
 }
 
 impl Chosen {
-    /// Returns by how many nanoseconds, at most, two runs of one boot that have the system's clock disagree about how far
-    /// that is from the wall clock.
+    /// Returns the largest difference, in nanoseconds, between two runs of one boot that use the system's clock in
+    /// the offset of that clock from the wall clock.
     #[must_use]
     pub fn system_clocks_differ_by(&self) -> u64 {
         let apart = |files: &Vec<Trace>| {
@@ -120,7 +120,7 @@ impl OwnedRunId {
     }
 }
 
-/// The facts that all files of a run give together.
+/// The facts that the files of a run have in common.
 struct Summary {
     root: u32,
     clock: ClockKind,
@@ -129,8 +129,8 @@ struct Summary {
     last: u64,
 }
 
-/// Chooses among the runs of `traces`, and sorts the chosen files. `recorded` reads which users a trace's
-/// process became.
+/// Chooses among the runs of `traces`, and sorts the chosen files. `recorded` reads the users that a trace's process
+/// became.
 #[must_use]
 pub fn choose_runs(
     mut traces: Vec<Trace>,
@@ -147,7 +147,7 @@ pub fn choose_runs(
         Choice::Process { pid, since } => of_process(&runs, owners, pid, since, true),
         Choice::Alone { pid, since } => of_process(&runs, owners, pid, since, false),
     };
-    // Nobody can say that a file which does not name its run is not meant.
+    // A file that does not name its run may always belong to the wanted one.
     let is_stray_wanted = |trace: &Trace| match choice {
         Choice::All => true,
         Choice::Newest => Some(trace.owner) == owner,
@@ -172,7 +172,7 @@ pub fn choose_runs(
     let mut shown = BTreeMap::new();
     chosen.iter().for_each(|trace| *shown.entry(trace.owner).or_default() += 1);
     let own_runs = runs.keys().filter(|run| owner.is_none_or(|owner| run.owner == owner)).count();
-    // Of traces that are left out, only those are told of whose owner's traces are shown.
+    // Doubts about traces that are left out are reported only if the traces of the same owner are shown.
     let is_told = |doubt: &Doubt| {
         let of_owner = || left.iter().filter(is_left_out).any(|trace| trace.path == doubt.path);
         let all = matches!(choice, Choice::All | Choice::Newest);
@@ -191,8 +191,8 @@ pub fn choose_runs(
     }
 }
 
-/// Returns the traces of the user who is nearest to the caller, if that is the caller or the executable's
-/// owner, and the number of files of each other user.
+/// Returns the traces of the user who is nearest to the caller, if that is the caller or the executable's owner, and
+/// the number of files of each other user.
 #[must_use]
 pub fn of_nearest(
     mut traces: Vec<Trace>,
@@ -215,8 +215,8 @@ fn summaries(traces: &[Trace]) -> BTreeMap<OwnedRunId, Summary> {
     let mut runs: BTreeMap<OwnedRunId, Summary> = BTreeMap::new();
     for trace in traces {
         let Some(run) = &trace.run else { continue };
-        // The ticks of the first line have no checksum: a file that seems to begin later than its run did
-        // does not shorten the run.
+        // The ticks of the first line have no checksum: a file that seems to begin later than its run did does not
+        // shorten the run.
         let (first, last) = (trace.first.min(run.ticks.0), trace.last.max(trace.first));
         let (root, clock, wall) = (run.root, run.clock, run.wall);
         let begun = Summary { root, clock, wall, first, last };
@@ -228,8 +228,8 @@ fn summaries(traces: &[Trace]) -> BTreeMap<OwnedRunId, Summary> {
     runs
 }
 
-/// Returns the group whose root began last, the runs of the same boot that overlap it, and those whose
-/// beginning nobody knows; and the owner of all these.
+/// Returns the group whose root began last, the runs of the same boot that overlap it, and the runs whose beginning
+/// is uncertain; and the owner of all these.
 fn newest(
     runs: &BTreeMap<OwnedRunId, Summary>,
     traces: &[Trace],
@@ -243,7 +243,7 @@ fn newest(
     let of_rank = || runs.iter().filter(|(id, _)| owners.rank(id.owner) == rank);
     let newest = newest_group(of_rank(), is_uncertain);
     let Some(group) = newest else {
-        // There are only files whose run nobody knows.
+        // There are only files whose run is unknown.
         let nearest = traces.iter().filter(|trace| owners.rank(trace.owner) == rank);
         return (BTreeSet::new(), nearest.map(|trace| trace.owner).min());
     };
@@ -267,13 +267,13 @@ fn newest(
 /// A program and its forks: owner, boot, the id of the run at the root.
 type Group<'a> = (u32, &'a [u8], u32);
 
-/// Returns the group that began last. Those of one boot and clock are compared by ticks, for the wall clock may
-/// have been set between two runs; others by the wall clock.
+/// Returns the group that began last. Groups of one boot and clock are compared by ticks, because the wall clock may
+/// have been set between two runs; others are compared by the wall clock.
 fn newest_group<'a>(
     runs: impl Iterator<Item = (&'a OwnedRunId, &'a Summary)>,
     is_uncertain: impl Fn(&OwnedRunId) -> bool,
 ) -> Option<Group<'a>> {
-    // A group began when its first run did.
+    // The beginning of a group is the beginning of its first run.
     let mut began: BTreeMap<Group, Beginning> = BTreeMap::new();
     for (id, run) in runs {
         let clock = run.clock;
@@ -295,7 +295,7 @@ fn newest_group<'a>(
     newest.map(|(_, group)| group)
 }
 
-/// The beginning of a group. One that is uncertain is the newest only if all are.
+/// The beginning of a group. An uncertain one is the newest only if all are uncertain.
 #[derive(Clone, Copy)]
 struct Beginning {
     is_certain: bool,
@@ -308,7 +308,7 @@ fn bytes_of(trace: &Trace) -> &[u8] {
     trace.map.as_deref().map_or(&[], |map| map)
 }
 
-/// The scale by which runs of one boot are compared: their ticks or, if some have another clock, the wall clock.
+/// The scale for comparing runs of one boot: their ticks or, if their clocks differ, the wall clock.
 struct Times(Option<Clocks>);
 
 impl Times {
@@ -324,7 +324,7 @@ impl Times {
         Times(Some(Clocks::read(of_boot().map(|(run, trace)| (run, bytes_of(trace))), |_| None)))
     }
 
-    /// Returns the first and the last moment of a run.
+    /// Returns the first and the last time of a run.
     fn of_run(&self, boot: &[u8], run: &Summary) -> (u64, u64) {
         let Some(clock) = self.0.as_ref().and_then(|clocks| clocks.of_clock(boot, run.clock)) else {
             return (run.first, run.last);
@@ -333,7 +333,8 @@ impl Times {
     }
 }
 
-/// Returns the runs of process `pid` since then and, with `with_forks`, those of its forks; and their owner.
+/// Returns the runs of process `pid` that began at `since` or later and, with `with_forks`, those of its forks; and
+/// their owner.
 fn of_process(
     runs: &BTreeMap<OwnedRunId, Summary>,
     owners: &Owners,
@@ -352,7 +353,7 @@ fn of_process(
     (recent().filter(|(id, run)| is_wanted(id, run)).map(|(id, _)| id.clone()).collect(), owner)
 }
 
-/// Sorts files as the merge breaks ties. Files without a run come first.
+/// Sorts files in the order that breaks ties in the merge. Files without a run come first.
 fn sort_for_ties(traces: &mut [Trace]) {
     let key = |trace: &Trace| {
         let run = trace.run.as_ref().map(|run| (run.pid, run.id, trace.owner));
@@ -361,7 +362,7 @@ fn sort_for_ties(traces: &mut [Trace]) {
     traces.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.path.cmp(&b.path)));
 }
 
-/// Partitions files by boot and clock, earliest first: only ticks of one boot and one clock compare. Files
+/// Partitions files by boot and clock, earliest first: ticks are comparable only within one boot and one clock. Files
 /// without a run go with the newest boot. Files of a boot keep their order.
 fn by_boot(traces: Vec<Trace>) -> Vec<Vec<Trace>> {
     let key = |run: &Run| (run.boot.clone(), run.clock == ClockKind::System);
@@ -391,7 +392,7 @@ mod tests {
     use crate::find::marks::Marks;
     use crate::os::sys::FileId;
 
-    /// Makes a file of run `id` of `root`, which began at `first` by every clock.
+    /// Returns a trace of run `id` of `root`, which began at `first` by every clock.
     fn trace(boot: &str, root: u32, id: u32, first: u64, last: u64) -> Trace {
         let run = Run {
             version: 1,
@@ -424,7 +425,7 @@ mod tests {
 
     const OWNERS: Owners = Owners { own: 1000, executable: Some(0) };
 
-    /// Calls [`choose_runs`] for runs none of which has changed its user.
+    /// Calls [`choose_runs`] for runs that have not changed their user.
     fn choose(traces: Vec<Trace>, choice: Choice) -> Chosen {
         super::choose_runs(traces, choice, &OWNERS, |_| Vec::new())
     }

@@ -1,10 +1,10 @@
-//! Completeness: whether all of a run is there, as far as that can be known without reading every line.
+//! Completeness: whether all files of a run are present, as far as this can be determined without reading every line.
 //! Merges, views and `check` use this.
 //!
-//! Completeness has these proofs: each file ends in an `# end` that says how many files the run had made by
-//! then; the last `# end` of a run that has ended says how many it made in all; and each file says which of
-//! them it is. Where one of these statements is missing, completeness is unknown. For a run in memory, its
-//! life file says how many files there are.
+//! The proofs of completeness: each file ends in an `# end` line with the number of files that the run had created by
+//! then; the last `# end` of an ended run has the total number; and each file has its own number among them. If one
+//! of these statements is missing, completeness is unknown. For a run in memory, its life file has the number of
+//! files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -18,10 +18,10 @@ use crate::find::liveness;
 use crate::ui::few::Few;
 use crate::ui::messages::{Grouped, Messages, count, shown};
 
-/// The number of missing files that are named at most.
+/// The maximum number of missing files that messages name.
 const NAMED: usize = 8;
 
-/// The files that are known to be missing, and the reasons why more may be.
+/// The files that are known to be missing, and the reasons why more may be missing.
 #[derive(Debug, Default)]
 pub struct Completeness {
     missing: Vec<String>,
@@ -29,8 +29,8 @@ pub struct Completeness {
 }
 
 impl Completeness {
-    /// Judges the runs whose files were chosen. `made` has, by run id, how many files each run in memory had
-    /// made before these were looked for, and how many of them it had dropped.
+    /// Determines the completeness of the runs whose files were chosen. `made` has, by run id, the number of files
+    /// that each run in memory had created before the search, and the number of those that it had dropped.
     #[must_use]
     pub fn of(chosen: &Chosen, made: &HashMap<u32, (u64, u64)>) -> Completeness {
         let mut by_run: BTreeMap<(u32, u32), (&Run, Vec<&Trace>)> = BTreeMap::new();
@@ -50,8 +50,8 @@ impl Completeness {
         found
     }
 
-    /// Tells what is missing, with status 1, and what is unknown: with status 1 only if the user has asked
-    /// for a `proof`.
+    /// Reports missing files, with status 1, and unknown facts, with status 1 only if the user has requested a
+    /// `proof`.
     pub fn tell(&self, proof: bool, messages: &mut Messages) {
         self.missing.iter().for_each(|text| messages.warn(text));
         for text in &self.unknown {
@@ -59,7 +59,7 @@ impl Completeness {
         }
     }
 
-    /// Adds what is known of other applications.
+    /// Adds the completeness of another application.
     pub fn append(&mut self, other: Completeness) {
         self.missing.extend(other.missing);
         self.unknown.extend(other.unknown);
@@ -68,34 +68,34 @@ impl Completeness {
     /// Looks for missing `# end` lines among the traces of a dead run.
     fn look_at_ends(&mut self, traces: &[&Trace]) {
         let (mut lost, mut unfinished): (Few<&Path>, Few<&Path>) = (Few::default(), Few::default());
-        // A file that does not say which thread it is of was not left by the tracer as it is. What was read
-        // from memory has its end there, or its run has died only since.
+        // A file without its `# thread` line has been changed since the tracer wrote it. A trace read from memory has
+        // its end there, or its run has died only since.
         let of_files = traces.iter().filter(|trace| trace.held.is_none());
         for trace in of_files.filter(|trace| trace.marks.thread.is_some() && trace.marks.end.is_none()) {
             if trace.marks.is_private() { lost.push(&trace.path) } else { unfinished.push(&trace.path) }
         }
         for (path, more) in lost.each() {
             self.missing.push(format!(
-                "{}: no '# end' line; ring=private: what was in memory at the kill is unknown{more}",
+                "{}: no '# end' line; ring=private: the records in memory at the kill are unknown{more}",
                 shown(path)
             ));
         }
         for (path, more) in unfinished.each() {
             self.missing.push(format!(
-                "{}: no '# end' line: the end of the thread's trace is missing, and what was in memory at a kill \
-                 is gone or may not be read{more}",
+                "{}: no '# end' line: the end of the thread's trace is missing, and the records in memory at a kill \
+                 are gone or cannot be read{more}",
                 shown(path)
             ));
         }
     }
 
-    /// Compares the number of files with the number that the run says it has made.
+    /// Compares the number of files with the number that the run has recorded.
     fn count_files(&mut self, run: &Run, traces: &[&Trace], counted: Option<(u64, u64)>, alive: bool) {
         let (in_memory, dropped_now) =
             (counted.map(|(made, _)| made), counted.map_or(0, |(_, dropped)| dropped));
         let files: Option<BTreeSet<u64>> = traces
             .iter()
-            // A thread whose lines are all in a ring has no file yet.
+            // A thread whose lines are all in its ring has no file yet.
             .filter(|trace| trace.held.as_ref().is_none_or(|held| !held.file().is_empty()))
             .map(|trace| trace.marks.thread.as_ref()?.file.map(u64::from))
             .collect();
@@ -106,14 +106,14 @@ impl Completeness {
         let process = format!("process {}, run {:08x}", run.pid, run.id);
         let Some(files) = files else {
             self.unknown.push(format!(
-                "{process}: not every file says which of the run's files it is: whether others are missing is unknown"
+                "{process}: not every file has its number among the run's files: it is unknown whether files are missing"
             ));
             return;
         };
         if !is_final && in_memory.is_none() && !alive {
             self.missing.push(format!(
-                "{process}: none of its files here says how many there are in the end: whether others are missing is \
-                 unknown"
+                "{process}: none of its files here has the final number of files: it is unknown whether files are \
+                 missing"
             ));
         }
         let made = of_ends.max(in_memory).or(files.last().copied()).unwrap_or(0);
@@ -122,14 +122,14 @@ impl Completeness {
             let are = if dropped == 1 { "was" } else { "were" };
             let (dropped, made) = (Grouped(dropped), Grouped(made));
             self.missing.push(format!(
-                "{process}: {dropped} of its {made} trace files {are} dropped by the tracer, for all of them not to take \
-                 more than TRACER_MAX_TOTAL"
+                "{process}: {dropped} of its {made} trace files {are} dropped by the tracer, to keep their total size \
+                 within TRACER_MAX_TOTAL"
             ));
         }
         let missing: Vec<u64> = (1..=made).filter(|file| !files.contains(file)).take(NAMED + 1).collect();
         let there = files.iter().filter(|file| (1..=made).contains(*file)).count() as u64;
         let absent = made.saturating_sub(there).saturating_sub(dropped);
-        // Which ones were dropped nobody has noted.
+        // The numbers of dropped files are not recorded.
         if dropped > 0 && absent > 0 {
             self.missing.push(format!(
                 "{process}: {} more of its {made} trace files are not here: deleted, moved, or not readable by this user",

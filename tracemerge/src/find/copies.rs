@@ -1,8 +1,8 @@
-//! Copies of a run's files: of several files that say they are the same file of a run, one is shown.
+//! Copies of a run's files: if several files claim to be the same file of a run, one is shown.
 //!
-//! Each file has its number among the files of its run (`file=` in its `# thread` line), so a number that comes
-//! twice is a copy: a backup beside the original, a directory that was copied, a merged file under the name of
-//! a trace. Files of early versions have no number; there a copy is a file with the same bytes.
+//! Each file has its number among the files of its run (`file=` in its `# thread` line), so a number that occurs
+//! twice indicates a copy: a backup beside the original, a copied directory, a merged file under the name of a trace.
+//! Files of early versions have no number; a copy of such a file is one with the same bytes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,9 +31,10 @@ pub struct FileCopy {
     pub pid: u32,
 }
 
-/// Takes the copies out of `traces`. Of the files with one number the one stays that is read with its ring,
-/// then that of the user nearest to the caller, then one that has lines of the thread in its name only, then the longest, then
-/// the one with the lowest number in its name. Only files whose number comes twice are looked into.
+/// Removes the copies from `traces` and returns them. Of the files with one number, it keeps the one that was read
+/// with its ring, then the one whose owner is nearest to the caller, then one whose lines all belong to the thread in
+/// its name, then the longest, then the one with the lowest number in its name. Reads only files whose number occurs
+/// twice.
 pub fn take_copies(traces: &mut Vec<Trace>, owners: &Owners) -> Vec<FileCopy> {
     let mut same: BTreeMap<Identity, Vec<usize>> = BTreeMap::new();
     for (place, trace) in traces.iter().enumerate() {
@@ -45,7 +46,7 @@ pub fn take_copies(traces: &mut Vec<Trace>, owners: &Owners) -> Vec<FileCopy> {
     let mut is_copy = vec![false; traces.len()];
     for (identity, places) in same.into_iter().filter(|(_, places)| places.len() > 1) {
         let candidates = places.into_iter().map(|place| Candidate::of(place, &traces[place], owners));
-        // A run that was killed at the wrong moment may have given a number twice, to files of two threads.
+        // A run that was killed at the wrong moment may have assigned a number twice, to files of two threads.
         for (_, mut candidates) in candidates.into_group_map_by(|candidate| candidate.first_tid) {
             candidates.sort_by(|a, b| a.order(traces).cmp(&b.order(traces)));
             let [original, rest @ ..] = &candidates[..] else { continue };
@@ -78,7 +79,7 @@ pub fn report(copies: &[FileCopy], messages: &mut Messages) {
     }
 }
 
-/// What is the same in a file and in its copies.
+/// The identity that a file and its copies share.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Identity {
     boot: Vec<u8>,
@@ -96,7 +97,7 @@ enum FileNumber {
 }
 
 impl Identity {
-    /// Returns the identity of a file; `None` if nobody knows which run it is of, or if only its ring is there.
+    /// Returns the identity of a file; `None` if its run is unknown, or if only its ring exists.
     fn of(trace: &Trace) -> Option<Identity> {
         let run = trace.run.as_ref()?;
         let number = trace.marks.thread.as_ref().and_then(|thread| thread.file).map(u64::from);
@@ -111,7 +112,7 @@ impl Identity {
     }
 }
 
-/// A file whose identity another one has, too.
+/// A file whose identity is not unique.
 struct Candidate {
     place: usize,
     rank: Rank,
@@ -133,7 +134,7 @@ impl Candidate {
         self.map.as_ref().map_or(&[], |map| map)
     }
 
-    /// The best one comes first.
+    /// Returns the sorting key: the best candidate comes first.
     fn order<'a>(&self, traces: &'a [Trace]) -> impl Ord + use<'a> {
         let trace = &traces[self.place];
         let longest = std::cmp::Reverse(self.bytes().len());
@@ -142,8 +143,8 @@ impl Candidate {
     }
 }
 
-/// Returns whether all lines have the thread id `tid`, that of the file's name: a merged file has several, and a
-/// copy may have another name.
+/// Returns whether all lines have the thread id `tid`, that of the file's name. This is false for a merged file,
+/// which has several, and for a copy under another name.
 fn is_of_thread(bytes: &[u8], tid: u64) -> bool {
     if let Some(raw) = Raw::parse(bytes) {
         return raw.tid() == tid;

@@ -1,5 +1,5 @@
-//! Before anything is read, what dead runs of the application left in their rings goes into their files; the
-//! work is [`trace_store::recovery`]'s, and here the user is told of it.
+//! The recovery of dead runs before anything is read: the records that they left in their rings go into their files.
+//! [`trace_store::recovery`] does the work; this module reports it to the user.
 
 use std::path::PathBuf;
 
@@ -12,9 +12,9 @@ use crate::find::app::App;
 use crate::find::strangers;
 use crate::ui::messages::{Messages, count, shown};
 
-/// Recovers the dead runs of `app` and tells what was found: the caller's, and those of other users as far as their budget
-/// goes, see [`crate::find::strangers`]. What could not be recovered is for the next stage to tell, but runs of other
-/// versions are reported here, for no stage can read them.
+/// Recovers the dead runs of `app` and reports the results: the caller's, and those of other users within their time
+/// budget, see [`crate::find::strangers`]. The next stage reports rings that could not be recovered; runs of other
+/// versions are reported here, because no stage can read them.
 pub fn recover_dead_runs(app: &App, messages: &mut Messages) -> Vec<Recovered> {
     let cause = causes(app);
     let mut recovered = recover_own(app, &cause, messages);
@@ -31,7 +31,7 @@ pub fn recover_own(app: &App, cause: impl Fn(&Run) -> Cause, messages: &mut Mess
     runs
 }
 
-/// Returns what tells whether a run is one of `app`, also where the version of its manifest is not known.
+/// Returns a function that determines whether a run is one of `app`, even if the version of its manifest is unknown.
 pub fn is_of(app: &App) -> impl Fn(&Run, Option<&Manifest>) -> bool {
     |run, manifest| match manifest {
         Some(manifest) => app.is_of(manifest),
@@ -39,7 +39,7 @@ pub fn is_of(app: &App) -> impl Fn(&Run, Option<&Manifest>) -> bool {
     }
 }
 
-/// Returns what tells how a run's process has ended, as far as this command knows that.
+/// Returns a function that gives the cause of the end of a run's process, if this command knows it.
 pub fn causes(app: &App) -> impl Fn(&Run) -> Cause {
     let ended = ended_run(app, &recovery::runtime_directories());
     move |run| match &ended {
@@ -48,8 +48,8 @@ pub fn causes(app: &App) -> impl Fn(&Run) -> Cause {
     }
 }
 
-/// Returns the run of the process that this command has run to its end, if that has left something, and what
-/// ended it. A process may have had several runs, by `exec` or `shutdown`: its end is that of the last.
+/// Returns the run of the process that this command has run to its end, if that run has left a directory, and the
+/// cause of its end. A process may have had several runs, by `exec` or `shutdown`: its end is that of the last.
 fn ended_run(app: &App, directories: &[PathBuf]) -> Option<(Run, Cause)> {
     let ended = app.ended?;
     let is_of = |run: &Run| run.pid == ended.pid && run.wall >= ended.since;
@@ -58,11 +58,11 @@ fn ended_run(app: &App, directories: &[PathBuf]) -> Option<(Run, Cause)> {
     Some((last, ended.cause))
 }
 
-/// Says what was recovered of each thread.
+/// Reports the recovered records of each thread.
 pub fn tell(run: &Recovered, messages: &mut Messages) {
     if run.missing_rings > 0 {
         messages.warn(format_args!(
-            "process {}, run {:08x}: the files of {} were removed before it died: what they held, and no file has, is lost",
+            "process {}, run {:08x}: the files of {} were removed before it died: their records that are in no file are lost",
             run.run.pid,
             run.run.id,
             count(run.missing_rings, "ring"),

@@ -1,8 +1,8 @@
-//! What a file says of itself, and its range of time.
+//! The header of a file, and its range of time.
 //!
-//! A file that is merged is looked at once more later, when it is known which runs are still alive: if it is
-//! as long as before, it need not be opened again. Where there are very many files, none is kept, for those
-//! that are not merged would take the room.
+//! A merged file is examined again later, when it is known which runs are still alive: if its length is the same, it
+//! need not be opened again. If there are very many files, none is kept open, because files that are not merged would
+//! take up the mappings.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -28,10 +28,10 @@ use crate::os::sys::{FileId, effective_user, file_id};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 
-/// The number of files above which none is kept: Linux lets a process have 65,530 mappings.
+/// The number of files above which none is kept mapped: Linux limits a process to 65,530 mappings.
 const KEPT: usize = 30_000;
 
-/// A trace file, as it describes itself.
+/// A trace file, as its header describes it.
 #[derive(Clone, Debug)]
 pub struct Trace {
     /// The path of the file.
@@ -40,22 +40,22 @@ pub struct Trace {
     pub tid: u64,
     /// The number in the file's name.
     pub number: u32,
-    /// The identity of the file; `None` where there is only a ring.
+    /// The identity of the file; `None` if there is only a ring.
     pub id: Option<FileId>,
-    /// The bytes of the file, where they are kept.
+    /// The bytes of the file, if they are kept.
     pub map: Option<Arc<Map>>,
     /// The number of bytes in holes of the file that are not read.
     pub holes: u64,
-    /// The file and its ring, where that was read; then the file itself is not opened again.
+    /// The file and its ring, if that was read; then the file itself is not opened again.
     pub held: Option<Arc<FileWithRing>>,
-    /// The owner of the file. Where a run has recorded that its process became another user's, this is the
-    /// user whose run it is.
+    /// The owner of the file. If a run has recorded that its process became another user's, this is the user to whom
+    /// the run belongs.
     pub owner: u32,
-    /// The run of the file, where the first line tells it.
+    /// The run of the file, if the first line names it.
     pub run: Option<Run>,
-    /// The statements of the file at its beginning and its end.
+    /// The statements at the beginning and at the end of the file.
     pub marks: Marks,
-    /// The claim of the first line, where that is a damaged `# run` line.
+    /// The claim of the first line, if that is a damaged `# run` line.
     pub claim: Option<Claim>,
     /// The ticks of the first line.
     pub first: u64,
@@ -64,7 +64,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Returns whether the file is the one that was mapped, and has the same length.
+    /// Returns whether the file is still the one that was mapped, with the same length.
     #[must_use]
     pub fn is_as_it_was(&self, map: &Map) -> bool {
         fs::metadata(&self.path).is_ok_and(|metadata| {
@@ -92,14 +92,14 @@ impl HeaderRefusal {
             HeaderRefusal::NoTrace(path) => {
                 let path = shown(path);
                 messages
-                    .warn(format_args!("{path} is no trace: no line has ticks and a thread id; left out"));
+                    .warn(format_args!("{path} is not a trace: no line has ticks and a thread id; left out"));
             }
         }
     }
 }
 
-/// Reads the headers of the candidates that belong to the caller or to the executable's owner; returns the traces that are
-/// `app`'s.
+/// Reads the headers of the candidates that belong to the caller or to the executable's owner; returns the traces of
+/// `app`.
 #[must_use]
 pub fn read_own(candidates: &[Candidate], app: &App, owners: &Owners) -> Vec<Trace> {
     let near = candidates.iter().filter(|candidate| owners.rank(candidate.owner) != Rank::Other);
@@ -109,11 +109,12 @@ pub fn read_own(candidates: &[Candidate], app: &App, owners: &Owners) -> Vec<Tra
         .collect()
 }
 
-/// The result of reading the header of a candidate; `None` where it was not read.
+/// The result of reading the header of a candidate; `None` if it was not read.
 type Read = Option<Result<Trace, HeaderRefusal>>;
 
-/// Reads the headers of `candidates`: the caller's own first. Those of others are all read if `all` are wanted, or if the
-/// caller has none; otherwise within the budget for other users, and those of the users that the caller's processes became.
+/// Reads the headers of `candidates`: the caller's own first. Reads all those of other users if `all` is set or if
+/// the caller has none; otherwise as many as the budget for other users allows, and those of the users that the
+/// caller's processes became.
 fn read_headers(candidates: &[Candidate], app: &App, all: bool) -> Vec<Read> {
     let keep = candidates.len() <= KEPT;
     let own = effective_user();
@@ -162,8 +163,8 @@ fn read_headers(candidates: &[Candidate], app: &App, all: bool) -> Vec<Read> {
     headers
 }
 
-/// Reads the headers of the candidates, see [`read_headers`]; `excused` says which refusals are not reported. Returns the
-/// traces, and the reasons why candidates cannot be read.
+/// Reads the headers of the candidates, see [`read_headers`]; a refusal is not reported if `excused` returns true for
+/// it. Returns the traces, and the reasons why candidates cannot be read.
 pub fn read_all(
     candidates: Vec<Candidate>,
     app: &App,
@@ -183,7 +184,7 @@ pub fn read_all(
             Some(Ok(trace)) if !candidate.must_match || is_of(&trace, app) => traces.push(trace),
             // The trace is another application's, unless its `# run` line is damaged.
             Some(Ok(trace)) => others.push(trace),
-            // Nobody knows whose file this is.
+            // The owner of this file's run is unknown.
             Some(_) if candidate.must_match => {}
             Some(Err(refusal)) if excused(&refusal) => {}
             Some(Err(refusal)) => refusal.tell(messages),
@@ -192,20 +193,20 @@ pub fn read_all(
     }
     if !skipped.is_empty() {
         messages.warn(format_args!(
-            "left out {} unread, for the 2 seconds that are given to what other users have left are used up; --all-runs \
+            "left out {} unread, because the 2 seconds for files of other users are used up; --all-runs \
              reads them",
             of_users(&skipped)
         ));
     }
     let runs: HashSet<_> = traces.iter().filter_map(run_and_owner).collect();
     for trace in others {
-        // What a checksum confirms was written so.
+        // A line with a correct checksum was written like this.
         let is_certain = trace.run.as_ref().is_some_and(|run| run.version >= FIRST_CHECKED);
         if !is_certain && run_and_owner(&trace).is_some_and(|run| runs.contains(&run)) {
             traces.push(trace);
         } else if trace.run.is_none() && trace.owner == effective_user() {
             messages.warn(format_args!(
-                "{} does not begin with a readable '# run' line: nobody knows whether it is of {}; left out",
+                "{} does not begin with a readable '# run' line: it may not belong to {}; left out",
                 shown(&trace.path),
                 shown(&app.given)
             ));
@@ -214,7 +215,7 @@ pub fn read_all(
     (traces, unreadable)
 }
 
-/// The owner of a trace, and the process and the run that it names, whether that is believed or not.
+/// Returns the owner of a trace, and the process and the run that it names, whether or not the line is believed.
 fn run_and_owner(trace: &Trace) -> Option<(u32, u32, u32)> {
     let run = trace.run.as_ref().map(|run| (run.pid, run.id));
     let (pid, id) = run.or_else(|| trace.claim.as_ref().and_then(|claim| claim.pid.zip(claim.id)))?;
@@ -254,14 +255,14 @@ fn read(candidate: &Candidate, keep: bool) -> Result<Trace, HeaderRefusal> {
     Ok(Trace { path, tid, number, id, map, holes, held: None, owner, run, claim, marks, first, last })
 }
 
-/// The run line, and the ticks of the first line and of the last; `None` where there is no line.
+/// Returns the run line, and the ticks of the first line and of the last; `None` if there is no line.
 fn ends_of_text(bytes: &[u8]) -> Option<(Option<RunLine>, u64, u64)> {
     let at = first_line(bytes)?;
     let Token::Line(line) = line_at(bytes, at) else { return None };
     Some((run_of(&bytes[at..line.end]), line.ticks, last_ticks(bytes).unwrap_or(line.ticks)))
 }
 
-/// The run line of a raw file, and the ticks of its first record and of its last; `None` where there is no
+/// Returns the run line of a raw file, and the ticks of its first record and of its last; `None` if there is no
 /// record.
 fn ends_of_raw(bytes: &[u8]) -> Option<(Option<RunLine>, u64, u64)> {
     let raw = Raw::parse(bytes)?;
@@ -274,7 +275,7 @@ fn run_of(line: &[u8]) -> Option<RunLine> {
     RunLine::parse(line.payload)
 }
 
-/// Returns the name that the beginning of a trace gives its thread, in its second line.
+/// Returns the name of the thread in the second line of a trace.
 #[must_use]
 pub fn thread_name(bytes: &[u8]) -> Option<Vec<u8>> {
     lines_of(bytes).take(2).find_map(|line| {

@@ -1,10 +1,10 @@
-//! Finds out which run each file is of, where the file itself does not say so plainly.
+//! Determines the run of each file if the file itself does not name it clearly.
 //!
-//! A run's identity decides what is shown, and a single changed bit in one `# run` line would make its file a
-//! newer run that hides all others. So a line with a wrong checksum decides nothing: its file goes with the
-//! run that it names, if sound files are of that run. Files of one process and id must agree in everything
-//! else; that shows a changed bit in lines of version 1, which have no checksum, and the majority is
-//! believed. Every contradiction is reported.
+//! A run's identity decides which files are shown, and a single changed bit in one `# run` line would make its file a
+//! newer run that hides all others. So a line with a wrong checksum decides nothing: its file goes with the run that
+//! it names, if sound files belong to that run. Files of one process and id must agree in everything else; a
+//! disagreement shows a changed bit in lines of version 1, which have no checksum, and the majority is believed.
+//! Every contradiction is reported.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::find::header::Trace;
 use crate::find::owners::Owners;
 use crate::ui::messages::{Messages, shown};
 
-/// A file whose run is not plain.
+/// A file whose run is doubtful.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
     /// The path of the file.
@@ -28,15 +28,15 @@ pub struct Doubt {
 /// The reason why a `# run` line is not believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// The line is damaged; the process is named if sound files of it are there.
+    /// A damaged line; with the process that it names, if there are sound files of that process.
     Damaged(RunDamage, Option<u32>),
-    /// The line differs from the other files of that process's run.
+    /// A line that differs from the other files of the same run.
     Differs {
         /// The key whose values differ.
         key: &'static str,
         /// The process id.
         pid: u32,
-        /// Whether as many files say one thing as the other, so that neither is more likely.
+        /// Whether equally many files have each value, so that neither is more likely.
         tie: bool,
     },
 }
@@ -50,7 +50,7 @@ impl Doubt {
                 "{path}: its '# run' line is damaged: {why}; taken for a file of process {pid}, which it names"
             )),
             Trouble::Damaged(why, None) => messages.warn(format_args!(
-                "{path}: its '# run' line is damaged: {why}; nobody knows which run it is of; merged all the same"
+                "{path}: its '# run' line is damaged: {why}; its run is unknown; merged anyway"
             )),
             Trouble::Differs { key, pid, tie } => {
                 let others = if *tie { "another file" } else { "the other files" };
@@ -63,11 +63,11 @@ impl Doubt {
     }
 }
 
-/// The runs of which nobody knows which of their files are right: owner, process, id.
+/// The runs whose files contradict each other without a majority: owner, process, id.
 pub type Uncertain = BTreeSet<(u32, u32, u32)>;
 
-/// Puts files of several owners under one, where a run has recorded that its process became another user's.
-/// `recorded` reads which users a file names.
+/// Assigns files of several owners to one owner, if a run has recorded that its process became another user's.
+/// `recorded` reads the users that a file names.
 pub fn join_owners(traces: &mut [Trace], owners: &Owners, recorded: impl Fn(&Trace) -> Vec<u32>) {
     let mut of_runs: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
     for (place, trace) in traces.iter().enumerate() {
@@ -79,7 +79,7 @@ pub fn join_owners(traces: &mut [Trace], owners: &Owners, recorded: impl Fn(&Tra
         if files.iter().map(|file| traces[*file].owner).all_equal() {
             continue;
         }
-        // Files are read for this only here, where it matters.
+        // Files are read for this only if their owners differ.
         let said: Vec<(usize, u32)> = files
             .iter()
             .filter(|file| owners.may_record(traces[**file].owner))
@@ -102,7 +102,7 @@ pub fn join_owners(traces: &mut [Trace], owners: &Owners, recorded: impl Fn(&Tra
     }
 }
 
-/// The process and the id that a file names, whether its `# run` line is damaged or not.
+/// Returns the process and the id that a file names, whether or not its `# run` line is damaged.
 fn named(trace: &Trace) -> Option<(u32, u32)> {
     match (&trace.run, &trace.claim) {
         (Some(run), _) => Some((run.pid, run.id)),
@@ -115,7 +115,7 @@ fn boot(trace: &Trace) -> Option<Vec<u8>> {
     trace.run.as_ref().map(|run| run.boot.clone())
 }
 
-/// Gives each file the run that it is of; returns the contradictions, and the runs that stay uncertain.
+/// Assigns its run to each file; returns the contradictions, and the runs that stay uncertain.
 pub fn settle(traces: &mut [Trace]) -> (Vec<Doubt>, Uncertain) {
     let (mut doubts, mut uncertain) = (Vec::new(), Uncertain::new());
     let mut of_runs: BTreeMap<(u32, u32, u32), Vec<usize>> = BTreeMap::new();
@@ -159,8 +159,8 @@ pub fn settle(traces: &mut [Trace]) -> (Vec<Doubt>, Uncertain) {
     (doubts, uncertain)
 }
 
-/// Partitions files of one process and id by whether they have to agree. Lines with a checksum tell their
-/// boot for certain, so files of two such boots are of different runs; all other files are of one.
+/// Partitions files of one process and id into groups that have to agree. The boot is certain in lines with a
+/// checksum, so files with two such boots belong to different runs; all other files belong to one run.
 fn by_boot(traces: &[Trace], files: &[usize]) -> Vec<Vec<usize>> {
     let mut boots: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
     let mut unchecked = Vec::new();
@@ -183,8 +183,8 @@ fn by_boot(traces: &[Trace], files: &[usize]) -> Vec<Vec<usize>> {
     boots.into_values().collect()
 }
 
-/// Returns the run that most of the files name, and whether as many name another. Among several that as many
-/// files name, the one is taken that fits the other files.
+/// Returns the run that most of the files name, and whether equally many name another. Among several such runs, it
+/// chooses the one that fits the other files best.
 fn most_likely(traces: &[Trace], files: &[usize]) -> Option<(Run, bool)> {
     let mut said: Vec<(&Run, usize)> = Vec::new();
     for run in files.iter().filter_map(|file| traces[*file].run.as_ref()) {
@@ -209,7 +209,7 @@ fn most_likely(traces: &[Trace], files: &[usize]) -> Option<(Run, bool)> {
     Some(((*winner).clone(), tie))
 }
 
-/// The key of the first value in which two runs differ.
+/// Returns the key of the first value in which two runs differ.
 fn difference(one: &Run, other: &Run) -> &'static str {
     let differs = [
         ("boot", one.boot != other.boot),

@@ -1,4 +1,4 @@
-//! Where the library is that has the hooks of compilers, `libtracer.so`.
+//! The place of `libtracer.so`, the library with the hooks that compilers call.
 
 use std::path::{Path, PathBuf};
 
@@ -7,30 +7,31 @@ use object::Object;
 use crate::file::map::Map;
 use crate::os::environment::own_directory;
 
-/// The name of the library, by which programs look for it, too: the first part of its version is in it.
+/// The name of the library in the programs that need it, which includes the major version.
 pub const LIBRARY: &str = concat!("libtracer.so.", env!("CARGO_PKG_VERSION_MAJOR"));
-/// The name of the library where it was built, and not installed.
+/// The name of the library in the directory in which it was built.
 const BUILT: &str = "libtracer_capi.so";
 /// The name of the library that is installed together with this program.
 const CARRIED: &str = "libtracer";
-/// Where libraries are installed, if not beside this program.
+/// The directories of libraries, searched if none is beside this program.
 const PLACES: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu"];
 
-/// Where the library is looked for, as users are told, and how they get it.
+/// The text for users about the places of the library, and its installation.
 pub const LOOKED_FOR: &str = "beside tracemerge, in ../lib beside that, and in /usr/local/lib and /usr/lib. In a checkout, cargo install --path tracemerge installs it, on Linux on x86-64 with glibc";
 
-/// The hook that gcc and clang have functions call.
+/// The hook that functions call if gcc or clang compiled them.
 pub const HOOK_OF_C: &[u8] = b"__cyg_profile_func_enter";
-/// The hook that `cargo tracer` has functions call.
+/// The hook that functions call if `cargo tracer` compiled them.
 pub const HOOK_OF_RUST: &[u8] = b"__tsan_func_entry";
 
-/// Finds the library: beside this program, in `lib` beside the program's directory, or where the system has its libraries. One
-/// that was installed by itself comes before the one that this program was installed with, and that before the system's.
+/// Finds the library: beside this program, in `lib` beside the program's directory, or in the system's library
+/// directories. A separately installed library comes before the one that this program was installed with, and that
+/// before the system's.
 #[must_use]
 pub fn find_library() -> Option<PathBuf> {
     let own = own_directory();
     let beside = own.as_deref().and_then(Path::parent).map(|parent| parent.join("lib"));
-    // Where this program was built for another system, a program has the name of what is installed with it.
+    // If this program was built for another system, the file of the name `CARRIED` is a program.
     own.as_deref()
         .and_then(installed_in)
         .or_else(|| installed_in(beside.as_deref()?))
@@ -38,12 +39,12 @@ pub fn find_library() -> Option<PathBuf> {
         .or_else(|| PLACES.iter().find_map(|place| installed_in(Path::new(place))))
 }
 
-/// Returns the library of a directory that was installed there by itself, or built.
+/// Returns the library of a directory that was installed there separately, or built.
 fn installed_in(place: &Path) -> Option<PathBuf> {
     [LIBRARY, BUILT].map(|name| place.join(name)).into_iter().find(|file| file.is_file())
 }
 
-/// Returns whether a file is a library that has a function of this name for others. What cannot be read has none.
+/// Returns whether a file is a library that exports a function of this name; false if the file cannot be read.
 #[must_use]
 pub fn exports(file: &Path, function: &[u8]) -> bool {
     let Ok(file) = Map::open(file) else { return false };

@@ -1,6 +1,6 @@
 //! Liveness of runs: a run is alive as long as it holds the lock on its life file.
 //!
-//! These functions never take the lock for themselves, so they cannot make a live run look dead to anybody.
+//! These functions never take the lock, so they cannot make a live run look dead to another process.
 
 use std::fs;
 use std::io::Read;
@@ -16,10 +16,10 @@ use trace_store::sys::{open_file_of_user_to_read, private_directory_of};
 use crate::find::header::Trace;
 use crate::os::sys::{is_locked, real_path};
 
-/// The number of bytes above which a file is no manifest: manifests are far smaller.
+/// The number of bytes above which a file is not a manifest: manifests are far smaller.
 const LARGEST_MANIFEST: u64 = 1 << 20;
 
-/// Returns whether the process of `run` still lives, and may be writing.
+/// Returns whether the process of `run` is still alive, and may be writing.
 #[must_use]
 pub fn is_alive(run: &Run) -> bool {
     let name = name(run.pid, run.id);
@@ -29,8 +29,7 @@ pub fn is_alive(run: &Run) -> bool {
     })
 }
 
-/// Returns whether some live run writes a trace at `path`: then an empty file there is one that was just
-/// begun.
+/// Returns whether some live run writes a trace at `path`. If so, an empty file at that path has just been created.
 #[must_use]
 pub fn is_being_written(path: &Path) -> bool {
     let (Some(name), Some(directory)) = (path.file_name(), path.parent()) else { return false };
@@ -52,7 +51,7 @@ pub fn is_being_written(path: &Path) -> bool {
 
 /// Returns the manifest in a run's directory, if the run holds its lock.
 fn live_manifest(directory: &Path) -> Option<Manifest> {
-    // What is no directory of a user's alone is nobody's run.
+    // A directory that is not private to a user does not belong to a run.
     let user = private_directory_of(directory)?;
     let open = |path: &Path| open_file_of_user_to_read(path, user).ok();
     if !is_locked(&open(&lock_file(directory))?, LIFE_BYTE) {
@@ -63,8 +62,8 @@ fn live_manifest(directory: &Path) -> Option<Manifest> {
     Manifest::parse(&bytes).ok()
 }
 
-/// Returns a function that asks whether the run of a trace is alive, and asks once for neighbours of the same
-/// run: files of a run stand together.
+/// Returns a function that checks whether the run of a trace is alive. It checks once for consecutive traces of one
+/// run: files of a run are adjacent.
 pub fn asking_once() -> impl FnMut(&Trace) -> bool {
     let mut asked: Option<((u32, u32), bool)> = None;
     move |trace| {

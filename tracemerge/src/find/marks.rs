@@ -13,12 +13,12 @@ pub struct Marks {
     pub thread: Option<Thread>,
     /// The last line of the file, if that is an `# end`.
     pub end: Option<End>,
-    /// The number of files of its run that were dropped, by what stands before that line.
+    /// The number of files of its run that were dropped, recorded in lines before that one.
     pub dropped: u64,
 }
 
 impl Marks {
-    /// Reads the marks of a text file, or of text that goes on where a file ends.
+    /// Reads the marks of a text file, or of text that continues a file.
     #[must_use]
     pub fn of_text(bytes: &[u8]) -> Marks {
         let whole = bytes.strip_suffix(b"\n");
@@ -36,12 +36,12 @@ impl Marks {
             Some(Meta::End(end)) => Some(end),
             _ => None,
         };
-        // The run's own file, which tells it, has few records.
+        // The run's own file, which records dropped files, has few records.
         let metas = raw.records(0).take(FEW).filter_map(|(_, record)| parsed(record.kind, record.payload));
         Marks { thread: raw.thread(), end, dropped: dropped_by(metas) }
     }
 
-    /// Takes account of text that stands behind the file.
+    /// Updates the marks with text that follows the file.
     #[must_use]
     pub fn followed_by(self, rest: &[u8]) -> Marks {
         if rest.is_empty() {
@@ -51,7 +51,7 @@ impl Marks {
         Marks { thread: self.thread.or(rest.thread), end: rest.end, dropped: self.dropped.max(rest.dropped) }
     }
 
-    /// Returns whether the ring of the file is in memory that goes with the process.
+    /// Returns whether the ring of the file is in memory that is lost with the process.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)
@@ -61,12 +61,12 @@ impl Marks {
 /// The number of lines, or of records, of the run's own file.
 const FEW: usize = 16;
 
-/// Returns what the last lines of a text say, if they are metadata, the last one first.
+/// Returns the metadata in the last lines of a text, the last one first, up to a line that is not metadata.
 fn metas_at_end(bytes: &[u8]) -> impl Iterator<Item = Meta> {
     bytes.rsplit(|&byte| byte == b'\n').skip(1).take(FEW).map_while(meta)
 }
 
-/// Returns how many files were dropped, by these lines.
+/// Returns the number of dropped files in these lines.
 fn dropped_by(metas: impl Iterator<Item = Meta>) -> u64 {
     let dropped = |meta: Meta| if let Meta::Dropped { files } = meta { Some(files) } else { None };
     metas.filter_map(dropped).max().unwrap_or(0)

@@ -1,10 +1,11 @@
-//! The traces that there are, and the choice among them.
+//! The search for traces, and the choice among them.
 //!
-//! [`app`] is what the user named. The other modules are used in this order: [`dead_runs`] and, for runs of other users,
-//! [`strangers`] take in what dead runs left in their rings, [`rings`]
-//! reads what is still in memory, [`named_places`] and [`mod@search`] find the files, [`header`] reads what they say
-//! of themselves, [`owners`] and [`identity`] tell whose they are and of which run, [`choose`] picks the runs
-//! that are shown, [`copies`] leaves out what comes twice, [`completeness`] tells whether all of these is there.
+//! [`app`] is the executable or directory that the user named. The other modules are used in this order:
+//! [`dead_runs`] and, for runs of other users, [`strangers`] write the records that dead runs left in their rings
+//! into files; [`rings`] reads the rings that are still in memory; [`named_places`] and [`mod@search`] find the
+//! files; [`header`] reads their headers; [`owners`] and [`identity`] determine their owners and runs; [`choose`]
+//! picks the runs to show; [`copies`] leaves out copies of files; [`completeness`] determines whether all files of
+//! these runs are present.
 
 pub mod app;
 pub mod choose;
@@ -45,14 +46,14 @@ use crate::ui::few::Few;
 use crate::ui::messages::{Grouped, Messages, count, shown};
 use crate::ui::subcommands::subcommand_like;
 
-/// The difference between clocks, in nanoseconds, from which on it is reported: adjustments in small steps stay below.
+/// The least difference between clocks, in nanoseconds, that is reported: adjustments in small steps stay below.
 const CLOCKS_APART_NS: u64 = 1_000_000_000;
 
-/// Finds the trace files of `app`, also where its runs have named `places` for them, and reads their headers.
-/// `held` are the traces that rings have told of.
+/// Finds the trace files of `app`, also in the `places` that its runs have named for them, and reads their headers.
+/// `held` are the traces that were read from rings.
 ///
-/// Files of others are read after the caller's own: all of them if the caller has none, or `all` are asked for; otherwise as
-/// many as the budget for other users allows.
+/// Reads files of other users after the caller's own: all of them if the caller has none or if `all` is set;
+/// otherwise as many as the time budget for other users allows.
 pub fn find_files(
     app: &App,
     places: &[PathBuf],
@@ -63,7 +64,7 @@ pub fn find_files(
     let mut search = search(app, places);
     search.errors.iter().for_each(|error| messages.warn(error));
     let candidates = std::mem::take(&mut search.candidates);
-    // A live run may be about to write the first line; or a ring has the line, and recovery failed.
+    // A live run may be about to write the first line; or the ring has the line, and recovery failed.
     let excused = |refusal: &HeaderRefusal| match refusal {
         HeaderRefusal::Empty(path) | HeaderRefusal::NoTrace(path) => {
             rings::have(held, path) || liveness::is_being_written(path)
@@ -80,31 +81,30 @@ pub fn find_files(
 pub struct Found {
     /// The traces that were chosen.
     pub chosen: Chosen,
-    /// The path of the merged file unless the user names another: that of the first application that has
-    /// traces.
+    /// The path of the merged file unless the user names another: that of the first application that has traces.
     pub merged_path: PathBuf,
-    /// The identities of all files that were found: nothing is written over them.
+    /// The identities of all files found. The merge writes no output over them.
     pub inputs: HashSet<FileId>,
-    /// The runs that were recovered now: chosen ones, and those that have no file.
+    /// The runs that this command has recovered: chosen ones, and those that have no file.
     pub recovered: Vec<Recovered>,
     /// The completeness of the chosen runs.
     pub completeness: Completeness,
 }
 
-/// Recovers dead runs, reads what is still in memory, finds the files and chooses among their runs.
+/// Recovers dead runs, reads the rings still in memory, finds the files and chooses among their runs.
 ///
 /// # Errors
-/// No traces are found.
+/// If no traces are found.
 pub fn find_traces(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
     let found = find_traces_of(app, choice, messages)?;
     tell_clocks(&found.chosen, messages);
     Ok(found)
 }
 
-/// Does the same, and compares no clocks.
+/// Finds traces as [`find_traces`] does, but compares no clocks.
 fn find_traces_of(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
     let choice = if app.is_directory() { Choice::All } else { choice };
-    // This comes before anything else: records that are traced from here on need not be there.
+    // This comes first: records that are traced from here on may be missing in the merge.
     let mut runs = rings::runs(|manifest| match choice {
         Choice::Alone { pid, .. } => manifest.run.pid == pid && app.is_of(manifest),
         _ => app.is_of(manifest),
@@ -112,7 +112,7 @@ fn find_traces_of(app: &App, choice: Choice, messages: &mut Messages) -> Result<
     let said = Places::of(app);
     let alone = matches!(choice, Choice::Alone { .. });
     let cause = causes(app);
-    // Files that are made from here on need not be there either.
+    // Files that are created from here on may be missing, too.
     let mut made = files_made(&runs);
     let mut recovered = if alone { Vec::new() } else { recover_own(app, &cause, messages) };
     let mut others = find_others(app, choice, (&runs, &recovered, &said), &cause, messages);
@@ -121,7 +121,7 @@ fn find_traces_of(app: &App, choice: Choice, messages: &mut Messages) -> Result<
     recovered.append(&mut others.recovered);
     let mut places = rings::places(&runs);
     places.extend(said.directories());
-    // The files found before are needed only where rings are read.
+    // The list of files found before is needed only if rings are read.
     let before = if runs.is_empty() { Vec::new() } else { search(app, &places).candidates };
     let held = rings::read(&runs, &recovered, messages);
     let (traces, search) = find_files(app, &places, &held, choice == Choice::All, messages);
@@ -145,13 +145,14 @@ fn find_traces_of(app: &App, choice: Choice, messages: &mut Messages) -> Result<
     Ok(Found { chosen, merged_path: app.merged_path(), inputs, recovered, completeness })
 }
 
-/// Returns the number of files that each run in memory has made so far, and of those that it has dropped, by run id.
+/// Returns by run id the number of files that each run in memory has created so far, and of those that it has
+/// dropped.
 fn files_made(runs: &[RunInMemory]) -> HashMap<u32, (u64, u64)> {
     runs.iter().filter_map(|run| Some((run.manifest.run.id, run.files()?))).collect()
 }
 
-/// Finds the runs of other users, for root, and recovers the dead ones. What is known of the caller's own is given: the runs
-/// in memory, those that were recovered, and the places that runs have named.
+/// Finds the runs of other users, for root, and recovers the dead ones. The second argument has the caller's own: the
+/// runs in memory, the recovered runs, and the places that runs have named.
 fn find_others(
     app: &App,
     choice: Choice,
@@ -178,18 +179,17 @@ fn find_others(
         own.iter().map(|run| &run.manifest.run).chain(recovered.iter().map(|of| &of.run)).collect();
     let asked_for = strangers::asked_for(&runs, choice, &owners, &own, &files);
     if matches!(choice, Choice::Alone { .. }) {
-        // Of a process that lives.
+        // The process is alive.
         let asked_for = runs.into_iter().filter(|run| asked_for.contains(&run.directory)).collect();
         return Others { asked_for, recovered: Vec::new() };
     }
     strangers::recover(runs, |run| asked_for.contains(&run.directory), cause, messages)
 }
 
-/// Returns whether the newest run that has named a place for its files is among the traces, or something
-/// newer is.
+/// Checks that the traces include the newest run that has named a place for its files, or a newer one.
 ///
 /// # Errors
-/// That run is not there: an older one must not be shown in its place.
+/// If that run is not there: an older one must not be shown in its place.
 fn is_newest_there(said: &Places, traces: &[Trace]) -> Result<(), Error> {
     let Some(newest) = said.newest() else { return Ok(()) };
     let mut runs = traces.iter().filter_map(|trace| trace.run.as_ref());
@@ -198,22 +198,22 @@ fn is_newest_there(said: &Places, traces: &[Trace]) -> Result<(), Error> {
     }
     let place = path_from_bytes(&newest.directory);
     let why = match std::fs::read_dir(&place) {
-        Ok(_) => "none of them is there, or may be read".to_owned(),
-        Err(error) => format!("that cannot be looked into: {error}"),
+        Ok(_) => "none of them can be read there".to_owned(),
+        Err(error) => format!("that cannot be read: {error}"),
     };
     Err(Error::plain(format!(
-        "the newest run that is known, of process {}, begun {}, has put its trace files into {}, but {why}. \
-         --all-runs merges what older runs have left; 'tracemerge clean' forgets all",
+        "the newest known run, of process {}, begun {}, has put its trace files into {}, but {why}. \
+         --all-runs merges the files of older runs; 'tracemerge clean' deletes all files and forgets all runs",
         newest.pid,
         newest.wall,
         shown(&place),
     )))
 }
 
-/// Finds the traces of several applications. One that has not traced is reported as a loss, if others have.
+/// Finds the traces of several applications. Reports an application without traces as a loss if others have some.
 ///
 /// # Errors
-/// No traces are found.
+/// If no traces are found.
 pub fn find_traces_of_all(apps: &[App], choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
     if let [app] = apps {
         return find_traces(app, choice, messages);
@@ -249,7 +249,7 @@ pub fn find_traces_of_all(apps: &[App], choice: Choice, messages: &mut Messages)
 
 fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
     let (given, name) = (shown(&app.given), app.name().to_string_lossy());
-    // A search that was not allowed to look says nothing of whether there is something.
+    // A search that could not read everything does not show that there are no traces.
     if let Some(first) = search.unreadable.first() {
         let more = search.unreadable.len() as u64 - 1;
         let more = if more == 0 { String::new() } else { format!(", nor {} more", count(more, "file")) };
@@ -290,9 +290,9 @@ fn tell_clocks(chosen: &Chosen, messages: &mut Messages) {
     let apart = chosen.system_clocks_differ_by();
     if apart >= CLOCKS_APART_NS {
         messages.note(format_args!(
-            "runs with TRACER_CLOCK=system differ by {} s in how far the system's clock is from the wall clock: either the \
+            "runs with TRACER_CLOCK=system differ by {} s in the offset of the system's clock from the wall clock: either the \
              wall clock was set meanwhile, or one of them ran in a time namespace. Their lines are in the order of the \
-             system's clock, which is right in the first case only",
+             system's clock, which is right only in the first case",
             Grouped(apart / 1_000_000_000),
         ));
     }
@@ -307,14 +307,14 @@ fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
     }
     if !chosen.others.is_empty() {
         messages.note(format_args!(
-            "left out what belongs to others: {}; it is shown to these users, and by --all-runs",
+            "left out files of other users: {}; --all-runs shows them, and these users see them",
             of_users(&chosen.others)
         ));
     }
     let mut not_own = chosen.owners.clone();
     not_own.remove(&effective_user());
     if !not_own.is_empty() {
-        messages.note(format_args!("not all that is shown is your own: {}", of_users(&not_own)));
+        messages.note(format_args!("some files shown belong to other users: {}", of_users(&not_own)));
     }
     chosen.doubts.iter().for_each(|doubt| doubt.tell(messages));
     copies::report(&chosen.copies, messages);
@@ -322,7 +322,7 @@ fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
     for trace in chosen.boots.iter().flatten() {
         if trace.holes > 0 {
             messages.warn(format_args!(
-                "{} has {} in holes that nobody has written; they are not read, and offsets behind them are smaller by that",
+                "{} has {} in holes that were never written; they are not read, and offsets after them are smaller by that number",
                 shown(&trace.path),
                 count(trace.holes, "byte")
             ));
@@ -342,13 +342,13 @@ fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
     }
     for (path, more) in unknown.each() {
         messages.warn(format_args!(
-            "{} does not begin with a readable '# run' line: nobody knows which run it is of; merged all the same{more}",
+            "{} does not begin with a readable '# run' line: its run is unknown; merged anyway{more}",
             shown(path)
         ));
     }
 }
 
-/// The number of threads that the chosen files are of: a thread may have several files.
+/// Returns the number of threads of the chosen files: a thread may have several files.
 pub fn threads(chosen: &Chosen) -> u64 {
     let thread = |trace: &Trace| {
         let run = trace.run.as_ref();

@@ -1,5 +1,5 @@
-//! The places that the runs of an application have named for their trace files, if they do not write beside
-//! their executable.
+//! The places that the runs of an application have named for their trace files, if they do not write beside their
+//! executable.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use trace_store::sys::open_file_of_user_to_read;
 use crate::find::app::App;
 use crate::os::sys;
 
-/// The number of directories that are looked into at most: those of the newest runs.
+/// The maximum number of directories that are searched: those of the newest runs.
 const MOST: usize = 64;
 
 /// The places that runs have named, oldest first.
@@ -20,7 +20,7 @@ const MOST: usize = 64;
 pub struct Places(Vec<Place>);
 
 impl Places {
-    /// Reads the lists of `app`: beside the executable, and where its rings are.
+    /// Reads the lists of `app`: beside the executable, and in the directories of its rings.
     #[must_use]
     pub fn of(app: &App) -> Places {
         let mut all = Vec::new();
@@ -32,7 +32,7 @@ impl Places {
         Places(all)
     }
 
-    /// The directories, those of the newest runs first.
+    /// Returns the directories, those of the newest runs first.
     #[must_use]
     pub fn directories(&self) -> Vec<PathBuf> {
         let mut directories = Vec::new();
@@ -46,7 +46,7 @@ impl Places {
         directories
     }
 
-    /// The place of the newest run.
+    /// Returns the place of the newest run.
     #[must_use]
     pub fn newest(&self) -> Option<&Place> {
         self.0.last()
@@ -59,7 +59,7 @@ pub fn is_of(place: &Place, app: &App) -> bool {
     app.named_exe().is_none_or(|exe| place.exe == exe.as_os_str().as_encoded_bytes())
 }
 
-/// The files that the lists of `app` are in.
+/// Returns the paths of the lists of `app`.
 #[must_use]
 pub fn lists(app: &App) -> Vec<PathBuf> {
     let beside = app.named_exe().filter(|_| !app.is_directory()).and_then(|real| {
@@ -72,7 +72,7 @@ pub fn lists(app: &App) -> Vec<PathBuf> {
     beside.iter().cloned().chain(of_rings.into_iter().flatten()).collect()
 }
 
-/// Reads a list of the caller's, of the executable's owner's or of root's; others may have planted it.
+/// Reads a list, if it belongs to the caller, to the executable's owner or to root; other users may have planted it.
 #[must_use]
 pub fn read(list: &Path, app: &App) -> Option<Vec<u8>> {
     let found = std::fs::symlink_metadata(list).ok()?;
@@ -80,7 +80,7 @@ pub fn read(list: &Path, app: &App) -> Option<Vec<u8>> {
     let believed = [Some(0), Some(sys::effective_user()), exe.as_ref().map(sys::owner)];
     believed.contains(&Some(sys::owner(&found))).then_some(())?;
     let mut bytes = Vec::new();
-    // One run may have appended while another one made the list shorter.
+    // A run may have appended to the list while another one shortened it.
     let file = open_file_of_user_to_read(list, sys::owner(&found)).ok()?;
     file.take(4 * LONGEST as u64).read_to_end(&mut bytes).ok()?;
     Some(bytes)

@@ -1,9 +1,9 @@
-//! Owners of files, and whose files are shown: the caller's own first, then those of the executable's owner,
-//! then others'.
+//! Owners of files, and the order in which they count: the caller's own files first, then those of the executable's
+//! owner, then those of others.
 //!
-//! In a directory that several users may write to, anybody can make files that name any run at any time. So a
-//! file counts for its owner only, and files of different owners are never put together in one run, unless
-//! the run itself has recorded that its process became another user's.
+//! In a directory that several users may write to, any user can create files that name any run at any time. So a file
+//! counts only for its owner, and files of different owners are never combined in one run, unless the run itself has
+//! recorded that its process became another user's.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,9 +24,9 @@ use crate::ui::messages::count;
 
 /// The kind of a `# credentials` line.
 const WORD: &[u8] = b"credentials ";
-/// The number of users that are named at most.
+/// The maximum number of users that messages name.
 const FEW: usize = 4;
-/// The user who may do anything anyway.
+/// The user with all rights.
 const ROOT: u32 = 0;
 
 /// The nearness of a user to the caller: the least rank is shown first.
@@ -36,7 +36,7 @@ pub enum Rank {
     Own,
     /// The user is the owner of the executable.
     Executable,
-    /// The user is anybody else.
+    /// The user is neither of these.
     Other,
 }
 
@@ -45,7 +45,7 @@ pub enum Rank {
 pub struct Owners {
     /// The effective user id of the caller.
     pub own: u32,
-    /// The user id of the executable's owner, where there is an executable.
+    /// The user id of the executable's owner, if there is an executable.
     pub executable: Option<u32>,
 }
 
@@ -68,15 +68,15 @@ impl Owners {
         }
     }
 
-    /// Returns whether files of `recorder` may be believed that say which user their process became.
+    /// Returns whether to believe files of `recorder` that record the user their process became.
     #[must_use]
     pub fn may_record(&self, recorder: u32) -> bool {
         recorder == ROOT || self.rank(recorder) != Rank::Other
     }
 
-    /// Returns which of two users gets the files of the other, where a file of `recorder` says that its
-    /// process became `named`: first the one who gets them, then the other. `None` where that file is not
-    /// believed: a user who is less near to the caller must not draw files of others into a run of his.
+    /// Returns which of two users gets the files of the other, if a file of `recorder` records that its process
+    /// became `named`: first the user who gets them, then the other. Returns `None` if that file is not believed: a
+    /// user who is less near to the caller must not add files of others to a run of his.
     #[must_use]
     pub fn together(&self, recorder: u32, named: u32) -> Option<(u32, u32)> {
         let (of_recorder, of_named) = (self.rank(recorder), self.rank(named));
@@ -87,7 +87,7 @@ impl Owners {
     }
 }
 
-/// The users that a trace's process became, by its file, which is read through.
+/// Returns the users that a trace's process became. Reads the whole file.
 #[must_use]
 pub fn recorded(trace: &Trace) -> Vec<u32> {
     match (&trace.held, &trace.map) {
@@ -97,7 +97,7 @@ pub fn recorded(trace: &Trace) -> Vec<u32> {
     }
 }
 
-/// The users that `# credentials` lines in the bytes of a file name.
+/// Returns the users named by `# credentials` lines in the bytes of a file.
 #[must_use]
 pub fn recorded_in(bytes: &[u8]) -> Vec<u32> {
     let user = |payload: &[u8]| match Meta::parse(payload) {
@@ -118,7 +118,7 @@ pub fn recorded_in(bytes: &[u8]) -> Vec<u32> {
     memmem::find_iter(bytes, WORD).filter_map(line).collect()
 }
 
-/// Writes the number of files of each user in words.
+/// Returns a text with the number of files of each user.
 #[must_use]
 pub fn of_users(files: &BTreeMap<u32, usize>) -> String {
     let of_user = |(user, files): (&u32, &usize)| format!("{} of user {user}", count(*files as u64, "file"));

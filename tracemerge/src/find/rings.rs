@@ -1,7 +1,7 @@
-//! Reads what is still in memory, of living runs and of dead ones that could not be recovered.
+//! Reads the rings that are still in memory, of live runs and of dead ones that could not be recovered.
 //!
-//! A ring is read as it is, before files are looked for. So a file that is found has at least what was
-//! published when its ring was read, and no more of that file is merged.
+//! A ring is read unchanged, before the search for files. So a file that is found contains at least the records that
+//! were published when its ring was read, and the merge takes no more of that file.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -21,13 +21,14 @@ use crate::find::search::Candidate;
 use crate::os::sys::{FileId, effective_user, file_id, owner};
 use crate::ui::messages::{Messages, shown};
 
-/// Returns the caller's runs with rings that `wanted` accepts. Those of others are for [`crate::find::strangers`].
+/// Returns the caller's runs with rings that `wanted` accepts. For those of other users see
+/// [`crate::find::strangers`].
 #[must_use]
 pub fn runs(wanted: impl Fn(&Manifest) -> bool) -> Vec<RunInMemory> {
     inspect::runs(&runtime_directories(), wanted)
 }
 
-/// The places where the runs have their trace files.
+/// Returns the directories in which the runs have their trace files.
 #[must_use]
 pub fn places(runs: &[RunInMemory]) -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = runs.iter().flat_map(RunInMemory::traces).collect();
@@ -36,8 +37,7 @@ pub fn places(runs: &[RunInMemory]) -> Vec<PathBuf> {
     places
 }
 
-/// Reads the rings of all `runs` that are still there, and tells which dead runs are left as they were, and
-/// why.
+/// Reads the rings of all `runs` that still exist, and reports the dead runs that are not recovered, with the reason.
 pub fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut Messages) -> Vec<Trace> {
     let mut traces = Vec::new();
     for run in runs {
@@ -47,15 +47,15 @@ pub fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut Messag
             Some(recovered) => recovered.errors.first().map(ToString::to_string),
             None if alive => None,
             None => match run.why_not_recovered() {
-                // Somebody else has recovered the run meanwhile.
+                // Another process has recovered the run meanwhile.
                 _ if !run.directory.exists() => continue,
                 Some(error) => Some(error.to_string()),
-                None => Some("nobody has recovered it yet".to_owned()),
+                None => Some("it has not been recovered yet".to_owned()),
             },
         };
         if let Some(why) = why {
             messages.note(format_args!(
-                "process {} is dead, but what it left in {} stays there: {why}; merged from there",
+                "process {} is dead, but its records in {} stay there: {why}; merged from there",
                 run.manifest.run.pid,
                 shown(&run.directory),
             ));
@@ -63,26 +63,26 @@ pub fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut Messag
         for thread in run.threads(alive) {
             match thread {
                 Ok(thread) => traces.extend(trace(run, thread, alive, messages)),
-                Err(error) => messages.warn(format_args!("{error}; what is in there is not merged")),
+                Err(error) => messages.warn(format_args!("{error}; its records are not merged")),
             }
         }
     }
     traces
 }
 
-/// Makes a trace of a thread in memory; `None` where there is nothing to merge.
+/// Returns a trace of a thread in memory; `None` if there is nothing to merge.
 fn trace(run: &RunInMemory, thread: ThreadInMemory, alive: bool, messages: &mut Messages) -> Option<Trace> {
     let tid = thread.tid;
     if let Some(kind) = thread.unknown_kind {
         messages.warn(format_args!(
-            "{}: a record of kind {kind} is not known here, and what stands behind it may be missing; use the \
+            "{}: a record has the unknown kind {kind}, and records after it may be missing; use the \
              tracemerge of the program's version",
             shown(&thread.ring),
         ));
     }
     let (path, number) = match &thread.file {
         Some(file) => (file.path.clone(), file.number),
-        // The trace stands behind all the files that the thread had before.
+        // The trace follows all the files that the thread had before.
         None => (thread.ring.clone(), u32::MAX),
     };
     // The metadata are those of the open file, not of the file that has its name now.
@@ -112,8 +112,8 @@ fn trace(run: &RunInMemory, thread: ThreadInMemory, alive: bool, messages: &mut 
     })
 }
 
-/// Names the chosen runs that have left a directory which this user may not read: another user's, for
-/// example.
+/// Reports the chosen runs that have left a directory which this user may not read, for example because it is another
+/// user's.
 pub fn tell_unread(chosen: &[&Trace], runs: &[RunInMemory], messages: &mut Messages) {
     let read: HashSet<(u32, u32)> =
         runs.iter().map(|run| (run.manifest.run.pid, run.manifest.run.id)).collect();
@@ -130,7 +130,7 @@ pub fn tell_unread(chosen: &[&Trace], runs: &[RunInMemory], messages: &mut Messa
                 && path.is_dir()
             {
                 messages.warn(format_args!(
-                    "{} may only be read by the user whose process {} is; what is in memory there is not merged",
+                    "only the user of process {1} may read {0}; the records in memory there are not merged",
                     shown(&path),
                     run.pid
                 ));
@@ -139,7 +139,7 @@ pub fn tell_unread(chosen: &[&Trace], runs: &[RunInMemory], messages: &mut Messa
     }
 }
 
-/// The places where the owner of a trace file has the directories of runs.
+/// Returns the directories in which the owner of a trace file has the directories of runs.
 #[cfg(unix)]
 fn places_of_owner(trace: &Path) -> Vec<PathBuf> {
     use std::os::unix::fs::MetadataExt;
@@ -157,21 +157,21 @@ fn places_of_owner(trace: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// Returns nothing: each user has a place of their own, in which others see nothing.
+/// Returns nothing: each user has a private place, which others cannot see.
 #[cfg(not(unix))]
 fn places_of_owner(_trace: &Path) -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// Returns whether the file at `path` is one that a ring has named.
+/// Returns whether the file at `path` belongs to one of the rings read.
 #[must_use]
 pub fn have(held: &[Trace], path: &Path) -> bool {
     let id = fs::metadata(path).ok().map(|metadata| file_id(path, &metadata));
     id.is_some() && held.iter().any(|trace| trace.id == id)
 }
 
-/// Puts what was read from rings in the place of the files of the same threads. `before` are the files that
-/// were found before the rings were read.
+/// Replaces the files of threads by the traces read from their rings. `before` are the files that were found before
+/// the rings were read.
 #[must_use]
 pub fn join(mut found: Vec<Trace>, held: Vec<Trace>, before: &[Candidate]) -> Vec<Trace> {
     let thread = |trace: &Trace, since| {
@@ -185,8 +185,8 @@ pub fn join(mut found: Vec<Trace>, held: Vec<Trace>, before: &[Candidate]) -> Ve
         held.iter().filter_map(|trace| Some((thread(trace, since(trace))?, trace.number))).collect();
     found.retain(|trace| {
         let Some(id) = &trace.id else { return true };
-        // A thread has got its file, or another one, only after its ring was read: what is in that file was
-        // in the ring.
+        // A thread has got its file, or another one, only after its ring was read: the records in that file were in
+        // the ring.
         let later = thread(trace, trace.first).and_then(|thread| threads.get(&thread));
         let later = later.is_some_and(|number| *number == trace.number || !before.contains(id));
         !ids.contains(id) && !later

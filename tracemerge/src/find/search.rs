@@ -1,8 +1,8 @@
-//! Searches for the files that may be traces of an executable, by their names only: no file is opened.
+//! Searches for the files that may be traces of an executable, by their names only: it opens no file.
 //!
-//! Beside the executable, every file with the right name is the application's. In places that applications
-//! share, the name may be another's; the file's `# run` line tells, which the next stage reads, so here such
-//! files are only marked.
+//! Beside the executable, every file with the right name is the application's. In directories that applications
+//! share, the name may be another application's; the file's `# run` line, which the next stage reads, decides. So
+//! here such files are only marked.
 
 use std::collections::HashSet;
 use std::env;
@@ -34,8 +34,7 @@ pub struct Candidate {
     pub owner: u32,
     /// Whether it is a regular file.
     pub is_regular: bool,
-    /// Whether the file's `# run` line must name the executable, because the file is in a place that is
-    /// shared.
+    /// Whether the file's `# run` line must name the executable, because the file is in a shared directory.
     pub must_match: bool,
 }
 
@@ -52,8 +51,8 @@ pub struct Search {
     pub unreadable: Vec<String>,
 }
 
-/// Looks for the trace files of `app` in all the places where the library may have put them, and in `more`,
-/// which its runs have named.
+/// Searches for the trace files of `app` in all the places where the library may have put them, and in `more`, the
+/// places that its runs have named.
 #[must_use]
 pub fn search(app: &App, more: &[PathBuf]) -> Search {
     let mut search = Search::default();
@@ -72,7 +71,7 @@ pub fn search(app: &App, more: &[PathBuf]) -> Search {
     let mut looked: Vec<(FileId, Vec<OsString>)> = Vec::new();
     let mut look = |place: PathBuf, names: &[&OsStr], must_match: bool| {
         let thread = |file_name: &OsStr| names.iter().find_map(|name| thread_of(file_name, name));
-        // The same place by another name has nothing that was not found there.
+        // The same directory under another name contains no further files.
         let id = fs::metadata(&place).ok().map(|metadata| file_id(&place, &metadata));
         let is_known = |(known, had): &(FileId, Vec<OsString>)| {
             Some(known) == id.as_ref() && names.iter().all(|name| had.iter().any(|had| had == name))
@@ -109,7 +108,7 @@ fn distinct<'a>(names: impl IntoIterator<Item = &'a OsStr>) -> Vec<&'a OsStr> {
     distinct
 }
 
-/// The places that several applications may write to.
+/// Returns the directories that several applications may write to.
 fn shared_places() -> impl Iterator<Item = PathBuf> {
     trace_directory().into_iter().chain([PathBuf::from("."), env::temp_dir()])
 }
@@ -132,7 +131,8 @@ fn look_in(
             named.push((place.join(&file_name), tid, number));
         }
     }
-    // A link to nowhere, or a file that has just gone, is no candidate; nor is a link that somebody else has made.
+    // A broken link, or a file that has just been deleted, is not a candidate; neither is a link that another user
+    // has made.
     let asked = map_on_all_processors(
         &named,
         |_| ASKING,
@@ -159,7 +159,7 @@ fn thread_of(file_name: &OsStr, name: &OsStr) -> Option<(u64, u32)> {
     parse_trace_file_suffix(file_name.as_encoded_bytes().strip_prefix(name.as_encoded_bytes())?)
 }
 
-/// The thread and the number in the name of a trace of whatever executable.
+/// Returns the thread and the number in the name of a trace of any executable.
 fn any_thread(file_name: &OsStr) -> Option<(u64, u32)> {
     let name = file_name.as_encoded_bytes();
     let at = memchr::memmem::rfind(name, INFIX.as_bytes()).filter(|&at| at > 0)?;

@@ -1,9 +1,9 @@
 //! Runs of other users, which only root can see.
 //!
-//! Anybody may leave directories of runs that name any program. So what is found beside the traces that are asked for has
-//! one budget of time in each process, for all other users together and waiting included. What is skipped is named, and the
-//! status is 1. Runs whose traces are asked for are read and recovered to their end; only waiting for locks that others
-//! hold is taken from the budget.
+//! Any user may leave directories of runs that name any program. So runs that are not requested have one time budget
+//! in each process, for all other users together and including waits. Skipped runs are reported, and the status is 1.
+//! Runs whose traces are requested are read and recovered completely; only waits for locks that others hold count
+//! against the budget.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -21,13 +21,13 @@ use crate::find::header::Trace;
 use crate::find::owners::{Owners, Rank};
 use crate::ui::messages::{Messages, count, shown};
 
-/// The time for all that is found of other users and was not asked for.
+/// The time for all runs of other users that were not requested.
 pub const BUDGET: Duration = Duration::from_secs(2);
 
 /// The part of the budget that this process has used.
 static USED: Mutex<Duration> = Mutex::new(Duration::ZERO);
 
-/// Does `work`, which is given the moment at which the budget will be used up, and takes the time from the budget.
+/// Does `work`, which gets the time at which the budget ends, and takes the elapsed time from the budget.
 pub fn spend<T>(work: impl FnOnce(Instant) -> T) -> T {
     let begun = Instant::now();
     let result = work(begun + left());
@@ -44,16 +44,16 @@ fn use_up(time: Duration) {
     *used = used.saturating_add(time);
 }
 
-/// The runs of other users that are skipped: how many of each user in each directory, and why.
+/// The runs of other users that are skipped: their number by user, directory and reason.
 #[derive(Debug, Default)]
 pub struct Skipped(BTreeMap<(u32, PathBuf, &'static str), u64>);
 
-/// Somebody else holds the lock.
-const BUSY: &str = "somebody else has been recovering for all of the time that is given to other users' runs";
-/// There was no time.
-const OUT_OF_TIME: &str = "the 2 seconds that are given to other users' runs are used up";
-/// The rights cannot be had.
-const NO_RIGHTS: &str = "the rights of that user cannot be had";
+/// The reason that another process holds the lock.
+const BUSY: &str = "another process has been recovering for all of the time for other users' runs";
+/// The reason that there was no time.
+const OUT_OF_TIME: &str = "the 2 seconds for other users' runs are used up";
+/// The reason that the process cannot get the user's rights.
+const NO_RIGHTS: &str = "the rights of that user are not available";
 
 impl Skipped {
     fn add(&mut self, run: &RunInMemory, why: &'static str) {
@@ -61,11 +61,11 @@ impl Skipped {
         *self.0.entry((run.user(), place, why)).or_default() += 1;
     }
 
-    /// Names what is skipped, with status 1.
+    /// Reports the skipped runs, with status 1.
     fn tell(&self, messages: &mut Messages) {
         for ((user, place, why), runs) in &self.0 {
             messages.warn(format_args!(
-                "left {} of user {user} in {} as {}: {why}; tracemerge reads them if that user calls it",
+                "left {} of user {user} in {} as {}: {why}; tracemerge reads them if that user runs it",
                 count(*runs, "run"),
                 shown(place),
                 if *runs == 1 { "it is" } else { "they are" },
@@ -77,28 +77,29 @@ impl Skipped {
 /// The runs of other users.
 #[derive(Debug, Default)]
 pub struct Others {
-    /// The runs whose traces are asked for, which are still to be read from memory where they are not recovered.
+    /// The runs whose traces are requested. Those that were not recovered have yet to be read from memory.
     pub asked_for: Vec<RunInMemory>,
-    /// The dead runs, and what became of them.
+    /// The dead runs, with the results of their recovery.
     pub recovered: Vec<Recovered>,
 }
 
-/// Finds the runs of other users that `wanted` accepts, within the budget, and says where it did not suffice.
+/// Finds the runs of other users that `wanted` accepts, within the budget, and reports users and directories for
+/// which it was too short.
 pub fn runs(wanted: impl Fn(&Run, Option<&Manifest>) -> bool, messages: &mut Messages) -> Vec<RunInMemory> {
     let RunsOfOthers { runs, unknown, unlisted } =
         spend(|until| inspect::runs_of_others(&runtime_directories(), wanted, until));
     unknown.iter().for_each(|error| messages.warn(error));
     for (user, place) in unlisted {
         messages.warn(format_args!(
-            "not all runs of user {user} in {} were looked at: {OUT_OF_TIME}; tracemerge reads them if that user calls it",
+            "not all runs of user {user} in {} were read: {OUT_OF_TIME}; tracemerge reads them if that user runs it",
             shown(&place),
         ));
     }
     runs
 }
 
-/// Recovers the dead ones among `runs`; those that are `asked_for` to their end. `cause` gives what is known of how a run's
-/// process has ended.
+/// Recovers the dead runs among `runs`; those for which `asked_for` is true completely. `cause` gives the cause of
+/// the end of a run's process, if known.
 pub fn recover(
     runs: Vec<RunInMemory>,
     asked_for: impl Fn(&RunInMemory) -> bool,
@@ -137,7 +138,7 @@ pub fn recover(
     others
 }
 
-/// Notes what became of a run.
+/// Notes the result of recovering a run.
 fn take(
     run: &RunInMemory,
     outcome: Outcome,
@@ -151,7 +152,7 @@ fn take(
             tell(&found, messages);
             if let Some(error) = found.errors.first().filter(|_| !is_asked_for) {
                 messages.warn(format_args!(
-                    "process {} of user {} is dead, but what it left in {} stays there: {error}",
+                    "process {} of user {} is dead, but its records in {} stay there: {error}",
                     found.run.pid,
                     run.user(),
                     shown(&run.directory)
@@ -167,8 +168,8 @@ fn take(
     }
 }
 
-/// Returns which of `runs`, of other users, have traces that are asked for: that are shown by `choice`. `nearer` are the
-/// traces that the caller has, on disk, and `own` the caller's runs in memory.
+/// Returns the directories of those `runs`, of other users, whose traces `choice` shows. `nearer` are the traces that
+/// the caller has on disk, and `own` the caller's runs in memory.
 pub fn asked_for(
     runs: &[RunInMemory],
     choice: Choice,
@@ -188,7 +189,7 @@ pub fn asked_for(
         move |run: &Run| roots.contains(&(run.boot.clone(), run.root)) && run.wall >= since
     };
     let rank = |run: &RunInMemory| owners.rank(run.user());
-    // Whose traces are shown where the caller has none.
+    // The rank of the users whose traces are shown if the caller has none.
     let nearest =
         named.iter().map(|run| rank(run)).chain(nearer.iter().map(|trace| owners.rank(trace.owner))).min();
     let nearest = nearest.filter(|_| own.is_empty());
@@ -204,7 +205,7 @@ pub fn asked_for(
             let of_tree = of_tree(pid, since);
             Box::new(move |run| of_tree(&run.manifest.run))
         }
-        // A run of the caller's whose process became another user's has a directory of each.
+        // A run of the caller's whose process became another user's has a directory for each user.
         Choice::Newest => Box::new(move |run| own.contains(&&run.manifest.run) || Some(run.user()) == newest),
     };
     named.into_iter().filter(|run| is_asked_for(run)).map(|run| run.directory.clone()).collect()

@@ -1,10 +1,9 @@
-//! Before they are merged, traces of several machines that ran at the same time are put on one scale of
-//! ticks.
+//! Puts traces of several machines that ran at the same time on one scale of ticks, before they are merged.
 //!
-//! Ticks of different boots do not compare, so boots are merged one behind the other. But boots that overlap
-//! by the wall clock are of different machines: then the lines of all but the first get the ticks that the
-//! first machine had at the same time of day. The result is a trace in the ticks of that machine; the order
-//! of lines of different machines is as good as their wall clocks.
+//! Ticks of different boots cannot be compared, so boots are merged one behind the other. But boots that overlap by
+//! the wall clock belong to different machines. Then the lines of all but the first machine get the ticks that the
+//! first machine had at the same time of day. The result is a trace in the ticks of that machine; the order of lines
+//! of different machines is as good as their wall clocks.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
@@ -41,7 +40,7 @@ impl Scale {
 /// The outcome of aligning one boot.
 #[derive(Clone, Debug, Default)]
 pub struct Aligned {
-    /// Whether the boot goes on with the boot before it, in that one's ticks.
+    /// Whether the boot continues the boot before it, in the ticks of that boot.
     pub joins: bool,
     /// The conversion of the ticks of the boot's first run.
     pub scale: Option<Scale>,
@@ -49,11 +48,11 @@ pub struct Aligned {
     pub reference: Option<Run>,
 }
 
-/// Puts boots together that overlap in time; `runs` are those of the files. Returns the outcome for each of
-/// the former boots.
+/// Joins boots that overlap in time; `runs` are the runs of the files. Returns the outcome for each of the former
+/// boots.
 ///
 /// # Errors
-/// There is no room for the lines with other ticks.
+/// No space is left for the lines with other ticks.
 pub fn align(
     boots: &mut Vec<Vec<Source>>,
     runs: &[Vec<Option<Run>>],
@@ -68,8 +67,8 @@ pub fn align(
         Clocks::read(files.filter_map(|(run, source)| Some((run.as_ref()?, source.outline()))), |_| None);
     let periods: Vec<_> =
         boots.iter().zip(runs).map(|(sources, runs)| period(sources, runs, &clocks)).collect();
-    // Boots are in the order of their beginnings. A group goes on as long as a boot begins before another one
-    // has ended.
+    // Boots are in the order of their beginnings. A group continues as long as a boot begins before another one has
+    // ended.
     let (mut reference, mut end) = (0, None);
     let mut machines = Vec::new();
     for (place, period) in periods.iter().enumerate() {
@@ -104,7 +103,7 @@ fn first_run(runs: &[Option<Run>]) -> Option<&Run> {
     runs.iter().flatten().next()
 }
 
-/// The wall times between which the files of a boot have lines; `None` where the boot's clock is not known.
+/// Returns the wall times between which the files of a boot have lines; `None` if the boot's clock is not known.
 fn period(sources: &[Source], runs: &[Option<Run>], clocks: &Clocks) -> Option<(u64, u64)> {
     let clock = clocks.of(first_run(runs)?).filter(|clock| clock.rate_is_known())?;
     let ends = || sources.iter().filter_map(Source::ends);
@@ -122,7 +121,7 @@ fn rekey(
     let Some(reference) = first_run(references).and_then(|run| clocks.of(run)) else { return Ok(None) };
     let mut scale = None;
     for (source, run) in sources.iter_mut().zip(runs) {
-        // A file that does not name its run goes by the clock of its neighbours.
+        // A file that does not name its run uses the clock of its neighbours.
         let Some(own) = run.as_ref().or(first_run(runs)).and_then(|run| clocks.of(run)) else { continue };
         let converted = Scale { own: own.clone(), reference: reference.clone() };
         if let Content::Text(text) = source.content() {
@@ -138,7 +137,7 @@ fn rekey(
     Ok(scale)
 }
 
-/// A source that is no text, with the ticks of another machine.
+/// A source that is not text, with the ticks of another machine.
 #[derive(Debug)]
 struct Scaled {
     own: Box<dyn LineSource>,
@@ -146,7 +145,7 @@ struct Scaled {
 }
 
 impl Scaled {
-    /// Returns the least of its own ticks that are converted to `ticks` or more.
+    /// Returns the smallest of its own ticks that convert to `ticks` or more.
     fn own_ticks(&self, ticks: u64) -> u64 {
         let Some((first, last)) = self.own.period() else { return ticks };
         let (mut low, mut high) = (first, last.saturating_add(1));
@@ -157,7 +156,7 @@ impl Scaled {
         low
     }
 
-    /// Returns its own ticks between which lines have the given ones.
+    /// Converts a range of the other machine's ticks to a range of its own ticks.
     fn own_times(&self, from: u64, until: Option<u64>) -> (u64, Option<u64>) {
         (if from == 0 { 0 } else { self.own_ticks(from) }, until.map(|until| self.own_ticks(until)))
     }
@@ -258,8 +257,8 @@ fn rewrite(bytes: &[u8], scale: &Scale, out: &mut impl Write) -> io::Result<()> 
     }
 }
 
-/// Returns a `# run`, `# clock`, `# on` or `# off` line behind its ticks, with the ticks that it tells converted, too; `None`
-/// for another line.
+/// Returns the part of a `# run`, `# clock`, `# on` or `# off` line behind its key's ticks, with the ticks in its
+/// payload converted; `None` for another line.
 fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     let line = Line::parse(without_feed(text)).ok()?;
     let meta = match Meta::parse(line.payload)? {
@@ -277,7 +276,7 @@ fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     Some(out[trace_format::line::TICKS_DIGITS..end].to_vec())
 }
 
-/// Reports that several scales of ticks were put on one: of several machines, or of the clocks of one machine.
+/// Reports that several scales of ticks were put on one: those of several machines, or of two clocks of one machine.
 fn report(clocks: &Clocks, scales: u64, messages: &mut Messages) {
     let strayed = clocks.each().map(|(_, clock)| clock.uncertainty_ns()).max().unwrap_or(0);
     let strayed = Grouped(strayed);
@@ -286,13 +285,13 @@ fn report(clocks: &Clocks, scales: u64, messages: &mut Messages) {
         return messages.note(format_args!(
             "the runs have the ticks of two clocks, the processor's counter and the system's (TRACER_CLOCK): their \
              lines are put in order by the wall clock, in ticks of the first, and are at most {strayed} ns out of \
-             order where the wall clock was not set meanwhile"
+             order if the wall clock was not set meanwhile"
         ));
     }
     messages.note(format_args!(
         "{} traced at the same time: their lines are put in order by the wall clock, in ticks of the first. Each \
-         wall clock strayed by at most {strayed} ns against its machine's counter; no trace tells how far apart the \
-         machines' wall clocks were",
+         wall clock strayed by at most {strayed} ns against its machine's counter; the traces do not record how far \
+         apart the machines' wall clocks were",
         count(scales, "machine"),
     ));
 }
@@ -358,7 +357,7 @@ mod tests {
         assert_eq!(all.iter().map(|aligned| aligned.joins).collect::<Vec<_>>(), [false, true, false]);
         assert_eq!(boots[0][0].bytes(), before[0]);
         assert_eq!(boots[1][0].bytes(), before[2]);
-        // The clock of b gives what that of a would give, four seconds later.
+        // Lines of b get the ticks that lines of a would have four seconds later.
         let (_, expected) = machine("b", 5000 + 4 * S * 3, 3, 104 * S, 10);
         assert_eq!(String::from_utf8_lossy(boots[0][1].bytes()), String::from_utf8_lossy(expected.bytes()));
         assert_eq!(all[1].scale.as_ref().unwrap().convert(77), 5000 + 12 * S);

@@ -1,5 +1,4 @@
-//! The boundary in a sorted range from which on lines have at least certain ticks, found by looking at few
-//! places.
+//! The boundary in a sorted range from which on lines have at least certain ticks, found by looking at few places.
 
 use crate::file::lines::{Token, line_at, line_behind, skip_bad, ticks_at};
 
@@ -16,8 +15,8 @@ pub struct Boundary {
 }
 
 impl Boundary {
-    /// Returns the boundary before everything from `at` on; bytes there that are no line belong to the first
-    /// line.
+    /// Returns the boundary at `at`, before everything from there on. Bytes at `at` that are not a line belong to the
+    /// first line behind it.
     #[must_use]
     pub fn before(bytes: &[u8], at: usize) -> Boundary {
         let line = skip_bad(bytes, at);
@@ -38,26 +37,25 @@ impl Boundary {
     }
 }
 
-/// Finds the boundary before the first line with `ticks` or more. It is known to lie between `low` and
-/// `high`; `step` is a guess of how many bytes behind `low`.
+/// Finds the boundary before the first line with `ticks` or more. The boundary must lie between `low` and `high`;
+/// `step` is a guess of its distance from `low` in bytes.
 ///
-/// In bytes that are not sorted after all, the result is still a boundary between a line with smaller ticks
-/// and one with `ticks` or more.
+/// If the bytes are not sorted after all, the result is still a boundary between a line with smaller ticks and one
+/// with `ticks` or more.
 ///
-/// This is an interpolation search: each look tells how many ticks a byte takes here, and so where to look
-/// next. Every fourth look is in the middle of what is left, so the number of looks grows with the logarithm
-/// of the distance at most; where lines come somewhat evenly there are two or three, and a few lines are
-/// walked through.
+/// This is an interpolation search: each look measures how many ticks a byte takes here, which gives the next place
+/// to look at. Every fourth look is in the middle of the remaining range, so the number of looks grows at most with
+/// the logarithm of the distance. If lines come somewhat evenly, two or three looks are enough. The last few lines
+/// are walked through.
 #[must_use]
 pub fn first_from(bytes: &[u8], ticks: u64, low: Boundary, mut high: Boundary, step: usize) -> Boundary {
     if low.is_from(ticks) {
         return low;
     }
     let low = (low.at, low.ticks.unwrap_or(ticks));
-    // `below` is the last line known to have too few ticks; lines that begin behind `unknown` are known to be
-    // from `high` on.
+    // `below` is the last line known to have too few ticks; no line begins between `unknown` and `high`.
     let (mut below, mut unknown) = (low, high.at);
-    // `guess` is the expected distance from `below`; `is_near` says that lines are walked through.
+    // `guess` is the expected distance from `below`; if `is_near`, the next step walks line by line.
     let (mut guess, mut is_near) = (step, false);
     for looks in 0_u32.. {
         let (at, here) = below;
@@ -72,8 +70,8 @@ pub fn first_from(bytes: &[u8], ticks: u64, low: Boundary, mut high: Boundary, s
         }
         let left = unknown - at;
         let jump = if guess < left && looks % 4 < 3 { guess } else { left / 2 };
-        // Where nothing limits the jump yet, it is not longer than doubled steps would be: bytes far behind
-        // are not to be read.
+        // If nothing limits the jump yet, it is at most as long as doubled steps would be, so that bytes far behind
+        // are not read.
         let probe = at + jump.min(step.max(WALK).saturating_mul(2 << looks.min(32)));
         match line_behind(bytes, probe, unknown) {
             Some((found_at, found)) if found < ticks => {
@@ -92,7 +90,7 @@ pub fn first_from(bytes: &[u8], ticks: u64, low: Boundary, mut high: Boundary, s
     high
 }
 
-/// The number of bytes that `ticks` take, if `others` ticks take `bytes`.
+/// Estimates the number of bytes that `ticks` take, if `others` ticks take `bytes`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

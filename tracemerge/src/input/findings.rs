@@ -16,13 +16,13 @@ use crate::ui::messages::{Messages, count, shown};
 /// The findings in one file.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct OfFile {
-    /// The bytes that are no line: their offset and number.
+    /// The bytes that are not a line: their offset and number.
     damaged: Few<(usize, usize)>,
     /// The lines whose ticks are smaller than those of the line before: their offset, the ticks before, and
     /// their own.
     breaks: Few<(usize, u64, u64)>,
-    /// The number of `# backward` lines, which tell that the tracer, or the reader of a raw file, has seen
-    /// smaller ticks.
+    /// The number of `# backward` lines. The tracer, or the reader of a raw file, writes one if it sees smaller
+    /// ticks.
     backward: u64,
     /// The offset of a last line without a line feed.
     torn: Option<usize>,
@@ -42,7 +42,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Notes bytes that are no line.
+    /// Notes bytes that are not a line.
     pub fn damaged(&mut self, source: usize, at: usize, bytes: usize) {
         self.files.entry(source).or_default().damaged.push((at, bytes));
     }
@@ -57,7 +57,7 @@ impl Findings {
         self.files.entry(source).or_default().torn = Some(at);
     }
 
-    /// Notes what the payload of a `#` line tells of losses and of the order.
+    /// Counts the losses and backward steps that the payload of a `#` line reports.
     pub fn metadata(&mut self, source: usize, payload: &[u8]) {
         if payload.starts_with(b"backward ") {
             self.files.entry(source).or_default().backward += 1;
@@ -98,7 +98,7 @@ impl Findings {
         self.lost_unread += later.lost_unread;
     }
 
-    /// Reports all findings to the user; `path` gives the path of each source.
+    /// Reports all findings to the user; `path` returns the path of each source.
     pub fn tell<'p>(&self, path: impl Fn(usize) -> &'p Path, messages: &mut Messages) {
         for (source, file) in &self.files {
             file.tell(path(*source), messages);
@@ -106,7 +106,7 @@ impl Findings {
         let told = |text: &str, by_design: bool| {
             let known = self.lost.iter().filter(|(reason, _)| is_by_design(*reason) == by_design);
             let known = known.map(|(reason, records)| (reason.name(), *records));
-            // Nobody knows whether the user has asked for these.
+            // It is not known whether the user has asked for these.
             let otherwise = self.lost_otherwise.iter().filter(|_| !by_design);
             let otherwise = otherwise.map(|(reason, records)| (reason.as_str(), *records));
             let lost: Vec<_> = known.chain(otherwise).filter(|(_, records)| *records > 0).collect();
@@ -119,7 +119,7 @@ impl Findings {
         if let Some(lost) = told("lost", false) {
             messages.warn(lost);
         }
-        if let Some(dropped) = told("not kept, as the program was told to", true) {
+        if let Some(dropped) = told("not kept, by the settings of the program", true) {
             messages.note(dropped);
         }
         if self.lost_unread > 0 {
@@ -137,10 +137,11 @@ fn is_by_design(reason: LossReason) -> bool {
     matches!(reason, LossReason::Overwritten | LossReason::Rotated)
 }
 
-/// The number of unknown reasons that are told apart: a damaged file may have as many as lines.
+/// The number of unknown reasons that are counted separately: a damaged file may have one in every line.
 pub const REASONS: usize = 16;
 
-/// Adds a loss to those for reasons that are not known here.
+/// Adds a loss to the losses for reasons that are not known here; beyond [`REASONS`] of them, adds it to the last
+/// one.
 pub fn add_loss(losses: &mut Vec<(Name, u64)>, reason: Name, records: u64) {
     let known = losses.iter().position(|(known, _)| *known == reason);
     let known = known.or_else(|| losses.len().checked_sub(1).filter(|_| losses.len() >= REASONS));
@@ -156,7 +157,7 @@ impl OfFile {
         for (at, bytes) in &self.damaged.first {
             let bytes = count(*bytes as u64, "byte");
             messages.warn(format_args!(
-                "{path}: {bytes} at offset {at} are no trace line; a '# damaged' line shows them"
+                "{path}: {bytes} at offset {at} are not a trace line; a '# damaged' line shows them"
             ));
         }
         if self.damaged.more() > 0 {
@@ -165,7 +166,7 @@ impl OfFile {
         for (at, before, after) in &self.breaks.first {
             let (before, after) = (digits(*before), digits(*after));
             messages.warn(format_args!(
-                "{path}: ticks go back from {before} to {after} at offset {at}; sorted all the same"
+                "{path}: ticks go back from {before} to {after} at offset {at}; the lines are sorted anyway"
             ));
         }
         if self.breaks.more() > 0 {

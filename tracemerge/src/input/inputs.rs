@@ -1,5 +1,5 @@
-//! The chosen traces, open: the sources of lines with their origins, and logs of others beside them, in the
-//! order of boots.
+//! The open chosen traces: their sources of lines with the origins, and logs of other programs, in the order of
+//! boots.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,17 +20,17 @@ use crate::ui::messages::Messages;
 /// The origin of records: a file or a ring, with its thread and run.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The run that the thread belongs to, where that is known.
+    /// The thread's run, if it is known.
     pub run: Option<Run>,
-    /// The id of the thread that the file is of.
+    /// The id of the file's thread.
     pub tid: u64,
-    /// The thread's name; empty where it is not known, or was not asked for.
+    /// The thread's name; empty if it is not known or was not read.
     pub name: Vec<u8>,
-    /// The clock that tells the wall time of the thread's ticks.
+    /// The clock that converts the thread's ticks to wall time.
     pub clock: Arc<TickClock>,
     /// Whether any lines of the thread may be shown.
     pub is_shown: bool,
-    /// Whether the origin is a log of another program, which is of no process and of no thread.
+    /// Whether the origin is a log of another program, which has no process and no thread.
     pub is_log: bool,
     /// Whether the sites of the origin's messages are known.
     pub has_sites: bool,
@@ -45,14 +45,13 @@ pub struct Inputs {
     pub origins: Vec<Origin>,
     /// The ticks of the first line and of the last, for each boot.
     pub ends: Vec<(u64, u64)>,
-    /// A run of the machine whose ticks the lines have now, for each source that was put on another machine's
-    /// scale.
+    /// A run of the reference machine, for each source whose ticks were converted to that machine's ticks.
     pub references: Vec<Option<Run>>,
 }
 
 impl Inputs {
-    /// Maps the chosen files, reads the logs `with`, and puts traces of several machines on one scale. The
-    /// names of threads are read if `with_names`, which takes a look at the beginning of each file.
+    /// Maps the chosen files, reads the logs `with`, and puts traces of several machines on one scale. Reads the
+    /// names of threads if `with_names`, which costs a look at the beginning of each file.
     ///
     /// # Errors
     /// No file can be mapped, or a log cannot be read.
@@ -63,7 +62,7 @@ impl Inputs {
         messages: &mut Messages,
     ) -> Result<Inputs, Error> {
         let (mut boots, mut by_boot) = (Vec::new(), Vec::new());
-        // Lines that a live run writes later do not count, so liveness is asked first.
+        // Lines that a live run writes later do not count, so liveness is checked first.
         let mut is_alive = asking_once();
         let unknown = Arc::new(TickClock::of(ClockKind::Ordered, []));
         for files in &chosen.boots {
@@ -147,8 +146,8 @@ impl Inputs {
         Ok(())
     }
 
-    /// Has sources leave out calls that have certainly taken less than this number of nanoseconds and have nothing inside,
-    /// where they can do so cheaply. The inputs must have their clocks.
+    /// Makes the sources leave out calls that certainly took less than `ns` nanoseconds and have nothing inside, if
+    /// that is cheap. The inputs must have their clocks.
     pub fn leave_out_shorter_calls(&mut self, ns: u64) {
         for (origin, source) in self.origins.iter().zip(self.boots.iter_mut().flatten()) {
             source.leave_out_shorter_calls(origin.clock.ticks_within(ns));
@@ -160,8 +159,8 @@ impl Inputs {
         self.origins.iter().zip(self.boots.iter().flatten())
     }
 
-    /// Leaves out what the files have lost by truncation, and notes in `ends` where each such file ends now.
-    /// Returns whether a file has become shorter since this was last asked.
+    /// Leaves out the bytes that files have lost by truncation, and notes in `ends` the new end of each such file.
+    /// Returns whether a file has become shorter since the last call.
     pub fn give_up_truncated(&mut self, ends: &mut BTreeMap<PathBuf, usize>) -> bool {
         let mut any = false;
         for source in self.boots.iter_mut().flatten() {
@@ -174,7 +173,7 @@ impl Inputs {
     }
 }
 
-/// The ticks of the first line of all `files`, and of the last.
+/// Returns the ticks of the first line and of the last line of all `files`.
 fn ends(files: &[Trace]) -> (u64, u64) {
     let first = files.iter().map(|trace| trace.first).min();
     let last = files.iter().map(|trace| trace.last).max();

@@ -1,4 +1,4 @@
-//! Traces as sources of lines, and the boundaries of times in them. Logs of others and traces of other
+//! Traces as sources of lines, and the boundaries of times in them. Logs of other programs and traces of other
 //! machines become sources, too.
 
 pub mod align;

@@ -1,4 +1,4 @@
-//! Lines that views leave out: of kinds that only later versions know, how many of which, and states of threads.
+//! Lines that views leave out: lines of kinds that only later versions know, counted by kind, and states of threads.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ impl OtherKinds {
         self.unknown.values().sum()
     }
 
-    /// Returns how many lines are of such kinds, and which kinds these are; `None` where there are none.
+    /// Returns the number of lines of unknown kinds, and these kinds, as text; `None` if there are none.
     #[must_use]
     pub fn told(&self) -> Option<String> {
         let named: Vec<String> =

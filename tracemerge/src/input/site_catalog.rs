@@ -1,5 +1,5 @@
-//! The catalog of sites: all places in programs that the records of a merge come from, whatever files and runs
-//! tell them.
+//! The catalog of sites: all places in programs that the records of a merge come from, in whichever files and runs
+//! they are recorded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,8 +11,8 @@ use trace_format::sites::Site;
 #[derive(Debug, Default)]
 pub struct SiteCatalog {
     known: Mutex<Known>,
-    /// Whether the values of messages are wanted, too: then entries of one place whose values have other types
-    /// are two sites.
+    /// Whether the values of messages are wanted, too. Then two entries of one place whose values have different
+    /// types are two sites.
     with_values: bool,
 }
 
@@ -23,15 +23,15 @@ struct Known {
     numbers: HashMap<Site, u32>,
 }
 
-/// Returns what two entries of the same place have in common: neither the number, which differs from process to
-/// process, nor the captured values, which an entry may not tell.
+/// Returns the part that two entries of the same place share: without the number, which differs from process to
+/// process, and without the captured values, which an entry may lack.
 fn place_of(site: &Site) -> Site {
     Site { id: 0, format: String::new(), descriptor: Vec::new(), names: Vec::new(), ..site.clone() }
 }
 
 impl SiteCatalog {
-    /// Makes a catalog for a merge in which messages have their values: entries of one place whose values have
-    /// other types or names, as a generic function has them, are different sites in it.
+    /// Makes a catalog for a merge in which messages have their values. In it, entries of one place whose values have
+    /// other types or names, as in a generic function, are different sites.
     #[must_use]
     pub fn with_values() -> SiteCatalog {
         SiteCatalog { with_values: true, ..SiteCatalog::default() }
@@ -43,7 +43,7 @@ impl SiteCatalog {
         self.with_values
     }
 
-    /// Returns the number of a site, from 1. The same place has one number, whatever its process gave it.
+    /// Returns the number of a site, from 1. A place has one number, even if its processes gave it others.
     pub fn number(&self, site: &Site) -> u32 {
         let place = if self.with_values { Site { id: 0, ..site.clone() } } else { place_of(site) };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +62,7 @@ impl SiteCatalog {
         known.sites.get((number as usize).checked_sub(1)?).cloned()
     }
 
-    /// Returns what numbers sites as this catalog does.
+    /// Returns a function that numbers sites as this catalog does.
     #[must_use]
     pub fn numbers(catalog: &Arc<SiteCatalog>) -> SiteNumbers {
         let catalog = catalog.clone();
@@ -70,7 +70,7 @@ impl SiteCatalog {
     }
 }
 
-/// What one thread of a merge knows of the catalog's sites: something that is made of each site once.
+/// One thread's cache of a value for each site of the catalog. Each value is made once.
 #[derive(Clone, Debug)]
 pub struct PerSite<T> {
     catalog: Arc<SiteCatalog>,
@@ -78,13 +78,13 @@ pub struct PerSite<T> {
 }
 
 impl<T> PerSite<T> {
-    /// Knows nothing yet of the sites of `catalog`.
+    /// Makes an empty cache for the sites of `catalog`.
     #[must_use]
     pub fn new(catalog: Arc<SiteCatalog>) -> PerSite<T> {
         PerSite { catalog, made: Vec::new() }
     }
 
-    /// Returns what `make` has made of the site with this number; `None` where no site has it.
+    /// Returns the value that `make` has made of the site with this number; `None` if no site has the number.
     pub fn get(&mut self, number: u32, make: impl FnOnce(&Site) -> T) -> Option<&mut T> {
         let index = (number as usize).checked_sub(1)?;
         if self.made.get(index).is_none_or(Option::is_none) {

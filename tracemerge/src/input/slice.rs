@@ -1,9 +1,10 @@
-//! Partitions time into slices: of each sorted range the part between two moments, all of them together a few
-//! megabytes.
+//! Partitions time into slices. A slice has the part of each sorted range between two moments; all parts of it
+//! together have a few megabytes.
 //!
-//! A slice can be merged by itself, and the lines of the slices one after the other are the lines of the
-//! whole merge. So slices are what threads share, what bounds memory, and what a range of time is made of. A
-//! slice ends only where a line begins, and bytes that are no line stay with the line before them.
+//! Each slice can be merged alone, and the lines of the slices, one after the other, are the lines of the whole
+//! merge. So threads share the work by slices, the size of a slice bounds the memory, and a range of time consists of
+//! slices. A slice ends only at the beginning of a line, and bytes that are not a line stay with the line before
+//! them.
 //!
 //! The end of a slice is guessed from the end of the slice before, tried in each sorted range, and corrected.
 
@@ -20,12 +21,12 @@ use crate::input::findings::Findings;
 use crate::input::source::{Content, SortedRange, Source};
 use crate::ui::error::Error;
 
-/// The number of bytes in the first slice: fewer than in later ones, so that a reader waits for less. Tests
-/// have many small slices.
+/// The number of bytes in the first slice: fewer than in later ones, so that a reader of the output waits for less.
+/// Tests have many small slices.
 const FIRST: usize = if cfg!(test) { 64 } else { 256 << 10 };
 /// The number of bytes that later slices are to have.
 const USUAL: usize = if cfg!(test) { 128 } else { 2 << 20 };
-/// How many times as many bytes of lines slices have whose sink takes records.
+/// The factor by which slices are larger if their sink takes records.
 const RECORDS: usize = 4;
 
 /// A range of ticks.
@@ -33,7 +34,7 @@ const RECORDS: usize = 4;
 pub struct TickPeriod {
     /// The first ticks that are in the period.
     pub since: u64,
-    /// The first ticks behind the period; `None` where it has no end.
+    /// The first ticks behind the period; `None` if it has no end.
     pub until: Option<u64>,
 }
 
@@ -72,7 +73,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Leaves out what files have lost by truncation since the slice was made.
+    /// Leaves out the bytes that files have lost by truncation since the slice was made.
     pub fn leave_out_truncated(&mut self, sources: &[Source]) {
         for part in &mut self.parts {
             let PartLines::Text(range) = &mut part.lines else { continue };
@@ -83,20 +84,20 @@ impl Slice {
     }
 }
 
-/// Makes the slices, one after the other.
+/// An iterator that makes the slices, one after the other.
 #[derive(Debug)]
 pub struct Slicer<'a> {
     sources: &'a [Source],
-    /// The number of truncations when the ends of the sorted ranges were last looked at.
+    /// The number of truncations at the last check of the ends of the sorted ranges.
     truncations: usize,
     remainders: Vec<Remainder<'a>>,
     /// The ticks at which the next slice begins.
     from: u64,
     until: Option<u64>,
-    /// The number of bytes that the next slice is to have, and that later ones are to have.
+    /// The wanted number of bytes of the next slice, and, in `usual`, of later ones.
     wanted: usize,
     usual: usize,
-    /// The number of ticks that the next slice may have.
+    /// The expected number of ticks of the next slice.
     step: u64,
 }
 
@@ -112,8 +113,8 @@ struct Remainder<'a> {
 }
 
 impl<'a> Slicer<'a> {
-    /// Prepares slices of what `ranges` have in `period`; the rank of a range is its place among them. Reports
-    /// a range that has bytes and no line to `findings`.
+    /// Prepares slices of the lines that `ranges` have in `period`; the rank of a range is its place among them.
+    /// Reports a range that has bytes but no line to `findings`.
     #[must_use]
     pub fn new(
         sources: &'a [Source],
@@ -130,8 +131,7 @@ impl<'a> Slicer<'a> {
             let (low, high) = content.boundaries(range.start);
             if low.ticks.is_none() {
                 if range.start < range.end {
-                    // The file has changed since its header was read; there is no key for these bytes to
-                    // stand at.
+                    // The file has changed since its header was read; no line's key places these bytes.
                     findings.damaged(range.source, range.start, range.end - range.start);
                 }
                 continue;
@@ -148,21 +148,21 @@ impl<'a> Slicer<'a> {
         Slicer { sources, truncations, remainders, from, until, wanted: FIRST, usual: USUAL, step: 1 << 20 }
     }
 
-    /// Makes slices of more bytes, for sinks of records: these take less memory than their lines, and each slice costs a search
-    /// in each source.
+    /// Makes slices of more bytes, for sinks of records: records take less memory than their lines, and each slice
+    /// costs a search in each source.
     #[must_use]
     pub fn of_records(mut self) -> Slicer<'a> {
         self.usual *= RECORDS;
         self
     }
 
-    /// About how many bytes are still to come.
+    /// Returns the approximate number of bytes that are still to come.
     #[must_use]
     pub fn left(&self) -> usize {
         self.remainders.iter().map(|remainder| remainder.end.at - remainder.next.at).sum()
     }
 
-    /// The end of the next slice, which begins with the ticks `first`, so that it has about the wanted bytes:
+    /// Returns the end of the next slice, which begins with the ticks `first`, so that it has about the wanted bytes:
     /// the first ticks behind the slice, and the boundary in each sorted range.
     fn end_of_slice(&mut self, first: u64) -> (Option<u64>, Vec<Boundary>) {
         let rest = |slicer: &Slicer<'_>| {
@@ -200,16 +200,16 @@ impl<'a> Slicer<'a> {
             }
         }
         if low.ticks >= limit {
-            // The ends are known, and in bytes that are not sorted another search may find others.
+            // The ends are known. In bytes that are not sorted, another search might find other ends.
             return rest(self);
         }
-        // The ticks that the next slice would take if lines went on at this rate.
+        // The ticks that the next slice would take if lines continued at this rate.
         let taken = u128::from(low.ticks - first) * self.wanted as u128 / low.bytes.max(1) as u128;
         self.step = u64::try_from(taken).unwrap_or(u64::MAX).max(1);
         (Some(low.ticks), low.boundaries)
     }
 
-    /// Leaves out what files have lost by truncation since they were mapped.
+    /// Leaves out the bytes that files have lost by truncation since they were mapped.
     fn leave_out_truncated(&mut self) {
         if self.truncations == truncation::count() {
             return;
@@ -278,8 +278,8 @@ impl Iterator for Slicer<'_> {
     }
 }
 
-/// Gives `see` all text of a source in order, in stretches of whole lines; reports bytes that are no record
-/// to `damaged`, by offset and number of bytes.
+/// Passes all text of a source to `see` in order, in stretches of whole lines. Reports bytes that are not a record to
+/// `damaged`, by offset and number of bytes.
 pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut see: impl FnMut(&[u8])) {
     let render = match source.content() {
         Content::Text(bytes) => return see(bytes),
@@ -296,11 +296,11 @@ pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut 
     }
 }
 
-/// Returns the source as text that can be read anywhere: rendered lines are kept in a file without a name. Calls `see` with the
-/// offset of each message whose site is known, and the number that `numbers` has for that.
+/// Returns the source as text that can be read anywhere: writes rendered lines to a file without a name. Calls `see`
+/// with the offset of each message whose site is known, and the number that `numbers` gives that site.
 ///
 /// # Errors
-/// There is no room for the text.
+/// No space is left for the text.
 pub fn as_text(
     source: Source,
     numbers: &SiteNumbers,
@@ -329,7 +329,7 @@ pub fn as_text(
 }
 
 impl Remainder<'_> {
-    /// Returns whether no further slice has anything of the sorted range.
+    /// Returns whether no further slice has a line of the sorted range.
     fn is_done(&self) -> bool {
         match self.content {
             Content::Text(_) => self.next.at == self.end.at,
@@ -337,14 +337,14 @@ impl Remainder<'_> {
         }
     }
 
-    /// Returns whether the next line may have ticks before `until`, whatever the number of bytes says.
+    /// Returns whether the next line may have ticks before `until`, regardless of the number of bytes.
     fn may_have_lines_before(&self, until: Option<u64>) -> bool {
         self.next.ticks.is_some_and(|first| until.is_none_or(|until| first < until))
     }
 }
 
 impl<'a> Content<'a> {
-    /// The boundaries at both ends, of which the first is at `start` in a text.
+    /// Returns the boundaries at both ends; in a text, the first is at `start`.
     fn boundaries(&self, start: usize) -> (Boundary, Boundary) {
         match self {
             Content::Text(bytes) => (Boundary::before(bytes, start), Boundary::end(bytes)),
@@ -356,8 +356,8 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// The boundary before the first line with `ticks` or more, which is known to lie between `low` and
-    /// `high`; `step` is a guess of how many bytes behind `low` that is.
+    /// Returns the boundary before the first line with `ticks` or more. The boundary must lie between `low` and
+    /// `high`; `step` is a guess of its distance from `low` in bytes.
     fn first_from(&self, ticks: u64, low: Boundary, high: Boundary, step: usize) -> Boundary {
         match self {
             Content::Text(bytes) => first_from(bytes, ticks, low, high, step),
@@ -381,8 +381,8 @@ struct Trial {
 }
 
 impl Trial {
-    /// The ticks of a moment between the two: where the slice would have `wanted` bytes if these came evenly,
-    /// or every second `turn` the middle.
+    /// Returns the ticks of a moment between the two: on odd turns, the moment at which the slice would have `wanted`
+    /// bytes if bytes came evenly; on even turns, the middle.
     fn between(&self, high: &Trial, wanted: usize, turn: u32) -> u64 {
         let ticks = high.ticks - self.ticks;
         let (share, of) = if turn % 2 == 0 {

@@ -1,9 +1,9 @@
-//! The sources of a merge: the bytes of the trace files, or what renders their lines, and the sorted ranges
-//! in them.
+//! The sources of a merge: the bytes of the trace files, or renderers that make their lines, and the sorted ranges in
+//! them.
 //!
-//! A *sorted range* is a part of a source in which ticks never go back. A sound file is one sorted range, and
-//! the merge takes that for granted until it meets a line with smaller ticks. Only then, or where the output
-//! cannot be begun anew, the bytes are read for [breaks] beforehand.
+//! A *sorted range* is a part of a source in which ticks never go back. A sound file is one sorted range, and the
+//! merge assumes that until it meets a line with smaller ticks. Only then, or if the output cannot be begun anew, the
+//! bytes are searched for [breaks] beforehand.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -40,13 +40,13 @@ pub enum Content<'a> {
     Rendered(&'a dyn LineSource),
 }
 
-/// The things that a source keeps open.
+/// The data that a source keeps open.
 #[derive(Debug)]
 enum Stored {
-    /// The first `end` bytes of a text; what was truncated since it was mapped is left out by a smaller
-    /// `end`.
+    /// The first `end` bytes of a text; a smaller `end` leaves out bytes that were truncated since the file was
+    /// mapped.
     Text { bytes: TextBytes, end: usize },
-    /// A renderer, which makes text when it is asked for it.
+    /// A renderer, which makes text on demand.
     Rendered(Box<dyn LineSource>),
 }
 
@@ -75,7 +75,7 @@ impl Deref for TextBytes {
 }
 
 impl Stored {
-    /// A text with all its bytes.
+    /// Returns a text with all its bytes.
     fn text(bytes: TextBytes) -> Stored {
         let end = bytes.len();
         Stored::Text { bytes, end }
@@ -83,9 +83,9 @@ impl Stored {
 }
 
 impl Source {
-    /// Maps the file of `trace`, and adds what its ring has behind it if that was read. Otherwise, if the run
-    /// was `alive` before this call, a last line that is not whole is left out, so that the merge has a
-    /// prefix of the thread.
+    /// Maps the file of `trace`, and adds the bytes that its ring has behind it if the ring was read. Otherwise, if
+    /// the run was `alive` before this call, leaves out an incomplete last line, so that the merge has a prefix of
+    /// the thread's trace.
     ///
     /// # Errors
     /// The file cannot be opened or mapped.
@@ -112,12 +112,12 @@ impl Source {
         Ok(vec![Source::of_trace(path, map, alive)])
     }
 
-    /// [Opens](Self::open) all files on all processors; `alive` says of each whether its run is alive.
+    /// [Opens](Self::open) all files on all processors; `alive` returns whether the run of a file is alive.
     ///
     /// # Errors
     /// Each file may fail as in [`Self::open`].
     pub fn open_all(traces: &[Trace], alive: impl FnMut(&Trace) -> bool) -> Vec<Result<Vec<Source>, Error>> {
-        // All runs are asked before the first file is opened.
+        // All runs are checked before the first file is opened.
         let files: Vec<_> = traces.iter().zip(traces.iter().map(alive).collect::<Vec<_>>()).collect();
         let opened =
             map_on_all_processors(&files, |_| OPENING, |&(trace, alive)| Some(Source::open(trace, alive)));
@@ -148,19 +148,19 @@ impl Source {
         Source { path, stored: Stored::Text { bytes: TextBytes::Mapped(map), end } }
     }
 
-    /// A source whose lines `render` makes; `path` is for messages.
+    /// Returns a source whose lines `render` makes; `path` is for messages.
     #[cfg(test)]
     pub fn of_lines(path: PathBuf, render: Box<dyn LineSource>) -> Source {
         Source { path, stored: Stored::Rendered(render) }
     }
 
-    /// A source that has the bytes of `map` in the place of those of the file at `path`.
+    /// Returns a source that has the bytes of `map` in place of those of the file at `path`.
     #[must_use]
     pub fn of_map(path: &Path, map: Map) -> Source {
         Source { path: path.to_owned(), stored: Stored::text(TextBytes::Mapped(Arc::new(map))) }
     }
 
-    /// The whole of a file that is open and does not change; `path` is for messages.
+    /// Returns a source of the whole of a file that is open and does not change; `path` is for messages.
     ///
     /// # Errors
     /// The file cannot be mapped.
@@ -170,13 +170,13 @@ impl Source {
         Ok(Source { path, stored: Stored::text(TextBytes::Mapped(Arc::new(map))) })
     }
 
-    /// A file called `path` that has `bytes`.
+    /// Returns a source called `path` that has `bytes`.
     #[cfg(test)]
     pub fn of(path: &str, bytes: &[u8]) -> Source {
         Source { path: path.into(), stored: Stored::text(TextBytes::Mapped(Arc::new(Map::of(bytes)))) }
     }
 
-    /// The text of the source, or what renders it.
+    /// Returns the text of the source, or its renderer.
     #[inline]
     #[must_use]
     pub fn content(&self) -> Content<'_> {
@@ -186,7 +186,7 @@ impl Source {
         }
     }
 
-    /// The bytes of a text; none of a source that is [rendered](Content::Rendered).
+    /// Returns the bytes of a text; none for a source that is [rendered](Content::Rendered).
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -205,7 +205,7 @@ impl Source {
         }
     }
 
-    /// Puts what `change` makes of the renderer in its place, if the source is no text.
+    /// Replaces the renderer by the one that `change` makes of it, if the source is not text.
     pub fn change(&mut self, change: impl FnOnce(Box<dyn LineSource>) -> Box<dyn LineSource>) {
         let nothing = Stored::text(TextBytes::Mapped(Arc::new(Map::nothing())));
         self.stored = match std::mem::replace(&mut self.stored, nothing) {
@@ -214,22 +214,22 @@ impl Source {
         };
     }
 
-    /// Has calls left out that have taken fewer than `ticks` and have nothing inside, where that is cheap.
+    /// Makes the source leave out calls that took fewer than `ticks` and have nothing inside, if that is cheap.
     pub fn leave_out_shorter_calls(&mut self, ticks: u64) {
         if let Stored::Rendered(render) = &mut self.stored {
             render.leave_out_shorter_calls(ticks);
         }
     }
 
-    /// Says that the bytes in `range` were read for the last time, so that they need not stay in this
-    /// process's memory. Small ranges are not worth the call. The bytes may be read again all the same.
+    /// Marks the bytes in `range` as read for the last time, so that they need not stay in this process's memory.
+    /// Small ranges are not worth the call. Reading the bytes again is still possible.
     pub fn forget(&self, range: Range<usize>) {
         if let Stored::Text { bytes: TextBytes::Mapped(map), .. } = &self.stored {
             map.forget(range);
         }
     }
 
-    /// Text that has the source's `#` lines, at least those at its beginning and its end.
+    /// Returns text that has the source's `#` lines, at least those at its beginning and its end.
     #[must_use]
     pub fn outline(&self) -> Cow<'_, [u8]> {
         match self.content() {
@@ -246,7 +246,7 @@ impl Source {
         }
     }
 
-    /// The ticks of the first line and of the last; `None` where there is no line.
+    /// Returns the ticks of the first line and of the last; `None` if there is no line.
     #[must_use]
     pub fn ends(&self) -> Option<(u64, u64)> {
         match self.content() {
@@ -255,7 +255,7 @@ impl Source {
         }
     }
 
-    /// The number of bytes of the text; of a source that is rendered, its [`LineSource::size`].
+    /// Returns the number of bytes of the text; for a source that is rendered, its [`LineSource::size`].
     #[must_use]
     pub fn size(&self) -> usize {
         match self.content() {
@@ -264,15 +264,15 @@ impl Source {
         }
     }
 
-    /// The range of the source's bytes that `lines` are; `None` where they are a copy.
+    /// Returns the range of the source's bytes that `lines` occupy; `None` if `lines` are a copy.
     #[inline]
     #[must_use]
     pub fn place(&self, lines: &[u8]) -> Option<Range<usize>> {
         place_of(self.bytes(), lines)
     }
 
-    /// The offset at which the file ends now, if it was truncated since it was mapped: behind that, the
-    /// mapping has zeros.
+    /// Returns the offset at which the file ends now, if it was truncated since it was mapped. Behind that offset,
+    /// the mapping has zeros.
     #[must_use]
     pub fn truncated_at(&self) -> Option<usize> {
         let Stored::Text { bytes, end } = &self.stored else { return None };
@@ -287,7 +287,7 @@ impl Source {
         (new_end < *end).then_some(new_end)
     }
 
-    /// Leaves out what was truncated; returns whether more is left out than before.
+    /// Leaves out the truncated bytes; returns whether more is left out than before.
     pub fn end_where_truncated(&mut self) -> bool {
         let truncated_at = self.truncated_at();
         if let (Some(new_end), Stored::Text { end, .. }) = (truncated_at, &mut self.stored) {
@@ -303,7 +303,7 @@ impl Source {
     }
 }
 
-/// The range of `whole` that the bytes of `part` are; `None` where they are a copy.
+/// Returns the range of `whole` that the bytes of `part` occupy; `None` if `part` is a copy.
 #[inline]
 #[must_use]
 pub fn place_of(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
@@ -324,7 +324,7 @@ pub struct SortedRange {
     pub end: usize,
 }
 
-/// One sorted range for each source: all of it.
+/// Returns one sorted range for each source: all of it.
 #[cfg(test)]
 #[must_use]
 pub fn whole(sources: &[Source]) -> Vec<SortedRange> {
@@ -336,7 +336,7 @@ pub fn whole(sources: &[Source]) -> Vec<SortedRange> {
 /// ticks.
 pub type Break = (usize, u64, u64);
 
-/// The breaks in `bytes`, found by reading all of them.
+/// Reads all of `bytes` and returns the breaks in them.
 pub fn breaks(bytes: &[u8]) -> Vec<Break> {
     let mut breaks = Vec::new();
     let (mut at, mut ticks) = (0, 0);

@@ -1,4 +1,4 @@
-//! The order of a bucket: the lines of all groups together are sorted by time and passed on.
+//! The order of a bucket: sorts the lines of all groups by time, and passes them on.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -15,14 +15,14 @@ use crate::output::sink::Sink;
 
 /// The number of stretches that are copied while the bytes of another one are fetched.
 const AHEAD: usize = 8;
-/// The number of bytes of a stretch that are fetched; the processor fetches the bytes behind these by itself.
+/// The number of bytes of a stretch that are fetched; the processor fetches the bytes behind these on its own.
 const LINES: usize = 512;
 
 /// The key that stretches are sorted by: their ticks, and their place before sorting.
 type StretchKey = (u64, usize);
 
-/// Passes the lines of a bucket on in the order of their ticks, those with the same ticks in the order of
-/// their sorted ranges. `stretches` and `order` are memory for all that is in the bucket.
+/// Passes on the lines of a bucket in the order of their ticks; lines with the same ticks in the order of their
+/// sorted ranges. `stretches` and `order` are memory for the contents of the bucket.
 pub fn pass_on<'g, S: Sink>(
     sources: &[Source],
     groups: &'g [Group<'_>],
@@ -37,7 +37,7 @@ pub fn pass_on<'g, S: Sink>(
     let place = |at: usize| order.get(at).map(|word| place_in(*word));
     let key = |place: usize| (stretches[place].ticks, place);
     let any_is_truncated = truncation::count() > 0;
-    // The rests of stretches that other lines come between.
+    // The rests of stretches with other lines in between.
     let mut rests: BinaryHeap<Reverse<Rest<'_>>> = BinaryHeap::new();
     let mut at = 0;
     loop {
@@ -93,7 +93,7 @@ pub fn pass_on<'g, S: Sink>(
 
 /// The rest of a stretch, which waits for lines that stand before it.
 struct Rest<'g> {
-    /// Its ticks, and the place of the stretch.
+    /// The key: the ticks of the rest, and the place of the stretch.
     key: StretchKey,
     run: Run<'g>,
 }
@@ -118,8 +118,8 @@ impl Ord for Rest<'_> {
     }
 }
 
-/// Puts a word for each of the `stretches` in `order`, sorted by ticks and then by place; returns the
-/// function that gives the place in a word.
+/// Puts a word for each of the `stretches` in `order`, sorted by ticks and then by place; returns the function that
+/// extracts the place from a word.
 fn sort(stretches: &[Stretch<'_>], order: &mut Vec<u64>) -> impl Fn(u64) -> usize + use<> {
     let (mut first, mut last) = (u64::MAX, 0);
     for stretch in stretches {
@@ -141,7 +141,7 @@ fn sort(stretches: &[Stretch<'_>], order: &mut Vec<u64>) -> impl Fn(u64) -> usiz
     place
 }
 
-/// The number of bytes of `lines` that come before `limit`, and the ticks of the line behind these.
+/// Returns the number of bytes of `lines` that come before `limit`, and the ticks of the line behind these.
 fn up_to(lines: &[u8], limit: StretchKey, place: usize) -> (usize, Option<u64>) {
     let mut at = 0;
     loop {
@@ -154,7 +154,7 @@ fn up_to(lines: &[u8], limit: StretchKey, place: usize) -> (usize, Option<u64>) 
     }
 }
 
-/// Returns those `lines` that are still there, of a file that may have been truncated since they were dealt
+/// Returns the part of `lines` that still exists in a file that may have been truncated since the lines were dealt
 /// out.
 #[cold]
 fn before_truncation<'l>(source: &Source, lines: &'l [u8]) -> &'l [u8] {
@@ -163,7 +163,7 @@ fn before_truncation<'l>(source: &Source, lines: &'l [u8]) -> &'l [u8] {
     &left[..memrchr(b'\n', left).map_or(0, |at| at + 1)]
 }
 
-/// The number of significant bits of `number`.
+/// Returns the number of significant bits of `number`.
 fn width(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }

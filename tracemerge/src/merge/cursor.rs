@@ -14,17 +14,17 @@ use crate::merge::Stop;
 use crate::merge::loser_tree::TreeKey;
 use crate::output::sink::Sink;
 
-/// A position in a sorted range: at a line that is found and not yet passed on.
+/// A position in a sorted range: at a line that was found and is not yet passed on.
 #[derive(Clone, Copy, Debug)]
 pub struct LineCursor<'a> {
     /// The place of the cursor's source among all sources.
     pub source: u32,
     /// The bytes of the source up to the end of the range.
     pub bytes: &'a [u8],
-    /// The offset before which all is passed on. It is less than that of `line` only where the range begins
-    /// with a bad region.
+    /// The offset before which everything is passed on. It is less than that of `line` only if the range begins with
+    /// a bad region.
     pub done: usize,
-    /// The line and the offset at which it begins; `None` at the end.
+    /// The line and the offset at which it begins; `None` at the end of the range.
     pub line: Option<(usize, LineAt)>,
 }
 
@@ -53,8 +53,7 @@ impl<'a> LineCursor<'a> {
             Token::Bad | Token::End => None,
         };
         if line.is_none() && start < bytes.len() {
-            // The file has changed since it was looked at before; there is no key for these bytes to stand
-            // at.
+            // The file has changed since the last look at it; no line's key places these bytes.
             findings.damaged(source, start, bytes.len() - start);
         }
         #[expect(
@@ -72,7 +71,7 @@ impl<'a> LineCursor<'a> {
         self.line.map_or(TreeKey::EXHAUSTED, |(_, line)| TreeKey::new(line.ticks, rank))
     }
 
-    /// Passes on the cursor's line and all that follow it up to `limit`.
+    /// Passes on the cursor's line and all lines behind it up to `limit`.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -153,20 +152,20 @@ impl<S: Sink> Pass<'_, S> {
         Ok(self.out.lines(self.number, lines)?)
     }
 
-    /// Writes lines the last of which ends at a NUL or at the end of its file, and gives that its line feed.
+    /// Writes lines, the last of which ends at a NUL or at the end of its file, and adds the missing line feed.
     #[cold]
     fn write_unended(&mut self, lines: &[u8]) -> Result<(), Stop> {
-        // Together, for it may continue the line before it.
+        // Both in one call, because the line may continue the line before it.
         Ok(self.out.lines(self.number, &[lines, b"\n"].concat())?)
     }
 }
 
-/// A position among the records of a part of a source, which are in order.
+/// A position among the records, which are in order, of a part of a source.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordCursor<'a> {
     /// The records.
     pub records: &'a Records,
-    /// The number of those that are passed on.
+    /// The number of records that are passed on.
     pub at: usize,
 }
 
@@ -181,7 +180,7 @@ impl RecordCursor<'_> {
         TreeKey::new(self.records.ticks(self.at), rank)
     }
 
-    /// Passes on the cursor's record and all that follow it up to `limit`.
+    /// Passes on the cursor's record and all records behind it up to `limit`.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -203,7 +202,7 @@ impl RecordCursor<'_> {
     }
 }
 
-/// Notes the lines of records in the findings.
+/// Adds the lines of records to the findings.
 #[inline]
 pub fn note_records(records: &Records, range: Range<usize>, findings: &mut Findings) {
     for at in range {
@@ -217,13 +216,13 @@ pub fn note_records(records: &Records, range: Range<usize>, findings: &mut Findi
     }
 }
 
-/// The key of the line at `at`, which is known to be one.
+/// Returns the key of the line at `at`, which must be the beginning of a line.
 pub fn key_at(bytes: &[u8], at: usize) -> LineKey {
     let Token::Line(line) = line_at(bytes, at) else { return LineKey::default() };
     Line::parse(without_feed(&bytes[at..line.end])).map_or_else(|_| LineKey::default(), |line| line.key)
 }
 
-/// Notes in the findings what a `#` line says.
+/// Adds the contents of a `#` line to the findings.
 #[cold]
 fn note_metadata(source: usize, line: &[u8], findings: &mut Findings) {
     if let Ok(line) = Line::parse(without_feed(line)) {

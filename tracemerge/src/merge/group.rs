@@ -1,4 +1,4 @@
-//! Sorted ranges that are dealt out together: the lines of each in a window of time go to buckets.
+//! Sorted ranges that are dealt out together: the lines that each has in a window of time go to buckets.
 
 use std::io;
 use std::mem;
@@ -17,11 +17,11 @@ use crate::merge::cursor::{LineCursor, Pass, note_records};
 use crate::merge::windows::Window;
 use crate::output::sink::Sink;
 
-/// The number of bytes that are fetched of the range after the next two, so that memory is waited for while
-/// others are dealt out. The processor fetches the bytes behind these by itself.
+/// The number of bytes that are prefetched from the range three places ahead, so that memory arrives while other
+/// ranges are dealt out. The processor fetches the bytes behind these on its own.
 const AHEAD: usize = 1024;
 
-/// The number of bytes after which a group adds what it has dealt out to the sum of all groups.
+/// The number of bytes after which a group adds the bytes that it has dealt out to the sum of all groups.
 const TELL: usize = if cfg!(test) { 100 } else { 1 << 20 };
 
 /// The most ticks between the first and the last of neighbouring lines that are kept together.
@@ -36,24 +36,23 @@ pub struct Group<'a> {
     period: TickPeriod,
     /// The ranges, once they are open.
     open_ranges: Vec<OpenRange<'a>>,
-    /// The lines of the ranges in the window, in buckets by time; each bucket in the order of ties.
+    /// The lines of the ranges in the window, in buckets by time. Each bucket is in the order of ties.
     buckets: Vec<Vec<Dealt<'a>>>,
-    /// The lines that are in no source as they are: rendered ones, for example. They stand one after the
-    /// other.
+    /// The lines that are not in a source in this form, such as rendered lines. They stand one after the other.
     text: Vec<u8>,
-    /// The records of sources that are no text, if these are wanted.
+    /// The records of sources that are not text, if these are wanted.
     records: Records,
-    /// The place in `text`, or among the records, of each stretch that is in no source as it is.
+    /// The place in `text`, or among the records, of each stretch that is not in a source in this form.
     copies: Vec<Copied>,
-    /// What is wanted of records, if the sink takes them.
+    /// The wanted parts of records, if the sink takes records.
     wanted: Option<&'a Wanted>,
     /// The findings in this window.
     found: Findings,
     /// The findings in the windows before.
     findings: Findings,
-    /// The first ticks behind the window, or fewer; `None` where no lines are left.
+    /// The first ticks behind the window, or fewer; `None` if no lines are left.
     pub next: Option<u64>,
-    /// The number of ranges that are dealt out: not all where dealing was given up.
+    /// The number of ranges that are dealt out: not all of them if dealing was given up.
     pub ranges_dealt: usize,
 }
 
@@ -62,7 +61,7 @@ pub struct Group<'a> {
 enum OpenRange<'a> {
     /// Text, with a cursor at the beginning of the window and one at its end.
     Text { begin: LineCursor<'a>, end: LineCursor<'a> },
-    /// A source that renders its lines when it is asked for them.
+    /// A source that renders its lines on demand.
     Rendered { source: usize, render: &'a dyn LineSource },
 }
 
@@ -89,7 +88,7 @@ pub enum Run<'a> {
 }
 
 impl Stretch<'_> {
-    /// The ticks of the last line.
+    /// Returns the ticks of the last line.
     #[inline]
     #[must_use]
     pub fn last(&self) -> u64 {
@@ -114,11 +113,11 @@ struct Dealt<'a> {
 enum DealtBytes<'a> {
     /// The lines are a part of their source.
     InSource(&'a [u8]),
-    /// The lines are a copy, or records; this is their place in [`Group::copies`].
+    /// The lines are a copy, or they are records; this is their place in [`Group::copies`].
     Copied(usize),
 }
 
-/// The place of a stretch that is in no source as it is.
+/// The place of a stretch that is not in a source in this form.
 #[derive(Clone, Debug)]
 enum Copied {
     /// A range of the group's text.
@@ -127,11 +126,11 @@ enum Copied {
     Records(Range<usize>),
 }
 
-// Buckets are written to at random, so each byte of these counts.
+// Buckets are written to at random, so each byte of an entry counts.
 const _: () = assert!(size_of::<Dealt<'_>>() <= 32);
 
 impl<'a> Group<'a> {
-    /// Prepares to deal out what `ranges` have in `period`.
+    /// Prepares to deal out the lines that `ranges` have in `period`.
     #[must_use]
     pub fn new(
         number: usize,
@@ -156,9 +155,8 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Deals out what the ranges have in the window, from its beginning whatever was done for it before.
-    /// Gives up where all groups together have more than the window's limit. `room` is memory for rendered
-    /// lines.
+    /// Deals out the lines of the ranges in the window, from its beginning, even if a part was dealt out before.
+    /// Gives up if all groups together have more than the window's limit. `room` is memory for rendered lines.
     ///
     /// # Errors
     /// Ticks go back in a file.
@@ -237,7 +235,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Notes that the window's lines are passed on: the next window begins where this one ends.
+    /// Notes that the window's lines are passed on: the next window begins at the end of this one.
     pub fn end_window(&mut self, sources: &[Source]) {
         self.findings.append(mem::take(&mut self.found));
         for range in &mut self.open_ranges {
@@ -248,19 +246,19 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The findings in all windows.
+    /// Returns the findings in all windows.
     #[must_use]
     pub fn findings(self) -> Findings {
         self.findings
     }
 
-    /// The number of ranges in the group.
+    /// Returns the number of ranges in the group.
     #[must_use]
     pub fn ranges(&self) -> usize {
         self.ranges.len()
     }
 
-    /// The number of bytes that the window has in bucket `number`.
+    /// Returns the number of bytes that the window has in bucket `number`.
     #[must_use]
     pub fn bytes_in(&self, number: usize) -> usize {
         let bytes = |dealt: &Dealt<'_>| match self.run(dealt) {
@@ -270,13 +268,13 @@ impl<'a> Group<'a> {
         self.buckets.get(number).into_iter().flatten().map(bytes).sum()
     }
 
-    /// Returns whether the window has something in bucket `number`.
+    /// Returns whether the window has lines or records in bucket `number`.
     #[must_use]
     pub fn is_in(&self, number: usize) -> bool {
         self.buckets.get(number).is_some_and(|dealt| !dealt.is_empty())
     }
 
-    /// Adds to `all` what the window has in bucket `number`, in order of ties.
+    /// Adds the stretches that the window has in bucket `number` to `all`, in the order of ties.
     pub fn add_bucket<'g>(&'g self, number: usize, all: &mut Vec<Stretch<'g>>) {
         let Some(bucket) = self.buckets.get(number) else { return };
         all.extend(bucket.iter().map(|dealt| {
@@ -298,7 +296,7 @@ impl<'a> Group<'a> {
 }
 
 impl<'a> LineCursor<'a> {
-    /// Leaves out what the file has lost by truncation.
+    /// Leaves out the bytes that the file has lost by truncation.
     fn end_where_truncated(&mut self, source: &Source, findings: &mut Findings) {
         let Some(end) = source.truncated_at().filter(|&end| end < self.bytes.len()) else { return };
         self.bytes = &self.bytes[..end];
@@ -341,7 +339,7 @@ impl<'a> Dealer<'_, 'a> {
                 break;
             }
             pass.out.ticks = line.ticks;
-            // The cursor's own key is the limit: this line goes, and those with the same ticks.
+            // The cursor's own key is the limit: this line is passed on, and those with the same ticks.
             cursor.run(&mut pass, 0, cursor.key(0))?;
         }
         Ok(())
@@ -376,7 +374,7 @@ impl<'a> Dealer<'_, 'a> {
         }
     }
 
-    /// Adds what was dealt out to the sum of all groups; returns whether there is room for more.
+    /// Adds the bytes that were dealt out to the sum of all groups; returns whether there is room for more.
     fn tell(&mut self) -> bool {
         self.window.add(mem::take(&mut self.bytes))
     }
@@ -399,7 +397,7 @@ impl Sink for Dealer<'_, '_> {
             let goes_on =
                 |before: &&mut (usize, Range<usize>)| (before.0, before.1.end) == (place, range.start);
             if let (Some(before), Some(last)) = (self.before.as_mut().filter(goes_on), bucket.last_mut()) {
-                // `last` are the lines before.
+                // `last` has the lines before.
                 let length = self.ticks - last.ticks;
                 if length - u64::from(last.length) <= self.window.gap && length <= MOST {
                     before.1.end = range.end;
@@ -419,7 +417,7 @@ impl Sink for Dealer<'_, '_> {
         };
         bucket.push(Dealt { ticks: self.ticks, bytes, source: source as u32, length: 0 });
         self.bytes += size_of::<Dealt<'_>>();
-        // The next will be written there, when hundreds of others have got theirs.
+        // The next entry will be written there, after hundreds of others in other buckets.
         prefetch(bucket.as_ptr().wrapping_add(bucket.len() + 1).cast(), 1);
         Ok(())
     }

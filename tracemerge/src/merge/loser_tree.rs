@@ -1,16 +1,16 @@
-//! A tournament tree of losers, which tells which of many sorted inputs has the smallest key now.
+//! A tournament tree of losers, which finds the sorted input with the smallest key among many.
 //!
-//! Leaf `i` of `k` stands, in thought, at node `k + i`; the parent of node `n` is `n / 2`. Nodes 1 to `k - 1`
-//! hold the loser of the match played there, node 0 the winner of all. So when the winner's key changes, only
-//! the matches between its leaf and the root are played again: `log2 k` comparisons, and no look at any other
-//! leaf. A node holds the key itself, so that a match touches no other memory.
+//! Leaf `i` of `k` stands, in thought, at node `k + i`; the parent of node `n` is `n / 2`. Nodes 1 to `k - 1` hold
+//! the loser of the match played there, and node 0 holds the overall winner. So if the winner's key changes, only the
+//! matches between its leaf and the root are played again: `log2 k` comparisons, and no look at any other leaf. A
+//! node holds the key itself, so a match touches no other memory.
 
 /// A key of the merge: ticks, then the rank of the input. Keys of different inputs are never equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TreeKey(u128);
 
 impl TreeKey {
-    /// The key of an input that has no more lines: it is behind every other.
+    /// The key of an input that has no more lines: it is behind every other key.
     pub const EXHAUSTED: TreeKey = TreeKey(u128::MAX);
 
     /// Returns the key of a line of input `rank`. No machine has `u64::MAX` inputs, so it is never
@@ -21,7 +21,7 @@ impl TreeKey {
         TreeKey(u128::from(ticks) << 64 | rank as u128)
     }
 
-    /// The rank of the input; without meaning in [`Self::EXHAUSTED`].
+    /// Returns the rank of the input; without meaning in [`Self::EXHAUSTED`].
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the rank is the low half")]
     fn rank(self) -> usize {
@@ -41,7 +41,7 @@ impl LoserTree {
     pub fn new(keys: &[TreeKey]) -> LoserTree {
         let leaves = keys.len();
         let mut nodes = vec![TreeKey::EXHAUSTED; leaves.max(1)];
-        // The winners of the matches below, by node; the leaves win by being there.
+        // The winners of the matches below, by node; each leaf wins its own place.
         let mut winners = vec![TreeKey::EXHAUSTED; leaves];
         winners.extend_from_slice(keys);
         for node in (1..leaves).rev() {
@@ -53,14 +53,14 @@ impl LoserTree {
         LoserTree { nodes }
     }
 
-    /// The rank of the input with the smallest key; `None` when all are exhausted.
+    /// Returns the rank of the input with the smallest key; `None` if all are exhausted.
     #[inline]
     #[must_use]
     pub fn winner(&self) -> Option<usize> {
         (self.nodes[0] != TreeKey::EXHAUSTED).then(|| self.nodes[0].rank())
     }
 
-    /// The smallest key of all inputs but `winner`. That key lost against the winner, so it stands on the
+    /// Returns the smallest key of all inputs except `winner`. That key lost against the winner, so it stands on the
     /// winner's path.
     #[inline]
     #[must_use]

@@ -1,8 +1,8 @@
-//! Lines that are merged and not yet written: short stretches are copied to a buffer, long ones stay where
-//! they are.
+//! Lines that are merged and not yet written: short stretches are copied to a buffer, long ones stay in their
+//! sources.
 //!
-//! Copying short stretches together makes few writes of many; long ones are written from the files' mappings,
-//! and so cost no memory however long they are.
+//! Copying joins many short stretches into few writes. Long stretches are written from the files' mappings, and so
+//! cost no memory however long they are.
 
 use std::io::{self, IoSlice, Write};
 use std::ops::Range;
@@ -16,7 +16,7 @@ const LONG: usize = if cfg!(test) { 100 } else { 32 << 10 };
 const AT_ONCE: usize = if cfg!(test) { 3 } else { 256 };
 /// The number of bytes of memory that are kept for later lines.
 const KEPT: usize = 8 << 20;
-/// The number of bytes that are copied at once where a mapping has lost its file.
+/// The number of bytes that are copied at once if a mapping has lost its file.
 const STEP: usize = 64 << 10;
 
 /// Merged lines, in order.
@@ -36,7 +36,7 @@ struct Long {
 }
 
 impl<'a> MergedLines<'a> {
-    /// Begins with no lines.
+    /// Makes an empty list of lines.
     #[must_use]
     pub fn new(sources: &'a [Source]) -> MergedLines<'a> {
         MergedLines { sources, text: Vec::new(), long: Vec::new() }
@@ -91,7 +91,7 @@ impl Batch for MergedLines<'_> {
 fn write_all(parts: &mut Vec<&[u8]>, out: &mut impl Write) -> io::Result<()> {
     let mut slices: Vec<IoSlice<'_>> = parts.drain(..).map(IoSlice::new).collect();
     let mut left = &mut slices[..];
-    // Empty parts at the beginning would look like an end of the output.
+    // Empty parts at the beginning would look like the end of the output.
     IoSlice::advance_slices(&mut left, 0);
     while !left.is_empty() {
         match out.write_vectored(left) {
@@ -100,8 +100,8 @@ fn write_all(parts: &mut Vec<&[u8]>, out: &mut impl Write) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if is_lost_page(&error) => {
                 let length = left[0].len().min(STEP);
-                // The copy notices the file's end as this process does, see `crate::file::truncation`; the
-                // kernel only refuses.
+                // The copy handles the end of the file in this process, see `crate::file::truncation`; the kernel
+                // only refuses.
                 let copy = left[0][..length].to_vec();
                 out.write_all(&copy)?;
                 IoSlice::advance_slices(&mut left, length);
@@ -112,7 +112,7 @@ fn write_all(parts: &mut Vec<&[u8]>, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether the kernel could not read the bytes that are to be written: a mapped file was truncated.
+/// Returns whether the kernel could not read the bytes to be written, because a mapped file was truncated.
 fn is_lost_page(error: &io::Error) -> bool {
     #[cfg(unix)]
     return error.raw_os_error() == Some(libc::EFAULT);

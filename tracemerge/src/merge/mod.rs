@@ -1,14 +1,13 @@
 //! The merge, in which many sorted ranges become one stream of lines, in constant memory.
 //!
-//! Lines are ordered by ticks, then by the rank of their sorted range, then by their position in that range.
-//! The lines themselves are passed on untouched, as stretches of the files that are as long as possible.
-//! Every line is looked at once on the way.
+//! Lines are ordered by ticks, then by the rank of their sorted range, then by their position in that range. The
+//! merge passes on the lines unchanged, as stretches of the files that are as long as possible. It looks at every
+//! line once on the way.
 //!
-//! Few sorted ranges are merged by [slices](Slices) of time, many by [windows](Windows). Both are
-//! [work](MergeWork) of many jobs, which [threads](workers) share.
+//! Few sorted ranges are merged by [slices](Slices) of time, many by [windows](Windows). Both are [work](MergeWork)
+//! that consists of many jobs, which [threads](workers) share.
 //!
-//! The next stage is a [`Sink`](crate::output::sink::Sink): it gets whole lines only, and is told which
-//! source they are of.
+//! The next stage is a [`Sink`](crate::output::sink::Sink): it gets only whole lines, each with its source.
 
 mod bucket;
 mod cursor;

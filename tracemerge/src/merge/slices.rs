@@ -15,34 +15,34 @@ use crate::merge::loser_tree::{LoserTree, TreeKey};
 use crate::merge::work::{MergeWork, Room, Turn};
 use crate::output::sink::Sink;
 
-/// The slices of a merge, made one after the other and merged by whoever has time.
+/// The slices of a merge, made one after the other and merged by any thread that is free.
 #[derive(Debug)]
 pub struct Slices<'a> {
-    /// The maker of slices; `None` while a thread makes one with it, and when there are no more slices.
+    /// The maker of slices; `None` while a thread makes a slice with it, and after the last slice.
     slicer: Option<Slicer<'a>>,
     is_partitioned: bool,
     bytes: usize,
     /// The slice that was made last, if no thread has taken it yet.
     next: Option<Slice>,
     number: usize,
-    /// What is wanted of records, if the sink takes them.
+    /// The wanted parts of records, if the sink takes records.
     wanted: Option<&'a Wanted>,
-    /// The findings by the number of the slice: slices are not done in order.
+    /// The findings by the number of the slice, because slices are not done in order.
     found: BTreeMap<usize, Findings>,
 }
 
 /// A job of a merge by slices.
 #[derive(Debug)]
 pub enum SliceJob<'a> {
-    /// Make the next slice, with this slicer; the slice is put behind it.
+    /// The job to make the next slice with this slicer; the slice is put behind it.
     Partition(Slicer<'a>, Option<Slice>),
-    /// Merge a slice.
+    /// The job to merge a slice.
     Merge {
         /// The number of the slice, from 0.
         number: usize,
         /// The slice that is merged.
         slice: Slice,
-        /// What is wanted of records, if the sink takes them.
+        /// The wanted parts of records, if the sink takes records.
         wanted: Option<&'a Wanted>,
         /// The findings in that slice.
         findings: Findings,
@@ -99,7 +99,7 @@ impl<'a> MergeWork<'a> for Slices<'a> {
     ) -> Result<(), Stop> {
         match job {
             SliceJob::Partition(slicer, slice) => {
-                // A job that is done again keeps its slice: the slicer would give the next one.
+                // A job that is done again keeps its slice: the slicer would return the next one.
                 if slice.is_none() {
                     *slice = slicer.next();
                 }
@@ -137,7 +137,7 @@ impl<'a> MergeWork<'a> for Slices<'a> {
     }
 }
 
-/// Merges one slice; `room` is memory for what is decoded.
+/// Merges one slice; `room` is memory for rendered lines and decoded records.
 fn merge_slice<S: Sink>(
     sources: &[Source],
     slice: &Slice,

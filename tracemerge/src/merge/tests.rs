@@ -1,8 +1,7 @@
-//! The merge against a naive twin, which finds the lines one by one, puts them all in one list and sorts it
-//! stably.
+//! The merge against a naive twin, which finds the lines one by one, puts them all in one list and sorts it stably.
 //!
-//! Slices and windows have but a few lines in tests, so each of these is also a test of how time is
-//! partitioned. All is merged in every way there is, and all results must be the same.
+//! In tests, slices and windows have only a few lines, so each test also tests how time is partitioned. All files are
+//! merged in every possible way, and all results must be the same.
 
 use super::*;
 use crate::file::damage::SHOWN;
@@ -20,7 +19,7 @@ use trace_format::meta::Meta;
 
 type Merged = (Vec<u8>, Findings);
 
-/// Does `work` by so many threads, and writes the lines to `out`.
+/// Does `work` by this number of threads, and writes the lines to `out`.
 fn merge_into<'a, W: MergeWork<'a>>(
     threads: usize,
     work: W,
@@ -30,7 +29,7 @@ fn merge_into<'a, W: MergeWork<'a>>(
     merge_by((threads, 2), work, sources, &|| MergedLines::new(sources), &mut |lines| lines.write(out))
 }
 
-/// The sorted ranges of all sources; reports the breaks between them to `findings`.
+/// Returns the sorted ranges of all sources; reports the breaks between them to `findings`.
 fn split(sources: &[Source], findings: &mut Findings) -> Vec<SortedRange> {
     let mut ranges = Vec::new();
     for mut range in whole(sources) {
@@ -45,7 +44,7 @@ fn split(sources: &[Source], findings: &mut Findings) -> Vec<SortedRange> {
     ranges
 }
 
-/// Merges by slices and by windows, in one thread and in several, and expects the same of all.
+/// Merges by slices and by windows, in one thread and in several, and expects the same result of all.
 fn merged_in_every_way(
     sources: &[Source],
     ranges: &[SortedRange],
@@ -132,7 +131,8 @@ impl LineSource for Made {
     }
 }
 
-/// The key of the line that begins at `at`, by the words of the format, and the offset behind the line.
+/// Returns the key of the line that begins at `at`, parsed exactly as the format is specified, and the offset behind
+/// the line.
 fn line_by_the_book(bytes: &[u8], at: usize) -> Option<(Key, usize)> {
     let rest = &bytes[at..];
     let end = rest.iter().position(|&byte| byte == b'\n' || byte == 0).unwrap_or(rest.len());
@@ -142,7 +142,7 @@ fn line_by_the_book(bytes: &[u8], at: usize) -> Option<(Key, usize)> {
     text.chars().all(allowed).then_some((line.key, at + end + usize::from(rest.get(end) == Some(&b'\n'))))
 }
 
-/// The offset at which the next line begins: lines begin behind line feeds and NULs.
+/// Returns the offset at which the next line begins: lines begin behind line feeds and NULs.
 fn next_by_the_book(bytes: &[u8], at: usize) -> usize {
     let begins =
         |&at: &usize| at > 0 && matches!(bytes[at - 1], b'\n' | 0) && line_by_the_book(bytes, at).is_some();
@@ -151,7 +151,7 @@ fn next_by_the_book(bytes: &[u8], at: usize) -> usize {
         .unwrap_or(bytes.len())
 }
 
-/// The content of a file by ticks: its lines, and `# damaged` lines for the rest.
+/// Returns the content of a file by ticks: its lines, and `# damaged` lines for the rest.
 fn contents(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut out = Vec::new();
     let Some((mut key, _)) = Some(next_by_the_book(bytes, 0)).and_then(|at| line_by_the_book(bytes, at))
@@ -344,7 +344,7 @@ proptest! {
         let expected = naive(&files);
         prop_assert_eq!(findings.lines as usize, expected.iter().filter(|&&b| b == b'\n').count());
         prop_assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&expected));
-        // The merged file is a sound trace: merged again it stays as it is.
+        // The merged file is a sound trace: merged again, it does not change.
         prop_assert_eq!(&merged(std::slice::from_ref(&out)).0, &out);
     }
 
@@ -372,7 +372,7 @@ proptest! {
     }
 }
 
-/// Makes lines in any order, and between them whatever may go wrong.
+/// Makes lines in any order, with all kinds of damage between them.
 fn damaged_file() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         4 => (0..20u64, 0..3u64).prop_map(|(ticks, tid)| line(ticks, tid, "text")),
@@ -412,7 +412,7 @@ fn a_slice_ends_between_any_two_ticks_however_far_apart() {
 
 #[test]
 fn outside_of_a_range_of_time_nothing_is_looked_at() {
-    // The junk stands where a look at it would be reported.
+    // The junk stands outside of the period, where a look at it would be reported.
     let junk = b"junk\n".repeat(10);
     let parts = [line(1, 1, "a"), junk.clone(), line(2, 1, "b"), line(3, 1, "c"), line(4, 1, "d"), junk];
     let sources = [Source::of("f", &parts.concat())];
@@ -469,7 +469,7 @@ proptest! {
     }
 }
 
-/// An output that takes so many writes of a few bytes, then fails or panics.
+/// An output that takes `writes` writes of a few bytes, then fails or panics.
 struct Failing {
     writes: usize,
     panics: bool,
@@ -492,7 +492,7 @@ fn nine_files() -> Vec<Vec<u8>> {
     (0..9).map(file).collect()
 }
 
-/// Merges in both ways, by several threads.
+/// Merges by windows or by slices, by several threads.
 fn merged_into(
     out: &mut impl io::Write,
     threads: usize,
@@ -529,7 +529,7 @@ fn threads_end_when_one_of_them_meets_ticks_that_go_back() {
         let ticks = |at: u64| if at == place { 0 } else { at * 3 };
         files[3] = (0..60).flat_map(|at| line(ticks(at), 3, "some words")).collect();
         for (threads, by_windows) in (1..6).cartesian_product([false, true]) {
-            // The second line is behind the first whatever happens to one of both.
+            // Even with ticks of 0, the second line does not go back: the first line has 0, too.
             assert_eq!(merged_into(&mut Vec::new(), threads, &files, by_windows).is_err(), place > 1);
         }
     }

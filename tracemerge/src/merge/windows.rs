@@ -1,15 +1,14 @@
-//! The merge of many sorted ranges: their lines are dealt out to buckets by time, and each bucket is sorted
-//! by itself.
+//! The merge of many sorted ranges: their lines are dealt out to buckets by time, and each bucket is sorted alone.
 //!
-//! Where each line is of another file than the one before, a tree waits for memory at every turn: which line
-//! is looked at next depends on this one. Here each range is read on from where it stands, for a *window* of
-//! time, which is what caches are made for; and where a bucket's lines are is known long before they are
-//! copied. So this is a bucket sort: it is as fast as that where ticks come somewhat evenly, and right
-//! anyhow.
+//! If each line is of another file than the line before, a tree waits for memory at every turn, because this line
+//! decides which line is looked at next. Here instead, each range is read on sequentially for a *window* of time,
+//! which caches are made for, and the places of a bucket's lines are known long before the lines are copied. So this
+//! is a bucket sort: it is as fast as a bucket sort if ticks come somewhat evenly, and its result is right in any
+//! case.
 //!
-//! First all ranges are dealt out, in groups of neighbours; then the buckets are passed on, each for all
-//! groups together. Both are jobs that threads share. The ticks of the next window are guessed from the one
-//! before; a window that turns out to have too many bytes is begun anew, shorter.
+//! First all ranges are dealt out, in groups of neighbours. Then the buckets are passed on, each for all groups
+//! together. Both are jobs that threads share. The ticks of the next window are guessed from the window before. A
+//! window that has too many bytes is begun anew, shorter.
 
 use std::mem;
 use std::ops::Range;
@@ -26,20 +25,20 @@ use crate::merge::group::Group;
 use crate::merge::work::{MergeWork, Room, Turn};
 use crate::output::sink::Sink;
 
-/// The number of bytes that the first window is to have at least: fewer than later ones, so that a reader
+/// The least wanted number of bytes of the first window: fewer than in later ones, so that a reader of the output
 /// waits for less.
 const FIRST: usize = if cfg!(test) { 64 } else { 1 << 20 };
-/// The number of bytes that the first window is to have for each range, to make up for going there.
+/// The wanted number of bytes of the first window for each range, which make up for the cost of visiting the range.
 const PER_RANGE: usize = if cfg!(test) { 1 } else { 1 << 10 };
-/// The number of bytes that later windows are to have: of thousands of files each has some lines in one,
-/// which make up for going there.
+/// The wanted number of bytes of later windows. Even each of thousands of files has some lines in such a window,
+/// which make up for the cost of visiting the file.
 const USUAL: usize = if cfg!(test) { 512 } else { 64 << 20 };
-/// The number of bytes that a bucket is to have where ticks come evenly. Buckets are few enough that a core's
-/// cache has room for the end of each, where lines are added.
+/// The wanted number of bytes in a bucket if ticks come evenly. Buckets are few enough that a core's cache has room
+/// for the end of each, where lines are added.
 const BUCKET: usize = if cfg!(test) { 64 } else { 256 << 10 };
-/// The number of bytes within which neighbouring lines of a file are kept together, if no more are expected
-/// between them: about two lines. Where files have their lines one by one that is rare, and where a file has
-/// many at once there is less to sort.
+/// The number of bytes within which neighbouring lines of a file are kept together, if no other lines are expected
+/// between them: about two lines. If lines of different files alternate, that is rare; if a file has many lines at
+/// once, fewer stretches are to be sorted.
 const GAP: usize = if cfg!(test) { 40 } else { 256 };
 /// The number of buckets that one job passes on.
 const AT_ONCE: usize = if cfg!(test) { 2 } else { 4 };
@@ -49,14 +48,14 @@ const AT_ONCE: usize = if cfg!(test) { 2 } else { 4 };
 pub struct Windows<'a> {
     period: TickPeriod,
     window: Window,
-    /// The number of bytes that the next window is to have.
+    /// The wanted number of bytes of the next window.
     wanted: usize,
-    /// The number of ticks that the next window may have.
+    /// The greatest number of ticks of the next window.
     step: u64,
     /// The number of bytes of all ranges.
     bytes: usize,
     sources: &'a [Source],
-    /// The renderers of those ranges that are no text.
+    /// The renderers of the ranges that are not text.
     rendered: Vec<&'a dyn LineSource>,
     stage: Stage<'a>,
 }
@@ -64,8 +63,8 @@ pub struct Windows<'a> {
 /// The work that is being done for a window.
 #[derive(Debug)]
 enum Stage<'a> {
-    /// The window is dealt out: `waiting` are the groups that no thread has taken yet, in reverse order;
-    /// `away` is the number of those that a thread has; `dealt` are those that are done.
+    /// The window is dealt out: `waiting` are the groups that no thread has taken yet, in reverse order; `away` is
+    /// the number of groups that threads have; `dealt` are the groups that are done.
     Dealing { waiting: Vec<Group<'a>>, away: usize, dealt: Vec<Group<'a>> },
     /// The window is passed on: `next` is the next bucket, and `away` the number of jobs that threads have.
     Passing { groups: Arc<Vec<Group<'a>>>, next: usize, away: usize },
@@ -78,7 +77,7 @@ enum Stage<'a> {
 pub struct Window {
     /// The first ticks of the window.
     pub since: u64,
-    /// The first ticks behind the window; `None` where it has no end.
+    /// The first ticks behind the window; `None` if it has no end.
     pub until: Option<u64>,
     /// The ticks of the first line in the window, or fewer.
     first: u64,
@@ -98,15 +97,15 @@ pub struct Window {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there are a few for each window")]
 pub enum WindowJob<'a> {
-    /// Deal out a group.
+    /// The job to deal out a group.
     Deal(Window, Group<'a>),
-    /// Pass on a range of buckets.
+    /// The job to pass on a range of buckets.
     Pass(Arc<Vec<Group<'a>>>, Range<usize>),
 }
 
 impl<'a> Windows<'a> {
-    /// Prepares the merge of `ranges` by so many `threads`; the rank of a range is its place among them. If `records`
-    /// are wanted, those of sources that are no text are passed on as such.
+    /// Prepares the merge of `ranges` by `threads` threads; the rank of a range is its place among them. If `records`
+    /// are wanted, sources that are not text pass on records.
     #[must_use]
     pub fn new(
         sources: &'a [Source],
@@ -115,7 +114,7 @@ impl<'a> Windows<'a> {
         records: Option<&'a Wanted>,
         threads: usize,
     ) -> Windows<'a> {
-        // Each thread gets a large group, and then a small one, so that none waits long for another.
+        // Each thread gets a large group, and then a small one, so that no thread waits long for another.
         let threads = threads.max(1);
         let (most, few) = ranges.split_at(ranges.len() * 3 / 4);
         let share = |ranges: &[SortedRange]| ranges.len().div_ceil(threads).max(1);
@@ -132,7 +131,7 @@ impl<'a> Windows<'a> {
         let wanted = (ranges.len() * PER_RANGE).clamp(FIRST, USUAL);
         Windows {
             period,
-            // This window has nothing in it: only the first lines are found.
+            // This window is empty: it only finds the first lines.
             window: Window::new(period.since, period.since, Some(period.since), wanted),
             wanted,
             step: 1 << 20,
@@ -143,7 +142,7 @@ impl<'a> Windows<'a> {
         }
     }
 
-    /// Goes on when all groups are dealt out.
+    /// Continues after all groups are dealt out.
     fn all_are_dealt(&mut self, groups: Vec<Group<'a>>) {
         let bytes = self.window.bytes.load(Ordering::Relaxed);
         self.stage = if bytes > self.window.limit {
@@ -159,8 +158,8 @@ impl<'a> Windows<'a> {
         };
     }
 
-    /// The ticks that the next window would take if lines went on at this rate, within reason. Buckets
-    /// without lines, as between two bursts, do not count.
+    /// Returns the ticks that the next window would take if lines continued at this rate, at most eight times the
+    /// ticks of this window. Buckets without lines, as between two bursts, do not count.
     fn next_step(&self, groups: &[Group<'a>], bytes: usize) -> u64 {
         let most = self.window.ticks().saturating_mul(8);
         if bytes == 0 {
@@ -173,7 +172,8 @@ impl<'a> Windows<'a> {
         step.unwrap_or(u64::MAX).clamp(1, most)
     }
 
-    /// The ticks that have the wanted bytes, judged by what was dealt out of a window that has too many.
+    /// Estimates the ticks that have the wanted bytes, from the lines that were dealt out of a window with too many
+    /// bytes.
     fn ticks_that_fit(&self, groups: &[Group<'a>]) -> u64 {
         let ranges: usize = groups.iter().map(Group::ranges).sum();
         let dealt: usize = groups.iter().map(|group| group.ranges_dealt).sum();
@@ -185,11 +185,11 @@ impl<'a> Windows<'a> {
         };
         let buckets = (0..self.window.buckets).take_while(fits).count() as u64;
         let ticks = self.window.ticks_of_bucket();
-        // If the first bucket alone has too much, it is looked at more closely.
+        // If the first bucket alone has too many bytes, the next window divides it further.
         ticks.saturating_mul(buckets.max(1)).clamp(1, (self.window.ticks() / 2).max(1))
     }
 
-    /// Goes on when all buckets are passed on.
+    /// Continues after all buckets are passed on.
     fn all_is_passed_on(&mut self, mut groups: Vec<Group<'a>>) {
         groups.iter_mut().for_each(|group| group.end_window(self.sources));
         let next = groups.iter().filter_map(|group| group.next).min();
@@ -218,8 +218,8 @@ impl<'a> Windows<'a> {
         }
     }
 
-    /// About how many bytes of the window are to be rendered: it would be late to find them too many when
-    /// they are.
+    /// Returns the approximate number of bytes of the window that are to be rendered. After rendering, it would be
+    /// too late to find that they are too many.
     fn to_be_rendered(&self) -> usize {
         let Window { since, until, .. } = self.window;
         let until = until.unwrap_or(u64::MAX);
@@ -269,7 +269,7 @@ impl<'a> MergeWork<'a> for Windows<'a> {
                     if *away > 0 {
                         return Turn::Wait;
                     }
-                    // The jobs that are done have given their shares of the groups back.
+                    // The jobs that are done have dropped their references to the groups.
                     let Some(groups) = Arc::get_mut(groups).map(mem::take) else { return Turn::Wait };
                     self.all_is_passed_on(groups);
                 }
@@ -343,17 +343,17 @@ impl Window {
         window
     }
 
-    /// The number of ticks from the first line on.
+    /// Returns the number of ticks from the first line on.
     fn ticks(&self) -> u64 {
         self.until.unwrap_or(u64::MAX).saturating_sub(self.first)
     }
 
-    /// About how many ticks belong to a bucket.
+    /// Returns the approximate number of ticks that belong to a bucket.
     fn ticks_of_bucket(&self) -> u64 {
         (self.ticks() / self.buckets as u64).max(1)
     }
 
-    /// The bucket to which `ticks` belong, which are in the window.
+    /// Returns the bucket of `ticks`, which must be in the window.
     #[inline]
     #[must_use]
     pub fn bucket_of(&self, ticks: u64) -> usize {

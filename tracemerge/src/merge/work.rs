@@ -1,7 +1,7 @@
-//! The interface by which threads share the work of a merge: jobs, which are taken one after the other.
+//! The interface through which threads share the work of a merge: jobs, which threads take one after the other.
 //!
-//! One thread at a time decides which job is next; the jobs do the work that takes long.
-//! [`crate::merge::workers`] has the threads.
+//! One thread at a time decides which job is next; the jobs do the work that takes long. [`crate::merge::workers`]
+//! has the threads.
 
 use crate::file::records::Records;
 use crate::file::truncation;
@@ -19,12 +19,12 @@ pub trait MergeWork<'a>: Send {
     /// Returns the number of bytes to merge, roughly.
     fn bytes(&self) -> usize;
 
-    /// Decides the turn of the next thread that asks.
+    /// Returns the next turn of the thread that calls this.
     fn next(&mut self) -> Turn<Self::Job>;
 
-    /// Does a job, and passes on its lines to `out`. As long as the job is not noted as [done](Self::done),
-    /// it may be done again to the same effect, as happens when a file was truncated meanwhile; the lines
-    /// that it has passed on before are forgotten then.
+    /// Does a job, and passes on its lines to `out`. Until the job is noted as [done](Self::done), it can be done
+    /// again with the same effect, as happens if a file was truncated meanwhile; then the caller discards the lines
+    /// of the run before.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -35,28 +35,28 @@ pub trait MergeWork<'a>: Send {
         out: &mut S,
     ) -> Result<(), Stop>;
 
-    /// Notes that a job is done. Returns the parts of sources that are not needed any more as soon as the
-    /// job's lines are written.
+    /// Notes that a job is done. Returns the parts of sources that are not needed any more once the job's lines are
+    /// written.
     fn done(&mut self, job: Self::Job) -> Vec<SlicePart>;
 
     /// Returns the findings, after the last job.
     fn findings(self) -> Findings;
 }
 
-/// The next thing for a thread to do.
+/// The next step of a thread.
 #[derive(Debug)]
 pub enum Turn<J> {
     /// A job that passes on no lines.
     Silent(J),
-    /// A job whose lines stand behind those of all jobs that were given out before.
+    /// A job whose lines stand behind those of all jobs that were handed out before.
     Lines(J),
     /// The thread has to wait until another job is done.
     Wait,
-    /// There is nothing left to do.
+    /// Nothing is left to do.
     End,
 }
 
-/// Memory that jobs need, kept from one to the next.
+/// Memory that jobs need, kept from one job to the next.
 #[derive(Debug, Default)]
 pub struct Room {
     /// Memory for rendered lines.
@@ -80,8 +80,8 @@ pub fn silently<'a, W: MergeWork<'a>>(
     Ok(job)
 }
 
-/// Calls `run` again and again until no file was truncated meanwhile. If one was, zeros may have been read in
-/// the place of lines.
+/// Calls `run` repeatedly until no file was truncated meanwhile. After a truncation, `run` may have read zeros in
+/// place of lines.
 ///
 /// # Errors
 /// The first error of `run`.
@@ -95,7 +95,7 @@ pub fn unless_truncated(mut run: impl FnMut() -> Result<(), Stop>) -> Result<(),
     }
 }
 
-/// Tells `sources` that these `parts` of them were read for the last time.
+/// Marks these `parts` of `sources` as read for the last time.
 pub fn forget(sources: &[Source], parts: &[SlicePart]) {
     for part in parts {
         if let PartLines::Text(range) = &part.lines {

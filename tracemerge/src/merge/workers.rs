@@ -1,10 +1,10 @@
 //! The merge by several threads: each takes a job and merges its lines into memory; the calling thread also
 //! writes finished lines, in order.
 //!
-//! There is one writer, which writes from the first byte to the last. Operating systems let only one thread
-//! write to a file at a time, wherever in the file, so several writers would gain nothing. With one writer a
-//! pipe is no different from a file, and no length must be known beforehand. Writing takes as much time as
-//! `cat` takes; all other work is shared.
+//! One thread writes everything, from the first byte to the last. Operating systems let only one thread write to a
+//! file at a time, wherever in the file, so several writers would gain nothing. With one writer a pipe is no
+//! different from a file, and no length must be known beforehand. Writing takes as much time as `cat` takes; threads
+//! share all other work.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,18 +20,19 @@ use crate::input::source::{SortedRange, Source};
 use crate::merge::{MANY, MergeWork, Room, Slices, Stop, Turn, Windows, forget, silently, unless_truncated};
 use crate::output::sink::Batch;
 
-/// The number of bytes below which merging is done sooner than threads are started.
+/// The number of bytes below which starting threads takes longer than merging.
 const WORTH_THREADS: usize = 4 << 20;
-/// The number of threads above which more would only wait for the writer.
+/// The number of threads above which further threads would only wait for the writer.
 const MOST_THREADS: usize = 8;
 /// The number of jobs whose lines may wait to be written, beyond one for each thread.
 const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
-/// The same for records, of which a job has more.
+/// The number of these jobs if they have records, because such jobs are larger.
 const AHEAD_OF_RECORDS: usize = 2;
 
-/// Merges what `ranges` have in `period`, by several threads where that is worth it. Each job's lines go into a
-/// batch, which `make` makes in the thread that merges them; `write` gets the batches in order, in the
-/// calling thread. If records are `wanted`, those of sources that are not text go there in the place of their lines.
+/// Merges the lines of `ranges` in `period`, by several threads if that is worth it. `make` makes batches: each job's
+/// lines go into a batch that is made in the thread that merges them. `write` gets the batches in order, in the
+/// calling thread. If records are `wanted`, the batches get the records of sources that are not text in place of
+/// their lines.
 ///
 /// # Errors
 /// See [`Stop`]. After an error, the written lines and the findings have no meaning.
@@ -58,8 +59,8 @@ pub fn merge_by_all<B: Batch>(
     Ok(())
 }
 
-/// Does all `work` by this number of `threads`, and returns the findings. The lines of so many jobs more than there are threads
-/// may wait to be written.
+/// Does all `work` by `threads` threads, and returns the findings. The lines of up to `threads + ahead` jobs may be
+/// in merging or wait to be written.
 ///
 /// # Errors
 /// See [`Stop`].
@@ -96,7 +97,7 @@ struct SharedState<'a, 'm, J, B, M> {
     changed: Condvar,
 }
 
-/// The jobs in the order of their lines.
+/// The jobs, in the order of their lines.
 struct Row<J, B> {
     work: J,
     /// The lines that are not written yet, in order; `None` while they are being merged.
@@ -105,17 +106,17 @@ struct Row<J, B> {
     taken: usize,
     /// Batches that were written, to be used again.
     spare: Vec<B>,
-    /// The reason to end: once this is set, all threads end.
+    /// The reason to stop: once this is set, all threads end.
     stop: Option<Stop>,
 }
 
-/// The lines of a job that are to be written, and the parts of sources that are not needed any more then.
+/// The lines of a job that are to be written, and the parts of sources that are not needed any more after that.
 type MergedJob<B> = (B, Vec<SlicePart>);
 
 type RowGuard<'p, J, B> = MutexGuard<'p, Row<J, B>>;
 
 impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J, B, M> {
-    /// Ends all threads; a reason that was given before stays.
+    /// Ends all threads; a reason that was set before stays.
     fn stop(&self, stop: Stop) -> RowGuard<'_, J, B> {
         let mut row = self.row.lock();
         row.stop.get_or_insert(stop);
@@ -123,8 +124,7 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
         row
     }
 
-    /// Does jobs until there are no more. The thread that has the output also writes the lines that are ready
-    /// in between.
+    /// Does jobs until no job is left. In between, the thread that has the output writes the lines that are ready.
     fn work<W: FnMut(&B) -> io::Result<()>>(&self, mut out: Option<&mut W>) {
         let _alarm = Alarm(self);
         let mut room = Room::default();
@@ -183,7 +183,7 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
         }
     }
 
-    /// Does a job whose lines stand behind all that are in the queue.
+    /// Does a job whose lines stand behind all lines in the queue.
     fn merge<'p>(
         &'p self,
         mut row: RowGuard<'p, J, B>,
@@ -220,7 +220,7 @@ impl<J, B> Row<J, B> {
     }
 }
 
-/// A guard that ends all threads when its thread panics, so that none waits for it.
+/// A guard that ends all threads if its thread panics, so that no thread waits for it.
 struct Alarm<'p, 'a, 'm, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync>(&'p SharedState<'a, 'm, J, B, M>);
 
 impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> Drop for Alarm<'_, 'a, '_, J, B, M> {

@@ -1,7 +1,8 @@
-//! An open directory, in which files are made, looked at, named and deleted by their names alone.
+//! An open directory, in which files are made, examined, named and deleted by their names alone.
 //!
-//! Whoever may write to a directory above can put a link in the place of a directory at any time. What is done in an open
-//! directory stays in it. No function here follows a link, waits for a FIFO, or opens a device.
+//! Any user who may write to a directory above can replace a directory with a link at any time. Operations in an open
+//! directory stay in that directory. No function here follows a link (except in the path with which a directory is
+//! opened), waits for a FIFO, or opens a device.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -11,47 +12,48 @@ use std::time::SystemTime;
 
 use crate::os::sys::FileId;
 
-/// What has a name in a directory.
+/// An entry of a directory.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// What it is, in a word with its article; a link is one, whatever it leads to.
+    /// The kind of the entry. A link is a link, whatever its target is.
     pub kind: Kind,
-    /// The user who owns it.
+    /// The user who owns the entry.
     pub owner: u32,
-    /// The identity of the file, by which two names of one file are known.
+    /// The identity of the file, which is the same for all names of the file.
     pub id: FileId,
-    /// The time at which it was last written.
+    /// The time of the last write.
     pub written: Option<SystemTime>,
 }
 
-/// The kinds of what has a name in a directory.
+/// The kinds of entries of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// Anything else, by what it is called.
+    /// Any other kind, by its name.
     Other(&'static str),
 }
 
 /// An open directory.
 #[derive(Debug)]
 pub struct Directory {
-    /// The path by which it was opened, for messages, and where the system opens files by their paths only.
+    /// The path with which the directory was opened, for messages, and for systems that open files only by their
+    /// paths.
     path: PathBuf,
     #[cfg(unix)]
     handle: rustix::fd::OwnedFd,
 }
 
 impl Directory {
-    /// Returns the path of what has this name here, for messages.
+    /// Returns the path of the entry `name`, for messages.
     #[must_use]
     pub fn path_of(&self, name: &OsStr) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Returns the user who owns what has this name here and the kind of it; `None` where nothing has it.
+    /// Returns the entry `name`; `None` if no entry has that name.
     ///
     /// # Errors
     /// The directory cannot be searched.
@@ -62,10 +64,10 @@ impl Directory {
         }
     }
 
-    /// Deletes a directory of this name and the files in it. One with other directories in it is not deleted.
+    /// Deletes the directory `name` and the files in it. Does not delete a directory that contains other directories.
     ///
     /// # Errors
-    /// It is no directory, or not all in it can be deleted.
+    /// The entry is not a directory, or not every entry in it can be deleted.
     pub fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
         let inner = self.open_directory(name)?;
         for name in inner.names()? {
@@ -86,13 +88,13 @@ mod imp {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     use std::time::{Duration, UNIX_EPOCH};
 
-    /// A directory that may be searched is opened even if it may not be listed.
+    /// The flag that opens a directory which may be searched, even if it may not be listed.
     #[cfg(target_os = "linux")]
     const SEARCH: OFlags = OFlags::PATH;
     #[cfg(not(target_os = "linux"))]
     const SEARCH: OFlags = OFlags::RDONLY;
     const NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-    /// No link is followed, and a FIFO is not waited for.
+    /// The flags that do not follow a link, and do not wait for a FIFO.
     const AS_IT_IS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
     fn directory(handle: OwnedFd, path: &Path) -> Directory {
@@ -100,7 +102,7 @@ mod imp {
     }
 
     impl Directory {
-        /// Opens the directory at `path`, which the user has named: links are followed.
+        /// Opens the directory at `path`, which the user has named. Links are followed.
         ///
         /// # Errors
         /// There is no such directory, or it may not be entered.
@@ -126,7 +128,7 @@ mod imp {
             Ok(fs::mkdirat(&self.handle, name, Mode::RWXU)?)
         }
 
-        /// Makes a new file here; `is_private` says whether others may not read it whatever the umask is.
+        /// Makes a new file here. If `is_private`, other users may not read it, whatever the umask is.
         ///
         /// # Errors
         /// The name is taken, or no file can be made.
@@ -153,13 +155,13 @@ mod imp {
             regular(fs::openat(&self.handle, name, flags, Mode::empty())?)
         }
 
-        /// Makes a new file here that has no name and is its owner's only; `None` where the system cannot.
+        /// Makes a new file here that has no name and only its owner can open; `None` if the system cannot do this.
         #[cfg(target_os = "linux")]
         #[must_use]
         pub fn create_unnamed(&self) -> Option<File> {
             let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
             let file = File::from(fs::openat(&self.handle, ".", flags, Mode::RUSR | Mode::WUSR).ok()?);
-            // By that path the file will get its name.
+            // The file will get its name through this path.
             std::fs::metadata(path_in_proc(&file)).is_ok().then_some(file)
         }
 
@@ -173,14 +175,14 @@ mod imp {
             Ok(fs::linkat(CWD, from, &self.handle, name, AtFlags::SYMLINK_FOLLOW)?)
         }
 
-        /// Returns `None`: there are no files without names.
+        /// Returns `None`: this system has no files without names.
         #[cfg(not(target_os = "linux"))]
         #[must_use]
         pub fn create_unnamed(&self) -> Option<File> {
             None
         }
 
-        /// Fails: there are no files without names.
+        /// Fails: this system has no files without names.
         ///
         /// # Errors
         /// Always.
@@ -189,23 +191,23 @@ mod imp {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        /// Gives what is called `from` here the name `to`, which a file may have that is replaced.
+        /// Renames the entry `from` to `to`. Replaces a file that has that name.
         ///
         /// # Errors
-        /// The name cannot be given.
+        /// The entry cannot be renamed.
         pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
             Ok(fs::renameat(&self.handle, from, &self.handle, to)?)
         }
 
-        /// Deletes what has this name here and is no directory.
+        /// Deletes the entry `name`, which must not be a directory.
         ///
         /// # Errors
-        /// It cannot be deleted.
+        /// The entry cannot be deleted.
         pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
             Ok(fs::unlinkat(&self.handle, name, AtFlags::empty())?)
         }
 
-        /// Returns the names of all that is here.
+        /// Returns the names of all entries.
         ///
         /// # Errors
         /// The directory may not be listed.
@@ -222,7 +224,7 @@ mod imp {
         }
     }
 
-    /// The path by which the kernel knows the open file.
+    /// Returns the path by which the kernel knows the open file.
     #[cfg(target_os = "linux")]
     fn path_in_proc(file: &File) -> String {
         format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file))
@@ -231,7 +233,7 @@ mod imp {
     fn regular(opened: OwnedFd) -> io::Result<File> {
         let file = File::from(opened);
         if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
         Ok(file)
     }
@@ -246,7 +248,7 @@ mod imp {
             FileType::Fifo => Kind::Other("a FIFO"),
             FileType::Socket => Kind::Other("a socket"),
             FileType::CharacterDevice | FileType::BlockDevice => Kind::Other("a device"),
-            FileType::Unknown => Kind::Other("of a kind that is not known"),
+            FileType::Unknown => Kind::Other("a file of an unknown kind"),
         };
         let written: Option<SystemTime> = UNIX_EPOCH.checked_add(Duration::from_secs(found.st_mtime as u64));
         let id = FileId::Inode(found.st_dev as u64, found.st_ino as u64);
@@ -265,13 +267,13 @@ mod imp {
     use std::fs;
     use std::os::windows::fs::{MetadataExt, OpenOptionsExt};
 
-    /// A link is opened itself, and not what it leads to.
+    /// The flag that opens a link itself, not its target.
     const OPEN_REPARSE_POINT: u32 = 0x0020_0000;
-    /// The attribute of links, junctions and the like.
+    /// The attribute of links, junctions and similar files.
     const REPARSE_POINT: u32 = 0x400;
 
     impl Directory {
-        /// Takes the directory at `path`, which the user has named: links are followed.
+        /// Takes the directory at `path`, which the user has named. Links are followed.
         ///
         /// # Errors
         /// There is no such directory.
@@ -294,7 +296,7 @@ mod imp {
             }
         }
 
-        /// Makes a directory here; rights are those of the directory around it.
+        /// Makes a directory here, with the rights of the directory around it.
         ///
         /// # Errors
         /// The name is taken, or no directory can be made.
@@ -302,7 +304,7 @@ mod imp {
             fs::create_dir(self.path_of(name))
         }
 
-        /// Makes a new file here; rights are those of the directory.
+        /// Makes a new file here, with the rights of the directory.
         ///
         /// # Errors
         /// The name is taken, or no file can be made.
@@ -326,13 +328,13 @@ mod imp {
             regular(fs::OpenOptions::new().read(true), &self.path_of(name))
         }
 
-        /// Returns `None`: there are no files without names.
+        /// Returns `None`: this system has no files without names.
         #[must_use]
         pub fn create_unnamed(&self) -> Option<File> {
             None
         }
 
-        /// Fails: there are no files without names.
+        /// Fails: this system has no files without names.
         ///
         /// # Errors
         /// Always.
@@ -340,23 +342,23 @@ mod imp {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        /// Gives what is called `from` here the name `to`, which a file may have that is replaced.
+        /// Renames the entry `from` to `to`. Replaces a file that has that name.
         ///
         /// # Errors
-        /// The name cannot be given.
+        /// The entry cannot be renamed.
         pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
             fs::rename(self.path_of(from), self.path_of(to))
         }
 
-        /// Deletes what has this name here and is no directory.
+        /// Deletes the entry `name`, which must not be a directory.
         ///
         /// # Errors
-        /// It cannot be deleted.
+        /// The entry cannot be deleted.
         pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
             fs::remove_file(self.path_of(name))
         }
 
-        /// Returns the names of all that is here.
+        /// Returns the names of all entries.
         ///
         /// # Errors
         /// The directory may not be listed.
@@ -369,7 +371,7 @@ mod imp {
         let file = options.custom_flags(OPEN_REPARSE_POINT).open(path)?;
         let found = file.metadata()?;
         if !found.is_file() || found.file_attributes() & REPARSE_POINT != 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
         Ok(file)
     }
@@ -384,7 +386,7 @@ mod imp {
         } else if found.is_file() {
             Kind::File
         } else {
-            Kind::Other("of a kind that is not known")
+            Kind::Other("a file of an unknown kind")
         };
         Ok(Entry { kind, owner: owner(&found), id: file_id(&path, &found), written: found.modified().ok() })
     }

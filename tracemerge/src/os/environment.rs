@@ -1,5 +1,5 @@
-//! The environment variables that are read here. Those of the tracer have their names in
-//! [`trace_store::variables`].
+//! The environment variables that `tracemerge` reads. [`trace_store::variables`] has the names of the tracer's
+//! variables.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,33 +8,33 @@ use std::path::PathBuf;
 pub use trace_store::variables::ENABLE;
 use trace_store::variables::{DIR, value};
 
-/// Returns the directory that traces are said to be in.
+/// Returns the directory that the user has set for traces.
 #[must_use]
 pub fn trace_directory() -> Option<PathBuf> {
     value(DIR).map(PathBuf::from)
 }
 
-/// Returns the system's place for large temporary files, unless the user has named another one for all.
+/// Returns the system's directory for large temporary files, unless the user has set one for all temporary files.
 #[must_use]
 pub fn place_of_large_files() -> Option<PathBuf> {
     (cfg!(unix) && value("TMPDIR").is_none()).then(|| PathBuf::from("/var/tmp"))
 }
 
-/// Returns whether colours are unwanted: by `NO_COLOR`, any value of it but the empty one
-/// (<https://no-color.org>), or because the terminal has none.
+/// Returns whether colours are unwanted: if `NO_COLOR` has any value except the empty one (<https://no-color.org>),
+/// or if the terminal has no colours.
 #[must_use]
 pub fn forbids_colours() -> bool {
     value("NO_COLOR").is_some() || env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// Returns the pager that the user has named, which is empty where none is wanted; `None` where the variable
-/// is not set.
+/// Returns the pager that the user has named, which is empty if the user wants none; `None` if the variable is not
+/// set.
 #[must_use]
 pub fn pager() -> Option<OsString> {
     env::var_os("PAGER")
 }
 
-/// Returns whether the user has told `less` how it is to look.
+/// Returns whether the user has set options for `less`.
 #[must_use]
 pub fn has_options_for_less() -> bool {
     env::var_os("LESS").is_some()
@@ -43,16 +43,16 @@ pub fn has_options_for_less() -> bool {
 /// The variable that names the format which `open` writes, and the command that shows it.
 pub const OPEN: &str = "TRACEMERGE_OPEN";
 
-/// Returns what the user has said about the viewer of traces; `None` where the variable is not set or empty.
+/// Returns the viewer of traces that the user has set; `None` if the variable is not set or is empty.
 #[must_use]
 pub fn viewer() -> Option<OsString> {
     value(OPEN)
 }
 
-/// The variable by which the dynamic linker is told to load libraries before all others.
+/// The variable that makes the dynamic linker load libraries before all others.
 pub const PRELOAD: &str = "LD_PRELOAD";
 
-/// Returns the libraries that the user has loaded before all others.
+/// Returns the libraries that the user wants loaded before all others.
 #[must_use]
 pub fn preloaded() -> Option<OsString> {
     value(PRELOAD)
@@ -64,26 +64,26 @@ pub fn own_program() -> Option<PathBuf> {
     env::current_exe().ok()
 }
 
-/// Returns the directory that this program is in.
+/// Returns the directory of this program.
 #[must_use]
 pub fn own_directory() -> Option<PathBuf> {
     own_program().and_then(|exe| Some(exe.parent()?.to_owned()))
 }
 
-/// Returns the value of a variable by which Cargo, or this program for itself, tells something; `None` where it is not set or
-/// empty.
+/// Returns the value of a variable that Cargo sets, or that this program sets for its own children; `None` if it is
+/// not set or is empty.
 #[must_use]
 pub fn of_cargo(name: &str) -> Option<OsString> {
     value(name)
 }
 
-/// Returns whether a variable is set, be it to nothing.
+/// Returns whether a variable is set, even to an empty value.
 #[must_use]
 pub fn is_set(name: &str) -> bool {
     env::var_os(name).is_some()
 }
 
-/// Returns the directories in which programs are looked for.
+/// Returns the directories that are searched for programs.
 #[must_use]
 pub fn program_directories() -> Vec<PathBuf> {
     env::var_os("PATH").map_or_else(Vec::new, |places| env::split_paths(&places).collect())

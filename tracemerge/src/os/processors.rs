@@ -1,17 +1,17 @@
-//! Work on many files by all processors: what takes little time for one file takes long for thousands.
+//! Work on many files by all processors, because work that is short for one file is long for thousands.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{iter, thread};
 
-/// The number of bytes in all files below which one thread is done sooner than another one is started.
+/// The number of bytes in all files below which one thread finishes sooner than another one starts.
 const WORTH_A_THREAD: usize = 1 << 20;
 /// The cost of opening a file, as the number of bytes that can be read in that time.
 pub const OPENING: usize = 16 << 10;
-/// The cost of asking the system for a file's metadata, as the number of bytes that can be read in that time.
+/// The cost of reading a file's metadata, as the number of bytes that can be read in that time.
 pub const ASKING: usize = 4 << 10;
 
-/// Returns what `look` finds in each file, in the order of the files. The files are independent of each
-/// other, so all processors take part; `bytes` is about how much `look` reads of a file.
+/// Returns the results of `look` for all files, in the order of the files. The files are independent of each other,
+/// so all processors take part; `bytes` returns approximately how much `look` reads of a file.
 pub fn map_on_all_processors<F: Sync, T: Default + Send>(
     files: &[F],
     bytes: impl Fn(&F) -> usize,
@@ -41,7 +41,7 @@ pub fn map_on_all_processors<F: Sync, T: Default + Send>(
             (0..others).filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
         put(work());
         for thread in threads {
-            // No thread panics; if one did, the merge would see that its files are not sorted.
+            // No thread panics. If one did, the merge would notice that its files are not sorted.
             put(thread.join().unwrap_or_default());
         }
     });

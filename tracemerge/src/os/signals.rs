@@ -1,12 +1,13 @@
-//! Signals. While an application runs, this process ignores those from the keyboard, which reach the
-//! application by themselves, and passes others on to it. Otherwise a signal ends this process, with nothing
-//! half-written left behind.
+//! Signals. While an application runs, this process ignores signals from the keyboard, which the application gets as
+//! well, and passes other signals on to the application. Otherwise a signal ends this process, which deletes its
+//! unfinished output first.
 //!
-//! A signal that ends both may come here when the application has ended of it already, and is not to end its merge. So one
-//! that comes within half a second of the application's end is the application's, too.
+//! A signal that was sent to both processes may arrive after it has already ended the application, and must not end
+//! the merge. So a signal that arrives within half a second of the application's end counts as sent to the
+//! application.
 //!
-//! Signals that were ignored from the start (`nohup`) stay ignored, here and in the application. A thread of
-//! its own handles signals, so nothing here runs in a signal handler.
+//! Signals that were ignored from the start (`nohup`) stay ignored, here and in the application. A separate thread
+//! handles signals, so no code here runs in a signal handler.
 
 #[cfg(unix)]
 pub use unix::{Signals, interruption, keep_interrupts_from_this_process, signal_name};
@@ -14,7 +15,7 @@ pub use unix::{Signals, interruption, keep_interrupts_from_this_process, signal_
 #[cfg(not(unix))]
 pub use elsewhere::{Signals, interruption, keep_interrupts_from_this_process};
 
-/// How long after the application's end a signal still counts as one that was sent to both.
+/// The time after the application's end within which a signal still counts as sent to both processes.
 const LATE: std::time::Duration = std::time::Duration::from_millis(500);
 
 #[cfg(unix)]
@@ -36,21 +37,21 @@ mod unix {
     use crate::os::sys::{is_ignored, raise_at, send_signal, wait_until_ended};
     use crate::os::unfinished::discard_unfinished;
 
-    /// The process that signals are passed on to.
+    /// The application that signals are passed on to.
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum Application {
-        /// The application runs under this pid, which cannot be another process's.
+        /// The application runs under this pid, which no other process can have.
         Running(u32),
-        /// The application has ended at this time, and signals may still come that were sent to both.
+        /// The application ended at this time, and signals that were sent to both processes may still come.
         Ended(Instant),
-        /// No application runs; a signal ends this process as it always would.
+        /// No application runs; a signal ends this process as usual.
         Absent,
     }
 
-    /// Whether interrupts from the keyboard are for a pager.
+    /// Whether a pager gets the interrupts from the keyboard.
     static PAGING: AtomicBool = AtomicBool::new(false);
 
-    /// Keeps interrupts from the keyboard from ending this process from here on: a pager runs, and has the
+    /// Keeps interrupts from the keyboard from ending this process from now on, because a pager runs and has the
     /// terminal.
     pub fn keep_interrupts_from_this_process() {
         PAGING.store(true, Ordering::Relaxed);
@@ -62,13 +63,13 @@ mod unix {
     }
 
     impl Signals {
-        /// Takes over the signals. Where that fails they keep their usual effect.
+        /// Takes over the signals. If that fails, they keep their usual effect.
         pub fn take() -> Signals {
             let application = Arc::new(Mutex::new(Application::Absent));
             let wanted = [SIGINT, SIGQUIT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
             let shared = Arc::clone(&application);
             let (taken, wait) = mpsc::channel();
-            // The thread itself takes them, so that none is taken if there is no thread for them.
+            // The thread itself takes the signals, so that they are not taken if the thread cannot start.
             let work = move || {
                 let signals = iterator::Signals::new(wanted);
                 drop(taken);
@@ -77,7 +78,7 @@ mod unix {
                 });
             };
             if thread::Builder::new().spawn(work).is_ok() {
-                // The wait ends when the signals are taken: nothing is ever sent.
+                // The wait ends when the signals are taken: the channel closes, and nothing is ever sent.
                 let _: Result<(), _> = wait.recv();
             }
             Signals { application }
@@ -91,16 +92,15 @@ mod unix {
             *state = Application::Running(pid);
             drop(state);
             let ended = wait_until_ended(pid);
-            // The pid is forgotten before the child is reaped, so that no signal goes to a stranger with its
-            // pid.
+            // The pid is forgotten before the child is reaped, so that no signal goes to another process that gets
+            // the pid.
             *self.application.lock() = Application::Ended(Instant::now());
             ended?;
             Ok((pid, child.wait()?))
         }
     }
 
-    /// Returns a flag that becomes true when somebody wants this process to end. A second such signal ends it
-    /// at once.
+    /// Returns a flag that becomes true when a signal asks this process to end. A second such signal ends it at once.
     pub fn interruption() -> Arc<AtomicBool> {
         let word = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal)) {
@@ -111,8 +111,7 @@ mod unix {
     }
 
     fn handle(signal: i32, application: &Mutex<Application>) {
-        // The lock is held while the signal is sent, and is waited for while the application is being
-        // started.
+        // The lock is held while the signal is sent. While the application is being started, this waits for the lock.
         let state = application.lock();
         match *state {
             Application::Running(pid) if signal == SIGTERM || signal == SIGHUP => send_signal(pid, signal),
@@ -131,7 +130,7 @@ mod unix {
     mod tests {
         use super::*;
 
-        /// Where this is not so, the signal ends the process of the tests.
+        /// If this fails, the signal ends the process of the tests.
         #[test]
         fn an_interrupt_is_the_pagers_also_behind_an_application() {
             keep_interrupts_from_this_process();
@@ -156,20 +155,20 @@ mod elsewhere {
     use crate::os::sys::handle_interrupts;
     use crate::os::unfinished::discard_unfinished;
 
-    /// How long a merge may go on after the console was closed. The system ends each process of a console five seconds
-    /// after it has told it, and what is unfinished is to be discarded before.
+    /// The time for which a merge may continue after the console was closed. The system ends each process of a
+    /// console five seconds after it has notified the process, and unfinished output has to be discarded before that.
     const AFTER_CLOSING: Duration = Duration::from_secs(4);
 
-    /// Whether Ctrl-C and Ctrl-Break are for a process that this one has started: the console tells both.
+    /// Whether Ctrl-C and Ctrl-Break are for a process that this one has started: the console notifies both.
     static FOR_ANOTHER: AtomicBool = AtomicBool::new(false);
     /// Whether this process runs an application, or has run one and merges its traces.
     static RUNS: AtomicBool = AtomicBool::new(false);
-    /// When that application has ended.
+    /// The time at which that application ended.
     static ENDED: OnceLock<Instant> = OnceLock::new();
-    /// What [`interruption`] has given.
+    /// The flag that [`interruption`] returns.
     static INTERRUPTION: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-    /// Returns whether this process goes on.
+    /// Handles an interrupt; returns whether this process continues.
     fn decide(from_keyboard: bool) -> bool {
         let is_late = || ENDED.get().is_some_and(|ended| ended.elapsed() < LATE);
         if from_keyboard && (FOR_ANOTHER.load(Ordering::Acquire) || is_late()) {
@@ -178,7 +177,7 @@ mod elsewhere {
         if from_keyboard && INTERRUPTION.get().is_some_and(|word| !word.swap(true, Ordering::Relaxed)) {
             return true;
         }
-        // Closing the console ends the application, too. The end of `main`, when its traces are merged, ends this thread.
+        // Closing the console ends the application, too. This thread ends with `main`, after the traces are merged.
         if !from_keyboard && RUNS.load(Ordering::Relaxed) {
             thread::sleep(AFTER_CLOSING);
         }
@@ -186,13 +185,14 @@ mod elsewhere {
         false
     }
 
-    /// Returns a flag that becomes true when Ctrl-C or Ctrl-Break is pressed. The second time ends the process at once.
+    /// Returns a flag that becomes true when Ctrl-C or Ctrl-Break is pressed. The second press ends the process at
+    /// once.
     pub fn interruption() -> Arc<AtomicBool> {
         handle_interrupts(decide);
         Arc::clone(INTERRUPTION.get_or_init(Arc::default))
     }
 
-    /// Keeps interrupts from the keyboard from ending this process from here on: a pager runs, and has the
+    /// Keeps interrupts from the keyboard from ending this process from now on, because a pager runs and has the
     /// console.
     pub fn keep_interrupts_from_this_process() {
         handle_interrupts(decide);
@@ -203,7 +203,7 @@ mod elsewhere {
     pub struct Signals;
 
     impl Signals {
-        /// Takes over the interrupts. Where that fails they keep their usual effect.
+        /// Takes over the interrupts. If that fails, they keep their usual effect.
         pub fn take() -> Signals {
             handle_interrupts(decide);
             Signals
@@ -214,7 +214,7 @@ mod elsewhere {
             RUNS.store(true, Ordering::Relaxed);
             FOR_ANOTHER.store(true, Ordering::Relaxed);
             let ended = command.spawn().and_then(|mut child| Ok((child.id(), child.wait()?)));
-            // Whoever sees that the interrupts are for this process again, sees the time, too.
+            // A thread that sees that the interrupts are for this process again also sees the time.
             let _ = ENDED.set(Instant::now());
             FOR_ANOTHER.store(false, Ordering::Release);
             ended

@@ -1,6 +1,6 @@
-//! System calls beyond the standard library, with all the `unsafe` that they take.
+//! System calls beyond the standard library, with all the `unsafe` code that they need.
 //!
-//! Each function has one meaning on every system; where a system has no such thing, its answer is the one
+//! Each function has one meaning on every system. If a system does not support it, the function returns the answer
 //! that claims least.
 #![allow(unsafe_code)]
 
@@ -10,12 +10,12 @@ use std::path::Path;
 
 pub use trace_store::sys::{is_of_another_user, next_data, patiently, read_at, real_path};
 
-/// The identity of a file, by whatever path it is named.
+/// The identity of a file, independent of the path that names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum FileId {
     /// The file's device and its number there.
     Inode(u64, u64),
-    /// The file's path, where its number is not known.
+    /// The file's path, if its number is not known.
     #[cfg(not(unix))]
     Path(std::path::PathBuf),
 }
@@ -26,46 +26,46 @@ pub fn file_id(path: &Path, metadata: &Metadata) -> FileId {
     imp::file_id(path, metadata)
 }
 
-/// Returns the user who owns a file; where files have no owners, the same number for all.
+/// Returns the user who owns a file; if files have no owners, the same number for all files.
 #[must_use]
 pub fn owner(metadata: &Metadata) -> u32 {
     imp::owner(metadata)
 }
 
-/// Returns the user whose rights this process has; where there are no users, the same number as [`owner`].
+/// Returns the user whose rights this process has; if the system has no users, the same number as [`owner`].
 #[must_use]
 pub fn effective_user() -> u32 {
     imp::effective_user()
 }
 
-/// Returns whether anybody else holds a lock on that byte of `file`: another process, or another open file
-/// description of this one. The check takes no lock that anybody who asks in this way would find.
+/// Returns whether another process, or another open file description of this process, holds a lock on this byte of
+/// `file`. The check takes no lock that another such check would find.
 #[must_use]
 pub fn is_locked(file: &File, byte: u32) -> bool {
     imp::is_locked(file, byte)
 }
 
-/// Takes a lock on that byte of `file` for this process, which has it as long as it does not close the file.
+/// Takes a lock on this byte of `file` for this process, which keeps the lock as long as it does not close the file.
 ///
 /// # Errors
-/// Somebody else holds the lock, or the system has no locks.
+/// Another process holds the lock, or the system has no locks.
 pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     imp::hold_lock(file, byte)
 }
 
-/// Returns the number of bytes that a file takes on its disk, as far as that is known: the bytes that it has otherwise.
+/// Returns the number of bytes that a file takes on its disk or, if the system does not know it, the file's length.
 #[must_use]
 pub fn size_on_disk(metadata: &Metadata) -> u64 {
     imp::size_on_disk(metadata)
 }
 
-/// Returns whether the path is that of the device which forgets what is written to it.
+/// Returns whether the path is that of the null device.
 #[must_use]
 pub fn is_null_device(path: &Path) -> bool {
     imp::is_null_device(path)
 }
 
-/// Has the terminal that is standard output obey the sequences that make colours; returns whether it does.
+/// Makes the terminal that is standard output obey colour sequences; returns whether it does.
 #[must_use]
 pub fn shows_colours() -> bool {
     imp::shows_colours()
@@ -122,11 +122,11 @@ mod imp {
         metadata.blocks().saturating_mul(512)
     }
 
-    /// Whether standard output was closed when this process began. Rust's start opens the null device in its place, which
-    /// takes all that is written.
+    /// Whether standard output was closed when this process began. Rust's startup code opens the null device in its
+    /// place, which accepts all bytes.
     static STARTED_WITHOUT_OUTPUT: AtomicBool = AtomicBool::new(false);
 
-    /// Has the system look at standard output before Rust's start does.
+    /// The pointer with which the system calls [`look_at_output`] before Rust's startup code runs.
     #[used]
     #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
     #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
@@ -138,7 +138,8 @@ mod imp {
         STARTED_WITHOUT_OUTPUT.store(is_closed, Ordering::Relaxed);
     }
 
-    /// The library's own writer takes a descriptor that cannot be written for one that takes all, and a file does not.
+    /// Returns standard output as a file. The library's own writer hides that a descriptor cannot be written; a file
+    /// does not.
     #[allow(clippy::disallowed_methods, reason = "the console alone asks for it")]
     pub fn standard_output() -> io::Result<File> {
         if STARTED_WITHOUT_OUTPUT.load(Ordering::Relaxed) {
@@ -147,7 +148,7 @@ mod imp {
         io::stdout().as_fd().try_clone_to_owned().map(File::from)
     }
 
-    /// A write lock on one byte, as the system describes it.
+    /// Returns a write lock on one byte, in the system's form.
     fn lock_on(byte: u32) -> libc::flock {
         // SAFETY: `flock` is plain data of the operating system, valid when all zero.
         let mut lock: libc::flock = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -185,18 +186,18 @@ mod imp {
         answer == 0 && action.sa_sigaction == libc::SIG_IGN
     }
 
-    /// Has `word` become true when `signal` comes. A signal that comes when it is true has its usual effect. One action does
-    /// both, so there is no moment at which a signal has neither effect.
+    /// Sets `word` to true when `signal` comes. A signal that comes when `word` is true has its usual effect. One
+    /// action does both, so at every moment a signal has one of the two effects.
     ///
     /// # Errors
-    /// The signal cannot be taken: it keeps its usual effect.
+    /// The signal cannot be taken; it keeps its usual effect.
     pub fn raise_at(signal: i32, word: Arc<AtomicBool>) -> io::Result<()> {
         let action = move || {
             if word.swap(true, Ordering::SeqCst) {
                 let _ = emulate_default_handler(signal);
             }
         };
-        // SAFETY: the action changes a word and calls what may be called in a handler, as its documentation says.
+        // SAFETY: the action changes a word and calls a function that is allowed in a handler by its documentation.
         unsafe { signal_hook::low_level::register(signal, action) }.map(drop)
     }
 
@@ -208,10 +209,10 @@ mod imp {
         }
     }
 
-    /// Waits until the child `pid` has ended, and leaves it to be reaped, so that its pid stays its own.
+    /// Waits until the child `pid` has ended, but does not reap it, so that no other process gets its pid.
     ///
     /// # Errors
-    /// `pid` is no child of this process.
+    /// `pid` is not a child of this process.
     pub fn wait_until_ended(pid: u32) -> io::Result<()> {
         loop {
             let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
@@ -236,7 +237,8 @@ mod imp {
     use std::sync::OnceLock;
     use std::time::Duration;
 
-    /// Where the library's locks lie behind a byte, in units of 4 GiB: what is locked itself, others cannot read.
+    /// The distance of the library's locks behind a byte, in units of 4 GiB: other processes cannot read a locked
+    /// byte.
     const FAR_BEHIND_THE_END: u32 = 1 << 30;
 
     /// The system's `OVERLAPPED`: a position in a file.
@@ -275,13 +277,13 @@ mod imp {
         fn SetConsoleMode(console: *mut c_void, mode: u32) -> i32;
     }
 
-    /// Returns the time at which a living process began, since 1970; `Some(None)` where it may not be asked, and `None`
-    /// where there is none.
+    /// Returns the time at which a living process began, since 1970; `Some(None)` if this process may not query it,
+    /// and `None` if no such process exists.
     pub fn process_start_since_epoch(pid: u32) -> Option<Option<Duration>> {
         const QUERY_LIMITED_INFORMATION: u32 = 0x1000;
         const INVALID_PARAMETER: i32 = 87;
         const STILL_ACTIVE: u32 = 259;
-        /// From 1601, where the system's times begin, in units of 100 ns.
+        /// The time from 1601, when the system's times begin, to 1970, in units of 100 ns.
         const EPOCH: u64 = 116_444_736_000_000_000;
         let (mut status, mut began, mut others) = (0, 0, [0; 3]);
         let [ended, in_system, in_program] = &mut others;
@@ -304,12 +306,12 @@ mod imp {
         Some(units.map(|units| Duration::from_nanos(units.saturating_mul(100))))
     }
 
-    /// What [`handle_interrupts`] was given.
+    /// The function that [`handle_interrupts`] was given.
     static DECIDE: OnceLock<fn(bool) -> bool> = OnceLock::new();
 
-    /// Has `decide` called, on a thread that the system makes for it, when somebody wants this process to end: by the
-    /// keyboard (the argument is true), or by closing the console. The process goes on if it returns true to the first;
-    /// after the second, the system ends it.
+    /// Calls `decide`, on a thread that the system makes for it, when the user asks this process to end: by the
+    /// keyboard (the argument is true), or by closing the console. If `decide` returns true for the keyboard, the
+    /// process continues; after the console was closed, the system ends the process.
     pub fn handle_interrupts(decide: fn(bool) -> bool) {
         extern "system" fn handle(event: u32) -> i32 {
             const BREAK: u32 = 1;
@@ -321,7 +323,8 @@ mod imp {
         }
     }
 
-    /// The device's name is one in every directory, in any case, and with anything behind a colon.
+    /// Returns whether the path names the null device, which is in every directory, in any case, and also with colons
+    /// at its end.
     pub fn is_null_device(path: &Path) -> bool {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.trim_end_matches(':').trim_end().eq_ignore_ascii_case("nul")
@@ -329,14 +332,15 @@ mod imp {
 
     const STANDARD_OUTPUT: u32 = -11_i32 as u32;
 
-    /// The library's writer writes text to a console as the console wants it, and drops it where there is no output.
+    /// Returns the library's writer, which converts text for a console. It would drop text if standard output is
+    /// missing.
     #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the console alone asks for it")]
     pub fn standard_output() -> io::Result<io::Stdout> {
         const INVALID: *mut c_void = -1_isize as *mut c_void;
-        // SAFETY: asks only.
+        // SAFETY: this only queries a handle.
         let handle = unsafe { GetStdHandle(STANDARD_OUTPUT) };
         if handle.is_null() || handle == INVALID {
-            return Err(io::Error::other("there is none"));
+            return Err(io::Error::other("this process has no standard output"));
         }
         Ok(io::stdout())
     }
@@ -379,7 +383,7 @@ mod imp {
         }
     }
 
-    /// Takes a shared lock for a moment, which stands in nobody's way who asks, too.
+    /// Takes a shared lock for a moment, which does not block other processes that check, too.
     pub fn is_locked(file: &File, byte: u32) -> bool {
         const FAIL_IMMEDIATELY: u32 = 1;
         const LOCK_VIOLATION: i32 = 33;
@@ -390,7 +394,7 @@ mod imp {
         if unsafe { LockFileEx(handle, FAIL_IMMEDIATELY, 0, 1, 0, &raw mut at) } == 0 {
             return io::Error::last_os_error().raw_os_error() == Some(LOCK_VIOLATION);
         }
-        // SAFETY: gives up what was taken above.
+        // SAFETY: this releases the lock that was taken above.
         unsafe { UnlockFile(handle, byte, FAR_BEHIND_THE_END, 1, 0) };
         false
     }

@@ -1,4 +1,5 @@
-//! The output, a file or a directory, that still has a temporary name, for the signal that ends this process.
+//! The unfinished output: a file or a directory that still has a temporary name. A signal that ends this process
+//! deletes it.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,28 +12,28 @@ use crate::os::directory::{Directory, Kind};
 /// A file or a directory under a temporary name.
 #[derive(Clone, Debug)]
 pub struct Unfinished {
-    /// The directory that it is in.
+    /// The directory that contains the output.
     pub place: Arc<Directory>,
     /// The hidden name of the unfinished output in that directory.
     pub name: OsString,
 }
 
-/// The temporary file or directory that exists now, for a signal that ends the process before its owner can
-/// delete it.
+/// The temporary file or directory that exists now, for a signal that ends the process before its owner can delete
+/// it.
 static UNFINISHED: Mutex<Option<Unfinished>> = Mutex::new(None);
 
 pub fn unfinished() -> MutexGuard<'static, Option<Unfinished>> {
     UNFINISHED.lock()
 }
 
-/// The number of times that a directory is deleted in which another thread may still make files.
+/// The number of attempts to delete a directory in which another thread may still make files.
 const ATTEMPTS: u32 = 16;
 
 impl Unfinished {
-    /// Deletes it.
+    /// Deletes the file or directory.
     ///
     /// # Errors
-    /// It cannot be deleted.
+    /// The file or directory cannot be deleted.
     pub fn remove(&self) -> io::Result<()> {
         match self.place.look(&self.name)? {
             Some(found) if found.kind == Kind::Directory => self.place.remove_directory(&self.name),

@@ -74,7 +74,7 @@ impl<'t> Draft<'t> {
         })
     }
 
-    /// Throws away the output, as far as nobody has read it yet.
+    /// Throws away the output, except for the part that was already read.
     pub fn abandon(self) {
         match self {
             Draft::Memory { .. } => {}

@@ -1,8 +1,8 @@
-//! An output that is a directory: the stream of an export is taken apart into the files of the directory.
+//! An output that is a directory: the stream of an export is split into the files of the directory.
 //!
 //! An export appends *parts* to its stream, each with the name of its file, and a [`Folder`] appends each part to
-//! that file. The directory has a temporary name until it is whole. A mark in it lists its files, so that a
-//! directory is replaced only if all that is in it was written here.
+//! that file. The directory has a temporary name until it is whole. A mark in it lists its files, so that a directory
+//! is replaced only if tracemerge wrote all files in it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -12,14 +12,14 @@ use std::io::{self, Read, Write};
 use crate::os::directory::{Directory, Kind};
 use crate::output::place::Temporary;
 
-/// The name of the mark. Readers of the directory pass over it, for it begins with a dot.
+/// The name of the mark. Readers of the directory skip the mark, because its name begins with a dot.
 pub const MARK: &str = ".tracemerge";
 /// The first line of a mark.
 const HEAD: &str =
     "tracemerge has written this directory, and replaces it while there are no other files than:";
-/// The number of files that are open at once at most.
+/// The greatest number of files that are open at once.
 const OPEN: usize = 128;
-/// The number of bytes before the name of a part: the length of the name, and that of its bytes.
+/// The number of bytes before the name of a part: the length of the name, and the length of the part's bytes.
 const LENGTHS: usize = 6;
 
 /// Appends a part to a stream: `bytes` that are to stand at the end of the file `name`, fewer than 4 GiB.
@@ -31,7 +31,7 @@ pub fn put_part(name: &str, bytes: &[u8], stream: &mut Vec<u8>) {
     stream.extend_from_slice(bytes);
 }
 
-/// Takes the first part off a stream; returns the name and the bytes, if they are there as a whole.
+/// Takes the first part off a stream; returns the name and the bytes, if the stream has the whole part.
 fn take_part<'a>(stream: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     let (name, rest) = stream.split_first_chunk::<2>()?;
     let (bytes, rest) = rest.split_first_chunk::<{ LENGTHS - 2 }>()?;
@@ -51,7 +51,7 @@ pub struct Folder {
     /// The beginning of a part whose end was not written yet.
     pending: Vec<u8>,
     directory: Directory,
-    /// The last to be dropped: not every system deletes a directory in which files are open.
+    /// The temporary name. It is dropped last, because not every system deletes a directory in which files are open.
     temporary: Temporary,
 }
 
@@ -88,7 +88,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Appends each whole part of `stream` to its file; returns what is behind.
+    /// Appends each whole part of `stream` to its file; returns the rest of the stream.
     fn append_parts<'a>(&mut self, mut stream: &'a [u8]) -> io::Result<&'a [u8]> {
         while let Some((name, part)) = take_part(&mut stream) {
             self.append(name, part)?;
@@ -96,13 +96,13 @@ impl Folder {
         Ok(stream)
     }
 
-    /// Closes all files, and returns the directory for the user to name it, and its mark.
+    /// Closes all files; returns the directory, which the caller renames, and its mark.
     ///
     /// # Errors
-    /// The mark cannot be written, or the stream has no end.
+    /// The mark cannot be written, or the stream ends inside a part.
     pub fn finish(mut self) -> io::Result<(Temporary, File)> {
         if !self.pending.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a part of the output has no end"));
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the last part of the output is torn"));
         }
         let names: String = self.names.iter().map(|name| format!("{name}\n")).collect();
         self.mark.write_all(format!("{HEAD}\n{names}").as_bytes())?;
@@ -133,7 +133,7 @@ impl Write for Folder {
 /// The greatest length of a mark that is read, in bytes.
 const LONGEST_MARK: u64 = 1 << 24;
 
-/// Returns whether all that is in the directory was written by a [`Folder`] that was finished.
+/// Returns whether a [`Folder`] that was finished has written all files in the directory.
 #[must_use]
 pub fn is_whole_and_unchanged(directory: &Directory) -> bool {
     let read = || {

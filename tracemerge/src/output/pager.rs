@@ -10,8 +10,8 @@ use crate::os::environment::{has_options_for_less, pager};
 use crate::os::signals::keep_interrupts_from_this_process;
 use crate::ui::console::{Console, Content};
 
-/// The options of `less`, unless the user has set `LESS`: output that fits on the screen just stays there,
-/// colours are shown, and the screen is not cleared.
+/// The options of `less`, unless the user has set `LESS`: do not page output that fits on the screen, show colours,
+/// and do not clear the screen.
 const LESS_OPTIONS: &str = "FRX";
 
 /// A running pager.
@@ -22,7 +22,8 @@ pub struct Pager {
 }
 
 impl Pager {
-    /// Starts the pager for output of this sort. Returns `None` if the user wants none, or there is none.
+    /// Starts the pager for output of this sort. Returns `None` if the user wants no pager, or if no pager can be
+    /// started.
     #[must_use]
     pub fn start(content: Content) -> Option<Pager> {
         let mut command = command()?;
@@ -31,7 +32,7 @@ impl Pager {
         }
         let mut child = command.stdin(Stdio::piped()).spawn().ok()?;
         let input = Console::pager(child.stdin.take()?, content);
-        // The pager itself decides what an interrupt from the keyboard means.
+        // The pager itself decides on the effect of an interrupt from the keyboard.
         keep_interrupts_from_this_process();
         Some(Pager { child, input })
     }
@@ -39,7 +40,7 @@ impl Pager {
     /// Writes the rest of the output, and waits until the user has read enough.
     ///
     /// # Errors
-    /// The pager has not taken all bytes; it may have been ended before.
+    /// The pager has not taken all bytes; the user may have quit it earlier.
     pub fn finish(self) -> io::Result<()> {
         let Pager { mut child, input } = self;
         let written = input.finish();
@@ -69,8 +70,8 @@ impl Write for Pager {
     }
 }
 
-/// Returns the command of the user's pager; `None` if the user wants none. A shell runs `$PAGER`, because it
-/// may have options, or even be a pipe.
+/// Returns the command of the user's pager; `None` if the user wants none. A shell runs `$PAGER`, because it may have
+/// options, or even be a pipe.
 fn command() -> Option<Command> {
     let Some(pager) = pager() else { return Some(Command::new("less")) };
     if pager.is_empty() || pager == "cat" {
@@ -90,7 +91,7 @@ fn in_shell(line: &OsStr) -> Command {
 fn in_shell(line: &OsStr) -> Command {
     use std::os::windows::process::CommandExt;
     let mut shell = Command::new("cmd");
-    // The shell takes the outer quotes away, and the rest as it stands; `/d`: nothing else is run before.
+    // `/s` removes the outer quotes and keeps the rest unchanged; with `/d` the shell runs no other command first.
     let mut words = OsString::from("/d /s /c \"");
     words.push(line);
     words.push("\"");

@@ -1,8 +1,9 @@
 //! The place of an output: a name in an open directory.
 //!
-//! All outputs are made here. An output has no name, or a hidden one that nobody can foresee, until it is whole; then it is
-//! renamed within the directory that was opened at the beginning. What is in the way of a name that the user has not
-//! chosen is neither followed nor replaced, unless it is a file of this user's.
+//! This module makes all outputs. Until an output is whole, it has no name, or a hidden name that cannot be
+//! predicted; then it is renamed within the directory that was opened at the beginning. An entry with a name that the
+//! user has not chosen is neither followed nor replaced, unless it is a file of this user, or a directory that an
+//! earlier output made.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -17,16 +18,15 @@ use crate::os::sys::{FileId, effective_user, hold_lock, is_locked, patiently};
 use crate::os::unfinished::{Unfinished, unfinished};
 use crate::output::folder::{Folder, MARK, is_whole_and_unchanged};
 
-/// The beginning of the name of a file that is not finished, or does not stand in the place of an older one
-/// yet.
+/// The beginning of the name of an output that is not finished, or that has not yet replaced an older one.
 const UNFINISHED_PREFIX: &str = ".tracemerge-";
-/// The number of characters behind that.
+/// The number of characters behind that beginning.
 const RANDOM: usize = 6;
-/// The offset of the byte of an unfinished file on which its writer holds a lock. Where there is no lock, the
+/// The offset of the byte of an unfinished file on which its writer holds a lock. If the byte is not locked, the
 /// writer is dead.
 const WRITER_BYTE: u32 = 0;
-/// The time for which nobody must have written to an unfinished file before it is taken for one that a kill
-/// has left. It counts where there are no locks.
+/// The time without a write after which an unfinished file counts as left behind by a kill. Only systems without
+/// locks use it.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A name in an open directory.
@@ -34,7 +34,7 @@ const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Place {
     directory: Arc<Directory>,
     name: OsString,
-    /// Whether the user has named it.
+    /// Whether the user has chosen the name.
     is_chosen: bool,
 }
 
@@ -43,7 +43,7 @@ pub struct Place {
 pub struct Temporary(Option<Unfinished>);
 
 impl Temporary {
-    /// Leaves it where it is.
+    /// Keeps the file or directory.
     fn keep(mut self) {
         self.0 = None;
     }
@@ -51,7 +51,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // One that cannot be deleted harms nobody.
+        // A file that cannot be deleted does no harm.
         drop(self.0.take().map(|unfinished| unfinished.remove()));
     }
 }
@@ -61,12 +61,12 @@ impl Drop for Temporary {
 pub enum NewFile {
     /// A file without a name.
     Unnamed(File),
-    /// A file under a temporary name. The first to be dropped is the file: not every system deletes one that is open.
+    /// A file under a temporary name. The file is dropped first, because not every system deletes an open file.
     Named(File, Temporary),
 }
 
 impl NewFile {
-    /// The file itself.
+    /// Returns the file itself.
     pub fn file(&mut self) -> &mut File {
         match self {
             NewFile::Unnamed(file) | NewFile::Named(file, _) => file,
@@ -75,24 +75,25 @@ impl NewFile {
 }
 
 impl Place {
-    /// Opens the directory of `path`; `is_chosen` says whether the user has named the path itself.
+    /// Opens the directory of `path`; `is_chosen` states whether the user has named the path itself.
     ///
     /// # Errors
     /// There is no such directory, or the path has no name.
     pub fn open(path: &Path, is_chosen: bool) -> io::Result<Place> {
-        let names_no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it names no file");
+        let names_no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it does not name a file");
         let name = path.file_name().ok_or_else(names_no_file)?.to_owned();
         if cfg!(windows) && !is_chosen && is_reserved_by_windows(&name.to_string_lossy()) {
-            return Err(io::Error::other("Windows keeps such a name for itself"));
+            return Err(io::Error::other("Windows reserves this name"));
         }
         let directory = Arc::new(Directory::open(directory_of(path))?);
         Ok(Place { directory, name, is_chosen })
     }
 
-    /// Returns what has the name now, if that may be replaced.
+    /// Returns the entry that has the name now, if it may be replaced.
     ///
     /// # Errors
-    /// The user has not chosen this name, and something has it that is no regular file of this user's, or a program.
+    /// The user has not chosen this name, and its entry is not of the `expected` kind, belongs to another user, or is
+    /// a program.
     pub fn replaceable(&self, expected: Kind) -> io::Result<Option<Entry>> {
         let Some(found) = self.directory.look(&self.name)? else { return Ok(None) };
         if self.is_chosen {
@@ -115,12 +116,10 @@ impl Place {
             Kind::Directory => "a directory",
             Kind::Other(what) => what,
         };
-        Err(io::Error::other(format!(
-            "{what}{of_whom} has this name, and is neither followed nor replaced as long as it is there"
-        )))
+        Err(io::Error::other(format!("{what}{of_whom} has this name; it is neither followed nor replaced")))
     }
 
-    /// Returns whether the file that has the name begins as programs do: one of another program's name may be one.
+    /// Returns whether the file that has the name begins like a program: a program may happen to have this name.
     fn is_program(&self) -> bool {
         let mut head = [0; 4];
         let is_read =
@@ -130,7 +129,7 @@ impl Place {
         is_read && starts.iter().any(|start| head.starts_with(start))
     }
 
-    /// Returns whether a directory that has the name is as an earlier output has left it.
+    /// Returns whether the directory that has the name is unchanged since an earlier output wrote it.
     #[must_use]
     pub fn has_whole_folder(&self) -> bool {
         self.directory.open_directory(&self.name).is_ok_and(|folder| is_whole_and_unchanged(&folder))
@@ -139,15 +138,15 @@ impl Place {
     /// Opens the regular file that has the name, for reading.
     ///
     /// # Errors
-    /// There is none, or it may not be read.
+    /// No such file exists, or it may not be read.
     pub fn read(&self) -> io::Result<File> {
         self.directory.read(&self.name)
     }
 
-    /// Deletes what has the name: a file, or a directory with files.
+    /// Deletes the entry that has the name: a file, or a directory with files.
     ///
     /// # Errors
-    /// It cannot be deleted.
+    /// The entry cannot be deleted.
     pub fn remove(&self) -> io::Result<()> {
         Unfinished { place: self.directory.clone(), name: self.name.clone() }.remove()
     }
@@ -169,7 +168,7 @@ impl Place {
     /// Begins a directory.
     ///
     /// # Errors
-    /// No directory can be made in the one that is to hold it.
+    /// No directory can be made in the directory around it.
     pub fn begin_folder(&self) -> io::Result<Folder> {
         loop {
             let temporary = self.hidden(|name| self.directory.make_directory(name))?.1;
@@ -179,7 +178,7 @@ impl Place {
             let inner = self.directory.open_directory(name)?;
             let mark = inner.create(MARK.as_ref(), false)?;
             let _ = hold_lock(&mark, WRITER_BYTE);
-            // Before the mark was locked, another merge may have taken it for abandoned.
+            // Before the mark was locked, another merge may have deleted the directory as abandoned.
             if inner.look(MARK.as_ref())?.is_some() {
                 unfinished().clone_from(&temporary.0);
                 return Ok(Folder::new(inner, mark, temporary));
@@ -187,10 +186,10 @@ impl Place {
         }
     }
 
-    /// Gives its name to a whole file.
+    /// Gives a whole file its name.
     ///
     /// # Errors
-    /// Something is in the way, or the name cannot be given.
+    /// Another entry has the name, or the name cannot be given.
     pub fn finish_file(&self, file: NewFile) -> io::Result<()> {
         // A signal that ends the process waits for this lock.
         let mut unfinished = unfinished();
@@ -201,16 +200,16 @@ impl Place {
         }
     }
 
-    /// Gives its name to a whole directory. The system knows no way to replace a directory by another one at once,
-    /// so an older one gets a temporary name first; a kill between the two leaves both under temporary names.
+    /// Gives a whole directory its name. The system cannot replace a directory by another one in one step, so an
+    /// older directory gets a temporary name first; a kill between the two steps leaves both under temporary names.
     ///
     /// # Errors
-    /// Something is in the way, or the name cannot be given.
+    /// Another entry has the name, or the name cannot be given.
     pub fn finish_folder(&self, folder: Folder) -> io::Result<()> {
         let mut unfinished = unfinished();
         let (temporary, mark) = folder.finish()?;
         *unfinished = None;
-        // Windows renames no directory in which a file is open.
+        // Windows does not rename a directory in which a file is open.
         let _mark = (!cfg!(windows)).then_some(mark);
         let mut aside = None;
         if self.replaceable(Kind::Directory)?.is_some() {
@@ -235,14 +234,13 @@ impl Place {
             }
             return Err(error);
         }
-        // It has another name now, and nothing is to be deleted but what it replaces.
+        // The new directory has its final name now; only the directory that it replaces is deleted.
         temporary.keep();
         Ok(())
     }
 
-    /// Gives its name to a whole file that has none. Where there is an older file of that name, the system knows
-    /// no way but a name beside it and a rename; a kill between the two leaves a whole file under the name beside
-    /// it.
+    /// Gives its name to a whole file that has none. If an older file has that name, the system can only give a name
+    /// beside it and rename; a kill between the two steps leaves a whole file under the name beside it.
     fn give_name(&self, mut file: File) -> io::Result<()> {
         match self.directory.link_unnamed(&file, &self.name) {
             Ok(()) => return Ok(()),
@@ -253,21 +251,21 @@ impl Place {
             }
             Err(_) => {}
         }
-        // This file system can give no name to a file without one after all.
+        // This file system cannot give a name to an unnamed file after all.
         let (mut copy, temporary) = self.temporary_file()?;
         file.seek(SeekFrom::Start(0))?;
         io::copy(&mut file, &mut copy)?;
         self.rename(temporary)
     }
 
-    /// Gives the name to a file, also if a file has it that somebody else has open for a moment.
+    /// Gives the name to a file. Tries again if another process has the file with that name open for a moment.
     fn rename(&self, temporary: Temporary) -> io::Result<()> {
-        // What is there now may have come since the beginning.
+        // The entry that has the name now may have come since the beginning.
         self.replaceable(Kind::File)?;
         let Some(Unfinished { name, .. }) = &temporary.0 else { return Err(io::ErrorKind::NotFound.into()) };
         patiently(|| {
             self.directory.rename(name, &self.name).map_err(|error| {
-                // Windows denies access to the name of a file that somebody has open; that is worth another try.
+                // Windows denies access to the name of a file that a process has open; that is worth another try.
                 let (denied, sharing_violation) = (5, 32);
                 let is_open = cfg!(windows) && error.raw_os_error() == Some(denied);
                 if is_open { io::Error::from_raw_os_error(sharing_violation) } else { error }
@@ -290,7 +288,7 @@ impl Place {
         }
     }
 
-    /// Has `make` make something under a hidden name that is free.
+    /// Calls `make` with a hidden name, until the name is free.
     fn hidden<T>(&self, make: impl Fn(&OsStr) -> io::Result<T>) -> io::Result<(T, Temporary)> {
         loop {
             let name = OsString::from(format!("{UNFINISHED_PREFIX}{}", random()));
@@ -305,7 +303,7 @@ impl Place {
     }
 }
 
-/// Returns characters that nobody can foresee: the library's keys for hashes are the system's random numbers.
+/// Returns characters that cannot be predicted: the library's keys for hashes are the system's random numbers.
 fn random() -> String {
     const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut number = RandomState::new().hash_one(std::process::id());
@@ -317,7 +315,7 @@ fn random() -> String {
     (0..RANDOM).map(|_| next()).collect()
 }
 
-/// Returns whether Windows takes a file of this name for something else: a device, or a stream of another file.
+/// Returns whether Windows does not take this name for that of a file, but for a device or a stream of another file.
 #[must_use]
 pub fn is_reserved_by_windows(name: &str) -> bool {
     const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
@@ -333,15 +331,15 @@ pub fn is_reserved_by_windows(name: &str) -> bool {
         || name.contains(|c: char| c.is_control() || "<>:\"|?*/\\".contains(c))
 }
 
-/// Returns the directory that a path is in.
+/// Returns the directory of a path.
 pub fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Deletes the file at `path`, if it is the one that is known as `id`, or a link of this user's.
+/// Deletes the file at `path`, if its identity is `id` or it is a link of this user.
 ///
 /// # Errors
-/// It cannot be deleted, or another one has its name by now.
+/// The file cannot be deleted, or another file has its name by now.
 pub fn remove_known(path: &Path, id: &FileId) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::NotFound)?;
     let directory = Directory::open(directory_of(path))?;
@@ -353,8 +351,8 @@ pub fn remove_known(path: &Path, id: &FileId) -> io::Result<()> {
     directory.remove_file(name)
 }
 
-/// Returns the files and directories beside `output` that merges of this user have not finished because they
-/// were killed.
+/// Returns the files and directories beside `output` that merges of this user have not finished because they were
+/// killed.
 #[must_use]
 pub fn abandoned(output: &Path) -> Vec<Unfinished> {
     Directory::open(directory_of(output)).map_or_else(|_| Vec::new(), |place| abandoned_in(&Arc::new(place)))
@@ -366,7 +364,7 @@ fn abandoned_in(place: &Arc<Directory>) -> Vec<Unfinished> {
             name.to_str().and_then(|name| name.strip_prefix(UNFINISHED_PREFIX)).is_some_and(|random| {
                 random.len() == RANDOM && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
             });
-        // A link is judged by itself, and not by the file that it leads to.
+        // A link itself is checked, not the file that it leads to.
         let own = |place: &Directory, name: &OsStr| {
             place.look(name).ok().flatten().filter(|found| found.owner == effective_user())
         };
@@ -394,9 +392,9 @@ fn has_no_writer(place: &Directory, name: &OsStr, found: &Entry) -> bool {
 }
 
 impl Place {
-    /// Deletes what merges into this directory have left that were killed.
+    /// Deletes the unfinished outputs that killed merges into this directory have left.
     pub fn remove_abandoned(&self) {
-        // What cannot be deleted harms nobody.
+        // An output that cannot be deleted does no harm.
         abandoned_in(&self.directory).iter().for_each(|left| drop(left.remove()));
     }
 }
@@ -445,7 +443,7 @@ mod tests {
         }];
         let folder_place = Place::open(&begun.join("app.ctf"), false).unwrap();
         let folder = folder_place.begin_folder().unwrap();
-        // Somebody puts a link in the place of the directory while the output is written.
+        // The directory is replaced with a link while the output is written.
         fs::rename(&begun, &moved).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &begun).unwrap();
         for file in &mut files {

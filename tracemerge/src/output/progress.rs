@@ -24,7 +24,7 @@ pub struct MergeProgress {
 }
 
 impl MergeProgress {
-    /// Returns whether somebody would see a bar, and it would be in nobody's way. The reader of a pipe may
+    /// Returns whether a user would see a bar, and the bar would disturb no other output. The reader of a pipe may
     /// use the same terminal, so output to a pipe has no bar.
     #[must_use]
     pub fn is_wanted(target: &Target) -> bool {

@@ -1,4 +1,4 @@
-//! A text on a terminal that is drawn again and again in its place, while what it tells goes on.
+//! A text on a terminal that is redrawn in its place while its content changes.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use crate::ui::console::Stream;
 /// The time between two drawings.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A text at the end of standard output, which is a terminal. It goes when this is dropped.
+/// A text at the end of standard output, which is a terminal. The text disappears when this is dropped.
 #[derive(Debug)]
 pub struct Redrawn {
-    /// A bar that is nothing but its message, which may have several lines. What does not fit on the terminal is
-    /// left out.
+    /// A bar that consists only of its message, which may have several lines. Text that does not fit on the terminal
+    /// is left out.
     bar: ProgressBar,
     drawn: Option<Instant>,
 }
@@ -35,7 +35,7 @@ impl Redrawn {
         self.drawn.is_none_or(|drawn| drawn.elapsed() >= PAUSE)
     }
 
-    /// Draws `text` in the place of what was drawn before.
+    /// Draws `text` in place of the text before.
     pub fn draw(&mut self, text: String) {
         self.bar.set_message(text);
         self.bar.tick();

@@ -8,15 +8,15 @@ use crate::file::records::Records;
 
 /// A taker of merged lines.
 pub trait Sink {
-    /// Takes whole lines of one source, the last one with its line feed. They stand behind all lines that
-    /// were taken before. Lines with one key come together.
+    /// Takes whole lines of one source, the last one with its line feed. They stand behind all lines that were taken
+    /// before. Lines with the same key come in one call.
     ///
     /// # Errors
     /// The sink takes no more.
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()>;
 
-    /// Takes a range of records, each of the source that it says. They stand behind all that was taken before. Only sinks
-    /// of merges that were asked for [records](crate::file::rendered::Wanted) get any.
+    /// Takes a range of records, each of the source that it names. They stand behind all lines and records that were
+    /// taken before. Only sinks of merges that want [records](crate::file::rendered::Wanted) get any.
     ///
     /// # Errors
     /// The sink takes no more, or takes no records.
@@ -30,7 +30,7 @@ pub trait Batch: Sink + Send {
     /// Drops all lines, and keeps the memory unless it is much.
     fn clear(&mut self);
 
-    /// The number of bytes that were merged into the batch.
+    /// Returns the number of bytes that were merged into the batch.
     fn merged(&self) -> usize;
 }
 

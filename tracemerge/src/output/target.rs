@@ -1,10 +1,10 @@
 //! The targets to which merged lines are written.
 //!
-//! A file appears under its name only when it is whole: it is written in its place without any name, so that
-//! a kill leaves nothing behind, and then gets its name. Where there are no files without names, it is
-//! written beside its place under a name that begins with a dot, and is then renamed. A pipe or a device that the
-//! user has named is written to directly, and so cannot be begun anew. A directory is made as a file without unnamed
-//! files is: beside its place, and then renamed. What makes both is in [`crate::output::place`].
+//! A file appears under its name only when it is whole. It is written in its directory without any name, so that a
+//! kill leaves nothing behind, and then gets its name. If the system has no files without names, the file is written
+//! in that directory under a name that begins with a dot, and is then renamed. A pipe or a device that the user has
+//! named is written to directly, and so cannot be begun anew. A directory is written beside its place under such a
+//! name, and is then renamed. [`crate::output::place`] makes both.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -24,10 +24,10 @@ use crate::ui::messages::shown;
 
 /// The number of bytes that are gathered before they are written to a file.
 const BUFFER: usize = 1 << 20;
-/// The number of links, one leading to the next, that are followed at most.
+/// The greatest number of links that are followed, one leading to the next.
 const LINKS: usize = 40;
 
-/// The place where the output goes, checked as far as that can be done beforehand.
+/// The place where the output goes, checked beforehand as far as possible.
 #[derive(Debug)]
 pub enum Target {
     /// Standard output.
@@ -53,11 +53,11 @@ pub enum Target {
 }
 
 impl Target {
-    /// Makes a target that is a directory, of the `option` behind `-o`, or without one of `default`; `what` names
-    /// what is in it. The output's bytes are the parts of its files ([`crate::output::folder::put_part`]).
+    /// Makes a target that is a directory: the `option` behind `-o` or, without one, `default`; `what` names its
+    /// contents. The output's bytes are the parts of its files ([`crate::output::folder::put_part`]).
     ///
     /// # Errors
-    /// The target is standard output, a file, or a directory with anything that no earlier merge has written.
+    /// The target is standard output, a file, or a directory with a file that no earlier merge has written.
     pub fn directory(option: Option<&OsStr>, default: &Path, what: &str) -> Result<Target, Error> {
         if option == Some(OsStr::new("-")) {
             return Err(Error::plain(format!(
@@ -74,7 +74,7 @@ impl Target {
         let place = place.map_err(failed)?;
         match place.replaceable(Kind::Directory).map_err(failed)? {
             Some(found) if found.kind != Kind::Directory => {
-                refuse(&format!("it is no directory, and {what} is one; name another with -o DIR"))
+                refuse(&format!("it is not a directory, but {what} needs one; name another with -o DIR"))
             }
             Some(_) if !place.has_whole_folder() => refuse(
                 "it is a directory with files that no merge has written; name another with -o DIR, or delete it",
@@ -83,7 +83,7 @@ impl Target {
         }
     }
 
-    /// Makes a target of the `option` behind `-o`, or without one of `default`. Refuses to write over one of
+    /// Makes a target of the `option` behind `-o` or, without one, of `default`. Refuses to write over one of
     /// `inputs` or over an application.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl Target {
         let failed = |error| cannot_write(&given, error, false);
         let refuse = |what: &str| Err(Error::plain(format!("cannot write to {}: {what}", shown(&given))));
         let (place, id) = if option.is_some() {
-            // A link of the system may lead to what has no path.
+            // A link of the system may lead to a file that has no path.
             let found = fs::metadata(&given).ok();
             match &found {
                 Some(found) if found.is_dir() => {
@@ -132,8 +132,8 @@ impl Target {
         Ok(Target::File { given, place })
     }
 
-    /// Returns whether output can be thrown away and begun anew. This is so for the null device, too, whose
-    /// output nobody has seen.
+    /// Returns whether output can be thrown away and begun anew. This includes the null device, because its output is
+    /// never read.
     #[must_use]
     pub fn can_restart(&self) -> bool {
         matches!(self, Target::File { .. } | Target::Directory { .. } | Target::Null(_))
@@ -151,7 +151,7 @@ impl Target {
         }
     }
 
-    /// Returns an error which says that this target cannot be written.
+    /// Returns the error which says that this target cannot be written.
     #[must_use]
     pub fn error(&self, error: io::Error) -> Error {
         match self {
@@ -185,7 +185,8 @@ impl Target {
         Ok(Output(Begun::File(EscapingWriter::new(raw, BUFFER, content.notation(false)))))
     }
 
-    /// Opens the output, whose content is of this sort, to be written as lines come: a file is there from the beginning, and grows.
+    /// Opens the output, with content of this sort, for lines as they come: a file exists from the beginning, and
+    /// grows.
     ///
     /// # Errors
     /// The output cannot be written, or it is a directory.
@@ -238,13 +239,13 @@ fn cannot_write(path: &Path, error: io::Error, is_directory: bool) -> Error {
     Error::io("write", path, error).hint(hint)
 }
 
-/// Returns the path behind all symbolic links, of which the last may lead to nothing.
+/// Returns the path behind all symbolic links. The last link may lead to nothing.
 fn behind_links(given: &Path) -> io::Result<PathBuf> {
     let mut path = given.to_owned();
     for _ in 0..LINKS {
         match fs::canonicalize(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // Some file systems of Windows do not tell real paths.
+            // Some file systems of Windows do not report real paths.
             Err(_) if fs::metadata(&path).is_ok() => return Ok(path),
             found => return found,
         }

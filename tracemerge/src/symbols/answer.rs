@@ -1,25 +1,25 @@
-//! What is answered to the question for an address, and the way in which it is asked.
+//! The answer to the lookup of an address, and the kinds of lookups.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::symbols::demangle::is_last_part;
 
-/// The way in which an address came about: which instruction it tells of.
+/// The origin of an address, which decides which instruction is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lookup {
-    /// The address is of the instruction that is meant, as that of a function or of a scope.
+    /// The address is that of the wanted instruction, as the address of a function or of a scope is.
     Code,
-    /// The address is anywhere in a function as it was compiled: meant is where that begins, whose line is that of the
-    /// function, and nothing is inlined there that could have another one.
+    /// The address is anywhere in a compiled function. The beginning of that function is looked up: its line is that
+    /// of the function, and nothing is inlined there that could have another line.
     Function,
-    /// The address is where a call returns to: meant is the call, which is the instruction before. It may be
-    /// of another line, or the last one of its function.
+    /// The address is the one to which a call returns. The call is looked up, which is the instruction before: it may
+    /// be on another line, or be the last one of its function.
     ReturnAddress,
 }
 
 impl Lookup {
-    /// Returns an address in the instruction that is meant.
+    /// Returns an address in the wanted instruction.
     pub(super) fn probe(self, address: u64) -> u64 {
         match self {
             Lookup::Code | Lookup::Function => address,
@@ -28,18 +28,18 @@ impl Lookup {
     }
 }
 
-/// The source of an answer, from which it follows how much can be expected of it.
+/// The source of an answer, which decides how complete the answer can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// Debug information: functions, also inlined ones, with their files and lines as far as it has them.
+    /// Debug information: functions, also inlined ones, with their files and lines if these are recorded.
     DebugInfo,
-    /// File and line are of a line table; the function, where there is one, is of the symbol table. Inlined
-    /// functions are not known.
+    /// The line table, for file and line, and the symbol table, for the function if it has one. Inlined functions are
+    /// not known.
     LineTable,
-    /// The symbol table: the function that has the machine code, without file and line. The code may be of a
+    /// The symbol table: the function that has the machine code, without file and line. The code may come from a
     /// function that was inlined there.
     SymbolTable,
-    /// There is no name, for this reason.
+    /// No name was found, for this reason.
     Nothing(Unnamed),
 }
 
@@ -48,11 +48,11 @@ pub enum Source {
 pub enum Unnamed {
     /// Names are switched off.
     SwitchedOff,
-    /// The address is of no module that the trace knows.
+    /// The address is in no module that the trace records.
     NoModule,
-    /// Modules have come or gone about the time of the record, and nobody knows which had the address.
+    /// Modules were loaded or unloaded about the time of the record, and nothing shows which one had the address.
     Changing,
-    /// The module has no file, or none that is here.
+    /// The module has no file, or its file was not found.
     NoFile,
     /// The files that were found are of other builds.
     OtherBuildId,
@@ -60,7 +60,7 @@ pub enum Unnamed {
     NoSymbols,
     /// The file has functions, but none at this address.
     NoFunction,
-    /// The file is damaged, or not of a kind that is known.
+    /// The file is damaged, or of an unknown kind.
     Damaged,
 }
 
@@ -79,24 +79,24 @@ impl fmt::Display for Unnamed {
     }
 }
 
-/// A function that an address is of.
+/// A function at an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// The function's names as people write them. There are several where functions of the same machine code
-    /// share their address, and none where only file and line are known.
+    /// The function's names as people write them: several if functions with the same machine code share their
+    /// address, and none if only file and line are known.
     pub names: Vec<Arc<str>>,
     /// The number of names that are left out of `names`.
     pub further_names: usize,
-    /// The source file, as the compiler was told it.
+    /// The path of the source file, as the compiler got it.
     pub file: Option<Arc<str>>,
     /// The line in that file.
     pub line: Option<u32>,
-    /// Whether the function is inlined in the one that the next frame tells.
+    /// Whether the function is inlined in the function of the next frame.
     pub is_inlined: bool,
 }
 
 impl fmt::Display for Frame {
-    /// Writes all names: `a = b`; of more than are kept, `a = b = c = d = 17 more`.
+    /// Writes all names: `a = b`; if some are left out, `a = b = c = d = 17 more`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, name) in self.names.iter().enumerate() {
             f.write_str(if number == 0 { "" } else { " = " })?;
@@ -109,16 +109,16 @@ impl fmt::Display for Frame {
     }
 }
 
-/// The answer to the question for an address.
+/// The answer to the lookup of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The functions that the address is of: the innermost inlined one first; the last is the one that has
-    /// the machine code. Empty where nothing is known.
+    /// The functions at the address: the innermost inlined one first; the last one has the machine code. Empty if
+    /// nothing is known.
     pub frames: Vec<Frame>,
     /// The source of the answer.
     pub source: Source,
-    /// Whether the file is proven to be the module's by its build-id. Where the module has none, a file
-    /// without one is believed, and this is false.
+    /// Whether the build-id proves that the file is the module's. If the module has no build-id, a file without one
+    /// is trusted, and this is false.
     pub is_verified: bool,
 }
 
@@ -127,14 +127,14 @@ impl Answer {
         Answer { frames: Vec::new(), source: Source::Nothing(why), is_verified: false }
     }
 
-    /// Returns the function that has the machine code at the address, whatever is inlined there.
+    /// Returns the function that has the machine code at the address, ignoring inlined functions.
     #[must_use]
     pub fn outermost(&self) -> Option<&Frame> {
         self.frames.last()
     }
 
-    /// Returns the frames without those at the innermost end that are of the tracer itself: what is left
-    /// begins with the function of the host in which a scope is.
+    /// Returns the frames without the innermost ones that belong to the tracer itself: the rest begins with the
+    /// function of the host that contains a scope.
     #[must_use]
     pub fn frames_of_host(&self) -> &[Frame] {
         let of_tracer = self.frames.iter().take_while(|frame| is_of_tracer(frame)).count();
@@ -142,11 +142,11 @@ impl Answer {
     }
 }
 
-/// The crates of which the tracer in a host consists, by their names in code.
+/// The crates that the tracer in a host consists of, by their names in code.
 const CRATES: [&str; 3] = ["tracer", "trace_format", "trace_store"];
 
-/// Returns whether a function is of the tracer: by its path, with the glue that drops a value of the tracer;
-/// where its name has no path, by its file.
+/// Returns whether a function belongs to the tracer: by its path, also inside the glue that drops a value of the
+/// tracer; if its name has no path, by its file.
 fn is_of_tracer(frame: &Frame) -> bool {
     let Some(name) = frame.names.first().filter(|name| !is_last_part(name)) else {
         return frame.file.as_deref().is_some_and(is_file_of_tracer);
@@ -157,11 +157,12 @@ fn is_of_tracer(frame: &Frame) -> bool {
     CRATES.iter().any(|own| path.strip_prefix(own).is_some_and(|rest| rest.starts_with("::")))
 }
 
-/// The folders of the library, as they lie in its repository.
+/// The folders of the library in its repository.
 const FOLDERS: [&str; 11] =
     ["api", "copies", "flusher", "ring", "shared", "stack", "sync", "sys", "traced", "user", "words"];
 
-/// Returns whether a source file is one of the library: in its repository, or where cargo unpacks packages.
+/// Returns whether a source file belongs to the library: in its repository, or in a directory to which cargo unpacks
+/// packages.
 fn is_file_of_tracer(file: &str) -> bool {
     let file = file.replace('\\', "/");
     let is_version = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
@@ -192,7 +193,7 @@ mod tests {
         let dropped = ["tracer::a", "core::ptr::drop_in_place<tracer::api::Scope>", "app::work"];
         assert_eq!(left(&dropped), ["app::work"]);
         assert_eq!(left(&["tracer::traced::enter"]), [""; 0]);
-        // Only the innermost ones: the host may be called by the tracer. And only this crate.
+        // Only the innermost frames are left out, because the tracer may call the host. And only those of this crate.
         assert_eq!(left(&host), host);
         for other in ["app::tracer::a", "tracer_of_rays::a", "<app::S as tracer::T>::a", "tracer"] {
             assert_eq!(left(&[other]), [other]);
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_folders_are_those_of_the_library() {
-        // A package on its own is without its neighbours.
+        // A package outside of the repository has no neighbours.
         let Ok(entries) = std::fs::read_dir("../tracer/src") else { return };
         let folders = entries.flatten().filter(|entry| entry.path().is_dir());
         let mut folders: Vec<_> = folders.map(|entry| entry.file_name().into_string().unwrap()).collect();

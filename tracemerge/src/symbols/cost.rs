@@ -1,6 +1,6 @@
-//! What debug information takes in memory, counted before it is read: a few bytes of a file may stand for gigabytes (a section
-//! that is compressed, a line table, ranges that many functions share). What does not fit into what is [left](Files::take)
-//! is not read.
+//! The memory that debug information takes, counted before it is read. A few bytes of a file may stand for gigabytes
+//! (a compressed section, a line table, ranges that many functions share). Debug information that does not fit into
+//! the memory that is [left](Files::take) is not read.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,8 @@ use crate::symbols::files::Files;
 
 type Slice<'f> = EndianSlice<'f, RunTimeEndian>;
 
-/// The bytes that are counted for each thing: what the readers keep of it, and what a growing list has besides.
+/// The bytes that are counted for each unit, and below for each other thing: the memory that the readers need for it,
+/// and the spare memory of a growing list.
 const UNIT: u64 = 1024;
 const ABBREVIATION: u64 = 256;
 const ATTRIBUTE: u64 = 32;
@@ -22,18 +23,18 @@ const ROW: u64 = 64;
 const FILE: u64 = 64;
 const ENTRY: u64 = 128;
 
-/// The units of debug information, each of which is read when it is asked for an address.
+/// The units of debug information. Each is read at the first lookup of an address in it.
 #[derive(Debug)]
 pub(super) struct Units<'f> {
     headers: Vec<UnitHeader<Slice<'f>>>,
-    /// The ranges of code by their first addresses, with the address behind each, the greatest of these up to there, and
-    /// the number of the unit.
+    /// The ranges of code by their first addresses, each with the address behind it, the greatest of these addresses
+    /// up to there, and the number of the unit.
     code: Vec<(u64, u64, u64, usize)>,
-    /// Whether each unit that was asked for fits.
+    /// Whether each unit that was looked up fits.
     counted: HashMap<usize, bool>,
 }
 
-/// Counts what is read of debug information when it is opened; `None` where it does not fit.
+/// Counts the parts of debug information that are read when it is opened; `None` if they do not fit.
 pub(super) fn of_opening<'f>(
     dwarf: &mut Dwarf<Slice<'f>>,
     files: &Files,
@@ -47,7 +48,7 @@ pub(super) fn of_opening<'f>(
     dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
     let mut code = Vec::new();
     for (number, header) in headers.iter().enumerate() {
-        // A damaged unit is left out by the reader, too.
+        // The reader leaves out a damaged unit, too.
         let Ok(unit) = dwarf.unit(*header) else { continue };
         let before = code.len();
         if let Ok(mut ranges) = dwarf.unit_ranges(&unit) {
@@ -58,7 +59,7 @@ pub(super) fn of_opening<'f>(
                 code.push((range.begin, range.end, 0, number));
             }
         }
-        // Of a unit that does not tell its ranges, the line table is read at once, and tells them.
+        // If a unit does not state its ranges, the reader takes them from the line table, which it reads at once.
         let fits = match (code.len() == before).then(|| lines(dwarf, &unit, files)) {
             None | Some(Err(_) | Ok(Some(0))) => true,
             Some(Ok(None)) => false,
@@ -94,14 +95,14 @@ fn headers_of_shared(shared: &Dwarf<Slice<'_>>, files: &Files) -> gimli::Result<
 }
 
 impl<'f> Units<'f> {
-    /// Counts the units that may have code at an address, each once; false where one does not fit.
+    /// Counts the units that may have code at an address, each once; false if one does not fit.
     pub(super) fn fit(&mut self, address: u64, dwarf: &Dwarf<Slice<'f>>, files: &Files) -> bool {
         let before = self.code.partition_point(|(begin, ..)| *begin <= address);
         let near = self.code[..before].iter().rev().take_while(|(_, _, up_to, _)| *up_to > address);
         let (headers, counted) = (&self.headers, &mut self.counted);
         near.filter(|(_, end, ..)| *end > address).all(|(.., number)| {
             *counted.entry(*number).or_insert_with(|| {
-                // What is damaged is left out by the reader, too.
+                // The reader leaves out damaged units, too.
                 let unit = dwarf.unit(headers[*number]);
                 unit.and_then(|unit| of_unit(dwarf, &unit, files)).unwrap_or(true)
             })
@@ -135,14 +136,14 @@ fn abbreviations(dwarf: &Dwarf<Slice<'_>>, at: DebugAbbrevOffset, files: &Files)
     Ok(true)
 }
 
-/// Counts what is read of a unit when it is asked for an address; false where it does not fit.
+/// Counts the parts of a unit that are read to look up an address; false if they do not fit.
 fn of_unit(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) -> gimli::Result<bool> {
-    // Where one of them is damaged, the other one may still be read.
+    // If one of them is damaged, the other one may still be read.
     let lines = lines(dwarf, unit, files).unwrap_or(Some(0));
     Ok(lines.is_some() && functions(dwarf, unit, files)?)
 }
 
-/// Counts the rows of a line table; `None` where they do not fit.
+/// Counts the rows of a line table; `None` if they do not fit.
 fn lines(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) -> gimli::Result<Option<u64>> {
     let Some(program) = unit.line_program.clone() else { return Ok(Some(0)) };
     for file in program.header().file_names() {
@@ -160,7 +161,7 @@ fn lines(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) -> gim
     Ok(Some(number))
 }
 
-/// Returns the length of the path of a source file, which is put together for each.
+/// Returns the length of the path of a source file; the reader builds the path of each file.
 fn path_length<'f>(
     dwarf: &Dwarf<Slice<'f>>,
     unit: &Unit<Slice<'f>>,
@@ -199,7 +200,7 @@ fn functions(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) ->
     Ok(true)
 }
 
-/// Counts all units of debug information that was split off, of which a file has few.
+/// Counts all units of debug information that was split off; a file of it has few units.
 pub(super) fn of_split(dwarf: &Dwarf<Slice<'_>>, files: &Files) -> bool {
     let fits = || {
         let mut units = dwarf.units();

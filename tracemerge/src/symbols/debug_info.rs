@@ -1,5 +1,5 @@
-//! The functions, files and lines of a file's debug information (DWARF), also where it is split into files of
-//! its own (`.dwo`, `.dwp`) or compressed.
+//! The functions, files and lines of a file's debug information (DWARF), also if it is split into separate files
+//! (`.dwo`, `.dwp`) or compressed.
 
 use std::borrow::Cow;
 use std::io::Read as _;
@@ -20,11 +20,10 @@ use crate::ui::messages::shown_name;
 
 type Slice<'f> = EndianSlice<'f, RunTimeEndian>;
 
-/// The most frames that are told of one address.
+/// The greatest number of frames that are returned for one address.
 const MOST_FRAMES: usize = 256;
 
-/// How many times more bytes a section may have than it has compressed: zlib reaches a thousand, and more is
-/// an attack.
+/// The greatest ratio of a section's bytes to its compressed bytes: zlib reaches a thousand, and more is an attack.
 const BEST_COMPRESSION: u64 = 2048;
 
 /// The debug information of a module.
@@ -34,16 +33,16 @@ pub(super) struct DebugInfo<'f> {
     /// The directories in which split files may lie by their names.
     places: Vec<PathBuf>,
     files: &'f Files,
-    /// What the addresses of a Windows program begin with; 0 elsewhere.
+    /// The base address that the addresses of a Windows program include; 0 on other systems.
     base: u64,
-    /// What each unit takes in memory is counted before it is read.
+    /// The units, whose memory is counted before they are read.
     units: Mutex<Units<'f>>,
     dwarf: Arc<gimli::Dwarf<Slice<'f>>>,
 }
 
 /// Returns whether a file has debug information of its own.
 pub(super) fn has_debug_info(object: &object::File<'_>) -> bool {
-    // A file from which it was taken may still have the section, without bytes.
+    // A file whose debug information was taken out may still have the section, without bytes.
     ["debug_info", "debug_line"].iter().any(|name| {
         let section = object.section_by_name(&format!(".{name}"));
         section.and_then(|section| section.compressed_data().ok()).is_some_and(|data| !data.data.is_empty())
@@ -51,8 +50,8 @@ pub(super) fn has_debug_info(object: &object::File<'_>) -> bool {
 }
 
 impl<'f> DebugInfo<'f> {
-    /// Opens the debug information of `debug`, which is the module's file `main` itself or the file that has
-    /// its debug information. `None`: it would take more memory than is left for it.
+    /// Opens the debug information of `debug`, which is the module's file `main` itself or the file that has its
+    /// debug information. Returns `None` if it would take more memory than is left for it.
     pub(super) fn open(
         debug: &Found<'f>,
         main: &Path,
@@ -80,8 +79,8 @@ impl<'f> DebugInfo<'f> {
         Ok(Some(DebugInfo { context, package, places, files, base, units, dwarf }))
     }
 
-    /// Returns the functions that the code at `address` is of, relative to the file's own base, the innermost inlined
-    /// one first; none where it is of none that is known.
+    /// Returns the functions that have the code at `address`, relative to the file's own base, the innermost inlined
+    /// one first; none if no function is known.
     pub(super) fn frames(&self, address: u64) -> Result<Vec<Frame>, gimli::Error> {
         let address = address.wrapping_add(self.base);
         let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +105,7 @@ impl<'f> DebugInfo<'f> {
             frames.push(Frame {
                 names: name.map(Arc::from).into_iter().collect(),
                 file: file.map(|file| shown_name(file.as_bytes()).into()),
-                // Line 0 says that the code is of no line.
+                // Line 0 means that the code has no line.
                 line: line.filter(|line| *line > 0),
                 ..Frame::default()
             });
@@ -133,7 +132,7 @@ impl<'f> DebugInfo<'f> {
     }
 }
 
-/// Opens the split file at `path`, if it is the one that is wanted.
+/// Opens the split file at `path`, if it is the wanted one.
 fn split_file<'f>(
     path: &Path,
     load: &SplitDwarfLoad<Slice<'f>>,
@@ -167,8 +166,8 @@ fn split_section<'f>(
     Ok(EndianSlice::new(bytes, endian_of(object)))
 }
 
-/// Returns the bytes of a section, unpacked; none where it is missing or damaged, so that the others still
-/// tell what they can.
+/// Returns the bytes of a section, decompressed; none if it is missing or damaged, so that the other sections can
+/// still be used.
 fn section<'f>(object: &object::File<'f>, name: &str, files: &'f Files) -> &'f [u8] {
     let found = object.section_by_name(name).and_then(|section| section.compressed_data().ok());
     let Some(data) = found else { return &[] };
@@ -176,7 +175,7 @@ fn section<'f>(object: &object::File<'f>, name: &str, files: &'f Files) -> &'f [
     match data.format {
         CompressionFormat::None => return data.data,
         _ if unpacked / BEST_COMPRESSION > length || !files.take(unpacked) => return &[],
-        // It does not end where the file says that it does.
+        // The library's decoder would not stop at the length that the file states.
         CompressionFormat::Zstandard => {
             return zstandard(data.data, unpacked).map_or(&[], |bytes| files.keep(bytes));
         }
@@ -189,7 +188,7 @@ fn section<'f>(object: &object::File<'f>, name: &str, files: &'f Files) -> &'f [
     }
 }
 
-/// Unpacks one frame of Zstandard, which must have so many bytes.
+/// Decompresses one frame of Zstandard, which must have `unpacked` bytes.
 fn zstandard(packed: &[u8], unpacked: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let decoder = ruzstd::decoding::StreamingDecoder::new(packed).ok()?;

@@ -1,4 +1,4 @@
-//! The names of symbols as people write them: those of Rust, by both of its schemes, and of C++.
+//! The names of symbols as people write them: those of Rust, in both of its schemes, and of C++.
 
 use std::borrow::Cow;
 
@@ -7,15 +7,15 @@ use crate::ui::messages::shown_name;
 /// The greatest length in bytes of a name that is shown; templates may have names of megabytes.
 const LONGEST: usize = 4096;
 
-/// Returns a symbol's name as people write it. A name of no known scheme is returned as it is; the characters
-/// of none can drive a terminal.
+/// Returns a symbol's name as people write it. A name of no known scheme is returned unchanged. Control characters
+/// are escaped in all names, so no name can control a terminal.
 pub(super) fn demangled(symbol: &[u8]) -> String {
     let text = String::from_utf8_lossy(symbol);
     let name = rust(&text).or_else(|| cpp(&text)).map_or(text, Cow::Owned);
     shortened(shown_name(name.as_bytes()))
 }
 
-/// Demangles a name of Rust, without the hash that tells instances of a generic function apart.
+/// Demangles a name of Rust, without the hash that distinguishes the instances of a generic function.
 fn rust(symbol: &str) -> Option<String> {
     let name = format!("{:#}", rustc_demangle::try_demangle(symbol).ok()?);
     // The compiler numbers functions of one name when it puts units together.
@@ -42,7 +42,7 @@ fn cpp(symbol: &str) -> Option<String> {
 pub(super) fn last_part(name: &str) -> String {
     let mut depth = 0_usize;
     let mut flat = String::new();
-    // The arrow of a function's type is no bracket. Rust's older scheme has no dash and writes a dot there.
+    // The arrow of a function's type is not a bracket. Rust's older scheme has no dash and writes a dot there.
     for letter in name.replace("->", "").replace(".>", "").chars() {
         match letter {
             '<' | '(' => depth += 1,
@@ -53,10 +53,10 @@ pub(super) fn last_part(name: &str) -> String {
     }
     let is_name = |part: &&str| !part.is_empty() && !["const", "volatile", "&", "&&"].contains(part);
     let last = flat.rsplit([':', ' ']).find(is_name).unwrap_or_default();
-    // The way to a function through a table of methods has the function's own name.
+    // The shim that calls a function through a table of methods has the function's own name.
     let last = last.strip_suffix("{{vtable.shim}}").unwrap_or(last);
-    // The two schemes of Rust and its debug information write closures differently. To the schemes the body of an async
-    // function is one, too.
+    // The two schemes of Rust and its debug information write closures differently. The schemes also treat the body
+    // of an async function as a closure.
     if ["{closure", "{{closure", "{async_", "{gen_"].iter().any(|start| last.starts_with(start)) {
         "{closure}".into()
     } else {
@@ -64,7 +64,7 @@ pub(super) fn last_part(name: &str) -> String {
     }
 }
 
-/// Returns whether a name is that of a function alone, without the path to it.
+/// Returns whether a name is only the last part, without the path to the function.
 pub(super) fn is_last_part(name: &str) -> bool {
     let end = name.find(['<', '(']).unwrap_or(name.len());
     end > 0 && !name[..end].contains("::") && !name.contains(">::")

@@ -1,4 +1,4 @@
-//! The files that are read for names: mapped, and kept as long as anything may point into them.
+//! The files that are read for names: mapped, and kept as long as references into them may exist.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::file::map::Map;
 use crate::ui::error::Error;
 
-/// The memory that debug information lies in: mapped files, and sections of them that were compressed.
+/// The memory of debug information: mapped files, and sections of them that were decompressed.
 ///
 /// [`Symbols`](super::Symbols) borrows it, because debug information points into files, and is not copied.
 pub struct Files {
     first: Place,
-    /// The bytes that debug information may still take.
+    /// The number of bytes that debug information may still take.
     left: AtomicU64,
-    /// Whether some needed more.
+    /// Whether some debug information needed more.
     is_exceeded: AtomicBool,
 }
 
-/// The bytes that the debug information of all modules may take in memory, besides the files themselves, which are mapped. A
-/// file of some kilobytes can ask for many gigabytes.
+/// The number of bytes that the debug information of all modules may take in memory, besides the files themselves,
+/// which are mapped. Without a limit, a file of some kilobytes could need many gigabytes.
 pub(super) const MOST_BYTES: u64 = 128 << 20;
 
 impl Default for Files {
@@ -29,7 +29,7 @@ impl Default for Files {
     }
 }
 
-/// The place of a file, and of all that come after it: what is kept never moves.
+/// The place of a file, and of all files behind it: a kept file never moves.
 type Place = OnceLock<Box<Kept>>;
 
 struct Kept {
@@ -63,9 +63,9 @@ impl Files {
         Ok(self.put(Bytes::Mapped(Map::open(path)?)))
     }
 
-    /// Takes from what debug information may take in memory; false where so much is not left.
+    /// Takes bytes from the memory that debug information may still take; false if fewer are left.
     pub(super) fn take(&self, bytes: u64) -> bool {
-        // Relaxed: nothing else is read by it.
+        // Relaxed: no other memory is read because of it.
         let taken =
             self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
         if taken.is_err() {

@@ -1,9 +1,9 @@
-//! Which file is a module's, and which has its debug information.
+//! The search for a module's file, and for the file that has its debug information.
 //!
-//! A file with a build-id is believed if that is the one that is asked for, wherever it lies. A file without
-//! one is believed only for a module that has none either; its separate debug file then has to have the
-//! checksum that the link to it says. So has that of a Windows program of which the id is not the linker's own, but
-//! made of its headers: a file that was taken apart has others.
+//! A file with a build-id is trusted if that is the wanted one, in any directory. A file without one is trusted only
+//! for a module that has none either; its separate debug file then must have the checksum that the link to it states.
+//! The same holds for a Windows program whose id is not the linker's own, but made of its headers: the headers change
+//! if debug information is taken out of the file.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -17,18 +17,18 @@ use trace_store::recovery::path_from_bytes;
 use crate::symbols::files::Files;
 use crate::ui::messages::shown;
 
-/// Where the system has separate debug files.
+/// The directory in which the system has separate debug files.
 const SYSTEM_DEBUG: &str = "/usr/lib/debug";
 
-/// What the user has said about names, and where files may be.
+/// The user's settings for names, and the directories in which files may be.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Whether names are wanted. If not, no file is opened.
     pub names: bool,
-    /// The directories of `--debug-dir`: each may have binaries by their names, separate debug files by their
-    /// names, and a tree like that of `/usr/lib/debug`.
+    /// The directories of `--debug-dir`: each may have binaries by their names, separate debug files by their names,
+    /// and a tree like that of `/usr/lib/debug`.
     pub debug_dirs: Vec<PathBuf>,
-    /// The directories of the traces: whoever takes traces to another machine may put the binaries beside.
+    /// The directories of the traces: a user who copies traces to another machine may put the binaries beside them.
     pub trace_dirs: Vec<PathBuf>,
 }
 
@@ -39,12 +39,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The directories in which a file may lie by its name.
+    /// Returns the directories in which a file may be by its name.
     pub(super) fn places(&self) -> impl Iterator<Item = &Path> {
         self.debug_dirs.iter().chain(&self.trace_dirs).map(PathBuf::as_path)
     }
 
-    /// The directories that are laid out like `/usr/lib/debug`.
+    /// Returns the directories that have the layout of `/usr/lib/debug`.
     pub(super) fn debug_trees(&self) -> impl Iterator<Item = &Path> {
         self.debug_dirs.iter().map(PathBuf::as_path).chain([Path::new(SYSTEM_DEBUG)])
     }
@@ -66,7 +66,7 @@ pub(super) enum Missing {
     Damaged(String),
 }
 
-/// Finds the file of a module; fails with what was found instead.
+/// Finds the file of a module; fails with the gravest reason.
 pub(super) fn find_module<'f>(
     module: &Module,
     settings: &Settings,
@@ -87,14 +87,15 @@ pub(super) fn find_module<'f>(
     Err(missing.unwrap_or_else(|| Missing::NoFile(shown(&path))))
 }
 
-/// Returns the name of the file with this path, which may be one of Windows on any system.
+/// Returns the name of the file with this path, which may be a Windows path on any system.
 pub(super) fn file_name(path: &[u8]) -> Option<PathBuf> {
     let is_of_windows = path.get(1..3) == Some(b":\\") || path.starts_with(b"\\\\");
     let last = path.rsplit(|byte| *byte == b'\\').next().filter(|_| is_of_windows).unwrap_or(path);
     path_from_bytes(last).file_name().map(PathBuf::from)
 }
 
-/// Of two reasons, what is told to the user: the file that is there, rather than one that is not.
+/// Returns the reason that the user gets: one about a file that exists takes precedence over one about a missing
+/// file.
 fn graver(before: Option<Missing>, now: Missing) -> Missing {
     match before {
         Some(before) if !matches!(before, Missing::NoFile(_)) || matches!(now, Missing::NoFile(_)) => before,
@@ -117,7 +118,7 @@ fn open<'f>(path: &Path, build_id: &[u8], files: &'f Files) -> Result<Found<'f>,
     )))
 }
 
-/// Opens a file, whatever it is of; the second is its build-id.
+/// Opens a file of any module; the second result is its build-id.
 fn open_any<'f>(path: &Path, files: &'f Files) -> Result<(Found<'f>, Cow<'f, [u8]>), Missing> {
     let bytes = files.map(path).map_err(|error| Missing::NoFile(error.to_string()))?;
     let damaged = |error| Missing::Damaged(format!("cannot read {}: {error}", shown(path)));
@@ -126,7 +127,7 @@ fn open_any<'f>(path: &Path, files: &'f Files) -> Result<(Found<'f>, Cow<'f, [u8
     Ok((Found { path: path.to_owned(), object, bytes }, id))
 }
 
-/// Returns the id of a file's build, as the process has told that of its modules.
+/// Returns the id of a file's build, in the form in which the process has recorded those of its modules.
 fn own_build_id<'f>(object: &object::File<'f>, bytes: &'f [u8]) -> object::Result<Cow<'f, [u8]>> {
     if object.format() == BinaryFormat::Pe {
         let headers = pe::Headers::parse(bytes.get(..pe::HEADERS).unwrap_or(bytes)).unwrap_or_default();
@@ -143,13 +144,13 @@ fn own_build_id<'f>(object: &object::File<'f>, bytes: &'f [u8]) -> object::Resul
 
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut digits, byte| {
-        // A `String` takes whatever is written.
+        // Writing to a `String` does not fail.
         let _ = write!(digits, "{byte:02x}");
         digits
     })
 }
 
-/// Finds the separate file with the debug information of the files of this build-id.
+/// Finds the separate file that has the debug information for this build-id.
 pub(super) fn find_by_build_id<'f>(
     build_id: &[u8],
     settings: &Settings,
@@ -161,8 +162,8 @@ pub(super) fn find_by_build_id<'f>(
     settings.debug_trees().find_map(|tree| open(&tree.join(&place), build_id, files).ok())
 }
 
-/// Finds the separate debug file that `found` links to, in the places where gdb looks, and by its name in
-/// those that the user has named.
+/// Finds the separate debug file that `found` links to, in the places where gdb searches, and by its name in the
+/// directories that the user has named.
 pub(super) fn find_by_link<'f>(
     found: &Found<'f>,
     settings: &Settings,
@@ -170,7 +171,7 @@ pub(super) fn find_by_link<'f>(
 ) -> Option<Found<'f>> {
     let (name, checksum) = found.object.gnu_debuglink().ok()??;
     let build_id = own_build_id(&found.object, found.bytes).ok()?;
-    // What a file's headers say is changed when its debug information is taken out.
+    // The headers of a file change if its debug information is taken out.
     let is_proof =
         !build_id.is_empty() && (found.object.format() != BinaryFormat::Pe || pe::is_linkers_id(&build_id));
     let name = path_from_bytes(name);
@@ -183,13 +184,13 @@ pub(super) fn find_by_link<'f>(
     candidates.find_map(|path| {
         let debug =
             if is_proof { open(&path, &build_id, files).ok()? } else { open_any(&path, files).ok()?.0 };
-        // A build-id proves more than a checksum, for which all of the file would have to be read.
+        // A build-id proves more than a checksum, which would need a read of the whole file.
         let is_right = is_proof || trace_format::crc32::of(debug.bytes) == checksum;
         (is_right && path != found.path).then_some(debug)
     })
 }
 
-/// Finds the file with what several debug files share (`.gnu_debugaltlink`, made by `dwz`).
+/// Finds the file that several debug files share (`.gnu_debugaltlink`, made by `dwz`).
 pub(super) fn find_shared<'f>(debug: &Found<'f>, settings: &Settings, files: &'f Files) -> Option<Found<'f>> {
     let (path, build_id) = debug.object.gnu_debugaltlink().ok()??;
     let path = debug.path.parent()?.join(path_from_bytes(path));

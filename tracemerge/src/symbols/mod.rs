@@ -1,26 +1,25 @@
-//! Names for addresses: from ticks and an address to the functions that the code there is of, with file and
-//! line.
+//! Names for addresses: finds the functions whose code is at an address at certain ticks, with file and line.
 //!
-//! The way of an address: a [`Timeline`] of the run's module lines tells which module it was of at its ticks;
-//! [`Symbols`] finds that module's file and its debug information, and answers with [`Frame`]s, the innermost
-//! inlined function first, and with what is behind the answer.
+//! The way of an address: a [`Timeline`] of the run's module lines finds the module that had the address at its
+//! ticks. [`Symbols`] finds that module's file and its debug information, and answers with [`Frame`]s, the innermost
+//! inlined function first, and with the source of the answer.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `answer` | what is answered, and the way in which it is asked |
-//! | `timeline` | which module an address is of, at which ticks |
-//! | `files` | the files that are mapped, as long as names are asked for |
-//! | `cost` | what debug information would take in memory |
+//! | `answer` | the answer for an address, and the kinds of lookups |
+//! | `timeline` | the module that has an address at certain ticks |
+//! | `files` | the mapped files, kept as long as names are needed |
+//! | `cost` | the memory that debug information would take |
 //! | `demangle` | the names of symbols as people write them |
 //! | `symbol_table` | the functions of a file's symbol table |
-//! | `find_files` | which file is the module's, and which has its debug information |
+//! | `find_files` | the search for the module's file, and for the file that has its debug information |
 //! | `debug_info` | the functions, files and lines of debug information |
-//! | `pdb` | the same of Windows' separate files; without the feature `names`, `no_pdb` stands in its place |
-//! | `of_modules` | names for the addresses of many modules, each file opened when it is asked for |
+//! | `pdb` | the same of Windows' separate files; without the feature `names`, `no_pdb` replaces it |
+//! | `of_modules` | names for the addresses of many modules, each file opened when it is needed |
 //!
-//! A file is believed only if it has the module's build-id: an address without a name is better than one with
-//! the name of another build. Files may be damaged or hostile: whatever is in them, an answer comes, and the
-//! characters of names drive no terminal.
+//! A file is trusted only if it has the module's build-id: an address without a name is better than one with the name
+//! of another build. Files may be damaged or hostile: whatever their contents are, an answer comes, and the
+//! characters of names cannot control a terminal.
 
 mod answer;
 mod cost;

@@ -1,4 +1,4 @@
-//! In the place of `pdb` where the command is built without it: no file of this kind is looked for.
+//! Replaces `pdb` if the command is built without it: no file of this kind is searched.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use crate::symbols::answer::Frame;
 use crate::symbols::files::Files;
 use crate::symbols::find_files::{Found, Settings};
 
-/// The debug information of a program that is in a file of this kind: there is none.
+/// The debug information of a program in a file of this kind: no value of this type exists.
 pub(super) struct Pdb<'f>(Infallible, PhantomData<&'f ()>);
 
 impl<'f> Pdb<'f> {
@@ -16,7 +16,7 @@ impl<'f> Pdb<'f> {
         (None, None)
     }
 
-    /// Is never called: there is no value of this type.
+    /// Is never called, because no value of this type exists.
     pub(super) fn frames(&self, _: u64) -> Result<Vec<Frame>, Infallible> {
         match self.0 {}
     }

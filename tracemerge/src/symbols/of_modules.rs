@@ -1,5 +1,5 @@
-//! Names for the addresses of many modules: each file is opened when the first of its addresses is asked for,
-//! and each answer is kept.
+//! Names for the addresses of many modules: each file is opened when the first of its addresses is looked up, and
+//! each answer is kept.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::symbols::pdb::Pdb;
 use crate::symbols::symbol_table::SymbolTable;
 use crate::ui::messages::shown;
 
-/// The most names that are shown of one function.
+/// The greatest number of names that are shown of one function.
 const MOST_NAMES: usize = 4;
 
 /// Names for addresses.
@@ -29,12 +29,12 @@ pub struct Symbols<'f> {
     settings: Settings,
     /// The number of each module's file in `opened`.
     modules: HashMap<Arc<Module>, usize>,
-    /// The same by build-id and path: processes have the same files at different addresses.
+    /// The numbers by build-id and path, too, because processes have the same files at different addresses.
     numbers: HashMap<(Vec<u8>, Vec<u8>), usize>,
     opened: Vec<ModuleNames<'f>>,
     answers: HashMap<(usize, u64), Arc<Answer>>,
     warnings: Vec<String>,
-    /// Whether the user was told that debug information is too large.
+    /// Whether the user was notified that debug information is too large.
     tells_of_size: bool,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Debug for Symbols<'_> {
 }
 
 impl<'f> Symbols<'f> {
-    /// Begins with no file opened; files are kept in `files`.
+    /// Makes a value that has opened no file yet; files are kept in `files`.
     #[must_use]
     pub fn new(files: &'f Files, settings: Settings) -> Symbols<'f> {
         Symbols {
@@ -61,8 +61,8 @@ impl<'f> Symbols<'f> {
         }
     }
 
-    /// Returns the functions that the code at `address` is of, where `module` is what the [timeline](super::Timeline)
-    /// has found for it.
+    /// Returns the functions that have the code at `address`; `module` is the result of the
+    /// [timeline](super::Timeline) for it.
     pub fn name(
         &mut self,
         module: Result<&Arc<Module>, Unnamed>,
@@ -88,14 +88,14 @@ impl<'f> Symbols<'f> {
         answer
     }
 
-    /// Returns what the user should be told about files since the last call: which one is missing, damaged or
-    /// of another build. Each module is told of once.
+    /// Returns the warnings for the user about files since the last call: that a file is missing, damaged or of
+    /// another build. Each module has at most one.
     pub fn take_warnings(&mut self) -> Vec<String> {
         if self.files.is_exceeded() && !std::mem::replace(&mut self.tells_of_size, true) {
             let most = MOST_BYTES >> 20;
             self.warnings.push(format!(
-                "some debug information would take more than {most} MiB in memory: names are those of symbol tables there, or \
-                 addresses"
+                "some debug information would take more than {most} MiB of memory: its functions have the names of \
+                 symbol tables, or are shown as addresses"
             ));
         }
         std::mem::take(&mut self.warnings)
@@ -130,36 +130,36 @@ impl<'f> Symbols<'f> {
         if let Some(answer) = guarded(|| names.answer(probe)) {
             return answer;
         }
-        // What has panicked may be half changed, and is not asked again.
+        // A reader that has panicked may be half changed, and is not used again.
         (names.debug, names.pdb) = (None, None);
         names.answer(probe)
     }
 }
 
-/// Does `work` on a file that may be hostile; `None` where that panics. The libraries that read debug
-/// information promise not to, and are tested for it; the user's trace does not depend on that promise.
+/// Does `work` on a file that may be hostile; `None` if it panics. The libraries that read debug information promise
+/// not to panic, and are tested for it; the user's trace does not depend on that promise.
 fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// Says what the user may do about a file that is not there.
+/// Returns the advice for the user about a file that was not found.
 fn advice(module: &Module) -> String {
     let name = file_name(&module.path).unwrap_or_default();
     format!(
-        "functions of it are shown as addresses; put the traced {} beside the trace, or name its directory by \
+        "its functions are shown as addresses; put the traced {} beside the trace, or name its directory with \
          --debug-dir",
         shown(&name)
     )
 }
 
-/// What tells the names of one module.
+/// The sources of the names of one module.
 struct ModuleNames<'f> {
     table: SymbolTable<'f>,
     debug: Option<DebugInfo<'f>>,
-    /// What a Windows program names, where it has no debug information of another kind.
+    /// The separate file that a Windows program names, if the program has no debug information of another kind.
     pdb: Option<Pdb<'f>>,
     is_verified: bool,
-    /// The reason why there are no names, where there are none.
+    /// The reason that answers give if they have no name.
     why: Unnamed,
 }
 
@@ -168,7 +168,7 @@ impl<'f> ModuleNames<'f> {
         ModuleNames { table: SymbolTable::default(), debug: None, pdb: None, is_verified: false, why }
     }
 
-    /// Opens what tells the names of a module; the second is a warning for the user.
+    /// Opens the sources of a module's names; the second result is a warning for the user.
     fn open(module: &Module, settings: &Settings, files: &'f Files) -> (ModuleNames<'f>, Option<String>) {
         let main = find_module(module, settings, files);
         let has_own = main.as_ref().is_ok_and(|main| has_debug_info(&main.object));
@@ -249,17 +249,17 @@ fn separate<'f>(
     find_by_build_id(&module.build_id, settings, files).or_else(by_link)
 }
 
-/// Returns the first symbol table of these files that has functions; one for the dynamic linker has few.
+/// Returns the first symbol table of these files that has functions; a table for the dynamic linker has few.
 fn symbols_of<'f>(files: [Option<&Found<'f>>; 2]) -> SymbolTable<'f> {
     let tables = files.into_iter().flatten().map(|file| SymbolTable::of(&file.object));
     tables.into_iter().find(|table| !table.is_empty()).unwrap_or_default()
 }
 
-/// Completes the name of a function that debug information tells by what the symbol table has at its address.
+/// Completes the name of a function in debug information with the names that the symbol table has at its address.
 ///
-/// Names of the symbol table are those of another function's code unless the function's own is among them.
-/// Debug information has only the last part of some names: in C++ of functions of one file, in Rust where it
-/// is line tables. Then the symbol table has the whole one.
+/// Names of the symbol table belong to another function's code unless the function's own name is among them. Debug
+/// information has only the last part of some names: in C++ those of functions local to one file, in Rust if it has
+/// only line tables. Then the symbol table has the whole name.
 fn complete_names(frame: &mut Frame, in_table: Vec<String>) {
     let Some(own) = frame.names.first().cloned() else { return };
     let mut names: Vec<String> = Vec::new();

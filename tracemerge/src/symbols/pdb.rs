@@ -1,8 +1,9 @@
-//! The functions, files and lines of a Windows program's separate debug information (PDB), which Microsoft's
-//! linker writes, and that of LLVM.
+//! The functions, files and lines of a Windows program's separate debug information (PDB), which the linkers of
+//! Microsoft and of LLVM write.
 //!
-//! The program's debug directory names the file, and says of which build it is (a GUID and an age): only that one is
-//! believed. It is looked for where the linker has put it, beside the program, and in the places that the user has named.
+//! The program's debug directory names the file, and identifies its build (by a GUID and an age): only the file of
+//! that build is trusted. It is searched at the path that the linker has recorded, beside the program, and in the
+//! directories that the user has named.
 
 use std::io;
 use std::path::Path;
@@ -19,26 +20,26 @@ use crate::symbols::files::Files;
 use crate::symbols::find_files::{Found, Settings, file_name};
 use crate::ui::messages::{shown, shown_name};
 
-/// The most frames that are told of one address.
+/// The greatest number of frames that are returned for one address.
 const MOST_FRAMES: usize = 256;
 
-/// The debug information of a program that is in a file of this kind.
+/// The debug information of a program in a file of this kind.
 pub(super) struct Pdb<'f> {
     context: Context<'f, 'f>,
 }
 
-/// What was looked for and is not to be had, as a sentence for the user; `None` where nothing is wrong.
+/// A sentence for the user about a file that cannot be used; `None` if nothing is wrong.
 type Warning = Option<String>;
 
 impl<'f> Pdb<'f> {
-    /// Opens the file that `main`, a Windows program, names, if it names one. The second tells the user of a file that
-    /// is of another build, or damaged, where no other one was found.
+    /// Opens the file that `main`, a Windows program, names, if it names one. If no file can be used, the second
+    /// result warns the user of a file that is of another build, or damaged.
     pub(super) fn of(main: &Found<'f>, settings: &Settings, files: &'f Files) -> (Option<Pdb<'f>>, Warning) {
         let Ok(Some(wanted)) = main.object.pdb_info() else { return (None, None) };
         let Some(name) = file_name(wanted.path()) else { return (None, None) };
         let beside = main.path.parent().map(|folder| folder.join(&name));
         let named = settings.places().map(|place| place.join(&name));
-        // A program is not to make this one ask another machine.
+        // A program must not make this process contact another machine.
         let is_of_another = matches!(wanted.path(), [b'\\' | b'/', b'\\' | b'/', ..]);
         let as_written = (!is_of_another).then(|| path_from_bytes(wanted.path()));
         let mut warning = None;
@@ -52,8 +53,8 @@ impl<'f> Pdb<'f> {
         (None, warning)
     }
 
-    /// Returns the functions that the code at `address` is of, relative to the file's own base, the innermost inlined
-    /// one first; none where it is of none that is known.
+    /// Returns the functions that have the code at `address`, relative to the file's own base, the innermost inlined
+    /// one first; none if no function is known.
     pub(super) fn frames(&self, address: u64) -> Result<Vec<Frame>, pdb_addr2line::Error> {
         let Ok(address) = u32::try_from(address) else { return Ok(Vec::new()) };
         let Some(found) = self.context.find_frames(address)? else { return Ok(Vec::new()) };
@@ -74,21 +75,21 @@ impl<'f> Pdb<'f> {
     }
 }
 
-/// Opens the file at `path`; `None` where there is none.
+/// Opens the file at `path`; `None` if it cannot be mapped.
 fn open<'f>(path: &Path, guid: [u8; 16], age: u32, files: &'f Files) -> Result<Option<Pdb<'f>>, String> {
     let Ok(bytes) = files.map(path) else { return Ok(None) };
     let damaged = |error: &dyn std::fmt::Display| format!("cannot read {}: {error}", shown(path));
     let mut pdb = PDB::open(Mapped(bytes, files)).map_err(|error| damaged(&error))?;
     let own = pdb.pdb_information().map_err(|error| damaged(&error))?;
-    // The age in the debug information is that of the link; the other one counts what was written into the file since.
+    // The age in the debug information is that of the link; the other one also counts later changes of the file.
     let own_age = pdb.debug_information().ok().and_then(|info| info.age()).unwrap_or(own.age);
     if own.guid.to_bytes_le() != guid || own_age != age {
         return Err(format!("{} is of another build than the program that names it", shown(path)));
     }
     let data = ContextPdbData::try_from_pdb(pdb).map_err(|error| damaged(&error))?;
-    // Kept, as the bytes of files are, as long as there are names: there are as many as modules, and no more.
+    // The data is leaked, because names need it as long as the bytes of files. Each module has at most one.
     let data: &'f ContextPdbData<'f, 'f, Mapped<'f>> = Box::leak(Box::new(data));
-    // As debug information of other kinds tells names of functions: without what they take and return.
+    // Names without arguments and return types, as in other debug information.
     let flags = TypeFormatterFlags::NO_ARGUMENTS
         | TypeFormatterFlags::NO_FUNCTION_RETURN
         | TypeFormatterFlags::NO_MEMBER_FUNCTION_STATIC
@@ -98,8 +99,8 @@ fn open<'f>(path: &Path, guid: [u8; 16], age: u32, files: &'f Files) -> Result<O
     Ok(Some(Pdb { context }))
 }
 
-/// A mapped file. What is read of it is copied, and never more than the file has, nor than is left for debug information: a
-/// damaged one may tell of any lengths.
+/// A mapped file. Reads copy its bytes, but never more than the file has, nor more than the memory that is left for
+/// debug information: a damaged file may state any lengths.
 #[derive(Clone, Copy)]
 struct Mapped<'f>(&'f [u8], &'f Files);
 
@@ -109,7 +110,7 @@ impl std::fmt::Debug for Mapped<'_> {
     }
 }
 
-/// A part of a file, put together of its pieces.
+/// A part of a file, joined from its pieces.
 #[derive(Debug)]
 struct Part(Vec<u8>);
 

@@ -4,18 +4,19 @@ use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind};
 
 use crate::symbols::demangle::demangled;
 
-/// The number of symbols before an address that are looked at: functions do not nest, labels may.
+/// The number of symbols before an address that are checked: functions do not nest, but labels may.
 const NESTING: usize = 64;
 
-/// The most symbols of a file that are looked at: more than the largest programs have, and less than fills the memory.
+/// The greatest number of symbols of a file that are read: more than the largest programs have, and too few to fill
+/// the memory.
 const MOST: usize = 1 << 20;
 
-/// The functions of a file, as its symbol table tells them.
+/// The functions of a file, from its symbol table.
 #[derive(Debug, Default)]
 pub(super) struct SymbolTable<'f> {
     /// The functions by their first address.
     functions: Vec<Function<'f>>,
-    /// What the addresses of a Windows program begin with; 0 elsewhere.
+    /// The base address that the addresses of a Windows program include; 0 on other systems.
     base: u64,
 }
 
@@ -23,16 +24,16 @@ pub(super) struct SymbolTable<'f> {
 struct Function<'f> {
     start: u64,
     end: u64,
-    /// Whether the symbol says that it is a function, and how long. Others are labels: each reaches up to the
-    /// next symbol, and a function around it counts more.
+    /// Whether the symbol says that it is a function, and how long. Other symbols are labels: each reaches up to the
+    /// next symbol, and a function around it takes precedence.
     is_sized: bool,
-    /// The better of two names of the same place has the lower rank.
+    /// The rank of the name: of two names of the same place, the better one has the lower rank.
     rank: u8,
     name: &'f [u8],
 }
 
 impl<'f> SymbolTable<'f> {
-    /// Reads the symbol table of a file; where that has none, its table for the dynamic linker.
+    /// Reads the symbol table of a file or, if the file has none, its table for the dynamic linker.
     pub(super) fn of(object: &object::File<'f>) -> SymbolTable<'f> {
         let code = code_sections(object);
         let mut functions: Vec<Function<'f>> =
@@ -58,7 +59,8 @@ impl<'f> SymbolTable<'f> {
         self.functions.is_empty()
     }
 
-    /// Returns where the function begins that has the code at `address`; both are relative to the file's own base.
+    /// Returns the beginning of the function that has the code at `address`; both are relative to the file's own
+    /// base.
     pub(super) fn start(&self, address: u64) -> Option<u64> {
         self.find(address).map(|function| function.start.wrapping_sub(self.base))
     }
@@ -71,8 +73,8 @@ impl<'f> SymbolTable<'f> {
         near.iter().rev().find(around(true)).or_else(|| near.iter().rev().find(around(false)))
     }
 
-    /// Returns the names of the function that has the code at `address`, relative to the file's own base, demangled,
-    /// each once, the best first; none where the address is of no function.
+    /// Returns the demangled names of the function that has the code at `address`, relative to the file's own base:
+    /// each once, the best first; none if the address is in no function.
     pub(super) fn names(&self, address: u64) -> Vec<String> {
         let Some(found) = self.find(address) else { return Vec::new() };
         let first = self.functions.partition_point(|function| function.start < found.start);
@@ -83,7 +85,7 @@ impl<'f> SymbolTable<'f> {
             if !names.contains(&name) {
                 names.push(name);
             }
-            // Nobody reads so many, and each new one is compared with all.
+            // No user reads so many names, and each new one is compared with all.
             if names.len() == 256 {
                 break;
             }
@@ -112,7 +114,7 @@ fn function<'f>(symbol: &object::Symbol<'f, '_>, code: &[(usize, u64)]) -> Optio
         return None;
     }
     let at = code.binary_search_by_key(&section, |(number, _)| *number).ok()?;
-    // Marks of the compiler between code and data, on ARM and others.
+    // The compiler makes such marks between code and data, on ARM and others.
     if name.first() == Some(&b'$') && !is_function {
         return None;
     }

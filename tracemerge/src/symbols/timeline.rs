@@ -1,4 +1,4 @@
-//! Which module an address is of, at which ticks: the module table of one process over its time.
+//! The module table of one process over its time: finds the module that has an address at certain ticks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::symbols::answer::Unnamed;
 /// A line of the module table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModuleLine {
-    /// A module has come.
+    /// A module was loaded.
     Loaded(Arc<Module>),
-    /// The modules at these addresses have gone.
+    /// The modules at these addresses were unloaded.
     Unloaded(AddressRange, Between),
-    /// Modules have come and gone, nobody knows where.
+    /// Modules were loaded and unloaded unseen, at unknown addresses.
     Missed(Between),
 }
 
 impl ModuleLine {
-    /// Returns the line of the module table that a `#` line is, if it is one.
+    /// Returns the line of the module table in a `#` line, if it has one.
     #[must_use]
     pub fn of(meta: Meta) -> Option<ModuleLine> {
         match meta {
@@ -39,23 +39,23 @@ impl ModuleLine {
     }
 }
 
-/// A module while it is at its place.
+/// A module, as long as it is loaded at its place.
 #[derive(Clone, Debug)]
 struct Stay {
     module: Arc<Module>,
-    /// When the module went, if it did.
+    /// The time at which the module was unloaded, if it was.
     gone: Option<Between>,
 }
 
 impl Stay {
-    /// Returns whether the module may have been there at `ticks`.
+    /// Returns whether the module may have been loaded at `ticks`.
     fn may_be_at(&self, ticks: Ticks) -> bool {
         let loaded = self.module.loaded;
-        // What was there at the first look was there before it, too.
+        // A module that was there at the first look was there before it, too.
         (loaded.after < ticks || loaded.after.0 == 0) && self.gone.is_none_or(|gone| ticks < gone.seen)
     }
 
-    /// Returns whether the module was there at the first and at the last moment of a time.
+    /// Returns whether the module was loaded at the first and at the last moment of a time.
     fn is_around(&self, time: &Between) -> bool {
         let loaded = self.module.loaded;
         (loaded.seen <= time.after || loaded.after.0 == 0)
@@ -65,32 +65,32 @@ impl Stay {
 
 /// The modules of one process over its time.
 ///
-/// Modules that are there at the same time do not overlap. So in a tree over all addresses, in which a module
-/// stands at the few nodes that make up its range, the modules of one node follow each other in time: a
-/// search takes logarithmic time for each node on the way down, whatever a trace says.
+/// Modules that are loaded at the same time do not overlap. So in a tree over all addresses, in which a module stands
+/// at the few nodes that make up its range, the modules of one node follow each other in time: a search takes
+/// logarithmic time for each node on the way down, for any trace.
 ///
-/// The tracer looks for changes now and then. Of a record that was made between the two looks around a change,
-/// nobody knows on which side of it that was: the address is then of no module, if it could be of two, or of
-/// one that was never seen.
+/// The tracer looks for changes now and then. If a record was made between the two looks around a change, nothing
+/// shows on which side of the change it was made. The address then has no module, if it could be in two, or in one
+/// that was never seen.
 #[derive(Debug, Default)]
 pub struct Timeline {
     stays: Vec<Stay>,
-    /// The times in which modules have come and gone unseen.
+    /// The times in which modules were loaded and unloaded unseen.
     missed: Vec<Between>,
     /// The addresses at which ranges begin or end, ascending.
     borders: Vec<u64>,
-    /// The tree: node 1 is the root, and node n has the children 2n and 2n + 1. Each node has its stays by
-    /// number, in the order of time.
+    /// The tree: node 1 is the root, and node n has the children 2n and 2n + 1. Each node has the numbers of its
+    /// stays, in the order of time.
     nodes: Vec<Vec<usize>>,
 }
 
 impl Timeline {
-    /// Makes the timeline of a process from the module lines of all its files, in any order. A line that is
-    /// repeated changes nothing.
+    /// Makes the timeline of a process from the module lines of all its files, in any order. A repeated line changes
+    /// nothing.
     #[must_use]
     pub fn new(lines: impl IntoIterator<Item = ModuleLine>) -> Timeline {
         let mut lines: Vec<ModuleLine> = lines.into_iter().collect();
-        // What goes goes before something comes in its place.
+        // A module is unloaded before another one is loaded in its place.
         lines.sort_by_key(|line| (line.between().seen, matches!(line, ModuleLine::Loaded(_))));
         lines.dedup();
         let missed = lines.iter().filter_map(|line| match line {
@@ -109,10 +109,10 @@ impl Timeline {
         timeline
     }
 
-    /// Returns the module that `address` was of at `ticks`.
+    /// Returns the module that had `address` at `ticks`.
     ///
     /// # Errors
-    /// The address was of no known module, or nobody can know of which.
+    /// No known module had the address, or nothing shows which one had it.
     pub fn find(&self, ticks: Ticks, address: u64) -> Result<&Arc<Module>, Unnamed> {
         let part = self.borders.partition_point(|border| *border <= address).checked_sub(1);
         let mut node = part.map_or(0, |part| self.leaves() + part);
@@ -163,7 +163,7 @@ impl Timeline {
     }
 }
 
-/// Returns when each module was there, from lines in the order of the looks.
+/// Returns the stays of all modules, from lines in the order of the looks.
 fn stays(lines: &[ModuleLine]) -> Vec<Stay> {
     let mut stays: Vec<Stay> = Vec::new();
     // The stays that have no end yet, by the address at which they begin.
@@ -182,8 +182,8 @@ fn stays(lines: &[ModuleLine]) -> Vec<Stay> {
                 continue;
             }
         }
-        // Those that are there do not overlap, so the last ones to begin before the end are those that reach
-        // into the range.
+        // Modules that are there do not overlap, so the last ones that begin before the end of the range are those
+        // that reach into it.
         while let Some((&start, &number)) = there.range(..range.end).next_back() {
             if stays[number].module.range.end <= range.start {
                 break;
@@ -241,7 +241,7 @@ mod tests {
         let all = Timeline::new(lines.clone());
         let at = |ticks, address| found(&all, ticks, address).to_owned();
         assert_eq!([at(1, 0x1000), at(10, 0x1000), at(15, 0x2fff), at(15, 0x3000)], ["a", "a", "a", ""]);
-        // Between the two looks it may have been there, and nothing else can have been.
+        // Between the two looks the module may have been there, and no other one can have been.
         assert_eq!([at(20, 0x1000), at(24, 0x1000), at(25, 0x1000), at(29, 0x2000)], ["a", "a", "", ""]);
         assert_eq!([at(31, 0x2000), at(99, 0x27ff), at(99, 0x2800)], ["c", "c", ""]);
         assert_eq!([at(0, 0x4000), at(10, 0x4fff), at(u64::MAX, 0x4fff)], ["b", "b", "b"]);
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(all.stays.len(), 1);
     }
 
-    /// Lines of looks that follow each other: each module comes or goes between two of them.
+    /// Makes lines of looks that follow each other: each module comes or goes between two of them.
     fn any_lines() -> impl Strategy<Value = Vec<ModuleLine>> {
         let change = (1..4u64, 0..12u64, 0..6u64, 0..4u8);
         prop::collection::vec(change, 0..30).prop_map(|changes| {
@@ -299,7 +299,7 @@ mod tests {
         })
     }
 
-    /// Asks each stay by itself.
+    /// Checks each stay separately.
     fn naive(lines: &[ModuleLine], ticks: u64, address: u64) -> String {
         let stays = stays(lines);
         let there =

@@ -1,12 +1,12 @@
 //! Ticks and the wall clock: the time of day at a tick, and the ticks at a time of day.
 //!
-//! A trace says in several places what both clocks showed at one moment, an *anchor*: in each `# run` line,
-//! every ten seconds of tracing in a `# clock` line, and in another one before each `# end`. Between two
-//! anchors time is taken to run evenly, so the drift of one clock against the other is corrected where it was
-//! measured. Before the first anchor and behind the last it runs at the average rate between these two.
+//! A trace records in several places the readings of both clocks at one moment, an *anchor*: in each `# run` line,
+//! every ten seconds of tracing in a `# clock` line, and in another one before each `# end`. Between two anchors,
+//! time is assumed to run evenly, so the drift of one clock against the other is corrected where it was measured.
+//! Before the first anchor and behind the last, time runs at the average rate between these two.
 //!
-//! All processes of one boot have the same ticks, so they share one clock, and the anchors of one help the
-//! others. Anchors are taken as hostile: whatever they are, their clock never goes back and never overflows.
+//! All processes of one boot have the same ticks, so they share one clock, and the anchors of one process improve it
+//! for the others. Anchors may be hostile: with any anchors, the clock never goes back and never overflows.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,12 +22,12 @@ use trace_store::inspect;
 
 use crate::file::lines::without_feed;
 
-/// The nanoseconds within which two anchors are taken for one: nearer to each other, the error of reading
-/// them would be larger than the drift.
+/// The nanoseconds within which two anchors count as one: for anchors that are nearer to each other, the error of
+/// reading them would be larger than the drift.
 const APART_NS: u64 = 1_000_000_000;
-/// The rate of a counter that nobody tells the rate of: one tick in a nanosecond.
+/// The rate of a counter whose rate is not known: one tick in a nanosecond.
 const NOMINAL: Rate = Rate { ticks: 1, ns: 1, whole: 1, part: 0, left: 0 };
-/// The numbers of last bytes of a file in which its last anchor is looked for, one after the other.
+/// The numbers of bytes at the end of a file that are searched for its last anchor, one after the other.
 const TAILS: [usize; 3] = [16 << 10, 256 << 10, 4 << 20];
 /// The text of a `# clock` line behind its thread id.
 const CLOCK: &[u8] = b" # clock ticks=";
@@ -101,7 +101,7 @@ impl Rate {
         Rate { ticks, ns, whole: ns / ticks, part: u64::try_from(part).unwrap_or(u64::MAX), left: ns % ticks }
     }
 
-    /// Returns `value * numerator / denominator`, rounded as asked, at most `u64::MAX`. The product of two
+    /// Returns `value * numerator / denominator`, rounded up or down, at most `u64::MAX`. The product of two
     /// 64-bit numbers does not overflow.
     fn scale(value: u64, numerator: u64, denominator: u64, up: bool) -> u64 {
         let (product, denominator) = (u128::from(value) * u128::from(numerator), u128::from(denominator));
@@ -109,14 +109,14 @@ impl Rate {
         u64::try_from(quotient).unwrap_or(u64::MAX)
     }
 
-    /// The nanoseconds in so many ticks, rounded down, at most `u64::MAX`: what [`Rate::scale`] gives, by two
-    /// multiplications and a correction in the place of a division. Granlund and Montgomery, "Division by
-    /// invariant integers using multiplication" (1994).
+    /// Returns the nanoseconds in that number of ticks, rounded down, at most `u64::MAX`: the result of
+    /// [`Rate::scale`], by two multiplications and a correction in place of a division. Granlund and Montgomery,
+    /// "Division by invariant integers using multiplication" (1994).
     #[inline]
     fn nanoseconds(self, ticks: u64) -> u64 {
         let rest = ((u128::from(ticks) * u128::from(self.part)) >> 64) as u64;
-        // `part` is less than one too small, and so is what it makes here: the true value is this or one more. So the
-        // remainder is less than twice the divisor, and has its true value even if both products have not.
+        // `part` is too small by less than one, and so is `rest`: the true value is `rest` or one more. So the
+        // remainder is less than twice the divisor, and has its true value even if both products overflow.
         let remainder = ticks.wrapping_mul(self.left).wrapping_sub(rest.wrapping_mul(self.ticks));
         let is_short = if self.ticks <= u64::MAX / 2 {
             remainder >= self.ticks
@@ -149,7 +149,7 @@ impl Rate {
 }
 
 /// The relation of ticks and wall clock in one boot. Its arithmetic is exact to a nanosecond;
-/// [`TickClock::uncertainty_ns`] tells how true the anchors are.
+/// [`TickClock::uncertainty_ns`] measures how accurate the anchors are.
 #[derive(Clone, Debug)]
 pub struct TickClock {
     /// The anchors, at least one, which ascend by both clocks.
@@ -198,7 +198,7 @@ impl TickClock {
         }
     }
 
-    /// The time of day at `ticks`: the nanosecond in which the tick lies.
+    /// Returns the time of day at `ticks`: the nanosecond in which the tick lies.
     #[must_use]
     pub fn wall(&self, ticks: Ticks) -> Wall {
         let (from, rate) = self.segment(self.anchors.partition_point(|anchor| anchor.ticks <= ticks));
@@ -212,7 +212,7 @@ impl TickClock {
         ClockReader { clock: self.clone(), ticks: 0..0, from, rate }
     }
 
-    /// The first ticks that are not before `wall`.
+    /// Returns the first ticks that are not before `wall`.
     #[must_use]
     pub fn ticks(&self, wall: Wall) -> Ticks {
         // Nothing is before the epoch, not even ticks for which the rate would give such a time.
@@ -223,7 +223,8 @@ impl TickClock {
         Ticks(rate.ticks(from, wall.0))
     }
 
-    /// Returns a number of ticks: whatever takes fewer of them takes less than `ns` nanoseconds by this clock, at any time.
+    /// Returns a number of ticks. A period of fewer ticks takes less than `ns` nanoseconds by this clock, at any
+    /// time.
     #[must_use]
     pub fn ticks_within(&self, ns: u64) -> u64 {
         // Each of the two times is rounded by less than a nanosecond, and so is each side of an anchor.
@@ -232,27 +233,27 @@ impl TickClock {
         rates.map(|rate| Rate::scale(ns, rate.ticks, rate.ns, false)).min().unwrap_or(0)
     }
 
-    /// Returns whether the rate was measured. If not, a tick is taken for a nanosecond, and only the start of
-    /// the run is right.
+    /// Returns whether the rate was measured. If not, a tick counts as a nanosecond, and only the start of the run is
+    /// right.
     #[must_use]
     pub fn rate_is_known(&self) -> bool {
         self.rate_is_known
     }
 
-    /// The number of ticks in a second, on average.
+    /// Returns the number of ticks in a second, on average.
     #[must_use]
     pub fn ticks_per_second(&self) -> u64 {
         Rate::scale(1_000_000_000, self.rate.ticks, self.rate.ns, false)
     }
 
-    /// The largest error, in nanoseconds, that this clock would make at one of its anchors if it did not know
-    /// it. The number does not tell how wrong the machine's wall clock itself was.
+    /// Returns the largest error, in nanoseconds, that this clock would make at one of its anchors without that
+    /// anchor. The number does not include the error of the machine's wall clock itself.
     #[must_use]
     pub fn uncertainty_ns(&self) -> u64 {
         self.uncertainty_ns
     }
 
-    /// The anchor and the rate that hold where the first `behind` anchors have been passed.
+    /// Returns the anchor and the rate that hold behind the first `behind` anchors.
     fn segment(&self, behind: usize) -> (Anchor, Rate) {
         let at = behind.saturating_sub(1);
         let rate = if behind == 0 { None } else { self.rates.get(at) };
@@ -268,7 +269,7 @@ impl TickClock {
     }
 }
 
-/// A reader of a clock, which remembers between which anchors it has read last.
+/// A reader of a clock, which remembers the anchors around its last reading.
 #[derive(Clone, Debug)]
 pub struct ClockReader {
     clock: Arc<TickClock>,
@@ -279,7 +280,7 @@ pub struct ClockReader {
 }
 
 impl ClockReader {
-    /// The time of day at `ticks`, as [`TickClock::wall`] tells it.
+    /// Returns the time of day at `ticks`, as [`TickClock::wall`] does.
     #[inline]
     #[must_use]
     pub fn wall(&mut self, ticks: Ticks) -> Wall {
@@ -299,7 +300,7 @@ impl ClockReader {
     }
 }
 
-/// The longest selection of `anchors`, which ascend by ticks, that ascends by the wall clock as well.
+/// Returns the longest selection of `anchors`, which ascend by ticks, that ascends by the wall clock as well.
 fn ascending(anchors: &[Anchor]) -> Vec<Anchor> {
     // ends[n] is the last anchor of the selection of n + 1 anchors whose last wall time is the smallest.
     let (mut ends, mut before): (Vec<usize>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
@@ -317,7 +318,7 @@ fn ascending(anchors: &[Anchor]) -> Vec<Anchor> {
     chain
 }
 
-/// The first anchor, the last, and those between that are far enough from their neighbours.
+/// Returns the first anchor, the last, and those between that are far enough from their neighbours.
 fn thinned(anchors: &[Anchor]) -> Vec<Anchor> {
     let [first, between @ .., last] = anchors else { return anchors.to_vec() };
     let mut kept = vec![*first];
@@ -372,13 +373,13 @@ impl Clocks {
         }
     }
 
-    /// The clock of `run`; `None` where no file was of its boot.
+    /// Returns the clock of `run`; `None` if no file was of its boot.
     #[must_use]
     pub fn of(&self, run: &Run) -> Option<&Arc<TickClock>> {
         self.0.get(&key(run)).map(|(_, clock)| clock)
     }
 
-    /// The clock of a boot's runs whose ticks are of `kind`; `None` where no file was of such a run.
+    /// Returns the clock of a boot's runs whose ticks are of `kind`; `None` if no file was of such a run.
     #[must_use]
     pub fn of_clock(&self, boot: &[u8], kind: ClockKind) -> Option<&Arc<TickClock>> {
         self.0.get(&(boot.to_vec(), kind == ClockKind::System)).map(|(_, clock)| clock)
@@ -394,7 +395,7 @@ fn key(run: &Run) -> (Vec<u8>, bool) {
     (run.boot.clone(), run.clock == ClockKind::System)
 }
 
-/// Returns a time of the system's clock as traces have it.
+/// Converts a time of the system's clock to the form in traces.
 pub fn wall_clock(time: SystemTime) -> Wall {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     Wall(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))

@@ -25,7 +25,7 @@ pub enum When {
     Instant(Wall),
     /// A date and a local time of day.
     Local(DateTime),
-    /// A time on the trace's day; the flag says that it is UTC, not local.
+    /// A time on the trace's day; the flag states that it is UTC, not local.
     OfDay(Time, bool),
 }
 
@@ -42,7 +42,7 @@ impl FromStr for When {
         ticks(text)
             .or_else(|| time_of_day(text))
             .or_else(|| offset(text))
-            .ok_or_else(|| format!("no point of time; there are: {FORMS}"))
+            .ok_or_else(|| format!("not a point of time; expected {FORMS}"))
     }
 }
 
@@ -137,7 +137,7 @@ fn instant(time: DateTime, zone: &TimeZone) -> Result<Wall, String> {
     wall_of(instant).ok_or_else(|| format!("{time} is out of range"))
 }
 
-/// Returns that time on the day of the first line, or on a later day if only there it is in the period.
+/// Returns that time on the day of the first line or, if only that is in the period, on the next day.
 fn of_day(time: Time, period: WallPeriod, zone: &TimeZone) -> Result<Wall, String> {
     let day = |wall: Wall| {
         let instant = Timestamp::from_nanosecond(wall.0.into()).map_err(|error| error.to_string())?;
@@ -215,7 +215,7 @@ mod tests {
         // The period goes over midnight.
         assert_eq!(ticks("01:00", [22, 26], 0), 25);
         assert_eq!(ticks("23:00", [22, 26], 0), 23);
-        // A time in no part of the trace is one of its first day.
+        // A time outside of the trace is on its first day.
         assert_eq!(ticks("20:00", [22, 26], 0), 20);
         assert_eq!(ticks("1h", [22, 26], 0), 23);
         assert_eq!(ticks("-1h", [22, 26], 0), 25);

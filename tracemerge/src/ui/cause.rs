@@ -1,8 +1,8 @@
-//! What ended a process, in words.
+//! The cause of a process's end, in words.
 
 use trace_format::meta::Cause;
 
-/// Returns what is known of the end, to be written behind how the process ended; empty where nothing is.
+/// Returns the known cause, as text that stands behind the kind of the end; empty if nothing is known.
 #[must_use]
 pub fn in_words(cause: &Cause) -> String {
     let panic = cause.panic.map(|tid| format!("a panic of thread {tid}"));

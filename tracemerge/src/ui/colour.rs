@@ -1,11 +1,11 @@
-//! Colours on a terminal: when they are used, and which.
+//! Colours on a terminal: the conditions for them, and the palette.
 
 use anstyle::{AnsiColor, Color, Style};
 
 use crate::os::environment::forbids_colours;
 use crate::os::sys::shows_colours;
 
-/// When output is in colours.
+/// The condition for output in colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ColourMode {
     /// On a terminal, unless NO_COLOR is set
@@ -18,8 +18,8 @@ pub enum ColourMode {
 }
 
 impl ColourMode {
-    /// Returns whether output is in colours now. `to_terminal` says that it is shown on a terminal, by a
-    /// pager or without.
+    /// Returns whether output is in colours now. `to_terminal` states that it is shown on a terminal, with or without
+    /// a pager.
     #[must_use]
     pub fn is_now(self, to_terminal: bool) -> bool {
         match self {
@@ -39,7 +39,7 @@ pub struct Palette {
     pub meta: Style,
     /// The style of a `#` line that says that something is missing.
     pub warning: Style,
-    /// The style of what `--grep` has found.
+    /// The style of a match of `--grep`.
     pub found: Style,
     threads: &'static [AnsiColor],
 }
@@ -57,7 +57,7 @@ const THREADS: [AnsiColor; 10] = [
     AnsiColor::BrightBlue,
 ];
 
-/// All styles that there are. Their numbers travel inside of text; see [`crate::ui::escaping`].
+/// All styles. Their numbers are written inside of text; see [`crate::ui::escaping`].
 const STYLES: [Style; 4 + THREADS.len()] = {
     let mut styles = [Style::new(); 4 + THREADS.len()];
     styles[1] = Style::new().dimmed();
@@ -75,7 +75,7 @@ const fn of_colour(colour: AnsiColor) -> Style {
     Style::new().fg_color(Some(Color::Ansi(colour)))
 }
 
-/// Returns the style with this number. The plain one, which ends the others, has the number 0.
+/// Returns the style with this number. Number 0 is the plain style, which ends the others.
 #[must_use]
 pub fn style_of(number: u8) -> Option<Style> {
     STYLES.get(usize::from(number)).copied()

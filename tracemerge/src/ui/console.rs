@@ -1,5 +1,5 @@
-//! The console: standard output, standard error and the pager. Whatever this process writes to one of them goes through here,
-//! and so nothing that is no text gets to a terminal. Clippy refuses other ways, see `clippy.toml`.
+//! The console: standard output, standard error and the pager. All output of this process to one of them goes through
+//! this module, so no bytes that are not text get to a terminal. Clippy refuses other ways, see `clippy.toml`.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -22,23 +22,23 @@ use crate::os::sys::standard_output;
 use crate::ui::error::Error;
 use crate::ui::escaping::{EscapingWriter, Notation, escaped};
 
-/// The number of bytes that are gathered before they are written: as many as a pipe holds, so that the next ones are made
+/// The number of bytes that are gathered before they are written. A pipe holds as many, so the next ones are made
 /// while its reader works on these.
 const BUFFER: usize = 1 << 16;
 
-/// The sort of what is written, which says where it is escaped.
+/// The sort of an output's content, which decides on which outputs it is escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Text for people, which is escaped wherever it goes.
+    /// Text for people, which is escaped on every output.
     Text,
-    /// Data in a format with rules of its own, which is escaped on a terminal only.
+    /// Data in a format with rules of its own, which is escaped only on a terminal.
     Data,
-    /// JSON, which has escapes of its own: it is escaped wherever it goes, and means the same.
+    /// JSON, which has escapes of its own: it is escaped on every output, and its meaning stays the same.
     Json,
 }
 
 impl Content {
-    /// Returns the escapes that the content gets where it goes to a `terminal`, or to something else.
+    /// Returns the form of escapes that the content gets on a `terminal`, or on another output.
     #[must_use]
     pub fn notation(self, terminal: bool) -> Option<Notation> {
         match self {
@@ -49,7 +49,7 @@ impl Content {
     }
 }
 
-/// One of the streams that every process has.
+/// A stream that every process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -68,7 +68,7 @@ impl Stream {
         }
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     fn put(self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Stream::Output => {
@@ -88,7 +88,8 @@ impl Stream {
         }
     }
 
-    /// Writes what another program has said, whose place this one takes. On a terminal all is escaped but its colours.
+    /// Writes the output of another program that this one replaces. On a terminal, everything except its colours is
+    /// escaped.
     ///
     /// # Errors
     /// The stream takes no more.
@@ -98,7 +99,7 @@ impl Stream {
 
     /// Shows a message for people.
     pub fn say(self, message: &str) {
-        // A closed stream is no failure.
+        // A closed stream is not a failure.
         let _ = self.put(&escaped(format!("{message}\n").as_bytes()));
     }
 
@@ -107,7 +108,7 @@ impl Stream {
         let _ = self.put(&escaped(text));
     }
 
-    /// Returns the place on this stream, which is a terminal, where a text is drawn again and again.
+    /// Returns the target on this stream, which is a terminal, for a text that is redrawn repeatedly.
     #[must_use]
     pub fn drawing(self) -> ProgressDrawTarget {
         let term = match self {
@@ -118,7 +119,7 @@ impl Stream {
     }
 }
 
-/// Writes all of `bytes` to standard output. A reader that has gone away wants no more, which is no error.
+/// Writes all of `bytes` to standard output. If the reader has closed the pipe, that is not an error.
 ///
 /// # Errors
 /// Standard output does not take all of it.
@@ -132,7 +133,7 @@ pub fn print(content: Content, bytes: &[u8]) -> Result<(), Error> {
     }))
 }
 
-/// Returns what has become of a write to standard output.
+/// Returns the result of a write to standard output.
 fn arrived(printed: io::Result<()>) -> Result<(), Error> {
     match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(cannot_print(error)),
@@ -140,24 +141,24 @@ fn arrived(printed: io::Result<()>) -> Result<(), Error> {
     }
 }
 
-/// Returns an error which says that standard output cannot be written.
+/// Returns the error which says that standard output cannot be written.
 #[must_use]
 pub fn cannot_print(error: io::Error) -> Error {
     Error::io("write to standard output", Path::new("-"), error)
 }
 
-/// Shows what the parser of the command line says, help on standard output and errors on standard error. `said` has the
-/// parser's colours; there is nothing else in it that would have to be escaped.
+/// Shows the output of the parser of the command line: help on standard output, and errors on standard error. `said`
+/// has the parser's colours, and nothing else in it needs escapes.
 ///
 /// # Errors
 /// Standard output does not take all of it.
 pub fn show_usage(stream: Stream, said: &str) -> Result<(), Error> {
     let shown = stream.put(&with_colours(said.as_bytes()));
-    // A closed standard error is no failure.
+    // A closed standard error is not a failure.
     if stream == Stream::Output { arrived(shown) } else { Ok(()) }
 }
 
-/// Returns text in which all is escaped but the sequences that set colours: `ESC [ 1 ; 31 m`.
+/// Returns text in which everything is escaped except the sequences that set colours: `ESC [ 1 ; 31 m`.
 fn with_colours(text: &[u8]) -> Vec<u8> {
     let (mut out, mut plain, mut at) = (Vec::with_capacity(text.len()), 0, 0);
     while let Some(found) = memchr::memchr(0x1b, &text[at..]) {
@@ -176,7 +177,7 @@ fn with_colours(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Has a panic of this process, which is a mistake in it, say so here.
+/// Writes the message of a panic of this process, which is a bug in it, through the console.
 pub fn take_panics() {
     panic::set_hook(Box::new(|panic| {
         let mut text = format!("{panic}\n");
@@ -184,13 +185,13 @@ pub fn take_panics() {
         if backtrace.status() == BacktraceStatus::Captured {
             text.push_str(&format!("stack backtrace:\n{backtrace}"));
         } else {
-            text.push_str("note: RUST_BACKTRACE=1 shows where\n");
+            text.push_str("note: RUST_BACKTRACE=1 shows a backtrace\n");
         }
         Stream::Error.show(text.as_bytes());
     }));
 }
 
-/// A terminal on which a text is drawn; what is drawn is escaped.
+/// A terminal on which a text is drawn, with escapes.
 #[derive(Debug)]
 struct Drawing(Term);
 
@@ -260,7 +261,7 @@ impl Console {
     /// Makes an output to standard output.
     ///
     /// # Errors
-    /// There is none: it was closed when this process was started.
+    /// This process has no standard output: it was closed when the process was started.
     pub fn stdout(content: Content) -> io::Result<Console> {
         let notation = content.notation(Stream::Output.is_terminal());
         let outlet = Outlet::Stdout(Box::new(standard_output()?));
@@ -274,7 +275,7 @@ impl Console {
         Console(EscapingWriter::new(Outlet::Device(file), BUFFER, notation))
     }
 
-    /// Makes an output to the input of a pager, which hands it on to a terminal.
+    /// Makes an output to the input of a pager, which shows it on a terminal.
     #[must_use]
     pub fn pager(input: ChildStdin, content: Content) -> Console {
         Console(EscapingWriter::new(Outlet::Pager(input), BUFFER, content.notation(true)))
@@ -283,7 +284,7 @@ impl Console {
     /// Writes the rest.
     ///
     /// # Errors
-    /// The output takes no more; what it has not taken is thrown away.
+    /// The output takes no more; the bytes that it has not taken are thrown away.
     pub fn finish(self) -> io::Result<()> {
         self.0.finish().and_then(|mut outlet| outlet.flush())
     }

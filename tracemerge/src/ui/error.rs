@@ -1,4 +1,4 @@
-//! The one type of error: what was tried, on which path, and what the operating system said.
+//! The one type of error: the operation, its path, and the reason from the operating system.
 //!
 //! Functions return errors; only [`crate::ui::messages`] shows them.
 
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::ui::messages::shown;
 
-/// The reason why something could not be done, in words for the user.
+/// The reason why an operation failed, in words for the user.
 #[derive(Debug)]
 pub struct Error {
     text: String,
@@ -29,7 +29,7 @@ impl Error {
         Error { text: text.into(), source: None }
     }
 
-    /// Adds what the user may do about it.
+    /// Adds a hint at a remedy.
     #[must_use]
     pub fn hint(mut self, hint: &str) -> Error {
         self.text.push_str("; ");
@@ -38,7 +38,7 @@ impl Error {
     }
 }
 
-/// The operating system's words for an error, without its number.
+/// Returns the operating system's words for an error, without its number.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {

@@ -1,8 +1,8 @@
-//! Text that drives no terminal: bytes that are no text are written as escapes, and styles as the sequences that a terminal
-//! obeys.
+//! Text that cannot control a terminal: bytes that are not text are written as escapes, and styles as the sequences
+//! that a terminal obeys.
 //!
-//! A style travels inside of the text, as a *style mark*: a byte that no text has, and a number that only this process knows.
-//! So whatever a trace, a name or an argument holds, it can forge no mark, and so no sequence.
+//! A style is written inside of the text as a *style mark*: a byte that no text has, and a number that only this
+//! process knows. So a trace, a name or an argument cannot forge a mark, and thus no sequence.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufWriter, IoSlice, Write};
@@ -14,12 +14,12 @@ use trace_format::escape::harmless_prefix;
 
 use crate::ui::colour::style_of;
 
-/// The form in which bytes that are no text are written.
+/// The form in which bytes that are not text are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notation {
     /// Each byte as `\xNN`.
     Hex,
-    /// Each character as `\uNNNN`, as strings of JSON have it.
+    /// Each character as `\uNNNN`, as in strings of JSON.
     Json,
 }
 
@@ -51,8 +51,8 @@ fn marked_style(text: &[u8]) -> Option<Style> {
     style_of(*style).filter(|_| head == mark_head())
 }
 
-/// Returns the number of bytes that `text` begins with and that may be written as they are; of characters that set the
-/// direction of others nothing is known yet.
+/// Returns the number of bytes at the beginning of `text` that may be written unchanged; characters that set the
+/// direction of others are not checked yet.
 fn harmless_lines(text: &[u8]) -> usize {
     let mut at = 0;
     loop {
@@ -64,8 +64,8 @@ fn harmless_lines(text: &[u8]) -> usize {
     }
 }
 
-/// Returns the number of bytes of the character that `text` begins with, if it is an invisible one that changes where
-/// others stand: a mark, an embedding, an override or an isolate of direction, or a separator of lines.
+/// Returns the number of bytes of the first character in `text`, if it is an invisible one that changes the positions
+/// of others: a mark, an embedding, an override or an isolate of direction, or a separator of lines.
 fn directing(text: &[u8]) -> Option<usize> {
     match text {
         [0xe2, 0x80, 0x8e | 0x8f | 0xa8..=0xae, ..] | [0xe2, 0x81, 0xa6..=0xa9, ..] => Some(3),
@@ -74,11 +74,11 @@ fn directing(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns whether `text` is the beginning of a character, or of a style mark, whose end may follow.
+/// Returns whether `text` is an incomplete character or style mark, whose end may follow.
 fn is_unfinished(text: &[u8]) -> bool {
     match text {
         [MARK, ..] => text.len() < MARK_BYTES && mark_head().starts_with(text),
-        // The first character, and not one behind it.
+        // This checks the first character, and none behind it.
         _ => {
             text.len() < 4
                 && std::str::from_utf8(text)
@@ -87,16 +87,16 @@ fn is_unfinished(text: &[u8]) -> bool {
     }
 }
 
-/// Makes text of any bytes, which may come in pieces.
+/// Converts any bytes, which may come in pieces, to text.
 #[derive(Debug)]
 pub struct Escaper {
     notation: Notation,
-    /// The beginning of a character or of a mark, whose end has not come.
+    /// An incomplete character or mark, whose end has not come.
     pending: Vec<u8>,
 }
 
 impl Escaper {
-    /// Begins with no text.
+    /// Makes an escaper that has no text yet.
     #[must_use]
     pub fn new(notation: Notation) -> Escaper {
         Escaper { notation, pending: Vec::new() }
@@ -143,7 +143,7 @@ impl Escaper {
         }
     }
 
-    /// Writes text that is harmless but for characters that set directions.
+    /// Writes text that is harmless except for characters that set directions.
     fn put_plain(&self, text: &[u8], out: &mut impl Write) -> io::Result<()> {
         let mut done = 0;
         for at in memchr2_iter(0xe2, 0xd8, text) {
@@ -156,7 +156,7 @@ impl Escaper {
         out.write_all(&text[done..])
     }
 
-    /// Writes one character, or one byte that is none, as an escape.
+    /// Writes one character, or one byte that is not a character, as an escape.
     fn put_escape(&self, bytes: &[u8], out: &mut impl Write) -> io::Result<()> {
         match self.notation {
             Notation::Hex => bytes.iter().try_for_each(|byte| write!(out, "\\x{byte:02x}")),
@@ -166,7 +166,7 @@ impl Escaper {
         }
     }
 
-    /// Writes what has no end.
+    /// Writes the incomplete character or mark at the end.
     ///
     /// # Errors
     /// The output takes no more.
@@ -191,7 +191,7 @@ pub fn escaped_line(text: &str) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// A buffered writer that escapes what it is given, or not.
+/// A buffered writer that escapes its text, or not.
 #[derive(Debug)]
 pub struct EscapingWriter<W: Write> {
     out: BufWriter<W>,
@@ -199,7 +199,7 @@ pub struct EscapingWriter<W: Write> {
 }
 
 impl<W: Write> EscapingWriter<W> {
-    /// Makes a writer to `out`, with a buffer of so many bytes; without a `notation` nothing is escaped.
+    /// Makes a writer to `out`, with a buffer of `buffer` bytes; without a `notation` nothing is escaped.
     pub fn new(out: W, buffer: usize, notation: Option<Notation>) -> EscapingWriter<W> {
         EscapingWriter { out: BufWriter::with_capacity(buffer, out), escaper: notation.map(Escaper::new) }
     }
@@ -207,7 +207,7 @@ impl<W: Write> EscapingWriter<W> {
     /// Writes the rest, and returns the output.
     ///
     /// # Errors
-    /// The output takes no more; what it has not taken is thrown away.
+    /// The output takes no more; the bytes that it has not taken are thrown away.
     pub fn finish(mut self) -> io::Result<W> {
         if let Some(escaper) = &mut self.escaper {
             escaper.end(&mut self.out)?;
@@ -244,8 +244,8 @@ impl<W: Write> Write for EscapingWriter<W> {
         }
     }
 
-    /// Writes the parts past the buffer, which is flushed before, unless they are escaped. A page that the system cannot
-    /// read is then met by this process, which expects it.
+    /// Writes the parts past the buffer, which is flushed before, unless they are escaped. If the system cannot read
+    /// a page, this process can then read it itself, and handles the failure.
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         if self.escaper.is_some() {
             let part = parts.iter().find(|part| !part.is_empty());
@@ -272,8 +272,8 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// Returns whether a character may go to a terminal, as the standard library and the list of Unicode's `Bidi_Control`
-    /// characters say.
+    /// Returns whether a character may go to a terminal, according to the standard library and to Unicode's list of
+    /// `Bidi_Control` characters.
     fn is_harmless(character: char) -> bool {
         let directs = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         let separates = matches!(character, '\u{2028}' | '\u{2029}');

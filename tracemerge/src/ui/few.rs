@@ -1,4 +1,4 @@
-//! The first few of many things that are alike, for messages that name some and count all.
+//! The first few of many similar items, for messages that name some and count all.
 
 use crate::ui::messages::count;
 
@@ -29,7 +29,7 @@ impl<T> Few<T> {
         }
     }
 
-    /// Returns each item that is kept; the last comes with the words for all that are not.
+    /// Returns each item that is kept; the last one comes with the words for all items that are not kept.
     pub fn each(&self) -> impl Iterator<Item = (&T, String)> {
         let last = self.first.len();
         self.first.iter().zip(1..).map(move |(item, n)| match self.more() {
@@ -38,7 +38,7 @@ impl<T> Few<T> {
         })
     }
 
-    /// The number of items that are not kept.
+    /// Returns the number of items that are not kept.
     pub fn more(&self) -> u64 {
         self.count - self.first.len() as u64
     }

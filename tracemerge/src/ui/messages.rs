@@ -1,7 +1,7 @@
-//! The one place that talks to the user, on stderr, and that keeps the exit status.
+//! The one place that writes messages to the user, on stderr, and that keeps the exit status.
 //!
-//! A warning makes the status 1, an error makes it 2, whatever else happens; notes leave it alone. Other code
-//! does not print: it returns what it found, or is given a [`Messages`].
+//! A warning makes the status 1, an error makes it 2, regardless of other messages; notes do not change it. Other
+//! code does not print: it returns its results, or gets a [`Messages`].
 
 use std::fmt::{self, Display};
 use std::io::{self, BufRead, IsTerminal, Read};
@@ -13,13 +13,13 @@ use trace_format::escape::{EscapeContext, escape_into};
 
 use crate::ui::console::Stream;
 
-/// The name under which the user has called this program, if it is another one than `tracemerge`. It is set once, before
-/// anything is said.
+/// The name under which the user has called this program, if it is not `tracemerge`. It is set once, before the first
+/// message.
 static CALLED: OnceLock<&'static str> = OnceLock::new();
 
-/// Has all messages of this process begin with a `name`, because the user has called that and not `tracemerge`.
+/// Makes all messages of this process begin with `name`, because the user has called that and not `tracemerge`.
 pub fn speak_as(name: &'static str) {
-    // A second name would be that of another program in this process; the first stays.
+    // A second name would belong to another program in this process; the first one stays.
     let _ = CALLED.set(name);
 }
 
@@ -32,9 +32,9 @@ pub fn program() -> &'static str {
 /// The exit status of the command, in order of gravity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
-    /// All that was asked for is done.
+    /// Everything that the user asked for is done.
     Complete = 0,
-    /// The output is there, but something was lost or damaged.
+    /// The output was written, but something was lost or damaged.
     Damaged = 1,
     /// Nothing was done.
     Nothing = 2,
@@ -45,30 +45,30 @@ pub enum Status {
 pub struct Messages {
     quiet: bool,
     verbose: bool,
-    /// Whether nothing is written at all.
+    /// Whether no message is written at all.
     silent: bool,
     status: Status,
 }
 
 impl Messages {
-    /// Begins with no message written. `quiet` leaves out reports of success.
+    /// Makes a writer that has written no message yet. `quiet` leaves out reports of success.
     #[must_use]
     pub fn new(quiet: bool) -> Messages {
         Messages { quiet, verbose: false, silent: false, status: Status::Complete }
     }
 
-    /// Begins with no message written, and writes none: what is wrong is told elsewhere.
+    /// Makes a writer that writes no messages, for callers that report problems elsewhere.
     #[must_use]
     pub fn silent() -> Messages {
         Messages { silent: true, ..Messages::new(true) }
     }
 
-    /// Shows details, too, from here on.
+    /// Shows details, too, from now on.
     pub fn tell_details(&mut self) {
         self.verbose = true;
     }
 
-    /// Tells a detail, which only those see who have asked for details.
+    /// Shows a detail, but only to users who have asked for details.
     pub fn detail(&self, text: impl Display) {
         if self.verbose {
             self.say("", text);
@@ -82,14 +82,14 @@ impl Messages {
         }
     }
 
-    /// Shows text that has its line feeds, unless only troubles are told.
+    /// Shows text that has its line feeds, unless the user wants only warnings and errors.
     pub fn show(&self, text: &[u8]) {
         if !self.quiet {
             Stream::Error.show(text);
         }
     }
 
-    /// Tells something that the user should know though nothing is wrong.
+    /// Shows a fact that the user should know, although nothing is wrong.
     pub fn note(&self, text: impl Display) {
         self.say("", text);
     }
@@ -100,7 +100,7 @@ impl Messages {
         self.status = self.status.max(Status::Damaged);
     }
 
-    /// Tells why nothing was done.
+    /// Says why nothing was done.
     pub fn error(&mut self, text: impl Display) {
         self.say("error: ", text);
         self.status = Status::Nothing;
@@ -121,29 +121,29 @@ impl Messages {
         }
     }
 
-    /// The exit status of the command.
+    /// Returns the exit status of the command.
     #[must_use]
     pub fn status(&self) -> Status {
         self.status
     }
 }
 
-/// Returns whether a user can be asked: what is said is read on a terminal, and answered on one.
+/// Returns whether the user can be asked: both standard input and standard error are a terminal.
 #[must_use]
 pub fn can_ask() -> bool {
     io::stdin().is_terminal() && Stream::Error.is_terminal()
 }
 
-/// The length of an answer that is read, in bytes.
+/// The greatest length of an answer that is read, in bytes.
 const LONGEST_ANSWER: u64 = 4096;
 
-/// Returns a path for a message, in quotes; characters that could drive a terminal are escaped.
+/// Returns a path for a message, in quotes, with escapes for characters that could control a terminal.
 #[must_use]
 pub fn shown(path: &Path) -> String {
     format!("'{}'", shown_name(path.as_os_str().as_encoded_bytes()))
 }
 
-/// Returns a name for a message; characters that could drive a terminal are escaped.
+/// Returns a name for a message, with escapes for characters that could control a terminal.
 #[must_use]
 pub fn shown_name(name: &[u8]) -> String {
     let mut text = Vec::new();
@@ -157,13 +157,13 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", Grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// A number that is shown with commas between thousands, and as wide as its format says.
+/// A number that is shown with commas between thousands, in the width that its format states.
 #[derive(Clone, Copy, Debug)]
 pub struct Grouped(pub u64);
 
 impl Display for Grouped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `HumanCount` knows no width.
+        // `HumanCount` ignores a width.
         f.pad(&HumanCount(self.0).to_string())
     }
 }

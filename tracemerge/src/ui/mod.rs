@@ -1,5 +1,5 @@
-//! The messages to the user and how they look: the exit status, errors, colours, columns, units, and
-//! the words of the command line that they name; and the console, through which all of it goes.
+//! The messages to the user and their form: the exit status, errors, colours, columns, units, and the words of the
+//! command line that they name; and the console, which writes all of them.
 
 pub mod cause;
 pub mod colour;

@@ -1,4 +1,4 @@
-//! The words that are subcommands, now or later, and which of them a word looks like.
+//! The words that are subcommands, now or later, and the search for the subcommand that a misspelt word resembles.
 
 use std::path::Path;
 
@@ -25,10 +25,10 @@ pub const SUBCOMMANDS: [&str; 17] = [
     "man",
 ];
 
-/// The similarity from which on a word is taken for another one that is misspelt: 1 is the same word.
+/// The similarity from which on a word counts as another one that is misspelt: 1 is the same word.
 const SIMILAR: f32 = 0.6;
 
-/// Returns the subcommand that a word may be meant for, unless it is the path of something that exists.
+/// Returns the subcommand that a word probably means, unless the word is the path of an existing file.
 #[must_use]
 pub fn subcommand_like(given: &Path) -> Option<&'static str> {
     let word = given.to_str().filter(|word| !word.contains(['/', '\\']) && !given.exists())?;

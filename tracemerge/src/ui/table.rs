@@ -1,6 +1,6 @@
 //! A table of texts for a terminal, in columns that are as wide as their widest text.
 
-/// The side of its column at which a text stands.
+/// The side of its column on which a text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
     /// The left side, for names.
@@ -17,7 +17,7 @@ pub struct Columns<const N: usize> {
 }
 
 impl<const N: usize> Columns<N> {
-    /// A table with these headings and no rows yet.
+    /// Makes a table with these headings and no rows yet.
     #[must_use]
     pub fn new(headings: &[(&str, Alignment); N]) -> Columns<N> {
         Columns {

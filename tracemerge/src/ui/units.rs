@@ -40,7 +40,7 @@ pub fn put_duration(ns: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(name);
 }
 
-/// Appends how many of a `unit` some nanoseconds are, with at least three digits, rounded.
+/// Appends some nanoseconds as a number of a `unit`, with at least three digits, rounded.
 fn put_three_digits(ns: u64, unit: u64, out: &mut Vec<u8>) {
     let rounded = |parts: u64| (ns * parts + unit / 2) / unit;
     for (parts, places) in [(100, 2), (10, 1)] {
@@ -53,7 +53,7 @@ fn put_three_digits(ns: u64, unit: u64, out: &mut Vec<u8>) {
     put_decimal(rounded(1), out);
 }
 
-/// Appends a number. The machinery of `write!` would take longer than the rest of a line of calls.
+/// Appends a number. `write!` would take longer than the rest of a line of calls.
 fn put_decimal(number: u64, out: &mut Vec<u8>) {
     let start = out.len();
     let mut rest = number;
@@ -66,7 +66,7 @@ fn put_decimal(number: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns a number of nanoseconds as [`duration`] does, with a sign where it is negative.
+/// Returns a number of nanoseconds as [`duration`] does, with a sign if it is negative.
 #[must_use]
 pub fn signed_duration(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };

@@ -1,6 +1,6 @@
-//! The work that the threads of a merge do for a view before its lines are written: they join the lines of
-//! each job to records, search these, and format them where that can be done without knowing the records
-//! before.
+//! The work that the merging threads do for a view before its lines are written: they join the lines of each
+//! job into records, search these records, and format them if the format of a record does not depend on the
+//! records before it.
 
 use std::io;
 use std::ops::Range;
@@ -13,10 +13,10 @@ use crate::view::export::Export;
 use crate::view::lines_to_records::{Take, each_record};
 use crate::view::select::{Matching, Selection};
 
-/// The number of bytes of memory that a batch keeps at most from one job to the next.
+/// The maximum number of bytes of memory that a batch keeps from one job to the next.
 const KEPT_BYTES: usize = 8 << 20;
 
-/// The records of one job on their way to the thread that writes: formatted already, or as they stand in the
+/// The records of one job on their way to the writing thread: already formatted, or unchanged from the
 /// traces.
 #[derive(Debug)]
 pub struct RecordBatch<'a, T> {
@@ -75,15 +75,15 @@ impl<T: Hold> Batch for RecordBatch<'_, T> {
     }
 }
 
-/// The last stage of a job, which holds the records that are to be written.
+/// The last stage of a job, which holds the records to write.
 pub trait Hold: Take + Send {
-    /// Drops all records, and keeps the memory unless it is much.
+    /// Drops all records. Keeps the memory unless it is large.
     fn clear(&mut self);
 
-    /// Takes a range of records, all of which are wanted; the source 0 has the origin `first`.
+    /// Takes a range of records, all of them wanted; the source 0 has the origin `first`.
     ///
     /// # Errors
-    /// The stage takes no more.
+    /// Returns an error if the stage accepts no more records.
     fn records(&mut self, records: &Records, range: Range<usize>, first: usize) -> io::Result<()>
     where
         Self: Sized,
@@ -96,7 +96,7 @@ pub trait Hold: Take + Send {
 pub struct Formatted<'a> {
     format: Box<dyn Export>,
     origins: &'a [Origin],
-    /// The bytes that are to be written.
+    /// The bytes to write.
     pub text: Vec<u8>,
     /// The number of lines that the records have in the traces.
     pub lines: u64,
@@ -126,7 +126,7 @@ impl Hold for Formatted<'_> {
     }
 }
 
-/// Records as they stand in the traces, for a format in which a record depends on those before it.
+/// Unchanged records from the traces, for a format in which a record depends on the records before it.
 #[derive(Debug, Default)]
 pub struct Unformatted {
     records: Records,
@@ -134,7 +134,7 @@ pub struct Unformatted {
 }
 
 impl Unformatted {
-    /// Holds no records; calls become numbers if `with_calls`.
+    /// Makes an empty stage; it stores calls as numbers if `with_calls` is set.
     #[must_use]
     pub fn new(with_calls: bool) -> Unformatted {
         Unformatted { records: Records::default(), with_calls }

@@ -1,11 +1,11 @@
 //! The files that are known to be non-monotonic, and the sorted ranges into which their breaks divide them.
 //!
-//! Only damage makes such files. In one of them, a search finds one of several places where a period may begin,
-//! so a view would miss lines. Breaks inside of the bytes that are shown are seen by the merge. Outside of
-//! them a few lines are looked at: all lines within a page, then the fewer the farther off they are, but one
-//! in each sixteenth of a region at least. So a clock that was set back is seen, and so is a stray line
-//! nearby. A stray line far off is not seen: all bytes would have to be read for that, as `tracemerge check`
-//! does.
+//! A file becomes non-monotonic only by damage. A search in such a file finds one of several places at which
+//! a period may begin, so a view would miss lines. The merge notices breaks inside the bytes that it shows.
+//! Outside those bytes, this module samples lines: all lines within a page, then fewer lines with growing
+//! distance, but at least one in each sixteenth of a region. So it notices a clock that was set back, and a
+//! stray line nearby. It does not notice a stray line far away: that would require reading all bytes, as
+//! `tracemerge check` does.
 
 use std::collections::BTreeMap;
 use std::ops;
@@ -18,17 +18,17 @@ use crate::input::source::{Break, Content, SortedRange, Source, breaks};
 use crate::os::processors::map_on_all_processors;
 use crate::view::byte_range::narrowed;
 
-/// The number of bytes beside a wanted range in which every line is looked at.
+/// The number of bytes beside a wanted range in which every line is examined.
 const NEAR_BYTES: usize = 4096;
-/// The number of places that are looked at in a region at least, however far off they are.
+/// The minimum number of lines that are examined in a region, however distant they are.
 const LEAST_LOOKS: usize = 16;
 
-/// The breaks of the files that were read through, by the file's number among all; a file was read through
-/// because its ticks go back somewhere.
+/// The breaks of the files that were read completely, by the number of the file among all files. A file is
+/// read completely if its ticks are found to go back somewhere.
 #[derive(Debug, Default)]
 pub struct Breaks(BTreeMap<usize, Vec<Break>>);
 
-/// A file, and the ranges of it that are wanted.
+/// A file, and its wanted ranges.
 pub struct Wanted<'a> {
     /// The file's number among all files.
     pub file: usize,
@@ -41,8 +41,8 @@ pub struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Returns all files of all `boots`; `periods` has a period for each boot, and `ranges` has a list for each
-    /// file.
+    /// Returns all files of all `boots`. `periods` has one period for each boot, and `ranges` has one list
+    /// for each file.
     #[must_use]
     pub fn all(
         boots: &'a [Vec<Source>],
@@ -69,8 +69,8 @@ impl<'a> Wanted<'a> {
 }
 
 impl Breaks {
-    /// Returns the sorted ranges of `file` that have the lines in `period`. Its `source` has this `number`
-    /// among those of its boot.
+    /// Returns the sorted ranges of `file` that contain the lines in `period`. `number` is the number of its
+    /// `source` within its boot.
     #[must_use]
     pub fn ranges(
         &self,
@@ -90,20 +90,20 @@ impl Breaks {
         ranges
     }
 
-    /// Looks at a few lines outside of the wanted ranges, and at a few `inside` of them if the merge may stop
-    /// before their end. Reads a file through if these lines are not in order. Returns whether there are such
-    /// files.
+    /// Examines a few lines outside the wanted ranges, and a few lines `inside` them if the merge may stop
+    /// before their end. Reads a file completely if these lines are out of order. Returns whether there are
+    /// such files.
     pub fn look_around(&mut self, wanted: &[Wanted<'_>], inside: bool) -> bool {
         self.read(
             wanted,
-            // A few lines of each file are not worth a thread.
+            // A few lines of each file do not justify a thread.
             |_| 0,
             |wanted| {
                 let [range] = wanted.ranges else { return false };
                 let (bytes, TickPeriod { since, until }) = (wanted.source.bytes(), wanted.period);
                 let is_before = |ticks| ticks < since;
                 let is_behind = |ticks| until.is_none_or(|until| ticks >= until);
-                // The merge searches the range for the period once more, and has to find all of it.
+                // The merge searches the range for the period again, and must find all of it.
                 narrowed(*range, wanted.source, wanted.period) != *range
                     || !ascends(bytes, 0..range.start, Side::End, is_before)
                     || !ascends(bytes, range.end..bytes.len(), Side::Start, is_behind)
@@ -112,8 +112,8 @@ impl Breaks {
         )
     }
 
-    /// Reads all bytes of the wanted ranges, and reads a file through if it is non-monotonic there. Returns
-    /// whether there are such files.
+    /// Reads all bytes of the wanted ranges, and reads a file completely if it is non-monotonic there.
+    /// Returns whether there are such files.
     pub fn look_through(&mut self, wanted: &[Wanted<'_>]) -> bool {
         self.read(
             wanted,
@@ -125,8 +125,8 @@ impl Breaks {
         )
     }
 
-    /// Reads the files through that are `suspect`, unless that has been done before; `bytes` is the number of
-    /// bytes that are read to find out whether one is. Returns whether there are such files.
+    /// Reads the `suspect` files completely, unless that was done before. `bytes` returns the number of bytes
+    /// that `suspect` reads of a file. Returns whether there are such files.
     fn read(
         &mut self,
         wanted: &[Wanted<'_>],
@@ -145,7 +145,7 @@ impl Breaks {
         !suspects.is_empty()
     }
 
-    /// Notes the breaks of `file` in `findings`, where the file has the number `source`.
+    /// Records the breaks of `file` in `findings`, in which the file has the number `source`.
     pub fn tell(&self, file: usize, source: usize, findings: &mut Findings) {
         for &(at, before, after) in self.0.get(&file).into_iter().flatten() {
             findings.broken(source, at, before, after);
@@ -153,16 +153,16 @@ impl Breaks {
     }
 }
 
-/// The side of a region near which more lines are looked at.
+/// The side of a region near which more lines are examined.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Start,
     End,
 }
 
-/// Returns whether the ticks in a region satisfy `fits` and do not go back, as far as a few of its lines
-/// tell; the nearer to `side`, the more lines are looked at. The region begins where a line begins, or with
-/// the file. No byte is passed over twice.
+/// Returns whether the ticks in a region satisfy `fits` and do not go back, judged by a sample of its lines.
+/// Nearer to `side`, more lines are examined. The region must begin at the beginning of a line or of the
+/// file. Scans no byte twice.
 fn ascends(bytes: &[u8], region: ops::Range<usize>, side: Side, fits: impl Fn(u64) -> bool) -> bool {
     if region.is_empty() {
         return true;
@@ -180,7 +180,7 @@ fn ascends(bytes: &[u8], region: ops::Range<usize>, side: Side, fits: impl Fn(u6
             Side::End => (region.end - at, (region.end - at) / 2),
         };
         let step = if distance <= NEAR_BYTES { 0 } else { step.min(longest_step) };
-        // A line that begins at the end of the region is not a part of it any more.
+        // A line that begins at the end of the region is outside the region.
         found = line_behind(bytes, at + step, region.end - 1);
     }
     true
@@ -201,7 +201,7 @@ mod tests {
     }
 
     proptest! {
-        /// The files are smaller than a page, so every break in them is seen.
+        /// The files are smaller than a page, so every break in them is noticed.
         #[test]
         fn ranges_have_exactly_the_lines_in_the_span(
             ticks in prop::collection::vec(0..30u64, 0..60), since in 0..32u64, until in 0..32u64
@@ -218,7 +218,7 @@ mod tests {
                 }
                 ranges = breaks.ranges(0, 0, &source, period);
             }
-            // The merge searches the ranges for the period once more, and has to find all of them.
+            // The merge searches the ranges for the period again, and must find all of them.
             prop_assert!(ranges.iter().all(|range| narrowed(*range, &source, period) == *range));
             let shown: Vec<u8> =
                 ranges.iter().flat_map(|range| &source.bytes()[range.start..range.end]).copied().collect();

@@ -1,19 +1,20 @@
-//! Values by small numbers, as of functions: in an array as far as most numbers have one, and otherwise in a map. Thousands of
-//! threads each have such a table, and a thread may use the last of a million functions only.
+//! Values by small numbers, such as function numbers: a table stores them in an array as long as the array is
+//! dense enough, and the others in a map. Each of thousands of threads has such a table, and a thread may use
+//! only the last of a million functions.
 
 use crate::file::fast_map::FastMap;
 
-/// The places of the array, for each number that has a value.
+/// The maximum length of the array for each number that has a value.
 const PLACES: usize = 16;
-/// The number of values besides for which it has them.
+/// A number that is added to the number of values for the maximum length of the array.
 const FEW: usize = 8;
 
-/// A table of values; a number that was given none has the default.
+/// A table of values; a number without a value has the default value.
 #[derive(Clone, Debug, Default)]
 pub struct ByNumber<T> {
     dense: Vec<T>,
     sparse: FastMap<u32, T>,
-    /// How many numbers were met that had no place.
+    /// The number of numbers that were looked up beyond the end of the array so far.
     met: usize,
 }
 
@@ -28,7 +29,7 @@ impl<T: Copy + Default> ByNumber<T> {
         }
     }
 
-    /// Returns the value of a number, to be changed.
+    /// Returns a mutable reference to the value of a number.
     #[inline]
     pub fn get_mut(&mut self, number: u32) -> &mut T {
         if number as usize >= self.dense.len() {
@@ -53,7 +54,7 @@ impl<T: Copy + Default> ByNumber<T> {
         &mut self.dense[number as usize]
     }
 
-    /// Returns all numbers that may have a value, with that.
+    /// Returns all numbers that may have a value, with their values.
     pub fn each(&self) -> impl Iterator<Item = (u32, T)> {
         let dense = (0..).zip(self.dense.iter().copied());
         dense.chain(self.sparse.iter().map(|(number, value)| (*number, *value)))

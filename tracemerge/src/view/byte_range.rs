@@ -1,8 +1,8 @@
-//! Finds the bytes of a file whose lines are in a period, without reading the rest; it stands between the
-//! opening of the inputs and their merge.
+//! Finds the bytes of a file whose lines are in a period, without reading the other bytes. This happens after
+//! the inputs are opened and before they are merged.
 //!
-//! The lines of a file are in order, so a binary search finds both ends of a period; it looks at some thirty
-//! lines. For files whose lines are not in order see [`crate::view::breaks`].
+//! The lines of a file are in order, so a binary search finds both ends of a period; it examines about thirty
+//! lines. For files whose lines are out of order see [`crate::view::breaks`].
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,12 +16,12 @@ use crate::input::boundary::{Boundary, first_from};
 use crate::input::slice::TickPeriod;
 use crate::input::source::{Content, SortedRange, Source};
 
-/// Returns the part of a sorted range that has its lines in `period`: those that a merge of the whole range
-/// would show there.
+/// Returns the part of a sorted range whose lines are in `period`: the lines in `period` that a merge of the
+/// whole range would show.
 #[must_use]
 pub fn narrowed(range: SortedRange, source: &Source, period: TickPeriod) -> SortedRange {
     if let Content::Rendered(render) = source.content() {
-        // A renderer is asked for lines by their ticks, so only whether there are any matters here.
+        // A renderer returns lines by their ticks, so only the existence of such lines matters here.
         let until = period.until.unwrap_or(u64::MAX);
         let any = render.period().is_some_and(|(first, last)| last >= period.since && first < until);
         return SortedRange { start: 0, end: if any { source.size() } else { 0 }, ..range };
@@ -30,7 +30,8 @@ pub fn narrowed(range: SortedRange, source: &Source, period: TickPeriod) -> Sort
         return range;
     }
     let bytes = &source.bytes()[..range.end];
-    // Bytes that are no line belong to the line before them; at the beginning of a file, to its first line.
+    // Bytes that are not a line belong to the line before them; at the beginning of a file, to its first
+    // line.
     let (first, last) = (Boundary::before(bytes, range.start), Boundary::end(bytes));
     let place = |ticks| first_from(bytes, ticks, first, last, usize::MAX).at;
     let start = place(period.since);
@@ -38,9 +39,8 @@ pub fn narrowed(range: SortedRange, source: &Source, period: TickPeriod) -> Sort
     SortedRange { start, end: end.max(start), ..range }
 }
 
-/// Returns the ticks of the first of the last `wanted` messages of all `ranges` together; `None` where there
-/// are fewer messages. Reads backwards from the ends, and in each range little more than what is wanted of
-/// it.
+/// Returns the ticks of the first of the last `wanted` messages of all `ranges` together; `None` if there are
+/// fewer messages. Reads each range backwards from its end, and little more than necessary.
 #[must_use]
 pub fn since_for_last(
     sources: &[Source],
@@ -77,7 +77,7 @@ pub fn since_for_last(
     newest.peek().filter(|_| newest.len() == wanted).map(|Reverse(oldest)| *oldest)
 }
 
-/// Returns the ticks of all messages, the last message first. Lines that continue a message are passed over.
+/// Returns the ticks of all messages, the last message first. Skips lines that continue a message.
 fn messages_backwards(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let mut end = bytes.len();
     std::iter::from_fn(move || {
@@ -100,7 +100,7 @@ mod tests {
     use crate::file::lines::{LineAt, Token, line_at, skip_bad};
     use proptest::prelude::*;
 
-    /// Makes texts of lines in order, with bytes between them that are no line.
+    /// Makes texts of lines in order, with bytes between them that are not lines.
     fn text() -> impl Strategy<Value = Vec<u8>> {
         let item = prop_oneof![
             5 => (0..40u64, 0..30usize).prop_map(|(ticks, length)| Ok((ticks, length))),

@@ -1,8 +1,8 @@
-//! How often functions were called, and how long that took: by function, and by call path.
+//! Counts calls and their times, by function and by call path.
 //!
-//! Calls of one thread tell nothing of those of another one, so the records of the threads may be taken in any order,
-//! if only those of each thread are in theirs. Some threads may be counted apart ([`CallCounts::part`]) and
-//! [added](CallCounts::add).
+//! The calls of one thread do not depend on those of another thread, so the records of different threads may
+//! arrive in any order; only the records of each thread must be in order. Some threads may be counted
+//! separately ([`CallCounts::part`]) and [added](CallCounts::add).
 
 use std::collections::HashMap;
 
@@ -21,14 +21,14 @@ use crate::view::calls::{Depth, Ending, Folded, LastRecords, OpenCall, OpenCalls
 use crate::view::function_names::{Called, FunctionId, KnownCalls, SharedNames, Told, lock};
 use crate::view::latency::Latencies;
 
-/// What is counted of the calls.
+/// The choice of the counts that are made.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counting {
     /// Whether the calls of each function are counted for each thread.
     pub by_thread: bool,
     /// Whether the time of each call path is counted.
     pub paths: bool,
-    /// How long paths may be.
+    /// The depth limit of the paths.
     pub depth: Depth,
 }
 
@@ -40,29 +40,30 @@ pub struct CallCounts {
     told: KnownCalls,
     /// The labels of the threads, by origin.
     labels: Vec<String>,
-    /// The number of each origin's process, and that of its thread, as far as they were met.
+    /// The numbers of the process and of the thread of each origin that was met.
     known: Vec<Option<(usize, usize)>>,
     /// The number of each thread, by its process and its id.
     by_id: HashMap<(usize, u64), usize>,
     open: Vec<OpenThread>,
-    /// What is known of each function that was called: of all threads together, or of each where that is wanted.
+    /// The counts of each called function: of all threads together, or of each thread if that is wanted.
     counted: Vec<(usize, FunctionId, Counted)>,
-    /// The place of a function in `counted`, and one more, by thread (0 for all) and by the function's number; 0: nowhere.
+    /// The index in `counted` plus 1, by thread (0 for all threads) and by function number; 0 if the function
+    /// has no entry.
     place_of: Vec<ByNumber<u32>>,
     paths: Paths,
-    /// The calls whose leaving no record tells.
+    /// The number of calls without a leave record.
     unseen: u64,
-    /// The calls that were still open when their thread ended.
+    /// The number of calls that were still open when their thread ended.
     still_open: u64,
     /// The thread that was inside the most calls of one function when the trace ended.
     recursion: Option<Recursion>,
     last: LastRecords,
-    /// The numbers of records that are no calls.
+    /// The numbers of records that are not calls.
     others: OtherRecords,
     other_kinds: OtherKinds,
 }
 
-/// The numbers of records that tell nothing of calls, and of calls of which more is known than what is counted.
+/// The numbers of records that are not calls, and of calls with additional information.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OtherRecords {
     /// Messages.
@@ -73,20 +74,20 @@ pub struct OtherRecords {
     pub metas: u64,
     /// Calls of spans.
     pub spans: u64,
-    /// Leavings with which a span ended.
+    /// Leave records that ended a span.
     pub ends: u64,
-    /// Leavings because a panic unwinds the stack.
+    /// Leave records that were written because a panic unwinds the stack.
     pub unwinding: u64,
-    /// Calls of which it is known where they were made.
+    /// Calls with a known call site.
     pub call_sites: u64,
 }
 
-/// The numbers of calls of which not all is known.
+/// The numbers of calls with a missing record.
 #[derive(Clone, Copy, Debug)]
 pub struct CutCalls {
-    /// Leavings whose entering no record tells.
+    /// Leave records without an enter record.
     pub unmatched: u64,
-    /// Calls whose leaving no record tells, and that have ended with a call around them.
+    /// Calls without a leave record that ended together with an enclosing call.
     pub unseen: u64,
     /// Calls that were open when their thread or the trace ended.
     pub still_open: u64,
@@ -114,16 +115,16 @@ struct OpenThread {
     clock: ClockReader,
 }
 
-/// What is known of a function. Times are nanoseconds.
+/// The counts of a function. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     /// The number of calls.
     pub calls: u64,
-    /// The time of all calls, those inside of another call of the function left out.
+    /// The time of all calls, except calls inside another call of the same function.
     pub total: u64,
     /// The sum of the times of all calls.
     pub sum: u64,
-    /// The time of all calls without the calls inside of them.
+    /// The time of all calls without the calls inside them.
     pub own: u64,
     /// The shortest call.
     pub min: u64,
@@ -134,17 +135,17 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Returns the average time of a call, in nanoseconds; 0 where there is none.
+    /// Returns the average time of a call, in nanoseconds; 0 if there are no calls.
     #[must_use]
     pub fn average(&self) -> u64 {
         self.sum.checked_div(self.calls).unwrap_or(0)
     }
 
-    /// Counts a call with its whole time, and its time without the calls inside of it.
+    /// Counts a call with its total time, and its time without the calls inside it.
     fn call(&mut self, total: u64, own: u64, is_recursive: bool) {
         self.min = if self.calls == 0 { total } else { self.min.min(total) };
         self.calls += 1;
-        // A call inside of one of the same function is a part of that one's time.
+        // The time of an outer call of the same function includes a recursive call.
         self.total = self.total.saturating_add(if is_recursive { 0 } else { total });
         self.sum = self.sum.saturating_add(total);
         self.own = self.own.saturating_add(own);
@@ -166,15 +167,15 @@ impl Counted {
 /// The paths of calls: a tree of functions.
 #[derive(Debug, Default)]
 struct Paths {
-    /// The path around each path, or none for a thread, and the function, or the thread's number.
+    /// The parent of each path (none for a thread), and the function or the number of the thread.
     nodes: Vec<(Option<u32>, u32)>,
     by_step: FastMap<(Option<u32>, u32), u32>,
-    /// The time of each path, without the calls inside, and the number of its calls.
+    /// The time of each path without the calls inside it, and the number of its calls.
     own: Vec<(u64, u64)>,
 }
 
-/// What stands in a path where a function would, for all calls that are inside of too many others. In the path behind it each
-/// function has one step, however far in it was called.
+/// A step of a path that stands for all calls nested too deeply. After this step, a path has only one more:
+/// the function, at whatever depth it was called.
 const FOLDED: FunctionId = FunctionId::MAX;
 
 impl Paths {
@@ -186,12 +187,12 @@ impl Paths {
         })
     }
 
-    /// Returns the path of a function that was called where calls of these paths are open in a thread, of which `depth` have
-    /// a path of their own.
+    /// Returns the path of a function that a thread calls while it has open calls with the paths `open`. Only
+    /// the first `depth` open calls have a path of their own.
     #[inline]
     fn enter(&mut self, open: &[u32], thread: usize, function: FunctionId, depth: usize) -> u32 {
         let around = match open.last() {
-            // What is around it is folded, too.
+            // The enclosing call is folded, too.
             Some(around) if open.len() > depth => self.nodes[*around as usize].0,
             Some(around) => Some(*around),
             None => Some(self.step(None, u32::try_from(thread).unwrap_or(u32::MAX))),
@@ -205,17 +206,18 @@ impl Paths {
         *sum = (sum.0.saturating_add(own), sum.1 + 1);
     }
 
-    /// Returns whether a path is that of a function which was called inside of too many others.
+    /// Returns whether a path with this parent is that of a function that was called too deeply.
     fn is_folded(&self, around: Option<u32>) -> bool {
         around.is_some_and(|around| {
             self.nodes[around as usize].1 == FOLDED && self.nodes[around as usize].0.is_some()
         })
     }
 
-    /// Adds the time of paths that were counted apart; returns the number that each of them has here.
+    /// Adds the times of paths that were counted separately. Returns the number in `self` of each of these
+    /// paths.
     fn add(&mut self, other: &Paths) -> Vec<u32> {
         let mut here: Vec<u32> = Vec::with_capacity(other.nodes.len());
-        // A path stands behind the one around it.
+        // A path comes after its parent.
         for (&(around, function), own) in other.nodes.iter().zip(&other.own) {
             let path = self.step(around.map(|around| here[around as usize]), function);
             let sum = &mut self.own[path as usize];
@@ -256,7 +258,7 @@ impl CallCounts {
         &self.names
     }
 
-    /// Gives an origin its process and its thread, when it is first met; returns both numbers.
+    /// Returns the numbers of the process and of the thread of an origin. Assigns them if the origin is new.
     #[inline]
     pub fn know(&mut self, number: usize, origin: &Origin) -> (usize, usize) {
         match self.known.get(number) {
@@ -279,30 +281,31 @@ impl CallCounts {
         (process, thread)
     }
 
-    /// Gives the thread of an origin its label.
+    /// Sets the label of the thread of an origin.
     pub fn label_thread(&mut self, number: usize, origin: &Origin, label: String) {
         let (_, thread) = self.know(number, origin);
         self.open[thread].label = label;
     }
 
-    /// Returns the labels of the threads, by their numbers.
+    /// Returns the labels of the threads, by the number of the thread.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = &str> {
         self.open.iter().map(|open| &open.label[..])
     }
 
-    /// Returns the numbers of calls of which not all is known.
+    /// Returns the numbers of calls with a missing record.
     #[must_use]
     pub fn cut_calls(&self) -> CutCalls {
         let unmatched = self.open.iter().map(|open| open.calls.unmatched).sum();
         CutCalls { unmatched, unseen: self.unseen, still_open: self.still_open }
     }
 
-    /// Returns the thread that was inside the most calls of one function when the trace ended, if these are more than a program
-    /// is likely to want.
+    /// Returns the thread that was inside the most calls of one function when the trace ended, if there were
+    /// more such calls than a program is likely to make on purpose.
     #[must_use]
     pub fn endless_recursion(&self) -> Option<Recursion> {
-        /// A recursion that comes to its end is seldom so deep. One without an end is deeper when its stack overflows, which has
-        /// 8 MiB, or 2 MiB in threads of Rust, unless each call takes more than 2 KiB.
+        /// The least number of open calls that counts as an endless recursion. A recursion that ends is
+        /// seldom this deep. An endless one is deeper when its stack overflows (8 MiB, or 2 MiB in threads of
+        /// Rust), unless each call needs more than 2 KiB.
         const MANY: u32 = 1_000;
         self.recursion.filter(|recursion| recursion.calls >= MANY)
     }
@@ -314,33 +317,34 @@ impl CallCounts {
         }
     }
 
-    /// Returns the lines of kinds that are not known here.
+    /// Returns the numbers of lines of unknown kinds.
     #[must_use]
     pub fn other_kinds(&self) -> &OtherKinds {
         &self.other_kinds
     }
 
-    /// Returns the numbers of records that are no calls.
+    /// Returns the numbers of records that are not calls.
     #[must_use]
     pub fn others(&self) -> OtherRecords {
         self.others
     }
 
-    /// Returns the functions with their counts, in no order: those of a thread by its number where they are counted so,
-    /// and otherwise all, for thread 0.
+    /// Returns the functions with their counts, in no particular order: those of the thread with this number
+    /// if threads are counted separately, otherwise those of all threads, for thread 0.
     pub fn functions(&self, thread: usize) -> impl Iterator<Item = (FunctionId, &Counted)> {
         let of_thread = self.counted.iter().filter(move |(of, ..)| *of == thread);
         of_thread.map(|(_, function, counted)| (*function, counted))
     }
 
-    /// Returns the number of all calls that have ended.
+    /// Returns the number of all ended calls.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.counted.iter().map(|(.., counted)| counted.calls).sum()
     }
 
-    /// Calls `take` with each path that has taken time: the number of its thread, the functions from the outermost one
-    /// on, the calls inside of the last one that are folded, if it is the path of these, and its own time in nanoseconds.
+    /// Calls `take` with each path that has taken time. The arguments are: the number of the thread; the
+    /// functions, the outermost first; the folded calls inside the last function, if this is their path; and
+    /// the path's own time in nanoseconds.
     pub fn each_path(&self, mut take: impl FnMut(usize, &[FunctionId], Option<&Folded>, u64)) {
         let Paths { nodes, own, .. } = &self.paths;
         let mut folded: HashMap<u32, (Folded, u64)> = HashMap::new();
@@ -378,19 +382,19 @@ impl CallCounts {
         folded.map(|(_, (_, calls))| calls).sum()
     }
 
-    /// Returns how long paths may be.
+    /// Returns the depth limit of the paths.
     #[must_use]
     pub fn depth(&self) -> Depth {
         self.counting.depth
     }
 
-    /// Takes records of one origin, the next ones of its thread.
+    /// Adds records of one origin, which must be the next ones of its thread.
     pub fn records(&mut self, number: usize, origin: &Origin, records: &Records) {
         let (process, thread) = self.know(number, origin);
         for at in 0..records.len() {
             let call = records.plain_call(at);
             let met = call.and_then(|call| Some((call, *self.told.met(records.serial(), call.2)?)));
-            // Calls stand in long rows, and most are of places that were met before.
+            // Many calls follow each other, and most are at places that were met before.
             let Some(((ticks, is_entered, _), told)) = met else {
                 self.record(origin, &RecordText { origin: number, ..records.get(at) });
                 continue;
@@ -412,7 +416,7 @@ impl CallCounts {
         self.leave(thread, called, span, now);
     }
 
-    /// Takes a record, the next one of its thread.
+    /// Adds a record, which must be the next one of its thread.
     pub fn record(&mut self, origin: &Origin, record: &RecordText<'_>) {
         let (process, thread) = self.know(record.origin, origin);
         match record.kind {
@@ -441,7 +445,7 @@ impl CallCounts {
         self.last.see(process, record.ticks);
     }
 
-    /// Takes the entering of a function by a thread, at a time in nanoseconds.
+    /// Adds the enter record of a call by a thread, at a time in nanoseconds.
     #[inline]
     fn enter(&mut self, thread: usize, called: Called, span: Option<u64>, now: u64) {
         let open = &mut self.open[thread];
@@ -454,7 +458,7 @@ impl CallCounts {
         self.others.call_sites += u64::from(called.from.is_some());
     }
 
-    /// Takes the leaving of a function by a thread, at a time in nanoseconds.
+    /// Adds the leave record of a call by a thread, at a time in nanoseconds.
     #[inline]
     fn leave(&mut self, thread: usize, called: Called, span: Option<u64>, now: u64) {
         let open = &mut self.open[thread];
@@ -465,7 +469,7 @@ impl CallCounts {
         }
     }
 
-    /// Ends the calls that are open behind the last record.
+    /// Ends the calls that are open after the last record.
     pub fn finish(&mut self) {
         for thread in 0..self.open.len() {
             let last = self.last.of(self.open[thread].process);
@@ -475,7 +479,7 @@ impl CallCounts {
         }
     }
 
-    /// Counts a call that has ended, which was taken from the open ones.
+    /// Counts an ended call, which was already removed from the open calls.
     #[inline]
     fn end(&mut self, thread: usize, call: &OpenCall, now: u64) {
         let (total, own) = call.taken(now);
@@ -488,7 +492,7 @@ impl CallCounts {
         self.counted(thread, call.function).call(total, own, is_recursive);
     }
 
-    /// Returns what is counted of a function, of all threads (0) or of one.
+    /// Returns the counts of a function, of all threads (0) or of one thread.
     #[inline]
     fn counted(&mut self, thread: usize, function: FunctionId) -> &mut Counted {
         let place = match self.place_of.get(thread).map_or(0, |of_thread| of_thread.get(function)) {
@@ -506,7 +510,7 @@ impl CallCounts {
         self.counted.len() - 1
     }
 
-    /// Ends what is still open in a thread, as if it were left then.
+    /// Ends all open calls of a thread, as if they returned at this time.
     fn close(&mut self, thread: usize, ticks: Ticks) {
         let now = self.open[thread].clock.wall(ticks).0;
         while let Some((call, _)) = self.open[thread].calls.pop(0, now) {
@@ -515,13 +519,13 @@ impl CallCounts {
         }
     }
 
-    /// Returns counts of the same kind, in which nothing is counted and no thread known.
+    /// Returns empty counts of the same kind that know no thread.
     #[must_use]
     pub fn anew(&self) -> CallCounts {
         CallCounts::new(self.counting, self.names.clone(), self.labels.clone())
     }
 
-    /// Returns counts of the threads that are known here, by the same numbers, in which nothing is counted so far.
+    /// Returns empty counts that know the same threads, by the same numbers.
     #[must_use]
     pub fn part(&self) -> CallCounts {
         let fresh = |known: &OpenThread| {
@@ -536,8 +540,8 @@ impl CallCounts {
         }
     }
 
-    /// Adds what was counted in a [part](CallCounts::part), to which no thread's records were given that were given to
-    /// another part.
+    /// Adds the counts of a [part](CallCounts::part). Different parts must have taken records of different
+    /// threads.
     pub fn add(&mut self, part: CallCounts) {
         for (thread, function, counted) in &part.counted {
             self.counted(*thread, *function).add(counted);

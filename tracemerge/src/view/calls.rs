@@ -1,16 +1,19 @@
-//! The calls of a thread that are open, by the records of their entering and leaving.
+//! The open calls of a thread, derived from its enter and leave records.
 //!
-//! A leaving belongs to the innermost open call of the same place: both records have the address of the entering,
-//! or the site. Hooks of some compilers do not tell what is left: it is the innermost open call. The name of that may have become known only in between. Calls that are further in have no
-//! leaving of their own: the record was lost, or a `longjmp` or an unwinding that runs no code has left them.
-//! They end with the call around them. A leaving without an open call is left aside: its entering was lost, or
-//! was before the part that is looked at. So the depth never drifts.
+//! A leave record belongs to the innermost open call of the same place: both records have the address of the
+//! entered function, or the site. Hooks of some compilers do not name the function in the leave record, which
+//! then belongs to the innermost open call. The name of a function may have become known between the two
+//! records. The calls further in have no leave record of their own: the record was lost, or a `longjmp` or an
+//! unwinding that runs no code has ended them. They end with the enclosing call. A leave record without an
+//! open call is ignored: its enter record was lost, or is before the examined part. So the depth never
+//! drifts.
 //!
-//! Where calls are shown inside of each other, those beyond a [`Depth`] are folded: [`OpenCalls::pop_shown`] gives them as one
-//! with their number, for every view and format.
+//! If nested calls are shown, those beyond a [`Depth`] are folded: [`OpenCalls::pop_shown`] returns them as
+//! one call with their number, for every view and format.
 //!
-//! Calls that are never left end with their thread, or when tracing is switched off ([`cut`]); those of a thread that
-//! still runs, or was killed, are counted until the last record of their process ([`LastRecords`]).
+//! Calls without a leave record end with their thread, or when tracing is switched off ([`cut`]). If their
+//! thread still runs or was killed, they are counted until the last record of their process
+//! ([`LastRecords`]).
 
 use trace_format::line::Ticks;
 use trace_format::meta::{EndReason, Meta};
@@ -20,23 +23,23 @@ use crate::ui::messages::Grouped;
 use crate::view::by_number::ByNumber;
 use crate::view::function_names::FunctionId;
 
-/// How many calls inside of each other are shown, where calls nest. Those further in are folded.
+/// The number of nested calls that are shown. Calls further in are folded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Depth {
-    /// As many as people look through, and as viewers can lay out.
+    /// The default: as many as people can read, and as viewers can lay out.
     #[default]
     Usual,
-    /// The user has asked for so many, for an overview.
+    /// At most this many, as the user has asked, for an overview.
     AtMost(usize),
     /// All: no call is folded.
     All,
 }
 
-/// The number of calls inside of each other that are shown if nothing else is said.
+/// The default number of nested calls that are shown.
 const USUAL: usize = 64;
 
 impl Depth {
-    /// Returns the number of calls inside of each other that are shown.
+    /// Returns the number of nested calls that are shown.
     #[must_use]
     pub fn most(self) -> usize {
         match self {
@@ -47,12 +50,12 @@ impl Depth {
     }
 }
 
-/// Calls that are folded into one: all that were inside of one too many others.
+/// Calls that are folded into one: all calls nested too deeply.
 #[derive(Clone, Debug, Default)]
 pub struct Folded {
     /// The number of calls of each function.
     calls: FastMap<FunctionId, u64>,
-    /// How many of them no record tells the leaving of.
+    /// The number of these calls that have no leave record.
     pub unseen: u64,
 }
 
@@ -62,20 +65,22 @@ impl Folded {
         *self.calls.entry(function).or_default() += calls;
     }
 
-    /// Returns the number of the calls.
+    /// Returns the total number of calls.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.calls.values().sum()
     }
 
-    /// Returns what is shown in the place of the calls: `… 261,791 more calls of f`, where several functions were called
-    /// `… 261,791 more calls (261,700 of f)` with the one that was called most.
+    /// Returns the text that is shown in place of the calls: `… 261,791 more calls of f`, or, if several
+    /// functions were called, `… 261,791 more calls (261,700 of f)`, which names the function that was called
+    /// most.
     #[must_use]
     pub fn text<'n>(&self, name: impl Fn(FunctionId) -> &'n str) -> String {
         let all = self.calls();
         let head = format!("{MORE} {} more {}", Grouped(all), if all == 1 { "call" } else { "calls" });
         let named = self.calls.iter().map(|(function, calls)| (*calls, name(*function)));
-        // Of functions that were called as often, the first by name: the order in which they were met may differ.
+        // Among functions with equally many calls, takes the first by name: the order in which they were met
+        // may differ.
         let most = named.max_by(|one, other| one.0.cmp(&other.0).then_with(|| other.1.cmp(one.1)));
         match most {
             Some((calls, name)) if calls == all => format!("{head} of {name}"),
@@ -85,27 +90,27 @@ impl Folded {
     }
 }
 
-/// What begins a text in the place of calls that are folded.
+/// The first character of a text that stands for folded calls.
 pub const MORE: char = '\u{2026}';
 
 /// An open call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenCall {
-    /// The place that both records have.
+    /// The place that is common to both records of the call.
     place: CallPlace,
     /// The function.
     pub function: FunctionId,
-    /// The id of the span that the call is a part of, if it is one.
+    /// The id of the span, if the call is part of a span.
     pub span: Option<u64>,
-    /// The time of the entering, in nanoseconds.
+    /// The time of the enter record, in nanoseconds.
     pub entered: u64,
-    /// The time that calls inside of this one have taken so far, in nanoseconds.
+    /// The time that calls inside this call have taken so far, in nanoseconds.
     pub inner: u64,
 }
 
 impl OpenCall {
-    /// Returns how long the call has taken, and how long without the calls inside of it, in nanoseconds, if it
-    /// ends now.
+    /// Returns the total time of the call, and its time without the calls inside it, both in nanoseconds, if
+    /// it ends at `now`.
     #[must_use]
     pub fn taken(&self, now: u64) -> (u64, u64) {
         let total = now.saturating_sub(self.entered);
@@ -113,34 +118,34 @@ impl OpenCall {
     }
 }
 
-/// The place that the records of a call's entering and leaving have.
+/// The place that is common to the enter and the leave record of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CallPlace {
     /// An address in the function.
     Address(u64),
-    /// What was entered last, by the record of its leaving.
+    /// The innermost open call, for a leave record that names no function.
     Last,
-    /// A site, which is told by the function that it names.
+    /// A site, which is identified by the function that it names.
     Site(FunctionId),
 }
 
-/// How a call has ended.
+/// The way in which a call has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It was left.
+    /// The call has a leave record.
     Left,
-    /// No record tells that it was left, and a call around it was left.
+    /// The call has no leave record, and an enclosing call has ended.
     Unseen,
 }
 
-/// A call that has ended, and is shown.
+/// An ended call that is shown.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// The call; of several that are folded, the outermost one.
+    /// The call; of several folded calls, the outermost one.
     pub call: OpenCall,
-    /// How it has ended.
+    /// The way in which it has ended.
     pub ending: Ending,
-    /// The calls that are folded into one, this one and those inside of it.
+    /// The calls that are folded into one: this call and those inside it.
     pub folded: Option<Folded>,
 }
 
@@ -150,20 +155,20 @@ pub struct OpenCalls {
     calls: Vec<OpenCall>,
     /// The number of open calls of each function.
     of_function: ByNumber<u32>,
-    /// The number of leavings that no open call belongs to.
+    /// The number of leave records that belong to no open call.
     pub unmatched: u64,
-    /// The number of open calls of each place and span, from the first leaving on for which many calls were looked through
-    /// and none was found.
+    /// The number of open calls of each place and span. Created when a search through many calls finds none
+    /// for a leave record.
     by_place: Option<FastMap<(CallPlace, Option<u64>), u32>>,
-    /// The calls that have ended inside of an open call which is folded.
+    /// The calls that have ended inside an open folded call.
     folded: Folded,
 }
 
-/// The number of open calls that are looked through for the one that is left without a count of each place.
+/// The maximum number of open calls that are searched for a leave record without a count of each place.
 const FEW: usize = 64;
 
 impl OpenCalls {
-    /// Takes the entering of a function.
+    /// Adds the enter record of a call.
     #[inline]
     pub fn enter(&mut self, place: CallPlace, function: FunctionId, span: Option<u64>, now: u64) {
         self.calls.push(OpenCall { place, function, span, entered: now, inner: 0 });
@@ -178,9 +183,9 @@ impl OpenCalls {
         *self.of_function.get_mut(function) += 1;
     }
 
-    /// Takes the leaving of a function; returns the number of the calls that are open behind it. Those beyond that
-    /// are to be [taken](OpenCalls::pop), the innermost first. `None`: no open call is left by this. The call's
-    /// function is the one that is known now.
+    /// Finds the open call of a leave record. Returns the number of calls that remain open; the caller must
+    /// [remove](OpenCalls::pop) the others, the innermost first. Returns `None` if the record ends no open
+    /// call. Sets the function of the call to `function`, which is its function as now known.
     #[inline]
     pub fn leave(&mut self, place: CallPlace, function: FunctionId, span: Option<u64>) -> Option<usize> {
         let is_it = |call: &OpenCall| (call.place == place || place == CallPlace::Last) && call.span == span;
@@ -204,8 +209,8 @@ impl OpenCalls {
         found
     }
 
-    /// Counts a leaving that no open call belongs to. However many there are, each open call is looked through once for
-    /// them.
+    /// Counts a leave record that belongs to no open call. However many such records there are, each open
+    /// call is searched only once for them.
     #[cold]
     fn not_found(&mut self) {
         self.unmatched += 1;
@@ -216,8 +221,8 @@ impl OpenCalls {
         }
     }
 
-    /// Takes the innermost open call, which ends now; `None` where no more than `left` are open. The one that
-    /// is taken last has been left.
+    /// Removes and returns the innermost open call, which ends at `now`; returns `None` if at most `left`
+    /// calls are open. The last removed call is the one that has a leave record.
     #[inline]
     pub fn pop(&mut self, left: usize, now: u64) -> Option<(OpenCall, Ending)> {
         let call = (self.calls.len() > left).then(|| self.calls.pop()).flatten()?;
@@ -231,9 +236,9 @@ impl OpenCalls {
         Some((call, if self.calls.len() == left { Ending::Left } else { Ending::Unseen }))
     }
 
-    /// Takes the innermost open call that is shown, as [`OpenCalls::pop`] takes the innermost one, where `most` calls inside
-    /// of each other are shown. Those further in come as one call, when the outermost of them ends; only those of them are
-    /// counted, and shown, that have taken `min` nanoseconds.
+    /// Works like [`OpenCalls::pop`], but returns only calls that are shown if `most` nested calls are shown.
+    /// Returns all calls further in as one call, when the outermost of them ends. Counts only those that have
+    /// taken at least `min` nanoseconds, and returns none of them if no call has.
     pub fn pop_shown(&mut self, left: usize, now: u64, most: usize, min: u64) -> Option<Ended> {
         loop {
             let (call, ending) = self.pop(left, now)?;
@@ -259,21 +264,21 @@ impl OpenCalls {
         self.of_function.get(function) > 0
     }
 
-    /// Returns the function that has the most open calls now, and how many these are.
+    /// Returns the function that has the most open calls, and the number of these calls.
     #[must_use]
     pub fn most_open(&self) -> Option<(FunctionId, u32)> {
         let open = self.of_function.each().filter(|(_, calls)| *calls > 0);
         open.max_by_key(|(function, calls)| (*calls, *function))
     }
 
-    /// Returns the calls that are open now, the outermost first.
+    /// Returns the open calls, the outermost first.
     #[must_use]
     pub fn open(&self) -> &[OpenCall] {
         &self.calls
     }
 }
 
-/// Counts one more open call of a place, or one less. A leaving of what was entered last is of any place.
+/// Changes the number of open calls of a place by `by`. Each call also counts for [`CallPlace::Last`].
 fn count_place(
     by_place: &mut FastMap<(CallPlace, Option<u64>), u32>,
     place: CallPlace,
@@ -289,17 +294,18 @@ fn count_place(
     }
 }
 
-/// What ends all open calls of a thread although no record tells that they are left.
+/// The reason for which all open calls of a thread end without leave records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// The thread has ended.
     ThreadEnded,
-    /// Tracing was switched off: nobody sees when they are left.
+    /// Tracing was switched off, so nothing records the ends of the calls.
     SwitchedOff,
 }
 
-/// Returns what ends the open calls of a thread by one of its `#` lines, which has these `ticks`, and when they end;
-/// `None` where they go on. A thread may tell long after it that tracing was switched off.
+/// Returns the reason for which a `#` line of a thread, with these `ticks`, ends its open calls, and the time
+/// at which they end; `None` if they go on. A thread may record long afterwards that tracing was switched
+/// off.
 #[must_use]
 pub fn cut(meta: &Meta, ticks: Ticks) -> Option<(Cut, Ticks)> {
     match meta {
@@ -309,13 +315,13 @@ pub fn cut(meta: &Meta, ticks: Ticks) -> Option<(Cut, Ticks)> {
     }
 }
 
-/// The ticks of the last record of each process, by its number: the calls that are open behind all records are counted
-/// until then, for nothing is known of a process behind its last record.
+/// The ticks of the last record of each process, by the number of the process. Calls that are open after all
+/// records are counted until then, because nothing is known of a process after its last record.
 #[derive(Clone, Debug, Default)]
 pub struct LastRecords(Vec<Ticks>);
 
 impl LastRecords {
-    /// Takes a record of a process.
+    /// Adds a record of a process.
     pub fn see(&mut self, process: usize, ticks: Ticks) {
         match self.0.get_mut(process) {
             Some(last) => *last = (*last).max(ticks),
@@ -326,12 +332,12 @@ impl LastRecords {
         }
     }
 
-    /// Takes the last records that were seen elsewhere.
+    /// Adds the last records of another instance.
     pub fn add(&mut self, others: &LastRecords) {
         (0..).zip(&others.0).for_each(|(process, ticks)| self.see(process, *ticks));
     }
 
-    /// Returns the ticks of the last record of a process; 0 where there was none.
+    /// Returns the ticks of the last record of a process; 0 if it has no record.
     #[must_use]
     pub fn of(&self, process: usize) -> Ticks {
         self.0.get(process).copied().unwrap_or(Ticks(0))

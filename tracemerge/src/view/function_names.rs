@@ -1,5 +1,5 @@
-//! The functions that `>`, `<` and `^` lines tell of, by number: of addresses the names are looked up unless they
-//! stand in the line, as those of sites do.
+//! The functions in `>`, `<` and `^` lines, by number. The names of addresses are looked up, unless the line
+//! contains the names, as it does for sites.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -21,33 +21,34 @@ use crate::view::calls::{CallPlace, Folded};
 /// The number of a function.
 pub type FunctionId = u32;
 
-/// A function, as people read it. The texts are escaped, as in lines.
+/// A function in readable form. The texts are escaped, as in lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Function {
-    /// The name; of functions that share their code all names, and an address where there is none.
+    /// The name; all names if functions share their code, and the address if there is no name.
     pub name: String,
-    /// The source file without its directories, and the line, `parse.rs:88`; empty where they are not known.
+    /// The source file without its directories, and the line, such as `parse.rs:88`; empty if they are not
+    /// known.
     pub at: String,
-    /// The same with the directories.
+    /// The source file with its directories, and the line.
     place: String,
     /// Whether the name is an address.
     is_unnamed: bool,
 }
 
 impl Function {
-    /// Makes a function of texts that are escaped.
+    /// Makes a function of escaped texts.
     fn new(name: String, place: String) -> Function {
         let at = place.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
         Function { name, at, place, is_unnamed: false }
     }
 
-    /// Returns the source file with its directories, and the line; empty where they are not known.
+    /// Returns the source file with its directories, and the line; empty if they are not known.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// Returns the function as lines name it; nothing is in that of one without a name.
+    /// Returns the names as lines contain them; empty if the function has no name.
     fn named(&self) -> Named<'_> {
         if self.is_unnamed {
             return Named::default();
@@ -55,8 +56,9 @@ impl Function {
         Named { function: self.name.as_bytes(), at: self.place.as_bytes(), called_from: &[] }
     }
 
-    /// Returns whether both are at one line of one file, whose directories one of them may not have; or in one file
-    /// and of one name, since debug information has the line of an attribute, and a site that of the function.
+    /// Returns whether both functions are at the same line of the same file, or have the same name in the
+    /// same file. The directories may be missing in one of the places. The line alone does not suffice: debug
+    /// information may have the line of an attribute, and a site has that of the function.
     fn is_beside(&self, other: &Function) -> bool {
         let ends = |long: &str, short: &str| {
             let before = long.strip_suffix(short).filter(|_| !short.is_empty());
@@ -67,7 +69,7 @@ impl Function {
         is_one || ends(&self.place, &other.place) || ends(&other.place, &self.place)
     }
 
-    /// Returns the file, and the last part of the name without the types that it is made for.
+    /// Returns the file, and the last part of the name without its generic types.
     fn file_and_name(&self) -> (&str, &str) {
         let name = self.name.split('<').next().unwrap_or_default().trim_end_matches("::");
         let file = self.place.rsplit_once(':').map_or("", |(file, _)| file);
@@ -75,25 +77,25 @@ impl Function {
     }
 }
 
-/// What a `>` or `<` line tells.
+/// The contents of a `>` or `<` line.
 #[derive(Clone, Copy, Debug)]
 pub struct Told {
-    /// The function, and from where it was called.
+    /// The function, and its caller.
     pub called: Called,
-    /// The id of the span, if it is one.
+    /// The id of the span, if the call is a span.
     pub span: Option<u64>,
-    /// How the function was left.
+    /// The flags that describe how the function was left.
     pub left: Flags,
 }
 
-/// What is known of a call.
+/// A call, with its place and its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Called {
-    /// The place that the entering and the leaving have.
+    /// The place that is common to the enter and the leave record.
     pub place: CallPlace,
     /// The function that was entered or left.
     pub function: FunctionId,
-    /// The function that has called it, with the place of the call, where that is known.
+    /// The calling function, with the place of the call, if known.
     pub from: Option<FunctionId>,
 }
 
@@ -109,37 +111,37 @@ pub struct FunctionNames {
     by_return: HashMap<(usize, u64), Arc<[FunctionId]>>,
     /// Whether names are wanted.
     is_on: bool,
-    /// A number that grows with each line of a module table: what was told before may be told otherwise.
+    /// A number that grows with each line of a module table: earlier answers may then be outdated.
     generation: Arc<AtomicU64>,
     /// A buffer for the text of a site.
     text: Vec<u8>,
 }
 
-/// The functions of calls by their [places](crate::file::records::Call), as far as one taker of records has met them: found without the lock of
-/// the names.
+/// A cache of the functions of calls, by their [places](crate::file::records::Call), for one consumer of
+/// records. It finds them without the lock of the names.
 #[derive(Debug)]
 pub struct KnownCalls {
-    /// The records whose places these are, and the generation of the names.
+    /// The serial number of the records that have these places, and the generation of the names.
     of: (u64, u64),
-    /// What is known of each place; `None` if it was not met, or may be something else the next time.
+    /// The call at each place; `None` if the place was not met, or may mean another call the next time.
     told: Vec<Option<Told>>,
-    /// What is known of addresses, by the process, and by the address with the flags: each batch of records has places of its
-    /// own.
+    /// The calls of addresses, by the process, and by the address with the flags. Needed because each batch
+    /// of records has its own places.
     by_address: FastMap<(usize, u64), Told>,
-    /// What was found last that is not kept.
+    /// The last result that the cache does not keep.
     last: Option<Told>,
     newest: Arc<AtomicU64>,
 }
 
 impl KnownCalls {
-    /// Makes what knows no call, for functions of `names`.
+    /// Makes an empty cache for functions of `names`.
     #[must_use]
     pub fn of(names: &SharedNames) -> KnownCalls {
         let newest = lock(names).generation.clone();
         KnownCalls { of: (0, 0), told: Vec::new(), by_address: FastMap::default(), last: None, newest }
     }
 
-    /// Returns what a place tells, if it was met in the same records.
+    /// Returns the call at a place, if the place was met in the same records.
     #[inline]
     #[must_use]
     pub fn met(&self, serial: u64, place: u32) -> Option<&Told> {
@@ -148,12 +150,12 @@ impl KnownCalls {
         self.told.get(place as usize).filter(|_| is_it)?.as_ref()
     }
 
-    /// Returns what a record of the entering or the leaving of a function tells of a process by `names`; `None` if it
-    /// cannot be read.
+    /// Returns the call of an enter or leave record of a process, by `names`; `None` if the record cannot be
+    /// read.
     #[inline]
     pub fn told(&mut self, names: &SharedNames, process: usize, record: &RecordText<'_>) -> Option<&Told> {
         if let Some(call) = &record.call {
-            // Relaxed: who changes the names is this thread, or has joined it.
+            // Relaxed: the thread that changes the names is this one, or was joined with it.
             let of = (call.serial(), self.newest.load(Ordering::Relaxed));
             let place = call.place as usize;
             if self.of == of && self.told.get(place).is_some_and(Option::is_some) {
@@ -200,10 +202,10 @@ impl KnownCalls {
     }
 }
 
-/// Names that a format and who made it share.
+/// The names that a format shares with its creator.
 pub type SharedNames = Arc<Mutex<FunctionNames>>;
 
-/// Locks names that are shared.
+/// Locks shared names.
 pub fn lock(names: &SharedNames) -> MutexGuard<'_, FunctionNames> {
     names.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -214,19 +216,20 @@ impl fmt::Debug for FunctionNames {
     }
 }
 
-/// The module table of one process, as far as its lines were met.
+/// The lines of the module table of one process that were read so far.
 #[derive(Default)]
 struct ProcessModules {
     lines: Vec<ModuleLine>,
     known: HashSet<Vec<u8>>,
-    /// The timeline of the lines; `None` where some came since it was made.
+    /// The timeline of the lines; `None` if it must be made again because of new lines.
     timeline: Option<Timeline>,
-    /// Whether modules have come or gone while the process was traced: then an address may have had several.
+    /// Whether modules were loaded or unloaded while the process was traced. If so, an address may have
+    /// belonged to several modules.
     changes: bool,
 }
 
 impl FunctionNames {
-    /// Makes names that are looked up as `settings` say.
+    /// Makes empty names, which are looked up as `settings` say.
     #[must_use]
     pub fn new(settings: Settings) -> FunctionNames {
         // Debug information points into files, which are needed until the process ends.
@@ -247,7 +250,7 @@ impl FunctionNames {
         }
     }
 
-    /// Returns the number of the process that an origin is of.
+    /// Returns the number of the process of an origin.
     pub fn process(&mut self, origin: &Origin) -> usize {
         let key = |run: &Run| (run.boot.clone(), run.pid, run.id);
         let number = *self.processes.entry(origin.run.as_ref().map(key)).or_insert(self.modules.len());
@@ -257,7 +260,7 @@ impl FunctionNames {
         number
     }
 
-    /// Takes the payload of a `#` line of a process, which may be one of the module table.
+    /// Reads the payload of a `#` line of a process. Ignores lines that do not belong to the module table.
     pub fn take_meta(&mut self, process: usize, payload: &[u8]) {
         let is_table =
             [&b"module "[..], b"unloaded ", b"missed "].iter().any(|word| payload.starts_with(word));
@@ -274,18 +277,18 @@ impl FunctionNames {
         modules.timeline = None;
         self.by_address.retain(|(of, ..), _| *of != process);
         self.by_return.retain(|(of, _), _| *of != process);
-        // Relaxed: who reads it has the names' lock, or is the thread that takes the lines.
+        // Relaxed: a reader holds the lock of the names, or is the thread that reads the lines.
         self.generation.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns a function.
+    /// Returns the function with a number.
     #[must_use]
     pub fn get(&self, id: FunctionId) -> &Function {
         &self.functions[id as usize]
     }
 
-    /// Returns what the payload of a `>` or `<` line of a process tells, and whether it tells the same later; `None` where
-    /// it is none.
+    /// Returns the call in the payload of a `>` or `<` line of a process, and whether the same payload means
+    /// the same call later; `None` if the payload cannot be read.
     fn told(&mut self, process: usize, ticks: Ticks, payload: &[u8]) -> Option<(Told, bool)> {
         let line = FunctionLine::parse(payload)?;
         let called = self.of_line(process, ticks, &line);
@@ -294,7 +297,8 @@ impl FunctionNames {
         Some((told, line.span.is_none() && is_lasting))
     }
 
-    /// Returns what the place of a call tells, and whether it tells the same later; `None` if it cannot be read.
+    /// Returns the call at a place, and whether the same place means the same call later; `None` if it cannot
+    /// be read.
     fn told_at(&mut self, process: usize, ticks: Ticks, place: Place<'_>) -> Option<(Told, bool)> {
         match place {
             Place::Address(address, left) => {
@@ -308,7 +312,8 @@ impl FunctionNames {
         }
     }
 
-    /// Returns what a record of a process tells of a call, which has this address and perhaps is of a hook.
+    /// Returns the call of a record with this address; `is_hook` says whether a compiler's hook wrote the
+    /// record.
     pub fn of_call(&mut self, process: usize, ticks: Ticks, address: u64, is_hook: bool) -> Called {
         if address == 0 && is_hook {
             return Called { place: CallPlace::Last, function: self.number(Function::default()), from: None };
@@ -316,14 +321,14 @@ impl FunctionNames {
         self.of_address(process, ticks, address, is_hook)
     }
 
-    /// Returns whether modules have come or gone while a process was traced, as far as is known: an address may have
-    /// been of several functions then.
+    /// Returns whether modules are known to have been loaded or unloaded while a process was traced. If so,
+    /// an address may have belonged to several functions.
     #[must_use]
     pub fn has_changes(&self, process: usize) -> bool {
         self.modules[process].changes
     }
 
-    /// Returns what a `>` or `<` line of a process tells of. A name that stands in the line is taken as it is.
+    /// Returns the call in a `>` or `<` line of a process. Uses a name in the line unchanged.
     pub fn of_line(&mut self, process: usize, ticks: Ticks, line: &FunctionLine<'_>) -> Called {
         let of_site = |function| Called { place: CallPlace::Site(function), function, from: None };
         let is_hook = line.flags.has(Flags::HOOK);
@@ -343,8 +348,8 @@ impl FunctionNames {
         }
     }
 
-    /// Returns the functions that a frame of a call stack is of: the innermost inlined one first, none of the
-    /// tracer's own. Names that stand in the line are taken as they are.
+    /// Returns the functions of a frame of a call stack, the innermost inlined function first, without the
+    /// tracer's own functions. Uses names in the line unchanged.
     pub fn of_frame(&mut self, process: usize, ticks: Ticks, frame: &StackFrame<'_>) -> Arc<[FunctionId]> {
         if self.is_on && !frame.names.is_empty() {
             return frame.names.iter().map(|named| self.of_text(*named)).collect();
@@ -367,9 +372,9 @@ impl FunctionNames {
         functions
     }
 
-    /// Returns what has called a function, with the place of the call, as the stack tells it that was recorded
-    /// when the function was entered. `None` where the stack does not begin where the function was entered, so
-    /// that nobody knows how many frames are missing.
+    /// Returns the caller of a function, with the place of the call, from the call stack that was recorded
+    /// when the function was entered. Returns `None` if the stack does not begin in that function, because
+    /// the number of missing frames is then unknown.
     pub fn call_site(
         &mut self,
         process: usize,
@@ -385,8 +390,8 @@ impl FunctionNames {
         (self.get(first).is_beside(self.get(entered)) && !self.get(caller).at.is_empty()).then_some(caller)
     }
 
-    /// Appends the payload of a `>`, `<` or `^` line of a process with the names behind its addresses; false
-    /// where it has none that could have a name.
+    /// Appends the payload of a `>`, `<` or `^` line of a process, with names after its addresses. Returns
+    /// false, and appends nothing, if the payload has no address to which a name could be added.
     pub fn write_named(&mut self, process: usize, ticks: Ticks, line: &Line<'_>, out: &mut Vec<u8>) -> bool {
         if line.kind == Kind::Stack {
             return self.write_stack(process, ticks, line.payload, out);
@@ -420,7 +425,7 @@ impl FunctionNames {
         true
     }
 
-    /// Returns the number of the function that texts of a line tell of.
+    /// Returns the number of the function that is named in a line.
     fn of_text(&mut self, named: Named<'_>) -> FunctionId {
         let mut text = std::mem::take(&mut self.text);
         text.clear();
@@ -436,8 +441,8 @@ impl FunctionNames {
         id
     }
 
-    /// Returns the function that an address of a process is in, and where that is inlined, from where. One that
-    /// `is_compiled` is the function around what is inlined.
+    /// Returns the function that contains an address of a process, and its caller if the function is inlined
+    /// there. If `is_compiled` is set, returns the function around the inlined ones.
     fn of_address(&mut self, process: usize, ticks: Ticks, address: u64, is_compiled: bool) -> Called {
         let key = (process, address, is_compiled);
         let is_kept = !self.modules[process].changes;
@@ -470,7 +475,7 @@ impl FunctionNames {
         self.symbols.name(timeline.find(ticks, address), address, lookup)
     }
 
-    /// Returns the number of what stands in the place of calls that are folded, as if it were a function.
+    /// Returns a function number that stands for folded calls.
     pub fn folded(&mut self, folded: &Folded) -> FunctionId {
         let name = folded.text(|function| &self.get(function).name);
         self.number(Function::new(name, String::new()))
@@ -486,24 +491,24 @@ impl FunctionNames {
         id
     }
 
-    /// Returns what the user should be told about files since the last call.
+    /// Returns the warnings about files since the last call.
     pub fn take_warnings(&mut self) -> Vec<String> {
         self.symbols.take_warnings()
     }
 }
 
-/// Returns the function that an answer tells of, as people read it: the innermost one that is not the tracer's own.
+/// Returns the function of an answer in readable form: the innermost function that is not the tracer's own.
 fn function_of(answer: &Answer, address: u64) -> Function {
     let frame = answer.frames_of_host().first().or_else(|| answer.outermost());
     let mut function = function_of_frame(answer, frame, address);
     if answer.source == Source::SymbolTable && !function.is_unnamed {
-        // What is inlined there is not known.
+        // The functions inlined there are not known.
         function.name.push_str(" (symbol)");
     }
     function
 }
 
-/// Returns the function of a frame of an answer, or what is to be said where there is none.
+/// Returns the function of a frame of an answer, or a text with the reason if there is no frame.
 fn function_of_frame(answer: &Answer, frame: Option<&Frame>, address: u64) -> Function {
     let unnamed = |name: String| Function { is_unnamed: true, ..Function::new(name, String::new()) };
     if let Source::Nothing(why) = answer.source {
@@ -520,7 +525,7 @@ fn function_in(frame: &Frame) -> Function {
     Function::new(escaped(&frame.to_string()), escaped(&place))
 }
 
-/// Returns a text as it stands in lines, so that it is the same whether it was looked up or read there.
+/// Escapes a text as in lines, so that looked-up names and names from lines are equal.
 fn escaped(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     escape_name(text, &mut out);

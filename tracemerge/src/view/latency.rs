@@ -1,6 +1,6 @@
 //! Times from one message to the next, in a histogram whose classes are less than one percent wide.
 
-/// The number of bits that the class of a number keeps behind its first one.
+/// The number of bits that the class of a number keeps after the first one bit.
 const BITS: u32 = 7;
 /// The number of classes in a row.
 const ROW: usize = 1 << BITS;
@@ -8,17 +8,18 @@ const ROW: usize = 1 << BITS;
 /// A histogram of distances in ticks.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    /// The numbers of distances by class: numbers below 128 are a row, and then those of each length in bits. They take turns in
-    /// a processor's cache, so each is the lower half of its number.
+    /// The numbers of distances by class: one row for distances below 128, then one row for each greater
+    /// length in bits. Each element holds only the lower 32 bits of its number, so that more of them fit into
+    /// a processor's cache.
     rows: Vec<Option<Box<[u32; ROW]>>>,
-    /// The rows and classes whose lower halves have overflowed, once for each time.
+    /// The rows and classes whose lower 32 bits have overflowed, one entry for each overflow.
     carries: Vec<(usize, usize)>,
     count: u64,
     most: u64,
 }
 
 impl Latencies {
-    /// Takes a distance.
+    /// Adds a distance.
     #[inline]
     pub fn push(&mut self, ticks: u64) {
         let (row, class) = place(ticks);
@@ -27,7 +28,7 @@ impl Latencies {
         self.most = self.most.max(ticks);
     }
 
-    /// Takes the distances of another histogram.
+    /// Adds the distances of another histogram.
     pub fn add(&mut self, other: &Latencies) {
         for (number, others) in other.rows.iter().enumerate() {
             let Some(others) = others else { continue };
@@ -56,18 +57,18 @@ impl Latencies {
         self.rows[number].get_or_insert_with(|| Box::new([0; ROW]))
     }
 
-    /// The number of distances.
+    /// Returns the number of distances.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The greatest distance; `None` where there are no distances.
+    /// Returns the greatest distance; `None` if there are no distances.
     pub fn most(&self) -> Option<u64> {
         (self.count > 0).then_some(self.most)
     }
 
-    /// The least distance that `percent` of all do not exceed, as its class has it; `None` where there are no
-    /// distances.
+    /// Returns the least distance that `percent` percent of all distances do not exceed, rounded down to the
+    /// least number of its class; `None` if there are no distances.
     pub fn percentile(&self, percent: u64) -> Option<u64> {
         let wanted = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
         let mut sum = 0;
@@ -88,7 +89,7 @@ impl Latencies {
 fn place(ticks: u64) -> (usize, usize) {
     let dropped = ticks.checked_ilog2().unwrap_or(0).saturating_sub(BITS);
     let class = (ticks >> dropped) as usize;
-    // Only numbers below 128 have no bit there.
+    // `class / ROW` is 0 only for numbers below 128.
     (dropped as usize + class / ROW, class % ROW)
 }
 

@@ -1,10 +1,10 @@
-//! Joins lines to records, which are selected and shown as a whole. It stands between the stages *merge* and
-//! *select*.
+//! Joins lines into records, which are selected and shown as a whole. This happens between the stages *merge*
+//! and *select*.
 //!
-//! A record is here a message with the `|` lines that continue it, or any other line by itself. The lines of
-//! a record stand behind each other in the merged stream, for they have one key and are of one file. If
-//! damage has put something between them, or has changed a key, the rest is a record of its own. So no record
-//! is in two slices of a merge, and the thread that merges a slice can join its lines.
+//! A record here is a message with the `|` lines that continue it, or any other single line. The lines of a
+//! record are consecutive in the merged stream, because they have the same key and come from the same file.
+//! If damage has put something between them, or has changed a key, the rest is a record of its own. So no
+//! record is in two slices of a merge, and the thread that merges a slice can join its lines.
 
 use std::io;
 
@@ -14,21 +14,21 @@ use crate::file::lines::{lines_of, whole_line};
 use crate::file::record_text::{RecordText, key_of, kind_of};
 use crate::output::sink::Sink;
 
-/// A stage that takes records.
+/// A stage that accepts records.
 pub trait Take {
-    /// Takes a record, which stands behind all records that were taken before.
+    /// Accepts a record, which must come after all records that were accepted before.
     ///
     /// # Errors
-    /// The stage takes no more.
+    /// Returns an error if the stage accepts no more records.
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()>;
 }
 
-/// A sink that joins lines to records for the next stage, even if the lines of a record come one by one. The
-/// number of a source is that of its origin.
+/// A sink that joins lines into records for the next stage, even if the lines of a record arrive one by one.
+/// The number of a source is that of its origin.
 #[derive(Debug)]
 pub struct RecordJoiner<T> {
     next: T,
-    /// The lines of the last record so far, which may go on.
+    /// The lines of the last record so far; more lines may follow.
     pending: Vec<u8>,
     /// The origin of that last record.
     origin: usize,
@@ -40,10 +40,10 @@ impl<T: Take> RecordJoiner<T> {
         RecordJoiner { next, pending: Vec::new(), origin: 0 }
     }
 
-    /// Passes on the last record, which no more lines continue.
+    /// Passes on the last record. The caller must have no more lines.
     ///
     /// # Errors
-    /// The next stage takes no more.
+    /// Returns an error if the next stage accepts no more records.
     pub fn end(&mut self) -> io::Result<()> {
         self.flush()
     }
@@ -85,7 +85,7 @@ impl<T: Take> Sink for RecordJoiner<T> {
 /// Passes on each record of `lines`, all of one `origin`, to `next`.
 ///
 /// # Errors
-/// The next stage takes no more.
+/// Returns an error if the next stage accepts no more records.
 pub fn each_record(origin: usize, mut lines: &[u8], next: &mut impl Take) -> io::Result<()> {
     while !lines.is_empty() {
         let (mut end, mut count) = (whole_line(lines).len(), 1);

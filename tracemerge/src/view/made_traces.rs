@@ -1,4 +1,4 @@
-//! Traces that tests make of the steps of their threads, and what is delivered of them.
+//! Traces that tests make from the steps of their threads, and the output that is delivered for them.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::fs;
@@ -28,12 +28,12 @@ use crate::view::function_names::{FunctionNames, SharedNames};
 use crate::view::plan::Plan;
 use crate::view::request::View;
 
-/// What a thread records.
+/// A step of a thread, which records it.
 #[derive(Clone, Debug)]
 pub enum Step {
     Enter(u64, bool),
     Leave(u64, bool),
-    /// A call stack of so many frames.
+    /// A call stack with this number of frames.
     Stack(u64),
     Message(usize),
     Meta(Meta),
@@ -60,13 +60,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Makes what a thread records, with the ticks that pass before each step.
+/// Makes the steps of a thread, with the ticks that pass before each step.
 pub fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
     let passed = prop_oneof![2 => Just(0), 5 => 0..30u64];
     prop::collection::vec((passed, step()), 1..400)
 }
 
-/// Returns a raw file of a thread that has taken these steps, each with the ticks that have passed before it.
+/// Returns a raw file of a thread that has taken these steps, with the ticks that have passed before each
+/// step.
 pub fn raw_file(tid: u64, steps: &[(u64, Step)]) -> Vec<u8> {
     const BLOCK: usize = 256 << 10;
     let (mut bytes, mut ticks) = (Vec::new(), 10);
@@ -111,12 +112,12 @@ pub fn raw_file(tid: u64, steps: &[(u64, Step)]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the text that a raw file tells.
+/// Returns the text form of a raw file.
 pub fn text(raw: &[u8]) -> Vec<u8> {
     lines_of(raw, 0..raw.len(), Path::new("raw"))
 }
 
-/// Files of the threads with these numbers, as inputs.
+/// Returns the files of the threads with these numbers as inputs.
 pub fn inputs(files: &[(PathBuf, u64)]) -> Inputs {
     let anchors = [(0, 1_000), (200, 1_700), (5_000, 30_000)];
     let anchors = anchors.map(|(ticks, wall)| Anchor { ticks: Ticks(ticks), wall: Wall(wall) });
@@ -139,12 +140,13 @@ pub fn inputs(files: &[(PathBuf, u64)]) -> Inputs {
     }
 }
 
-/// Returns names that nobody has told.
+/// Returns empty names.
 pub fn names() -> SharedNames {
     Arc::new(Mutex::new(FunctionNames::new(Settings::default())))
 }
 
-/// Returns what is delivered in this format, where sources leave out calls of less than `least` nanoseconds: the output, the number of lines, and what the user is told.
+/// Returns the output in this format, the number of lines, and the messages to the user. Sources leave out
+/// calls shorter than `least` nanoseconds.
 pub fn delivered(
     files: &[(PathBuf, u64)],
     least: u64,
@@ -170,7 +172,7 @@ pub fn delivered(
     (fs::read_to_string(out).unwrap(), lines, format!("{:?}", messages.status()))
 }
 
-/// Writes files with these contents into a directory; returns each with the number of its thread.
+/// Writes files with these contents into a directory. Returns each path with the number of its thread.
 pub fn write(directory: &Path, contents: Vec<(Vec<u8>, u64)>) -> Vec<(PathBuf, u64)> {
     let write = |(number, (bytes, tid)): (usize, (Vec<u8>, u64))| {
         let path = directory.join(number.to_string());

@@ -1,11 +1,11 @@
 //! Views: the part of the traces that is shown, and the format in which it is shown. A plain merge is the
-//! view of everything, as it stands in the traces.
+//! view of everything, unchanged.
 //!
-//! In the order of their use: [`request`] says what the user asks for; [`plan`] finds the bytes that are
-//! wanted for that ([`byte_range`] finds a period in a file, [`breaks`] finds the places where a file is not
-//! in order); [`delivery`] has these bytes merged and written. On the way, [`lines_to_records`] joins lines to
-//! records, [`select`] leaves some of them out, and [`export`] formats the rest; [`batch`] is the share of
-//! this work that the threads of the merge do.
+//! In the order of their use: [`request`] describes the user's request; [`plan`] finds the bytes that it
+//! needs ([`byte_range`] finds a period in a file, [`breaks`] finds the places at which a file is out of
+//! order); [`delivery`] merges and writes these bytes. On the way, [`lines_to_records`] joins lines into
+//! records, [`select`] leaves some of them out, and [`export`] formats the others; [`batch`] is the part of
+//! this work that the merging threads do.
 
 pub mod batch;
 pub mod breaks;

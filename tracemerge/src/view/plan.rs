@@ -1,6 +1,6 @@
-//! Finds the bytes of the inputs that a view wants: those of its threads and processes, of these the ones in
-//! its period, and of these the ones that may have the last records. Times become ticks by the clocks
-//! in the traces, which are read only if they are needed.
+//! Finds the bytes of the inputs that a view needs: those of its threads and processes; among these, the
+//! bytes in its period; and among these, the bytes that may contain the last records. The clocks in the
+//! traces convert times into ticks, and are read only if they are needed.
 
 use std::sync::Arc;
 
@@ -23,22 +23,21 @@ use crate::view::export::time_column::TimeMode;
 use crate::view::request::View;
 use crate::view::select::Amount;
 
-/// The nanoseconds from one `# clock` line of a run to the next. Inputs of a shorter period have no such
-/// line but the last.
+/// The nanoseconds from one `# clock` line of a run to the next. Inputs of a shorter period have only the
+/// last such line.
 const CLOCK_INTERVAL_NS: u64 = 10_000_000_000;
-/// The number of threads that are named at most where the thread that was asked for is not there.
+/// The maximum number of threads that are listed if no thread matches the request.
 const NAMED_THREADS: usize = 12;
 
-/// The bytes of the inputs that a view wants.
+/// The bytes of the inputs that a view needs.
 #[derive(Debug)]
 pub struct Plan<'v> {
     view: &'v View,
-    /// The sorted ranges of each source that have its wanted lines; a source that is not shown has none.
+    /// The sorted ranges of each source that contain its wanted lines; a source that is not shown has none.
     pub ranges: Vec<Vec<SortedRange>>,
-    /// The ticks that are wanted of each boot.
+    /// The wanted ticks of each boot.
     pub periods: Vec<TickPeriod>,
-    /// The times of the first line and of the last of all inputs. They have no meaning where no clock was
-    /// needed.
+    /// The times of the first and the last line of all inputs. They have no meaning if no clock was needed.
     pub times: WallPeriod,
     /// The time zone of local times.
     pub zone: TimeZone,
@@ -47,11 +46,11 @@ pub struct Plan<'v> {
 }
 
 impl<'v> Plan<'v> {
-    /// Plans which bytes of `inputs` are wanted by `view`. Gives the inputs their clocks if times are needed,
-    /// and notes in them which of them are shown.
+    /// Plans which bytes of `inputs` the `view` needs. Sets the clocks of the inputs if times are needed, and
+    /// marks the inputs that are shown.
     ///
     /// # Errors
-    /// There is no such thread, process or time.
+    /// Returns an error if there is no such thread, process or time.
     pub fn new(inputs: &mut Inputs, view: &'v View, messages: &mut Messages) -> Result<Plan<'v>, Error> {
         let times = WallPeriod { first: Wall(0), last: Wall(0) };
         let (ranges, periods, breaks) = (Vec::new(), Vec::new(), Breaks::default());
@@ -68,11 +67,11 @@ impl<'v> Plan<'v> {
         Ok(plan)
     }
 
-    /// Reads all planned bytes, and plans anew where they are not in order. Afterwards every planned range is
+    /// Reads all planned bytes, and plans again if they are out of order. Afterwards every planned range is
     /// sorted.
     ///
     /// # Errors
-    /// There is no such thread, process or time.
+    /// Returns an error if there is no such thread, process or time.
     pub fn look_through(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
         while self.breaks.look_through(&Wanted::all(&inputs.boots, &self.periods, &self.ranges)) {
             self.plan_anew(inputs)?;
@@ -80,10 +79,10 @@ impl<'v> Plan<'v> {
         Ok(())
     }
 
-    /// Plans anew after files were truncated, and forgets the known breaks, which may be gone.
+    /// Plans again after files were truncated, and forgets the known breaks, which may be gone.
     ///
     /// # Errors
-    /// There is no such thread, process or time.
+    /// Returns an error if there is no such thread, process or time.
     pub fn begin_anew(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
         self.breaks = Breaks::default();
         self.plan_anew(inputs)
@@ -96,13 +95,13 @@ impl<'v> Plan<'v> {
         Ok(())
     }
 
-    /// Notes the known breaks of a boot's `sources` in its `findings`. The first of these sources has the
-    /// number `first` among all.
+    /// Records the known breaks of a boot's `sources` in its `findings`. `first` is the number of the first
+    /// of these sources among all sources.
     pub fn tell_breaks(&self, first: usize, sources: &[Source], findings: &mut Findings) {
         (0..sources.len()).for_each(|number| self.breaks.tell(first + number, number, findings));
     }
 
-    /// Tells the user how much of each source is planned.
+    /// Prints how much of each source is planned, if the user wants details.
     pub fn tell_details(&self, inputs: &Inputs, messages: &mut Messages) {
         for ((origin, source), ranges) in inputs.files().zip(&self.ranges) {
             if ranges.is_empty() {
@@ -120,29 +119,27 @@ impl<'v> Plan<'v> {
         }
     }
 
-    /// Tells when the inputs are, to a user who has asked for a time at which there is nothing.
+    /// Prints the period of the inputs, for a user who has asked for a period without records.
     pub fn tell_times(&self, inputs: &Inputs, messages: &Messages) {
         let WallPeriod { first, last } = self.times;
         if first < last {
             let length = duration(last.0 - first.0);
-            messages.note(format_args!(
-                "nothing is there; the traces are from {first} to {last}, {length} after it"
-            ));
+            messages.note(format_args!("no records found; the traces are from {first} to {last} ({length})"));
             return;
         }
         let first = inputs.ends.iter().map(|ends| ends.0).min().unwrap_or(0);
         let last = inputs.ends.iter().map(|ends| ends.1).max().unwrap_or(0);
-        messages.note(format_args!("nothing is there; the traces are from ticks {first:#x} to {last:#x}"));
+        messages.note(format_args!("no records found; the traces are from ticks {first:#x} to {last:#x}"));
     }
 
-    /// Notes that a source is not shown if none of its bytes are planned.
+    /// Marks a source as not shown if none of its bytes are planned.
     fn show_only_planned(&self, inputs: &mut Inputs) {
         for (origin, ranges) in inputs.origins.iter_mut().zip(&self.ranges) {
             origin.is_shown = ranges.iter().any(|range| range.start < range.end);
         }
     }
 
-    /// Reads the clocks and gives them to the inputs, then plans the ranges.
+    /// Reads the clocks, sets those of the inputs, and plans the ranges.
     fn plan_by_clocks(
         &mut self,
         inputs: &mut Inputs,
@@ -154,11 +151,11 @@ impl<'v> Plan<'v> {
         let mut clocks = Clocks::read(of_runs, |_| None);
         self.set_clocks(inputs, &clocks);
         self.plan_ranges(inputs)?;
-        // The merge reads the planned bytes anyway, so all clock lines in them can be read as well.
+        // The merge reads the planned bytes anyway, so reading all clock lines in them costs little more.
         if shows_times && self.times.last.0.saturating_sub(self.times.first.0) > CLOCK_INTERVAL_NS {
             let files = inputs.files().zip(&inputs.references).zip(&self.ranges);
-            // Lines of a source with a reference have ticks of that other machine, of which the source's
-            // clock lines are no readings.
+            // The lines of a source with a reference have the ticks of the reference's machine, so the clock
+            // lines of the source are not readings of that clock.
             let own = files.filter(|((_, reference), _)| reference.is_none());
             let anchors = own.filter_map(|(((origin, source), _), ranges)| {
                 let text =
@@ -173,7 +170,7 @@ impl<'v> Plan<'v> {
         Ok(())
     }
 
-    /// Gives each source its clock, and finds the times of the first line and of the last of all inputs.
+    /// Sets the clock of each source, and finds the times of the first and the last line of all inputs.
     fn set_clocks(&mut self, inputs: &mut Inputs, clocks: &Clocks) {
         let (mut first, mut last, mut at) = (Wall(u64::MAX), Wall(0), 0);
         for (sources, ends) in inputs.boots.iter().zip(&inputs.ends) {
@@ -194,13 +191,14 @@ impl<'v> Plan<'v> {
         self.times = WallPeriod { first, last };
     }
 
-    /// Plans the ranges, and splits those of sources that show to be non-monotonic near their wanted lines.
+    /// Plans the ranges, and splits those of sources that are found to be non-monotonic near their wanted
+    /// lines.
     fn plan_ranges(&mut self, inputs: &Inputs) -> Result<(), Error> {
         let has_ends = self.view.is_of_a_time() || self.view.selection.amount != Amount::All;
         let may_end_early = matches!(self.view.selection.amount, Amount::First(_));
         loop {
             self.select_ranges(inputs)?;
-            // Where all lines are wanted, the merge itself sees whether they are in order.
+            // If all lines are wanted, the merge itself notices whether they are in order.
             if !has_ends {
                 return Ok(());
             }
@@ -211,8 +209,8 @@ impl<'v> Plan<'v> {
         }
     }
 
-    /// Selects the ranges of each shown source that are in the period, and of these the ones that may
-    /// have the last records.
+    /// Selects the ranges of each shown source that are in the period, and among these the ranges that may
+    /// contain the last records.
     fn select_ranges(&mut self, inputs: &Inputs) -> Result<(), Error> {
         self.ranges.clear();
         self.periods.clear();
@@ -244,8 +242,8 @@ impl<'v> Plan<'v> {
         Ok(())
     }
 
-    /// Leaves out the bytes before the last `wanted` records. Does nothing if there are several boots, whose
-    /// ticks do not compare.
+    /// Leaves out the bytes before the last `wanted` records. Does nothing if there are several boots,
+    /// because their ticks cannot be compared.
     fn narrow_to_last(&mut self, inputs: &Inputs, wanted: usize) {
         let ([sources], [of_boot]) = (&inputs.boots[..], &mut self.periods[..]) else { return };
         let all: Vec<SortedRange> = self.ranges.iter().flatten().copied().collect();
@@ -257,10 +255,10 @@ impl<'v> Plan<'v> {
     }
 }
 
-/// Notes in `inputs` which of them are of threads and processes that `view` asks for.
+/// Marks those `inputs` that belong to the threads and processes of `view`.
 fn select_threads(inputs: &mut Inputs, view: &View) -> Result<(), Error> {
     for origin in &mut inputs.origins {
-        // A log is selected as what its lines are shown as: thread 0, and the process of nobody.
+        // The user selects a log as its lines are shown: as thread 0 of process 0.
         let pid = origin.run.as_ref().map(|run| run.pid).or(origin.is_log.then_some(0));
         origin.is_shown = view.wants(pid, origin.tid, &origin.name);
     }
@@ -268,10 +266,10 @@ fn select_threads(inputs: &mut Inputs, view: &View) -> Result<(), Error> {
         return Ok(());
     }
     let threads = some_threads(&inputs.origins);
-    Err(Error::plain(format!("there is no such thread or process here; there are {threads}")))
+    Err(Error::plain(format!("no such thread or process; the traces have {threads}")))
 }
 
-/// Returns the names of some of the threads that there are, for a message.
+/// Returns the names of some of the existing threads, for a message.
 fn some_threads(origins: &[Origin]) -> String {
     let thread = |origin: &Origin| {
         let name = shown_name(&origin.name);
@@ -289,7 +287,7 @@ fn some_threads(origins: &[Origin]) -> String {
     if more > 0 { format!("{named}, and {} more", Grouped(more as u64)) } else { named }
 }
 
-/// Warns of clocks whose rate is not known, and tells the rates of the others to those who want details.
+/// Warns of clocks with an unknown rate, and prints the rates of the others if the user wants details.
 fn tell_clocks(clocks: &Clocks, messages: &mut Messages) {
     for (run, clock) in clocks.each() {
         let boot = shown_name(&run.boot);
@@ -302,8 +300,8 @@ fn tell_clocks(clocks: &Clocks, messages: &mut Messages) {
             ));
         } else {
             messages.warn(format_args!(
-                "process {} has told the wall clock only once ('# run'), so nobody knows how long a tick is; \
-                 taken for a nanosecond",
+                "process {} recorded the wall clock only once ('# run'), so the length of a tick is unknown; \
+                 assuming one nanosecond",
                 run.pid
             ));
         }

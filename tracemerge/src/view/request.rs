@@ -1,6 +1,5 @@
-//! The request that a merge fulfils: the further traces that are wanted, the part of all traces that is
-//! wanted, how it looks, and where it goes. The command line makes requests; nothing here knows how they were
-//! written there.
+//! The request that a merge fulfils: additional traces, the wanted part of all traces, its appearance, and
+//! its destination. The command line makes requests; this module does not know the syntax of the options.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,40 +20,40 @@ use crate::view::export::tree::TreeStyle;
 use crate::view::select::Selection;
 use crate::view::wanted_threads::ThreadIs;
 
-/// A merge that is asked for, without the applications whose traces are merged.
+/// A requested merge, without the applications whose traces are merged.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The file that is written, or `-` for standard output; `None` means the default.
     pub output: Option<OsString>,
-    /// Whether the traces of all runs are wanted, not only those of the newest run.
+    /// Whether the traces of all runs are wanted, not only the newest run.
     pub all_runs: bool,
-    /// The file that is written if the user names none and a view is not for standard output; `None` means the one that
-    /// follows from the layout.
+    /// The output file if the user names none and the view does not go to standard output; `None` means the
+    /// file that follows from the layout.
     pub default_output: Option<PathBuf>,
-    /// The logs of other programs whose lines are put between those of the traces, by the wall clock.
+    /// The logs of other programs, whose lines are inserted into the traces by the wall clock.
     pub with: Vec<PathBuf>,
-    /// The part of the traces that is wanted, and how it looks.
+    /// The wanted part of the traces, and its appearance.
     pub view: View,
-    /// Whether the command is silent if all is well.
+    /// Whether the command prints nothing on success.
     pub quiet: bool,
-    /// Whether the user is told details: which files are read, and how the clocks run.
+    /// Whether the command prints details: which files are read, and how the clocks run.
     pub verbose: bool,
     /// The layout of the output.
     pub layout: Layout,
     /// The way in which names of functions are looked up.
     pub symbols: Settings,
-    /// Whether names of functions are put behind their addresses, where the output has lines of the traces.
+    /// Whether names of functions are inserted after their addresses, if the output has lines of the traces.
     pub names_in_lines: bool,
-    /// How many calls inside of each other a format for other programs shows, if it shows them so.
+    /// The maximum number of nested calls in a format for other programs, if it shows nested calls.
     pub depth: Depth,
-    /// Whether a merge into a file ends with its last records on standard error, if that is a terminal.
+    /// Whether a merge into a file also prints its last records on standard error, if that is a terminal.
     pub shows_end: bool,
 }
 
 /// The layout of the output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// The lines are those of the traces, with their times in other terms if that is asked for.
+    /// The lines of the traces, with their times in another form if that is requested.
     #[default]
     Trace,
     /// The records are laid out for people, in these columns before the message.
@@ -72,37 +71,37 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Returns whether the times of records are told, whatever terms of time are asked for.
+    /// Returns whether the output shows the times of records, whatever time format is requested.
     #[must_use]
     pub fn tells_times(&self) -> bool {
         self.is_summary() || matches!(self, Layout::Other(_))
     }
 
-    /// Returns whether the output goes to standard output unless it is sent elsewhere.
+    /// Returns whether the output goes to standard output by default.
     #[must_use]
     pub fn is_shown(&self) -> bool {
         !matches!(self, Layout::Trace | Layout::Other(_))
     }
 
-    /// Returns whether the output tells the values of messages.
+    /// Returns whether the output contains the values of messages.
     #[must_use]
     pub fn tells_values(&self) -> bool {
         matches!(self, Layout::Other(_))
     }
 
-    /// Returns whether the output is a summary, which is there when all records have been read.
+    /// Returns whether the output is a summary, which is complete only after all records have been read.
     #[must_use]
     pub fn is_summary(&self) -> bool {
         matches!(self, Layout::Stats(_) | Layout::Report(_) | Layout::Locks(_))
     }
 
-    /// Returns whether the output tells calls of functions, whose names are looked up.
+    /// Returns whether the output contains calls of functions, whose names are looked up.
     #[must_use]
     pub fn tells_calls(&self) -> bool {
         matches!(self, Layout::Tree(_) | Layout::Report(_) | Layout::Locks(_) | Layout::Other(_))
     }
 
-    /// Returns whether the output tells which sites the messages are of.
+    /// Returns whether the output contains the sites of messages.
     #[must_use]
     pub fn tells_sites(&self) -> bool {
         match self {
@@ -114,11 +113,11 @@ impl Layout {
 }
 
 impl Request {
-    /// Returns the sort of what is written, in colours or not.
+    /// Returns the type of the output's content, with or without colours.
     #[must_use]
     pub fn content(&self, in_colours: bool) -> Content {
         match &self.layout {
-            // Lines that have their ticks are a trace again.
+            // Lines with ticks are a valid trace again.
             Layout::Trace if !in_colours && self.view.time == TimeMode::Ticks => Content::Data,
             Layout::Stats(style) if style.json => Content::Json,
             Layout::Other(format) => format.content(),
@@ -127,31 +126,30 @@ impl Request {
     }
 }
 
-/// A part of the traces, and the way in which it is shown. The default is the view of everything, as it
-/// stands in the traces.
+/// A part of the traces, and its appearance. The default is the view of everything, unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// The threads that are shown; if the list is empty, all threads.
     pub thread: Vec<ThreadIs>,
     /// The ids of the processes that are shown; if the list is empty, all processes.
     pub process: Vec<u32>,
-    /// The time from which on records are shown.
+    /// The time of the first records that are shown.
     pub since: Option<When>,
-    /// The time before which records are shown.
+    /// The time of the first records that are no longer shown.
     pub until: Option<When>,
     /// The selection among the records of these threads and times.
     pub selection: Selection,
-    /// The terms in which times are shown.
+    /// The format of times.
     pub time: TimeMode,
-    /// The mode that says when colours are used.
+    /// The mode that decides whether colours are used.
     pub color: colour::ColourMode,
-    /// Whether a terminal is written to directly, without a pager.
+    /// Whether the output goes directly to a terminal, without a pager.
     pub no_pager: bool,
 }
 
 impl View {
-    /// Returns whether a part of the traces is asked for, or another look of them. Then the output goes to
-    /// standard output unless the request names a file.
+    /// Returns whether the user requests a part of the traces, or another appearance. If so, the output goes
+    /// to standard output unless the request names a file.
     #[must_use]
     pub fn is_asked_for(&self) -> bool {
         !self.thread.is_empty()
@@ -161,7 +159,7 @@ impl View {
             || self.time != TimeMode::Ticks
     }
 
-    /// Returns whether lines of the traces may be missing in what is shown.
+    /// Returns whether the view may omit lines of the traces.
     #[must_use]
     pub fn leaves_out(&self) -> bool {
         self.is_of_a_time() || !self.selection.is_all() || !self.thread.is_empty() || !self.process.is_empty()
@@ -173,13 +171,13 @@ impl View {
         self.since.is_some() || self.until.is_some()
     }
 
-    /// Returns whether lines that go to `target` are in colours.
+    /// Returns whether the lines written to `target` are in colours.
     #[must_use]
     pub fn colours(&self, target: &Target) -> bool {
         self.color.is_now(is_terminal(target))
     }
 
-    /// Returns whether a pager shows the lines that go to `target`.
+    /// Returns whether a pager shows the lines written to `target`.
     #[must_use]
     pub fn pages(&self, target: &Target) -> bool {
         !self.no_pager && is_terminal(target)

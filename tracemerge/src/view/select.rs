@@ -1,10 +1,11 @@
 //! Leaves out records by their site, by their text and by their number.
 //!
-//! Records of unwanted threads, processes and times do not come here, for they are not even read: see
-//! [`crate::view::wanted_threads`] and [`crate::view::byte_range`]. Here a regular expression is looked for in each message as it stands in the trace:
-//! escaped, with its lines joined by line feeds. A `#` line is no message, so it neither matches nor counts
-//! among the messages that do not match. The first or the last messages are neighbours among those that
-//! match; of the `#` lines between them, only those are shown that tell what is missing there.
+//! Records of unwanted threads, processes and times are not even read: see [`crate::view::wanted_threads`]
+//! and [`crate::view::byte_range`]. This module searches each message for a regular expression. It searches
+//! the message as the trace contains it: escaped, with its lines joined by line feeds. A `#` line is not a
+//! message, so it neither matches nor counts as a message that does not match. The first or the last messages
+//! are counted among the matching messages. Among the `#` lines between them, only those are shown that
+//! report missing records.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,16 +17,16 @@ use crate::input::site_catalog::PerSite;
 use crate::view::lines_to_records::Take;
 use crate::view::sites::SiteSelection;
 
-/// The selection of the wanted records among those that are merged.
+/// The selection of the wanted records among the merged records.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// A pattern that is looked for in each message; only messages are wanted then.
+    /// A pattern that is searched for in each message; if there is a pattern, only messages are wanted.
     pub pattern: Option<Regex>,
-    /// Whether those messages are wanted in which the pattern is not found.
+    /// Whether the messages that do not match the pattern are wanted instead.
     pub invert: bool,
-    /// The number of these records that are shown.
+    /// The number of the wanted records that are shown.
     pub amount: Amount,
-    /// The sites whose messages are wanted, where records are marked by their sites.
+    /// The wanted sites, if records are marked with their sites.
     pub sites: Option<SiteSelection>,
 }
 
@@ -42,27 +43,27 @@ pub enum Amount {
 }
 
 impl Selection {
-    /// Returns whether messages are left out by what they are, whatever their number.
+    /// Returns whether messages are left out for their text or their site, independently of their number.
     #[must_use]
     pub fn judges_messages(&self) -> bool {
         self.pattern.is_some() || self.sites.as_ref().is_some_and(|sites| !sites.wanted.is_all())
     }
 
-    /// Returns whether all records are wanted, even if some are to tell their sites.
+    /// Returns whether all records are wanted, possibly together with their sites.
     #[must_use]
     pub fn takes_all(&self) -> bool {
         !self.judges_messages() && self.amount == Amount::All
     }
 
-    /// Returns whether all records are wanted, as they are.
+    /// Returns whether all records are wanted, unchanged.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.pattern.is_none() && self.amount == Amount::All && self.sites.is_none()
     }
 }
 
-/// The stage that passes on the messages in which the pattern of a selection is found, or not found. Each
-/// record is judged by itself, so each thread of a merge may have such a stage.
+/// The stage that passes on the messages that match the pattern of a selection, or that do not match it. It
+/// judges each record independently, so each thread of a merge may have such a stage.
 #[derive(Debug)]
 pub struct Matching<'a, T> {
     selection: &'a Selection,
@@ -74,7 +75,7 @@ pub struct Matching<'a, T> {
 }
 
 impl<'a, T: Take> Matching<'a, T> {
-    /// Makes a stage that passes on to `next` the records that `selection` wants by its pattern.
+    /// Makes a stage that passes on to `next` the records that `selection` wants by pattern and site.
     pub fn new(selection: &'a Selection, next: T) -> Matching<'a, T> {
         let sites = selection.sites.as_ref().map(|sites| PerSite::new(sites.catalog.clone()));
         Matching { selection, next, text: Vec::new(), sites }
@@ -85,7 +86,7 @@ impl<'a, T: Take> Matching<'a, T> {
         &self.next
     }
 
-    /// Returns the next stage, to be changed.
+    /// Returns a mutable reference to the next stage.
     pub fn next_mut(&mut self) -> &mut T {
         &mut self.next
     }
@@ -153,25 +154,25 @@ struct Held {
     values: Option<Vec<u8>>,
 }
 
-/// The error by which [`Limit`] says that it wants no more records. It is not a failure.
+/// The error with which [`Limit`] reports that it wants no more records. It is not a failure.
 #[derive(Debug)]
 struct Enough;
 
 impl std::fmt::Display for Enough {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("all that was asked for is shown")
+        f.write_str("all requested records are shown")
     }
 }
 
 impl std::error::Error for Enough {}
 
-/// Returns the error by which [`Limit`] says that it wants no more records; [`is_enough`] recognizes it.
+/// Returns the error with which [`Limit`] reports that it wants no more records; [`is_enough`] recognizes it.
 #[must_use]
 pub fn enough() -> io::Error {
     io::Error::other(Enough)
 }
 
-/// Returns whether an error says only that no more records are wanted.
+/// Returns whether an error only reports that no more records are wanted.
 #[must_use]
 pub fn is_enough(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Enough>())
@@ -186,17 +187,17 @@ impl<T: Take> Limit<T> {
     /// Passes on the records that were held back, and returns the next stage.
     ///
     /// # Errors
-    /// The next stage takes no more.
+    /// Returns an error if the next stage accepts no more records.
     pub fn finish(mut self) -> io::Result<T> {
         self.pass_held()?;
         Ok(self.next)
     }
 
-    /// Passes on the records that were held back, and from here on all records: the last records that were
-    /// wanted were the last ones up to here.
+    /// Passes on the records that were held back, and from now on all records: the wanted last records were
+    /// the last ones up to now.
     ///
     /// # Errors
-    /// The next stage takes no more.
+    /// Returns an error if the next stage accepts no more records.
     pub fn release(&mut self) -> io::Result<()> {
         if matches!(self.amount, Amount::Last(_)) {
             self.amount = Amount::All;
@@ -204,7 +205,7 @@ impl<T: Take> Limit<T> {
         self.pass_held()
     }
 
-    /// Returns whether as many first records have been passed on as are wanted.
+    /// Returns whether all wanted first records have been passed on.
     #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self.amount, Amount::First(wanted) if self.taken >= wanted)
@@ -223,7 +224,7 @@ impl<T: Take> Limit<T> {
         Ok(())
     }
 
-    /// Holds back a record, and forgets all records before the last `wanted` messages.
+    /// Holds back a record, and drops all records before the last `wanted` messages.
     fn hold(&mut self, record: &RecordText<'_>, wanted: usize) {
         let &RecordText { origin, site, .. } = record;
         self.held.push_back(Held {

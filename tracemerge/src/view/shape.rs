@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 /// The character that stands for a number.
 const NUMBER: u8 = b'#';
-/// The number of hex digits in a row, with a decimal one among them, that are a number.
+/// The minimum length of a word of hex digits that counts as a number, if one of them is a decimal digit.
 const HEX: usize = 4;
-/// The number of hex digits in a row that are a number even without a decimal one.
+/// The minimum length of a word of hex digits that counts as a number even without a decimal digit.
 const LONG_HEX: usize = 8;
 
 /// The number of a shape.
 pub type ShapeId = u32;
 
-/// All shapes that were seen.
+/// All shapes that were met.
 #[derive(Debug, Default)]
 pub struct Shapes {
     ids: HashMap<Vec<u8>, ShapeId>,
@@ -34,15 +34,15 @@ impl Shapes {
         id
     }
 
-    /// The text of a shape, with `#` for numbers.
+    /// Returns the text of a shape, with `#` for numbers.
     pub fn text(&self, id: ShapeId) -> &[u8] {
         self.texts.get(id as usize).map_or(b"", |text| text)
     }
 }
 
-/// Puts `#` in the place of numbers: decimal ones with all their parts (`-1.5e3`, `10.0.0.1`), hex ones after
-/// `0x`, and words of hex digits that look like one. In a word of letters and digits the digits are numbers
-/// (`worker12`).
+/// Appends a text with `#` in place of numbers: decimal numbers with all their parts (`-1.5e3`, `10.0.0.1`),
+/// hex numbers after `0x`, and words of hex digits that look like a number. In a word of letters and digits,
+/// the digits are numbers (`worker12`).
 fn shape_into(out: &mut Vec<u8>, text: &[u8]) {
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
@@ -65,12 +65,12 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-/// The end of the digits that begin at `at`.
+/// Returns the end of the digits that begin at `at`.
 fn digits(text: &[u8], at: usize) -> usize {
     at + text[at..].iter().take_while(|b| b.is_ascii_digit()).count()
 }
 
-/// The end of the number with which a word begins; `at` if it does not begin with one.
+/// Returns the end of the number with which a word begins; `at` if it does not begin with one.
 fn number_end(text: &[u8], at: usize) -> usize {
     let word = &text[at..];
     let hex = |from: usize| {

@@ -1,4 +1,4 @@
-//! Selects messages by the sites that made them, where the traces tell these.
+//! Selects messages by the sites that made them, if the traces record the sites.
 
 use std::sync::Arc;
 
@@ -11,41 +11,41 @@ use crate::input::site_catalog::SiteCatalog;
 pub struct SiteSelection {
     /// The sites of the merge, by the numbers that its records have.
     pub catalog: Arc<SiteCatalog>,
-    /// What is wanted of sites.
+    /// The conditions that wanted sites must satisfy.
     pub wanted: WantedSites,
 }
 
-/// What is wanted of sites. Where a list is empty, and where there is no level, all are.
+/// Conditions for sites. An empty list, or no level, admits all sites.
 #[derive(Clone, Debug, Default)]
 pub struct WantedSites {
-    /// The modules that are wanted.
+    /// The wanted modules.
     pub modules: Vec<String>,
-    /// The targets that are wanted. A site without one is known by its module.
+    /// The wanted targets. The target of a site without one is its module.
     pub targets: Vec<String>,
-    /// The least urgent level that is wanted. A site without a level is not wanted then.
+    /// The least urgent wanted level. If it is set, sites without a level are not wanted.
     pub level: Option<Level>,
-    /// The places in source files that are wanted.
+    /// The wanted places in source files.
     pub places: Vec<SourcePlace>,
 }
 
 /// A place in a source file, as the user writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcePlace {
-    /// The end of the file's path, from the beginning of a name in it.
+    /// The end of the file's path, starting with a complete name.
     file: String,
-    /// The line; without one, all of the file is meant.
+    /// The line; `None` means all lines of the file.
     line: Option<u32>,
 }
 
 impl WantedSites {
-    /// Returns whether the messages of all sites are wanted, and those without a site.
+    /// Returns whether all messages are wanted, even those without a site.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.modules.is_empty() && self.targets.is_empty() && self.places.is_empty() && self.level.is_none()
     }
 
-    /// Returns whether the messages of a site are wanted: its module and its target are among those that are, or in one of
-    /// them, its level is as urgent, and its place is wanted.
+    /// Returns whether the messages of a site are wanted: its module and its target are equal to or inside
+    /// wanted ones, its level is at least as urgent as the wanted level, and its place is wanted.
     #[must_use]
     pub fn takes(&self, site: &Site) -> bool {
         let target = if site.target.is_empty() { &site.module } else { &site.target };
@@ -56,7 +56,7 @@ impl WantedSites {
     }
 }
 
-/// Returns whether a path is one of the wanted ones, or in one of them. If there are none, all are wanted.
+/// Returns whether a path is equal to or inside a wanted one. An empty list admits all paths.
 fn is_in_one(path: &str, wanted: &[String]) -> bool {
     let is_in = |outer: &String| {
         path.strip_prefix(outer.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
@@ -65,21 +65,20 @@ fn is_in_one(path: &str, wanted: &[String]) -> bool {
 }
 
 impl SourcePlace {
-    /// Reads `file` or `file:line`.
+    /// Parses `file` or `file:line`.
     ///
     /// # Errors
-    /// There is no file; the error says what is wanted.
+    /// Returns an error if the file is missing or the line number is too large. The error describes the
+    /// expected form.
     pub fn parse(text: &str) -> Result<SourcePlace, String> {
         let (file, line) = match text.rsplit_once(':') {
             Some((file, line)) if !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit()) => {
-                (file, Some(line.parse().map_err(|_| format!("no file has a line {line}"))?))
+                (file, Some(line.parse().map_err(|_| format!("the line number {line} is too large"))?))
             }
             _ => (text, None),
         };
         if file.is_empty() {
-            return Err(
-                "a source file is wanted, such as src/main.rs, or a line of one: main.rs:12".to_owned()
-            );
+            return Err("expected a source file, such as src/main.rs, or a line in it: main.rs:12".to_owned());
         }
         Ok(SourcePlace { file: file.to_owned(), line })
     }

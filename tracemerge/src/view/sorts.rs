@@ -1,5 +1,5 @@
-//! The sorts of messages: messages of one site are of one sort; where the site is not known, those are that look
-//! the same without their numbers.
+//! The sorts of messages. The messages of one site are one sort. If the site is not known, messages that
+//! differ only in their numbers are one sort.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::view::shape::{ShapeId, Shapes};
 /// The number of a sort, from 0.
 pub type SortId = u32;
 
-/// All sorts that were seen.
+/// All sorts that were met.
 #[derive(Debug)]
 pub struct Sorts {
     catalog: Arc<SiteCatalog>,
@@ -22,14 +22,15 @@ pub struct Sorts {
     of_sites: Vec<Option<SortId>>,
     /// The sort of each shape.
     of_shapes: Vec<Option<SortId>>,
-    /// The sort of each template, for sites that are known by nothing else.
+    /// All sorts, by their numbers.
     known: Vec<Sort>,
     by_template: HashMap<TemplateKey, SortId>,
     /// The text of a message of several lines.
     text: Vec<u8>,
 }
 
-/// The parts of a site that stay the same from build to build, as a rule.
+/// The parts of a site that usually stay the same from build to build: its module, its function and its
+/// template.
 type TemplateKey = (String, String, String);
 
 /// A sort of messages.
@@ -37,12 +38,12 @@ type TemplateKey = (String, String, String);
 pub enum Sort {
     /// The messages of a site.
     Site(Arc<Site>),
-    /// Messages that have this shape.
+    /// The messages with this shape.
     Shape(ShapeId),
 }
 
 impl Sorts {
-    /// Knows no sort yet; sites are told by `catalog`.
+    /// Makes an empty set of sorts; `catalog` knows the sites.
     #[must_use]
     pub fn new(catalog: Arc<SiteCatalog>) -> Sorts {
         Sorts {
@@ -101,7 +102,8 @@ impl Sorts {
         self.known.get(id as usize)
     }
 
-    /// Returns the text that all messages of a sort have: a template, or a shape with `#` for numbers.
+    /// Returns the text that is common to all messages of a sort: a template, or a shape with `#` for
+    /// numbers.
     #[must_use]
     pub fn text(&self, id: SortId) -> String {
         match self.get(id) {
@@ -111,7 +113,7 @@ impl Sorts {
         }
     }
 
-    /// Returns the site of a sort, where that is known.
+    /// Returns the site of a sort, if known.
     #[must_use]
     pub fn site(&self, id: SortId) -> Option<&Site> {
         match self.get(id)? {

@@ -1,4 +1,4 @@
-//! The labels by which people tell threads apart: names, where these are unique.
+//! The labels of threads for people: names, if these are unique.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -7,15 +7,16 @@ use trace_format::meta::Run;
 
 use crate::input::inputs::{Inputs, Origin};
 
-/// The bytes that the operating system keeps of a thread's name. A thread that was given none has that of the
-/// thread that made it: the beginning of the program's name, as a rule.
+/// The number of bytes of a thread's name that the operating system keeps. A thread that was given no name
+/// has the name of its creator: usually the beginning of the program's name.
 const SYSTEM_NAME: usize = 15;
-/// The greatest number of characters of a label without its process.
+/// The maximum number of characters of a label without its process.
 const WIDEST: usize = 24;
 
-/// Returns the label of each origin's thread. The first thread of a process is `main`. A thread without a name
-/// of its own has a number, by the order in which these threads appear; where several have one name, the
-/// thread id stands behind it. Where several processes are shown, the process id and `/` stand before.
+/// Returns the label of each origin's thread. The first thread of a process is `main`. A thread without a
+/// name of its own has a number, in the order in which these threads appear. If several threads have the same
+/// name, the thread id follows the name. If several processes are shown, the process id and `/` precede the
+/// name.
 #[must_use]
 pub fn thread_labels(inputs: &Inputs) -> Vec<String> {
     let first = |source: usize| {
@@ -26,7 +27,7 @@ pub fn thread_labels(inputs: &Inputs) -> Vec<String> {
     labels(&threads)
 }
 
-/// A thread of a run: a thread may have several files.
+/// The key of a thread of a run. Several files may belong to one thread.
 type ThreadKey<'a> = (Option<(u32, u32, &'a [u8])>, u64, &'a [u8]);
 
 fn key(origin: &Origin) -> ThreadKey<'_> {
@@ -71,11 +72,11 @@ fn labels(origins: &[(u64, &Origin)]) -> Vec<String> {
     origins.iter().map(|(_, origin)| full.get(&key(origin)).cloned().unwrap_or_default()).collect()
 }
 
-/// The labels of threads that become known one after the other. A thread's label does not change, so where one
-/// more thread has a name that another one has already, only the later one has its id behind it.
+/// The labels of threads that become known one after another. The label of a thread does not change, so if
+/// another thread has the same name, only the later one gets its id after the name.
 #[derive(Debug, Default)]
 pub struct ThreadLabels {
-    /// The number of threads without names of each process.
+    /// The number of unnamed threads of each process.
     unnamed: HashMap<Option<u32>, u32>,
     /// The threads that have a label, by process and label.
     given: HashMap<(Option<u32>, String), u64>,
@@ -88,7 +89,7 @@ impl ThreadLabels {
         let of_thread = |(key, tid): (&(Option<u32>, String), &u64)| {
             (key.0 == pid && *tid == origin.tid).then(|| key.1.clone())
         };
-        // A name may be told later than the thread, but not on Windows.
+        // A name may be recorded later than the thread, but not on Windows.
         let is_final =
             !origin.name.is_empty() || origin.run.as_ref().is_some_and(|run| is_inherited(&[], run));
         if let Some(known) = self.given.iter().find_map(of_thread).filter(|_| is_final) {
@@ -105,7 +106,7 @@ impl ThreadLabels {
     }
 }
 
-/// Returns the label of a thread in its process; `unnamed` counts the process's threads without names.
+/// Returns the label of a thread in its process; `unnamed` counts the unnamed threads of the process.
 fn own_label(origin: &Origin, unnamed: &mut u32) -> String {
     let name = String::from_utf8_lossy(&origin.name);
     if origin.is_log {
@@ -122,8 +123,8 @@ fn own_label(origin: &Origin, unnamed: &mut u32) -> String {
     }
 }
 
-/// Returns whether nobody has given a thread its name: it is that of its program, or on Windows, where threads inherit none,
-/// empty.
+/// Returns whether a thread was given no name: its name is that of its program, or on Windows, where threads
+/// inherit no name, it is empty.
 fn is_inherited(name: &[u8], run: &Run) -> bool {
     if run.exe.get(1) == Some(&b':') || run.exe.starts_with(b"\\\\") {
         return name.is_empty();
@@ -132,7 +133,7 @@ fn is_inherited(name: &[u8], run: &Run) -> bool {
     name == &program[..program.len().min(SYSTEM_NAME)]
 }
 
-/// Returns a name that is not wider than a column may be, and that a terminal shows as it is.
+/// Returns a name that fits into a column, and that a terminal shows unchanged.
 fn shortened(name: &str) -> String {
     let name: String = name.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     if name.chars().count() <= WIDEST {

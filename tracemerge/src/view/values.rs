@@ -1,7 +1,7 @@
-//! The captured values of a message, typed and named, as its site tells.
+//! The captured values of a message, with the types and names that its site records.
 //!
-//! Numbers, texts and the like are read from the bytes of the record. A value that is made of others, such as
-//! a struct, is the text that `{:?}` gives of it.
+//! Simple values, such as numbers and texts, are read from the bytes of the record. A composite value, such
+//! as a struct, is represented by its `{:?}` text.
 
 use std::borrow::Cow;
 
@@ -11,9 +11,9 @@ use trace_format::sites::Site;
 /// The type of a captured value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// A signed integer of so many bits.
+    /// A signed integer of this number of bits.
     Signed(u32),
-    /// An unsigned integer of so many bits.
+    /// An unsigned integer of this number of bits.
     Unsigned(u32),
     /// `f32`
     F32,
@@ -27,9 +27,9 @@ pub enum Type {
     Text,
     /// `()`
     Unit,
-    /// A pointer of so many bits.
+    /// A pointer of this number of bits.
     Pointer(u32),
-    /// What is made of others.
+    /// A value that is composed of others.
     Composite,
 }
 
@@ -40,26 +40,26 @@ pub enum Value<'a> {
     Signed(i128),
     /// An unsigned integer.
     Unsigned(u128),
-    /// An `f32`, which has other shortest digits than the same number as an `f64`.
+    /// An `f32`. Its shortest decimal form differs from that of the same number as an `f64`.
     F32(f32),
     /// An `f64`.
     F64(f64),
-    /// A truth value.
+    /// A Boolean value.
     Bool(bool),
     /// The address of a pointer.
     Pointer(u64),
-    /// A text, a character, or what `{:?}` gives of a value that is made of others.
+    /// A text, a character, or the `{:?}` text of a composite value.
     Text(Cow<'a, str>),
 }
 
 /// A captured value of a site: its name and its type.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// The name; the number of the value, from 0, where it has none, or where another one has the same.
+    /// The name. If the value has none, or another value has the same name, the number of the value, from 0.
     pub name: String,
     /// The type.
     pub of: Type,
-    /// What makes the text of the value, where it cannot be read from the bytes.
+    /// The renderer of the value's text, if the value cannot be read from the bytes.
     plan: Option<SitePlan>,
 }
 
@@ -72,7 +72,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Reads the types and names of a site's values. There are none where its entry is damaged.
+    /// Reads the types and names of a site's values. Returns no values if the site's entry is damaged.
     #[must_use]
     pub fn of(site: &Site) -> Fields {
         let mut rest = &site.descriptor[..];
@@ -117,15 +117,15 @@ impl Fields {
         &self.fields
     }
 
-    /// Returns the number of bytes of a payload whose values are all integers and floats of at most 64 bits: these stand in it one
-    /// behind the other, little-endian. `None` where there are others, or none.
+    /// Returns the number of bytes of a payload if all its values are integers and floats of at most 64 bits.
+    /// They are then consecutive and little-endian. Returns `None` if there are other values, or no values.
     #[must_use]
     pub fn bytes_of_numbers(&self) -> Option<usize> {
         self.bytes_of_numbers
     }
 
-    /// Reads the values of a record from its payload into `values`, which are emptied before. Returns whether these are its
-    /// bytes.
+    /// Reads the values of a record from its payload into `values`, replacing their contents. Returns whether
+    /// the payload could be read.
     #[must_use]
     pub fn read<'a>(&self, payload: &'a [u8], values: &mut Vec<Value<'a>>) -> bool {
         values.clear();
@@ -146,18 +146,18 @@ impl Fields {
     }
 }
 
-/// Empties `values`, and makes of their room that of values which borrow from something else.
+/// Empties `values`, and reuses their allocation for values with another lifetime.
 #[must_use]
 pub fn emptied<'a>(mut values: Vec<Value<'_>>) -> Vec<Value<'a>> {
     values.clear();
-    // The standard library collects these where they stand: the allocation remains.
+    // The standard library collects in place, which keeps the allocation.
     values.into_iter().map_while(|_| None).collect()
 }
 
-/// The greatest depth of types within types.
+/// The maximum depth of types within types.
 const DEEPEST: usize = 64;
 
-/// Reads a type of a descriptor; returns what is behind it. The tags are those of
+/// Reads a type of a descriptor, and returns it with the rest of the descriptor. The tags are those of
 /// [`trace_format::capture::descriptor`].
 fn one_type(descriptor: &[u8], depth: usize) -> Option<(Type, &[u8])> {
     let inner = depth.checked_sub(1)?;
@@ -201,7 +201,7 @@ fn one_type(descriptor: &[u8], depth: usize) -> Option<(Type, &[u8])> {
     ))
 }
 
-/// Passes over a struct or a variant.
+/// Skips a struct or a variant.
 fn shape(descriptor: &[u8], depth: usize) -> Option<&[u8]> {
     let (tag, rest) = descriptor.split_first()?;
     let rest = name(rest)?;
@@ -226,7 +226,7 @@ fn name(bytes: &[u8]) -> Option<&[u8]> {
     rest.get(length..)
 }
 
-/// Reads a value that is not made of others from the beginning of `rest`.
+/// Reads a value that is not composite from the beginning of `rest`.
 fn scalar<'a>(of: Type, rest: &mut &'a [u8]) -> Option<Value<'a>> {
     fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
         let (bytes, behind) = rest.split_first_chunk()?;
@@ -261,7 +261,7 @@ fn scalar<'a>(of: Type, rest: &mut &'a [u8]) -> Option<Value<'a>> {
     })
 }
 
-/// Returns the value of a type that has this text.
+/// Parses the text of a value of a type.
 fn parsed(of: Type, text: String) -> Option<Value<'static>> {
     Some(match of {
         Type::Signed(_) => Value::Signed(text.parse().ok()?),
@@ -319,7 +319,7 @@ mod tests {
         assert!(fields.read(&scalars.1, &mut values));
         assert_eq!(values, expected);
 
-        // The same behind `Some(5u8)`: a tag of one byte, and the value.
+        // The same values after `Some(5u8)`: a tag of one byte, and the value.
         let (descriptor, payload) = ([b"Oh", scalars.0].concat(), [&[1, 5][..], &scalars.1].concat());
         let mut values = emptied(values);
         assert!(Fields::of(&site(&descriptor, &[])).read(&payload, &mut values));

@@ -1,12 +1,11 @@
-//! The threads and processes that are wanted, as the user names them.
+//! The wanted threads and processes, as the user names them.
 
 use globset::{Glob, GlobMatcher};
 
 use crate::view::request::View;
 
 impl View {
-    /// Returns whether the thread with this id and name is shown. Its process has the id `pid`, if that is
-    /// known.
+    /// Returns whether the thread with this id and name is shown. `pid` is the id of its process, if known.
     #[must_use]
     pub fn wants(&self, pid: Option<u32>, tid: u64, name: &[u8]) -> bool {
         (self.process.is_empty() || pid.is_some_and(|pid| self.process.contains(&pid)))
@@ -14,7 +13,7 @@ impl View {
     }
 }
 
-/// A thread, or several, as the user asks for them.
+/// A thread, or several threads, as the user names them.
 #[derive(Clone, Debug)]
 pub enum ThreadIs {
     /// The thread that has this id.
@@ -27,7 +26,7 @@ impl ThreadIs {
     /// Parses a thread id, or a pattern for thread names.
     ///
     /// # Errors
-    /// The text is no pattern; the error says why.
+    /// Returns an error with the reason if the text is not a valid pattern.
     pub fn parse(text: &str) -> Result<ThreadIs, String> {
         if let Ok(tid) = text.parse() {
             return Ok(ThreadIs::Id(tid));
@@ -37,7 +36,7 @@ impl ThreadIs {
             .map_err(|error| error.to_string())
     }
 
-    /// Returns whether the thread with this id and name is asked for.
+    /// Returns whether the thread with this id and name is wanted.
     #[must_use]
     pub fn is(&self, tid: u64, name: &[u8]) -> bool {
         match self {

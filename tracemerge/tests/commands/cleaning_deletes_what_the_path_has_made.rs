@@ -1,4 +1,5 @@
-//! `clean` deletes what the named path has made, nothing of others, and asks before it goes to other directories.
+//! `clean` deletes the files that the named path has made, no files of others, and asks before it goes to other
+//! directories.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::fs;
@@ -15,7 +16,7 @@ use trace_format::places;
 
 const NAME: &str = if cfg!(windows) { "app.exe" } else { "app" };
 
-/// The path of a program as its runs write it down.
+/// Returns the path of a program, in the form that its runs record.
 fn exe(place: &Place, directory: &str) -> Vec<u8> {
     let real = trace_store::sys::real_path(&place.path(directory)).unwrap().join(NAME);
     real.as_os_str().as_encoded_bytes().to_vec()
@@ -85,7 +86,7 @@ fn files_of_another_program_beside_the_program_stay() {
     let files = [
         trace(&place, "one", &one, 11),
         trace(&place, "one", &two, 12),
-        // The directory was moved since: nobody else can have made this.
+        // The directory was moved since, so no other program can have made this file.
         trace(&place, "one", b"/where/it/was/before/app", 13),
     ];
     let cleaned = clean(&place, &[&app("one")], None);
@@ -94,7 +95,7 @@ fn files_of_another_program_beside_the_program_stay() {
     assert!(cleaned.err.contains("left 1 trace file of other programs of that name"), "{}", cleaned.err);
 }
 
-/// A program whose runs have put files into two other directories, with the list that says so, and the files.
+/// Makes a program whose runs have put files into two other directories, with the list of these; returns the files.
 fn with_files_elsewhere(place: &Place) -> [PathBuf; 3] {
     let exe = make_program(place, "here");
     let files =
@@ -123,11 +124,11 @@ fn other_directories_are_named_and_left_unless_the_user_agrees() {
         });
         assert!(is_named, "{}", cleaned.err);
     }
-    // They are found as before.
+    // A merge still finds them.
     let merged = place.merge(["--all-runs", "-o", "-", &app("here")]);
     let expected = [fs::read(&keep).unwrap(), fs::read(&elsewhere).unwrap()].concat();
     assert_eq!(merged.out, sorted_lines(&expected));
-    // What the user has named for traces is not another directory.
+    // The directory that the user has named for traces is not another directory.
     let cleaned = clean(&place, &[&app("here")], Some("keep"));
     assert_eq!(cleaned.status, Some(1), "{}", cleaned.err);
     assert!(!keep.exists() && elsewhere.exists(), "{}", cleaned.err);
@@ -137,7 +138,7 @@ fn other_directories_are_named_and_left_unless_the_user_agrees() {
     assert!(!place.path(format!("here/{NAME}.trace.places")).exists());
 }
 
-/// The lines of several files in the order of a merge; the files are given in the order of ties.
+/// Returns the lines of several files in the order of a merge; the files are given in the order of ties.
 fn sorted_lines(files: &[u8]) -> Vec<u8> {
     let mut lines: Vec<&[u8]> = files.split_inclusive(|byte| *byte == b'\n').collect();
     lines.sort_by_key(|line| &line[..16]);
@@ -171,7 +172,7 @@ fn on_a_terminal_the_answer_decides() {
 const FORMATS: [&str; 10] =
     ["jsonl", "csv", "perfetto", "chrome", "folded", "flamegraph", "speedscope", "uftrace", "ctf", "parquet"];
 
-/// Files that are not as the command writes them, under names that outputs have.
+/// Files that the command did not write, under names that outputs have.
 const MINE: [(&str, &str); 8] = [
     ("jsonl", "{\"mine\":1}\n"),
     ("csv", "a,b,c\n1,2,3\n"),
@@ -228,7 +229,7 @@ fn what_is_no_regular_file_is_left() {
     assert_eq!(place.text("precious"), "precious");
 }
 
-/// Names of programs that are odd in one way or another.
+/// Returns names of programs that are odd in one way or another.
 #[cfg(unix)]
 fn odd_names() -> Vec<Vec<u8>> {
     let mut names: Vec<Vec<u8>> = [
@@ -302,10 +303,10 @@ fn a_program_of_any_name_is_merged_and_cleaned() {
             run(args, &opened);
             outputs += 1;
             assert_eq!(place.names().len(), before.len() + outputs, "{args:?}: {:?}", place.names());
-            // An output is no trace: the number of files stays.
+            // An output is not a trace: the number of files stays.
             assert!(run(&["-o", "/dev/null"], &opened).err.contains("merged 2 files"), "{program:?}");
         }
-        // Without a directory, where that is no option.
+        // Here the name has no directory, unless it would be an option.
         if !name.starts_with(b"-") {
             run(&["check"], &[program]);
         }

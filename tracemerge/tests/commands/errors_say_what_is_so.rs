@@ -1,4 +1,4 @@
-//! What the command says where there is nothing to show is what is so, and it deletes and names nothing by mistake.
+//! If there is nothing to show, the command reports the true reason; it deletes and names nothing by mistake.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -14,15 +14,15 @@ use trace_format::wall::Wall;
 /// A user who owns nothing here: `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// Runs the command as somebody who is not root, for whom permissions count.
+/// Runs the command as a user who is not root, so that permissions count.
 fn as_ordinary_user(place: &Place, args: &[&str]) -> Ran {
-    // Who has just made this directory is who runs the test.
+    // The owner of this new directory is the user who runs the test.
     if place.path(".").metadata().unwrap().uid() != 0 {
         return place.merge(args);
     }
     set_permissions(place.path("."), Permissions::from_mode(0o755)).unwrap();
-    // Not everybody can get at the directory that programs are built in. A copy made by another process is open
-    // for writing in none that this one forks.
+    // Not every user can access the directory in which programs are built. If another process makes the copy, no
+    // process that this one forks has it open for writing.
     let copy = place.path("tmp/tracemerge");
     assert_eq!(ran(place.program("cp").arg(env!("CARGO_BIN_EXE_tracemerge")).arg(&copy)).status, Some(0));
     ran(place.program(&copy).uid(NOBODY).gid(NOBODY).args(args))
@@ -126,7 +126,7 @@ fn a_wrong_number_of_records_is_explained() {
     for option in ["--head", "--last"] {
         let ran = place.merge(["app", option, "x"]);
         assert_eq!(ran.status, Some(2));
-        assert!(ran.err.contains("a number of records is wanted, such as 20"), "{}", ran.err);
+        assert!(ran.err.contains("expected a number of records, such as 20"), "{}", ran.err);
     }
 }
 
@@ -144,11 +144,11 @@ fn a_time_at_which_there_is_nothing_is_answered_by_the_times_that_there_are() {
     assert_eq!((ran.status, &ran.out[..]), (Some(0), &b""[..]), "{}", ran.err);
     let first = run.wall;
     let last = Wall(first.0 + 2_000_000_000);
-    let told = format!("nothing is there; the traces are from {first} to {last}, 2.00 s after it");
+    let told = format!("no records found; the traces are from {first} to {last} (2.00 s)");
     assert!(ran.err.contains(&told), "{}", ran.err);
     let ran = place.merge(["app", "--since", "@99999"]);
-    assert!(ran.err.contains("nothing is there; the traces are from ticks 0x1 to 0x7d1"), "{}", ran.err);
-    // Where there is something, nobody is told so.
+    assert!(ran.err.contains("no records found; the traces are from ticks 0x1 to 0x7d1"), "{}", ran.err);
+    // If there is something to show, there is no such message.
     place.write("app.trace.9", [file(&run, 9, &[3]), line(5000, 9, "last")].concat());
-    assert!(!place.merge(["app", "--since", "@4000"]).err.contains("nothing is there"));
+    assert!(!place.merge(["app", "--since", "@4000"]).err.contains("no records found"));
 }

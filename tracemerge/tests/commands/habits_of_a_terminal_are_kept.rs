@@ -1,4 +1,4 @@
-//! Colours, pager and manual are on a terminal as people are used to them, and nothing of them is elsewhere.
+//! Colours, pager and manual work on a terminal as people are used to, and have no effect elsewhere.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::support::{Place, file, programs, ran, run};
 
-/// Returns the output of the command line `tracemerge ARGS` on a terminal, with these settings; `None` where
-/// no terminal is to be had.
+/// Returns the output of the command line `tracemerge ARGS` on a terminal, with these settings; `None` if no terminal
+/// is available.
 fn on_a_terminal(place: &Place, settings: &str, args: &str) -> Option<String> {
     if programs::those_of(["script"]).is_empty() {
         return None;
@@ -55,8 +55,8 @@ fn a_pager_gets_what_is_shown_on_a_terminal_only() {
     assert_eq!(whole.lines().filter(|line| line.starts_with("paged:")).count(), 3, "{whole}");
     assert_eq!(on_a_terminal(&place, pager, "app --last 1 --no-pager").unwrap(), SHOWN);
     assert_eq!(on_a_terminal(&place, "NO_COLOR=1 PAGER=", "app --last 1").unwrap(), SHOWN);
-    // A pager that wants no more is no failure. One without options of the user is told what to do with short
-    // output.
+    // A pager that takes no more is not a failure. If the user has set no options for the pager, it gets one for
+    // short output.
     on_a_terminal(&place, "PAGER=true", "app -o -").unwrap();
     let told = on_a_terminal(&place, "PAGER='cat >/dev/null; echo $LESS'", "app --last 1").unwrap();
     assert_eq!(told, "FRX\n");

@@ -1,4 +1,4 @@
-//! How the commands behave: errors, statuses, outputs, terminals, pagers and viewers.
+//! The behaviour of the commands: errors, statuses, outputs, terminals, pagers and viewers.
 
 #[path = "../support/mod.rs"]
 mod support;

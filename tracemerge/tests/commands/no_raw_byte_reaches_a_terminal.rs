@@ -1,5 +1,5 @@
-//! No command writes anything but text to a terminal, or to a pipe of people's text, whatever names, messages, places and
-//! values traces and arguments have.
+//! No command writes anything but text to a terminal, or to a pipe of text for people, with any names, messages,
+//! places and values in traces and arguments.
 #![cfg(unix)]
 #![allow(
     unsafe_code,
@@ -21,28 +21,29 @@ use trace_format::escape::{EscapeContext, escape_into};
 use trace_format::meta::{Meta, RingPlace, Run, Thread};
 use trace_format::sites::{Level, Site, SiteKind};
 
-/// What a terminal obeys: a title, colours that no palette has, a cleared screen, one that is 8 bits wide, and directions.
+/// Text that controls a terminal: a title, colours that no palette has, a cleared screen, an 8-bit sequence, and
+/// directions.
 const HOSTILE: &str =
     "\u{1b}]2;TITLE\u{7}\u{1b}[35;7mFORGED\u{1b}[2J\r\u{8}\u{7f}\u{9b}31m\u{202e}evil\u{2066}\u{2028}\u{61c}";
-/// The colours among it.
+/// The colours in it.
 const COLOURS: &str = "\u{1b}[35;7m";
 
 fn hostile(name: &str) -> String {
     format!("{name}{HOSTILE}")
 }
 
-/// A terminal: the side that a user sees, and the side to which programs write.
+/// Opens a terminal: the side that a user sees, and the side to which programs write.
 fn terminal() -> (File, File) {
     let (mut seen, mut written) = (-1, -1);
     let none = std::ptr::null_mut();
     // SAFETY: two integers are filled; name, modes and size may be left out.
     let opened = unsafe { libc::openpty(&raw mut seen, &raw mut written, none, none.cast(), none.cast()) };
     assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
-    // SAFETY: both are new, and nobody else has them.
+    // SAFETY: both are new, and no other code has them.
     unsafe { (File::from_raw_fd(seen), File::from_raw_fd(written)) }
 }
 
-/// Returns all that comes until nobody can write to the terminal any more.
+/// Returns all bytes that come until no process can write to the terminal any more.
 fn all_of(mut seen: File) -> Vec<u8> {
     let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
     loop {
@@ -50,18 +51,18 @@ fn all_of(mut seen: File) -> Vec<u8> {
             Ok(0) => return all,
             Ok(read) => all.extend_from_slice(&bytes[..read]),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Linux says so when the other side is closed.
+            // Linux reports this error when the other side is closed.
             Err(_) => return all,
         }
     }
 }
 
-/// Runs a command whose standard output and standard error are terminals; returns what these show.
+/// Runs a command whose standard output and standard error are terminals; returns the bytes that these show.
 fn on_terminals(mut command: Command) -> [Vec<u8>; 2] {
     let [(out, out_end), (err, err_end)] = [terminal(), terminal()];
     command.stdin(Stdio::null()).stdout(out_end).stderr(err_end);
     let mut child = command.spawn().unwrap();
-    // It has the other ends.
+    // The child has the other ends.
     drop(command);
     let out = thread::spawn(|| all_of(out));
     let all = [all_of(err), out.join().unwrap()];
@@ -102,7 +103,7 @@ fn is_text(character: char, directions: bool) -> bool {
     matches!(character, '\n' | '\t') || !(character.is_control() || (directs && directions))
 }
 
-/// Fails unless `written` is text, and nothing of it forged.
+/// Panics unless `written` is text without forged sequences.
 fn assert_text(written: &[u8], directions: bool, of: &str) {
     let text = std::str::from_utf8(written);
     let text = text.unwrap_or_else(|error| panic!("{of}: {error}: {}", String::from_utf8_lossy(written)));
@@ -112,7 +113,7 @@ fn assert_text(written: &[u8], directions: bool, of: &str) {
     assert!(odd.is_none(), "{of}: {:?}", odd.map(|at| plain[at..].chars().take(80).collect::<String>()));
 }
 
-/// Returns bytes as a line of a trace has them.
+/// Returns a text in the form of a trace's lines.
 fn escaped(text: &str) -> String {
     let mut line = Vec::new();
     escape_into(&mut line, text.as_bytes(), EscapeContext::Line);
@@ -172,7 +173,7 @@ fn hostile_run(pid: u32, exe: &[u8]) -> Run {
     Run { exe: exe.to_vec(), boot: b"6c1e".to_vec(), ..run(pid, 1) }
 }
 
-/// The texts of messages: of locks too, which views take apart.
+/// Returns the texts of messages, also of locks, which views take apart.
 fn messages() -> Vec<String> {
     let odd = HOSTILE;
     vec![
@@ -183,7 +184,7 @@ fn messages() -> Vec<String> {
     ]
 }
 
-/// Writes a text file of a thread; whoever has written it, the lines are as the format says, or damaged.
+/// Makes a text file of a thread, with lines as the format specifies them, and damaged ones.
 fn text_trace(run: &Run) -> Vec<u8> {
     let mut file = [header(run, 4), meta(1, 4, &thread_line("text")), meta(2, 4, &module())].concat();
     for (at, message) in (3..).zip(messages()) {
@@ -202,7 +203,7 @@ fn text_trace(run: &Run) -> Vec<u8> {
     );
     file.extend(format!("{:016x}-00000004 # lost records=3 reason={}\n", 23, escaped("r\u{1b}[2J")).bytes());
     file.extend(format!("{:016x}-00000004 # stall ns=5 more={}\n", 24, escaped(HOSTILE)).bytes());
-    // Damage, and an end that is no line.
+    // The rest is damage, and an end that is not a line.
     file.extend(format!("{:016x}-00000004 : {HOSTILE}\n{HOSTILE}\n\u{fffd}", 25).bytes());
     file.extend([0xff, 0x9b, b'\n', 0x1b]);
     file
@@ -258,7 +259,7 @@ impl HostilePlace {
         self.place.path(name)
     }
 
-    /// Returns a command that starts no pager, no viewer, and shows colours or not.
+    /// Returns a command that starts no pager and no viewer, with or without colours.
     fn command(&self, args: &[OsString], colours: bool) -> Command {
         let mut command = self.place.command();
         command.args(args).env("PAGER", "").env("TERM", "xterm").env("PATH", "/nowhere");
@@ -291,7 +292,7 @@ fn formats(place: &Place) -> Vec<String> {
     names
 }
 
-/// Returns what a subcommand gets behind its name; one that is new gets the application.
+/// Returns the arguments behind the name of a subcommand; a new subcommand gets the application.
 fn arguments(of: &str, hostile: &HostilePlace) -> Vec<OsString> {
     let app = || hostile.app.clone();
     match of {
@@ -304,7 +305,7 @@ fn arguments(of: &str, hostile: &HostilePlace) -> Vec<OsString> {
     }
 }
 
-/// Returns all command lines that are tried. The last one cleans.
+/// Returns all command lines to try. The last one cleans.
 fn command_lines(hostile: &HostilePlace) -> Vec<(Vec<OsString>, bool)> {
     let app = || hostile.app.clone();
     let mut lines = Vec::new();
@@ -313,7 +314,7 @@ fn command_lines(hostile: &HostilePlace) -> Vec<(Vec<OsString>, bool)> {
     for name in names {
         let words = [vec![OsString::from(&name)], arguments(&name, hostile)].concat();
         lines.push((words, false));
-        // A word that the command does not know is repeated by the parser.
+        // The parser repeats a word that the command does not know.
         lines.push((vec![name.into(), format!("--{HOSTILE}").into(), app()], false));
     }
     for format in formats(&hostile.place) {
@@ -381,7 +382,7 @@ fn a_pager_and_a_device_get_text() {
     let hostile = HostilePlace::new(false);
     let words = ["show", "--color", "never"].map(OsString::from);
     let mut command = hostile.place.command();
-    // What a pager gets goes to its output: it is `cat`, by another name.
+    // The input of a pager goes to its output: the pager is `cat`, under another name.
     command.args(&words).arg(&hostile.app).env("PAGER", "cat -").env("TERM", "xterm");
     let [out, err] = on_terminals(command);
     assert!(!out.is_empty());
@@ -416,7 +417,7 @@ fn a_message_forges_no_record_of_a_lock() {
     let ran = hostile.place.merge([OsStr::new("locks"), &hostile.app]);
     let out = String::from_utf8(ran.out).unwrap();
     assert!(out.starts_with("no lock was waited for"), "{out}");
-    // The text is still there, in the words of the program.
+    // The text is still there, in the program's own words.
     let ran = hostile.place.merge([
         OsStr::new("--format"),
         OsStr::new("jsonl"),

@@ -1,4 +1,4 @@
-//! `open` writes what a merge would write, and starts the viewer with it: one that is installed, or that the user names.
+//! `open` writes the output of a merge, and starts the viewer with it: one that is installed, or that the user names.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use crate::support::{Place, Ran, programs, ran};
 
-/// Installs a program that notes what it was called with, and ends with a status.
+/// Installs a program that notes its name and arguments, and ends with a status.
 fn install(place: &Place, name: &str, status: u8) {
     fs::create_dir_all(place.path("bin")).unwrap();
     let script = format!("#!/bin/sh\nprintf '%s\\n' \"${{0##*/}}\" \"$@\" > called\nexit {status}\n");
     place.install(format!("bin/{name}"), script);
 }
 
-/// Runs `tracemerge open` where only what was installed can be found, and a shell. Returns what has happened, and what
-/// the viewer was called with.
+/// Runs `tracemerge open` with a `PATH` of only the installed programs, and a shell. Returns the result, and the call
+/// of the viewer.
 fn open(place: &Place, said: Option<&str>, args: &[&str]) -> (Ran, Option<String>) {
     let mut command = place.command();
     command.arg("open").args(args).env("PATH", place.path("bin")).env_remove("TRACEMERGE_OPEN");
@@ -39,7 +39,7 @@ fn the_viewer_gets_what_a_merge_has_written_and_its_status_is_passed_on() {
     let (opened, called) = open(&place, None, &["app"]);
     assert_eq!(opened.status, Some(7), "{}", opened.err);
     let path = place.path("app.trace.utc");
-    // The directory may have another name by which it is the same one.
+    // The directory may have another name for the same directory.
     let called = called.unwrap();
     assert!(called.starts_with("lnav\n") && called.ends_with("app.trace.utc\n"), "{called}");
     let merged = place.merge(["--time", "utc", "-o", "-", "app"]);
@@ -63,9 +63,9 @@ fn where_nothing_can_be_started_it_is_said_what_can_be_done() {
     let place = Place::with_one_file();
     let (opened, _) = open(&place, None, &["app"]);
     assert_eq!(opened.status, Some(2));
-    assert!(opened.err.contains("no viewer is installed, of lnav, less, uftrace"), "{}", opened.err);
+    assert!(opened.err.contains("no supported viewer is installed (lnav, less, uftrace"), "{}", opened.err);
     let (opened, _) = open(&place, Some("perfetto"), &["app"]);
-    // As a merge ends, whose warning that the trace has one time only makes it 1.
+    // The status is that of the merge, which is 1 because of the warning that the trace has only one time.
     assert_eq!(opened.status, Some(1), "{}", opened.err);
     assert!(opened.err.contains("load it at https://ui.perfetto.dev"), "{}", opened.err);
     assert!(!place.read("app.perfetto-trace").is_empty());
@@ -75,13 +75,13 @@ fn where_nothing_can_be_started_it_is_said_what_can_be_done() {
     let (opened, called) = open(&place, Some("text:true"), &["-o", "-", "app"]);
     assert_eq!((opened.status, called), (Some(2), None));
     assert!(opened.err.contains("name one with -o FILE"), "{}", opened.err);
-    // Nothing is started for traces that are not there.
+    // Nothing is started for traces that do not exist.
     install(&place, "lnav", 0);
     let (opened, called) = open(&place, None, &["nobody"]);
     assert_eq!((opened.status, called), (Some(2), None), "{}", opened.err);
 }
 
-/// What is on the screen if the trace is shown.
+/// The text on the screen if the trace is shown.
 const LINE: &str = "line 1 of 9";
 
 #[test]
@@ -93,7 +93,7 @@ fn viewers_that_are_installed_show_the_trace_on_a_terminal_until_their_key_ends_
         let place = Place::with_one_file();
         fs::create_dir_all(place.path("bin")).unwrap();
         symlink(programs::path_of(viewer).unwrap(), place.path("bin").join(viewer)).unwrap();
-        // It is the only one that is found.
+        // This viewer is the only one that can be found.
         let open = format!(
             "exec env PATH='{}' '{}' open --quiet app",
             place.path("bin").display(),
@@ -108,8 +108,8 @@ fn viewers_that_are_installed_show_the_trace_on_a_terminal_until_their_key_ends_
         let mut shown = Vec::new();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // Not before the viewer shows the trace, or would have shown it. Keys that come before it reads are the
-                // terminal's.
+                // The key comes after the viewer shows the trace, or would have shown it. Keys that come before the
+                // viewer reads would go to the terminal.
                 for tries in 0..600 {
                     std::thread::sleep(Duration::from_millis(200));
                     if (is_shown.load(Ordering::Relaxed) || tries > 300) && keys.write_all(b"q").is_err() {

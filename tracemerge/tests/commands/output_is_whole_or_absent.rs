@@ -1,4 +1,4 @@
-//! The merged file is there as a whole or not at all, and no other file is left behind or overwritten.
+//! The merged file exists as a whole or not at all, and no other file is left behind or overwritten.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -51,7 +51,7 @@ fn a_disk_that_is_full_leaves_nothing_behind() {
     let place = Place::with_one_file();
     place.write("app.trace.10", file(&run(5, 1), 10, &vec![4; 100_000]));
     place.write("app.trace.merge", "old");
-    // Files beyond 512 KiB cannot be written; the signal that says so is ignored.
+    // Files beyond 512 KiB cannot be written; the signal for this is ignored.
     let mut shell = place.program("sh");
     shell.args(["-c", "trap '' XFSZ; ulimit -f 1024; exec \"$0\" ./app", env!("CARGO_BIN_EXE_tracemerge")]);
     let ran = ran(&mut shell);
@@ -106,7 +106,7 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// Returns whether there can be files without names where the tests are.
+/// Returns whether the directory of the tests can have files without names.
 #[cfg(target_os = "linux")]
 fn knows_unnamed_files(place: &Place) -> bool {
     use std::os::unix::fs::OpenOptionsExt;
@@ -130,7 +130,7 @@ fn a_merge_that_is_killed_at_any_moment_leaves_whole_files_only() {
     let (whole, inputs) = (place.read("app.trace.merge"), ["app.trace.10", "app.trace.9"]);
     let mut killed = 0;
     for trial in 0..80 {
-        // Every second time there is an older merged file.
+        // Every second time an older merged file exists.
         let older = trial % 2 == 1;
         fs::remove_file(place.path("app.trace.merge")).unwrap();
         if older {
@@ -165,7 +165,7 @@ fn what_a_killed_merge_has_left_is_deleted_by_the_next_one_and_by_clean() {
         let names = [".tracemerge-a1B2c3", ".tracemerge-locked", ".tracemerge-notours", "tracemerge-a1B2c3"];
         names.iter().for_each(|name| place.write(name, "half of a trace"));
         std::os::unix::fs::symlink("tracemerge-a1B2c3", place.path(".tracemerge-aalink")).unwrap();
-        // A merge that still writes holds such a lock.
+        // A merge that still writes holds this kind of lock.
         let written = fs::File::options().write(true).open(place.path(".tracemerge-locked")).unwrap();
         // SAFETY: plain data, valid when all zero; then a call that reads it.
         unsafe {

@@ -1,4 +1,5 @@
-//! A name that the user has not typed is never a way through a link, into a FIFO, or over what is not the user's own file.
+//! A name that the user has not typed never leads through a link, into a FIFO, or over a file that is not the user's
+//! own.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -11,7 +12,7 @@ use std::path::Path;
 use crate::support::programs::is_for_root;
 use crate::support::{Place, Ran, file, ran, run};
 
-/// The outputs whose names follow from that of the application, and the commands that write them.
+/// The outputs whose names are derived from that of the application, and the commands that write them.
 const OUTPUTS: &[(&str, &[&str])] = &[
     ("app.trace.merge", &["app"]),
     ("app.trace.merge", &["--symbols", "./app"]),
@@ -35,8 +36,8 @@ fn merge(place: &Place, args: &[&str]) -> Ran {
     ran(place.command().env("TRACEMERGE_OPEN", "text:true").args(args))
 }
 
-/// Has each output made where `put` has put something under its name, and returns what becomes of it. Nothing else may be
-/// made or changed; `precious` is a file of the user's.
+/// Makes each output after `put` has put something under its name, and checks that the command refuses. Nothing else
+/// may be made or changed; `precious` is a file of the user.
 fn refused(put: impl Fn(&Place, &str), said: &str) {
     for (output, args) in OUTPUTS {
         let place = Place::with_one_file();
@@ -189,8 +190,8 @@ fn the_directory_itself_may_be_a_link() {
 const VICTIM: u32 = 65534;
 const OTHER: u32 = 101;
 
-/// Returns a place in which everybody may write, with a trace of the victim's and the command; `None`, said, without the
-/// rights to make it.
+/// Returns a place in which all users may write, with a trace of the victim and the command; `None`, with a message,
+/// without the rights to make it.
 fn shared_place() -> Option<Place> {
     if is_for_root() {
         return None;
@@ -200,7 +201,7 @@ fn shared_place() -> Option<Place> {
         fs::set_permissions(place.path(path), fs::Permissions::from_mode(mode)).unwrap();
     }
     chown(place.path("app.trace.9"), Some(VICTIM), None).unwrap();
-    // By a program of its own: what this process writes, a child of another test may hold open when it is to be run.
+    // A separate program copies the command: a child of another test may hold a file open that this process writes.
     assert_eq!(ran(place.program("cp").args([env!("CARGO_BIN_EXE_tracemerge"), "tm"])).status, Some(0));
     fs::set_permissions(place.path("tm"), fs::Permissions::from_mode(0o755)).unwrap();
     Some(place)

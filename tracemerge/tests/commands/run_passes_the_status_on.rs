@@ -1,4 +1,4 @@
-//! `tracemerge run` passes on the status of the application. A shell script stands for the application, and
+//! `tracemerge run` passes on the status of the application. In place of the application, a shell script runs and
 //! writes the trace of its own process.
 #![cfg(unix)]
 #![allow(unsafe_code)]
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Place, file, ran, run};
 
-/// Returns a script that first writes its trace, of the moment at which it is run, and then does `rest`.
+/// Returns a script that first writes its trace, with the time at which it runs, and then does `rest`.
 fn script(rest: &str) -> String {
     format!(
         r##"#!/bin/sh
@@ -88,7 +88,7 @@ fn a_name_without_a_slash_is_searched_in_path() {
     let place = Place::new();
     fs::create_dir(place.path("bin")).unwrap();
     place.install("bin/my-app", script("exit 0"));
-    // The current directory has the same name, but is not in PATH.
+    // The current directory has a program of the same name, but is not in PATH.
     place.install("my-app", script("exit 9"));
     let path = format!("{}:/usr/bin:/bin", place.path("bin").display());
     let ran = ran(place.command().env("PATH", path).args(["run", "my-app"]));
@@ -96,7 +96,7 @@ fn a_name_without_a_slash_is_searched_in_path() {
     assert!(place.text("my-app.trace.merge").contains("enabled=1"));
 }
 
-/// Waits for a file by which the application, or who sends a signal, says how far it is.
+/// Waits for a file with which the application, or the sender of a signal, reports its progress.
 fn wait_for(place: &Place, name: &str) {
     let start = Instant::now();
     while !place.path(name).exists() {
@@ -110,8 +110,7 @@ fn send(child: &Child, signal: &str) {
     assert!(status.success());
 }
 
-/// Gives signals their usual effect on a command, also where these tests are run with some of them ignored,
-/// as by `nohup`.
+/// Gives signals their usual effect on a command, even if these tests run with some of them ignored, as by `nohup`.
 fn with_usual_signals(command: &mut Command) -> &mut Command {
     let usual = || {
         for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
@@ -151,8 +150,8 @@ fn a_request_to_end_is_passed_on() {
     }
 }
 
-/// Starts an application that ends at once, and has SIGINT sent to the command so many seconds after that, while the command
-/// waits for somebody to read the merge.
+/// Starts an application that ends at once, and sends SIGINT to the command this number of seconds later, while the
+/// command waits for a reader of the merge.
 fn interrupted_after_the_end(place: &Place, seconds: &str) -> Child {
     let lines = r#"n=0; while [ $n -lt 5000 ]; do echo "$k : line $n"; n=$((n+1)); done >> "$0.trace.$$""#;
     let sender = format!(
@@ -169,7 +168,7 @@ fn a_signal_that_comes_just_behind_the_end_is_that_of_the_application() {
     let place = Place::new();
     let mut child = interrupted_after_the_end(&place, "0");
     wait_for(&place, "signalled");
-    // It would be dead by then.
+    // By then the command would be dead.
     thread::sleep(Duration::from_millis(50));
     let mut merged = String::new();
     child.stdout.take().unwrap().read_to_string(&mut merged).unwrap();

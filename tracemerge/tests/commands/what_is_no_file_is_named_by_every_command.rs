@@ -1,5 +1,5 @@
-//! A FIFO, a device, a directory or a link to nowhere may be in the place of a trace. No command opens it,
-//! waits for it or deletes it; each command names it and does what it can with the rest.
+//! A FIFO, a device, a directory or a link to nowhere may be in place of a trace. No command opens it, waits for it
+//! or deletes it; each command names it and does as much as possible with the rest.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -91,7 +91,7 @@ fn one_that_is_an_argument_is_refused() {
     }
 }
 
-/// Each run says for itself how long its ticks are.
+/// Each run records the length of its own ticks.
 #[test]
 fn two_runs_with_different_ticks_per_second_have_their_own_times() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! What Windows alone does to files and to the end of a process: files that somebody has open and shares with nobody,
-//! `NUL`, long paths, statuses of 32 bits.
+//! The effects of Windows alone on files and on the end of a process: files that a process has open and does not
+//! share, `NUL`, long paths, statuses of 32 bits.
 #![cfg(windows)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::support::{Place, file, ran, run};
 
-/// Opens a file so that nobody else can, for `time`; returns when it is open.
+/// Opens a file so that no other process can, for `time`; returns when it is open.
 fn hold(path: &Path, time: Duration) -> thread::JoinHandle<()> {
     let (tell, wait) = mpsc::channel();
     let path = path.to_owned();
@@ -104,7 +104,7 @@ fn the_whole_status_of_a_program_that_was_run_is_passed_on() {
             &format!("exit {}", status.cast_signed()),
         ]);
         let ended = ran(&mut command);
-        // It has not traced, which is said; that it ended well does not tell that there is a trace.
+        // The status is not 0 if the program ended well, because it has not traced, and the command reports that.
         let expected = if status == 0 { 2 } else { status };
         assert_eq!(ended.status.map(i32::cast_unsigned), Some(expected), "{}", ended.err);
     }

@@ -1,4 +1,4 @@
-//! What cannot be written to standard output is an error, whichever command writes; a reader that goes away is none.
+//! A failed write to standard output is an error, for every command; a reader that goes away is not an error.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -6,7 +6,7 @@ use std::fs::File;
 
 use crate::support::{Place, Ran, file, ran, run};
 
-/// Everything that writes to standard output.
+/// All commands that write to standard output.
 const COMMANDS: &[&[&str]] = &[
     &["info", "app"],
     &["info", "--json", "app"],
@@ -33,13 +33,13 @@ const COMMANDS: &[&[&str]] = &[
     &["--version"],
 ];
 
-/// Returns whether a command was not kept from writing. 1 says that the trace is not whole, which has neither an end nor
+/// Returns whether a command could write. The status 1 says that the trace is not whole: it has neither an end nor
 /// readings of the clock.
 fn is_done(status: Option<i32>) -> bool {
     matches!(status, Some(0 | 1))
 }
 
-/// Returns what becomes of each command whose standard output is what the shell makes of `redirection`.
+/// Returns the result of each command, with the standard output that the shell makes of `redirection`.
 fn with_output(redirection: &str) -> Vec<(&'static [&'static str], Ran)> {
     let place = Place::with_one_file();
     let line = format!("exec \"$0\" \"$@\" {redirection}");
@@ -97,7 +97,7 @@ fn a_command_that_writes_nothing_needs_no_output() {
 fn a_reader_that_has_gone_away_is_no_error() {
     let place = Place::with_one_file();
     place.write("app.trace.10", file(&run(5, 1), 10, &[4, 5]));
-    // The writer of a pipe whose reader has ended before it is read from.
+    // This is the writer of a pipe whose reader ends without reading.
     assert_eq!(ran(place.program("mkfifo").arg("pipe")).status, Some(0));
     for args in COMMANDS {
         let reader = place.program("sh").args(["-c", "exec <pipe"]).spawn().unwrap();

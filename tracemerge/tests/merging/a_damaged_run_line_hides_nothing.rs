@@ -1,5 +1,5 @@
-//! A run's identity decides what is shown. Whatever single bit of one `# run` line is another, no thread is
-//! missing from what is merged unless its file is named.
+//! A run's identity decides what is shown. If any single bit of one `# run` line is changed, no thread is missing
+//! from the merged output unless a warning names its file.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::fs;
@@ -13,7 +13,7 @@ use trace_store::sys::real_path;
 const THREADS: [u64; 4] = [11, 12, 13, 14];
 /// The thread of another run at the same time.
 const BESIDE: u64 = 21;
-/// How many times fewer bits are changed where a program takes a tenth of a second to start.
+/// The factor by which fewer bits are changed if a program takes a tenth of a second to start.
 const FEWER: usize = if cfg!(windows) { 13 } else { 1 };
 
 /// The form of the traces, or their place.
@@ -81,7 +81,7 @@ impl Traces {
         ran(command.args(args))
     }
 
-    /// Changes a bit of a thread's file, has `see` look at what a merge then does, and changes the bit back.
+    /// Changes a bit of a thread's file, passes the result of a merge to `see`, and changes the bit back.
     fn with_bit(&self, tid: u64, at: usize, bit: u32, see: impl FnOnce(&Ran)) {
         let path = self.path(tid);
         let whole = fs::read(&path).unwrap();
@@ -104,13 +104,13 @@ fn raw(run: &Run, tid: u64, ticks: &[u64]) -> Vec<u8> {
     raw_file(tid, &[(run.ticks.0, &Meta::Run(run.clone()))], messages)
 }
 
-/// Returns whether all messages of a thread are there.
+/// Returns whether the output has all messages of a thread.
 fn has_all(ran: &Ran, tid: u64) -> bool {
     let text = String::from_utf8_lossy(&ran.out);
     (0..2).all(|n| text.contains(&format!("line {n} of {tid}\n")))
 }
 
-/// Returns whether the file of a thread is named in a warning.
+/// Returns whether a warning names the file of a thread.
 fn names(ran: &Ran, tid: u64) -> bool {
     let name = format!("app.trace.{tid}'");
     ran.status == Some(1)
@@ -139,7 +139,7 @@ fn every_bit(kind: Kind, step: usize, of_others: usize) {
                 assert!(has_all(ran, tid) || is_named, "{what}");
                 let is_checked = kind != Kind::Version1 && payload.contains(&at);
                 assert!(is_named || !is_checked, "{what}");
-                // A file that cannot be read may be another application's where several have their traces.
+                // If several applications share a directory, a file that cannot be read may belong to another one.
                 assert!(has_all(ran, tid) || kind == Kind::Shared || !payload.contains(&at), "{what}");
             });
         }
@@ -166,7 +166,7 @@ fn any_bit_of_a_run_line_may_be_changed_where_applications_share_a_directory() {
     every_bit(Kind::Shared, 3, 61);
 }
 
-/// Returns the bytes of a `# run` line with one value replaced, and with its checksum as it was.
+/// Returns the bytes of a `# run` line with one value replaced, and with its old checksum.
 fn with_value(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     assert!(text.contains(from), "{text}");
@@ -213,7 +213,7 @@ fn where_two_files_contradict_each_other_both_are_shown_and_so_is_any_run_that_m
         assert_eq!(ran.status, Some(1), "{}", ran.err);
         let text = String::from_utf8(ran.out).unwrap();
         assert!([1, 2].iter().all(|tid| text.contains(&format!("line 0 of {tid}\n"))), "{wall}: {text}");
-        // Nobody knows when the first run began, so the run of process 3 may be the newest.
+        // It is not known when the first run began, so the run of process 3 may be the newest.
         assert!(text.contains("line 0 of 3\n"), "{wall}: {is_newest}: {text}");
         assert!(ran.err.contains("its '# run' line has another wall= than another file"), "{}", ran.err);
     }
@@ -243,7 +243,7 @@ fn what_most_files_of_a_run_say_is_believed() {
             }
             let ran = place.merge(["-o", "-", "./app"]);
             if key == "boot" && version == 2 {
-                // Lines whose checksum is right are what was written, so there are two runs.
+                // Lines with the right checksum were written in this way, so there are two runs.
                 assert!(ran.err.contains("left out 1 older run"), "{}", ran.err);
                 continue;
             }

@@ -1,5 +1,5 @@
-//! A file that is truncated while a merge reads it does not kill the merge: the lines that were there are
-//! merged, and the file is named.
+//! A file that is truncated while a merge reads it does not kill the merge: the lines that remain are merged, and a
+//! message names the file.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -10,8 +10,8 @@ use std::process::Stdio;
 
 use crate::support::{Place, header, line, ran, run};
 
-/// The number of lines of each file. With 100 bytes each they make 40 MB, far more than is read ahead of a
-/// reader that waits.
+/// The number of lines of each file. With 100 bytes each they make 40 MB, far more than the system reads ahead of a
+/// waiting reader.
 const LINES: u64 = 400_000;
 
 fn long_file(tid: u64) -> Vec<u8> {
@@ -32,7 +32,7 @@ fn a_file_that_is_truncated_under_a_merge_does_not_kill_it() {
     let mut reader = File::open(place.path("fifo")).unwrap();
     let mut out = vec![0; 100_000];
     reader.read_exact(&mut out).unwrap();
-    // Before a pipe is written to, all files are looked through, so the merge itself is under way now.
+    // Before a merge writes to a pipe, it reads through all files, so the merge itself is under way now.
     let length = 2_000_000;
     let file = OpenOptions::new().write(true).open(place.path("app.trace.10")).unwrap();
     file.set_len(length).unwrap();

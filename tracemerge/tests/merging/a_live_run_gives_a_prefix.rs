@@ -1,5 +1,4 @@
-//! A run that holds the lock on its manifest is alive: its torn tails are no damage, its files are not
-//! deleted.
+//! A run that holds the lock on its manifest is alive: its torn tails are not damage, and its files are not deleted.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 #![allow(unsafe_code, reason = "takes a lock that std has no name for")]

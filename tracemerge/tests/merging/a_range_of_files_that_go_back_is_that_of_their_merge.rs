@@ -17,14 +17,14 @@ fn all(place: &Place) -> Vec<String> {
     text.split_inclusive('\n').map(str::to_owned).collect()
 }
 
-/// Asserts that the command shows the lines of a period that a filter of `all` leaves, whether or not it tells
-/// of breaks. Returns the text of its stderr.
+/// Asserts that the command shows the lines of a period that a filter of `all` leaves, whether or not it reports
+/// breaks. Returns the text of its stderr.
 fn assert_range(place: &Place, all: &[String], since: u64, until: u64, what: &str) -> String {
     let (from, to) = (format!("@{since}"), format!("@{until}"));
     let expected: String =
         all.iter().filter(|line| (since..until).contains(&ticks(line))).map(String::as_str).collect();
     let mut said = String::new();
-    // Bytes in a pipe cannot be taken back, but a file is begun anew.
+    // Bytes in a pipe cannot be taken back, but a file can be begun anew.
     for output in ["-", "part"] {
         let ran = place.merge(["-q", "app", "--since", &from, "--until", &to, "-o", output]);
         let shown = if output == "-" { ran.out } else { place.read("part") };
@@ -44,7 +44,7 @@ fn assert_last(place: &Place, all: &[String], wanted: usize, what: &str) {
     assert!(shown == expected, "{what}, the last {wanted}: {shown}\nnot\n{expected}");
 }
 
-/// Returns a file whose ticks go on by a few at each line, and now and then back by some.
+/// Returns a file whose ticks advance by a few at each line, and now and then go back by some.
 fn jumping(seeded: &mut Seeded, tid: u64, lines: u64, breaks: u64) -> Vec<u8> {
     let mut text = header(&run(5, 1), tid);
     let mut ticks = 100;
@@ -64,11 +64,11 @@ fn spans_of_small_files_with_breaks_anywhere_are_complete() {
     for round in 0..12 {
         let place = Place::new();
         for tid in 7..10 {
-            // Each file has a few pages only, so no break is too far off to be seen.
+            // Each file has only a few pages, so no break is too far off to be seen.
             let (lines, breaks) = (20 + seeded.below(60), seeded.below(5) + u64::from(tid == 7));
             place.write(format!("app.trace.{tid}"), jumping(&mut seeded, tid, lines, breaks));
         }
-        // This line makes one break at least.
+        // This line makes at least one break.
         let mut last = place.read("app.trace.7");
         last.extend(line(90, 7, "far back"));
         place.write("app.trace.7", last);
@@ -82,7 +82,7 @@ fn spans_of_small_files_with_breaks_anywhere_are_complete() {
     }
 }
 
-/// The file has a megabyte, and its clock was set back for good in the middle.
+/// The file has a megabyte. In the middle its clock was set back permanently.
 #[test]
 fn a_clock_that_was_set_back_is_seen_from_anywhere() {
     let place = Place::new();
@@ -100,7 +100,7 @@ fn a_clock_that_was_set_back_is_seen_from_anywhere() {
     assert_last(&place, &all, 20_000, "set back");
 }
 
-/// The wanted lines lie on both sides of a break that is small against the file.
+/// The wanted lines are on both sides of a break that is small against the file.
 #[test]
 fn a_small_step_back_is_seen_from_nearby() {
     let place = Place::new();
@@ -128,5 +128,5 @@ fn a_sound_file_is_not_told_to_go_back() {
         assert_eq!(assert_range(&place, &all, since, since + 100, "sound"), "");
     }
     let said = assert_range(&place, &all, 3_858, 3_958, "behind the end");
-    assert!(said.starts_with("tracemerge: nothing is there; "), "{said}");
+    assert!(said.starts_with("tracemerge: no records found; "), "{said}");
 }

@@ -1,4 +1,4 @@
-//! Each kind of damage has a defined result, and all that is not damaged is merged all the same.
+//! Each kind of damage has a defined result, and everything that is not damaged is still merged.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -124,8 +124,8 @@ fn what_is_no_trace_is_left_out_and_named() {
     assert_eq!(ran.status, Some(1));
     for told in [
         "'./app.trace.20' is empty",
-        "'./app.trace.21' is no trace",
-        "'./app.trace.22' is no trace",
+        "'./app.trace.21' is not a trace",
+        "'./app.trace.22' is not a trace",
         "'./app.trace.23': it is a directory",
         "'./app.trace.24': it is not a regular file",
     ] {
@@ -148,7 +148,7 @@ fn where_nothing_is_a_trace_nothing_is_done() {
 fn an_unreadable_file_is_named_and_the_rest_is_merged() {
     let place = Place::with_one_file();
     place.write("app.trace.10", file(&run(5, 1), 10, &[4]));
-    // For root no file is unreadable, so another user runs a copy of the command.
+    // Root can read every file, so another user runs a copy of the command.
     place.write("tracemerge", fs::read(env!("CARGO_BIN_EXE_tracemerge")).unwrap());
     let modes =
         [(".", 0o777), ("tmp", 0o777), ("tracemerge", 0o755), ("app.trace.9", 0o644), ("app.trace.10", 0)];
@@ -224,8 +224,11 @@ fn bytes_that_no_trace_has_reach_no_terminal_by_any_command() {
         let planted = [&line(5, 10, "planted ")[..35], bad, b"31m\n"].concat();
         let before = file(&run(5, 1), 10, &[4]);
         place.write("app.trace.10", [&before[..], &planted, &line(6, 10, "behind it")].concat());
-        let damaged =
-            format!("app.trace.10': {} bytes at offset {} are no trace line", planted.len(), before.len());
+        let damaged = format!(
+            "app.trace.10': {} bytes at offset {} are not a trace line",
+            planted.len(),
+            before.len()
+        );
         let shown = br"0000000000000004-00000010 # damaged file=";
         let shows = |bytes: &[u8]| memchr::memmem::find(bytes, shown).is_some();
         for args in [&["-o", "-", "./app"][..], &["--head", "9", "./app"], &["--time", "offset", "./app"]] {
@@ -248,7 +251,7 @@ fn bytes_that_no_trace_has_reach_no_terminal_by_any_command() {
             assert!(!told.contains(|c: char| c.is_control() && c != '\n'), "{args:?}: {told:?}");
             let says = match args[0] {
                 "check" => {
-                    told.contains(&format!("{} bytes are no line of this thread's trace", planted.len()))
+                    told.contains(&format!("{} bytes outside this thread's lines", planted.len()))
                 }
                 "info" => told.contains("1 damaged"),
                 _ => told.contains(&format!("{} bytes at offset {}", planted.len(), before.len())),
@@ -293,7 +296,7 @@ fn a_gigantic_line_and_a_gigantic_hole_are_passed_over() {
         let mut head = file(&run(5, 1), tid, &[4]);
         head.extend(filling.into_iter().flatten());
         fs::write(&path, &head).unwrap();
-        // The file is sparse and costs no space. (A gigabyte does as well, but takes the kernel its time.)
+        // The file is sparse and costs no space. (A gigabyte works as well, but costs the kernel time.)
         fs::OpenOptions::new().append(true).open(&path).unwrap().set_len(1 << 25).unwrap();
     }
     let ran = place.merge(["./app", "-o", "merged"]);
@@ -304,7 +307,7 @@ fn a_gigantic_line_and_a_gigantic_hole_are_passed_over() {
     assert!(text.contains("0000000000000005-00000011 : \n"), "what stands before the hole is kept");
 }
 
-/// Returns a whole file with its number among those of its run, which has made `files`.
+/// Returns a whole file with its number among the files of its run, which has made `files` files.
 fn numbered(pid: u32, tid: u64, file: u32, files: u64) -> Vec<u8> {
     let run = run(pid, 1);
     let thread = format!("{:016x}-{tid:08} # thread name=\"t\" ring=shared file={file}\n", 1);
@@ -313,7 +316,7 @@ fn numbered(pid: u32, tid: u64, file: u32, files: u64) -> Vec<u8> {
     [header(&run, tid), thread.into_bytes(), lines, end.into_bytes()].concat()
 }
 
-/// Runs each command on an application with two files and one more, which is left out.
+/// Runs each command on an application with two files and another one, which is left out.
 fn is_shown_once(name: &str, bytes: Vec<u8>) {
     let place = Place::new();
     place.write("app.trace.9", numbered(5, 9, 1, 2));

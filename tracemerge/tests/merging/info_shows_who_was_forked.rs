@@ -1,4 +1,4 @@
-//! `tracemerge info` tells which processes are one program and its forks, to people and to programs.
+//! `tracemerge info` shows which processes are one program and its forks, to people and to programs.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use crate::support::{Place, file, run};
@@ -10,8 +10,8 @@ fn trace(place: &Place, run: &Run) {
     place.write(format!("app.trace.{tid}"), file(run, tid, &[7, 8]));
 }
 
-/// Makes traces of five processes: 5 forked 6, one of these two forked 7; 8 was forked by a process that left
-/// no file; 9 is neither forked nor has it forked.
+/// Makes traces of five processes: 5 forked 6, and one of these two forked 7; a process that left no file forked 8; 9
+/// is neither a fork nor has one.
 fn family() -> Place {
     let place = Place::new();
     trace(&place, &run(5, 1));
@@ -71,7 +71,7 @@ fn the_table_shows_who_was_forked() {
     );
 }
 
-/// The same ids on another machine, or after another start of it, belong to other processes.
+/// Processes with the same ids on another machine, or after another start of it, are not related.
 #[test]
 fn only_processes_of_one_boot_are_related() {
     let place = Place::new();

@@ -16,7 +16,7 @@ fn line(ticks: u64, kind: char, payload: &str) -> Vec<u8> {
     out
 }
 
-/// Returns a whole file with one line of each kind that is known, and two of a later kind.
+/// Returns a whole file with one line of each known kind, and two of a later kind.
 fn later(version: u32) -> Vec<Vec<u8>> {
     let mut run = run(5, 1);
     run.version = version;
@@ -88,7 +88,7 @@ fn a_line_whose_kind_is_another_one_by_a_flipped_bit_is_missed() {
                 continue;
             }
             let mut lines = lines.clone();
-            // A line of a later kind stays one whatever it becomes: nobody can say that it was another.
+            // A changed line of a later kind may still be of a later kind: no reader can know that it was another.
             if lines[changed][26] == b'~' {
                 continue;
             }
@@ -104,7 +104,7 @@ fn in_a_trace_of_an_earlier_version_it_is_damage() {
     for version in [1, 2] {
         let checked = ran(&later(version).concat(), &["check", "app"]);
         assert_eq!(checked.status, Some(1));
-        assert!(checked.err.contains("are no line of this thread's trace"), "{}", checked.err);
+        assert!(checked.err.contains("outside this thread's lines"), "{}", checked.err);
     }
 }
 

@@ -1,5 +1,5 @@
-//! Traces of machines that ran at the same time are put in order by the wall clock. Those of one machine's
-//! boots stand one behind the other.
+//! Traces of machines that ran at the same time are put in order by the wall clock. Boots of one machine stand one
+//! behind the other.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::fs;
@@ -48,7 +48,7 @@ fn machines_that_overlap_are_merged_line_by_line() {
     let by_time: Vec<u64> =
         messages(&merged).iter().map(|text| text.split(' ').next().unwrap().parse().unwrap()).collect();
     assert_eq!(by_time, [0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7]);
-    // The merged file is a sorted trace, and the lines of the first machine are as they were.
+    // The merged file is a sorted trace, and the lines of the first machine are unchanged.
     place.write("merged", &merged.out);
     assert_eq!(sorted(&place, ["merged"]), merged.out);
     let text = String::from_utf8(merged.out).unwrap();
@@ -81,7 +81,7 @@ fn runs_with_two_clocks_of_one_machine_are_put_in_order_by_the_wall_clock() {
     let place = Place::new();
     fs::create_dir(place.path("dir")).unwrap();
     let of_system = String::from_utf8(machine("one", 9, 2, 17, NS, 5)).unwrap();
-    // The checksum of the changed line is made anew.
+    // The changed line gets a new checksum.
     let run_line = of_system.lines().next().unwrap();
     let Some(Meta::Run(run)) = Meta::parse(run_line.split_once("# ").unwrap().1.as_bytes()) else { panic!() };
     let run_line = format!("{run_line}\n");

@@ -1,4 +1,4 @@
-//! Which traces are found, and how they are merged: owners, runs, clocks, damaged and odd files, memory and descriptors.
+//! The search for traces, and their merge: owners, runs, clocks, damaged and odd files, memory and descriptors.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,9 +1,9 @@
-//! Memory and output of each command and format grow no faster than its input, whatever shape that has.
+//! Memory and output of each command and format grow no faster than its input, for any shape of the input.
 //!
-//! Each shape is made twice, the second time twice as large. The peak is all memory of the process that is resident, the mapped
-//! pages of the input included: these grow as the input does, and count against the limits.
+//! Each shape is made twice, the second time twice as large. The peak is all resident memory of the process,
+//! including the mapped pages of the input: these grow with the input, and count against the limits.
 //!
-//! `cargo test` does so with some 12 MB. With 50 MB, for a quarter of an hour:
+//! `cargo test` uses some 12 MB. With 50 MB, for a quarter of an hour:
 //! `cargo test --release -p tracemerge --test merging memory_and_output -- --ignored --nocapture`
 #![cfg(target_os = "linux")]
 #![allow(
@@ -25,7 +25,8 @@ use crate::support::{Place, header, meta, raw_file_of_records, run};
 use trace_format::meta::Meta;
 use trace_format::sites::{Site, SiteKind};
 
-/// The limits: bytes that are resident, times the peak of half the input, times the text, and besides.
+/// The limits: of resident bytes, of the ratio to the peak for half the input, of the ratio of output to text, and of
+/// additional bytes of output.
 const MOST: u64 = 300 << 20;
 const RATIO: f64 = 2.2;
 const TIMES: u64 = 20;
@@ -37,7 +38,7 @@ fn record(tid: u64, ticks: u64, kind: char, text: &str) -> String {
     format!("{ticks:016x}-{tid:08} {kind} {text}\n")
 }
 
-/// Writes a file of one thread: the lines that `line` makes, until they have so many bytes.
+/// Writes a file of one thread: the lines that `line` makes, until they have `bytes` bytes.
 fn lines(place: &Place, bytes: usize, mut line: impl FnMut(u64) -> String) {
     let mut text = String::from_utf8(header(&run(5, 1), TID)).unwrap();
     let mut number = 0;
@@ -48,7 +49,7 @@ fn lines(place: &Place, bytes: usize, mut line: impl FnMut(u64) -> String) {
     place.write(format!("app.trace.{TID}"), text);
 }
 
-/// Writes a file for each thread, until they have so many bytes.
+/// Writes a file for each thread, until all files have `bytes` bytes.
 fn threads(place: &Place, bytes: usize, mut text: impl FnMut(u64) -> String) {
     let (mut sum, mut tid) = (0, TID);
     while sum < bytes {
@@ -251,7 +252,7 @@ fn a_raw_file(place: &Place, bytes: usize) {
     place.write("app.trace.9", raw_file_of_records(TID, &[(1, &Meta::Run(run(5, 1)))], &sites, records));
 }
 
-/// A maker of a trace that has about so many bytes.
+/// A maker of a trace with about this number of bytes.
 type Shape = (&'static str, fn(&Place, usize));
 
 const SHAPES: &[Shape] = &[
@@ -279,7 +280,7 @@ const SHAPES: &[Shape] = &[
     ("a raw file", a_raw_file),
 ];
 
-/// Every command and format. What is written goes to standard output, or to `out`.
+/// Returns every command and format. Their output goes to standard output, or to `out`.
 fn commands() -> Vec<Vec<&'static str>> {
     let mut all = vec![
         vec!["-o", "-", "--all-runs", "app"],
@@ -309,10 +310,10 @@ fn commands() -> Vec<Vec<&'static str>> {
     all
 }
 
-/// The bytes that a process takes when it starts. One that ends before it is looked at has taken these at least.
+/// The bytes that a process takes when it starts. A process that ends before the first look has taken at least these.
 const START: u64 = 8 << 20;
 
-/// What a command has taken.
+/// The memory and the output of a command.
 struct Taken {
     peak: u64,
     output: u64,
@@ -336,7 +337,7 @@ fn taken(place: &Place, args: &[&str]) -> Taken {
     command.args(&args).stdin(Stdio::null()).stdout(File::create(&stdout).unwrap()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let (status, peak) = crate::support::peak::waited(&mut child);
-    // Where there are no messages, `diff` has nothing to compare.
+    // Without messages, `diff` has nothing to compare.
     let most = if args[0] == "diff" { 2 } else { 1 };
     assert!(status.code().is_some_and(|status| status <= most), "{args:?}: {status}");
     let output = size_of(&stdout) + size_of(&out);
@@ -344,7 +345,7 @@ fn taken(place: &Place, args: &[&str]) -> Taken {
     Taken { peak, output }
 }
 
-/// Checks one shape at `bytes` and twice as many; returns what is wrong, and the numbers of bytes and of commands.
+/// Checks one shape at `bytes` and twice as many; returns the failures, and the numbers of bytes and of commands.
 fn check((name, make): &Shape, bytes: usize) -> (Vec<String>, u64, usize) {
     let places = [bytes, 2 * bytes].map(|bytes| {
         let place = Place::new();

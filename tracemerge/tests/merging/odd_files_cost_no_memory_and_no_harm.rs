@@ -1,4 +1,4 @@
-//! Files that no tracer writes do no harm: a line larger than memory should be, a device, clocks that differ.
+//! Files that no tracer writes do no harm: a line larger than the available memory, a device, clocks that differ.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -15,16 +15,16 @@ use trace_format::wall::Wall;
 
 /// The number of bytes of the gigantic line.
 const LONG: u64 = 1 << 30;
-/// The number of bytes of the gigantic line where there is no room for a longer one.
+/// The number of bytes of the gigantic line if a longer one does not fit.
 const SHORTER: u64 = 100 << 20;
 /// The KiB that the command may allocate, used or not.
 const DATA_KB: u64 = 64 << 10;
 /// The KiB of its own that the command may have in memory.
 const OWN_KB: u64 = 32 << 10;
 
-/// Makes the file `app.trace.10`, and returns it with the length of its line. The file is in memory, where a
-/// gigabyte costs no time, and is gone with this process; where there is too little memory, it is an ordinary
-/// file with a shorter line.
+/// Makes the file `app.trace.10`, and returns it with the length of its line. The file is in memory, where a gigabyte
+/// takes no time, and disappears with this process. If there is too little memory, it is an ordinary file with a
+/// shorter line.
 fn room(place: &Place) -> (File, u64) {
     let df = ran(place.program("df").args(["--output=avail", "-B1", "/dev/shm"]));
     let free =
@@ -69,7 +69,7 @@ fn a_gigantic_line_takes_no_memory() {
         if read == 0 {
             break;
         }
-        // Memory is looked at once for 8 MiB, because many portions are small.
+        // Memory is read once for 8 MiB, because many portions are small.
         if total / (8 << 20) != (total + read as u64) / (8 << 20) {
             let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
             let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
@@ -91,7 +91,7 @@ fn a_gigantic_line_takes_no_memory() {
     assert!((own > 0 || !cfg!(target_os = "linux")) && own < OWN_KB, "{own} kB of memory of its own");
 }
 
-/// A command that may not have another thread merges all the same.
+/// A command that cannot start another thread still merges.
 #[test]
 fn where_no_thread_can_be_had_one_does_it_all() {
     let place = Place::with_one_file();
@@ -99,7 +99,7 @@ fn where_no_thread_can_be_had_one_does_it_all() {
     place.write("app.trace.10", [header(&run(5, 1), 10), lines].concat());
     let whole = place.merge(["./app", "-o", "whole"]);
     assert_eq!(whole.status, Some(0), "{}", whole.err);
-    // The stack of a thread is to be larger than all memory that the command may have.
+    // The stack of a thread would be larger than all memory that the command may have.
     let script = format!("ulimit -d {DATA_KB} && exec timeout 20 \"$0\" -q ./app -o -");
     let mut command = place.program("sh");
     command.args(["-c", &script, env!("CARGO_BIN_EXE_tracemerge")]);
@@ -151,8 +151,8 @@ fn runs_whose_clocks_differ_are_merged_by_ticks() {
         wall: Wall(1_795_187_462_000_000_000 + wall),
         system: SystemClocks::default(),
     };
-    // One clock counts a thousand ticks in a second, the other a million. That matters for the times that are
-    // told, but not for the order.
+    // One clock counts a thousand ticks in a second, the other a million. That matters for the times that are shown,
+    // but not for the order.
     for (tid, rate) in [(9, 1_000_000), (10, 1_000)] {
         let lines = (1..9).flat_map(|n| {
             [line(n * 100 + tid, tid, "x"), meta(n * 100 + tid, tid, &clock(n * 100 + tid, n * 100 * rate))]

@@ -1,5 +1,5 @@
-//! In a directory that several users may write to, files of others are not shown in the place of one's own,
-//! nor together with them in one run, nor deleted.
+//! In a directory that several users may write to, files of other users are not shown in place of the user's own, nor
+//! together with them in one run, nor deleted.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -15,7 +15,7 @@ const OTHER: u32 = 65534;
 /// The id of a third user.
 const ANOTHER: u32 = 1234;
 
-/// Makes a place with a directory to which all may write; `None` where files cannot be given to others.
+/// Makes a place with a directory that all users may write to; `None` if files cannot be given to other users.
 fn shared_place() -> Option<Place> {
     if crate::support::programs::is_for_root() {
         return None;
@@ -61,13 +61,13 @@ fn what_others_have_planted_is_neither_shown_nor_deleted() {
     }
     let (_, alone) = merged(&place, &[]);
     for tid in 1000..1750 {
-        // Some planted files are of another, later run, and some are of the caller's run.
+        // Some planted files belong to another, later run, and some to the caller's run.
         let planted = if tid % 2 == 0 { run_of(&place, 6, 90_000) } else { run_of(&place, 5, 40) };
         write(&place, OTHER, tid, file(&planted, tid, &[44, 90_001]));
     }
     let (ran, text) = merged(&place, &[]);
     assert_eq!((ran.status, &text), (Some(0), &alone), "{}", ran.err);
-    let told = "left out what belongs to others: 750 files of user 65534; it is shown to these users, and by --all-runs";
+    let told = "left out files of other users: 750 files of user 65534; --all-runs shows them, and these users see them";
     assert!(ran.err.contains(told), "{}", ran.err);
     for args in [&["check", "./app"][..], &["info", "./app"]] {
         let ran = tracemerge(&place, args);
@@ -81,7 +81,11 @@ fn what_others_have_planted_is_neither_shown_nor_deleted() {
 
     let (ran, all) = merged(&place, &["--all-runs"]);
     assert_eq!(all.lines().count(), alone.lines().count() + 750 * 3);
-    assert!(ran.err.contains("not all that is shown is your own: 750 files of user 65534"), "{}", ran.err);
+    assert!(
+        ran.err.contains("some files shown belong to other users: 750 files of user 65534"),
+        "{}",
+        ran.err
+    );
     assert!(
         ran.err.contains("754 files of 3 runs"),
         "none of the others' is of the caller's run: {}",
@@ -102,18 +106,18 @@ fn where_only_others_have_files_these_are_shown_and_it_is_said() {
     let (ran, text) = merged(&place, &[]);
     assert_eq!(ran.status, Some(0), "{}", ran.err);
     assert!(text.contains("line 0 of 1\n"));
-    assert!(ran.err.contains("not all that is shown is your own: 1 file of user 65534"), "{}", ran.err);
+    assert!(ran.err.contains("some files shown belong to other users: 1 file of user 65534"), "{}", ran.err);
     let ran = tracemerge(&place, &["clean", "./app"]);
     assert!(
         ran.err.contains("deleted 0 trace files") && ran.err.contains("left 1 file of user"),
         "{}",
         ran.err
     );
-    // The run of a third user is not mixed with that one, though it was at the same time.
+    // The run of a third user is not mixed with that one, although it was at the same time.
     write(&place, ANOTHER, 2, file(&run_of(&place, 6, 41), 2, &[44]));
     let (ran, text) = merged(&place, &[]);
     assert!(text.contains("line 0 of 2\n") && !text.contains("line 0 of 1\n"), "{text}");
-    assert!(ran.err.contains("left out what belongs to others: 1 file of user 65534"), "{}", ran.err);
+    assert!(ran.err.contains("left out files of other users: 1 file of user 65534"), "{}", ran.err);
 }
 
 #[test]
@@ -158,7 +162,7 @@ fn a_run_that_has_recorded_that_it_became_another_users_has_files_of_both() {
         };
         write(&place, 0, 1, first);
         write(&place, OTHER, 2, file(&run, 2, &[45]));
-        // The same id in another boot is another run, and no third user is named by this run.
+        // The same id in another boot is another run, and this run names no third user.
         let mut planted = run.clone();
         planted.boot = b"another".to_vec();
         write(&place, OTHER, 3, file(&planted, 3, &[46]));

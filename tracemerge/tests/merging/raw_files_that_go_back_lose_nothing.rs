@@ -1,5 +1,4 @@
-//! Every message of a non-monotonic raw file is merged, in order, and the view of a period is a part of that
-//! merge.
+//! Every message of a non-monotonic raw file is merged, in order, and the view of a period is a part of that merge.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use crate::support::{Place, raw_file, run};

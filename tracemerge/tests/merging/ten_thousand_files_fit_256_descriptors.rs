@@ -1,5 +1,5 @@
-//! Files are mapped and closed, so their number is not limited by that of descriptors, and small ones are copied, so it is not
-//! limited by that of mappings either.
+//! Files are mapped and closed, so the number of descriptors does not limit the number of files. Small files are
+//! copied, so the number of mappings does not limit it either.
 //!
 //! 100,000 files, by all commands: `cargo test --release -p tracemerge --test merging ten_thousand -- --ignored`
 #![cfg(unix)]
@@ -39,7 +39,7 @@ fn ten_thousand_files_fit_256_descriptors() {
     assert!(keys.is_sorted());
 }
 
-/// Has every command take a run of so many threads, each with a message in a file of its own.
+/// Runs every command on a run of `threads` threads, each with a message in a file of its own.
 fn every_command_takes(threads: u64) {
     let place = Place::new();
     for tid in 1..=threads {

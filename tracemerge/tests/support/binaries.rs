@@ -1,4 +1,4 @@
-//! Programs that are compiled for a test, and what the GNU binutils say of their addresses.
+//! Programs that are compiled for a test, and the answers of the GNU binutils for their addresses.
 #![allow(dead_code, clippy::unwrap_used, reason = "a failure in a test fails it; not all tests use all")]
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use object::{Object, ObjectSymbol, SymbolKind};
 use trace_format::meta::{AddressRange, Between, Module};
 use tracemerge::symbols::{Answer, Frame, Lookup, Source, Symbols};
 
-/// The most addresses of functions that are not the program's own.
+/// The greatest number of checked addresses in functions that are not the program's own.
 const FOREIGN: u64 = 1500;
 
 /// A compiled program, in a directory of its own that is removed with it.
@@ -22,7 +22,7 @@ pub struct Binary {
     pub directory: tempfile::TempDir,
 }
 
-/// Runs a tool; returns what it prints.
+/// Runs a tool; returns its output.
 pub fn tool<I: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = I>) -> String {
     let output = Command::new(program).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
@@ -51,12 +51,12 @@ impl Binary {
         Binary { path, directory }
     }
 
-    /// A program that a test changes: with debug information, and of two languages in one file.
+    /// Compiles a program that a test changes: it has debug information, and two languages in one file.
     pub fn small() -> Binary {
         cpp(&["-g", "-O2"])
     }
 
-    /// Makes a copy in the same directory by `objcopy`.
+    /// Makes a copy in the same directory with `objcopy`.
     pub fn objcopy(&self, arguments: &[&str], name: &str) -> PathBuf {
         let copy = self.directory.path().canonicalize().unwrap().join(name);
         let paths = [self.path.as_os_str(), copy.as_os_str()];
@@ -64,13 +64,13 @@ impl Binary {
         copy
     }
 
-    /// The module that a traced process would tell of the program, at another address than in the file.
+    /// Returns the module that a traced process would record for the program, at another address than in the file.
     pub fn module(&self) -> Arc<Module> {
         module(&self.path, &build_id(&self.path))
     }
 
-    /// Compares all that the program's own functions have, and some of what others have, with what
-    /// `addr2line` says of `debug`; returns the differences.
+    /// Compares all addresses of the program's own functions, and some of other functions, with the answers of
+    /// `addr2line` for `debug`; returns the differences.
     pub fn differences(&self, symbols: &mut Symbols<'_>, debug: &Path) -> Vec<String> {
         differences(&self.module(), symbols, debug)
     }
@@ -116,13 +116,13 @@ pub fn library(flags: &[&str]) -> Binary {
     )
 }
 
-/// The build-id of a file; empty where there is none.
+/// Returns the build-id of a file; empty if it has none.
 pub fn build_id(path: &Path) -> Vec<u8> {
     let bytes = fs::read(path).unwrap();
     object::File::parse(&*bytes).unwrap().build_id().unwrap().unwrap_or_default().to_vec()
 }
 
-/// The functions that a file defines, by its symbols: first address, length, name.
+/// Returns the functions that a file defines, from its symbols: first address, length, name.
 pub fn functions(path: &Path) -> Vec<(u64, u64, String)> {
     let bytes = fs::read(path).unwrap();
     let file = object::File::parse(&*bytes).unwrap();
@@ -130,7 +130,7 @@ pub fn functions(path: &Path) -> Vec<(u64, u64, String)> {
     defined.map(|symbol| (symbol.address(), symbol.size(), symbol.name().unwrap().to_owned())).collect()
 }
 
-/// Addresses in functions: all of the program's own ones, and some of each other.
+/// Returns addresses in functions: all of the program's own functions, and some of the others.
 pub fn addresses(path: &Path) -> Vec<u64> {
     let functions = functions(path).into_iter().filter(|(_, size, _)| *size > 0);
     let functions: Vec<_> = functions.map(|(start, size, name)| (start, size, is_own(&name))).collect();
@@ -139,7 +139,7 @@ pub fn addresses(path: &Path) -> Vec<u64> {
     let mut addresses = std::collections::BTreeSet::new();
     for (start, size, own) in functions {
         let step = if own { 1 } else { (foreign / FOREIGN).max(1) | 1 };
-        // Within one instruction all is the same; a step of one tests each.
+        // Within one instruction all addresses have the same answer; a step of one checks each.
         addresses.extend((start..start + size).step_by(usize::try_from(step).unwrap()));
     }
     addresses.into_iter().collect()
@@ -162,7 +162,7 @@ fn is_own(name: &str) -> bool {
     .any(|own| name.contains(own))
 }
 
-/// What `addr2line` tells of each address: function, and file with line, the innermost first.
+/// Returns the answer of `addr2line` for each address: function, and file with line, the innermost first.
 pub fn addr2line(path: &Path, addresses: &[u64]) -> BTreeMap<u64, Vec<(String, String)>> {
     let mut command = Command::new("addr2line");
     command.args(["-C", "-f", "-i", "-a", "-e"]).arg(path).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -180,7 +180,7 @@ pub fn addr2line(path: &Path, addresses: &[u64]) -> BTreeMap<u64, Vec<(String, S
         let mut frames = Vec::new();
         while let Some(function) = lines.next_if(|line| !line.starts_with("0x")) {
             let place = lines.next().unwrap();
-            // Blocks of one line, which compilers count for profiles.
+            // The mark is for blocks of one line, which compilers count for profiles.
             let place = place.split(" (discriminator").next().unwrap();
             let place = place.strip_suffix(":0").map_or(place.to_owned(), |file| format!("{file}:?"));
             frames.push((function.to_owned(), place));
@@ -190,7 +190,7 @@ pub fn addr2line(path: &Path, addresses: &[u64]) -> BTreeMap<u64, Vec<(String, S
     told
 }
 
-/// What an answer tells, as `addr2line` writes it.
+/// Returns an answer in the form that `addr2line` writes.
 pub fn told(answer: &Answer) -> Vec<(String, String)> {
     answer.frames.iter().map(|frame| (frame.to_string(), place(frame))).collect()
 }
@@ -202,21 +202,21 @@ fn place(frame: &Frame) -> String {
 
 fn is_same(answer: &Answer, expected: &[(String, String)]) -> bool {
     let is_same = |(frame, (name, at)): (&Frame, &(String, String))| {
-        // Of the names that share an address, `addr2line` tells one. In the place of a function that is inlined
-        // and of which the debug information has only the last part of the name, it tells the symbol around it.
+        // Of the names that share an address, `addr2line` prints one. If the debug information has only the last part
+        // of the name of an inlined function, `addr2line` prints the symbol around it instead.
         let around =
             answer.outermost().filter(|_| frame.is_inlined && frame.names.iter().all(|own| !has_path(own)));
         let mut names = frame.names.iter().chain(around.map(|outer| &outer.names).into_iter().flatten());
         let has_name = names.any(|own| is_same_name(own, name));
-        // Where there is no debug information, it writes the compiler's unit, of which the linker has noted the
-        // name, in the place of the file.
+        // Without debug information, it prints the compiler's unit, whose name the linker has recorded, in place of
+        // the file.
         let has_no_place = answer.source == Source::SymbolTable && at.ends_with(":?");
         has_name && (has_no_place || place(frame) == *at || is_no_place(at))
     };
     answer.frames.len() == expected.len() && answer.frames.iter().zip(expected).all(is_same)
 }
 
-/// Whether a place is behind the end of its file: `addr2line` takes some files for others (binutils 2.40).
+/// Returns whether a place is behind the end of its file: `addr2line` mistakes some files for others (binutils 2.40).
 fn is_no_place(place: &str) -> bool {
     let (file, line) = place.rsplit_once(':').unwrap();
     let length = |text: String| text.lines().count();
@@ -228,14 +228,14 @@ fn is_no_place(place: &str) -> bool {
 
 fn is_same_name(own: &str, expected: &str) -> bool {
     let name = without_mark(expected);
-    // Where debug information has only the last part of a name, the two take the whole one from the symbol table
-    // or do not.
+    // If debug information has only the last part of a name, each of the two may or may not take the whole one from
+    // the symbol table.
     let is_short = !has_path(own) || !has_path(name);
-    // `cpp_demangle` writes a type of what is returned where constructors in templates have none, takes the
-    // first parameter of constructors that are templates for one, and has spaces in other places.
+    // `cpp_demangle` writes a return type for constructors in templates, which have none, mistakes the first
+    // parameter of constructors that are templates for a return type, and puts spaces in other places.
     let is_of_template = name.contains('<') && (name.ends_with(')') || name.ends_with(") const"));
     own == expected || own == name || ((is_short || is_of_template) && bare(own) == bare(name)) || {
-        // Some names of templates it does not know at all: then the symbol is told as it is.
+        // It does not know some names of templates at all: then the symbol is printed unchanged.
         own.starts_with("_Z") && without_mark(tool("c++filt", [own]).trim()) == name
     }
 }
@@ -245,7 +245,7 @@ fn has_path(name: &str) -> bool {
     name.starts_with('<') || name.split(['<', '(']).next().unwrap().contains("::") || name.contains(">::")
 }
 
-/// The last part of a name, without parameters.
+/// Returns the last part of a name, without parameters.
 fn bare(name: &str) -> String {
     let mut depth = 0;
     let mut flat = String::new();
@@ -262,7 +262,7 @@ fn bare(name: &str) -> String {
     if last.contains("{closure") { "{closure}".to_owned() } else { name.to_owned() }
 }
 
-/// The name without the mark of a part of a function, which names of the debug information do not have.
+/// Returns the name without the mark of a part of a function, which names in the debug information do not have.
 fn without_mark(name: &str) -> &str {
     let name = name.split(" [clone ").next().unwrap();
     [".cold", ".part.", ".constprop.", ".isra."]

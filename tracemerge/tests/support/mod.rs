@@ -1,5 +1,5 @@
-//! The support of the tests: a fresh directory per test, trace files to put there, and the command to run in
-//! it.
+//! The support of the tests: a fresh directory per test, trace files to put there, and the command, which runs in
+//! that directory.
 #![allow(
     dead_code,
     unused_imports,
@@ -65,8 +65,8 @@ impl Place {
         fs::write(self.path(name), bytes).unwrap();
     }
 
-    /// Writes a program. Another process makes it of a copy: a file that is open for writing cannot be executed, and what this
-    /// process has open, a program that another test starts just now has open, too.
+    /// Writes a program. Another process copies it into place: a file that is open for writing cannot be executed,
+    /// and a program that another test starts at the same time inherits the files that this process has open.
     #[cfg(unix)]
     pub fn install(&self, name: impl AsRef<OsStr>, program: impl AsRef<[u8]>) {
         use std::os::unix::fs::PermissionsExt;
@@ -95,12 +95,12 @@ impl Place {
         names
     }
 
-    /// Returns a command for any program, which runs in this directory and sees no traces of others.
+    /// Returns a command for any program, which runs in this directory and sees no traces of other tests.
     pub fn program(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.0.path()).env_remove("TRACER_DIR");
         command.env("TRACER_RUNTIME_DIR", self.path("runtime"));
-        // The directory for temporary files, where each system looks for it.
+        // Each system finds the directory for temporary files by one of these variables.
         for name in ["TMPDIR", "TMP", "TEMP"] {
             command.env(name, self.path("tmp"));
         }
@@ -124,7 +124,7 @@ pub fn ran(command: &mut Command) -> Ran {
     Ran { status: status.code(), out: stdout, err }
 }
 
-/// Returns a run that began at `start`, by ticks and by seconds of the wall clock.
+/// Returns a run that began at `start`, in ticks and in seconds of the wall clock.
 pub fn run(pid: u32, start: u64) -> Run {
     Run {
         version: trace_format::VERSION,
@@ -170,8 +170,8 @@ pub fn sorted<S: AsRef<OsStr>>(place: &Place, files: impl IntoIterator<Item = S>
     ran.out
 }
 
-/// Returns the files' lines, which are given in the order of ties, as a stable sort by the key's first part orders
-/// them: this system has no such `sort`.
+/// Returns the files' lines, which are given in the order of ties, in the order of a stable sort by the key's first
+/// part. This system has no such `sort`.
 #[cfg(not(unix))]
 pub fn sorted<S: AsRef<OsStr>>(place: &Place, files: impl IntoIterator<Item = S>) -> Vec<u8> {
     let bytes: Vec<Vec<u8>> = files.into_iter().map(|file| place.read(file)).collect();
@@ -180,7 +180,7 @@ pub fn sorted<S: AsRef<OsStr>>(place: &Place, files: impl IntoIterator<Item = S>
     lines.concat()
 }
 
-/// A generator of numbers that are the same in each run of a test.
+/// A generator of numbers that are the same in each execution of a test.
 pub struct Seeded(u64);
 
 impl Seeded {

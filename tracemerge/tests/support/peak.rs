@@ -1,4 +1,4 @@
-//! The memory that a process takes at most.
+//! The peak of a process's memory.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -6,8 +6,9 @@ use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::Duration;
 
-/// Waits for a process; returns its status and the peak of its memory that is resident, in bytes, the mapped pages of files
-/// included. The peak only grows, and is looked at each half millisecond: what is missed is what is taken in the last one.
+/// Waits for a process; returns its status and the peak of its resident memory in bytes, which includes mapped pages
+/// of files. The peak only grows, and is read each half millisecond, so only growth in the last half millisecond is
+/// missed.
 pub fn waited(child: &mut Child) -> (ExitStatus, u64) {
     let mut peak = 0;
     loop {

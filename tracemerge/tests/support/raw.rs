@@ -1,4 +1,4 @@
-//! A maker of raw files that builds them by hand, word by word.
+//! A maker of raw files, which builds them by hand, word by word.
 
 use trace_format::meta::Meta;
 use trace_format::sites::Site;

@@ -1,4 +1,4 @@
-//! Programs of others that read what the command writes, which `.ci/readers` installs.
+//! Programs of others that read the command's output; `.ci/readers` installs them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Everything, everything};
 
-/// Makes the trace with everything in it in a format; returns it and the path of the output.
+/// Makes the trace that has everything in it in a format; returns it and the path of the output.
 pub fn written(format: &str, name: &str) -> (Everything, PathBuf) {
     let all = everything(100_000);
     let ran = all.place.merge(["--format", format, "--all-runs", "app"]);
@@ -26,7 +26,7 @@ pub fn answers(program: &str, script: &str, arguments: &[&str]) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Asks Perfetto's trace processor; returns the rows of each query.
+/// Runs queries in Perfetto's trace processor; returns the rows of each query.
 pub fn asked<const N: usize>(readers: &Path, trace: &Path, queries: [&str; N]) -> [Vec<Vec<Value>>; N] {
     let words = [readers.to_str().unwrap(), trace.to_str().unwrap()];
     let answers = answers("node", "trace_processor.mjs", &[&words[..], &queries].concat());
@@ -39,7 +39,8 @@ pub fn number(value: &Value) -> u64 {
     value.as_f64().unwrap() as u64
 }
 
-/// Returns the nanoseconds of a time as people read it, such as `12.3 us`, and those that are one of its last digit.
+/// Returns the nanoseconds of a time in the form for people, such as `12.3 us`, and the nanoseconds of a unit of its
+/// last digit.
 fn nanoseconds(text: &str) -> (f64, f64) {
     let end = text.find(|letter: char| letter != '.' && !letter.is_ascii_digit()).unwrap();
     let (digits, unit) = text.split_at(end);
@@ -54,19 +55,19 @@ fn nanoseconds(text: &str) -> (f64, f64) {
     (digits.parse::<f64>().unwrap() * unit, unit / 10_f64.powi(decimals as i32))
 }
 
-/// Returns whether a time as people read it is so many nanoseconds, but for its last digit.
+/// Returns whether a time in the form for people is this number of nanoseconds, except for its last digit.
 pub fn shows(text: &str, ns: u64) -> bool {
     let (shown, off) = nanoseconds(text);
     (shown - ns as f64).abs() <= off
 }
 
-/// Returns whether two times as people read them are the same, but for their last digits.
+/// Returns whether two times in the form for people are the same, except for their last digits.
 pub fn agree(one: &str, other: &str) -> bool {
     let ((one, off), (other, off_too)) = (nanoseconds(one), nanoseconds(other));
     (one - other).abs() <= off + off_too
 }
 
-/// A row of a report: a function, and its numbers as they are shown.
+/// A row of a report: a function, and its numbers in the form that is shown.
 #[derive(Debug)]
 pub struct ReportRow {
     pub function: String,
@@ -75,7 +76,7 @@ pub struct ReportRow {
     pub times: Vec<String>,
 }
 
-/// Returns the rows of what `tracemerge report` has printed; of the first thread, where each has a report.
+/// Returns the rows that `tracemerge report` has printed; those of the first thread, if each thread has a report.
 pub fn rows_of_report(printed: &[u8]) -> Vec<ReportRow> {
     let printed = std::str::from_utf8(printed).unwrap();
     let rows = printed.lines().skip_while(|line| !line.trim_start().starts_with("calls ")).skip(1);

@@ -1,5 +1,5 @@
-//! The numbers that `tracemerge diff --json` tells are those of its report for people, and those of the
-//! traces that were made.
+//! The numbers of `tracemerge diff --json` are those of its report for people, and those of the traces that were
+//! made.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -7,7 +7,7 @@ use crate::support::{Place, line, meta, run};
 use serde_json::{Value, json};
 use trace_format::meta::{ClockKind, Meta, RingPlace, Run, Thread};
 
-/// Writes a trace file of the thread `name`, by a clock that counts nanoseconds.
+/// Writes a trace file of the thread `name`, with a clock that counts nanoseconds.
 fn thread(place: &Place, directory: &str, tid: u64, name: &str, messages: &[(u64, &str)]) {
     let run = Run { clock: ClockKind::System, ..run(5, 1) };
     let named =
@@ -17,8 +17,8 @@ fn thread(place: &Place, directory: &str, tid: u64, name: &str, messages: &[(u64
     place.write(format!("{directory}/app.trace.{tid}"), text);
 }
 
-/// Makes two directories of traces. They differ by a thread that goes another way, a thread that only the
-/// first has, and a thread that only the second has.
+/// Makes two directories of traces. They differ by a thread that takes another course, a thread that only the first
+/// has, and a thread that only the second has.
 fn traces() -> Place {
     let place = Place::new();
     for directory in ["a", "b"] {
@@ -111,7 +111,7 @@ fn both_tell_the_same_of_sorts_of_messages() {
             text.lines().skip_while(|line| !line.contains("message, # for numbers")).skip(1).collect();
         let rows: usize = rows.parse().unwrap();
         assert_eq!((sorts.len(), json["sorts"].as_u64()), (rows.min(4), Some(4)));
-        // One sort comes once, which is told on a line of its own.
+        // One sort comes once; it is reported on a line of its own.
         assert_eq!(table.len(), sorts.len() + [2, 1, 0][rows.min(4) / 2], "{text}");
         for (sort, row) in sorts.iter().zip(table) {
             assert!(row.ends_with(sort["message"].as_str().unwrap()), "{row} is {sort}");
@@ -129,8 +129,8 @@ fn both_tell_the_same_of_sorts_of_messages() {
     }
     let (json, _) = compare(&place, &["a", "b"]);
     let jobs = json["messages"].as_array().unwrap().iter().find(|sort| sort["message"] == "job #").unwrap();
-    // These numbers were counted by hand: of 2,000, 6,000, 1,000 and 1,000 ticks, half do not exceed 1,000.
-    // They are told to 1 %.
+    // These numbers were counted by hand: of 2,000, 6,000, 1,000 and 1,000 ticks, half do not exceed 1,000. The
+    // report is exact to 1 %.
     assert_eq!((&jobs["a"]["count"], &jobs["a"]["measured"]), (&json!(5), &json!(4)));
     let within = |time: &Value, ns: u64| time.as_u64().unwrap().abs_diff(ns) <= ns / 100;
     assert!(within(&jobs["a"]["median_ns"], 1_000) && within(&jobs["a"]["p99_ns"], 6_000), "{jobs}");
@@ -153,7 +153,7 @@ fn what_is_no_line_is_named_and_the_rest_is_compared() {
     crate::support::ran(place.program("mkfifo").arg("b/app.trace.8"));
     let ran = place.merge(["diff", "a", "b"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
-    let told = format!("'b/app.trace.6': 5 bytes at offset {end} are no trace line, and not compared\n");
+    let told = format!("'b/app.trace.6': 5 bytes at offset {end} are not a trace line, and not compared\n");
     assert!(ran.err.contains(&told), "{}", ran.err);
     assert!(ran.err.contains("'b/app.trace.8': it is not a regular file"), "{}", ran.err);
     assert!(String::from_utf8(ran.out).unwrap().contains("3 threads the same, 8 records\n"));

@@ -8,7 +8,7 @@ use crate::support::protobuf::{Field, Message};
 use crate::support::{Call, everything};
 use serde_json::{Value, json};
 
-/// What was read of a sequence: its interned texts, by field and number, and its track.
+/// The state of a sequence: its interned texts, by field and number, and its track.
 #[derive(Default)]
 struct Sequence {
     interned: HashMap<(u64, u64), String>,
@@ -20,7 +20,7 @@ fn each_call_is_a_slice_and_each_message_an_instant_with_its_values() {
     let all = everything(100_000);
     let ran = all.place.merge(["--format", "perfetto", "--all-runs", "app"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
-    let unmatched = format!("{} leavings whose entering no record tells", all.unmatched);
+    let unmatched = format!("{} leave records without an enter record", all.unmatched);
     assert!(ran.err.contains(&unmatched), "{}", ran.err);
     let bytes = all.place.read("app.perfetto-trace");
 

@@ -1,5 +1,5 @@
-//! What babeltrace2 reads from the output in the Common Trace Format is what is in the trace, record for record
-//! and tick for tick.
+//! babeltrace2 reads the trace's contents from the output in the Common Trace Format, record for record and tick for
+//! tick.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::support::{Everything, Expected, everything, ran};
 use serde_json::Value;
 
-/// Returns a text as babeltrace2 writes strings.
+/// Returns a text in the form of babeltrace2's strings.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for letter in text.chars() {
@@ -26,8 +26,8 @@ fn quoted(text: &str) -> String {
     out + "\""
 }
 
-/// Returns what babeltrace2 is to write of a record, behind the ticks; of those whose fields are not known to the
-/// test, only up to these.
+/// Returns the text that babeltrace2 must write for a record, behind the ticks; if the test does not know the
+/// record's fields, only the text before these.
 fn expected(all: &Everything, record: &Expected) -> String {
     let site = record.site.map(|id| all.sites.iter().find(|site| site.id == id).unwrap());
     let name = match record.kind {
@@ -42,7 +42,7 @@ fn expected(all: &Everything, record: &Expected) -> String {
     let fields = match (&record.values, &record.text, &record.function) {
         (Some(Value::Object(values)), ..) if values.is_empty() => String::new(),
         (Some(Value::Object(values)), ..) => {
-            // In the order of the site, not in that of the alphabet.
+            // The fields are in the order of the site, not of the alphabet.
             let names = site.unwrap().names.iter().enumerate();
             let fields = names.map(|(number, name)| {
                 let name = if name.is_empty() { number.to_string() } else { name.clone() };
@@ -51,7 +51,7 @@ fn expected(all: &Everything, record: &Expected) -> String {
                     Value::Bool(is_so) => {
                         format!("( \"{is_so}\" : container = {} )", u8::from(*is_so))
                     }
-                    // Six digits behind the point, of which only some are looked at.
+                    // A float has six digits behind the point; only some are compared.
                     Value::Number(number) if number.is_f64() => "FLOAT".to_owned(),
                     other => other.to_string(),
                 };
@@ -66,7 +66,7 @@ fn expected(all: &Everything, record: &Expected) -> String {
         }
         _ => String::new(),
     };
-    // babeltrace2 2.0 shows the text before in the place of an empty one: what is behind that is not compared.
+    // babeltrace2 2.0 shows the text before in place of an empty one, so the text behind that is not compared.
     let fields = fields.split_once("\"\"").map_or(&fields[..], |(before, _)| before);
     format!("{name}: {{ vpid = {}, vtid = {}, .. }}, {{ {fields}", record.pid, record.tid)
 }
@@ -101,7 +101,7 @@ fn babeltrace_reads_each_record_with_its_ticks_and_counts_what_was_lost() {
         let ticks: u64 = ticks.parse().unwrap();
         assert!(ticks >= latest, "in order");
         latest = ticks;
-        // What the test does not know: the names of processes and threads, and the digits of a float.
+        // The test does not know the names of processes and threads, nor the digits of a float.
         let (head, tail) = rest.split_once(", procname = ").unwrap();
         let (_, tail) = tail.split_once(" }, { ").unwrap();
         let mut found = format!("{head}, .. }}, {{ {tail}");

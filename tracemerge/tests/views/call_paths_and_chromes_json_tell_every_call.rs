@@ -28,13 +28,13 @@ fn chromes_json_is_balanced_and_has_each_call_and_each_message() {
     assert_eq!(ran.status, Some(1), "{}", ran.err);
     let read: Value = serde_json::from_slice(&all.place.read("app.chrome.json")).unwrap();
     let ns = |value: &Value| {
-        // As it stands in the text, microseconds have three decimals, so this is exact.
+        // Microseconds have three decimals in the text, so this is exact.
         (value.as_f64().unwrap() * 1000.0).round() as u64
     };
     let mut open: BTreeMap<(u64, u64), Vec<(u64, String)>> = BTreeMap::new();
     let (mut found, mut messages, mut stalls) = (Vec::new(), Vec::new(), 0);
     let (mut polls, mut flows, mut begun) = (0, 0, BTreeSet::new());
-    // Beginnings and ends of one tick are put off by a nanosecond each, which are fewer than a tick has.
+    // Beginnings and ends of one tick are put off by a nanosecond each, in all by less than a tick.
     let tick = |ns: u64| ns / crate::support::TICK_NS * crate::support::TICK_NS;
     let mut latest: BTreeMap<u64, u64> = BTreeMap::new();
     let mut apart = |tid: u64, ns: u64| {
@@ -52,7 +52,7 @@ fn chromes_json_is_balanced_and_has_each_call_and_each_message() {
                 calls.push((tick(apart(tid, ns(&event["ts"]))), name));
                 polls += u64::from(event["args"]["span"].is_number());
             }
-            // The polls of a span.
+            // These are the polls of a span.
             "s" | "t" => {
                 let is_known = !begun.insert(event["id"].to_string());
                 assert!(is_known || event["ph"] == "s", "a flow goes on that has not begun");
@@ -91,7 +91,7 @@ fn chromes_json_is_balanced_and_has_each_call_and_each_message() {
         };
         let ns = (record.ticks - first) * crate::support::TICK_NS;
         let row = json!([ns, record.pid, record.tid, template.or_else(|| record.text.clone()), args]);
-        // Its reader may read a float with another last bit than the one that was written.
+        // The reader of JSON may read a float with another last bit than the one that was written.
         serde_json::from_str::<Value>(&row.to_string()).unwrap().to_string()
     });
     let mut wanted: Vec<String> = wanted.collect();
@@ -116,7 +116,7 @@ fn folded_stacks_add_up_to_the_time_of_the_outermost_calls() {
         let leaf = path.rsplit(';').next().unwrap().to_owned();
         *own.entry(leaf).or_default() += ns.parse::<u64>().unwrap();
     }
-    // Of each call, the time without the calls that are one deeper inside of it.
+    // For each call, this is the time that includes the calls inside of it.
     let mut expected: BTreeMap<String, u64> = BTreeMap::new();
     for call in &all.calls {
         *expected.entry(call.function.replace(';', ":")).or_default() +=
@@ -138,7 +138,7 @@ fn calls_that_are_open_when_tracing_is_paused_end_there() {
     let call = |ticks: u64, kind: char, name: &str| {
         format!("{ticks:016x}-{:08} {kind} {name} at src/main.rs:7\n", 9).into_bytes()
     };
-    // The thread says it long after, and leaves what it had entered before.
+    // The thread records the switch long after it, and leaves the functions that it had entered before.
     let off = meta(5000, 9, &Meta::Switched { on: false, ticks: Ticks(2000) });
     let on = meta(5000, 9, &Meta::Switched { on: true, ticks: Ticks(4000) });
     let ended = [call(5100, '<', "inner"), call(5200, '<', "outer"), call(5300, '>', "again")];
@@ -155,7 +155,7 @@ fn calls_that_are_open_when_tracing_is_paused_end_there() {
         [header(&run, 9), call(1000, '>', "outer"), call(1500, '>', "inner"), off, on, ended.concat(), clock];
     place.write("app.trace.9", lines.concat());
     let ran = place.merge(["--format", "chrome", "app"]);
-    for told in ["2 leavings whose entering no record tells", "3 calls still running at the end"] {
+    for told in ["2 leave records without an enter record", "3 calls still running at the end"] {
         assert!(ran.err.contains(told), "{}", ran.err);
     }
     let read: Value = serde_json::from_slice(&place.read("app.chrome.json")).unwrap();
@@ -164,8 +164,11 @@ fn calls_that_are_open_when_tracing_is_paused_end_there() {
         .filter(|event| event["ph"] == "B" || event["ph"] == "E")
         .map(|event| format!("{} {}", event["ph"].as_str().unwrap(), event["ts"]))
         .collect();
-    // Microseconds; two ends of one time are a nanosecond apart.
+    // These are microseconds; two ends at the same time are a nanosecond apart.
     assert_eq!(calls, ["B 0.999", "B 1.499", "E 1.999", "E 2.0", "B 5.299", "E 5.399"]);
     let report = String::from_utf8(place.merge(["report", "app"]).out).unwrap();
-    assert!(report.starts_with("3 calls of 1 thread, 3 still running at the end, 2 whose"), "{report}");
+    assert!(
+        report.starts_with("3 calls of 1 thread, 3 still running at the end, 2 without an enter record"),
+        "{report}"
+    );
 }

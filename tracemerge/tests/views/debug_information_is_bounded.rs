@@ -1,5 +1,5 @@
-//! A file of some megabytes whose debug information would take gigabytes costs a bounded memory, and its functions have the names
-//! of its symbol table.
+//! A file of some megabytes whose debug information would take gigabytes costs a bounded amount of memory, and its
+//! functions have the names of its symbol table.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use crate::support::{Place, header, run};
 
-/// The bytes of memory that a command may take.
+/// The number of bytes of memory that a command may take.
 const MOST: u64 = 300 << 20;
 const CODE: u64 = 0x1000;
 const CODE_LENGTH: u64 = 0x1000_0000;
@@ -19,11 +19,11 @@ type Section = (&'static str, u32, u64, u64, Vec<u8>);
 const PROGBITS: u32 = 1;
 const COMPRESSED: u64 = 0x800;
 
-/// Returns an ELF file with a function `known` in all of its code, and these sections.
+/// Returns an ELF file with a function `known` that covers all of its code, and these sections.
 fn elf(more: Vec<Section>) -> Vec<u8> {
     let mut symbol = vec![0; 24];
     symbol.extend(1u32.to_le_bytes());
-    // A global function of the first section.
+    // This is a global function of the first section.
     symbol.extend([0x12, 0, 1, 0]);
     symbol.extend([CODE, CODE_LENGTH].map(u64::to_le_bytes).concat());
     let mut sections: Vec<Section> = vec![
@@ -72,7 +72,7 @@ fn elf(more: Vec<Section>) -> Vec<u8> {
     file
 }
 
-/// Returns a section that says it has `said` bytes; unpacked by Zstandard, it has `real` zeros.
+/// Returns a section that states `said` bytes; decompressed by Zstandard, it has `real` zeros.
 fn packed(said: u64, real: u64) -> Vec<u8> {
     let mut bytes = [2u32, 0].map(u32::to_le_bytes).concat();
     bytes.extend([said, 1].map(u64::to_le_bytes).concat());
@@ -95,7 +95,7 @@ fn unit(entries: &[u8]) -> Vec<u8> {
     unit
 }
 
-/// A unit with code and a line table, and functions with ranges.
+/// The abbreviations of a unit with code and a line table, and of functions with ranges.
 const ABBREVIATIONS: &[u8] =
     &[1, 0x11, 1, 0x10, 0x17, 0x11, 0x01, 0x12, 0x07, 0, 0, 2, 0x2e, 0, 0x55, 0x17, 0, 0, 0];
 
@@ -110,7 +110,7 @@ fn debug(info: Vec<u8>, more: Vec<Section>) -> Vec<Section> {
     [vec![(".debug_info", PROGBITS, 0, 0, info), abbreviations], more].concat()
 }
 
-/// Returns a line table with so many rows, each of one byte.
+/// Returns a line table with `rows` rows, each of one byte.
 fn lines(rows: usize) -> Vec<u8> {
     let head =
         [&[1, 1, 1, 0xfb, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, 0][..], b"a.c\0\0\0\0\0"].concat();
@@ -118,7 +118,7 @@ fn lines(rows: usize) -> Vec<u8> {
     rest.extend(head);
     rest.extend([0, 9, 2]);
     rest.extend(CODE.to_le_bytes());
-    // The next address, the same line.
+    // Each byte moves to the next address, in the same line.
     rest.resize(rest.len() + rows, 32);
     rest.extend([2, 1, 0, 1, 1]);
     let mut table = u32::try_from(rest.len() + 2).unwrap().to_le_bytes().to_vec();
@@ -127,7 +127,7 @@ fn lines(rows: usize) -> Vec<u8> {
     table
 }
 
-/// Returns what `tree` shows of a call in a module that has these sections, and what it says.
+/// Returns the output and the messages of `tree` for a call in a module that has these sections.
 fn tree(sections: Vec<Section>) -> (String, String) {
     let place = Place::new();
     place.write("lib.so", elf(sections));
@@ -151,7 +151,7 @@ fn tree(sections: Vec<Section>) -> (String, String) {
     (out, err)
 }
 
-/// Checks that a bomb is told of once, and the name is that of the symbol table.
+/// Checks that a bomb is reported once, and that the name is that of the symbol table.
 fn is_refused(sections: Vec<Section>) {
     let (out, err) = tree(sections);
     assert!(out.contains("known (symbol)"), "{out}{err}");

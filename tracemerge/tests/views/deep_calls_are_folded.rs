@@ -1,5 +1,5 @@
-//! Calls inside of many others are shown as one with their number, in each format that shows calls inside of each other, and
-//! the times still add up.
+//! Calls inside of many others are shown as one, with their number, in each format that shows nested calls, and the
+//! times still add up.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::collections::BTreeMap;
@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use crate::support::{Place, everything, header, run};
 use serde_json::Value;
 
-/// The number of calls inside of each other that are shown if nothing else is said.
+/// The default number of nested calls that are shown.
 const USUAL: usize = 64;
 
 fn record(ticks: u64, kind: char, text: &str) -> Vec<u8> {
     format!("{ticks:016x}-{:08} {kind} {text}\n", 9).into_bytes()
 }
 
-/// Makes a trace of `calls` calls inside of each other, each hundredth of `app::g`, with a message in the last one. Half of
-/// them are left; the process is killed inside of the others.
+/// Makes a trace of `calls` nested calls, each hundredth of `app::g`, with a message in the last one. Half of them
+/// are left; the process is killed inside of the others.
 fn recursion(calls: u64) -> Place {
     let place = Place::new();
     let mut lines = header(&run(5, 1), 9);
@@ -60,7 +60,7 @@ fn a_tree_of_a_stack_overflow_has_some_screens() {
     assert!(indented < 400 && some.contains("… 19,837 more calls (19,638 of app::f)"), "{some}");
 }
 
-/// The time of each path of calls without what is inside, by the names on it.
+/// The time of each path of calls, without the calls inside, by the names on it.
 type Paths = BTreeMap<Vec<String>, u64>;
 
 /// Reads folded stacks, without the name of the thread.
@@ -74,7 +74,7 @@ fn paths(folded: &str) -> Paths {
     paths
 }
 
-/// Takes events of a thread as (is it a beginning, nanoseconds, name); returns the own time of each path.
+/// Takes events of a thread (whether it is a beginning, nanoseconds, name); returns the own time of each path.
 fn paths_of(events: impl Iterator<Item = (bool, u64, String)>, paths: &mut Paths) {
     let (mut open, mut latest) = (Vec::new(), 0);
     for (begins, at, name) in events {
@@ -107,7 +107,7 @@ fn of_speedscope(json: &str) -> Paths {
     paths
 }
 
-/// Reads the calls of Chrome's JSON. Where several begin or end at once, they are a nanosecond apart there.
+/// Reads the calls of Chrome's JSON. If several begin or end at once, they are a nanosecond apart there.
 fn of_chrome(json: &str, tick: u64) -> Paths {
     let read: Value = serde_json::from_str(json).unwrap();
     let mut threads: BTreeMap<String, Vec<(bool, u64, String)>> = BTreeMap::new();
@@ -148,7 +148,7 @@ fn each_format_folds_the_same_calls() {
         assert!(ran.err.contains("2,936 calls inside of 64 others: folded"), "{format}: {}", ran.err);
     }
     assert!(place.read("app.perfetto-trace").len() < 16 << 10);
-    // An entering and an end, of 16 bytes each.
+    // Each call has an enter record and an end, of 16 bytes each.
     assert_eq!(place.read("app.uftrace/9.dat").len(), (USUAL + 1) * 32);
     let symbols = place.text("app.uftrace/app.sym");
     assert!(symbols.contains("… 2,936 more calls"), "{symbols}");
@@ -156,7 +156,7 @@ fn each_format_folds_the_same_calls() {
     assert_eq!(jsonl.matches("\"kind\":\"enter\"").count(), 3000, "what has no depth has each record");
 }
 
-/// What of the paths is no further in than `depth` is the same, and what is further in is summed up.
+/// The part of a path up to `depth` is the same, and times further in are summed up.
 #[test]
 fn times_add_up_whatever_is_folded() {
     let all = everything(30_000);

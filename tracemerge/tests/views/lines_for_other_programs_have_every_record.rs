@@ -1,5 +1,5 @@
-//! JSON lines and comma-separated values have each record of a trace with everything in it, with its time,
-//! its thread, its text and its values, as other readers read them.
+//! JSON lines and comma-separated values have each record of a trace with everything in it, with the right time,
+//! thread, text and values, according to readers of others.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use crate::support::{Everything, everything};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 /// The size of the trace in records.
 const SIZE: u64 = 100_000;
 
-/// Returns the kinds that each format's rows are compared by: no format tells the lines of one tick apart.
+/// Returns the rows to compare with each format's rows, sorted: no format distinguishes the lines of one tick.
 fn expected(all: &Everything) -> Vec<String> {
     let mut rows: Vec<String> = all
         .records
@@ -20,7 +20,7 @@ fn expected(all: &Everything) -> Vec<String> {
                 "message": record.text, "function": record.function, "values": record.values,
                 "line": record.site.map(|id| all.sites.iter().find(|site| site.id == id).unwrap().line),
             });
-            // Its reader may read a float with another last bit than the one that was written.
+            // The reader of JSON may read a float with another last bit than the one that was written.
             serde_json::from_str::<Value>(&row.to_string()).unwrap().to_string()
         })
         .collect();
@@ -28,7 +28,7 @@ fn expected(all: &Everything) -> Vec<String> {
     rows
 }
 
-/// Returns the same of a row that was read.
+/// Returns the same for a row that was read.
 fn row(read: &Map<String, Value>) -> String {
     let of = |key: &str| read.get(key).cloned().unwrap_or(Value::Null);
     let kind = of("kind");

@@ -1,5 +1,5 @@
-//! What lnav reads from a merged file with times of the day, by the format in `extras/lnav`, is what is in the trace:
-//! each message and each call in its thread, at its time.
+//! lnav, with the format in `extras/lnav`, reads the contents of a merged file with times of the day correctly: each
+//! message and each call in its thread, at its time.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::support::{Everything, Expected, everything, ran};
 
-/// The format, as users install it.
+/// The path of the format, in the form that users install.
 const FORMAT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../extras/lnav/tracemerge.json");
 
 /// Counts of lines by second, millisecond, thread and mark.

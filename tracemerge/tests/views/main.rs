@@ -1,4 +1,5 @@
-//! What is shown of traces: selections, reports, comparisons, names of addresses, and formats for other programs, which read them.
+//! The views of traces: selections, reports, comparisons, names of addresses, and formats for other programs, which
+//! read them.
 
 #[path = "../support/mod.rs"]
 mod support;

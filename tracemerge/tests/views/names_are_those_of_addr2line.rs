@@ -1,5 +1,5 @@
-//! The names of addresses are those that `addr2line` of the GNU binutils tells, for programs that were
-//! compiled and stripped in many ways.
+//! The names of addresses are those that `addr2line` of the GNU binutils prints, for programs that were compiled and
+//! stripped in many ways.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -12,11 +12,11 @@ use crate::support::{binaries, programs};
 use trace_format::meta::Module;
 use tracemerge::symbols::{Answer, Files, Lookup, Settings, Source, Symbols, Unnamed};
 
-/// The GNU binutils, and a compiler of C++ besides.
+/// The GNU binutils, and a compiler of C++ in addition.
 const TOOLS: [&str; 2] = ["addr2line", "c++filt"];
 const CPP: [&str; 4] = ["addr2line", "c++filt", "objcopy", "g++"];
 
-/// Checks what is said of the addresses of `traced`, with these settings, against what `addr2line` says of
+/// Checks the names of the addresses of `traced`, with these settings, against the answers of `addr2line` for
 /// `oracle`.
 fn agrees_by(settings: Settings, traced: &Path, oracle: &Path) {
     agrees_of(settings, &module(traced, &build_id(oracle)), oracle);
@@ -35,7 +35,7 @@ fn agrees(binary: &Binary) {
     agrees_by(Settings::default(), &binary.path, &binary.path);
 }
 
-/// Asks for all functions of a program; returns the different sources of the answers, and the warnings.
+/// Looks up all functions of a program; returns the different sources of the answers, and the warnings.
 fn asked(settings: Settings, traced: &Path, build_id: &[u8], oracle: &Path) -> (Vec<Source>, Vec<String>) {
     let files = Files::default();
     let mut symbols = Symbols::new(&files, settings);
@@ -59,8 +59,8 @@ fn of_builds_of_rust_with_all_settings() {
     if programs::lacks(&TOOLS) {
         return;
     }
-    // A debug build, and optimized ones: with all, with lines only, with lines and no functions, with link-time
-    // optimization, and with either mangling.
+    // The builds are a debug build, and optimized ones: with all debug information, with lines only, with lines and
+    // no functions, with link-time optimization, and with either mangling.
     let builds = [
         ("debug", &["-g"][..]),
         ("optimized", &["-O", "-g"]),
@@ -78,8 +78,8 @@ fn of_builds_of_rust_with_all_settings() {
     });
 }
 
-/// The tool does not read all of split debug information (binutils 2.40), so it is asked of the same program
-/// with the debug information in one piece.
+/// The tool does not read all of split debug information (binutils 2.40), so it reads the same program with the debug
+/// information in one piece.
 #[test]
 fn of_a_build_whose_debug_information_is_split_off() {
     if programs::lacks(&TOOLS) {
@@ -92,7 +92,7 @@ fn of_a_build_whose_debug_information_is_split_off() {
     };
     let packed = binaries::rust("packed", &["-g", "-Csplit-debuginfo=packed"]);
     agrees_split(&packed, Settings::default());
-    // What is split may have been taken along.
+    // The split files may have been moved together with the program.
     let moved = packed.path.parent().unwrap().join("moved");
     fs::create_dir(&moved).unwrap();
     fs::rename(packed.path.with_extension("dwp"), moved.join("packed.dwp")).unwrap();
@@ -162,7 +162,7 @@ fn of_separate_debug_files_in_all_usual_places() {
         agrees_by(in_debug_dir(elsewhere.path()), &stripped, &binary.path);
         before = place;
     }
-    // The debug file alone tells all, too.
+    // The debug file alone is enough, too.
     fs::remove_file(&stripped).unwrap();
     agrees_by(in_debug_dir(elsewhere.path()), &stripped, &binary.path);
 }
@@ -231,12 +231,12 @@ fn never_of_another_build() {
     {
         assert!(warning.contains(part), "{part} in {warning}");
     }
-    // Neither is a file believed that has a build-id for a module that has none, nor the reverse.
+    // A file that has a build-id is not trusted for a module that has none, nor the reverse.
     let (sources, _) = asked(Settings::default(), &binary.path, &[], &binary.path);
     assert_eq!(sources, [Source::Nothing(Unnamed::OtherBuildId)]);
     let (sources, _) = asked(Settings::default(), &without.path, &id, &without.path);
     assert_eq!(sources, [Source::Nothing(Unnamed::OtherBuildId)]);
-    // The right one is found behind the wrong one.
+    // The right file is found after the wrong one.
     let mut settings = in_debug_dir(other.path.parent().unwrap());
     settings.trace_dirs.push(PathBuf::from("/no/such/directory"));
     let (sources, warnings) = asked(settings, &binary.path, &id, &other.path);
@@ -248,7 +248,7 @@ fn answered(path: &Path, id: &[u8], address: u64, lookup: Lookup) -> Arc<Answer>
     Symbols::new(&files, Settings::default()).name(Ok(&module(path, id)), BIAS.wrapping_add(address), lookup)
 }
 
-/// The first address of the function with this symbol, and its length.
+/// Returns the first address of the function with this symbol, and its length.
 fn function(path: &Path, name: &str) -> (u64, u64) {
     let functions = binaries::functions(path);
     let found = functions.iter().find(|(.., of)| of == name).unwrap();
@@ -265,7 +265,7 @@ fn an_answer_without_proof_says_so() {
     let (start, length) = function(&library.path, "hidden");
     let id = build_id(&library.path);
     assert!(answered(&library.path, &id, start, Lookup::Code).is_verified);
-    // Asked as a return address, the first address of a function is the end of what is before it.
+    // As a return address, the first address of a function is the end of the code before it.
     let behind = answered(&library.path, &id, start + length, Lookup::ReturnAddress);
     assert_eq!(behind.outermost().unwrap().to_string(), "hidden");
     let outside = answered(&library.path, &id, 1, Lookup::Code);
@@ -284,7 +284,7 @@ fn all_names_of_shared_code_are_told_once() {
     }
 }
 
-/// Asks a damaged copy of a program for some of its functions: there is an answer, and it takes no time.
+/// Looks up some functions in a damaged copy of a program: there is an answer, and it takes little time.
 fn is_survived(bytes: &[u8], directory: &Path, id: &[u8], some: &[u64]) {
     let path = directory.join("damaged");
     fs::write(&path, bytes).unwrap();
@@ -323,7 +323,7 @@ fn garbage_in_a_file_harms_nobody() {
     let directory = tempfile::tempdir().unwrap();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = |below: usize| {
-        // Marsaglia's xorshift: the same numbers each time.
+        // Marsaglia's xorshift makes the same numbers each time.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
@@ -335,7 +335,7 @@ fn garbage_in_a_file_harms_nobody() {
             let at = random(damaged.len());
             let value = [0, 0xff, 0x7f, 0x80, u8::try_from(random(256)).unwrap()][random(5)];
             let end = damaged.len().min(at + 1 + random(8));
-            // The beginning tells what the file is.
+            // The beginning identifies the kind of the file.
             if at > 64 {
                 damaged[at..end].fill(value);
             }

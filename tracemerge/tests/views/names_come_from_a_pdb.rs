@@ -1,5 +1,5 @@
-//! A Windows program whose debug information is in a PDB: its functions, files and lines are those of its source, which is
-//! here, at the addresses that its table of exports tells. Nothing of Windows is needed to read them.
+//! A Windows program whose debug information is in a PDB: its functions, files and lines are those of its source,
+//! which is in this file, at the addresses in its table of exports. Reading them needs nothing of Windows.
 //!
 //! clang and lld make the program.
 #![cfg(target_os = "linux")]
@@ -16,10 +16,10 @@ use tempfile::TempDir;
 use trace_format::meta::{AddressRange, Between, Module};
 use tracemerge::symbols::{Answer, Files, Lookup, Settings, Source, Symbols, Unnamed};
 
-/// Where the program is mapped.
+/// The address at which the program is mapped.
 const BIAS: u64 = 0x7ff6_0000_0000;
 
-/// Each line that is asked for has its mark.
+/// The source of the program. Each line that the tests look up has a mark.
 const SOURCE: &str = "\
 static volatile int sink;
 static inline __attribute__((always_inline)) void inlined(int n) {
@@ -48,7 +48,7 @@ fn line_of(mark: &str) -> u32 {
 }
 
 impl Program {
-    /// Compiles the program; its PDB lies beside it.
+    /// Compiles the program, with its PDB beside it.
     fn compiled() -> Program {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("program.exe");
@@ -56,7 +56,7 @@ impl Program {
         let bytes = fs::read(&path).unwrap();
         let object = object::File::parse(&*bytes).unwrap();
         let wanted = object.pdb_info().unwrap().unwrap();
-        // As a process tells it of its modules.
+        // A process records the build-id of its modules in this form.
         let build_id = [&wanted.guid()[..], &wanted.age().to_le_bytes()].concat();
         let module = Module {
             range: AddressRange { start: BIAS, end: BIAS + 0x10_0000 },
@@ -118,7 +118,7 @@ fn named(name: &str, mark: &str) -> (String, u32) {
     (name.to_owned(), line_of(mark))
 }
 
-/// Checks what is told of the functions of the program against its source.
+/// Checks the answers for the functions of the program against its source.
 fn agrees(program: &Program, settings: &Settings) {
     for (name, mark) in [("first", "FIRST"), ("start", "START")] {
         let (answers, warnings) = program.answers(settings.clone(), program.code_of(name));
@@ -130,7 +130,7 @@ fn agrees(program: &Program, settings: &Settings) {
         assert!(file.ends_with("program.c"), "{file}");
         assert!(answers.iter().all(|answer| answer.outermost().unwrap().to_string() == name), "{answers:?}");
     }
-    // Somewhere in the one is the other, which has no code of its own.
+    // Some code of `first` belongs to the inlined function, which has no code of its own.
     let (answers, _) = program.answers(settings.clone(), program.code_of("first"));
     let inlined = answers.iter().find(|answer| answer.frames.len() == 2).expect("an inlined function");
     assert_eq!(told(inlined), [named("inlined", "MULTIPLIES"), named("first", "CALLS")]);

@@ -1,4 +1,4 @@
-//! Programs of others read a trace with everything in it as it was written: speedscope's importer, and DuckDB.
+//! Programs of others read a trace with everything in it correctly: speedscope's importer, and DuckDB.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,8 +7,8 @@ use std::path::Path;
 use crate::support::{agree, answers, readers, rows_of_report, written};
 use serde_json::Value;
 
-/// Returns the columns that `docs/formats.md` tells of, with the types that DuckDB has for those of the document. It finds times in
-/// texts.
+/// Returns the columns that `docs/formats.md` lists, with DuckDB's names of the types in that document. DuckDB
+/// recognizes times in texts.
 fn documented_columns() -> Vec<(String, String)> {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/formats.md");
     let document = std::fs::read_to_string(document).unwrap();
@@ -40,7 +40,7 @@ fn speedscopes_importer_takes_the_profile_of_each_thread() {
     let bar = told[0]["bar"].to_string();
     let threads: BTreeSet<_> = all.calls.iter().map(|call| (call.pid, call.tid)).collect();
     assert!(bar.contains(&format!("/{})", threads.len())), "{bar}");
-    // Its table of the first thread, and the report of that thread.
+    // Compares its table of the first thread with the report of that thread.
     let (_, tid) = threads.first().unwrap();
     let report = rows_of_report(&all.place.merge(["report", "--all-runs", "--by-thread", "app"]).out);
     let rows: Vec<Vec<String>> = serde_json::from_value(told[0]["rows"].clone()).unwrap();
@@ -93,7 +93,7 @@ fn duckdb_finds_each_record_in_lines_and_rows() {
     let sums = serde_json::json!([[sent, bytes]]);
     assert_eq!([&told[2], &told[3]], [&sums, &sums]);
 
-    // The types that it finds in the cells by itself are those that the documents have.
+    // DuckDB itself finds the types in the cells that the document states.
     let described =
         format!("select column_name, column_type from (describe select * from read_csv('{csv}'))");
     let told = answers(python.to_str().unwrap(), "query.py", &[&described]);

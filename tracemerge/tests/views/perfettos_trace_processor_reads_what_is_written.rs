@@ -1,5 +1,5 @@
-//! Perfetto's trace processor finds each call, message, loss, stall and flow of a trace with everything in it, in both formats that
-//! it reads, as they were written and as `report` tells them.
+//! Perfetto's trace processor finds each call, message, loss, stall and flow of a trace with everything in it, in
+//! both formats that it reads, with the written contents and the numbers of `report`.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::collections::BTreeMap;
@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use crate::support::{Everything, Expected, asked, number, readers, rows_of_report, shows, written};
 use serde_json::{Value, json};
 
-/// The trace processor's own table of what it could not make sense of, or has left out.
+/// The query of the trace processor's own table of contents that it could not interpret, or has left out.
 const ERRORS: &str = "select name, value from stats where severity in ('error', 'data_loss') and value > 0";
 
-/// The calls and the greatest depth of each thread.
+/// The query of the calls and the greatest depth of each thread.
 const THREADS: &str = "select pid, tid, count(*), max(depth) from slice join thread_track on slice.track_id = thread_track.id \
                        join thread using (utid) join process using (upid) where category = 'function' group by pid, tid";
 
-/// The messages, with their times, threads and values.
+/// The query of the messages, with their times, threads and values.
 const MESSAGES: &str = "select cast(slice.ts as text), pid, tid, slice.name, extract_arg(slice.arg_set_id, 'KEYbytes'), \
                         cast(cast(extract_arg(slice.arg_set_id, 'KEYtotal') as int) as text), extract_arg(slice.arg_set_id, 'KEYrate'), \
                         extract_arg(slice.arg_set_id, 'KEYpeer'), extract_arg(slice.arg_set_id, 'KEYok'), extract_arg(slice.arg_set_id, 'KEY2'), \
@@ -22,12 +22,12 @@ const MESSAGES: &str = "select cast(slice.ts as text), pid, tid, slice.name, ext
                         from slice join thread_track on slice.track_id = thread_track.id join thread using (utid) \
                         join process using (upid) where dur = 0 and ifnull(category, '') not in ('function', 'tracer')";
 
-/// Flows, and those of them that join two calls of one span, the first one before the second; of these, between threads.
+/// The query of the number of flows, of those that join two calls of one span in order, and of those between threads.
 const FLOWS: &str = "select count(*), sum(extract_arg(one.arg_set_id, 'KEYspan') = extract_arg(other.arg_set_id, 'KEYspan') \
                      and one.ts < other.ts), sum(one.track_id != other.track_id) from flow \
                      join slice one on one.id = flow.slice_out join slice other on other.id = flow.slice_in";
 
-/// Returns how many calls each thread has, and how deep they go, by process and thread.
+/// Returns the number of calls of each thread, and their greatest depth, by process and thread.
 fn by_thread(all: &Everything) -> BTreeMap<(u64, u64), (u64, u64)> {
     let mut threads = BTreeMap::new();
     for call in &all.calls {
@@ -38,13 +38,13 @@ fn by_thread(all: &Everything) -> BTreeMap<(u64, u64), (u64, u64)> {
     threads
 }
 
-/// Returns the same of the answer to [`THREADS`].
+/// Returns the same from the answer to [`THREADS`].
 fn found_by_thread(rows: &[Vec<Value>]) -> BTreeMap<(u64, u64), (u64, u64)> {
     let row = |row: &Vec<Value>| ((number(&row[0]), number(&row[1])), (number(&row[2]), number(&row[3])));
     rows.iter().map(row).collect()
 }
 
-/// Returns a row of an answer as text. The other language tells whole numbers and floats not apart.
+/// Returns a row of an answer as text. JavaScript does not distinguish whole numbers from floats.
 fn told(row: &[Value]) -> String {
     let cell = |value: &Value| match value {
         Value::Number(number) => format!("{:.10e}", number.as_f64().unwrap()),
@@ -55,8 +55,8 @@ fn told(row: &[Value]) -> String {
     row.iter().map(cell).collect::<Vec<_>>().join(" | ")
 }
 
-/// Returns the rows that [`MESSAGES`] is to find, where `time` tells the time of a record, and a truth value stands as `truth` has
-/// it.
+/// Returns the rows that [`MESSAGES`] must find; `time` returns the time of a record, and `truth` converts a truth
+/// value.
 fn messages(all: &Everything, time: impl Fn(&Expected) -> u64, truth: impl Fn(bool) -> Value) -> Vec<String> {
     let messages = all.records.iter().filter(|record| record.kind == "message");
     let row = |record: &Expected| {
@@ -68,7 +68,7 @@ fn messages(all: &Everything, time: impl Fn(&Expected) -> u64, truth: impl Fn(bo
         };
         let message =
             if template.is_some() && record.values.is_none() { json!(record.text) } else { Value::Null };
-        // Its integers have 64 bits with a sign.
+        // The trace processor's integers have 64 bits with a sign.
         let total = of("total").as_u64().map(|total| (total as i64).to_string());
         let name = template.or_else(|| record.text.clone());
         told(&[
@@ -136,7 +136,7 @@ fn each_call_message_loss_stall_and_flow_of_packets_is_found() {
     let found = functions.iter().map(|row| (row[0].as_str().unwrap(), (number(&row[1]), number(&row[4]))));
     assert_eq!(found.collect::<BTreeMap<_, _>>(), expected);
 
-    // What `report` says of the same trace.
+    // Compare the numbers of `report` for the same trace.
     let report = all.place.merge(["report", "--all-runs", "app"]);
     let report = rows_of_report(&report.out);
     assert_eq!(report.len(), functions.len());
@@ -149,7 +149,7 @@ fn each_call_message_loss_stall_and_flow_of_packets_is_found() {
         }
     }
 
-    // The wall clock, by the times of calls and of messages.
+    // Compare the wall clock, in the times of calls and of messages.
     let first = all.calls.iter().map(|call| call.entered).min().unwrap();
     let first =
         (crate::support::WALL + (first - crate::support::FIRST) * crate::support::TICK_NS).to_string();
@@ -185,7 +185,7 @@ fn each_call_message_loss_stall_and_flow_of_packets_is_found() {
     stalled.dedup();
     let of = all.stalls;
     assert_eq!(stalls, [[json!(of), json!(stalled.len()), json!(of), json!(of), json!(0)]]);
-    // A call that is left with a panic tells so, and so does one with which its span ended.
+    // A call that a panic ends is marked, and so is a call with which its span ended.
     let cut = all.unseen + all.still_open;
     assert_eq!(cut_off, [[json!(cut), json!(all.unwinding), json!(all.ended)]]);
     let [joined, of_one_span, between_threads] = [0, 1, 2].map(|cell| number(&flows[0][cell]));
@@ -214,7 +214,8 @@ fn each_call_message_stall_and_flow_of_chromes_json_is_found() {
     );
     assert!(errors.is_empty(), "{errors:?}");
     assert_eq!(found_by_thread(&threads), by_thread(&all));
-    // Where two of a thread would share a nanosecond, the later one is put off by one: fewer than half of a tick.
+    // If two events of a thread would share a nanosecond, the later one is put off by one: in all by less than half
+    // of a tick.
     let first = all.records.iter().map(|record| record.ticks).min().unwrap();
     let ticks = |ns: u64| first + (ns + crate::support::TICK_NS / 2) / crate::support::TICK_NS;
     let mut found: Vec<_> = calls
@@ -234,7 +235,7 @@ fn each_call_message_stall_and_flow_of_chromes_json_is_found() {
     }
     assert_eq!(found.len(), expected.len());
     let since_first = |record: &Expected| (record.ticks - first) * crate::support::TICK_NS;
-    // Its reader of JSON leaves the escapes of texts without quotes as they stand, and has a name of its own for an empty one.
+    // Its reader of JSON keeps the escapes of texts without quotes, and replaces an empty name by one of its own.
     let unescaped = |cell: &Value| match cell.as_str() {
         Some("[No name]") => json!(""),
         Some(text) => serde_json::from_str(&format!("\"{text}\"")).unwrap_or_else(|_| cell.clone()),

@@ -1,5 +1,5 @@
-//! `tracemerge diff` compares threads of one name, numbers in it aside, as one set of messages, by sorts: by the sites of messages
-//! where all traces tell them.
+//! `tracemerge diff` compares threads of one name, ignoring numbers in it, as one set of messages, by sorts of
+//! messages. The sorts are the sites of messages if all traces record them.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +22,7 @@ fn write(place: &Place, directory: &str, raw: bool, made: &[Made]) {
     write_named(place, directory, raw, made, |_| "rg".to_owned());
 }
 
-/// Does the same with threads that are named by their ids.
+/// Does the same with threads whose names `name` makes from their ids.
 fn write_named(place: &Place, directory: &str, raw: bool, made: &[Made], name: impl Fn(u64) -> String) {
     std::fs::create_dir(place.path(directory)).unwrap();
     let run = run(5, 1);
@@ -55,14 +55,14 @@ fn write_named(place: &Place, directory: &str, raw: bool, made: &[Made], name: i
     }
 }
 
-/// Numbers that look as if they were random.
+/// Returns numbers that look random.
 fn numbers(seed: u64) -> impl Iterator<Item = u64> {
     let next =
         |n: &u64| Some(n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
     std::iter::successors(Some(seed), next).map(|n| n >> 33)
 }
 
-/// A word without digits for a number.
+/// Returns a word without digits for a number.
 fn word(mut number: u64) -> String {
     let mut word = String::new();
     while number > 0 {
@@ -72,7 +72,7 @@ fn word(mut number: u64) -> String {
     word
 }
 
-/// Returns the messages of a search of `files` files, which `threads` threads share as it comes.
+/// Returns the messages of a search of `files` files, which `threads` threads share in a random way.
 fn search(seed: u64, threads: u64, files: u64) -> Vec<Made> {
     let mut numbers = numbers(seed);
     let mut next = |below: u64| numbers.next().unwrap() % below;
@@ -125,7 +125,7 @@ fn the_same_work_is_the_same_whatever_threads_of_a_pool_do_it_and_when() {
 fn threads_whose_names_differ_in_numbers_are_one_pool() {
     let place = Place::new();
     let (a, b) = (search(1, 8, 200), search(2, 5, 200));
-    // Each thread has a name of its own; the second trace goes on counting.
+    // Each thread has a name of its own; the numbers of the second trace continue those of the first.
     write_named(&place, "a", true, &a, |tid| format!("worker-{}", tid - 9));
     write_named(&place, "b", true, &b, |tid| format!("worker-{}", tid + 80));
     let (status, json, text, _) = compare(&place, &[]);
@@ -139,7 +139,7 @@ fn threads_whose_names_differ_in_numbers_are_one_pool() {
         text.contains(&format!("pool \"worker-#\" (A 8 threads, B 5): the same {records} records\n")),
         "{text}"
     );
-    // A message too many is one, whichever of them has it.
+    // One message more is reported as one, whichever thread has it.
     let mut more = b;
     more.push((22, 4, "done with one more".to_owned()));
     let place = Place::new();
@@ -148,7 +148,7 @@ fn threads_whose_names_differ_in_numbers_are_one_pool() {
     let (status, json, ..) = compare(&place, &[]);
     let pool = &json["pools"][0];
     assert_eq!((status, &pool["only_a"], &pool["only_b"]), (Some(1), &json!(0), &json!(1)));
-    // A number in a name that all have is a part of the name.
+    // A number in a name that all threads have is a part of the name.
     let place = Place::new();
     write_named(&place, "a", true, &a, |_| "http2".to_owned());
     write_named(&place, "b", true, &a, |_| "http2".to_owned());
@@ -161,7 +161,7 @@ fn threads_whose_names_differ_in_numbers_are_one_pool() {
 fn a_message_that_is_more_frequent_in_one_run_is_told_with_its_counts() {
     let place = Place::new();
     let (a, mut b) = (search(1, 8, 300), search(2, 8, 300));
-    // Some is not done in the second run, and some is done again.
+    // Some work is not done in the second run, and some is done again.
     b.retain(|(_, site, text)| *site != 3 || !text.ends_with('3'));
     b.extend((0..40).map(|n| (20 + n % 8, 4, format!("done with /src/{}.rs", word(7)))));
     write(&place, "a", true, &a);
@@ -193,7 +193,7 @@ fn a_message_that_is_more_frequent_in_one_run_is_told_with_its_counts() {
     assert_eq!(found, expected);
     let less = of_a["steal from {}"] - of_b["steal from {}"];
     assert_eq!((&pool["only_a"], &pool["only_b"], &pool["same"]), (&json!(less), &json!(40), &json!(false)));
-    // People are told the same.
+    // The report for people has the same numbers.
     let told = format!("; {less} only in A, 40 only in B\n");
     assert!(text.contains(&told), "{text}");
     assert!(text.contains("  300  340  done with {}  (search.rs:40)\n"), "{text}");
@@ -203,7 +203,7 @@ fn a_message_that_is_more_frequent_in_one_run_is_told_with_its_counts() {
 fn an_order_of_messages_that_one_run_never_has_is_told() {
     let place = Place::new();
     let (a, mut b) = (search(1, 8, 100), search(2, 8, 100));
-    // One thread opens a file that it has searched, and nothing is missing.
+    // One thread opens a file after it has searched it, and nothing is missing.
     let at = b.iter().position(|(_, site, _)| *site == 1).unwrap();
     b.swap(at, at + 1);
     write(&place, "a", true, &a);
@@ -243,11 +243,15 @@ fn messages_of_one_site_are_of_one_sort_only_if_all_traces_tell_their_sites() {
         write(&place, "b", raw[1], &made);
         let (status, json, text, err) = compare(&place, &[]);
         assert_eq!((status, &json["by_site"]), (Some(0), &json!(by_site)), "{text}");
-        assert_eq!(err.contains("2 of 4 files do not tell where messages come from"), !by_site, "{err}");
-        // With shapes, each path makes three sorts of its own.
+        assert_eq!(
+            err.contains("2 of 4 files do not record where messages come from"),
+            !by_site,
+            "{err}"
+        );
+        // With shapes, each path makes three separate sorts.
         let sorts = if by_site { SITES.len() + 2 } else { 3 * 50 + 1 + 2 };
         assert_eq!(json["sorts"], json!(sorts), "{text}");
-        // A message is shown without what leads to its site.
+        // A message is shown without the words that lead to its site.
         assert_eq!(json["threads"].as_array().unwrap().len(), 2);
     }
     let place = Place::new();
@@ -263,7 +267,7 @@ fn messages_of_one_site_are_of_one_sort_only_if_all_traces_tell_their_sites() {
 fn sorts_that_no_trace_has_twice_are_counted_and_head_no_table() {
     let place = Place::new();
     let a = search(1, 8, 400);
-    // The second run finds other files behind the first 300, and steals as often.
+    // The second run finds other files after the first 300, and steals as often.
     let mut b: Vec<Made> = search(2, 8, 300);
     b.extend((0..33).map(|n| (20, 3, format!("steal from {n}"))));
     b.extend((0..70).map(|n| (20 + n % 8, 1, format!("open /other/{}.rs", word(1000 + n)))));
@@ -287,7 +291,7 @@ fn sorts_that_no_trace_has_twice_are_counted_and_head_no_table() {
     let (once_a, once_b) = (once_in(&of_a, &of_b), once_in(&of_b, &of_a));
     assert_eq!((once_a, once_b), (300, 70));
     assert_eq!((&json["once_a"], &json["once_b"]), (&json!(once_a), &json!(once_b)));
-    // Those of the first thread are in both, too.
+    // The messages of the first thread are in both, too.
     assert_eq!(json["once_both"], json!(3 * 300 + 2));
     for counted in [&json["messages"], &json["pools"][0]["messages"]] {
         for sort in counted.as_array().unwrap() {
@@ -305,7 +309,7 @@ fn sorts_that_no_trace_has_twice_are_counted_and_head_no_table() {
         assert!(text.contains(told), "{told} in {text}");
     }
     assert!(text.lines().count() < 20, "{text}");
-    // Where there is room for all, each is shown.
+    // If all fit, each is shown.
     let (_, json, text, _) = compare(&place, &["--rows", "2000"]);
     assert_eq!(json["messages"].as_array().unwrap().len() as u64, json["sorts"].as_u64().unwrap());
     let last = json["messages"].as_array().unwrap().last().unwrap();

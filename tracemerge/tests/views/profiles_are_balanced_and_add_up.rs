@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use crate::support::{Everything, everything};
 use serde_json::Value;
 
-/// A call without its thread: when it was entered and left, in nanoseconds since the first record, the number of
-/// calls around it, and its function.
+/// A call without its thread: the times at which it was entered and left, in nanoseconds since the first record, the
+/// number of calls around it, and its function.
 type Call = (u64, u64, usize, String);
 
 /// Returns the calls of each thread, sorted.
@@ -26,7 +26,7 @@ fn expected(all: &Everything) -> Vec<Vec<Call>> {
     threads
 }
 
-/// Returns the own time of each function, by the lines of `report --format folded`.
+/// Returns the own time of each function, from the lines of `report --format folded`.
 fn own_by_report(all: &Everything) -> BTreeMap<String, u64> {
     let report = all.place.merge(["report", "--format", "folded", "--all-runs", "app"]);
     let mut own = BTreeMap::new();
@@ -37,7 +37,7 @@ fn own_by_report(all: &Everything) -> BTreeMap<String, u64> {
     own
 }
 
-/// Takes the events of a profile as speedscope's importer does; returns its calls. Adds their own times to `own`.
+/// Processes the events of a profile like speedscope's importer; returns its calls. Adds their own times to `own`.
 fn calls_of(profile: &Value, frames: &[Value], own: &mut BTreeMap<String, u64>) -> Vec<Call> {
     let (mut calls, mut open, mut latest) = (Vec::new(), Vec::new(), 0);
     for event in profile["events"].as_array().unwrap() {
@@ -92,12 +92,12 @@ fn speedscopes_profiles_have_each_call_and_the_sums_of_the_report() {
     assert_eq!(names.len(), profiles.len(), "each thread has a name of its own: {names:?}");
 }
 
-/// Speedscope's importer refuses a profile without calls, so there is none.
+/// Speedscope's importer refuses a profile without calls, so no profile is written.
 #[test]
 fn a_trace_without_calls_has_no_profile() {
     let place = crate::support::Place::with_one_file();
     let ran = place.merge(["--format", "speedscope", "app"]);
-    // That the trace has one time only is a warning.
+    // The status is 1 because the trace has only one time, which is a warning.
     assert_eq!(ran.status, Some(1), "{}", ran.err);
     let read: Value = serde_json::from_slice(&place.read("app.speedscope.json")).unwrap();
     assert_eq!(read["profiles"], serde_json::json!([]));
@@ -109,7 +109,7 @@ fn a_flame_graph_has_the_sums_of_the_report() {
     let all = everything(100_000);
     let ran = all.place.merge(["--format", "flamegraph", "--all-runs", "app"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
-    // `<title>NAME (1,234 ns, 5.67%)</title>`, of a frame with all that is inside of it.
+    // A title is `<title>NAME (1,234 ns, 5.67%)</title>`, for a frame with everything inside of it.
     let svg = all.place.text("app.svg");
     let report = all.place.merge(["report", "--format", "folded", "--all-runs", "app"]);
     let mut expected: BTreeMap<String, u64> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Tables in Parquet have each record of a trace with everything in it, and the values of its messages in columns of their
-//! types, as the reader of the crate `parquet` reads them, and DuckDB, where `.ci/readers` has installed it.
+//! Tables in Parquet have each record of a trace with everything in it, and the values of its messages in columns of
+//! their types, according to the reader of the crate `parquet`, and to DuckDB if `.ci/readers` has installed it.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 #[cfg(not(feature = "parquet"))]
@@ -49,8 +49,8 @@ mod with_the_feature {
         }
     }
 
-    /// The rows of a table, and the number of its row groups. What each group tells of the least and the largest of its integers
-    /// is what its rows have.
+    /// Returns the rows of a table, and the number of its row groups. Checks that the least and the largest integers
+    /// that each group states are those of its rows.
     fn rows(path: &Path) -> (Vec<Map<String, Value>>, usize) {
         let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
         let groups = reader.metadata().num_row_groups();
@@ -77,7 +77,8 @@ mod with_the_feature {
         value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from)).unwrap()
     }
 
-    /// The name of a column of integers, and the least and the largest number that the file tells of its part in a row group.
+    /// Returns the name of a column of integers, and the least and the largest number that the file states for its
+    /// part in a row group.
     fn range(column: &ColumnChunkMetaData) -> Option<(String, i128, i128)> {
         let is_unsigned = match column.column_descr().logical_type_ref() {
             Some(LogicalType::Integer { is_signed, .. }) => !is_signed,
@@ -95,7 +96,7 @@ mod with_the_feature {
         Some((column.column_descr().name().to_owned(), wide(least), wide(largest)))
     }
 
-    /// The types of a table's columns, by name.
+    /// Returns the types of a table's columns, by name.
     fn types(path: &Path) -> HashMap<String, String> {
         let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
@@ -122,7 +123,7 @@ mod with_the_feature {
         all.records.iter().map(|record| of(record).to_string()).collect()
     }
 
-    /// Compares the tables, whose rows `rows_of` returns by the table's name, with the rows that are expected.
+    /// Compares the tables, whose rows `rows_of` returns by the table's name, with the expected rows.
     fn compare(mut expected: Vec<String>, rows_of: impl Fn(&str) -> Vec<Map<String, Value>>) {
         let mut tables: HashMap<String, HashMap<u64, Map<String, Value>>> = HashMap::new();
         let mut found: Vec<String> = rows_of("records")
@@ -174,7 +175,7 @@ mod with_the_feature {
         compare(expected(&all), |table| rows(&folder.join(format!("{table}.parquet"))).0);
     }
 
-    /// Has DuckDB run queries in a directory; returns the rows of each.
+    /// Runs queries in DuckDB in a directory; returns the rows of each.
     fn asked(readers: &Path, place: &Path, queries: &[String]) -> Vec<Vec<Vec<Value>>> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers/query.py");
         let mut python = Command::new(readers.join("python/bin/python"));
@@ -198,11 +199,11 @@ mod with_the_feature {
             let rows = asked(&readers, &all.place.path(""), &[query]).remove(0);
             rows.iter().map(|row| serde_json::from_str(row[0].as_str().unwrap()).unwrap()).collect()
         };
-        // Its rows come as JSON, whose reader may read a float with another last bit than the one that was written.
+        // The rows come as JSON, whose reader may read a float with another last bit than the one that was written.
         let read = |row: &String| serde_json::from_str::<Value>(row).unwrap().to_string();
         compare(expected(&all).iter().map(read).collect(), rows_of);
 
-        // The queries stand in a block of their own.
+        // The queries are in a block of their own.
         let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/formats.md");
         let document = std::fs::read_to_string(document).unwrap();
         let (_, behind) = document.split_once("```sql\n").unwrap();

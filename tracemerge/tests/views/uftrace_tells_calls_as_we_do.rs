@@ -1,4 +1,4 @@
-//! What uftrace's own views say of a trace with everything in it is what is in it, call for call.
+//! uftrace's own views show the contents of a trace with everything in it, call for call.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::support::{Call, Everything, Place, everything, ran, rows_of_report, shows};
 
-/// Returns what uftrace says of the directory `app.uftrace`.
+/// Returns the output of uftrace for the directory `app.uftrace`.
 fn uftrace(place: &Place, args: &[&str]) -> String {
     let mut command = place.program("uftrace");
     let ran = ran(command.args(args).args(["--no-pager", "--color=no", "-d", "app.uftrace"]));
@@ -41,7 +41,8 @@ fn uftrace_counts_and_replays_each_call_and_its_graph_counts_each_path() {
         let cells: Vec<&str> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
         let [total, of_itself, calls, name] = cells[..] else { panic!("{row}") };
         counted.insert(name.to_owned(), calls.parse().unwrap());
-        // What the calls took, those inside of another one of the function counted once; and what they took without those inside.
+        // Compare the time of the calls, with calls inside of another call of the function counted once, and the time
+        // without the calls inside.
         let known = all.times[name];
         assert!(shows(total, known.total) && shows(of_itself, known.own), "{row}: {known:?}");
         let our = own.iter().find(|our| our.function == name).unwrap();
@@ -86,10 +87,10 @@ fn uftrace_counts_and_replays_each_call_and_its_graph_counts_each_path() {
     for (found, expected) in found.iter().zip(&expected) {
         assert_eq!(found, expected);
     }
-    // Its replay passes over a few texts.
+    // The replay of uftrace skips a few texts.
     assert!(shown > texts.len() * 9 / 10, "{shown} of {}", texts.len());
 
-    // uftrace would take a text before the first call for a call without a name.
+    // uftrace would mistake a text before the first call for a call without a name.
     let first = all.records.iter().filter(|record| record.kind == "enter").map(|record| record.ns()).min();
     let mut told: BTreeMap<(u64, String), i64> = BTreeMap::new();
     let of = |kind: &'static str| {
@@ -122,7 +123,7 @@ fn uftrace_counts_and_replays_each_call_and_its_graph_counts_each_path() {
 fn graph_counts_each_path(all: &Everything) {
     let graph = uftrace(&all.place, &["graph"]);
     let mut found: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
-    // The path of the line before, with the columns at which its functions stand; the session is the outermost one.
+    // The path of the line before, with the columns of its functions; the session is the outermost one.
     let mut path: Vec<(usize, &str)> = Vec::new();
     for line in graph.lines() {
         if line.starts_with("# Function Call Graph for ") {
@@ -135,7 +136,7 @@ fn graph_counts_each_path(all: &Everything) {
         if bars.ends_with("+-") {
             path.truncate(path.partition_point(|(of, _)| *of < column));
         } else {
-            // The only one inside of the line before stands below it.
+            // The only function inside of the one in the line before stands below it.
             assert!(path.last().is_none_or(|(of, _)| *of == column), "{line}");
         }
         path.push((column, name));
@@ -144,7 +145,7 @@ fn graph_counts_each_path(all: &Everything) {
             *found.entry(names).or_default() += calls.parse::<u64>().unwrap();
         }
     }
-    // The graphs of sessions are in no order that the test knows, so all are counted together.
+    // The test does not know the order of the sessions' graphs, so it counts all of them together.
     let mut expected: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
     all.paths.iter().for_each(|((_, path), calls)| *expected.entry(path.clone()).or_default() += calls);
     assert!(expected.keys().any(|path| path.len() > 10), "paths are long");
@@ -164,13 +165,13 @@ fn uftraces_terminal_view_opens_and_closes() {
     let all = everything(2_000);
     let ran = all.place.merge(["--format", "uftrace", "--all-runs", "app"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
-    // `script` gives it a terminal.
+    // `script` gives uftrace a terminal.
     let mut command = all.place.program("script");
     command.args(["-qec", "uftrace tui -d app.uftrace", "/dev/null"]).env("TERM", "xterm");
     let mut view = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut keys, mut screen) = (view.stdin.take().unwrap(), view.stdout.take().unwrap());
     let (mut shown, mut some) = (Vec::new(), [0; 4096]);
-    // From the list of its views to the report, and from there to the end.
+    // The keys lead from the list of its views to the report, and from there to the end.
     for (wanted, key) in [("Report functions", b"R"), ("app::leaf", b"q")] {
         while !String::from_utf8_lossy(&shown).contains(wanted) {
             let length = screen.read(&mut some).unwrap();
@@ -207,7 +208,7 @@ fn the_directory_replaces_its_predecessor_and_nothing_else() {
     for (output, told) in [
         ("-", "uftrace is a directory and cannot go to standard output; name a directory with -o DIR"),
         ("tmp", "it is a directory with files that no merge has written"),
-        ("app.trace.5", "it is no directory, and uftrace is one"),
+        ("app.trace.5", "it is not a directory, but uftrace needs one"),
         ("no/such/place", "cannot write 'no/such/place': No such file or directory; -o DIR writes elsewhere"),
     ] {
         let (status, err) = write(&["-o", output]);
@@ -219,7 +220,7 @@ fn the_directory_replaces_its_predecessor_and_nothing_else() {
     std::fs::remove_dir_all(place.path("app.uftrace")).unwrap();
     assert_eq!(place.names(), before, "nothing else is left behind");
 
-    // What a killed merge has left goes with the next one.
+    // The next merge deletes the unfinished output of a killed one.
     std::fs::create_dir(place.path(".tracemerge-abc123")).unwrap();
     place.write(".tracemerge-abc123/.tracemerge", "");
     assert_eq!(write(&[]).0, Some(1));

@@ -1,5 +1,5 @@
-//! A view by thread, process, time, pattern or number has the lines that a filter of the whole merge leaves,
-//! and its times are those that `date` says.
+//! A view by thread, process, time, pattern or number has the lines that a filter of the whole merge leaves, and its
+//! times are those that `date` prints.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use crate::support::{Place, Ran, Seeded, header, line, meta, ran, run};
@@ -151,7 +151,7 @@ fn patterns_and_numbers_select_as_a_filter_does() {
     assert_eq!(view(&place, &["--grep", "of 7$", "--invert"]), join(&others));
     let lines: Vec<&String> = messages.iter().filter(|m| m.contains("goes on 12")).copied().collect();
     assert_eq!(view(&place, &["--grep", "^goes on 12"]), join(&lines));
-    // Only those '#' lines between messages are shown that warn.
+    // Only the '#' lines between messages that warn are shown.
     let shown: Vec<&String> = records
         .iter()
         .filter(|record| &record[26..27] == ":" || record[26..].starts_with("# lost"))
@@ -202,7 +202,7 @@ fn lines_outside_of_a_span_are_not_looked_at() {
     let mut text = header(&run(5, 1), 9);
     for n in 0..1000 {
         text.extend(line(n * 10 + 10, 9, &format!("line {n}")));
-        // A binary search finds only those few of these bytes upon which it happens.
+        // A binary search finds only the few of these bytes that it happens to look at.
         text.extend(b"this is no line\n");
     }
     place.write("app.trace.9", text);
@@ -269,7 +269,7 @@ fn a_run_that_never_told_its_rate_has_times_and_a_warning() {
     let place = Place::with_one_file();
     let ran = place.merge(["app", "--time", "offset"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
-    assert!(ran.err.contains("nobody knows how long a tick is"), "{}", ran.err);
+    assert!(ran.err.contains("the length of a tick is unknown"), "{}", ran.err);
     assert!(String::from_utf8(ran.out).unwrap().contains("     0.000000006 00000009 : line 1 of 9"));
 }
 
@@ -297,7 +297,7 @@ fn drift_is_corrected_between_clock_lines() {
             let n = 9 - n as u64;
             let (time, begin) = (line.split(' ').next().unwrap(), line.rsplit(' ').next().unwrap());
             let parse = |text: &str| Wall::parse(text.as_bytes()).unwrap().0;
-            // Half of the ten seconds have passed, and half of the time that was gained in them.
+            // Half of the ten seconds have passed, and half of the gain in them.
             let expected = parse(begin) + 5 * S + (2 * n + 1) * 500_000;
             if args[0] == "--grep" || n > 4 {
                 assert_eq!(parse(time), expected, "{args:?} {line}");

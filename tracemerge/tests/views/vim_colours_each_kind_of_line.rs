@@ -1,4 +1,4 @@
-//! Vim, with `extras/vim` installed as users do it, takes each part of a line of each kind for what it is.
+//! Vim, with `extras/vim` installed as users do it, recognizes each part of a line of each kind.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::support::{Place, ran};
 
-/// A line, and texts in it with the names of the groups that their first letters are to have.
+/// A line, and texts in it with the names of the groups that their first letters must have.
 type Case = (&'static str, &'static [(&'static str, &'static str)]);
 
 const CASES: &[Case] = &[
@@ -68,7 +68,7 @@ fn vim_knows_each_part_of_each_kind_of_line() {
     );
     for (number, (line, parts)) in CASES.iter().enumerate() {
         for (part, _) in *parts {
-            // Columns are bytes, from 1; the mark of a kind is behind a space that belongs to it.
+            // Columns are bytes, from 1. The mark of a kind includes the space before it.
             let column = line.find(part).unwrap() + 1;
             let name = format!("synIDattr(synID({}, {column}, 1), 'name')", number + 1);
             script.push_str(&format!("call add(found, {name})\n"));

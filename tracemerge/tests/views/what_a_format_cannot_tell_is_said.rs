@@ -1,5 +1,5 @@
-//! What a format has no place for is said on stderr with its number, for each format and each sort of it, and nothing is said of
-//! what it tells.
+//! Each format reports on stderr the contents that it has no place for, with their numbers, for each sort of
+//! contents; it reports nothing about contents that it has.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use trace_format::meta::Meta;
 use trace_format::sites::{Level, Site, SiteKind};
 
-/// The formats of this command: others need features.
+/// Returns the formats of this command: some need features.
 fn formats() -> impl Iterator<Item = &'static str> {
     let of_features = [("flamegraph", cfg!(feature = "flamegraph")), ("parquet", cfg!(feature = "parquet"))];
     let of_features = of_features.into_iter().filter_map(|(name, is_there)| is_there.then_some(name));
@@ -29,7 +29,8 @@ fn said_with(place: &Place, format: &str, options: &[&str]) -> Vec<String> {
     ran.err.lines().map(|line| line.trim_start_matches("tracemerge: ").replace(',', "")).collect()
 }
 
-/// Things that formats may have no place for, with the formats that have none, and how they say so. `all` is a trace.
+/// Returns the contents that formats may have no place for, with the formats that have none, and their words for it.
+/// `all` is a trace.
 fn sentences(all: &Everything) -> Vec<(u64, &'static str, &'static str, &'static [&'static str])> {
     let count =
         |is_one: &dyn Fn(&Expected) -> bool| all.records.iter().filter(|of| is_one(of)).count() as u64;
@@ -46,50 +47,55 @@ fn sentences(all: &Everything) -> Vec<(u64, &'static str, &'static str, &'static
     const TEXTS: &[&str] = &["jsonl", "csv", "parquet", "perfetto", "chrome", "uftrace", "ctf"];
     const NO_SPANS: &[&str] = &["folded", "flamegraph", "speedscope", "uftrace"];
     vec![
-        (1, "message", "with bytes that are not UTF-8: they stand as \\xNN", TEXTS),
+        (1, "message", "with bytes that are not UTF-8: written as \\xNN", TEXTS),
         (kind("message"), "message", "left out: profiles have none", &["speedscope"]),
         (kind("message"), "message", "left out: call paths have none", &["folded", "flamegraph"]),
-        (kind("stack"), "call stack", "left out: paths are those of calls", NO_RECORDS),
-        (metas, "# line", "left out losses and stalls among them", NO_RECORDS),
-        (all.unmatched, "leaving", "whose entering no record tells: left out", NEST),
-        (all.unseen, "call", "whose leaving no record tells: ended with the call around", NEST),
+        (kind("stack"), "call stack", "left out: only calls are shown", NO_RECORDS),
+        (metas, "# line", "left out including losses and stalls", NO_RECORDS),
+        (all.unmatched, "leave record", "without an enter record: left out", NEST),
+        (all.unseen, "call", "without a leave record: ended with the enclosing call", NEST),
         (all.still_open, "call", "still running at the end: ended with the thread or the trace", NEST),
         (
             of_sites(&|site| site.level != Level::None),
             "message",
-            "with a level: it is not told",
+            "with a level: the level is omitted",
             &["uftrace"],
         ),
-        (of_sites(&|_| true), "message", "with a target: it is not told", &["uftrace", "ctf"]),
+        (of_sites(&|_| true), "message", "with a target: the target is omitted", &["uftrace", "ctf"]),
         (
             of_sites(&|site| !site.target.is_empty()),
             "message",
-            "with a module path besides the target: it is not told",
+            "with a module path besides the target: the path is omitted",
             &["uftrace", "ctf", "perfetto", "chrome"],
         ),
         (
             of_sites(&|_| true),
             "message",
-            "with a place in the source: it is not told",
+            "with a place in the source: the place is omitted",
             &["uftrace", "chrome"],
         ),
-        (of_sites(&|_| true), "message", "whose function is known: it is not told", &["ctf"]),
-        (with_values, "message", "with values: told in the text without their names and types", &["uftrace"]),
+        (of_sites(&|_| true), "message", "with a known function: the function is omitted", &["ctf"]),
         (
             with_values,
             "message",
-            "with values: told by the template and these without the text",
+            "with values: these are in the text without their names and types",
+            &["uftrace"],
+        ),
+        (
+            with_values,
+            "message",
+            "with values: the template and the values replace the text",
             &["perfetto", "chrome", "ctf"],
         ),
         (
             crate::support::FUNCTIONS.len() as u64,
             "function",
-            "with a place in the source: it is not told",
+            "with a place in the source: the place is omitted",
             &["uftrace", "folded", "flamegraph"],
         ),
-        (all.polls, "call", "of a span: its id is not told", NO_SPANS),
-        (all.ended, "leaving", "with which a span ended: that is not told", NO_SPANS),
-        (all.unwinding, "leaving", "because of a panic: that is not told", NO_SPANS),
+        (all.polls, "call", "of a span: the id of the span is omitted", NO_SPANS),
+        (all.ended, "leave record", "with the end of a span: the end is omitted", NO_SPANS),
+        (all.unwinding, "leave record", "because of a panic: the panic is omitted", NO_SPANS),
     ]
 }
 
@@ -112,7 +118,7 @@ fn each_format_says_what_it_does_not_tell_and_how_often() {
     }
 }
 
-/// Makes a trace of things that are odd for some format: lines of a text file.
+/// Makes a trace with contents that are odd for some format: lines of a text file.
 fn odd() -> Place {
     let place = Place::new();
     let run = run(5, 1);
@@ -128,7 +134,7 @@ fn odd() -> Place {
         lines.extend(call(1010 + depth, '>', "app::deep at src/main.rs:9"));
     }
     place.write("app.trace.9", lines);
-    // A process of another run with the same id, and values that have no type in some formats.
+    // This is a process of another run with the same id, and with values that have no type in some formats.
     let of_old = crate::support::run(5, 2);
     let of_old = trace_format::meta::Run { id: 7, root: 7, ..of_old };
     let site = Site {
@@ -161,20 +167,23 @@ fn odd() -> Place {
 fn odd_things_are_said_by_the_formats_that_lack_them() {
     let place = odd();
     for (sentence, formats) in [
-        ("1 line before the first call to which uftrace has nothing to put them: left out", &["uftrace"][..]),
+        ("1 line before the first call: left out because uftrace attaches lines to calls", &["uftrace"][..]),
         ("1 text of more than 1000 bytes: cut", &["uftrace"]),
         (
             "966 calls inside of 64 others: folded and counted (--depth all shows them)",
             &["uftrace", "perfetto", "chrome", "speedscope", "folded", "flamegraph"],
         ),
-        ("1 call from a known place: it is not told", &["uftrace", "speedscope", "folded", "flamegraph"]),
         (
-            "1 leaving because of a panic: that is not told",
+            "1 call from a known place: the place is omitted",
             &["uftrace", "speedscope", "folded", "flamegraph"],
         ),
-        ("1 record with NUL in a text: it stands as \\x00", &["ctf"]),
-        ("1 name of a value with letters that are not ASCII: they stand as _", &["ctf"]),
-        ("1 integer of 128 bits: a text", &["parquet"]),
+        (
+            "1 leave record because of a panic: the panic is omitted",
+            &["uftrace", "speedscope", "folded", "flamegraph"],
+        ),
+        ("1 record with NUL in a text: written as \\x00", &["ctf"]),
+        ("1 name of a value with characters other than ASCII letters and digits: replaced by _", &["ctf"]),
+        ("1 integer of 128 bits: written as text", &["parquet"]),
         (
             "1 process with the id of another one: numbered from 4194304 on",
             &["perfetto", "chrome", "uftrace", "ctf"],
@@ -198,13 +207,13 @@ fn odd_things_are_said_by_the_formats_that_lack_them() {
 #[test]
 fn many_events_are_said_to_be_many() {
     let all = everything(100_000);
-    let many = "events: many for viewers that parse it at once; --format perfetto is smaller";
+    let many = "events: maybe too many for viewers that parse the whole file; --format perfetto is smaller";
     let chrome = said(&all.place, "chrome");
     let read: Value = serde_json::from_slice(&all.place.read("app.chrome.json")).unwrap();
     let events = read["traceEvents"].as_array().unwrap().len();
     assert!(chrome.contains(&format!("{events} {many}")), "{}", chrome.join("\n"));
     let few = said(&everything(10_000).place, "chrome");
-    assert!(few.iter().all(|line| !line.contains("many for viewers")), "{}", few.join("\n"));
+    assert!(few.iter().all(|line| !line.contains("too many for viewers")), "{}", few.join("\n"));
 }
 
 #[test]
@@ -226,7 +235,7 @@ fn many_calls_are_said_to_be_held_in_memory() {
         crate::support::ran(output.stderr(Stdio::piped())).err
     };
     let (many, few) = (said(1_000_001), said(10));
-    // Each call has 32 bytes.
+    // Each call takes 32 bytes.
     assert!(many.contains("1,000,001 calls held in memory, 30 MiB"), "{many}");
     assert!(!few.contains("in memory"), "{few}");
 }

@@ -1,4 +1,4 @@
-//! What selects threads, times and messages selects the same records for every format, by what each output has.
+//! A selection of threads, times and messages selects the same records for every format, as each output shows.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -6,7 +6,7 @@ use crate::support::protobuf::Message;
 use crate::support::{Everything, Expected, everything, ran};
 use serde_json::Value;
 
-/// What an output has of the records that were selected; `None` where its format does not tell.
+/// The numbers of selected records in an output; `None` if its format does not show them.
 #[derive(Debug, Default)]
 struct Found {
     records: Option<usize>,
@@ -14,7 +14,7 @@ struct Found {
     enterings: Option<usize>,
 }
 
-/// Counts what is in an output.
+/// Counts the records in an output.
 fn found(all: &Everything, format: &str, output: &str, has_babeltrace: bool) -> Found {
     let read = || all.place.read(output);
     let text = || all.place.text(output);
@@ -41,7 +41,7 @@ fn found(all: &Everything, format: &str, output: &str, has_babeltrace: bool) -> 
         }
         "perfetto" => {
             let bytes = read();
-            // Slices on the tracks that are the default ones of their sequences: stalls name theirs.
+            // Slices on the default tracks of their sequences are calls: stalls name their tracks.
             let is_entering = |event: &Message<'_>| event.number(9) == Some(1) && event.number(11).is_none();
             let packets = Message::read(&bytes);
             let enterings =
@@ -65,7 +65,7 @@ fn found(all: &Everything, format: &str, output: &str, has_babeltrace: bool) -> 
                 let name = entry.file_name().into_string().unwrap();
                 if name.ends_with(".dat") && name != "extern.dat" {
                     let bytes = std::fs::read(entry.path()).unwrap();
-                    // The lowest bits of the second word tell an entering from the rest.
+                    // The lowest bits of the second word distinguish an enter record from the others.
                     enterings += bytes.chunks_exact(16).filter(|record| record[8] & 3 == 0).count();
                 }
             }

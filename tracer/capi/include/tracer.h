@@ -5,14 +5,15 @@
  *
  *     tracer_trace("request %d took %.3f ms", id, ms);
  *
- * Link with `-ltracer` (`pkg-config --cflags --libs tracer`), and run the program with TRACER_ENABLE=1. Each thread has a
- * file, `<exe>.trace.<tid>` beside the executable, and the command `tracemerge` puts these into one in time order.
+ * Link with `-ltracer` (`pkg-config --cflags --libs tracer`), and run the program with TRACER_ENABLE=1. Each thread
+ * has a file, `<exe>.trace.<tid>` beside the executable, and the command `tracemerge` merges these into one in time
+ * order.
  *
- * A program that is compiled with -finstrument-functions has each of its functions traced, if it is linked with this
- * library or runs with it preloaded, which `tracemerge run` does by itself. See docs/functions.md in the repository.
+ * With -finstrument-functions, each function of a program is traced if the program is linked with this library or
+ * runs with it preloaded, which `tracemerge run` does for you. See docs/functions.md in the repository.
  *
- * All functions may be called from any thread, also before main and in handlers of atexit. None ends the process, and none
- * throws. Those that record keep errno; off, each of them costs a call and a load.
+ * All functions may be called from any thread, also before main and in handlers of atexit. None of them ends the
+ * process or throws. Those that record preserve errno; if tracing is off, each of them costs a call and a load.
  *
  * Licensed under MIT or Apache-2.0, at your option.
  */
@@ -41,59 +42,59 @@ extern "C" {
 #endif
 
 /*
- * Returns whether this process traces. The first call decides by TRACER_ENABLE, if nothing was decided before. For work that
- * is only worth doing when it is traced.
+ * Returns whether this process traces. The first call decides by TRACER_ENABLE, if nothing was decided before. Use it
+ * for work that is only worth doing if it is traced.
  */
 bool tracer_is_enabled(void);
 
 /*
- * Makes `variable` the environment variable that switches tracing on, the only one, and decides by it now. Returns whether
- * the process traces. Not needed where TRACER_ENABLE will do.
+ * Makes `variable` the only environment variable that switches tracing on, and decides by it now. Returns whether the
+ * process traces. Not needed if TRACER_ENABLE is good enough.
  */
 bool tracer_startup(const char *variable);
 
 /*
- * Returns when all that was traced before this call, by any thread, is in the files: 0, or the number of the first error
- * that kept it from there (EAGAIN: called inside of a record). Not needed before an exit.
+ * Waits until all records that any thread made before this call are in the files. Returns 0, or the number of the
+ * first error that prevented it (EAGAIN: called inside of a record). Not needed before an exit.
  */
 int tracer_flush(void);
 
-/* The same for a flight recorder (TRACER_FULL=overwrite): what it holds is written. */
+/* Writes the contents of a flight recorder (TRACER_FULL=overwrite). Returns as tracer_flush does. */
 int tracer_snapshot(void);
 
-/* Ends tracing: every file gets its end. Never needed, an exit does the same. Returns as tracer_flush does. */
+/* Ends tracing and completes every file. Never needed: an exit does the same. Returns as tracer_flush does. */
 int tracer_shutdown(void);
 
 /*
- * Records the call stack of the calling function, at most 120 frames. It is empty where stacks cannot be walked: see
- * docs/systems.md in the repository.
+ * Records the call stack of the calling function, at most 120 frames. It is empty on systems on which stacks cannot
+ * be walked: see docs/systems.md in the repository.
  */
 void tracer_stack(void);
 
 /*
- * Has a signal that ends the process (those that dump a core) leave its name and the call stack of its thread in the trace.
- * To be called once tracing is on; the process ends as it would have. Linux.
+ * Makes each signal that ends the process (those that dump a core) record its name and the call stack of its thread
+ * in the trace. Call it after tracing is on; the process ends as it would have otherwise. Linux only.
  */
 void tracer_catch_signals(void);
 
-/* Counters of what the tracer has done so far in this process. Those of running threads may be a few records behind. */
+/* Counters of the tracer's work so far in this process. Those of running threads may be a few records behind. */
 struct tracer_stats {
-    int enabled;            /* 1 if this process traces, else 0 */
+    int enabled;            /* 1 if this process traces, otherwise 0 */
     uint64_t records;       /* records made */
     uint64_t lost;          /* records lost */
-    uint64_t stalls;        /* how often a thread has waited for room */
-    uint64_t stall_ns;      /* how long they have waited, in nanoseconds */
+    uint64_t stalls;        /* the number of times that a thread has waited for room */
+    uint64_t stall_ns;      /* the time that threads have waited, in nanoseconds */
     uint64_t bytes_written; /* bytes written to files */
 };
 
-/* Stores the counters. Takes a lock and looks at every thread's ring: for now and then. */
+/* Stores the counters. Takes a lock and looks at every thread's ring, so do not call it often. */
 void tracer_get_stats(struct tracer_stats *stats);
 
-/* What the functions and macros below call. Not to be called by programs. */
+/* Functions that the functions and macros below call. Programs must not call them. */
 bool tracer_begin(uint64_t *ticks);
 void tracer_write_at(uint64_t ticks, uint32_t place, const char *text, size_t length);
 
-/* A place where tracer_trace is called, and what the library knows of it. */
+/* A place where tracer_trace is called, and the library's knowledge of it. */
 struct tracer_place {
     const char *file;
     const char *function;
@@ -115,9 +116,9 @@ bool tracer_enter(uint64_t address);
 void tracer_leave(uint64_t address, bool unwinding);
 
 /*
- * Records a message of `length` bytes, with the time of the call and the calling thread. The text should be UTF-8; other
- * bytes of it are shown as \xNN. It may contain anything and have any length: a line feed begins a line that continues the
- * message.
+ * Records a message of `length` bytes, with the time of the call and the calling thread. The text should be UTF-8;
+ * other bytes are shown as \xNN. It may contain anything and have any length: a line feed begins a line that
+ * continues the message.
  */
 TRACER_NOT_TRACED static inline void tracer_write(const char *text, size_t length) {
     uint64_t ticks;
@@ -144,7 +145,8 @@ TRACER_NOT_TRACED static inline void tracer_fetch(const char *letters, union tra
 }
 
 /*
- * Records a message of a place, or of none (NULL), as tracer_trace and tracer_vtrace do. `format` is as printf takes it.
+ * Records a message of a place, or of none (NULL), as tracer_trace and tracer_vtrace do. `format` is a format of
+ * printf.
  */
 TRACER_PRINTF(2, 0)
 TRACER_NOT_TRACED static inline void tracer_vtrace_at(struct tracer_place *place, const char *format, va_list arguments) {
@@ -170,7 +172,7 @@ TRACER_NOT_TRACED static inline void tracer_vtrace_at(struct tracer_place *place
     char text[512];
     va_list again;
     va_copy(again, arguments);
-    /* What %m shows is the caller's. */
+    /* %m must show the caller's errno. */
     int length = vsnprintf(text, sizeof text, format, arguments);
     char *whole = text;
     if (length >= (int)sizeof text) {
@@ -196,14 +198,14 @@ TRACER_NOT_TRACED static inline void tracer_vtrace_at(struct tracer_place *place
 }
 
 /*
- * Records a message that is formatted as vprintf does, by the C library of the program, before the call returns. Where the
- * C library cannot format it, the format itself is recorded, behind "unformatted: ".
+ * Records a message that is formatted as vprintf does, by the C library of the program, before the call returns. If
+ * the C library cannot format it, the format itself is recorded, after "unformatted: ".
  */
 TRACER_PRINTF(1, 0) TRACER_NOT_TRACED static inline void tracer_vtrace(const char *format, va_list arguments) {
     tracer_vtrace_at(NULL, format, arguments);
 }
 
-/* What tracer_trace calls. */
+/* The function that tracer_trace calls. */
 TRACER_PRINTF(2, 3)
 TRACER_NOT_TRACED static inline void tracer_trace_at(struct tracer_place *place, const char *format, ...) {
     va_list arguments;
@@ -213,9 +215,9 @@ TRACER_NOT_TRACED static inline void tracer_trace_at(struct tracer_place *place,
 }
 
 /*
- * Records a message that is formatted as printf does. The compiler checks the arguments. They are copied at the call and
- * formatted later: integers, floats by %f, characters, pointers and short texts in ASCII. A message with anything else is
- * formatted at the call, as tracer_vtrace does it. So `format` should be a literal.
+ * Records a message that is formatted as printf does. The compiler checks the arguments. They are copied at the call
+ * and formatted later if all of them are integers, floats for %f, characters, pointers or short texts in ASCII. Any
+ * other message is formatted at the call, as by tracer_vtrace. So `format` should be a literal.
  */
 #if defined(__GNUC__)
 #define tracer_trace(...)                                                                  \
@@ -228,8 +230,8 @@ TRACER_NOT_TRACED static inline void tracer_trace_at(struct tracer_place *place,
 #endif
 
 /*
- * An address in the function where this stands; 0 on processors other than x86-64 and aarch64. It is no function, which
- * debug information would name in the place of the one that it is inlined in.
+ * An address in the function that contains this macro; 0 on processors other than x86-64 and aarch64. It is not a
+ * function, because debug information would name that instead of the function into which it is inlined.
  */
 #if defined(__GNUC__)
 #if defined(__x86_64__)
@@ -243,8 +245,8 @@ TRACER_NOT_TRACED static inline void tracer_trace_at(struct tracer_place *place,
 #endif
 
 /*
- * Records that the function is entered, and that it is left when the enclosing block is left, in whichever way. The name of
- * the function is found later, from debug information: compile with -g1 at least.
+ * Records that the function is entered, and that it is left when the enclosing block is left, in any way. The name of
+ * the function is found later, from debug information: compile at least with -g1.
  *
  *     int parse(const char *text) {
  *         TRACER_SCOPE();
@@ -280,7 +282,7 @@ __attribute__((always_inline)) TRACER_NOT_TRACED static inline void tracer_leave
 
 namespace tracer {
 
-/* Records a scope, as TRACER_SCOPE does; while an exception unwinds the stack that is told, too. */
+/* Records a scope, as TRACER_SCOPE does; also records whether an exception unwinds the stack. */
 class Scope {
 public:
     TRACER_NOT_TRACED explicit Scope(uint64_t address) noexcept
@@ -305,7 +307,7 @@ private:
     int exceptions_;
 };
 
-/* Records a text as it is. */
+/* Records a text without formatting it. */
 TRACER_NOT_TRACED inline void write(const std::string &text) {
     tracer_write(text.data(), text.size());
 }

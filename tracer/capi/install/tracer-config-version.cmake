@@ -1,4 +1,4 @@
-# Tells CMake which version this is: one with the same first number will do.
+# The version of this package for CMake: a version with the same first number is compatible.
 set(PACKAGE_VERSION "@VERSION@")
 if(PACKAGE_FIND_VERSION_MAJOR STREQUAL "@MAJOR@" AND PACKAGE_FIND_VERSION VERSION_LESS_EQUAL PACKAGE_VERSION)
     set(PACKAGE_VERSION_COMPATIBLE TRUE)

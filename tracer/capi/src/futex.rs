@@ -1,8 +1,8 @@
-//! The symbol `syscall`, by which programs that nobody can change tell of their locks: `std`, `parking_lot` and others sleep
-//! and wake by `syscall(SYS_futex, ..)` of the C library. Only with the feature `futex`.
+//! The symbol `syscall`, which records the locks of programs that cannot be changed: `std`, `parking_lot` and others
+//! sleep and wake by `syscall(SYS_futex, ..)` of the C library. Only with the feature `futex`.
 //!
-//! Runs on any thread, at the moment when it goes to sleep for a lock, or wakes others. Everything else that comes this way
-//! goes to the system as the C library would hand it on.
+//! Runs on any thread, when it goes to sleep for a lock, or wakes others. All other system calls go to the system as
+//! the C library would pass them on.
 
 use std::arch::{asm, naked_asm};
 use std::ffi::{c_int, c_long};
@@ -13,16 +13,16 @@ use tracer::__macro_support::{Registers, record_stack_of_message};
 
 /// Makes a system call, as the C library's function does, and records those for futexes.
 ///
-/// Without a frame of its own: a call like `clone` may return twice.
+/// It has no frame of its own, because a call like `clone` may return twice.
 ///
-/// Six more arguments may follow the number, as the C library's declaration has it.
+/// Six more arguments may follow the number, as in the C library's declaration.
 ///
 /// # Safety
-/// As of that function: the arguments are what the system call asks for.
+/// As for that function: the arguments fit the system call.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
-    // The arguments come as those of a function do, and go where the system looks for them; the sixth is on the stack.
+    // The arguments come in a function's registers, and move to those of a system call; the sixth is on the stack.
     naked_asm!(
         "cmp rdi, {of_futex}",
         "je {futex}",
@@ -46,15 +46,15 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
     )
 }
 
-/// What a call for a futex is about, as far as it is recorded.
+/// The purpose of a call for a futex, if it is recorded.
 enum Use {
     /// The thread sleeps while the word has a value.
     Wait,
-    /// So many threads at most are woken.
+    /// At most this many threads are woken.
     Wake(u32),
 }
 
-/// Makes a system call for a futex. `value` is what the word has to be, or how many threads are woken.
+/// Makes a system call for a futex. `value` is the expected value of the word, or the number of threads to wake.
 extern "C" fn futex(
     number: c_long,
     address: usize,
@@ -66,8 +66,8 @@ extern "C" fn futex(
 ) -> c_long {
     let call = || -> c_long {
         let result;
-        // SAFETY: the call is the program's own, with its arguments. The system changes no memory of ours, and of the
-        // registers those that are named.
+        // SAFETY: the call is the program's own, with its arguments. The system changes no memory of ours, and only
+        // the registers that are named.
         unsafe {
             asm!(
                 "syscall",
@@ -121,7 +121,7 @@ fn recorded(used: &Use, address: usize, call: impl FnOnce() -> c_long) -> c_long
     result
 }
 
-/// Returns what a system call that has failed returns by the C library: -1, with the reason in `errno`.
+/// Returns the C library's result for a system call that has failed: -1, with the reason in `errno`.
 extern "C" fn failed(result: c_long) -> c_long {
     set_errno((-result) as c_int);
     -1

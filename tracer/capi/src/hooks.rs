@@ -1,60 +1,60 @@
-//! The hooks that compilers put into every function: exported under the names that compilers give them.
+//! The hooks that compilers put into every function, exported under the names that compilers give them.
 //!
 //! | compiler | options | hooks |
 //! |---|---|---|
 //! | gcc, clang | `-finstrument-functions` | `__cyg_profile_func_enter`, `__cyg_profile_func_exit` |
 //! | rustc | `-Cpasses=tsan -Cllvm-args=-tsan-instrument-atomics=0` | `__tsan_func_entry`, `__tsan_func_exit` |
 //!
-//! A program of C that is compiled so runs without this library, too: glibc has hooks that do nothing. Where this library
-//! comes before glibc, by linking or by `LD_PRELOAD`, its hooks are called.
+//! A program of C that is compiled in this way runs without this library, too: glibc has hooks that do nothing. If
+//! this library comes before glibc, by linking or by `LD_PRELOAD`, its hooks are called.
 //!
-//! The hooks of rustc are those of the pass of ThreadSanitizer, which is told to put nothing else into functions: no access
-//! to memory, no atomics. They call no function of ThreadSanitizer, of which nothing is linked. A program that is compiled
-//! for the real one (`-fsanitize=thread`) has its functions in the executable, which come first.
+//! The hooks of rustc are those of the pass of ThreadSanitizer, with options that put nothing else into functions: no
+//! access to memory, no atomics. They call no function of ThreadSanitizer, which is not linked. A program that is
+//! compiled for the real one (`-fsanitize=thread`) has its functions in the executable, which take precedence.
 
 use std::ffi::c_void;
 
 use cpp_demangle::DemangleOptions;
 use tracer::__foreign as foreign;
 
-/// Records that `function` is entered, which will return to `call_site`.
+/// Records that `function`, which will return to `call_site`, is entered.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cyg_profile_func_enter(function: *const c_void, call_site: *const c_void) {
     foreign::enter_compiled(function.addr() as u64, call_site.addr() as u64, names_of);
 }
 
-/// Records that `function` is left. An exception that unwinds the stack calls this where gcc has compiled the function, and
-/// does not where clang has.
+/// Records that `function` is left. An exception that unwinds the stack calls this if gcc has compiled the function,
+/// but not if clang has.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cyg_profile_func_exit(function: *const c_void, _call_site: *const c_void) {
     foreign::leave_compiled(function.addr() as u64, function.addr() as u64, names_of);
 }
 
-/// Does nothing: what `rustc -Cpasses=tsan` compiles calls it as it is loaded.
+/// Does nothing: code that `rustc -Cpasses=tsan` has compiled calls it when it is loaded.
 #[cfg(naked_functions)]
 #[unsafe(no_mangle)]
 pub extern "C" fn __tsan_init() {}
 
-/// Records that the function is entered that calls this, which will return to `call_site`.
+/// Records that the calling function, which will return to `call_site`, is entered.
 #[cfg(all(naked_functions, target_arch = "x86_64"))]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn __tsan_func_entry(call_site: *const c_void) {
-    // The address of the function is where this returns to. The stack is as the caller has left it, so the function that is
-    // jumped to returns to the caller.
+    // The return address lies in the function. The stack is as the caller has left it, so the target of the jump
+    // returns to the caller.
     std::arch::naked_asm!("mov rsi, qword ptr [rsp]", "jmp {}", sym enter_calling)
 }
 
-/// Records that the function is entered that calls this, which will return to `call_site`.
+/// Records that the calling function, which will return to `call_site`, is entered.
 #[cfg(all(naked_functions, target_arch = "aarch64"))]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn __tsan_func_entry(call_site: *const c_void) {
-    // The address of the function is where this returns to.
+    // The return address lies in the function.
     std::arch::naked_asm!("mov x1, x30", "b {}", sym enter_calling)
 }
 
-/// Records that the function is left that was entered last. It is called while a panic unwinds the stack, too.
+/// Records that the function that was entered last is left. Also called while a panic unwinds the stack.
 #[cfg(all(naked_functions, target_arch = "x86_64"))]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
@@ -63,7 +63,7 @@ pub extern "C" fn __tsan_func_exit() {
     std::arch::naked_asm!("mov rdi, qword ptr [rsp]", "jmp {}", sym leave_calling)
 }
 
-/// Records that the function is left that was entered last. It is called while a panic unwinds the stack, too.
+/// Records that the function that was entered last is left. Also called while a panic unwinds the stack.
 #[cfg(all(naked_functions, target_arch = "aarch64"))]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
@@ -72,21 +72,21 @@ pub extern "C" fn __tsan_func_exit() {
     std::arch::naked_asm!("mov x0, x30", "b {}", sym leave_calling)
 }
 
-/// Records that the function is entered in which `behind` stands behind a call.
+/// Records that a function is entered; `behind` is the return address of a call in it.
 #[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64")))]
 extern "C" fn enter_calling(call_site: *const c_void, behind: *const c_void) {
-    // Behind the last instruction of a function another one begins.
+    // One less, because after the last instruction of a function another function begins.
     foreign::enter_compiled(behind.addr() as u64 - 1, call_site.addr() as u64, names_of);
 }
 
-/// Records that the function is left that was entered last; `behind` stands behind a call in it, or, where it has jumped here,
-/// in its caller.
+/// Records that the function that was entered last is left; `behind` is the return address of a call in it, or in its
+/// caller if the function has jumped here.
 #[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64")))]
 extern "C" fn leave_calling(behind: *const c_void) {
     foreign::leave_compiled(0, behind.addr() as u64 - 1, names_of);
 }
 
-/// Tells the names that a symbol is known by, for `TRACER_FUNCTIONS` and `TRACER_TRIGGER`. One of C++ has that which
+/// Returns the names of a symbol, for `TRACER_FUNCTIONS` and `TRACER_TRIGGER`. A symbol of C++ has the name that
 /// `tracemerge` shows, and its path alone.
 pub(crate) fn names_of(symbol: &[u8]) -> Vec<String> {
     let path = DemangleOptions::new().no_params().no_return_type();

@@ -1,6 +1,6 @@
-//! The tracer for C and C++: what `tracer.h` declares, and the hooks that compilers call.
+//! The tracer for C and C++: the functions that `tracer.h` declares, and the hooks that compilers call.
 //!
-//! The documentation for users is in `include/tracer.h`. Nothing here unwinds into C.
+//! The documentation for users is in `include/tracer.h`. No function here unwinds into C.
 #![allow(unsafe_code, reason = "the interface to C; each use argued")]
 
 #[cfg(all(feature = "futex", naked_functions, target_os = "linux", target_arch = "x86_64"))]
@@ -21,11 +21,11 @@ use std::io;
 
 use tracer::{__foreign as foreign, Tracer};
 
-/// Counters of what the tracer has done so far in this process: `struct tracer_stats`.
+/// Counters of the tracer's work so far in this process: `struct tracer_stats`.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Stats {
-    /// 1 if this process traces, else 0.
+    /// 1 if this process traces, otherwise 0.
     pub enabled: c_int,
     /// The number of records made.
     pub records: u64,
@@ -33,7 +33,7 @@ pub struct Stats {
     pub lost: u64,
     /// The number of times that a thread has waited for room.
     pub stalls: u64,
-    /// The time that they have waited, in nanoseconds.
+    /// The time that threads have waited, in nanoseconds.
     pub stall_ns: u64,
     /// The number of bytes written to files.
     pub bytes_written: u64,
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn tracer_startup(variable: *const c_char) -> bool {
     on
 }
 
-/// Stores the ticks of a message that is going to be written; false where tracing is off.
+/// Stores the ticks of a message that is going to be written; returns false if tracing is off.
 ///
 /// # Safety
 /// `ticks` is valid for a write.
@@ -79,7 +79,8 @@ pub unsafe extern "C" fn tracer_begin(ticks: *mut u64) -> bool {
     begun.is_some()
 }
 
-/// Records a message of `length` bytes that was begun at `ticks`, of the place with the number `place`, or of none (0).
+/// Records a message of `length` bytes that was begun at `ticks`, at the place with the number `place`, or at none
+/// (0).
 ///
 /// # Safety
 /// `text` is valid for reads of `length` bytes.
@@ -94,37 +95,37 @@ pub unsafe extern "C" fn tracer_write_at(ticks: u64, place: u32, text: *const c_
     foreign::write(ticks, place, text);
 }
 
-/// Records that the function is entered in which `address` lies; returns whether leaving it is to be recorded.
+/// Records that the function that contains `address` is entered; returns whether to record that it is left.
 #[unsafe(no_mangle)]
 pub extern "C" fn tracer_enter(address: u64) -> bool {
     foreign::enter(address)
 }
 
-/// Records that the function is left whose entering has `address`.
+/// Records that the function whose entering has `address` is left.
 #[unsafe(no_mangle)]
 pub extern "C" fn tracer_leave(address: u64, unwinding: bool) {
     foreign::leave(address, unwinding);
 }
 
-/// Records the call stack of the function that calls this.
+/// Records the call stack of the calling function.
 #[unsafe(no_mangle)]
 pub extern "C" fn tracer_stack() {
     Tracer::get().stack();
 }
 
-/// Has a signal that ends the process leave its name and the call stack of its thread.
+/// Makes each signal that ends the process record its name and the call stack of its thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn tracer_catch_signals() {
     Tracer::catch_signals();
 }
 
-/// Returns when all that was traced before is in the files: 0, or the number of the error.
+/// Waits until all records that were made before are in the files; returns 0, or the number of the error.
 #[unsafe(no_mangle)]
 pub extern "C" fn tracer_flush() -> c_int {
     number(Tracer::get().flush())
 }
 
-/// Has a flight recorder write what it holds; returns 0, or the number of the error.
+/// Writes the contents of the flight recorder; returns 0, or the number of the error.
 #[unsafe(no_mangle)]
 pub extern "C" fn tracer_snapshot() -> c_int {
     number(Tracer::get().snapshot())
@@ -155,8 +156,8 @@ pub unsafe extern "C" fn tracer_get_stats(stats: *mut Stats) {
     unsafe { stats.write(told) };
 }
 
-/// Returns the number of an error as `errno.h` has it; `EIO` where the system has given none, `EAGAIN` where the call was
-/// made inside of a record.
+/// Returns the number of an error as in `errno.h`; `EIO` if the system has given none, `EAGAIN` if the call was made
+/// inside of a record.
 fn number(result: io::Result<()>) -> c_int {
     const EIO: c_int = 5;
     const EAGAIN: c_int = 11;

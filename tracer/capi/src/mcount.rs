@@ -1,16 +1,17 @@
-//! The hooks of programs that are compiled for `gprof` (`-pg`): they tell that a function is entered, and not that it is left.
+//! The hooks of programs that are compiled for `gprof` (`-pg`): they report that a function is entered, but not that
+//! it is left.
 //!
-//! | compiler | options | hook | where it is called |
+//! | compiler | options | hook | the point of its call |
 //! |---|---|---|---|
-//! | gcc, clang | `-pg` | `mcount` | when the function has made its frame |
+//! | gcc, clang | `-pg` | `mcount` | after the function has made its frame |
 //! | gcc, clang | `-pg -mfentry` | `__fentry__` | before anything else |
 //!
-//! Compilers expect of these hooks that they change no register, not even one that another function may change: arguments are
-//! in them. Where the function returns to is found by its unwind table, and replaced (`tracer::on_return!` does the same), so
-//! that its end is told, too.
+//! Compilers expect that these hooks change no register, not even one that a function may normally change, because
+//! arguments are in them. The function's return address is found by its unwind table, and replaced
+//! (`tracer::on_return!` does the same), so that its end is recorded, too.
 //!
-//! Linked with `-pg`, a program also starts and ends `gprof`'s own profile. Here both do nothing: with this library a program
-//! writes no `gmon.out`.
+//! Linked with `-pg`, a program also starts and ends `gprof`'s own profile. Here both functions do nothing: with this
+//! library a program writes no `gmon.out`.
 
 use std::arch::naked_asm;
 use std::arch::x86_64::__cpuid_count;
@@ -20,14 +21,14 @@ use tracer::__foreign as foreign;
 
 use crate::hooks::names_of;
 
-/// How the hooks save vector registers. [`XSAVE`]: all that there are, otherwise those of SSE. [`TELLS_USE`]: those of SSE, if
-/// the processor says that the others are not in use.
+/// The way in which the hooks save vector registers. [`XSAVE`]: all that exist, otherwise those of SSE.
+/// [`TELLS_USE`]: only those of SSE, if the processor reports that the others are not in use.
 static SAVES: AtomicU8 = AtomicU8::new(0);
 
 const XSAVE: u8 = 1;
 const TELLS_USE: u8 = 2;
 
-/// The bytes that the state of the vector registers takes at most: the first 576, AVX, and the three parts of AVX-512.
+/// The most bytes of the vector registers' state: the first 576, AVX, and the three parts of AVX-512.
 const STATE: u32 = 2752;
 
 /// The function that the dynamic linker calls when it has loaded this library, before the program's own constructors.
@@ -42,7 +43,7 @@ extern "C" fn on_load() {
     #[allow(unused_unsafe, reason = "a safe function since Rust 1.94")]
     // SAFETY: part of every x86-64 processor.
     let leaf = |part: u32| unsafe { __cpuid_count(0xd, part) };
-    // What is larger than it was known to be is not saved.
+    // A state that is larger than the known one is not saved.
     let fits = |part: u32| leaf(part).ebx + leaf(part).eax <= STATE;
     if [2, 5, 6, 7].into_iter().all(fits) {
         let tells_use = leaf(1).eax & 4 != 0;
@@ -70,7 +71,7 @@ macro_rules! hook {
             "push r9",
             "push r10",
             "push r11",
-            // The look whether tracing is off uses no vector register.
+            // The check whether tracing is off uses no vector register.
             "and rsp, -16",
             "call {is_off}",
             "test al, al",
@@ -79,7 +80,7 @@ macro_rules! hook {
             "jz 2f",
             "mov ecx, 1",
             "xgetbv",
-            // The upper halves of AVX's registers, and the uppers of AVX-512's that can be arguments.
+            // The upper halves of AVX's registers, and the upper parts of AVX-512's registers that can be arguments.
             "test eax, 0x44",
             "jnz 2f",
             "sub rsp, 128",
@@ -110,7 +111,7 @@ macro_rules! hook {
             "and rsp, -64",
             "test byte ptr [rip + {saves}], {xsave}",
             "jz 3f",
-            // The header, of which `xsave` writes a part only.
+            // The header; `xsave` writes only a part of it.
             "xor eax, eax",
             "mov [rsp + 512], rax",
             "mov [rsp + 520], rax",
@@ -164,25 +165,25 @@ macro_rules! hook {
     };
 }
 
-/// Records that the function is entered that calls this, and when it returns that it is left.
+/// Records that the calling function is entered, and, when it returns, that it is left.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn mcount() {
     hook!()
 }
 
-/// Records that the function is entered that calls this, and when it returns that it is left.
+/// Records that the calling function is entered, and, when it returns, that it is left.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn __fentry__() {
     hook!()
 }
 
-/// Does nothing: a program that is linked with `-pg` calls it as it starts, to have `gprof` sample it.
+/// Does nothing: a program that is linked with `-pg` calls it at its start, to start `gprof`'s sampling.
 #[unsafe(no_mangle)]
 pub extern "C" fn __monstartup(_low: usize, _high: usize) {}
 
-/// Does nothing: a program that is linked with `-pg` calls it as it ends, to have `gprof` write its profile.
+/// Does nothing: a program that is linked with `-pg` calls it at its end, to write `gprof`'s profile.
 #[unsafe(no_mangle)]
 pub extern "C" fn _mcleanup() {}
 
@@ -191,12 +192,13 @@ extern "C" fn is_off() -> bool {
     foreign::is_off()
 }
 
-/// Records that a function is entered. `pc` is behind a call in it, `sp` and `fp` are its registers there.
+/// Records that a function is entered. `pc` is the return address of a call in it, `sp` and `fp` are its registers
+/// there.
 extern "C" fn enter(pc: usize, sp: usize, fp: usize) {
     foreign::enter_until_return([pc, sp, fp], names_of, left);
 }
 
-/// Records that the function is left that was entered as `address`.
+/// Records that the function that was entered as `address` is left.
 fn left(address: u64) {
     foreign::leave_compiled(address, address, names_of);
 }

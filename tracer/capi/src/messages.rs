@@ -1,19 +1,21 @@
-//! Messages of `tracer_trace` whose arguments are copied at the call, and formatted later, as those of `trace!` are.
+//! Messages of `tracer_trace` whose arguments are copied at the call and formatted later, like those of `trace!`.
 //!
-//! A place of the program keeps what its format asks for, the *plan*. The header fetches the arguments that the plan names,
-//! for only the compiler of the program knows how; here they are copied. A conversion of `printf` is taken where Rust's
-//! formatting gives the same bytes for every value of the type, or for all but some, which are looked for:
+//! A place of the program keeps the conversions of its format, the *plan*. The header fetches the arguments that the
+//! plan names, because only the compiler of the program knows how; here they are copied. A conversion of `printf` is
+//! supported if Rust's formatting gives the same bytes for every value of the type, or for all but some values, which
+//! are checked for:
 //!
-//! | conversion | as | not taken |
+//! | conversion | copied as | not supported |
 //! |---|---|---|
-//! | `d i u x X o` with `-`, `+`, `0`, a width, any length | an integer | a precision, a space, `#` but for `%#x` of what is not 0 |
-//! | `f F` with `-`, `+`, `0`, a width, a precision | a float | what is not finite; `long double`; a space, `#` |
-//! | `s` with `-`, a width, a precision | a text | null; what is not ASCII, or longer than [`LONGEST`] |
-//! | `c` with `-`, a width | a character | what is not ASCII, or 0 |
+//! | `d i u x X o` with `-`, `+`, `0`, a width, any length | an integer | a precision, a space, `#` except `%#x` of non-zero values |
+//! | `f F` with `-`, `+`, `0`, a width, a precision | a float | infinities, NaN; `long double`; a space, `#` |
+//! | `s` with `-`, a width, a precision | a text | null; texts that are not ASCII, or longer than [`LONGEST`] |
+//! | `c` with `-`, a width | a character | characters that are not ASCII, and 0 |
 //! | `p` with `-`, a width | an integer | null |
 //!
-//! All else (`e`, `g`, `a`, `n`, `m`, `*`, `%2$d`, `'`, wide characters) is formatted at the call by the program's C library,
-//! and so is every message before the flusher has told readers of its place.
+//! A message with any other conversion (`e`, `g`, `a`, `n`, `m`, `*`, `%2$d`, `'`, wide characters) is formatted at
+//! the call by the program's C library, and so is every message before the flusher has put its place into the table
+//! for readers.
 
 use std::ffi::{CStr, CString, c_char, c_long, c_uint, c_void};
 use std::fmt::Write as _;
@@ -28,7 +30,7 @@ use tracer::__foreign::{self as foreign, Taken};
 const LONGEST: usize = 512;
 /// The most arguments of a message: `TRACER_MOST_VALUES` in `tracer.h`.
 const MOST_VALUES: usize = 16;
-/// The greatest width and precision that are taken.
+/// The greatest width and precision that are supported.
 const WIDEST: usize = 200;
 
 /// A place of the program where a message is recorded: `struct tracer_place`.
@@ -44,7 +46,7 @@ pub struct Place {
     /// null ──the first call──► a plan, or NONE; for ever
     /// ```
     ///
-    /// Plans are leaked and never changed. Of two threads that make one, the second one's is dropped.
+    /// Plans are leaked and never changed. If two threads make one, the second one's is dropped.
     plan: AtomicPtr<c_void>,
 }
 
@@ -57,39 +59,39 @@ pub union Value {
     text: *const c_char,
 }
 
-/// What a format asks for.
+/// The conversions of a format.
 #[derive(Debug)]
 struct Plan {
-    /// The format, and its address: one that changes is formatted at the call.
+    /// The format, and its address: a format that changes is formatted at the call.
     format: CString,
     at: *const c_char,
-    /// A letter for each argument, which tells the header its type.
+    /// A letter for each argument, which gives the header its type.
     letters: CString,
     conversions: Vec<Conversion>,
-    /// The text behind the last conversion.
+    /// The text after the last conversion.
     tail: String,
 }
 
-/// A conversion that is taken.
+/// A supported conversion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Conversion {
     /// The text before it.
     before: String,
     kind: Kind,
-    /// What Rust calls it, without the colon.
+    /// The corresponding format specification of Rust, without the colon.
     spec: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A signed integer of so many bytes.
+    /// A signed integer of this many bytes.
     Signed(usize),
-    /// An unsigned integer of so many bytes.
+    /// An unsigned integer of this many bytes.
     Unsigned(usize),
-    /// One that is not 0.
+    /// An unsigned integer of this many bytes that is not 0.
     NotZero(usize),
     Float,
-    /// A text of which at most so many bytes are read.
+    /// A text; at most this many bytes of it are read.
     Text(Option<usize>),
     Character,
     Pointer,
@@ -105,7 +107,7 @@ fn none() -> *mut c_void {
 impl Place {
     /// Returns the plan for a format, if there is one.
     fn plan(&self, format: &CStr) -> Option<&'static Plan> {
-        // Acquire: who sees a plan sees what it consists of.
+        // Acquire: a thread that sees a plan sees its contents.
         let mut plan = self.plan.load(Ordering::Acquire);
         if plan.is_null() {
             let made = Plan::of(format).map_or_else(none, |plan| Box::into_raw(Box::new(plan)).cast());
@@ -114,7 +116,7 @@ impl Place {
                 Ok(_) => made,
                 Err(other) => {
                     if made != none() {
-                        // SAFETY: made from a box above, and known to nobody else.
+                        // SAFETY: made from a box above, and not shared.
                         drop(unsafe { Box::from_raw(made.cast::<Plan>()) });
                     }
                     other
@@ -134,7 +136,7 @@ impl Place {
             if text.is_null() {
                 return String::new();
             }
-            // SAFETY: a literal of the program's.
+            // SAFETY: a literal of the program.
             unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
         };
         let field = |conversion: &Conversion| Field {
@@ -154,7 +156,7 @@ impl Place {
 }
 
 impl Plan {
-    /// Reads a format; `None` where one of its conversions is not taken.
+    /// Reads a format; returns `None` if one of its conversions is not supported.
     fn of(format: &CStr) -> Option<Plan> {
         let mut rest = format.to_str().ok().filter(|text| text.is_ascii())?;
         let (mut before, mut conversions, mut letters) = (String::new(), Vec::new(), Vec::new());
@@ -183,10 +185,10 @@ impl Plan {
         })
     }
 
-    /// Copies the arguments; `None` where one of them is not taken.
+    /// Copies the arguments; returns `None` if one of them is not supported.
     ///
     /// # Safety
-    /// `values` has one for each conversion, of its type.
+    /// `values` has one value for each conversion, of its type.
     unsafe fn values(&self, values: *const Value) -> Option<Values> {
         let mut copied = Values::new();
         for (at, conversion) in self.conversions.iter().enumerate() {
@@ -200,12 +202,12 @@ impl Plan {
 }
 
 impl Conversion {
-    /// Copies an argument, if it is taken.
+    /// Copies an argument, if it is supported.
     ///
     /// # Safety
-    /// It is of the conversion's type.
+    /// The value has the conversion's type.
     unsafe fn copy(&self, value: Value, key: u64, to: &mut Values) -> Option<()> {
-        // SAFETY: of integers and pointers, by the caller's promise; a float's bits are an integer, too.
+        // SAFETY: integers and pointers are stored here, by the caller's promise; a float's bits are an integer, too.
         let integer = unsafe { value.integer };
         match self.kind {
             Kind::Signed(bytes) => to.i64(key, sign_extended(integer, bytes)),
@@ -234,7 +236,7 @@ impl Conversion {
                 if text.is_null() {
                     return None;
                 }
-                // SAFETY: a string of C, or so many bytes as the precision says.
+                // SAFETY: a string of C, or as many bytes as the precision says.
                 to.str(key, unsafe { ascii(text.cast(), most) }?);
             }
         }
@@ -245,10 +247,10 @@ impl Conversion {
 /// Returns the text at `text`, which ends with a zero byte or after `most` bytes, if it is ASCII and not too long.
 ///
 /// # Safety
-/// The bytes up to there are readable, and nobody changes them meanwhile.
+/// The bytes up to there are readable, and do not change meanwhile.
 unsafe fn ascii<'a>(text: *const u8, most: Option<usize>) -> Option<&'a str> {
     let limit = most.unwrap_or(usize::MAX).min(LONGEST + 1);
-    // SAFETY: no byte behind the first zero is read, and none behind `most`.
+    // SAFETY: no byte after the first zero is read, and none after `most`.
     let length = (0..limit).take_while(|at| unsafe { *text.add(*at) } != 0).count();
     if length > LONGEST {
         return None;
@@ -268,8 +270,8 @@ fn truncated(integer: i64, bytes: usize) -> u64 {
     integer as u64 & (u64::MAX >> unused)
 }
 
-/// Reads what stands behind `%`: what it takes, what Rust calls it, the letter for the header, and the rest. `None` where it is
-/// not taken.
+/// Reads the conversion after `%`: its kind, the specification of Rust, the letter for the header, and the rest of
+/// the text. Returns `None` if it is not supported.
 fn conversion(text: &str) -> Option<(Kind, String, u8, &str)> {
     let flags = text.len() - text.trim_start_matches(['-', '+', ' ', '#', '0']).len();
     let (flags, text) = text.split_at(flags);
@@ -342,7 +344,7 @@ fn conversion(text: &str) -> Option<(Kind, String, u8, &str)> {
     Some((kind, spec, letter, rest))
 }
 
-/// Reads a number, if one stands there; `None` where it is too great, or an argument.
+/// Reads a number, if there is one; returns `None` if it is too great, or is given by an argument.
 fn number(text: &str) -> Option<(Option<usize>, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at(digits);
@@ -353,10 +355,11 @@ fn number(text: &str) -> Option<(Option<usize>, &str)> {
     Some((number, rest))
 }
 
-/// Returns a letter for each argument that is to be passed to [`tracer_record`]; null where the message is to be formatted.
+/// Returns a letter for each argument that is to be passed to [`tracer_record`]; null if the message must be
+/// formatted.
 ///
 /// # Safety
-/// `place` is valid, is only ever used by this function and that one, and stays; `format` is a string.
+/// `place` is valid, is only used by this function and that one, and stays; `format` is a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tracer_letters(place: *const Place, format: *const c_char) -> *const c_char {
     if place.is_null() || format.is_null() {
@@ -367,11 +370,12 @@ pub unsafe extern "C" fn tracer_letters(place: *const Place, format: *const c_ch
     place.plan(format).map_or(ptr::null(), |plan| plan.letters.as_ptr())
 }
 
-/// Records a message with its arguments, whose call was at `ticks`: -1. Otherwise the number of the place for readers, 0: none;
-/// the message is to be formatted.
+/// Records a message with its arguments, whose call was at `ticks`, and returns -1. If the message must be formatted,
+/// returns the number of the place for readers instead; 0: none.
 ///
 /// # Safety
-/// As [`tracer_letters`], which has just returned letters for this place and this format; `values` are those arguments.
+/// As for [`tracer_letters`], which has just returned letters for this place and this format; `values` are those
+/// arguments.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tracer_record(
     place: *const Place,

@@ -1,4 +1,5 @@
-//! Takes back what `tracemerge run` has set so that this library was loaded: the program's children are started without it.
+//! Reverts the variables by which `tracemerge run` has loaded this library: the program's children are started
+//! without it.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +18,7 @@ static ON_LOAD: extern "C" fn() = take_back;
 extern "C" fn take_back() {
     let Some(library) = env::var_os(PRELOADED) else { return };
     let others = env::var_os(PRELOAD).and_then(|libraries| without(&libraries, &library));
-    // SAFETY: libraries that are preloaded are initialized before anything of the program runs, so there is no other thread.
+    // SAFETY: preloaded libraries are initialized before any code of the program runs, so there is no other thread.
     unsafe {
         env::remove_var(PRELOADED);
         match others {
@@ -28,7 +29,7 @@ extern "C" fn take_back() {
     }
 }
 
-/// Returns what follows `library` in a list of libraries that begins with it; `None` where the list begins otherwise.
+/// Returns the list of libraries after `library`, which it must begin with; `None` if it begins with another one.
 fn without(libraries: &OsStr, library: &OsStr) -> Option<OsString> {
     let rest = libraries.as_bytes().strip_prefix(library.as_bytes())?;
     match rest {

@@ -1,8 +1,8 @@
-//! Functions whose hooks are dormant: clang and rustc leave room in them (the *sleds* of XRay), which is jumped over, or is a
-//! plain return, until it is patched. That is done here as the program starts, if it is to trace; otherwise a call costs
-//! what it costs without hooks.
+//! Functions whose hooks are dormant: clang and rustc leave room in them (the *sleds* of XRay), which is jumped over,
+//! or is a plain return, until it is patched. This module patches it at the program's start, if the program is to
+//! trace; otherwise a call costs the same as without hooks.
 //!
-//! A sled has eleven bytes at an even address. The section `xray_instr_map` of a module says where they are:
+//! A sled has eleven bytes at an even address. The section `xray_instr_map` of a module gives their addresses:
 //!
 //! | kind | as compiled | patched |
 //! |---|---|---|
@@ -10,11 +10,12 @@
 //! | exit | `ret` | `mov r10d, function`, `jmp` to the exit's handler, which returns |
 //! | tail exit, before a jump to another function | a jump over the rest | `mov r10d, function`, `call` of the tail's handler |
 //!
-//! The handlers are reached by way of an *island*, a page within two gigabytes of the module, because the instructions have no
-//! room for more. What is patched while other threads run is safe, too: the first two bytes, which lead past the others
-//! until then, are written last and at once. (The layout, and that order, are those of LLVM's own runtime library.)
+//! The handlers are reached through an *island*, a page within two gigabytes of the module, because the instructions
+//! have no room for more. Patching is safe while other threads run, because the first two bytes, which lead past the
+//! others until then, are written last and at once. (The layout, and that order, are those of LLVM's own runtime
+//! library.)
 //!
-//! Modules that are loaded later stay as they are.
+//! Modules that are loaded later are not patched.
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, OsStr, c_int, c_void};
@@ -45,7 +46,7 @@ extern "C" fn on_load() {
     }
 }
 
-/// Patches the sleds of all modules that are loaded, once. Of what cannot be patched the user is told.
+/// Patches the sleds of all loaded modules, once. Reports modules that cannot be patched to the user.
 pub fn wake() {
     static WOKEN: Once = Once::new();
     WOKEN.call_once(|| {
@@ -60,7 +61,7 @@ pub fn wake() {
                         ));
                     }
                 }
-                // What has no file, as the kernel's own module, has no sleds.
+                // A module without a file, such as the kernel's own, has no sleds.
                 Err(_) => {}
             }
         }
@@ -69,19 +70,20 @@ pub fn wake() {
 
 /// A file that is mapped as code.
 struct Module {
-    /// What is to be added to addresses in the file.
+    /// The number that is added to the addresses in the file.
     bias: usize,
     path: PathBuf,
 }
 
 fn modules() -> Vec<Module> {
     unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, modules: *mut c_void) -> c_int {
-        // SAFETY: the dynamic linker passes what it describes, and `modules` is that which is given below.
+        // SAFETY: the dynamic linker passes its description of a module, and `modules` is the vector that is given
+        // below.
         let (info, modules) = unsafe { (&*info, &mut *modules.cast::<Vec<Module>>()) };
         let name = if info.dlpi_name.is_null() {
             &[][..]
         } else {
-            // SAFETY: a string of the dynamic linker's.
+            // SAFETY: a string of the dynamic linker.
             unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes()
         };
         // The first one is the executable, which has no name here.
@@ -114,13 +116,14 @@ enum Kind {
 
 /// The number of bytes of a sled.
 const SLED: usize = 11;
-/// The number of bytes of an entry of `xray_instr_map`: two distances or addresses, the kind, a flag, the version, filled up.
+/// The number of bytes of an entry of `xray_instr_map`: two distances or addresses, the kind, a flag, the version,
+/// padding.
 const ENTRY: usize = 32;
 
 impl Module {
-    /// Reads where the module's sleds are: none where it has no such section.
+    /// Reads the module's sleds: none if it has no such section.
     fn sleds(&self) -> Result<Vec<Sled>, Box<dyn std::error::Error>> {
-        // SAFETY: the file is mapped as code already; who truncates it ends the process in any case.
+        // SAFETY: the file is mapped as code already; a process that truncates it ends this one in any case.
         let file = unsafe { Mmap::map(&File::open(&self.path)?) }?;
         let file = &*file;
         let header = FileHeader64::<Endianness>::parse(file)?;
@@ -138,11 +141,11 @@ impl Module {
                     0 => Kind::Entry,
                     1 => Kind::Exit,
                     2 => Kind::Tail,
-                    // Those that log arguments or events are nothing that is called here.
+                    // Sleds that log arguments or events are not used here.
                     _ => return None,
                 };
-                // Up to version 1 they are addresses, which the file may leave to the linker; clang has written distances
-                // since version 11.
+                // Up to version 1 the fields are addresses, which the file may leave to the linker; clang has written
+                // distances since version 11.
                 let field = at + number * ENTRY;
                 let [address, function] = [(word(0)?, field), (word(8)?, field + 8)].map(|(word, field)| {
                     if version >= 2 { field.wrapping_add(word) } else { self.bias + word }
@@ -153,7 +156,7 @@ impl Module {
     }
 }
 
-/// Has the sleds of a module call the hooks.
+/// Makes the sleds of a module call the hooks.
 fn patch(sleds: &[Sled]) -> io::Result<()> {
     let (first, last) = sleds.iter().fold((usize::MAX, 0), |(first, last), sled| {
         (first.min(sled.address).min(sled.function), last.max(sled.address + SLED))
@@ -170,12 +173,12 @@ fn patch(sleds: &[Sled]) -> io::Result<()> {
         let instruction = if sled.kind == Kind::Exit { JMP } else { CALL };
         let id = (sled.function - base) as u32;
         let rest = [&id.to_le_bytes()[..], &[instruction], &target.to_le_bytes()].concat();
-        // SAFETY: the eleven bytes are a sled by the module's own table, in pages that are writable now. Nobody executes
-        // these: the first two bytes lead past them.
+        // SAFETY: the eleven bytes are a sled by the module's own table, in pages that are writable now. No thread
+        // executes these nine: the first two bytes lead past them.
         unsafe {
             ptr::copy_nonoverlapping(rest.as_ptr(), ptr::with_exposed_provenance_mut(sled.address + 2), 9)
         };
-        // SAFETY: as above; the address is even. Release: who executes these finds the others.
+        // SAFETY: as above; the address is even. Release: a thread that executes these two finds the others.
         let start = unsafe { AtomicU16::from_ptr(ptr::with_exposed_provenance_mut(sled.address)) };
         start.store(MOV_R10D, Ordering::Release);
     }
@@ -194,18 +197,18 @@ fn protect(start: usize, end: usize, access: c_int) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A page near a module from which the handlers are reached.
+/// A page near a module through which the handlers are reached.
 struct Island(usize);
 
 impl Island {
-    /// The number of bytes of the way to a handler.
+    /// The number of bytes of the instructions that lead to a handler.
     const WAY: usize = 32;
-    /// The number of bytes between two places that are tried.
+    /// The number of bytes between two addresses that are tried.
     const STEP: usize = 1 << 20;
-    /// How far from all of the module's code the page is at most: less than 32 bits with a sign reach.
+    /// The greatest distance of the page from any of the module's code: less than 32 bits with a sign can express.
     const FARTHEST: usize = (2 << 30) - (1 << 24);
 
-    /// Makes the page. `base` is added to what sleds have in `r10d`.
+    /// Makes the page. `base` is added to the number that sleds pass in `r10d`.
     fn near(code: std::ops::Range<usize>, base: usize) -> io::Result<Island> {
         let lowest =
             code.end.saturating_sub(Island::FARTHEST).next_multiple_of(Island::STEP).max(Island::STEP);
@@ -218,7 +221,7 @@ impl Island {
         let page = below.chain(above).find_map(map_at).ok_or_else(no_room)?;
         let handlers = handlers();
         let bytes: Vec<u8> = handlers.iter().flat_map(|handler| way(base, *handler)).collect();
-        // SAFETY: the page is fresh and writable, and longer than three ways.
+        // SAFETY: the page is fresh and writable, and longer than the instructions for three handlers.
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), ptr::with_exposed_provenance_mut(page), bytes.len());
         }
@@ -231,7 +234,8 @@ impl Island {
     }
 }
 
-/// Returns the instructions that add `base` to `r10` and jump to a handler. `r11` is nobody's where a function begins or ends.
+/// Returns the instructions that add `base` to `r10` and jump to a handler. `r11` is free at a function's beginning
+/// and end.
 fn way(base: usize, handler: usize) -> [u8; Island::WAY] {
     let mut way = [0xcc; Island::WAY];
     // mov r11, base; add r10, r11; mov r11, handler; jmp r11.
@@ -245,7 +249,7 @@ fn way(base: usize, handler: usize) -> [u8; Island::WAY] {
 
 /// Maps a page at this address, if that is free.
 fn map_at(at: usize) -> Option<usize> {
-    // SAFETY: nothing that is mapped is replaced.
+    // SAFETY: no existing mapping is replaced.
     let page = unsafe {
         libc::mmap(
             ptr::without_provenance_mut(at),
@@ -260,7 +264,7 @@ fn map_at(at: usize) -> Option<usize> {
         return None;
     }
     if page.addr() != at {
-        // Kernels before 4.17 take the address for advice.
+        // Kernels before 4.17 take the address as a hint.
         // SAFETY: mapped just now.
         unsafe { libc::munmap(page, PAGE) };
         return None;
@@ -268,7 +272,8 @@ fn map_at(at: usize) -> Option<usize> {
     Some(page.expose_provenance())
 }
 
-/// Returns the handlers of entries, exits and tail exits that keep all registers which this processor may pass values in.
+/// Returns the handlers of entries, exits and tail exits that preserve all registers that may hold values on this
+/// processor.
 fn handlers() -> [usize; 3] {
     let handlers: [extern "C" fn(); 3] = if std::arch::is_x86_feature_detected!("avx512f") {
         [enter_512, leave_512, leave_by_jump_512]
@@ -282,10 +287,11 @@ fn handlers() -> [usize; 3] {
 
 /// Defines the handlers for one width of vector registers: the move instruction, the registers' prefix, their bytes.
 ///
-/// A handler of entries and tail exits keeps what arguments are passed in (`rax` has the number of vector registers), and one of
-/// exits what is returned: by LLVM, up to three integers and four vectors. Values that are returned in the registers of the
-/// x87 are safe as long as nothing here computes with them. `r10` is the function. All three are reached with a stack that is
-/// eight bytes off its alignment where they have been jumped to, and aligned where they have been called.
+/// A handler of entries and tail exits preserves the registers of arguments (`rax` has the number of vector
+/// registers), and a handler of exits those of results: with LLVM, up to three integers and four vectors. Results in
+/// the registers of the x87 are safe as long as no code here computes with them. `r10` is the function. All three are
+/// reached with a stack that is eight bytes off its alignment if they were jumped to, and aligned if they were
+/// called.
 macro_rules! handlers {
     ($enter:ident $leave:ident $leave_by_jump:ident $mov:literal $register:literal $bytes:literal) => {
         #[unsafe(naked)]
@@ -335,7 +341,7 @@ macro_rules! handlers {
             concat!($mov, " [rsp + 6 * {bytes}], ", $register, "6"),
             concat!($mov, " [rsp + 7 * {bytes}], ", $register, "7"),
             "mov rdi, r10",
-            // Behind eight vectors, eight bytes, seven registers and the way back into the sled.
+            // Above eight vectors, eight bytes, seven registers and the return address into the sled.
             $call_site,
             "call {hook}",
             concat!($mov, " ", $register, "0, [rsp + 0 * {bytes}]"),

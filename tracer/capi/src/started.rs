@@ -1,10 +1,10 @@
-//! Where the library begins if somebody starts it as a program: it says what it is, and ends.
+//! The start of the library if it is run as a program: it prints a message, and ends.
 //!
-//! Nothing is loaded or relocated there, not even the C library, so these are the system calls themselves.
+//! No library is loaded or relocated then, not even the C library, so this makes the system calls itself.
 
 use std::arch::global_asm;
 
-/// What is written to stderr.
+/// The message for stderr.
 macro_rules! text {
     () => {
         "libtracer is a library, which tracemerge run and cargo tracer load into programs"
@@ -30,6 +30,6 @@ global_asm!(
     ".popsection",
     write = const libc::SYS_write,
     exit = const libc::SYS_exit_group,
-    // With the end of the line.
+    // With the line feed at the end.
     length = const text!().len() + 1,
 );

@@ -1,9 +1,9 @@
 //! The checksum of a `# run` line: CRC-32 as in IEEE 802.3, zip and PNG.
 //!
-//! It is computed bit by bit, as in section 8 of Ross Williams, *A Painless Guide to CRC Error Detection
+//! The computation goes bit by bit, as in section 8 of Ross Williams, *A Painless Guide to CRC Error Detection
 //! Algorithms*, with the parameters that are called CRC-32/ISO-HDLC in its appendix: a line of 200 bytes
-//! takes about a microsecond, once for each file. It finds every change of up to three bits in a line of less
-//! than 11 KiB, and every burst of up to 32 bits.
+//! takes about a microsecond, once for each file. The checksum detects every change of up to three bits in a line of
+//! less than 11 KiB, and every burst of up to 32 bits.
 
 /// The polynomial, its bits in reverse order.
 const POLYNOMIAL: u32 = 0xedb8_8320;

@@ -48,7 +48,7 @@ fn decimal(number: &str, unit_ns: u64) -> Option<u64> {
     if fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    // Digits beyond these are less than a nanosecond, for an hour has fewer than 10^13 of them.
+    // Further digits are less than a nanosecond, because an hour has fewer than 10^13 nanoseconds.
     let fraction = &fraction[..fraction.len().min(13)];
     let mut scale = 1u64;
     let mut digits = 0u64;

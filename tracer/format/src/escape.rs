@@ -1,7 +1,7 @@
-//! Escapes: any bytes become text that fits in one line, drives no terminal and parses back exactly.
+//! Escapes, which turn any bytes into text that fits in one line, cannot control a terminal and parses back exactly.
 //!
-//! Rule: control bytes except tab, DEL, U+0080 to U+009F and bytes that are not UTF-8 are written `\xNN` (two
-//! lower-case hex digits per byte). A backslash that stands before `x` and two hex digits is itself written
+//! Rule: control bytes except tab, DEL, U+0080 to U+009F and bytes that are not UTF-8 are written as `\xNN` (two
+//! lower-case hex digits per byte). A backslash before `x` and two hex digits is itself written as
 //! `\x5c`. Nothing else is escaped, so Windows paths and regular expressions stay readable.
 //!
 //! The flusher and `tracemerge` use this module; a thread that traces never does.
@@ -12,7 +12,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 /// before `1`.
 pub const LOOKAHEAD: usize = 3;
 
-/// The place to which [`escape_into`] writes its text.
+/// The place for which [`escape_into`] escapes its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EscapeContext {
     /// The payload of a line.
@@ -59,13 +59,13 @@ pub(crate) fn escape_line(out: &mut Vec<u8>, text: &[u8], place: EscapeContext) 
     }
 }
 
-/// Returns whether every byte of `text` is written as it is, whatever stands around it. True for ASCII only;
-/// for text with tabs the answer may be false although they are written as they are.
+/// Returns whether every byte of `text` is written unchanged, whatever the text around it. True only for ASCII;
+/// for text with tabs the result may be false although tabs are written unchanged.
 #[inline]
 pub(crate) fn is_plain(text: &[u8]) -> bool {
     let hit = |chunk: &[u8; 8]| has_special(u64::from_le_bytes(*chunk), false);
     match text.last_chunk() {
-        // The last eight bytes are looked at in a whole chunk, though some of them were looked at before.
+        // The last eight bytes are tested as a whole chunk, although some of them were tested before.
         Some(last) => {
             let mut rest = text;
             while let Some((chunk, after)) = rest.split_first_chunk() {
@@ -80,7 +80,7 @@ pub(crate) fn is_plain(text: &[u8]) -> bool {
     }
 }
 
-/// Returns the length of the longest prefix of `text` that is ASCII and is written as it is.
+/// Returns the length of the longest prefix of `text` that is ASCII and is written unchanged.
 fn plain_prefix(text: &[u8], place: EscapeContext) -> usize {
     let quote = place == EscapeContext::Quoted;
     let mut at = 0;
@@ -97,7 +97,7 @@ fn is_special(byte: u8, quote: bool) -> bool {
     (byte < 0x20 && byte != b'\t') || byte >= 0x7f || byte == b'\\' || (quote && byte == b'"')
 }
 
-/// Returns whether any of eight bytes may be special; tabs count, which only costs time.
+/// Returns whether any of eight bytes may be special; it counts tabs as special, which only costs time.
 ///
 /// These are the exact byte-wise tests "less than n" and "equal to n" of Sean Anderson's *Bit Twiddling
 /// Hacks*.
@@ -117,11 +117,11 @@ fn has_special(word: u64, quote: bool) -> bool {
     hit & HIGH != 0
 }
 
-/// Returns the length in bytes of the longest prefix of `text` that a line may have: none of its bytes is a
+/// Returns the length in bytes of the longest prefix of `text` that a line may contain: none of its bytes is a
 /// control byte other than tab, DEL, a part of U+0080 to U+009F, or not UTF-8. Escaped text has no such
-/// bytes, so whatever begins with one was never written so.
+/// bytes, so bytes after the prefix are damage.
 ///
-/// Cost: one pass, sixteen bytes at a time where they are ASCII.
+/// Cost: one pass, sixteen bytes at a time if they are ASCII.
 #[must_use]
 #[inline]
 pub fn harmless_prefix(text: &[u8]) -> usize {
@@ -139,14 +139,13 @@ pub fn harmless_prefix(text: &[u8]) -> usize {
     }
 }
 
-/// Returns whether a line may have all of `text`.
+/// Returns whether a line may contain all of `text`.
 #[must_use]
 pub fn is_harmless(text: &[u8]) -> bool {
     harmless_prefix(text) == text.len()
 }
 
-/// Returns the number of visible ASCII characters and spaces that `text` begins with; perhaps fewer, where a
-/// tab stands behind them.
+/// Returns the number of visible ASCII characters and spaces at the beginning of `text`.
 #[inline]
 fn ascii_prefix(text: &[u8]) -> usize {
     let mut at = 0;
@@ -167,14 +166,14 @@ fn is_other(byte: u8) -> bool {
 }
 
 /// Returns whether any byte [is other](is_other) than visible ASCII or a space. There is no branch, so the
-/// compiler takes one instruction of the processor for all of them.
+/// compiler can test all bytes with vector instructions.
 #[inline(always)]
 fn has_other(chunk: &[u8; 16]) -> bool {
     chunk.iter().fold(0, |any, byte| any | u8::from(is_other(*byte))) != 0
 }
 
 /// Returns the index of the first of eight bytes that [is other](is_other) than visible ASCII or a space. The
-/// tests are exact ones as in [`has_special`], up to the first byte that is found.
+/// tests are like those in [`has_special`], and exact up to the first byte found.
 #[inline(always)]
 fn first_other(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
@@ -186,8 +185,8 @@ fn first_other(bytes: &[u8]) -> Option<usize> {
     (hit != 0).then(|| hit.trailing_zeros() as usize / 8)
 }
 
-/// Returns the length in bytes of the character that `text` begins with, from U+00A0 on; `None` where it
-/// begins with none of these. The ranges are those of table 3-7 of the Unicode Standard.
+/// Returns the length in bytes of the first character of `text` if it is U+00A0 or above; otherwise
+/// `None`. The ranges are those of table 3-7 of the Unicode Standard.
 #[inline]
 fn wide(text: &[u8]) -> Option<usize> {
     match *text {
@@ -207,12 +206,12 @@ fn starts_escape(text: &[u8]) -> bool {
     matches!(text, [_, b'x', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit())
 }
 
-/// Writes the first character of `text`, or its first byte where that is not UTF-8; returns the bytes taken.
+/// Writes the first character of `text`, or its first byte if that is not UTF-8; returns the number of bytes taken.
 fn escape_wide(out: &mut Vec<u8>, text: &[u8]) -> usize {
     let longest = &text[..text.len().min(4)];
     let valid = match std::str::from_utf8(longest) {
         Ok(s) => s,
-        // The bytes before the error are valid, by the error's own word.
+        // The error guarantees that the bytes before it are valid.
         Err(e) => std::str::from_utf8(&longest[..e.valid_up_to()]).unwrap_or(""),
     };
     match valid.chars().next() {
@@ -238,7 +237,7 @@ pub(crate) fn push_byte(out: &mut Vec<u8>, byte: u8) {
     out.extend_from_slice(&[b'\\', b'x', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
 }
 
-/// Appends to `out` the bytes that `text` was made from by [`escape_into`].
+/// Appends to `out` the bytes from which [`escape_into`] has made `text`.
 pub fn unescape_into(out: &mut Vec<u8>, text: &[u8]) {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|&b| b == b'\\') {
@@ -255,7 +254,7 @@ pub fn unescape_into(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(rest);
 }
 
-/// Returns the bytes that `text` was made from, in a new vector; see [`unescape_into`].
+/// Returns the unescaped bytes of `text` in a new vector; see [`unescape_into`].
 #[must_use]
 pub fn unescape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
@@ -263,7 +262,7 @@ pub fn unescape(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns the value of a hex digit of either case; for anything else 0.
+/// Returns the value of a hex digit of either case; 0 for any other byte.
 fn hex_value(digit: u8) -> u8 {
     match digit {
         b'0'..=b'9' => digit - b'0',
@@ -365,7 +364,7 @@ mod tests {
         }
     }
 
-    /// Makes bytes in which backslashes, `x`, digits, controls and non-ASCII are common.
+    /// Generates bytes with many backslashes, `x`, digits, controls and non-ASCII characters.
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![
             Just(b'\\'),

@@ -1,4 +1,4 @@
-//! A trace file as such: how it is written, and the run that its first bytes name.
+//! A trace file as a whole: its encoding, and the run that its first bytes name.
 
 use crate::escape::is_harmless;
 use crate::line::{Key, Kind, Line};
@@ -37,7 +37,7 @@ impl Encoding {
 }
 
 /// Returns the key of the first line of a file that begins with `bytes`, and the run that the line names;
-/// `None` where the file does not begin with such a line.
+/// `None` if the file does not begin with a `# run` line.
 #[must_use]
 pub fn run_of(bytes: &[u8]) -> Option<(Key, Run)> {
     if let Some(raw) = Raw::parse(bytes) {
@@ -51,7 +51,8 @@ pub fn run_of(bytes: &[u8]) -> Option<(Key, Run)> {
     Some((line.key, run))
 }
 
-/// Returns what the second line of a file that begins with `bytes` says of its thread; `None` where that is no such line.
+/// Returns the thread that the second line of a file that begins with `bytes` describes; `None` if that is not a `#
+/// thread` line.
 #[must_use]
 pub fn thread_of(bytes: &[u8]) -> Option<Thread> {
     if let Some(raw) = Raw::parse(bytes) {

@@ -1,27 +1,27 @@
-//! The payload of `>`, `<` and `^` lines: which function was entered or left, and call stacks.
+//! The payload of `>`, `<` and `^` lines: entered and left functions, and call stacks.
 //!
 //! ```text
 //! > 0x55d5c0ffee00                        an address in the function
 //! > my_crate::parse at src/parse.rs:88    a site
 //! < unwinding 0x55d5c0ffee00              left because a panic unwinds the stack
-//! > hook 0x55d5c0ffee00                   entered, as a hook of the compiler tells: an address in the compiled function
-//! < hook 0x0                              the call is left that was entered last
-//! > span=17 my_crate::run at src/run.rs:5 one span of those that enter the site
-//! < span=17 ended my_crate::run at ...    left for the last time; `cancelled`: given up before its end
+//! > hook 0x55d5c0ffee00                   entered, from a compiler's hook: an address in the compiled function
+//! < hook 0x0                              left, the call that was entered last
+//! > span=17 my_crate::run at src/run.rs:5 entered by one of the site's spans
+//! < span=17 ended my_crate::run at ...    left for the last time; `cancelled`: cancelled before its end
 //! > site 12                               a site of which only the number is known
-//! ^ 0x55d5c0ffee00 0x55d5c0ffed11 ...     a call stack, the innermost first; cut off where `...` follows
+//! ^ 0x55d5c0ffee00 0x55d5c0ffed11 ...     a call stack, the innermost first; cut off if `...` follows
 //! ```
 //!
-//! Behind an address there may be a name, as behind a site: readers that look names up write it there, and
-//! where the call stands if that is known. In a stack each address may have names between parentheses, those of
-//! functions that are inlined there before the one that they are inlined in:
+//! After an address there may be a name, as in the line of a site: readers that look up names write it there, and
+//! the place of the call if that is known. In a stack, each address may have names in parentheses; inlined functions
+//! come before the function into which they are inlined:
 //!
 //! ```text
 //! > 0x55d5c0ffee00 my_crate::parse at src/parse.rs:88 called from src/main.rs:7
 //! ^ 0x55d5c0ffee00 (my_crate::next at src/parse.rs:12) (my_crate::parse at src/parse.rs:88) 0x55d5c0ffed11 ...
 //! ```
 //!
-//! [`escape_name`] gives any text a form that stands in such a name.
+//! [`escape_name`] turns any text into a form that may be part of such a name.
 
 use crate::escape::{EscapeContext, escape_into};
 use crate::record::{Flags, Record, RecordKind};
@@ -34,38 +34,38 @@ const FLAGS: [(Flags, &[u8]); 4] = [
     (Flags::CANCELLED, b"cancelled "),
     (Flags::HOOK, HOOK),
 ];
-/// What the address stands behind that a hook of the compiler has recorded.
+/// The text before an address that a compiler's hook has recorded.
 pub(crate) const HOOK: &[u8] = b"hook ";
-/// What the id of a span stands behind.
+/// The text before the id of a span.
 const SPAN: &[u8] = b"span=";
-/// What stands between the name of a function and its place.
+/// The text between the name of a function and its place.
 const AT: &[u8] = b" at ";
-/// What stands between the place of a function and the place of the call.
+/// The text between the place of a function and the place of the call.
 const CALLED_FROM: &[u8] = b" called from ";
-/// What the number of a site stands behind of which nothing else is known.
+/// The text before the number of a site of which nothing else is known.
 const SITE: &[u8] = b"site ";
-/// What follows the addresses of a call stack that does not go up to the beginning of its thread.
+/// The text after the addresses of a call stack that does not reach the beginning of its thread.
 const CUT_OFF: &[u8] = b" ...";
 
-/// The place in the program that a `>` or `<` line tells.
+/// The place in the program that a `>` or `<` line names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FunctionPlace<'a> {
-    /// An address in the function, and what is told of it behind that.
+    /// An address in the function, and the name after it.
     Address(u64, Named<'a>),
     /// A site of the function.
     Site(Named<'a>),
-    /// The number of a site that nothing else is known of.
+    /// The number of a site of which nothing else is known.
     Unknown(u32),
 }
 
-/// The name of a function, and where it is. The texts are escaped, as in the line.
+/// The name of a function, and its place. The texts are escaped, as in the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Named<'a> {
-    /// The name or path of the function; empty where it is not known.
+    /// The name or path of the function; empty if it is not known.
     pub function: &'a [u8],
-    /// The source file and the line, `src/parse.rs:88`; empty where they are not known.
+    /// The source file and the line, `src/parse.rs:88`; empty if they are not known.
     pub at: &'a [u8],
-    /// The source file and the line of the call that has entered the function; empty where they are not known.
+    /// The source file and the line of the call that has entered the function; empty if they are not known.
     pub called_from: &'a [u8],
 }
 
@@ -96,7 +96,7 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Separates what stands before the first `separator` from what stands behind it.
+/// Splits a text at the first `separator`; the second part is empty if there is none.
 fn parted<'a>(text: &'a [u8], separator: &[u8]) -> (&'a [u8], &'a [u8]) {
     match text.windows(separator.len()).position(|bytes| bytes == separator) {
         Some(at) => (&text[..at], &text[at + separator.len()..]),
@@ -104,9 +104,9 @@ fn parted<'a>(text: &'a [u8], separator: &[u8]) -> (&'a [u8], &'a [u8]) {
     }
 }
 
-/// Appends a name or a place, escaped so that it can stand in a line: beside the bytes that are escaped
-/// everywhere, spaces are where the text would be taken for what stands between name and place, and
-/// parentheses that have no counterpart, which would end the name in a call stack.
+/// Appends a name or a place, escaped so that it can be part of a line. In addition to the bytes that are escaped
+/// everywhere, this escapes spaces that would make the text look like a separator between name and place, and
+/// unbalanced parentheses, which would end the name in a call stack.
 pub fn escape_name(text: &str, out: &mut Vec<u8>) {
     let mut escaped = Vec::with_capacity(text.len());
     escape_into(&mut escaped, text.as_bytes(), EscapeContext::Line);
@@ -121,13 +121,13 @@ pub fn escape_name(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns whether the space between two parts of a text could be taken for one of a separator.
+/// Returns whether the space between two parts of a text could be taken for a space of a separator.
 fn is_separator(before: &[u8], behind: &[u8]) -> bool {
     let is_at = behind.strip_prefix(b"at").is_some_and(|rest| rest.first().is_none_or(|&byte| byte == b' '));
     is_at || (before.ends_with(b"called") && behind.starts_with(b"from"))
 }
 
-/// Returns where the parenthesis stands that ends the text between parentheses with which `text` begins.
+/// Returns the position of the closing parenthesis that ends the parenthesized text at the beginning of `text`.
 fn closing(text: &[u8]) -> Option<usize> {
     let mut depth = 0usize;
     text.iter().position(|&byte| {
@@ -144,17 +144,17 @@ fn closing(text: &[u8]) -> Option<usize> {
 /// The payload of a `>` or `<` line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionLine<'a> {
-    /// Which function.
+    /// The function.
     pub place: FunctionPlace<'a>,
-    /// The id of the span, which no other span of the run has, where there is one.
+    /// The id of the span, if there is one. It is unique in the run.
     pub span: Option<u64>,
-    /// Who has recorded the function, and how it was left: [`Flags::HOOK`], [`Flags::UNWINDING`], [`Flags::ENDED`],
-    /// [`Flags::CANCELLED`], if any.
+    /// The flags for the recorder of the function and the way in which it was left: [`Flags::HOOK`],
+    /// [`Flags::UNWINDING`], [`Flags::ENDED`], [`Flags::CANCELLED`], if any.
     pub flags: Flags,
 }
 
 impl<'a> FunctionLine<'a> {
-    /// Reads the payload of a line; `None` where it is none.
+    /// Reads the payload of a line; `None` if it is not a payload of a `>` or `<` line.
     #[must_use]
     pub fn parse(payload: &'a [u8]) -> Option<FunctionLine<'a>> {
         let mut rest = payload;
@@ -165,7 +165,7 @@ impl<'a> FunctionLine<'a> {
         }
         let mut flags = Flags::NONE;
         for (flag, word) in FLAGS {
-            // A site may be called like this, too; what a hook has recorded is always an address.
+            // The name of a site may begin like this, too; a hook always records an address.
             let is_it = |text: &&[u8]| flag != Flags::HOOK || text.starts_with(b"0x");
             if let Some(text) = rest.strip_prefix(word).filter(is_it) {
                 (flags, rest) = (flags.with(flag), text);
@@ -203,7 +203,7 @@ fn decimal(digits: &[u8]) -> Option<u32> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Separates the address at the beginning of `text` from what follows; `None` where there is none.
+/// Splits the address at the beginning of `text` from the rest; `None` if there is no address.
 fn take_address(text: &[u8]) -> Option<(u64, &[u8])> {
     let digits = text.strip_prefix(b"0x")?;
     let end = digits.iter().position(|&byte| !byte.is_ascii_hexdigit()).unwrap_or(digits.len());
@@ -216,27 +216,27 @@ fn take_address(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((value, &digits[end..]))
 }
 
-/// A call stack as a `^` line tells it.
+/// The call stack in a `^` line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StackLine<'a> {
     /// The frames, the innermost first.
     pub frames: Vec<StackFrame<'a>>,
-    /// Whether the stack goes up to where its thread began.
+    /// Whether the stack reaches the beginning of its thread.
     pub whole: bool,
 }
 
 /// A frame of a call stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StackFrame<'a> {
-    /// The address of the return.
+    /// The return address.
     pub address: u64,
-    /// What is told of the functions there: those that are inlined stand before the one that they are inlined
-    /// in.
+    /// The names of the functions at the address; inlined functions come before the function into which they are
+    /// inlined.
     pub names: Vec<Named<'a>>,
 }
 
 impl<'a> StackLine<'a> {
-    /// Reads the payload of a `^` line; `None` where it is none.
+    /// Reads the payload of a `^` line; `None` if it is not such a payload.
     #[must_use]
     pub fn parse(payload: &'a [u8]) -> Option<StackLine<'a>> {
         let whole = !(payload == b"..." || payload.ends_with(CUT_OFF));
@@ -277,7 +277,7 @@ impl<'a> StackLine<'a> {
     }
 }
 
-/// Appends the place of a site as `>` lines tell it: `my_crate::parse at src/parse.rs:88`.
+/// Appends the place of a site in the form of a `>` line: `my_crate::parse at src/parse.rs:88`.
 pub(crate) fn write_site(site: &Site, out: &mut Vec<u8>) {
     let function = if site.function.is_empty() { &site.module } else { &site.function };
     escape_name(function, out);
@@ -286,7 +286,7 @@ pub(crate) fn write_site(site: &Site, out: &mut Vec<u8>) {
     out.extend_from_slice(format!(":{}", site.line).as_bytes());
 }
 
-/// Appends the payload of the line of a record; `site` is the place of its site, where that is known.
+/// Appends the payload of the line of a record; `site` is the place of its site, if that is known.
 pub(crate) fn write(record: &Record<'_>, site: Option<&[u8]>, out: &mut Vec<u8>) {
     if record.kind == RecordKind::Stack {
         return write_stack(record, out);
@@ -299,7 +299,7 @@ pub(crate) fn write(record: &Record<'_>, site: Option<&[u8]>, out: &mut Vec<u8>)
     }
 }
 
-/// Appends what stands before the place of a function.
+/// Appends the part of a payload before the place of a function.
 fn write_head(span: Option<u64>, flags: Flags, out: &mut Vec<u8>) {
     if let Some(id) = span {
         out.extend_from_slice(SPAN);
@@ -325,7 +325,7 @@ fn write_stack(record: &Record<'_>, out: &mut Vec<u8>) {
     write_stack_end(record.flags().has(Flags::WHOLE), record.payload.is_empty(), out);
 }
 
-/// Appends what tells that a stack does not go up to where its thread began.
+/// Appends [`CUT_OFF`] if a stack is not `whole`.
 fn write_stack_end(whole: bool, is_empty: bool, out: &mut Vec<u8>) {
     if !whole {
         out.extend_from_slice(&CUT_OFF[usize::from(is_empty)..]);
@@ -342,7 +342,7 @@ pub fn write_address(address: u64, out: &mut Vec<u8>) {
 /// The number of bytes of the longest address.
 const ADDRESS: usize = 18;
 
-/// Writes an address to the beginning of `page`; returns its length in bytes. `None` where it does not fit.
+/// Writes an address to the beginning of `page`; returns its length in bytes, or `None` if it may not fit.
 #[inline(always)]
 pub(crate) fn put_address(address: u64, page: &mut [u8]) -> Option<usize> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -409,7 +409,7 @@ mod tests {
         assert_eq!(StackLine::parse(b"0x1 (f at a.rs:1"), None, "a name that has no end");
     }
 
-    /// Texts in which everything occurs that stands around names in lines.
+    /// Returns texts with everything that surrounds names in lines.
     fn odd_name() -> impl Strategy<Value = String> {
         let parts = [
             "at",
@@ -442,7 +442,7 @@ mod tests {
         prop::collection::vec(part, 0..8).prop_map(|parts| parts.concat())
     }
 
-    /// A name, escaped as it stands in lines, and the text that it is of.
+    /// Returns a name, escaped as in a line; panics unless it can be unescaped.
     fn escaped(name: &str) -> Vec<u8> {
         let mut out = Vec::new();
         escape_name(name, &mut out);

@@ -1,21 +1,22 @@
-//! The kinds of lines and of records, in one table, and what becomes of a kind that is not known.
+//! The kinds of lines and of records, in one table, and the treatment of unknown kinds.
 //!
-//! | line | record | what | writer and parser | counted |
+//! | line | record | content | writer and parser | counted |
 //! |---|---|---|---|---|
 //! | `:` `\|` | 2, 3 | a message | [`crate::render`], [`crate::capture`] | as a record |
 //! | `>` `<` | 4, 5, 9 | a function was entered, left | [`crate::function`] | as a record |
 //! | `^` | 6 | a call stack | [`crate::function`] | as a record |
-//! | `!` | 10 | what a lock or a condition tells | [`crate::locks`] | as a record |
+//! | `!` | 10 | an event of a lock or a condition | [`crate::locks`] | as a record |
 //! | `# wait` | 11 | a wait of the tracer | [`crate::wait`] | apart |
 //! | `#` | 7 | metadata | [`crate::meta`] | not |
 //! | | 8 | the entry of a site | [`crate::sites`] | not |
 //! | `=` | 12 | the state of a thread | [`crate::states`] | apart |
 //! | `?` and other punctuation | 13 to 31 | a kind of a later version | here | apart |
 //!
-//! A reader copies a line, or a record of a raw file, of a kind that it does not know. Views leave it out, count it and
-//! name the kind. It is no message and no damage. The `# end` line of a file says how many lines the file has that are
-//! counted [apart](Apart), and a reader compares: so what a flipped bit has made of another kind is missed, and not taken
-//! for something new. A later version that adds a kind counts its lines there, whether calls of the tracer make them or not.
+//! If a reader does not know the kind of a line, or of a record of a raw file, it copies it. Views leave it out,
+//! count it and name the kind. It is neither a message nor damage. The `# end` line of a file says how many lines of
+//! the file are counted [apart](Apart), and a reader compares the numbers: if a flipped bit changes a line's kind,
+//! the reader notices that a line is missing instead of accepting a new kind. A later version that adds a kind counts
+//! its lines in `# end`, whether calls of the tracer make them or not.
 
 use crate::meta::{PayloadReader, PayloadWriter};
 use crate::record::Record;
@@ -47,8 +48,8 @@ impl Apart {
     }
 }
 
-/// Appends the payload of the `?` line that stands for a record of a raw file whose kind is not known: all that the record
-/// has, the payload in hex digits.
+/// Appends the payload of the `?` line that stands for a record of unknown kind in a raw file: all fields of the
+/// record, the payload in hex digits.
 pub(crate) fn write_other(record: &Record<'_>, out: &mut Vec<u8>) {
     let head =
         format!("kind={} flags={} site={} bytes=", record.kind_number(), record.flags().0, record.site());

@@ -1,5 +1,5 @@
-//! The life file: the page in a run's directory whose lock says that the run lives, and that counts what
-//! belongs to the run and to no thread.
+//! The life file: a page in a run's directory. Its lock shows that the run is alive; its counters are those of the
+//! whole run rather than of a thread.
 //!
 //! ```text
 //! offset  group      fields                                                writer
@@ -9,7 +9,7 @@
 //!                    u64; panics: thread id u64, deadly u32; name of
 //!                    the signal u64
 //! 128     flusher    files u64, ending u32, forgotten u64, rings u64       flusher, then the recoverer
-//! 192     switch     answers u32, wanted u32, paused u32                   flusher; `wanted`: who asks
+//! 192     switch     answers u32, wanted u32, paused u32                   flusher; `wanted`: tracemerge
 //! 256     looks      count u64, then three readings of the clocks, see     flusher
 //!                    `Looks`
 //! 448     drops      count u64, then twice: files, records, losses by      flusher, then the recoverer
@@ -17,9 +17,9 @@
 //! ```
 //!
 //! Numbers are little-endian; the file has [`FILE_BYTES`] bytes. The run maps it and holds a lock on its byte
-//! [`LIFE_BYTE`] through the mapping, without a descriptor; the lock is gone when the last thread of the
-//! process is. Whoever gets it knows that the run is dead. Whoever wants to recover the run takes the lock on
-//! [`RECOVERY_BYTE`] first, so that only one tries.
+//! [`LIFE_BYTE`] through the mapping, without a descriptor; the system releases the lock when the last thread of the
+//! process has ended. A process that gets the lock knows that the run is dead. A recoverer takes the lock on
+//! [`RECOVERY_BYTE`] first, so that only one process recovers the run.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -36,9 +36,9 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TRCLIFE\n");
 /// The version of the page's layout.
 pub const LAYOUT_VERSION: u32 = 1;
 
-/// The byte that a run has locked as long as it lives.
+/// The byte that a run has locked while it is alive.
 pub const LIFE_BYTE: u32 = 0;
-/// The byte that a recoverer has locked as long as it is at work.
+/// The byte that a recoverer has locked while it works.
 pub const RECOVERY_BYTE: u32 = 1;
 
 /// The kind and version of the page, fixed when it is made.
@@ -51,7 +51,7 @@ pub struct LifeIdentity {
     pub version: AtomicU32,
     /// The length of the file in bytes, [`FILE_BYTES`].
     pub file_bytes: AtomicU32,
-    /// The flusher's thread id: the run's own file, where one is needed, has it in its name.
+    /// The flusher's thread id. If the run needs a file of its own, the file has this id in its name.
     pub flusher: AtomicU64,
 }
 
@@ -59,19 +59,19 @@ pub struct LifeIdentity {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct TracedCounters {
-    /// The number of records that found no ring and are reported in no file. Any thread adds to it; a thread
-    /// that gets its ring after all takes its own records from it and reports them in its own file.
+    /// The number of records that found no ring and are reported in no file. Any thread adds to it; if a thread
+    /// gets a ring later, it subtracts its own records and reports them in its own file.
     pub unplaced: AtomicU64,
     /// The cost of the run's start.
     pub start: Start,
     /// The panics of the program.
     pub panics: Panics,
-    /// The signal that ends the process, where it is caught.
+    /// The signal that ends the process, if it is caught.
     pub signal: FatalSignal,
 }
 
-/// The cost of a run's start, and the thread whose file tells of it: the one that made the first record.
-/// Runs that did not tell it have zeros here.
+/// The cost of a run's start, and the thread whose file reports it, which is the thread that made the first record.
+/// All fields are zero in runs that did not record the cost.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Start {
@@ -79,13 +79,13 @@ pub struct Start {
     tid: AtomicU64,
     /// The ticks at which the thread took its ring.
     since: AtomicU64,
-    /// The time that the start has taken the program's threads, in nanoseconds; 0 where it is not known.
+    /// The time that the program's threads have spent in the start, in nanoseconds; 0 if it is not known.
     ns: AtomicU64,
 }
 
 impl Start {
-    /// Sets the cost: `ns` nanoseconds, to be told in the file of the thread `tid`, which took its ring at
-    /// `since`. This is done before the thread commits a record, so who sees that sees this.
+    /// Sets the cost: `ns` nanoseconds, to be reported in the file of the thread `tid`, which took its ring at
+    /// `since`. The thread calls this before it commits a record, so a thread that sees the record sees the cost.
     pub fn set(&self, tid: u64, since: Ticks, ns: u64) {
         self.tid.store(tid, Ordering::Relaxed);
         self.since.store(since.0, Ordering::Relaxed);
@@ -99,7 +99,7 @@ impl Start {
         self.ns.store(ns, Ordering::Release);
     }
 
-    /// Returns the cost if it is to be told in the file of the thread `tid`, which took its ring at `since`.
+    /// Returns the cost if the file of the thread `tid`, which took its ring at `since`, has to report it.
     #[must_use]
     pub fn told_by(&self, tid: u64, since: Ticks) -> Option<u64> {
         let ns = self.ns.load(Ordering::Acquire);
@@ -108,11 +108,12 @@ impl Start {
     }
 }
 
-/// The panics of a program, as its panic hook sees them: those that nothing can stop from ending the process.
-/// Runs that did not note them have zeros here.
+/// The deadly panics of a program, as its panic hook sees them: those that will end the process.
+/// All fields are zero in runs that did not record panics.
 ///
-/// A panic is deadly while its hooks run: one that ends the process there unwinds no more. It stays deadly if it
-/// cannot unwind, and is not any longer if it can: what unwinds may be caught, or end its thread alone.
+/// A panic is deadly while its hooks run, because it may end the process before it unwinds. After the hooks, it stays
+/// deadly if it cannot unwind. If it can, it is no longer deadly: the program may catch it, or it may end only its
+/// thread.
 ///
 /// ```text
 ///           begin                 leave, cannot unwind
@@ -121,12 +122,12 @@ impl Start {
 ///   leave, can unwind
 /// ```
 ///
-/// Several threads may panic at once, so `deadly` counts them. Who reads it after the process's death, or on its
-/// way through `exit`, needs no order between the two words but that of [`begin`](Panics::begin).
+/// Several threads may panic at once, so `deadly` is a count. A reader after the process's death, or in its `exit`,
+/// needs no order between the two words except that of [`begin`](Panics::begin).
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Panics {
-    /// The id of the thread whose panic began last; 0 where none has.
+    /// The id of the thread whose panic began last; 0 if none has panicked.
     tid: AtomicU64,
     /// The number of panics that are deadly.
     deadly: AtomicU32,
@@ -136,11 +137,11 @@ impl Panics {
     /// Notes that the hooks of a panic of thread `tid` begin to run.
     pub fn begin(&self, tid: u64) {
         self.tid.store(tid, Ordering::Relaxed);
-        // Release: who sees the count sees a thread.
+        // Release: a reader that sees the count sees a thread.
         self.deadly.fetch_add(1, Ordering::Release);
     }
 
-    /// Notes that the hooks of a panic have run, which [`begin`](Panics::begin) has noted, and that it unwinds.
+    /// Notes that the hooks of a panic that [`begin`](Panics::begin) has noted have run, and that the panic unwinds.
     pub fn leave_to_unwind(&self) {
         self.deadly.fetch_sub(1, Ordering::Release);
     }
@@ -151,20 +152,20 @@ impl Panics {
         self.deadly.store(deadly, Ordering::Release);
     }
 
-    /// Returns the id of the thread whose panic is deadly.
+    /// Returns the id of the thread whose panic is deadly, if there is one.
     #[must_use]
     pub fn deadly(&self) -> Option<u64> {
         (self.deadly.load(Ordering::Acquire) > 0).then(|| self.tid.load(Ordering::Relaxed))
     }
 
-    /// Returns the id of the thread whose panic began last, whatever has become of it.
+    /// Returns the id of the thread whose panic began last, whether it was deadly or not.
     #[must_use]
     pub fn last(&self) -> Option<u64> {
         Some(self.tid.load(Ordering::Relaxed)).filter(|tid| *tid != 0)
     }
 }
 
-/// The name of the signal that ends the process, as its handler has noted it. Zero where none has.
+/// The name of the signal that ends the process, which the signal's handler stores. It is zero if no handler has.
 ///
 /// ```text
 /// 0 ──set──► name of a signal ──set──► another, of a thread that a signal ends at the same time
@@ -176,8 +177,8 @@ impl Panics {
 pub struct FatalSignal(AtomicU64);
 
 impl FatalSignal {
-    /// Notes that the signal of this name ends the process. A name has eight bytes at most, as those of all signals that
-    /// dump a core have; what is longer is cut.
+    /// Notes that the signal of this name ends the process. Keeps at most eight bytes of the name, which is enough
+    /// for all signals that dump a core.
     pub fn set(&self, name: &str) {
         let mut bytes = [0; 8];
         for (to, from) in bytes.iter_mut().zip(name.bytes()) {
@@ -186,7 +187,7 @@ impl FatalSignal {
         self.0.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
     }
 
-    /// Returns the name that was noted, if one was.
+    /// Returns the stored name, if there is one.
     #[must_use]
     pub fn get(&self) -> Option<Name> {
         let bytes = self.0.load(Ordering::Relaxed).to_le_bytes();
@@ -202,51 +203,52 @@ pub struct FlusherCounters {
     pub files: AtomicU64,
     /// The way in which the run ends: an [`Ending`].
     pub ending: AtomicU32,
-    /// The number of records that went with flight recorders of threads that had ended.
+    /// The number of records that were lost with the flight recorders of threads that had ended.
     pub forgotten: AtomicU64,
-    /// The number of shared rings that the run has made and not given up: as many files of rings are in its directory,
-    /// unless somebody has removed some. Runs that did not count them have zero here.
+    /// The number of shared rings that the run has made and not given up. The run's directory has as many ring files,
+    /// unless another process has removed some. It is zero in runs that did not count their rings.
     pub rings: AtomicU64,
 }
 
-/// The switch by which tracing is paused and goes on from outside. Runs that have none have zeros here.
+/// The switch that pauses and resumes tracing from outside the process. All fields are zero in runs without a switch.
 ///
 /// ```text
-/// who asks                                    flusher
+/// tracemerge                                  flusher
 ///   wanted = ON or OFF, Release ──────────►     swaps it for 0, Acquire; does so
 ///   looks at paused, Acquire    ◄──────────     paused = 0 or 1, Release
 /// ```
 ///
-/// Of two who ask at the same time, the later one is obeyed.
+/// If two processes write `wanted` at the same time, the later request counts.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Switch {
-    /// 1 where the flusher looks at `wanted`.
+    /// A flag, 1 if the flusher reads `wanted`.
     answers: AtomicU32,
-    /// 0: nothing is asked; else [`ON`] or [`OFF`].
+    /// The request, [`ON`] or [`OFF`]; 0 if there is none.
     wanted: AtomicU32,
-    /// 1 where tracing is paused.
+    /// A flag, 1 if tracing is paused.
     paused: AtomicU32,
 }
 
-/// The number that asks for tracing to go on.
+/// The request to resume tracing.
 const ON: u32 = 1;
-/// The number that asks for tracing to pause.
+/// The request to pause tracing.
 const OFF: u32 = 2;
 
 impl Switch {
-    /// Begins to answer, for a run that is paused or not. For the flusher.
+    /// Begins to answer requests, for a run that is `paused` or not. Only the flusher calls it.
     pub fn begin(&self, paused: bool) {
         self.is_now(paused);
         self.answers.store(1, Ordering::Release);
     }
 
-    /// Notes that tracing is paused, or goes on. For the flusher.
+    /// Notes that tracing is `paused` or not. Only the flusher calls it.
     pub fn is_now(&self, paused: bool) {
         self.paused.store(u32::from(paused), Ordering::Release);
     }
 
-    /// Takes what was asked since the last call: `Some(true)` that tracing goes on. For the flusher.
+    /// Takes the last request since the previous call: `Some(true)` to resume tracing, `Some(false)` to pause it.
+    /// Only the flusher calls it.
     pub fn take(&self) -> Option<bool> {
         if self.wanted.load(Ordering::Relaxed) == 0 {
             return None;
@@ -258,20 +260,20 @@ impl Switch {
         }
     }
 
-    /// Asks for tracing to go on, or to pause.
+    /// Requests that tracing is resumed if `on`, else paused.
     pub fn ask(&self, on: bool) {
         self.wanted.store(if on { ON } else { OFF }, Ordering::Release);
     }
 
-    /// Returns whether tracing goes on; `None` where the run's flusher does not answer.
+    /// Returns whether tracing is on; `None` if the run's flusher does not answer requests.
     #[must_use]
     pub fn is_on(&self) -> Option<bool> {
         (self.answers.load(Ordering::Acquire) == 1).then(|| self.paused.load(Ordering::Acquire) == 0)
     }
 }
 
-/// The flusher's looks at the process: what the clocks showed when the run began, and at the last look, which is the
-/// process's last sign of life. Runs that did not note them have zeros here.
+/// The flusher's looks at the process: the clock readings at the beginning of the run and at the last look, which is
+/// the process's last sign of life. All fields are zero in runs that did not record them.
 ///
 /// ```text
 /// flusher                                            reader
@@ -279,24 +281,24 @@ impl Switch {
 ///   count + 1, Release                     ────────►   the reading that it names; again if `count` has changed
 /// ```
 ///
-/// So a flusher that is killed at any time leaves a reading that is whole.
+/// So a flusher leaves a whole reading even if it is killed.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Looks {
-    /// How often the last look was noted. Its lowest bit is the number of the reading that counts.
+    /// The number of looks so far. Its lowest bit is the index of the valid reading.
     count: AtomicU64,
     begun: Reading,
     last: [Reading; 2],
 }
 
-/// What the clocks showed, as numbers: ticks (0: nothing was noted), wall clock, ticks that the reading took, raw clock, time
-/// since the machine was started, error, and the bits and the state of the wall clock in one. All of a number's bits are set
-/// where the clock is not there.
+/// A reading of the clocks, as numbers: ticks (0: no reading), wall clock, ticks that the reading took, raw clock,
+/// time since the machine was started, error, and the bits and the state of the wall clock in one. All bits of a
+/// number are set if the system does not have that clock.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Reading([AtomicU64; 7]);
 
-/// The number that stands for what is not there.
+/// The number that stands for a missing value.
 const NONE: u64 = u64::MAX;
 
 impl Reading {
@@ -329,28 +331,31 @@ impl Reading {
 }
 
 impl Looks {
-    /// Notes what the clocks showed when the run began, in a `# clock` line. For the flusher, once.
+    /// Stores the clock readings at the beginning of the run; `clock` is a [`Meta::Clock`]. Only the flusher calls
+    /// it, once.
     pub fn begin(&self, clock: &Meta) {
         self.begun.set(clock);
         self.look(clock);
     }
 
-    /// Notes what the clocks show now. For the flusher.
+    /// Stores the clock readings of a look. Only the flusher calls it.
     pub fn look(&self, clock: &Meta) {
         let count = self.count.load(Ordering::Relaxed).wrapping_add(1);
-        // Who still reads the one that is filled now sees, when it is done, the count that was stored before this fence.
+        // If a reader sees any of the new values, its last load of the count sees the count that was stored before
+        // this fence, or a later one.
         fence(Ordering::Release);
         self.last[usize::from(count & 1 == 1)].set(clock);
         self.count.store(count, Ordering::Release);
     }
 
-    /// Returns what the clocks showed when the run began.
+    /// Returns the clock readings at the beginning of the run.
     #[must_use]
     pub fn begun(&self) -> Option<Meta> {
         self.begun.get()
     }
 
-    /// Returns what the clocks showed at the last look; also of a run that lives, unless it has looked twice meanwhile.
+    /// Returns the clock readings at the last look. If the run is alive and has looked twice during the call, returns
+    /// `None`.
     #[must_use]
     pub fn last(&self) -> Option<Meta> {
         let count = self.count.load(Ordering::Acquire);
@@ -370,15 +375,15 @@ impl Looks {
     }
 }
 
-/// The files that the run has dropped, so that all of them together do not take more than they may: what was in them, and
-/// which is the last one. Runs that have dropped none have zeros here.
+/// The files that the run has dropped to keep the total size of its files within the limit: the counts of their
+/// contents, and the last file. All fields are zero in runs that have dropped none.
 ///
-/// A file is added here before it is removed, in the same way as a [look](Looks) is noted: so a flusher that is killed at any
-/// time leaves the last one to be removed by who recovers the run, if it is still there.
+/// The flusher adds a file here before it removes the file, and stores it as it stores a [look](Looks). If the
+/// flusher is killed in between, the recoverer removes the last file if it still exists.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Drops {
-    /// How often a file was added.
+    /// The number of times that files were added.
     count: AtomicU64,
     slots: [DropSlot; 2],
 }
@@ -393,21 +398,22 @@ struct DropSlot {
     last: [AtomicU64; 3],
 }
 
-/// What the files had that were dropped.
+/// The counts of the dropped files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// The number of the files.
     pub files: u64,
     /// The number of records that were in them.
     pub records: u64,
-    /// The numbers of records that they told lost, in the order of [`LossReason`].
+    /// The numbers of records that they reported as lost, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
-    /// The last of them: the thread, the `<n>` of its name, and its number in the run.
+    /// The last dropped file: the thread, the `<n>` of its name, and its number in the run.
     pub last: [u64; 3],
 }
 
 impl Drops {
-    /// Notes what was dropped, with a file that is going to be removed. For the flusher.
+    /// Stores the counts of the dropped files, including a file that is going to be removed. Only the flusher calls
+    /// it.
     pub fn set(&self, dropped: &Dropped) {
         let count = self.count.load(Ordering::Relaxed).wrapping_add(1);
         fence(Ordering::Release);
@@ -419,7 +425,8 @@ impl Drops {
         self.count.store(count, Ordering::Release);
     }
 
-    /// Returns what was dropped. Of a run that lives it is what was at one moment, unless two files were dropped meanwhile.
+    /// Returns the counts of the dropped files. If the run is alive, they belong to one moment unless it has dropped
+    /// two files during the call.
     #[must_use]
     pub fn get(&self) -> Dropped {
         let slot = &self.slots[usize::from(self.count.load(Ordering::Acquire) & 1 == 1)];
@@ -453,11 +460,11 @@ pub struct Life {
 
 const _: () = assert!(size_of::<Life>() <= FILE_BYTES);
 
-/// The way in which a run ends, as far as its flusher has seen it.
+/// The way in which a run ends, as far as its flusher knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Ending {
-    /// The run's end was not seen: the run lives, or was killed.
+    /// The flusher has not seen an end: the run is alive, or was killed.
     Unseen = 0,
     /// The process has called `exit` or returned from `main`.
     Exit = 1,
@@ -466,8 +473,7 @@ pub enum Ending {
 }
 
 impl Life {
-    /// Makes a page of zeros one of this layout; `flusher` is the flusher's thread id. The magic number is
-    /// written last.
+    /// Initializes a page of zeros; `flusher` is the flusher's thread id. Writes the magic number last.
     pub fn set(&self, flusher: u64) {
         self.identity.version.store(LAYOUT_VERSION, Ordering::Relaxed);
         self.identity.file_bytes.store(FILE_BYTES as u32, Ordering::Relaxed);
@@ -475,15 +481,15 @@ impl Life {
         self.identity.magic.store(MAGIC, Ordering::Release);
     }
 
-    /// Returns the version of the page's layout; `None` where it is no such page.
+    /// Returns the version of the page's layout; `None` if this is not the page of a life file.
     #[must_use]
     pub fn version(&self) -> Option<u32> {
         let is_one = self.identity.magic.load(Ordering::Acquire) == MAGIC;
         is_one.then(|| self.identity.version.load(Ordering::Relaxed))
     }
 
-    /// Goes on from the page that this one replaces, since the file of that was removed. The count of records that found no
-    /// ring is not taken over: who counts them moves it.
+    /// Copies the values of the page that this one replaces because its file was removed. Does not copy the count of
+    /// records that found no ring: the code that counts them moves it.
     pub fn go_on_from(&self, other: &Life) {
         self.traced.start.go_on_from(&other.traced.start);
         self.traced.panics.go_on_from(&other.traced.panics);
@@ -505,13 +511,14 @@ impl Life {
         self.flusher.ending.store(ending as u32, Ordering::Release);
     }
 
-    /// Returns what the `# end` line says of a thread that still had its ring when the process was gone; `known`
-    /// is what the caller knows of the process's end.
+    /// Returns the end to report in the `# end` line of a thread that still had its ring when the process ended;
+    /// `known` is the cause as far as the caller knows it.
     #[must_use]
     pub fn ended(&self, known: Cause) -> Ended {
         let panic = self.traced.panics.deadly();
         let noted = Cause { panic, signal: self.traced.signal.get(), status: None };
-        // Who has waited for the process knows its signal better than a handler that something else has interrupted.
+        // The caller, which may have waited for the process, knows its signal better than a handler that something
+        // else has interrupted.
         let cause = known.or(noted);
         let seen = match self.looks.last() {
             Some(Meta::Clock { ticks, .. }) => Some(ticks),

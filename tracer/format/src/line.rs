@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-/// A raw value of the performance counter. `# clock` lines tell what a tick is worth in time.
+/// A raw value of the performance counter. The `# clock` lines give the duration of a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticks(pub u64);
 
@@ -30,7 +30,7 @@ pub struct Key {
     pub tid: u64,
 }
 
-/// The kind of a line, told by one character.
+/// The kind of a line, shown by one character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `:`, the first line of a message.
@@ -45,23 +45,24 @@ pub enum Kind {
     Stack,
     /// `#`, metadata; see [`crate::meta`].
     Meta,
-    /// `!`, what a lock or a condition tells of who waits; see [`crate::locks`].
+    /// `!`, an event of a lock or a condition; see [`crate::locks`].
     Lock,
-    /// `=`, what the kernel tells of a thread's state; see [`crate::states`].
+    /// `=`, a change of a thread's state that the kernel reports; see [`crate::states`].
     State,
     /// A kind that only later versions know; see [`OtherKind`].
     Other(OtherKind),
 }
 
-/// The character of a line's kind that this version does not know: a punctuation mark of ASCII.
+/// The character of an unknown kind of line: a punctuation mark of ASCII.
 ///
-/// Such a line is copied as it is. It is no message and no damage, whatever it says; it is counted apart, and the number
-/// is compared with that in the `# end` line, so that a line is missed if a flipped bit has made another kind of it.
+/// A reader copies such a line unchanged. The line is neither a message nor damage. Readers count such lines apart
+/// and compare the number with that in the `# end` line, so that they notice if a flipped bit has changed the kind of
+/// a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OtherKind(u8);
 
 impl OtherKind {
-    /// The kind of the line that stands for a record of a raw file whose kind is not known.
+    /// The kind of the line that stands for a record of unknown kind in a raw file.
     pub const RECORD: OtherKind = OtherKind(b'?');
 
     /// Returns the character.
@@ -72,7 +73,7 @@ impl OtherKind {
 }
 
 impl Kind {
-    /// All kinds of lines that are known.
+    /// All known kinds of lines.
     pub const ALL: [Kind; 8] = [
         Kind::Message,
         Kind::Continuation,
@@ -100,7 +101,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind that a character stands for; `None` where it stands for none and never will.
+    /// Returns the kind that a character stands for; `None` if no version will give it a meaning.
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Kind> {
         let known = Kind::ALL.into_iter().find(|kind| kind.byte() == byte);
@@ -119,7 +120,7 @@ pub struct Line<'a> {
     pub payload: &'a [u8],
 }
 
-/// A reason why bytes are not a line of a trace.
+/// The reason why bytes are not a line of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineError {
     /// The line does not begin with 16 lower-case hex digits and `-`.
@@ -145,9 +146,9 @@ impl fmt::Display for LineError {
 impl std::error::Error for LineError {}
 
 impl<'a> Line<'a> {
-    /// Reads a line; `bytes` must not contain the line feed. A missing space before an empty payload is
-    /// accepted, for editors strip it. The payload may have any bytes: [`crate::escape::is_harmless`] says
-    /// whether a line may have them.
+    /// Reads a line; `bytes` must not contain the line feed. Accepts a missing space before an empty payload,
+    /// because editors strip it. Accepts any bytes in the payload: [`crate::escape::is_harmless`] checks
+    /// whether a line may contain them.
     ///
     /// # Errors
     /// The error says which part is missing.
@@ -159,7 +160,7 @@ impl<'a> Line<'a> {
             return Err(LineError::NoThread);
         }
         let tid = parse_decimal(&rest[..digits]).ok_or(LineError::NoThread)?;
-        // More than 8 digits are allowed only where the number needs them, so there is one text per key.
+        // More than 8 digits are allowed only if the number needs them, so there is one text per key.
         if digits > TID_DIGITS && rest[0] == b'0' {
             return Err(LineError::NoThread);
         }
@@ -184,8 +185,8 @@ fn parse_decimal(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0u64, |n, d| n.checked_mul(10)?.checked_add(u64::from(d - b'0')))
 }
 
-/// Reads the ticks at the start of a line: 16 lower-case hex digits followed by `-`. `None` where there are
-/// none.
+/// Reads the ticks at the start of a line: 16 lower-case hex digits followed by `-`. Returns `None` if the line does
+/// not begin with them.
 #[must_use]
 #[inline(always)]
 pub fn parse_ticks(line: &[u8]) -> Option<Ticks> {
@@ -199,7 +200,7 @@ pub fn parse_ticks(line: &[u8]) -> Option<Ticks> {
 
 const ONES: u64 = u64::MAX / 255;
 
-/// Reads eight lower-case hex digits, all at once: byte-parallel arithmetic in one word.
+/// Reads eight lower-case hex digits at once, with byte-parallel arithmetic in one word.
 #[inline(always)]
 fn hex8(digits: [u8; 8]) -> Option<u32> {
     let word = u64::from_le_bytes(digits);
@@ -231,7 +232,7 @@ pub fn ticks_digits(ticks: Ticks) -> [u8; TICKS_DIGITS] {
     digits
 }
 
-/// Returns the eight hex digits of the low half of `value`, made byte-parallel.
+/// Returns the eight hex digits of the low half of `value`, with byte-parallel arithmetic.
 #[inline]
 fn digits8(value: u64) -> [u8; 8] {
     let quads = (value << 32 | value >> 16) & 0x0000_ffff_0000_ffff;
@@ -241,7 +242,7 @@ fn digits8(value: u64) -> [u8; 8] {
     (nibbles + ONES * u64::from(b'0') + letter * u64::from(b'a' - b'0' - 10)).to_le_bytes()
 }
 
-/// The constant part of a thread's lines, `-00000320 `, laid out once.
+/// The constant part of a thread's lines, `-00000320 `, formatted once.
 #[derive(Clone, Debug)]
 pub struct Prefix {
     /// The room for the ticks, then `-`, the thread id, a space, the kind of a message and a space; the
@@ -264,11 +265,11 @@ impl Prefix {
         Prefix { bytes, len: text.len() - 2 }
     }
 
-    /// Writes the bytes that [`begin`](Prefix::begin) appends to the beginning of `page`; returns their
-    /// number. `None` where there is no room for the longest prefix.
+    /// Writes to the beginning of `page` the bytes that [`begin`](Prefix::begin) would append; returns their
+    /// number, or `None` if there is no room for the longest prefix.
     #[inline(always)]
     pub(crate) fn put(&self, page: &mut [u8], ticks: Ticks, kind: Kind) -> Option<usize> {
-        // The number of bytes is always the same, so there is no call.
+        // The number of bytes is constant, so the compiler makes no call.
         *page.first_chunk_mut()? = self.bytes;
         *page.first_chunk_mut()? = ticks_digits(ticks);
         *page.get_mut(self.len)? = kind.byte();

@@ -1,16 +1,16 @@
-//! What locks and conditions tell of those who wait: the text of a `!` line, and of a record of a kind of its own, which no
-//! message can be taken for.
+//! Lock records: the events of locks and conditions on which threads wait. They are the text of a `!` line, and of a
+//! record of a kind of its own, so that no message can be mistaken for one.
 //!
-//! In files and rings of versions 1 and 2 these were messages of the same form. There, if the message of a program begins as
-//! one of a lock does and its site is not one of the tracer's locks, the first letter is written as an escape,
-//! `\x6cock wait id=3`: the text stays the same, for a reader replaces escapes, but [`may_be_of_lock`] sees the difference.
-//! That is still done, so that a message looks the same in every version.
+//! In files and rings of versions 1 and 2 these events were messages of the same form. There, if a message of a
+//! program begins like a lock message and its site is not one of the tracer's locks, the first letter is written as
+//! an escape, `\x6cock wait id=3`: the text stays the same, because a reader replaces escapes, but [`may_be_of_lock`]
+//! sees the difference. The writer still does this, so that a message looks the same in every version.
 
 use std::fmt;
 
 use crate::sites::Site;
 
-/// What a lock or a condition tells. Places `P` are `FILE:LINE`.
+/// An event of a lock or a condition. Places `P` are `FILE:LINE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockRecord<'a, P = &'a str> {
     /// The thread begins to wait for a lock.
@@ -22,25 +22,25 @@ pub enum LockRecord<'a, P = &'a str> {
         /// The time waited, in nanoseconds.
         ns: u64,
     },
-    /// The thread waits for the lock no longer, and has not got it.
+    /// The thread no longer waits for the lock, and has not got it.
     GaveUp {
         /// The lock.
         id: u64,
         /// The time waited, in nanoseconds.
         ns: u64,
     },
-    /// The thread lets go of a lock and waits for a notification.
+    /// The thread releases a lock and waits for a notification.
     ConditionWait {
         /// The condition.
         id: u64,
         /// The lock.
         lock: u64,
-        /// Where the condition was made.
+        /// The place where the condition was made.
         made: P,
-        /// Where the thread waits.
+        /// The place of the call that waits.
         at: P,
     },
-    /// The thread has the lock again; the notification with the number `by` has woken it, or none (0).
+    /// The thread has the lock again. The notification with the number `by` has woken it; 0 if none has.
     Woken {
         /// The condition.
         id: u64,
@@ -49,7 +49,7 @@ pub enum LockRecord<'a, P = &'a str> {
         /// The time waited, in nanoseconds.
         ns: u64,
     },
-    /// The same, and the time was over.
+    /// The thread has the lock again, and its wait has timed out.
     Timeout {
         /// The condition.
         id: u64,
@@ -58,63 +58,63 @@ pub enum LockRecord<'a, P = &'a str> {
         /// The time waited, in nanoseconds.
         ns: u64,
     },
-    /// The thread notifies those who wait, which are so many (`wakes`); the first notification has the number `first`.
+    /// The thread notifies `wakes` waiting threads; the first notification has the number `first`.
     Notify {
         /// The condition.
         id: u64,
-        /// Whether all who wait are notified.
+        /// Whether all waiting threads are notified.
         all: bool,
         /// The number of the first notification.
         first: u64,
-        /// For how many threads it is.
+        /// The number of threads that are notified.
         wakes: u64,
-        /// Where the condition was made.
+        /// The place where the condition was made.
         made: P,
-        /// Where the thread notifies.
+        /// The place of the call that notifies.
         at: P,
     },
-    /// The thread asks the system to let it sleep as long as the word at `address` does not change.
+    /// The thread asks the system to let it sleep while the word at `address` does not change.
     FutexWait {
         /// The address of the word.
         address: u64,
     },
-    /// The thread goes on; `result` is what the system has returned, 0 where another thread has woken it.
+    /// The thread continues; `result` is the system's return value, 0 if another thread has woken it.
     FutexWoken {
         /// The address of the word.
         address: u64,
         /// The time waited, in nanoseconds.
         ns: u64,
-        /// What the system has returned.
+        /// The system's return value.
         result: i64,
     },
-    /// The thread wakes `most` of those at most that sleep at `address`.
+    /// The thread wakes at most `most` of the threads that sleep at `address`.
     FutexWake {
         /// The address of the word.
         address: u64,
-        /// How many threads are woken at most.
+        /// The greatest number of threads to wake.
         most: u64,
     },
 }
 
-/// A thread begins to wait for a lock.
+/// The beginning of a thread's wait for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockWait<'a, P = &'a str> {
     /// The number of the lock in its process.
     pub id: u64,
-    /// What the thread wants to do with it: `lock`, `read`, `write` or `upgradable`.
+    /// The wanted access: `lock`, `read`, `write` or `upgradable`.
     pub wish: &'a str,
-    /// The place where the lock was made; `?:0` where that is not known.
+    /// The place where the lock was made; `?:0` if that is not known.
     pub made: P,
     /// The place of the call that waits.
     pub at: P,
-    /// The id of the thread that has the lock; 0 where it is not known.
+    /// The id of the thread that has the lock; 0 if it is not known.
     pub holder: u64,
-    /// The place of the call by which that thread got it; `?:0` where that is not known.
+    /// The place of the call with which that thread got it; `?:0` if that is not known.
     pub since: P,
 }
 
 impl<'a> LockRecord<'a> {
-    /// Reads the text of a record; `None` where it is none.
+    /// Reads the text of a lock record; `None` if it is not one.
     #[must_use]
     pub fn parse(text: &'a str) -> Option<LockRecord<'a>> {
         let (subject, rest) = text.split_once(' ')?;
@@ -177,8 +177,8 @@ impl<'a> LockRecord<'a> {
         fields.0.is_empty().then_some(record)
     }
 
-    /// Returns the first of the numbers of a notification for `wakes` threads, and how many there are: behind the greatest of
-    /// 32 bits comes 0. No more threads are believed in than can be counted.
+    /// Returns the first number of a notification for `wakes` threads, and their count. Numbers have 32 bits; after
+    /// the greatest one comes 0. The count is limited to 65,535.
     #[must_use]
     pub fn numbers(first: u64, wakes: u64) -> (u32, u32) {
         #[expect(clippy::cast_possible_truncation, reason = "the numbers have 32 bits")]
@@ -186,11 +186,11 @@ impl<'a> LockRecord<'a> {
     }
 }
 
-/// The fields that were not read yet: `key=word` or `key="text"`, with spaces between them.
+/// The fields that were not read yet: `key=word` or `key="text"`, separated by spaces.
 struct Fields<'a>(&'a str);
 
 impl<'a> Fields<'a> {
-    /// Takes the next key, which must be this one, with its `=`.
+    /// Takes the next key, which must be `key`, with its `=`.
     fn key(&mut self, key: &str) -> Option<()> {
         self.0 = self.0.strip_prefix(key)?.strip_prefix('=')?;
         Some(())
@@ -207,7 +207,8 @@ impl<'a> Fields<'a> {
         self.word(key)?.parse().ok()
     }
 
-    /// Takes a text in quotation marks, which ends before a space or the end. A path may have a quotation mark in it.
+    /// Takes a text in quotation marks. Its last quotation mark is before a space or at the end: a path may contain
+    /// one.
     fn quoted(&mut self, key: &str) -> Option<&'a str> {
         self.key(key)?;
         let text = self.0.strip_prefix('"')?;
@@ -250,7 +251,7 @@ impl<P: fmt::Display> fmt::Display for LockRecord<'_, P> {
     }
 }
 
-/// The beginnings of all messages of locks.
+/// The beginnings of all lock messages.
 const BEGINNINGS: [&[u8]; 10] = [
     b"lock wait id=",
     b"lock got id=",
@@ -264,17 +265,17 @@ const BEGINNINGS: [&[u8]; 10] = [
     b"futex wake address=",
 ];
 
-/// The modules whose sites are those of locks.
+/// The modules whose sites are the tracer's locks.
 const MODULES: [&str; 2] = ["tracer::sync::records", "tracer_capi::futex"];
 
-/// Returns whether the payload of the first line of a message may be that of a lock. No other message of a program has
-/// such a line.
+/// Returns whether the payload of the first line of a message may be that of a lock message. No other message of a
+/// program has such a line.
 #[must_use]
 pub fn may_be_of_lock(payload: &[u8]) -> bool {
     begins_as_of_lock(payload, false)
 }
 
-/// Returns whether a text begins as a message of a lock does. If there is `more` of the text behind, the beginning of a
+/// Returns whether a text begins like a lock message. If `more` text follows, a text that is only a part of such a
 /// beginning is enough.
 #[inline]
 pub(crate) fn begins_as_of_lock(text: &[u8], more: bool) -> bool {
@@ -286,8 +287,8 @@ fn has_beginning(text: &[u8], more: bool) -> bool {
     BEGINNINGS.iter().any(|beginning| text.starts_with(beginning) || (more && beginning.starts_with(text)))
 }
 
-/// Returns whether a message may begin as one of a lock does, if this is the literal text before its first value; a
-/// message without values has none behind it.
+/// Returns whether a message may begin like a lock message; `literal` is the text before its first value, or its
+/// whole text if it has no values.
 pub(crate) fn can_begin_as_of_lock(literal: &[u8], has_values: bool) -> bool {
     (has_values && literal.is_empty()) || begins_as_of_lock(literal, has_values)
 }
@@ -319,7 +320,7 @@ mod tests {
         plans.get(1).unwrap().clone()
     }
 
-    /// Returns the payload of the line of a message of this plan without values.
+    /// Returns the payload of the line of a message of this plan.
     fn payload(plan: &SitePlan, values: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         assert!(LineWriter::new(7).captured(Ticks(1), plan, values, &mut out));

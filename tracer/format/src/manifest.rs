@@ -1,18 +1,19 @@
-//! The manifest: the file in a run's directory that says whose directory it is.
+//! The manifest: the file in a run's directory that names the run.
 //!
 //! ```text
 //! tracer-manifest 2
 //! run version=2 id=... exe="..." ...        the same as the `# run` line
 //! traces dir="/srv/traces" name="app"       for <dir>/<name>.trace.<tid>; raw files: and `format=raw`
-//! traces dir="/tmp" name="app"              an earlier directory of the run, where there was one; and so on
+//! traces dir="/tmp" name="app"              an earlier directory of the run, if there was one; and so on
+//! end
 //! ```
 //!
-//! It gets its name by a rename when it is whole, before any ring, and anew when the run goes on in another
-//! directory. The lock of the run's [`life`](mod@crate::life) file says whether the run lives. Version 1 had
-//! one directory, and the locks were on the manifest itself.
+//! The run renames the file to its name when it is whole, before it makes any ring, and replaces it when it continues
+//! in another directory. The lock of the run's [`life`](mod@crate::life) file shows whether the run is alive. In
+//! version 1 there was one directory, and the locks were on the manifest itself.
 //!
-//! In every version, the second line is the run's, so that a reader that does not know the rest can say whose
-//! directory it is.
+//! In every version, the second line is the run's, so that a reader that does not know the rest can name the
+//! run.
 
 use crate::escape::{EscapeContext, escape_into, unescape};
 use crate::file::Encoding;
@@ -47,17 +48,17 @@ pub struct Manifest {
     pub encoding: Encoding,
 }
 
-/// A reason why a file is no manifest that can be used.
+/// The reason why a file cannot be read as a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ManifestError {
-    /// The manifest is of a version that is not known here.
+    /// The manifest has an unknown version.
     Version {
         /// The version of the manifest.
         version: u32,
-        /// The run, where the second line names it.
+        /// The run, if the second line names it.
         run: Option<Box<Run>>,
     },
-    /// The file is no manifest, or was truncated.
+    /// The file is not a manifest, or was truncated.
     Damaged,
 }
 
@@ -88,7 +89,7 @@ impl Manifest {
     /// Reads a whole file of this version or an earlier one.
     ///
     /// # Errors
-    /// The file is of a later version, no manifest, or truncated.
+    /// The file has an unknown version, is not a manifest, or is truncated.
     pub fn parse(bytes: &[u8]) -> Result<Manifest, ManifestError> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(ManifestError::Damaged)?;
         let (version, rest) = split_line(rest).ok_or(ManifestError::Damaged)?;
@@ -124,7 +125,7 @@ impl Manifest {
     }
 }
 
-/// The last line, without which a file is truncated. Version 1 had none.
+/// The last line; a file without it is truncated. Version 1 had none.
 const END: &[u8] = b"end\n";
 
 fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -1,7 +1,7 @@
-//! Names of trace files: `<exe>.trace.<tid>` and, where that is taken, `<exe>.trace.<tid>.<n>`.
+//! Names of trace files: `<exe>.trace.<tid>` and, if that is taken, `<exe>.trace.<tid>.<n>`.
 //!
-//! `<exe>` is the executable's file name, shortened by [`stem`] where the longest of these names could not be
-//! given.
+//! `<exe>` is the executable's file name. [`stem`] shortens it if the longest of these names would be too
+//! long.
 
 use std::borrow::Cow;
 
@@ -11,20 +11,20 @@ pub const INFIX: &str = ".trace.";
 /// The text that follows the executable's name in the merged file's name.
 pub const MERGED_SUFFIX: &str = ".trace.merge";
 
-/// The greatest length of a file name in bytes, nearly everywhere.
+/// The greatest length of a file name in bytes on nearly all file systems.
 const LONGEST_NAME: usize = 255;
 
-/// The greatest number of bytes around the executable's name: those in the name that a file has until it gets
-/// its own, `.<exe>.trace.<tid>.<id>.new`, with a thread id of 64 bits. All other names add less.
+/// The greatest number of bytes that a name adds to the executable's name. The hidden name
+/// `.<exe>.trace.<tid>.<id>.new` adds the most, with a thread id of 64 bits.
 const DECORATION: usize = 1 + INFIX.len() + 20 + 1 + 8 + ".new".len();
 
 /// The greatest length in bytes of an executable's name that is not shortened.
 pub const LONGEST_STEM: usize = LONGEST_NAME - DECORATION;
 
-/// Returns the beginning of the names of an executable's traces: its file name or, where that has more than
+/// Returns the beginning of the names of an executable's traces: its file name or, if that has more than
 /// [`LONGEST_STEM`] bytes, its beginning, `~`, and 8 hex digits of a hash of the whole (FNV-1a, 32 bits).
 ///
-/// A character of UTF-8 is kept whole or left out: where the limit falls inside a character, its bytes before
+/// A character of UTF-8 is kept whole or left out: if the limit is inside a character, its bytes before
 /// the limit (up to three) are left out, too.
 ///
 /// ```
@@ -54,8 +54,8 @@ fn fnv_1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Returns the part of the file name of a thread's trace after `<exe>`; `number` 0 is the plain name, 1 and
-/// up are appended.
+/// Returns the part of the file name of a thread's trace after `<exe>`; `number` 0 gives the plain name, other
+/// numbers are appended.
 #[must_use]
 pub fn trace_file_suffix(tid: u64, number: u32) -> String {
     match number {
@@ -66,7 +66,7 @@ pub fn trace_file_suffix(tid: u64, number: u32) -> String {
 
 /// Splits the part of a file name after `<exe>` into thread id and number.
 ///
-/// `None` for any other file: `.trace.merge`, leading zeros, signs, a number of 0.
+/// Returns `None` for any other file: `.trace.merge`, leading zeros, signs, a number of 0.
 #[must_use]
 pub fn parse_trace_file_suffix(suffix: &[u8]) -> Option<(u64, u32)> {
     let rest = suffix.strip_prefix(INFIX.as_bytes())?;
@@ -79,14 +79,15 @@ pub fn parse_trace_file_suffix(suffix: &[u8]) -> Option<(u64, u32)> {
     Some((tid, u32::try_from(number).ok()?))
 }
 
-/// Returns the part behind `.<exe>` of a name that is a run's alone: a thread's file has it, with the `ending` `new`, until
-/// it gets its own name, or, with the `ending` `old`, while another file takes its name.
+/// Returns the part after `.<exe>` of a hidden name, which only one run uses. A thread's file has this name with the
+/// `ending` `new` until it gets its own name, or with the `ending` `old` while another file takes its name.
 #[must_use]
 pub fn hidden_file_suffix(tid: u64, run: u32, ending: &str) -> String {
     format!("{}.{run:08x}.{ending}", trace_file_suffix(tid, 0))
 }
 
-/// Returns the run of a name whose part behind `.<exe>` is as [`hidden_file_suffix`] makes it; `None` for any other.
+/// Returns the run of a hidden name; `suffix` is the part after `.<exe>`, as [`hidden_file_suffix`] makes it. Returns
+/// `None` for any other name.
 #[must_use]
 pub fn parse_hidden_file_suffix(suffix: &[u8]) -> Option<u32> {
     let rest = suffix.strip_suffix(b".new").or_else(|| suffix.strip_suffix(b".old"))?;

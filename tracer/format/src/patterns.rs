@@ -1,12 +1,13 @@
-//! Which functions are meant, by their names: `TRACER_FUNCTIONS` and `TRACER_TRIGGER` where a program runs, `--include` and
-//! `--exclude` where it is built.
+//! Patterns that select functions by their names: `TRACER_FUNCTIONS` and `TRACER_TRIGGER` when a program runs,
+//! `--include` and `--exclude` when it is built.
 //!
-//! `pattern,pattern,...`, each a name in which `*` stands for any characters, with `-` in front where it takes out what
-//! earlier ones have put in. The last pattern that a name matches decides; where none does, a function is meant only if
-//! the first pattern takes out. A pattern is compared with the whole path of a function and with its last segments:
-//! `parse*` means `my_crate::parse_line`, too. A comma between `<` and `>`, or between parentheses, belongs to the name.
+//! The form is `pattern,pattern,...`. A pattern is a name in which `*` stands for any characters; it includes the
+//! functions that it matches, or excludes them if it begins with `-`. The last pattern that matches a name decides.
+//! If none matches, a function is selected only if the first pattern excludes. A pattern is compared with the whole
+//! path of a function and with its last segments: `parse*` matches `my_crate::parse_line`, too. A comma between `<`
+//! and `>`, or between parentheses, belongs to the name.
 
-/// Patterns, in order.
+/// A list of patterns, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patterns(Vec<Pattern>);
 
@@ -17,7 +18,7 @@ struct Pattern {
 }
 
 impl Patterns {
-    /// Reads patterns. Every text is one.
+    /// Reads patterns. Every text is a valid pattern.
     #[must_use]
     pub fn parse(text: &str) -> Patterns {
         let read = |text: &str| match text.strip_prefix('-') {
@@ -27,7 +28,7 @@ impl Patterns {
         Patterns(texts(text).map(read).filter(|pattern| !pattern.name.is_empty()).collect())
     }
 
-    /// Returns whether a function is meant that has these names, which is none where it is not known.
+    /// Returns whether the patterns select a function with these names; `names` is empty if no name is known.
     #[must_use]
     pub fn mean<S: AsRef<str>>(&self, names: &[S]) -> bool {
         let matches = |pattern: &&Pattern| names.iter().any(|name| pattern.is_of(name.as_ref()));
@@ -38,7 +39,8 @@ impl Patterns {
     }
 }
 
-/// Returns the texts between commas, without blanks around them; none is empty. A comma inside of brackets separates nothing.
+/// Returns the texts between commas, without blanks around them and without empty ones. A comma inside brackets does
+/// not separate texts.
 pub fn texts(text: &str) -> impl Iterator<Item = &str> {
     let mut nested = 0u32;
     let texts = text.split(move |c| {
@@ -52,15 +54,15 @@ pub fn texts(text: &str) -> impl Iterator<Item = &str> {
     texts.map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// Returns the path without what compilers add to the name of a part or of a variant of a function.
+/// Returns the path without the suffix that compilers add to the name of a part or of a variant of a function.
 #[must_use]
 pub fn without_suffix(path: &str) -> &str {
     let known = [".cold", ".part.", ".isra.", ".constprop.", ".llvm."];
     known.iter().filter_map(|suffix| path.find(suffix)).min().map_or(path, |end| &path[..end])
 }
 
-/// Returns the path of a function of Rust as it is, without generic arguments at its end, and with the type, or the trait, that
-/// a method is of in place of `<Type as Trait>`: a pattern means a function by each of these.
+/// Returns the spellings of the path of a Rust function: unchanged, without generic arguments at its end, and with
+/// the type or the trait alone in place of `<Type as Trait>`. A pattern may match any of these.
 #[must_use]
 pub fn spellings(path: &str) -> Vec<String> {
     let mut all = vec![path.to_owned()];
@@ -77,14 +79,14 @@ pub fn spellings(path: &str) -> Vec<String> {
 }
 
 impl Pattern {
-    /// Returns whether the pattern is that of a path, or of its last segments.
+    /// Returns whether the pattern matches a path, or its last segments.
     fn is_of(&self, path: &str) -> bool {
         let segments = path.match_indices("::").map(|(at, separator)| at + separator.len());
         std::iter::once(0).chain(segments).any(|at| is_like(&path[at..], &self.name))
     }
 }
 
-/// Returns whether `text` is `pattern`, in which `*` stands for any characters.
+/// Returns whether `text` matches `pattern`, in which `*` stands for any characters.
 fn is_like(text: &str, pattern: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };

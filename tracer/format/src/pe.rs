@@ -1,31 +1,31 @@
-//! The headers of a Windows program or library (PE): where it has code, and of which build it is.
+//! The headers of a Windows program or library (PE): the range of its code, and its build-id.
 //!
 //! The traced process reads them in its memory, `tracemerge` in the file; both get the same build-id. Addresses are
-//! relative to where the file is mapped, as the format has them.
+//! relative to the address at which the file is mapped, as in the format.
 
 use std::ops::Range;
 
-/// The size in bytes that is read of a program's beginning: it has all headers but in the oddest files.
+/// The number of bytes to read from the beginning of a program: they contain all headers, except in very odd files.
 pub const HEADERS: usize = 4096;
 
-/// The number of entries of the debug directory that are looked at: linkers write a handful.
+/// The greatest number of entries of the debug directory that are read: linkers write a handful.
 const MOST_ENTRIES: usize = 16;
-/// The size in bytes of such an entry.
+/// The size in bytes of an entry of the debug directory.
 const ENTRY: usize = 28;
 
-/// What the headers of a file say.
+/// The contents of a file's headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
-    /// From the first section with code to the end of the last one; empty where there is none.
+    /// The range from the first section with code to the end of the last one; empty if there is none.
     pub code: Range<u32>,
-    /// The debug directory, which tells the build's id if there is one; empty where the file has none.
+    /// The debug directory, which contains the build-id if there is one; empty if the file has no debug directory.
     debug: Range<u32>,
-    /// When the linker made the file, its sum of the file, and the size when mapped.
+    /// The time when the linker made the file, the linker's checksum of the file, and the size when mapped.
     stamps: [u32; 3],
 }
 
 impl Headers {
-    /// Reads the beginning of a file, or of its mapping; `None` where it is no such file, or cut off.
+    /// Reads the beginning of a file, or of its mapping; `None` if it is not a PE file, or is cut off.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Headers> {
         const PE32: u16 = 0x10b;
@@ -40,7 +40,7 @@ impl Headers {
         let header = bytes.get(start + 4..)?;
         let sections = usize::from(half(header, 2)?);
         let optional = header.get(20..)?;
-        // Both have the sums at the same place; addresses of the larger one take more room before the directories.
+        // Both forms have the checksum at the same place; in PE32+, addresses take more room before the directories.
         let directories = match half(optional, 0)? {
             PE32 => 96,
             PE32_PLUS => 112,
@@ -60,9 +60,10 @@ impl Headers {
         })
     }
 
-    /// Returns the id of the build: what a debugger compares where the linker has written that (16 bytes of a GUID and
-    /// 4 of its age), otherwise the linker's time, its sum of the file and the size (12 bytes); empty where the linker
-    /// has written neither time nor sum. `read` reads so many bytes of the mapped file at an address.
+    /// Returns the build-id. If the linker has written the id that debuggers compare, it is that (16 bytes of a GUID
+    /// and 4 of its age); otherwise the linker's time, its checksum of the file and the size (12 bytes); empty if the
+    /// linker has written neither time nor checksum. `read` reads the given number of bytes of the mapped file at an
+    /// address.
     pub fn build_id(&self, mut read: impl FnMut(u32, usize) -> Option<Vec<u8>>) -> Vec<u8> {
         let entries = (self.debug.len() / ENTRY).min(MOST_ENTRIES);
         let directory = read(self.debug.start, entries * ENTRY).filter(|_| entries > 0).unwrap_or_default();
@@ -78,13 +79,14 @@ impl Headers {
     }
 }
 
-/// Returns whether a build-id of [`Headers::build_id`] is the linker's own, which a file that was taken apart keeps.
+/// Returns whether a build-id of [`Headers::build_id`] is the linker's own. A file whose debug information was split
+/// off keeps that id.
 #[must_use]
 pub fn is_linkers_id(build_id: &[u8]) -> bool {
     build_id.len() == 20
 }
 
-/// Returns from the first section with code to the end of the last one.
+/// Returns the range from the first section with code to the end of the last one.
 fn code_in(table: &[u8], sections: usize) -> Option<Range<u32>> {
     const SECTION: usize = 40;
     const EXECUTABLE: u32 = 0x2000_0000;
@@ -99,7 +101,7 @@ fn code_in(table: &[u8], sections: usize) -> Option<Range<u32>> {
     Some(code)
 }
 
-/// Returns where an entry of the debug directory has the id of the build, if it is one of that kind.
+/// Returns the address of the build-id if an entry of the debug directory names one.
 fn code_view(entry: &[u8]) -> Option<u32> {
     const CODE_VIEW: u32 = 2;
     (word(entry, 12)? == CODE_VIEW).then(|| word(entry, 20))?
@@ -121,7 +123,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A file with the given debug directory: entries, and what is read at their addresses.
+    /// Returns a file with the given range of the debug directory and the given stamps.
     fn file(debug: Range<u32>, stamps: [u32; 3]) -> Vec<u8> {
         let mut bytes = vec![0; 0x400];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);

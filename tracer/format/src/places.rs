@@ -1,16 +1,15 @@
-//! The list of places: beside an executable, the directories that its runs have written trace files to.
+//! The list of places: a file beside an executable that names the directories of its runs' trace files.
 //!
-//! A run that writes its files beside its executable is found there. A run that does not adds a line to this
-//! file, before its first file in a directory has its name. So whoever looks for the traces of the executable
-//! finds them without being told where they are, and it is known which run is the newest, even where its
-//! files cannot be read.
+//! A run that writes its files beside its executable does not need the list. Any other run adds a line to this
+//! file, before its first file in a directory has its name. So a reader finds the executable's traces without
+//! knowing their directories, and knows which run is the newest even if it cannot read that run's files.
 //!
 //! ```text
 //! place id=9f0c23d1 pid=800 wall=2026-11-20T15:11:02.123456789Z exe="/srv/app" dir="/var/traces"
 //! ```
 //!
-//! Values are written as in [`meta`](mod@crate::meta). Lines are only appended, each by one write; a list
-//! that has become long loses its older half. A line of another form is passed over.
+//! Values have the form of [`meta`](mod@crate::meta). A run only appends lines, each with one write; a list
+//! that has become too long loses its older half. A reader skips lines of another form.
 
 use crate::meta::{PayloadWriter, split};
 use crate::wall::Wall;
@@ -61,8 +60,7 @@ impl Place {
     }
 }
 
-/// Returns the places in a list, in its order. A last line without a line feed may be truncated and does not
-/// count.
+/// Returns the places in a list, in its order. Ignores a last line without a line feed, which may be truncated.
 #[must_use]
 pub fn parse(list: &[u8]) -> Vec<Place> {
     let whole = list.iter().rposition(|&b| b == b'\n').map_or(&[][..], |end| &list[..end]);

@@ -6,18 +6,18 @@ use crate::locks;
 use crate::record::MAX_PAYLOAD;
 use crate::sites::Site;
 
-/// The number from which on sites are left out: a program's sites are numbered one by one, so theirs are
+/// The least number of a site that is ignored: a program numbers its sites one by one, so its numbers are
 /// smaller.
 const MOST: usize = 1 << 20;
 
-/// The plans by which the captured arguments of each site become text.
+/// The plans that turn the captured arguments of each site into text.
 #[derive(Clone, Debug, Default)]
 pub struct Plans(Vec<Option<Box<PlannedSite>>>);
 
 #[derive(Clone, Debug)]
 struct PlannedSite {
     plan: SitePlan,
-    /// The place of the site, as lines tell it where a function is entered.
+    /// The place of the site, as it stands in the line of a function's entry.
     place: Box<[u8]>,
     /// The site's entry in a site table.
     entry: Box<[u8]>,
@@ -26,7 +26,7 @@ struct PlannedSite {
 }
 
 impl Plans {
-    /// Returns the plans of a table's sites. Sites of which no plan can be made are left out.
+    /// Returns the plans of a table's sites. Leaves out the sites for which no plan can be made.
     #[must_use]
     pub fn of(sites: &[Site]) -> Plans {
         let mut plans = Plans::default();
@@ -36,7 +36,7 @@ impl Plans {
         plans
     }
 
-    /// Adds a site; returns false where no plan can be made of its entry, or the entry is too long for one
+    /// Adds a site; returns false if no plan can be made from its entry, or the entry is too long for one
     /// record of a raw file.
     pub fn add(&mut self, site: &Site) -> bool {
         let mut entry = Vec::new();
@@ -60,7 +60,7 @@ impl Plans {
         true
     }
 
-    /// Returns the place of a site, as lines tell it where a function is entered.
+    /// Returns the place of a site, as it stands in the line of a function's entry.
     #[must_use]
     pub(crate) fn place(&self, site: u32) -> Option<&[u8]> {
         Some(&self.known(site)?.place)

@@ -1,4 +1,4 @@
-//! The binary record, as a traced thread writes it into its ring.
+//! The binary record, which a traced thread writes into its ring.
 //!
 //! ```text
 //!  63            32 31    16 15    8 7     0
@@ -13,11 +13,11 @@
 //! ```
 //!
 //! Words are little-endian and 8-byte aligned. No record crosses the border of a block; the rest of a
-//! block after its last record is skipped by a *pad*, the one kind that is a single word. A message that
-//! does not fit in a block goes on in another record, a *piece*: all its pieces have the ticks of the first,
-//! all but the last have [`Flags::MORE`], all but the first have [`Flags::CONT`]. A piece never ends inside
+//! block after its last record is skipped by a *pad*, the only kind that is a single word. A message that
+//! does not fit in a block continues in another record, a *piece*: all its pieces have the ticks of the first,
+//! all except the last have [`Flags::MORE`], all except the first have [`Flags::CONT`]. A piece never ends inside
 //! a UTF-8 character of a `&str`, nor within [`LOOKAHEAD`](crate::escape::LOOKAHEAD) bytes after a backslash,
-//! so each can be escaped by itself. A first piece without its last is a message that was torn.
+//! so each piece can be escaped alone. A message whose last piece is missing is torn.
 
 use crate::line::Ticks;
 use crate::{states, wait};
@@ -40,34 +40,34 @@ pub enum RecordKind {
     /// The captured arguments of a site, whose number is in word 0; [`crate::capture`] describes the payload.
     /// It is always whole.
     Captured = 3,
-    /// A function was entered: word 0 has an address in it, see [`Record::address`].
+    /// A function was entered: word 0 contains an address in the function, see [`Record::address`].
     Enter = 4,
-    /// A function was left: word 0 has the address that the record of its entering has. 0, from a hook: the call is
-    /// left that was entered last.
+    /// A function was left: word 0 contains the same address as the record of the entry. If a hook records 0, the
+    /// call that was entered last is left.
     Leave = 5,
     /// A call stack: the payload is addresses, the innermost first. It belongs to the record before it if that
     /// has the same ticks.
     Stack = 6,
     /// The payload of a `#` line; only in raw files, see [`crate::raw`].
     Meta = 7,
-    /// The entry of a site, which says what its number means; only in raw files, see [`crate::raw`].
+    /// The entry of a site, which defines its number; only in raw files, see [`crate::raw`].
     Site = 8,
-    /// A site was entered, or left where [`Flags::LEAVE`] is set. The payload is the id of a span where
+    /// A site was entered, or left if [`Flags::LEAVE`] is set. The payload is the id of a span if
     /// [`Flags::ID`] is set, and empty otherwise.
     Scope = 9,
-    /// What a lock or a condition tells of who waits: the payload is the text, see [`crate::locks`].
+    /// An event of a lock or a condition: the payload is the text, see [`crate::locks`].
     Lock = 10,
-    /// The thread has waited because of the tracer, see [`crate::wait`]. No call made it, so it does not count.
+    /// A wait of the thread because of the tracer, see [`crate::wait`]. No call made it, so it does not count.
     Wait = 11,
-    /// What the kernel tells of a thread's state, see [`crate::states`]; only in raw files.
+    /// A change of a thread's state that the kernel reports, see [`crate::states`]; only in raw files.
     State = 12,
-    /// A record of a kind that only later versions know, with the usual header: [`Record::kind_number`] says which. It is
-    /// copied as it is. In a ring it is not read: see [`RESERVED`].
+    /// A record of a kind that only later versions know, with the usual header: [`Record::kind_number`] returns its
+    /// number. In a raw file it is copied unchanged; in a ring it is not read, see [`RESERVED`].
     Other = 255,
 }
 
 impl RecordKind {
-    /// Returns the kind that a byte stands for; `None` where it stands for none.
+    /// Returns the kind with this number; `None` if there is none.
     #[must_use]
     #[inline]
     pub const fn of(byte: u8) -> Option<RecordKind> {
@@ -89,7 +89,7 @@ impl RecordKind {
         })
     }
 
-    /// Returns whether records of this kind may be in a ring, pads left aside.
+    /// Returns whether records of this kind may be in a ring; false for pads.
     #[must_use]
     const fn is_in_rings(self) -> bool {
         use RecordKind::{Meta, Other, Pad, Site, State};
@@ -118,8 +118,9 @@ impl RecordKind {
     }
 }
 
-/// The kinds that a later version may write into a ring, but for those that are known. A program that does not
-/// know such a record leaves the ring to those that do; any other number that is no kind, zero among them, is damage.
+/// The range of kinds that later versions may write into a ring, except the kinds in it that are known. If a program
+/// finds an unknown kind in this range, it leaves the ring to later versions; any other unknown number, including
+/// zero, is damage.
 pub const RESERVED: std::ops::RangeInclusive<u8> = 7..=31;
 
 /// Returns whether only a later version can have put a record of this kind into a ring.
@@ -127,7 +128,7 @@ fn is_reserved(kind: u8) -> bool {
     RESERVED.contains(&kind) && !RecordKind::of(kind).is_some_and(RecordKind::is_in_rings)
 }
 
-/// Flags of a record.
+/// The flags of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u8);
 
@@ -144,14 +145,14 @@ impl Flags {
     pub const ID: Flags = Flags(8);
     /// The flag of a scope that is left because a panic unwinds its thread's stack.
     pub const UNWINDING: Flags = Flags(16);
-    /// The flag of a call stack that goes up to where its thread began.
+    /// The flag of a call stack that reaches the beginning of its thread.
     pub const WHOLE: Flags = Flags(32);
     /// The flag of a scope that is left and belongs to a span that has ended: it is not entered again.
     pub const ENDED: Flags = Flags(64);
-    /// The flag of a scope that is left and belongs to a span that was given up before its end.
+    /// The flag of a scope that is left and belongs to a span that was cancelled before its end.
     pub const CANCELLED: Flags = Flags(128);
-    /// The flag of a function that a hook of the compiler records: the address is in the function as it was compiled,
-    /// whatever is inlined there. It has the bit of [`Flags::MORE`], which messages have and functions do not.
+    /// The flag of a function that a compiler's hook records: the address is in the compiled function, whatever is
+    /// inlined there. It has the same bit as [`Flags::MORE`], which only messages have.
     pub const HOOK: Flags = Flags(1);
 
     /// Returns whether all flags of `other` are set.
@@ -160,7 +161,7 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Returns those flags that a `>` or `<` line says of a call.
+    /// Returns the flags that a `>` or `<` line shows.
     #[must_use]
     pub const fn of_calls(self) -> Flags {
         Flags(self.0 & (Flags::UNWINDING.0 | Flags::ENDED.0 | Flags::CANCELLED.0))
@@ -197,36 +198,36 @@ pub const fn captured_word(site: u32, len: usize) -> u64 {
 
 /// The number of bits of an address in a record: those of user space.
 const ADDRESS_BITS: u32 = 54;
-/// The bit of word 0 that tells that a hook of the compiler has recorded a function.
+/// The bit of word 0 that is set if a compiler's hook has recorded the function.
 const HOOK_BIT: u32 = 62;
-/// The bit of word 0 that tells that a function is left because a panic unwinds the stack.
+/// The bit of word 0 that is set if a function is left because a panic unwinds the stack.
 const UNWINDING_BIT: u32 = 63;
 
-/// Returns word 0 of the record that a function was entered in which `address` lies. Addresses of user space
-/// have at most 54 bits where the program has not asked for others.
+/// Returns word 0 of the record that the function that contains `address` was entered. Addresses of user space
+/// have at most 54 bits unless the program has asked for larger ones.
 #[must_use]
 #[inline(always)]
 pub const fn enter_word(address: u64) -> u64 {
     address_bits(address) | RecordKind::Enter as u64
 }
 
-/// Returns word 0 of the record that the function was left whose entering has `address`; `unwinding` tells
-/// that a panic unwinds the stack.
+/// Returns word 0 of the record that a function was left; `address` is that of the record of its entry. `unwinding`
+/// is true if a panic unwinds the stack.
 #[must_use]
 #[inline(always)]
 pub const fn leave_word(address: u64, unwinding: bool) -> u64 {
     address_bits(address) | (unwinding as u64) << UNWINDING_BIT | RecordKind::Leave as u64
 }
 
-/// Returns word 0 of the record that a hook of the compiler makes on entering the function in which `address` lies.
+/// Returns word 0 of the record that a compiler's hook makes when the function that contains `address` is entered.
 #[must_use]
 #[inline(always)]
 pub const fn hook_enter_word(address: u64) -> u64 {
     enter_word(address) | 1 << HOOK_BIT
 }
 
-/// Returns word 0 of the record that a hook of the compiler makes on leaving the function whose entering has `address`;
-/// 0: the one that was entered last.
+/// Returns word 0 of the record that a compiler's hook makes when a function is left. `address` is that of the record
+/// of the entry; 0 means the call that was entered last.
 #[must_use]
 #[inline(always)]
 pub const fn hook_leave_word(address: u64) -> u64 {
@@ -238,7 +239,7 @@ const fn address_bits(address: u64) -> u64 {
     (address & ((1 << ADDRESS_BITS) - 1)) << 8
 }
 
-/// Returns word 0 of the record that a site was entered or left, as the flags say.
+/// Returns word 0 of the record that a site was entered, or left if the flags contain [`Flags::LEAVE`].
 #[must_use]
 #[inline(always)]
 pub const fn scope_word(site: u32, flags: Flags) -> u64 {
@@ -254,7 +255,7 @@ pub const fn stack_word(flags: Flags, len: usize) -> u64 {
     ((len & MAX_PAYLOAD) as u64) << 16 | (flags.0 as u64) << 8 | RecordKind::Stack as u64
 }
 
-/// Returns word 0 of what a lock tells in a text of `len` bytes, which must be at most [`MAX_PAYLOAD`].
+/// Returns word 0 of a lock record whose text has `len` bytes, which must be at most [`MAX_PAYLOAD`].
 #[must_use]
 #[inline]
 pub const fn lock_word(len: usize) -> u64 {
@@ -269,13 +270,13 @@ pub const fn aligned(bytes: u64) -> u64 {
     (bytes + (ALIGN as u64 - 1)) & !(ALIGN as u64 - 1)
 }
 
-/// One record, as it was read.
+/// A record that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     word: u64,
     /// The kind of the record.
     pub kind: RecordKind,
-    /// The ticks of the record; those of a message's pieces are those when it was begun. They have no meaning
+    /// The ticks of the record; all pieces of a message have the ticks of its beginning. They have no meaning
     /// in a [`RecordKind::Site`].
     pub ticks: Ticks,
     /// The content of the record.
@@ -283,7 +284,7 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Reads the record whose word 0 is `word`; `rest` follows the word. `None` where it is none.
+    /// Reads the record whose word 0 is `word`; `rest` follows the word. Returns `None` if it is not a record.
     #[inline(always)]
     pub(crate) fn read(word: u64, rest: &'a [u8]) -> Option<Record<'a>> {
         let [kind, flags, ..] = word.to_le_bytes();
@@ -305,7 +306,7 @@ impl<'a> Record<'a> {
         (sound && flags & !kind.flags().0 == 0).then_some(record)
     }
 
-    /// Returns the record of a call that has this word 0; `None` where it is of another kind.
+    /// Returns the record of a call that has this word 0; `None` if it is of another kind.
     #[inline(always)]
     pub(crate) fn call(word: u64, ticks: Ticks) -> Option<Record<'static>> {
         let kind = match RecordKind::of(word as u8) {
@@ -315,7 +316,7 @@ impl<'a> Record<'a> {
         Some(Record { word, kind, ticks, payload: &[] })
     }
 
-    /// Returns the payload as so many words; `None` where it has another length.
+    /// Returns the payload as `N` words; `None` if it has another length.
     pub(crate) fn words<const N: usize>(&self) -> Option<[u64; N]> {
         let mut words = [0; N];
         for (word, bytes) in words.iter_mut().zip(self.payload.chunks_exact(8)) {
@@ -324,20 +325,20 @@ impl<'a> Record<'a> {
         (self.payload.len() == 8 * N).then_some(words)
     }
 
-    /// Returns the number of the record's kind, also where that is not known.
+    /// Returns the number of the record's kind, which may be unknown.
     #[must_use]
     pub fn kind_number(&self) -> u8 {
         self.word.to_le_bytes()[0]
     }
 
-    /// Returns the number of bytes of the record with its header, without those that fill its last word.
+    /// Returns the number of bytes of the record with its header, without the bytes that fill its last word.
     #[must_use]
     #[inline(always)]
     pub fn bytes(&self) -> usize {
         HEADER + self.payload.len()
     }
 
-    /// Returns the number of the site of the record; 0 where it has none.
+    /// Returns the number of the site of the record; 0 if it has none.
     #[must_use]
     #[inline(always)]
     pub fn site(&self) -> u32 {
@@ -361,7 +362,7 @@ impl<'a> Record<'a> {
         self.word
     }
 
-    /// Returns whether word 0 has an address in the place of flags, length and site.
+    /// Returns whether word 0 has an address instead of flags, length and site.
     #[inline(always)]
     fn has_address(&self) -> bool {
         matches!(self.kind, RecordKind::Enter | RecordKind::Leave)
@@ -390,41 +391,41 @@ impl<'a> Record<'a> {
         Some(u64::from_le_bytes(*id))
     }
 
-    /// Returns whether addresses are in the record, which mean nothing without the module table.
+    /// Returns whether the record contains addresses, which mean nothing without the module table.
     #[must_use]
     #[inline(always)]
     pub fn needs_modules(&self) -> bool {
         self.has_address() || self.kind == RecordKind::Stack
     }
 
-    /// Returns whether lines are made of the record, so that it has ticks.
+    /// Returns whether the record becomes lines, and so has ticks.
     #[must_use]
     pub fn has_ticks(&self) -> bool {
         self.kind != RecordKind::Site
     }
 
-    /// Returns whether a call of the tracer made the record, so that it counts; of a message in pieces that
-    /// is the last one, which makes it whole.
+    /// Returns whether the record counts, because a call of the tracer made it. Of a message in pieces, only the
+    /// last piece counts, which makes the message whole.
     #[must_use]
     #[inline]
     pub fn counts(&self) -> bool {
         self.kind.is_made() && !(self.kind == RecordKind::Message && self.flags().has(Flags::MORE))
     }
 
-    /// Returns whether this begins what a call of the tracer made: it is no later piece of a message.
+    /// Returns whether this is the first record that a call of the tracer made, and not a later piece of a message.
     #[must_use]
     pub fn begins(&self) -> bool {
         self.kind.is_made() && !self.continues()
     }
 
-    /// Returns whether this is a piece of a message, and not the first.
+    /// Returns whether this is a piece of a message other than the first.
     #[must_use]
     #[inline]
     pub fn continues(&self) -> bool {
         self.kind == RecordKind::Message && self.flags().has(Flags::CONT)
     }
 
-    /// Returns whether this is whole, so that another record may follow: no piece of a longer message.
+    /// Returns whether this is a whole record, and not a piece of a longer message.
     #[inline(always)]
     fn is_whole(&self) -> bool {
         self.kind != RecordKind::Message || self.flags() == Flags::NONE
@@ -433,11 +434,11 @@ impl<'a> Record<'a> {
 
 /// The committed records of a ring between two positions, in order.
 ///
-/// It reads only the bytes that it is given and treats them as hostile: an impossible record ends the
-/// iteration of its block and is counted in [`Records::damaged`].
+/// The iterator reads only the given bytes and treats them as hostile: if it finds an impossible record, it skips the
+/// rest of the block and counts it in [`Records::damaged`].
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
-    /// The bytes from `pos` on; the second part is that which follows after the ring's end wrapped to its
+    /// The bytes from `pos` on; the second part is the part after the ring's end, at the ring's
     /// start.
     parts: [&'a [u8]; 2],
     pos: u64,
@@ -456,20 +457,20 @@ impl<'a> Records<'a> {
         Records { parts, pos, block, damaged: 0, unknown: None }
     }
 
-    /// Returns an iteration without records.
+    /// Returns an iterator without records.
     #[must_use]
     pub fn empty(pos: u64, block: u64) -> Records<'a> {
         Records::new([&[], &[]], pos, block)
     }
 
-    /// Returns the position after the last record that was returned.
+    /// Returns the position after the last returned record.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.pos
     }
 
-    /// Goes past the next records as long as they are whole, `wanted` takes them, they lie in one part, and
-    /// have at most `room` bytes together; returns their bytes.
+    /// Advances past the next records as long as they are whole, `wanted` returns true for them, they lie in one
+    /// part, and they have at most `room` bytes together; returns their bytes.
     #[inline]
     pub(crate) fn take_whole(
         &mut self,
@@ -479,7 +480,7 @@ impl<'a> Records<'a> {
         let first = self.parts[0];
         let room = room.min(first.len());
         let (pos, mut taken) = (self.pos, 0);
-        // This is a local variable of its own, so the values that change stay in registers.
+        // `first`, `pos` and `taken` are local variables, so the values that change stay in registers.
         while let Some((word, rest)) = first.get(taken..).and_then(|rest| rest.split_first_chunk::<8>()) {
             let border = self.block - ((pos + taken as u64) & (self.block - 1));
             let Some(record) = read_whole(u64::from_le_bytes(*word), rest, border) else { break };
@@ -499,22 +500,22 @@ impl<'a> Records<'a> {
         self.damaged
     }
 
-    /// Returns the first kind of [`RESERVED`] that was met; its record is counted in [`Records::damaged`],
+    /// Returns the first kind of [`RESERVED`] that was found; [`Records::damaged`] counts its record,
     /// too.
     #[must_use]
     pub fn unknown(&self) -> Option<u8> {
         self.unknown
     }
 
-    /// Returns the next record if it is whole, without going on to it. After `None` there may still be one
-    /// behind a pad, or a piece of one.
+    /// Returns the next record if it is whole, without advancing. After `None`, further records may follow:
+    /// after a pad, or a piece of a message.
     #[inline(always)]
     pub(crate) fn peek_whole(&self) -> Option<Record<'a>> {
         let (word, rest) = self.parts[0].split_first_chunk::<8>()?;
         read_whole(u64::from_le_bytes(*word), rest, self.to_border())
     }
 
-    /// Returns the next record, without going on to it.
+    /// Returns the next record, without advancing.
     pub fn peek(&mut self) -> Option<Record<'a>> {
         loop {
             let (word, rest) = self.parts[0].split_first_chunk::<8>()?;
@@ -535,7 +536,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Goes past a record that [`peek`](Records::peek) returned.
+    /// Advances past a record that [`peek`](Records::peek) returned.
     #[inline]
     pub fn advance(&mut self, record: &Record<'_>) {
         self.skip(aligned(record.bytes() as u64));
@@ -580,7 +581,7 @@ fn read_here(word: u64, rest: &[u8], border: u64) -> Option<Record<'_>> {
     Record::read(word, rest).filter(|record| record.kind.is_in_rings() && record.bytes() as u64 <= border)
 }
 
-/// As [`read_here`], for records that are whole.
+/// Reads a record as [`read_here`] does; `None` also if the record is not whole.
 #[inline(always)]
 fn read_whole(word: u64, rest: &[u8], border: u64) -> Option<Record<'_>> {
     read_here(word, rest, border).filter(Record::is_whole)
@@ -639,7 +640,7 @@ pub(crate) mod tests {
     fn a_kind_that_is_kept_for_later_versions_is_told_from_damage() {
         for kind in 0..=u8::MAX {
             let mut block = lay_out(&[(1, Flags::NONE, b"first".to_vec())], 64);
-            // Flags that no kind has, but for those that have an address in their place.
+            // No kind has these flags, except the kinds that have an address in their place.
             block.extend_from_slice(&(u64::from(kind) | 0xff << 8).to_le_bytes());
             block.resize(64, 0);
             let mut records = Records::new([&block, &[]], 0, 64);

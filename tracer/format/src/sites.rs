@@ -1,7 +1,7 @@
 //! The site table: the static places in the program that make records, by number.
 //!
-//! A record holds only its site's number, and the meaning of the number must be readable when the process is
-//! gone. So the table is a file of the run's directory, append-only:
+//! A record contains only its site's number, and the meaning of the number must be readable after the process has
+//! ended. So the table is a file of the run's directory, append-only:
 //!
 //! ```text
 //! header  magic "TRCSITE\n", version u32, 4 bytes of zero, used u64
@@ -13,12 +13,12 @@
 //! text    length u32, bytes
 //! ```
 //!
-//! All numbers are little-endian. `used` is the number of bytes that count, header included; it is published
-//! after the entry is written. Site 0 is free text and has no entry. Of two entries of one number the later
-//! one counts.
+//! All numbers are little-endian. `used` is the number of valid bytes, header included; the writer publishes it
+//! after it has written the entry. Site 0 is free text and has no entry. If two entries have the same number, the
+//! later one counts.
 //!
-//! An entry may end behind its descriptor, as those of earlier versions do: then fewer than eight bytes are
-//! left. A reader passes over bytes behind what it knows.
+//! An entry may end after its descriptor, as those of earlier versions do: then fewer than eight bytes are
+//! left. A reader skips the bytes after the last field that it knows.
 
 use core::fmt;
 
@@ -31,7 +31,7 @@ pub const HEADER_BYTES: usize = 24;
 /// The position of `used` in the header, in bytes.
 pub const USED_OFFSET: usize = 16;
 
-/// The kind of a site: what its records are.
+/// The kind of a site, which is the kind of its records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SiteKind {
@@ -48,16 +48,16 @@ pub enum SiteKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
-    /// The program says nothing of it.
+    /// The program does not state the importance.
     #[default]
     None = 0,
     /// The records are errors.
     Error = 1,
     /// The records are warnings.
     Warn = 2,
-    /// The records inform.
+    /// The records are information.
     Info = 3,
-    /// The records are for who looks for a fault.
+    /// The records are for debugging.
     Debug = 4,
     /// The records are details.
     Trace = 5,
@@ -74,7 +74,7 @@ impl SiteKind {
 }
 
 impl Level {
-    /// Returns the level with this number; [`Level::None`] where there is none.
+    /// Returns the level with this number; [`Level::None`] if there is none.
     #[must_use]
     pub fn of(byte: u8) -> Level {
         match byte {
@@ -101,8 +101,8 @@ pub struct Site {
     pub module: String,
     /// The source file's path.
     pub file: String,
-    /// The format string by which captured values become text. It names values by their numbers. It is empty
-    /// where values are not captured.
+    /// The format string that turns captured values into text. It names values by their numbers. It is empty
+    /// if values are not captured.
     pub format: String,
     /// The types of the captured values; see [`crate::capture::descriptor`].
     pub descriptor: Vec<u8>,
@@ -110,18 +110,18 @@ pub struct Site {
     pub kind: SiteKind,
     /// The level of the site's records.
     pub level: Level,
-    /// The name by which records are filtered where the program gives one; otherwise empty, and the module is
-    /// that name.
+    /// The name by which filters select records, if the program gives one; otherwise empty, and filters use the
+    /// module.
     pub target: String,
-    /// The path of the function that the site is in; empty where it is not known.
+    /// The path of the function that contains the site; empty if it is not known.
     pub function: String,
-    /// The format string as it stands in the program; empty where it is not known.
+    /// The format string as it stands in the program; empty if it is not known.
     pub template: String,
-    /// The names of the captured values, in their order. A name is empty where the value has none.
+    /// The names of the captured values, in their order. A name is empty if the value has none.
     pub names: Vec<String>,
 }
 
-/// Returns the header of a table in which `used` bytes count.
+/// Returns the header of a table with `used` valid bytes.
 #[must_use]
 pub fn header(used: u64) -> [u8; HEADER_BYTES] {
     let mut out = [0; HEADER_BYTES];
@@ -132,7 +132,7 @@ pub fn header(used: u64) -> [u8; HEADER_BYTES] {
 }
 
 impl Site {
-    /// Appends the entry. Texts beyond 4 GiB do not occur: they are literals of a program.
+    /// Appends the entry. No text is longer than 4 GiB: texts are literals of a program.
     pub fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
         for number in [0, self.id, self.line, self.column] {
@@ -154,7 +154,7 @@ impl Site {
         out[start..start + 4].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// Reads one entry; `None` where the bytes are none.
+    /// Reads one entry; `None` if the bytes are not an entry.
     #[must_use]
     pub fn parse(entry: &[u8]) -> Option<Site> {
         let mut rest = EntryBytes(entry.get(4..)?);
@@ -183,7 +183,8 @@ impl Site {
     }
 }
 
-/// The number of bytes behind the descriptor from which on an entry has more than that: fewer are zeros.
+/// The least number of bytes after the descriptor in an entry that has further fields; fewer bytes are zeros that
+/// fill the entry.
 const EXTENDED_FROM: usize = 8;
 
 fn put_number(out: &mut Vec<u8>, number: u32) {
@@ -195,7 +196,7 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-/// The bytes of an entry that are still to be read.
+/// The bytes of an entry that were not read yet.
 struct EntryBytes<'a>(&'a [u8]);
 
 impl<'a> EntryBytes<'a> {
@@ -217,12 +218,12 @@ impl<'a> EntryBytes<'a> {
     }
 }
 
-/// A reason why a file is no site table that can be used.
+/// The reason why a file cannot be read as a site table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SitesError {
-    /// The table has a layout that is not known here, of this version.
+    /// The table has an unknown layout, of this version.
     Version(u32),
-    /// The file is no site table.
+    /// The file is not a site table.
     Damaged,
 }
 
@@ -230,19 +231,19 @@ impl fmt::Display for SitesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SitesError::Version(version) => {
-                write!(f, "layout {version} of the site table is not known here, only {LAYOUT_VERSION}")
+                write!(f, "site-table layout {version} is unknown; this program reads {LAYOUT_VERSION}")
             }
-            SitesError::Damaged => f.write_str("it is no site table"),
+            SitesError::Damaged => f.write_str("it is not a site table"),
         }
     }
 }
 
 impl std::error::Error for SitesError {}
 
-/// Reads the sites of a table; stops at the first entry that is impossible.
+/// Reads the sites of a table; stops at the first invalid entry.
 ///
 /// # Errors
-/// The bytes are no table, or one of another layout.
+/// The bytes are not a table, or are a table of another layout.
 pub fn parse(table: &[u8]) -> Result<Vec<Site>, SitesError> {
     let (head, _) = table.split_first_chunk::<HEADER_BYTES>().ok_or(SitesError::Damaged)?;
     let word = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));

@@ -1,41 +1,43 @@
-//! The states of threads as the kernel tells them: a `=` line, and a record of a kind of its own in raw files.
+//! The states of threads as the kernel reports them: a `=` line, and a record of a kind of its own in raw files.
 //!
 //! ```text
-//! = left thread=4711 cpu=1 raw=81204377       it has left the processor to wait for something
+//! = left thread=4711 cpu=1 raw=81204377       the thread has left the processor to wait for something
 //! = preempted thread=4711 cpu=1 raw=81209110  it was taken off the processor, or has yielded
 //! = on thread=4711 cpu=0 raw=81290001         it is on a processor again
-//! = started thread=4712 cpu=0 raw=81290551    it was made
+//! = started thread=4712 cpu=0 raw=81290551    it was created
 //! = ended thread=4712 cpu=0 raw=81299112      it has ended
-//! = gap thread=0 cpu=1 raw=81300000 lost=430  of this processor so many records are missing before this one
+//! = gap thread=0 cpu=1 raw=81300000 lost=430  `lost` records of this processor are missing before this one
 //! ```
 //!
-//! They are in files of their own, of whoever reads the kernel: a thread of its own file tells nothing of them, so its order
-//! and its counts stay as they are. The ticks of a line are `raw`, the monotonic clock that nobody steers, by the `# clock`
-//! lines of the file. No call of the tracer makes them: they are counted [apart](crate::kinds::Apart).
+//! These lines are in files of their own, which the reader of the kernel's records writes. A thread's own file does
+//! not contain them, so its order and its counts do not change. The ticks of a line are the time `raw` of the raw
+//! monotonic clock, converted with the `# clock` lines of the file. No call of the tracer makes these lines: they are
+//! counted
+//! [apart](crate::kinds::Apart).
 
 use crate::meta::{PayloadWriter, split};
 use crate::record::{Record, RecordKind};
 
-/// What has become of a thread.
+/// The change of a thread's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum StateChange {
-    /// It has left the processor to wait for something.
+    /// The thread has left the processor to wait for something.
     Left = 1,
-    /// It was taken off the processor, or has yielded: it could go on.
+    /// The thread was taken off the processor, or has yielded: it could continue.
     Preempted = 2,
-    /// It is on a processor.
+    /// The thread is on a processor.
     On = 3,
-    /// It was made.
+    /// The thread was created.
     Started = 4,
-    /// It has ended.
+    /// The thread has ended.
     Ended = 5,
-    /// Nobody knows: records of a processor are missing.
+    /// Unknown changes: records of a processor are missing.
     Gap = 6,
 }
 
 impl StateChange {
-    /// All of them, with their names.
+    /// All changes, with their names.
     pub const NAMES: [(StateChange, &'static str); 6] = [
         (StateChange::Left, "left"),
         (StateChange::Preempted, "preempted"),
@@ -57,11 +59,11 @@ impl StateChange {
 pub struct ThreadState {
     /// The thread's id; 0 in a gap.
     pub thread: u64,
-    /// What has become of it.
+    /// The change of its state.
     pub change: StateChange,
     /// The number of the processor.
     pub cpu: u32,
-    /// When it was, by the monotonic clock that nobody steers, in nanoseconds.
+    /// The time of the change, in nanoseconds of the raw monotonic clock.
     pub raw: u64,
     /// The number of records that are missing, in a gap.
     pub lost: u32,
@@ -83,7 +85,7 @@ impl ThreadState {
         [self.thread, self.raw, self.cpu as u64 | (self.lost as u64) << 32]
     }
 
-    /// Reads a record; `None` where it is none of a state.
+    /// Reads a record; `None` if it is not the record of a state.
     #[must_use]
     pub fn of_record(record: &Record<'_>) -> Option<ThreadState> {
         let words = record.words::<{ PAYLOAD / 8 }>().filter(|_| record.kind == RecordKind::State)?;
@@ -103,7 +105,7 @@ impl ThreadState {
         }
     }
 
-    /// Reads the payload of a line; `None` where it is none. Keys that are not known are skipped.
+    /// Reads the payload of a line; `None` if it is not the payload of a `=` line. Skips unknown keys.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<ThreadState> {
         let (name, fields) = split(payload)?;
@@ -136,7 +138,7 @@ mod tests {
             assert_eq!(ThreadState::parse(&text), Some(state));
             let words = [&[state.word(), 99][..], &state.payload()].concat();
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            // No ring has such a record; of a version that knows none it is left as it is.
+            // No ring has such a record; a reader leaves a ring with one to later versions.
             let mut ring = Records::new([&bytes, &[]], 0, 64);
             assert_eq!((ring.next(), ring.unknown()), (None, Some(RecordKind::State as u8)));
             let file = [&crate::raw::MAGIC[..], &9u64.to_le_bytes(), &bytes].concat();

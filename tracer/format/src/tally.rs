@@ -1,15 +1,15 @@
-//! The tally: counts the messages in the lines of a thread's file.
+//! The tally, which counts the messages in the lines of a thread's file.
 
 use crate::line::{Kind, Line, Ticks};
 use crate::meta::{LossReason, Meta};
 
-/// A counter of a thread's messages, by its lines. Functions that were entered or left, call stacks, and what locks
-/// tell count as messages of one line.
+/// A counter of a thread's messages, which reads the thread's lines. Entries and exits of functions, call stacks and
+/// lock records count as messages of one line.
 ///
-/// A message whose end will not come is followed by `# lost records=1 reason=torn` with its own ticks: it is
-/// counted there, and not as a message. A message whose beginning is not in the file is reported in the same
-/// way, with ticks that are greater than those of the line before (where the clock's steps are coarse they
-/// may be the same, and then the message before it is taken for torn).
+/// After a message whose end is missing, the file has the line `# lost records=1 reason=torn` with the message's
+/// ticks: that line counts it, and it does not count as a message. A message whose beginning is not in the file is
+/// reported in the same way, with ticks that are greater than those of the line before (if the clock's steps are
+/// coarse, they may be equal, and then the message before it is taken for torn).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     closed: u64,
@@ -17,13 +17,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts the next line, which is whole.
+    /// Counts the next line, which must be whole.
     pub fn line(&mut self, line: &Line<'_>) {
         if line.kind == Kind::Continuation {
             return;
         }
         self.closed += u64::from(self.open.is_some() && !self.is_torn_by(line));
-        // What is no message is one line, which is whole.
+        // A record that is not a message is one line, which is whole.
         self.closed += u64::from(matches!(line.kind, Kind::Enter | Kind::Leave | Kind::Stack | Kind::Lock));
         self.open = (line.kind == Kind::Message).then_some(line.key.ticks);
     }
@@ -42,8 +42,8 @@ impl Tally {
         self.closed + u64::from(self.open.is_some())
     }
 
-    /// Notes that the text goes on with a part of a line and ends there: if that line is the next one of a
-    /// message, the message is not whole.
+    /// Notes that the text ends with a part of a line: if that line continues a message, the message is not
+    /// whole.
     pub fn ends_in(&mut self, line: &Line<'_>) {
         if line.kind == Kind::Continuation {
             self.open = None;

@@ -1,26 +1,27 @@
-//! A wait of the tracer: a thread stood still because of the tracer, and not because of what it does itself.
+//! A wait of the tracer: a thread stood still because of the tracer, and not because of its own work.
 //!
-//! It is one record, made when the wait has ended, where the thread was: in a ring a record of a kind of its own, in files a
-//! `# wait` line. No call of the tracer made it, so it is not counted as one, but [apart](crate::kinds::Apart).
+//! A wait is one record in the trace of the thread that waited, made when the wait has ended: a record of a kind of
+//! its own in a ring, a `# wait` line in files. No call of the tracer made it, so it is counted
+//! [apart](crate::kinds::Apart).
 
 use crate::line::Ticks;
 use crate::meta::{PayloadReader, PayloadWriter};
 use crate::record::{Record, RecordKind};
 
-/// What a thread has waited for.
+/// The reason why a thread has waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum WaitedFor {
-    /// For room in its ring: the flusher was slower.
+    /// A full ring: the flusher was slower than the thread.
     Room = 0,
-    /// For the rest of its ring's memory to be reserved.
+    /// The rest of the ring's memory, which was not reserved yet.
     Memory = 1,
-    /// For a ring, before its first record.
+    /// A missing ring, before the thread's first record.
     Ring = 2,
 }
 
 impl WaitedFor {
-    /// All of them, with their names.
+    /// All reasons, with their names.
     pub const NAMES: [(WaitedFor, &'static str); 3] =
         [(WaitedFor::Room, "room"), (WaitedFor::Memory, "memory"), (WaitedFor::Ring, "ring")];
 
@@ -36,11 +37,12 @@ impl WaitedFor {
 pub struct Wait {
     /// The ticks when it began.
     pub begin: Ticks,
-    /// The ticks when it ended. If several waits are told as one, since no record could stand between them, then of the last.
+    /// The ticks when it ended. If several waits are recorded as one, because no record could stand between them,
+    /// this is the end of the last.
     pub end: Ticks,
-    /// How long the thread has waited, in nanoseconds.
+    /// The time that the thread has waited, in nanoseconds.
     pub ns: u64,
-    /// What it has waited for.
+    /// The reason of the wait.
     pub what: WaitedFor,
 }
 
@@ -60,7 +62,7 @@ impl Wait {
         [self.begin.0, self.end.0, self.ns]
     }
 
-    /// Reads a record; `None` where it is none of a wait.
+    /// Reads a record; `None` if it is not the record of a wait.
     #[must_use]
     pub fn of_record(record: &Record<'_>) -> Option<Wait> {
         let [begin, end, ns] = record.words().filter(|_| record.kind == RecordKind::Wait)?;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// A point of time in nanoseconds since the Unix epoch; the years 1970 to 2554 fit.
+/// A point in time in nanoseconds since the Unix epoch; the range is 1970 to 2554.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Wall(pub u64);
 
@@ -28,7 +28,7 @@ impl fmt::Display for Wall {
 }
 
 impl Wall {
-    /// Reads text as [`Display`](fmt::Display) writes it: exactly `YYYY-MM-DDThh:mm:ss.nnnnnnnnnZ`. `None`
+    /// Reads text in the form of [`Display`](fmt::Display): exactly `YYYY-MM-DDThh:mm:ss.nnnnnnnnnZ`. Returns `None`
     /// for any other text.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Wall> {
@@ -77,7 +77,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0u64, |n, d| d.is_ascii_digit().then(|| n * 10 + u64::from(d - b'0')))
 }
 
-/// Returns year, month and day of the day that lies `days` after 1970-01-01.
+/// Returns year, month and day of the day that is `days` days after 1970-01-01.
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let z = days + 719_468;
     let era = z / 146_097;
@@ -90,7 +90,7 @@ fn civil_from_days(days: u64) -> (u64, u64, u64) {
     (year + era * 400 + u64::from(month <= 2), month, day)
 }
 
-/// Returns the number of days from 1970-01-01; `None` where there is no such day.
+/// Returns the number of days from 1970-01-01; `None` if there is no such day.
 fn days_from_civil(year: u64, month: u64, day: u64) -> Option<u64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;

@@ -1,4 +1,4 @@
-//! A number for a place, from what `log` tells of it. Hot: it is computed for each record.
+//! A number for a place, from the data that `log` has about it. Hot: it is computed for each record.
 
 /// A hash while it is computed.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +20,8 @@ impl Hash {
         Hash(mixed ^ (mixed >> 32))
     }
 
-    /// Adds a text by its address: one that is never freed. A literal may have several, which makes several places of
-    /// one and mixes up none.
+    /// Adds a text that is never freed, by its address. If a literal has several addresses, one place counts as
+    /// several, but no two places are mixed up.
     #[inline(always)]
     pub(crate) fn address(self, text: &'static str) -> Hash {
         self.number(text.as_ptr().addr() as u64 ^ (text.len() as u64) << 56)
@@ -31,8 +31,8 @@ impl Hash {
     #[inline(always)]
     pub(crate) fn text(self, text: &str) -> Hash {
         let bytes = text.as_bytes();
-        // With the length known, the words below tell a text from others. The last one may have bytes of the one before
-        // it: to copy as many bytes as are left over would be a call.
+        // With the length known, the words below distinguish a text from others. The last word may repeat bytes of
+        // the one before it: copying only the bytes that are left would be a call.
         let hash = self.number(bytes.len() as u64);
         if let Some(last) = bytes.last_chunk() {
             let words = bytes.chunks_exact(8).filter_map(|word| word.first_chunk());

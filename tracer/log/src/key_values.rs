@@ -6,7 +6,7 @@ use tracer::__bridge::Values;
 
 use crate::hash::Hash;
 
-/// Adds the key-values of a record. A source that ends with an error has given all that it has.
+/// Adds the key-values of a record. If the source ends with an error, the values before it are kept.
 #[inline]
 pub(crate) fn add(record: &Record<'_>, values: &mut Values) {
     let _ = record.key_values().visit(&mut Adding(values));

@@ -1,5 +1,6 @@
-//! The bridge from the crate [`log`] to [`tracer`]: what a program and its libraries say by `log::info!` and the
-//! like goes into the trace, beside what they say by `trace!`, at the tracer's cost and with its guarantees.
+//! The bridge from the crate [`log`] to [`tracer`]: the messages that a program and its libraries write with
+//! `log::info!` and the like go into the trace, beside those of `trace!`, at the tracer's cost and with its
+//! guarantees.
 //!
 //! ```
 //! # fn main() -> Result<(), log::SetLoggerError> {
@@ -10,7 +11,7 @@
 //! # }
 //! ```
 //!
-//! Run with `TRACER_ENABLE=1`, the trace says:
+//! Run with `TRACER_ENABLE=1`, the program leaves this trace:
 //!
 //! ```text
 //! INFO my_app::net: listening on port 8080
@@ -20,17 +21,18 @@
 //! * A message is the level, the target, the text, and the key-values, as `env_logger` writes them. The place (module,
 //!   file, line), level and target are in the site table beside the messages, from a place's first message on; raw
 //!   files keep them.
-//! * Key-values (feature `kv`, on by default) are copied as they are and formatted later: integers, floats, `bool`,
-//!   `char` and strings by their types; others by their `Display`, at the call. The text itself is always formatted
-//!   at the call: `log` hands over nothing but a finished `fmt::Arguments`. So a value as a key-value is cheaper
-//!   than in the text, and keeps its name and its type.
+//! * Key-values (feature `kv`, on by default) that are integers, floats, `bool`, `char` or strings are copied with
+//!   their types and formatted later; others are formatted by their `Display` at the call. The text itself is always
+//!   formatted at the call: `log` passes only a finished `fmt::Arguments`. So a value costs less as a key-value than
+//!   in the text, and keeps its name and its type.
 //! * `TRACER_FILTER` decides by target and level: `warn,my_app::net=debug`. The maximum level of `log` follows it,
-//!   and is `Off` while tracing is: then a call is one load, in `log` itself. That a program sets the maximum level
-//!   by [`log::set_max_level`] counts until tracing is switched the next time.
-//! * What a `Display` in the text says by `log` is a message of its own, before the one that it is a part of. A panic of a
-//!   `Display` ends in the bridge, and the text says `<panicked>` where it was.
+//!   and is `Off` while tracing is off: then a call is one load, in `log` itself. If a program sets the maximum level
+//!   by [`log::set_max_level`], that holds until tracing is switched the next time.
+//! * If a `Display` in the text logs, that makes a message of its own, before the message that it is a part of. A
+//!   panic of a `Display` ends in the bridge, and the text has `<panicked>` at that point.
 //!
-//! A process has one logger. [`init_with`] keeps another one beside this, and both get what they ask for.
+//! A process has one logger. [`init_with`] keeps another logger beside this one, and each gets the records that it
+//! wants.
 //!
 //! [`tracer`]: https://docs.rs/tracer-lib
 
@@ -50,10 +52,10 @@ use hash::Hash;
 /// The logger of the process, once [`init`] or [`init_with`] was called.
 static LOGGER: OnceLock<Logger> = OnceLock::new();
 
-/// The logger that hands records over to the tracer.
+/// The logger that passes records to the tracer.
 #[derive(Default)]
 struct Logger {
-    /// The logger that gets records, too, and the largest level that it wants.
+    /// Another logger that gets records, too, and the largest level that it wants.
     other: Option<(Box<dyn Log>, LevelFilter)>,
 }
 
@@ -63,19 +65,20 @@ impl fmt::Debug for Logger {
     }
 }
 
-/// Makes the tracer the logger of this process. This decides whether the process traces, as its first record does.
+/// Makes the tracer the logger of this process. This decides whether the process traces, as a first record does.
 ///
 /// # Errors
-/// The process has a logger already; nothing is changed then. Where that is yours, give it to [`init_with`].
+/// The process already has a logger; nothing is changed then. If that logger is yours, pass it to [`init_with`].
 pub fn init() -> Result<(), SetLoggerError> {
     set(Logger::default())
 }
 
-/// As [`init`], beside `other`, which must not be set as the process's logger itself. `most` is the largest level
-/// that it wants: what it would give to [`log::set_max_level`].
+/// Makes the tracer the logger of this process, as [`init`] does, beside `other`, which must not be set as the
+/// process's logger itself. `most` is the largest level that `other` wants: the one that it would pass to
+/// [`log::set_max_level`].
 ///
-/// A record up to that level is handed to `other` if its [`enabled`](Log::enabled) says so; behind the trace, which has
-/// it already should `other` fail. Whether tracing is on changes nothing for it.
+/// A record up to that level is passed to `other` if its [`enabled`](Log::enabled) returns true. The record is traced
+/// before that, so the trace has it even if `other` fails. Whether tracing is on changes nothing for `other`.
 ///
 /// ```
 /// # fn main() -> Result<(), log::SetLoggerError> {
@@ -96,13 +99,13 @@ fn set(logger: Logger) -> Result<(), SetLoggerError> {
     let mut logger = Some(logger);
     let set = LOGGER.get_or_init(|| logger.take().unwrap_or_default());
     log::set_logger(set)?;
-    // Decided now: the maximum level is to be right before something is said.
+    // Decided now, so that the maximum level is right before the first message.
     let _ = Tracer::get().is_enabled();
     bridge::on_switch(|_| log::set_max_level(wanted()));
     Ok(())
 }
 
-/// Returns the largest level that is wanted by the tracer or by the other logger.
+/// Returns the largest level that the tracer or the other logger wants.
 fn wanted() -> LevelFilter {
     let traced = match bridge::largest_level() {
         bridge::Level::None => LevelFilter::Off,
@@ -142,8 +145,8 @@ impl Log for Logger {
     }
 
     fn flush(&self) {
-        // `log` has no way to say what is wrong. What could not be written is tried again, and said in the file if it
-        // is lost.
+        // `log` cannot return an error. The flusher tries again to write the records, and the file reports those that
+        // are lost.
         let _ = Tracer::get().flush();
         if let Some((other, _)) = &self.other {
             other.flush();
@@ -174,8 +177,8 @@ fn is_traced(metadata: &Metadata<'_>, target: Hash) -> bool {
     })
 }
 
-/// Records a log record. What `log` has no name for is told apart by all that it says of a place; two calls in one line
-/// with the same texts are one place.
+/// Records a log record. `log` has no identifier for a place, so the bridge distinguishes places by all data that
+/// `log` has about them; two calls in one line with the same texts are one place.
 #[inline]
 fn trace(record: &Record<'_>, target: Hash) {
     let mut values = Values::new();
@@ -198,7 +201,7 @@ fn trace(record: &Record<'_>, target: Hash) {
     bridge::message(place.end(), &values, || define(record, literal));
 }
 
-/// Says what a record's place is. `literal` is its text, if that has no arguments.
+/// Describes a record's place. `literal` is the record's text, if that has no arguments.
 #[cold]
 fn define(record: &Record<'_>, literal: Option<&str>) -> Definition {
     let mut before = format!("{} {}: {}", record.level(), record.target(), literal.unwrap_or(""));

@@ -8,12 +8,12 @@ use syn::{Expr, LitStr, Member, Token};
 
 use crate::normalize::Normalized;
 
-/// What the records of a call are.
+/// The kind of the records of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RecordOf {
     /// A message of its own.
     Message,
-    /// A message of its own, and the call stack behind it.
+    /// A message of its own, and the call stack after it.
     MessageWithStack,
     /// Values that go with another record, whose ticks are in the variable `ticks`.
     Values,
@@ -28,13 +28,14 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
 pub(crate) fn expand_as(of: RecordOf, input: TokenStream) -> TokenStream {
     match parse.parse2(input.clone()) {
         Ok(call) => call.captured(of).unwrap_or_else(|| formatted(of, &input)),
-        // The format string is no literal, or this is no call at all: the compiler knows what to make of it.
+        // The format string is not a literal, or this is not a valid call: the compiler handles it, or explains the
+        // error.
         Err(_) => formatted(of, &input),
     }
 }
 
 impl RecordOf {
-    /// Returns the code that makes a record of `captured`, or of the `message` where that cannot be had.
+    /// Returns the code that makes a record of `captured`, or of the `message` if the arguments cannot be captured.
     fn record(self, captured: &TokenStream, message: &TokenStream) -> TokenStream {
         match self {
             RecordOf::Message => quote_spanned! {Span::mixed_site()=>
@@ -68,7 +69,7 @@ impl RecordOf {
 
 /// A call whose format string is a literal.
 struct LiteralCall {
-    /// The literal as it was given: names in it mean what they mean there.
+    /// The literal as it was given: names in it are looked up at its place in the source.
     format: TokenTree,
     text: LitStr,
     arguments: Vec<Argument>,
@@ -100,7 +101,8 @@ fn parse(input: ParseStream) -> syn::Result<LiteralCall> {
 }
 
 impl LiteralCall {
-    /// Returns the code that captures the arguments; `None` where the compiler is to explain what is wrong.
+    /// Returns the code that captures the arguments; `None` if the call is wrong and the compiler has to explain
+    /// that.
     fn captured(&self, of: RecordOf) -> Option<TokenStream> {
         let positional = self.arguments.iter().take_while(|argument| argument.name.is_none()).count();
         let names = self.arguments.iter().skip(positional);
@@ -140,8 +142,7 @@ impl LiteralCall {
         Some(if_on(&of.kind(), &texts, &record))
     }
 
-    /// Returns the name of an argument, given or taken from the scope; it is empty where the argument has
-    /// none.
+    /// Returns the name of an argument, given or taken from the scope; empty if the argument has none.
     fn name(&self, argument: usize, implicit: &[String]) -> String {
         match self.arguments.get(argument) {
             Some(argument) => argument.name(),
@@ -151,13 +152,12 @@ impl LiteralCall {
 }
 
 impl Argument {
-    /// Returns the name that the argument was given, or that of the variable or field that it is.
+    /// Returns the name that was given to the argument, or that of its variable or field.
     fn name(&self) -> String {
         self.name.as_ref().map_or_else(|| path_of(&self.value), |name| name.unraw().to_string())
     }
 
-    /// Returns the argument by its reference, where the compiler's messages shall point at the user's own
-    /// text.
+    /// Returns the argument by its reference, located so that the compiler's messages point at the user's own text.
     fn shown(&self, binding: &Ident) -> TokenStream {
         let value = quote_spanned!(ends(&self.value.to_token_stream()).0=> *#binding);
         match &self.name {
@@ -167,8 +167,7 @@ impl Argument {
     }
 }
 
-/// Returns the call with nothing captured: any format string that `format_args!` takes, and any that it
-/// refuses.
+/// Returns the code for the call with nothing captured, for any format string: `format_args!` takes or refuses it.
 fn formatted(of: RecordOf, input: &TokenStream) -> TokenStream {
     let captured = quote_spanned!(Span::mixed_site()=> &::tracer::__macro_support::NotCaptured);
     let record = match of {
@@ -195,12 +194,12 @@ pub(crate) struct Texts<'a> {
     names: &'a [String],
 }
 
-/// Returns the literal with which a call begins, if it does.
+/// Returns the literal with which a call begins, if there is one.
 fn literal_of(input: &TokenStream) -> Option<LitStr> {
     syn::parse2(input.clone().into_iter().next()?.into()).ok()
 }
 
-/// Returns a variable, or a field of one, as it is written; nothing for any other expression.
+/// Returns a variable, or a field of one, as it is written; an empty text for any other expression.
 fn path_of(value: &Expr) -> String {
     match value {
         Expr::Path(path) => path.path.get_ident().map_or_else(String::new, |ident| ident.unraw().to_string()),
@@ -214,10 +213,10 @@ fn path_of(value: &Expr) -> String {
     }
 }
 
-/// Returns `record` as code that runs if the site is on; it knows `site` and `word`.
+/// Returns code that runs `record` if the site is on; `record` may use `site` and `word`.
 ///
-/// The items have a block of their own: unlike variables, items are seen by the user's expressions. The path of
-/// the function `__here` tells which function the call is in.
+/// The items have a block of their own: the user's expressions could see items, unlike variables. The path of the
+/// function `__here` contains the name of the function that the call is in.
 fn if_on(kind: &Ident, texts: &Texts<'_>, record: &TokenStream) -> TokenStream {
     let site = site(kind, texts, Span::mixed_site());
     quote_spanned! {Span::mixed_site()=> {
@@ -260,13 +259,13 @@ pub(crate) fn site(kind: &Ident, texts: &Texts<'_>, at: Span) -> TokenStream {
     }
 }
 
-/// Returns the variable that refers to an argument. It stands at the end of the argument's value: with a
-/// token at its beginning, it makes an expression that has the value's place.
+/// Returns the variable that refers to an argument. Its span is the end of the argument's value: together with a
+/// token at the value's beginning, it makes an expression that has the value's span.
 fn binding(value: &TokenStream, argument: usize) -> Ident {
     Ident::new(&format!("__{argument}"), ends(value).1)
 }
 
-/// Returns the places of the first and the last token, for tokens whose names no user can mean.
+/// Returns the spans of the first and the last token, for tokens with names that the user's code cannot refer to.
 fn ends(tokens: &TokenStream) -> (Span, Span) {
     let mut spans = tokens.clone().into_iter().map(|token| Span::mixed_site().located_at(token.span()));
     let first = spans.next().unwrap_or_else(Span::mixed_site);

@@ -1,4 +1,5 @@
-//! `derive(Capture)`: a type that is copied as it is and printed as `derive(Debug)` prints it.
+//! `derive(Capture)`: the implementation of `Capture` that copies values of a type unformatted, to be printed as
+//! `derive(Debug)` prints them.
 //!
 //! `trace_format::capture::Capture` shows an example of the code.
 
@@ -19,7 +20,7 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
             of_enum(&input.ident, &shapes.collect::<syn::Result<Vec<_>>>()?)?
         }
         Data::Union(data) => {
-            let problem = "a union cannot be captured: nobody knows which of its fields is valid";
+            let problem = "a union cannot be captured: it is not known which of its fields is valid";
             return Err(Error::new(data.union_token.span, problem));
         }
     };
@@ -192,8 +193,8 @@ impl ConstructorField<'_> {
         }
     }
 
-    /// Returns the implementation of the field's type; where there is none, the compiler shall point at the
-    /// type.
+    /// Returns the implementation of the field's type, located so that the compiler points at the type if there is
+    /// none.
     fn capture(&self) -> TokenStream {
         let ty = self.ty;
         quote_spanned!(ty.span()=>
@@ -227,7 +228,7 @@ fn of_enum(name: &Ident, shapes: &[Constructor<'_>]) -> syn::Result<Methods> {
     Ok(Methods {
         signature: quote!(variants(#number) #(#signatures)*),
         describe: quote!(::tracer::__macro_support::descriptor::variants(__to, #count); #(#describe)*),
-        // A reference always matches something; the value of an enum without variants does not.
+        // A match of a reference needs an arm; a match of the value of an enum without variants does not.
         size: if shapes.is_empty() { quote!(match *self {}) } else { quote!(match self { #(#sizes)* }) },
         write: if shapes.is_empty() { quote!(match *self {}) } else { quote!(match self { #(#writes)* }) },
     })
@@ -252,8 +253,8 @@ fn is_packed(input: &DeriveInput) -> syn::Result<bool> {
     Ok(packed)
 }
 
-/// Returns the type's generics, with the bounds that `derive(Debug)` adds: on the parameters, and on the
-/// types of fields that are reached from one, as `T::Item`.
+/// Returns the type's generics, with the bounds that `derive(Debug)` adds: on the parameters, and on the types of
+/// fields that belong to a parameter, such as `T::Item`.
 fn bounded(input: &DeriveInput) -> Generics {
     let parameters: Vec<_> = input.generics.type_params().map(|parameter| parameter.ident.clone()).collect();
     let mut bounds =
@@ -270,8 +271,8 @@ fn bounded(input: &DeriveInput) -> Generics {
     generics
 }
 
-/// Finds fields that hold the type itself. Fields that hold it behind other names are not found: the compiler
-/// refuses those as well, but says so at length.
+/// A search for fields that contain the type itself. It does not find the type under other names: the compiler
+/// refuses that as well, but with a long message.
 struct ContainsItself<'a> {
     name: &'a Ident,
     found: Option<Span>,
@@ -298,7 +299,7 @@ impl<'a> Visit<'a> for ContainsItself<'_> {
     }
 }
 
-/// Collects the types that need a bound.
+/// A visitor that collects the types that need a bound.
 struct Bounds {
     parameters: Vec<Ident>,
     types: Vec<TypePath>,

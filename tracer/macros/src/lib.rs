@@ -1,7 +1,7 @@
 //! The macros of `tracer`, which exports them: [`trace!`] and [`derive(Capture)`](derive@Capture).
 //!
-//! They are run by the compiler only. The code that they make calls `::tracer::__macro_support` and nothing
-//! else.
+//! Only the compiler runs them. Of `tracer`, the code that they make uses only `::tracer::__macro_support` and
+//! `::tracer::Scope`.
 
 mod call;
 mod derive;
@@ -11,7 +11,7 @@ mod traced;
 
 use proc_macro::TokenStream;
 
-/// Traces a message: arguments as for [`format!`], written now, formatted later.
+/// Traces a message: takes arguments as [`format!`] does, writes them now and formats them later.
 ///
 /// ```
 /// # use tracer::trace;
@@ -22,27 +22,27 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// * Off, by `TRACER_ENABLE` or by the filter: the call is a load and a branch; no argument is evaluated.
-/// * On: each argument is evaluated once, in order. Numbers, text, pointers and, by `{:?}`, what consists of
-///   them are copied as they are; the flusher makes the text. A type of the program's own is copied where it
-///   has [`derive(Capture)`](derive@Capture).
-/// * Any other type is formatted at the call, and with it the whole message; so are messages of more than 64
-///   KiB, and those of a call before the flusher has taken note of it.
+/// * On: each argument is evaluated once, in order. Numbers, text, pointers and, with `{:?}`, types composed of them
+///   are copied unformatted; the flusher makes the text. A type of the program itself is copied if it has
+///   [`derive(Capture)`](derive@Capture).
+/// * Any other type is formatted at the call, and with it the whole message; so are messages of more than 64 KiB, and
+///   those of a call that the flusher has not registered yet.
 ///
-/// The text is that of `format!` in any case. A format string may also be made by `concat!` and the like;
-/// such messages are formatted at the call.
+/// In any case the text is that of `format!`. A format string may also be made by `concat!` and the like; such
+/// messages are formatted at the call.
 ///
-/// Which types can be copied is found out where the call is compiled. So in a generic function an argument of
-/// type `T` is formatted at the call, unless the function requires `T: tracer::capture::Capture<..>`. And a
+/// The compiler decides for each call in the source which types can be copied. So in a generic function an argument
+/// of type `T` is formatted at the call, unless the function requires `T: tracer::capture::Capture<..>`. And a
 /// variable whose type the compiler learns only *after* the call
-/// (`let mut all = Vec::new(); trace!("{all:?}"); all.push(..)`) is taken for one that can be copied: if it
-/// turns out not to be, the compiler says that it *cannot be captured raw*. Give the variable its type, then.
+/// (`let mut all = Vec::new(); trace!("{all:?}"); all.push(..)`) is taken for one that can be copied: if it turns out
+/// not to be, the compiler says that it *cannot be captured raw*. In that case, declare the variable's type.
 #[proc_macro]
 pub fn trace(input: TokenStream) -> TokenStream {
     call::expand(input.into()).into()
 }
 
-/// Traces a message as [`trace!`] does, and behind it, with the same time, the call stack of the function in
-/// which this stands.
+/// Traces a message as [`trace!`] does, and after it, with the same time, the call stack of the function that
+/// contains the macro.
 ///
 /// ```
 /// # use tracer::trace_stack;
@@ -56,7 +56,7 @@ pub fn trace_stack(input: TokenStream) -> TokenStream {
     call::expand_as(call::RecordOf::MessageWithStack, input.into()).into()
 }
 
-/// Records that the function is entered in which this stands, and that it is left when the guard is dropped.
+/// Records that the function that contains the macro is entered, and that it is left when the guard is dropped.
 ///
 /// ```
 /// # use tracer::scope;
@@ -71,17 +71,17 @@ pub fn trace_stack(input: TokenStream) -> TokenStream {
 /// # check();
 /// ```
 ///
-/// The name of the function, the file and the line are those that the compiler knows, so no debug information
-/// is needed to show them. Arguments are those of [`trace!`]: a message that goes with the entering, with the
-/// same time. The filter decides as for `trace!`. Off, this is a load and a branch, and another branch where
-/// the guard is dropped; no argument is evaluated. On, entering and leaving read the clock once each.
+/// The compiler provides the name of the function, the file and the line, so no debug information is needed to show
+/// them. Arguments are those of [`trace!`]: a message that goes with the entering, with the same time. The filter
+/// decides as for `trace!`. Off, this is a load and a branch, and another branch when the guard is dropped; no
+/// argument is evaluated. On, entering and leaving read the clock once each.
 #[proc_macro]
 pub fn scope(input: TokenStream) -> TokenStream {
     scope::expand(input.into()).into()
 }
 
-/// Has each call of a function recorded: of the function that this stands before, or of all functions of an
-/// `impl`, a `trait` or an inline `mod`.
+/// Records each call of a function: of the function with this attribute, or of all functions of an `impl`, a `trait`
+/// or an inline `mod` with it.
 ///
 /// ```
 /// # use tracer::traced;
@@ -112,41 +112,39 @@ pub fn scope(input: TokenStream) -> TokenStream {
 /// ```
 ///
 /// * `#[traced]`: entering and leaving, as by [`scope!`]; the same costs.
-/// * `#[traced(args)]`: the arguments by `{:?}`, which go with the entering, and the value that the function
-///   returns, which goes with the leaving. They are copied as those of [`trace!`] are, and formatted later
-///   where that can be.
-/// * `#[traced(skip(a, b))]`: as `args`, without these; `ret` stands for the value that is returned. An
-///   argument whose type has no `Debug` must be skipped.
-/// * `#[traced(skip)]`: nothing of this function, inside of something that is traced.
+/// * `#[traced(args)]`: the arguments by `{:?}`, which go with the entering, and the value that the function returns,
+///   which goes with the leaving. They are copied as those of [`trace!`] are, and formatted later if possible.
+/// * `#[traced(skip(a, b))]`: as `args`, without these; `ret` means the returned value. An argument whose type has no
+///   `Debug` must be skipped.
+/// * `#[traced(skip)]`: leaves out this function, inside an item that is traced.
 ///
-/// What has an attribute of its own follows that one. Before an `impl`, `trait` or `mod`, `skip(a)` leaves out
-/// the argument `a` of every function that has one. Functions and closures inside of a function are not traced
-/// with it.
+/// An item with its own `traced` attribute follows that one. On an `impl`, `trait` or `mod`, `skip(a)` leaves out the
+/// argument `a` of every function that has one. Functions and closures inside a function are not traced with it.
 ///
-/// An `async fn` is a span: it has an id, and each poll is an entering and a leaving, on whichever thread. The
-/// last one says that it has ended; where it was given up before, that is recorded when it is dropped.
+/// An `async fn` is a span: it has an id, and each poll is an entering and a leaving, on whichever thread. The last
+/// leaving says that the call has ended; if its future is dropped before the end, that is recorded.
 ///
-/// The value that a `#[track_caller]` function returns is not recorded, so that it knows its caller still; nor is
-/// an argument with a `#[cfg(..)]`.
+/// The return value of a `#[track_caller]` function is not recorded, because recording it would hide the caller from
+/// the function. An argument with a `#[cfg(..)]` is not recorded, either.
 ///
-/// `const fn`, functions of a foreign ABI (`extern "C"`) and naked ones are left as they are. On such a
-/// function itself, and on what is none of the items above, the attribute is an error. A function that a macro
-/// makes inside of an `impl`, `trait` or `mod` is not seen.
+/// `const fn`, functions of a foreign ABI (`extern "C"`) and naked ones are left unchanged. Directly on such a
+/// function, and on an item of another kind than those above, the attribute is an error. The attribute does not see a
+/// function that a macro makes inside an `impl`, `trait` or `mod`.
 #[proc_macro_attribute]
 pub fn traced(arguments: TokenStream, item: TokenStream) -> TokenStream {
     traced::expand(arguments.into(), item.into()).unwrap_or_else(|e| e.to_compile_error()).into()
 }
 
-/// Leaves its item as it is: [`traced`](macro@traced) where traces are compiled out.
+/// Leaves its item unchanged: [`traced`](macro@traced) if traces are compiled out.
 #[proc_macro_attribute]
 pub fn untraced(_arguments: TokenStream, item: TokenStream) -> TokenStream {
     item
 }
 
-/// Has [`trace!`] copy values of this type as they are, for `{:?}`.
+/// Makes [`trace!`] copy values of this type unformatted, for `{:?}`.
 ///
-/// All fields must be of types that can be copied. The text is the one that `derive(Debug)` gives, so the
-/// type should have that, too: it is what messages that are formatted at the call use.
+/// All fields must be of types that can be copied. The text is the one that `derive(Debug)` gives. The type should
+/// have that, too: messages that are formatted at the call use it.
 ///
 /// ```
 /// # use tracer::{Capture, trace};

@@ -1,4 +1,4 @@
-//! A call's format string, as its site keeps it: every place names one captured value by its number.
+//! A call's format string, as its site keeps it: every placeholder names one captured value by its number.
 
 use trace_format::template::{CountSpec, Piece, Position, Spec, Template, Trait};
 
@@ -10,16 +10,15 @@ pub(crate) type By = &'static str;
 pub(crate) struct Normalized {
     /// The normalized format string.
     pub(crate) format: String,
-    /// The captured values: the number of the argument, and the way in which it is captured. An argument that
-    /// is shown in two ways is captured twice, for its type may allow only one of them.
+    /// The captured values: the number of the argument, and the way in which it is captured. An argument that is
+    /// shown in two ways is captured twice, because its type may allow only one of them.
     pub(crate) values: Vec<(usize, By)>,
     /// The identifiers that are taken from the scope of the call: the arguments after the given ones.
     pub(crate) implicit: Vec<String>,
 }
 
 impl Normalized {
-    /// Returns the normalized format string; `None` where the compiler would not accept these arguments for
-    /// it.
+    /// Returns the normalized format string; `None` if the compiler would not accept these arguments for it.
     pub(crate) fn new(format: &str, positional: usize, named: Vec<String>) -> Option<Normalized> {
         let mut template = Template::parse(format).ok()?;
         if template.pieces.iter().any(has_large_count) {
@@ -52,14 +51,14 @@ impl Normalized {
     }
 }
 
-/// Returns whether the width or precision of a piece is one that not every version of the compiler takes.
+/// Returns whether the width or precision of a piece is too large for some versions of the compiler.
 fn has_large_count(piece: &Piece) -> bool {
     let is_large =
         |count: &CountSpec| matches!(count, CountSpec::Is(number) if *number > usize::from(u16::MAX));
     matches!(piece, Piece::Argument { spec, .. } if is_large(&spec.width) || is_large(&spec.precision))
 }
 
-/// Shows each place of a resolved template that names an argument to `see`.
+/// Calls `see` for each place in a resolved template that names an argument.
 fn each_use(template: &mut Template, mut see: impl FnMut(&mut usize, By)) {
     for piece in &mut template.pieces {
         let Piece::Argument { position, spec } = piece else { continue };

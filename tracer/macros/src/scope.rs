@@ -32,7 +32,7 @@ pub(crate) fn expand_at(at: Span, input: TokenStream) -> TokenStream {
     }}
 }
 
-/// Returns an expression that is the site of the function in which it stands; its line is that of `at`.
+/// Returns an expression that is the site of the function that contains it; its line is that of `at`.
 pub(crate) fn function_site(at: Span) -> TokenStream {
     call::site(&Ident::new("Function", Span::mixed_site()), &Texts::default(), at)
 }

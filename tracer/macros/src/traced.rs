@@ -1,9 +1,9 @@
-//! `#[traced]`: from functions to functions whose calls are recorded.
+//! `#[traced]`: turns functions into functions whose calls are recorded.
 //!
-//! The body stays where it is, behind a guard: lifetimes, `impl Trait`, `?` and `return` mean what they meant.
-//! Where the returned value is recorded, the body is moved into a closure that is called at once, and that of
-//! an asynchronous function into a future that is polled inside of a span. Nothing of what is added needs an
-//! `allow`: a program may forbid that.
+//! The body stays in its place, after a guard, so lifetimes, `impl Trait`, `?` and `return` keep their meaning. If
+//! the returned value is recorded, the body moves into a closure that is called at once. The body of an asynchronous
+//! function moves into a future that is polled inside a span. The added code does not need an `allow`, because a
+//! program may forbid that.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
@@ -20,15 +20,15 @@ use syn::{
 use crate::call::{self, RecordOf};
 use crate::scope::function_site;
 
-/// What is recorded of each call.
+/// The data to record for each call.
 #[derive(Clone, Debug, Default)]
 struct Options {
-    /// Nothing at all.
+    /// True to record nothing at all.
     nothing: bool,
-    /// The arguments and the returned value, but for these.
+    /// The names to leave out, if the arguments and the returned value are recorded.
     values: Option<Vec<Ident>>,
-    /// Whether these are the options of what the function is in. Then the function may be one that cannot be
-    /// traced, and need not have the arguments that are left out.
+    /// True if these are the options of the item that contains the function. Then the function may be one that cannot
+    /// be traced, and need not have the arguments that are left out.
     inherited: bool,
 }
 
@@ -40,9 +40,9 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<T
         Item::Fn(_) => None,
         Item::Impl(_) | Item::Trait(_) => None,
         Item::Mod(module) if module.content.is_some() => None,
-        Item::Mod(_) => Some("a module whose content stands in another file"),
+        Item::Mod(_) => Some("a module whose content is in another file"),
         Item::Verbatim(_) => Some("a function without a body"),
-        _ => Some("what is neither a function nor an `impl`, a `trait` or a `mod`"),
+        _ => Some("an item other than a function, an `impl`, a `trait` or a `mod`"),
     };
     if let Some(why) = why {
         return Err(refused(why, item.span()));
@@ -65,7 +65,7 @@ fn options(input: ParseStream) -> syn::Result<Options> {
             }
             Meta::Path(path) if path.is_ident("skip") => options.nothing = true,
             Meta::List(list) if list.path.is_ident("skip") => {
-                // `self` is one.
+                // `self`, a keyword, may be one of them.
                 let names = |input: ParseStream| {
                     Punctuated::<Ident, Token![,]>::parse_terminated_with(input, Ident::parse_any)
                 };
@@ -124,7 +124,8 @@ fn has_own(attributes: &[Attribute]) -> bool {
     attributes.iter().any(is_own)
 }
 
-/// Traces a function. If the options are those of what it is in, it is left as it is where it cannot be traced.
+/// Traces a function. If the options are those of the item that contains it, and it cannot be traced, it is left
+/// unchanged.
 fn trace_function(
     options: &Options,
     attributes: &[Attribute],
@@ -141,7 +142,7 @@ fn trace_function(
     }
 }
 
-/// Returns what makes a function one that cannot have a guard; `None` where it can.
+/// Returns the reason that a function cannot have a guard; `None` if it can.
 fn untraceable(signature: &Signature, attributes: &[Attribute]) -> Option<&'static str> {
     let is_naked = |attribute: &Attribute| {
         let list = attribute.meta.require_list().map(|list| list.tokens.to_string()).unwrap_or_default();
@@ -153,13 +154,13 @@ fn untraceable(signature: &Signature, attributes: &[Attribute]) -> Option<&'stat
     } else if attributes.iter().any(is_naked) {
         Some("a naked function, which has nothing but its instructions,")
     } else if signature.abi.as_ref().is_some_and(is_foreign) {
-        Some("a function of a foreign ABI, out of which no panic may unwind through a guard,")
+        Some("a function of a foreign ABI, out of which no panic may unwind,")
     } else {
         None
     }
 }
 
-/// Has each call of a function recorded.
+/// Changes the body of a function so that each call is recorded.
 fn trace(
     options: &Options,
     signature: &Signature,
@@ -198,25 +199,25 @@ impl Values {
             ReturnType::Default => false,
             ReturnType::Type(_, of) => !matches!(**of, Type::Never(_)),
         };
-        // Within a closure, `Location::caller` would tell another place.
+        // Within a closure, `Location::caller` would return another place.
         let tracks_caller = attributes.iter().any(|attribute| attribute.path().is_ident("track_caller"));
         let returned = is_value && !tracks_caller && !skipped.iter().any(|name| name == RETURNED);
         Values { arguments, returned }
     }
 
-    /// Returns the values if each name that is left out is one of the function's.
+    /// Returns the values if each name that is left out is one of the function's arguments or `ret`.
     fn and_all_of(self, signature: &Signature, skipped: &[Ident]) -> syn::Result<Values> {
         let names = Names::of(signature).0;
         match skipped.iter().find(|&name| name != RETURNED && !names.contains(name)) {
             Some(name) => {
-                let why = format!("there is no argument `{name}` that could be left out");
+                let why = format!("there is no argument `{name}` to skip");
                 Err(syn::Error::new(name.span(), why))
             }
             None => Ok(self),
         }
     }
 
-    /// Returns the arguments of `trace!` for the values of the arguments; `None` where there are none.
+    /// Returns the arguments of `trace!` for the values of the arguments; `None` if there are none.
     fn of_arguments(&self) -> Option<TokenStream> {
         let names = self.arguments.iter().map(|name| format!("{}={{:?}}", name.unraw())).collect::<Vec<_>>();
         let (text, arguments) = (names.join(" "), &self.arguments);
@@ -234,7 +235,7 @@ impl Names {
         for input in &signature.inputs {
             match input {
                 FnArg::Receiver(receiver) => names.0.push(receiver.self_token.into()),
-                // What is compiled under a condition may not be there.
+                // An argument that is compiled under a condition may be absent.
                 FnArg::Typed(argument) if argument.attrs.iter().any(|a| a.path().is_ident("cfg")) => {}
                 FnArg::Typed(argument) => names.visit_pat(&argument.pat),
             }
@@ -257,8 +258,8 @@ impl<'a> Visit<'a> for Names {
     fn visit_expr(&mut self, _: &'a syn::Expr) {}
 }
 
-/// Returns the type that the body must have, with `_` for each `impl Trait` in it; `None` where the signature
-/// names none.
+/// Returns the type that the body must have, with `_` for each `impl Trait` in it; `None` if the signature names
+/// none.
 fn returned_type(signature: &Signature) -> Option<Type> {
     struct Inferred;
     impl VisitMut for Inferred {
@@ -275,14 +276,14 @@ fn returned_type(signature: &Signature) -> Option<Type> {
     Some(of)
 }
 
-/// Separates the items with which a body begins from what follows: whatever is added stands behind them, as
-/// lints want it.
+/// Separates the items with which a body begins from its other statements: added code goes after the items, as lints
+/// require.
 fn items_first(body: &Block) -> (&[Stmt], &[Stmt]) {
     let items = body.stmts.iter().take_while(|statement| matches!(statement, Stmt::Item(_))).count();
     body.stmts.split_at(items)
 }
 
-/// Returns the body of a function behind a guard.
+/// Returns the body of a function after a guard.
 fn synchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStream {
     let scope = crate::scope::expand_at(signature.ident.span(), values.of_arguments().unwrap_or_default());
     if !values.returned {
@@ -305,13 +306,13 @@ fn synchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStr
     }
 }
 
-/// Returns the body of an asynchronous function inside of a span.
+/// Returns the body of an asynchronous function inside a span.
 fn asynchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStream {
     let (items, statements) = items_first(body);
     let site = function_site(signature.ident.span());
     let of = match returned_type(signature) {
         None => quote!(()),
-        // The type cannot be named, but by one that has no values either.
+        // `!` cannot be named here, so this uses another type without values.
         Some(Type::Never(_)) => quote!(::core::convert::Infallible),
         Some(of) => of.into_token_stream(),
     };
@@ -337,7 +338,7 @@ fn asynchronous(values: &Values, signature: &Signature, body: &Block) -> TokenSt
         #arguments
         let body = ::core::pin::pin!(async move {
             #(#items)*
-            // Says of which type the body is: an `async` block cannot say it otherwise.
+            // Sets the type of the body, which an `async` block cannot declare otherwise.
             if let ::core::option::Option::Some(never) = ::tracer::__macro_support::none::<#of>() {
                 return never;
             }

@@ -1,8 +1,8 @@
-//! Every form of call compiles wherever `format!` does, and says the same: formatted at the call as well as
+//! Every form of call compiles wherever `format!` does, and gives the same text: formatted at the call as well as
 //! captured, described and rendered.
 //!
-//! The calls of this file meet a site that does both and compares, instead of the tracer's. So it is a test program of its own:
-//! in a crate, the name `tracer` means one thing.
+//! The calls of this file use a site that does both and compares, instead of the tracer's. So this is a test program
+//! of its own: within a crate, the name `tracer` has one meaning.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -138,7 +138,7 @@ fn one() -> (String, bool) {
     (said.text, said.was_captured)
 }
 
-/// Checks a call that is captured and says what `format!` says.
+/// Checks a call that is captured and gives the text of `format!`.
 macro_rules! captured {
     ($($call:tt)*) => {{
         trace!($($call)*);
@@ -146,7 +146,7 @@ macro_rules! captured {
     }};
 }
 
-/// Checks a call that is formatted as it stands.
+/// Checks a call that is formatted at once.
 macro_rules! formatted {
     ($($call:tt)*) => {{
         trace!($($call)*);
@@ -625,7 +625,7 @@ fn a_site_knows_its_template_its_function_and_the_names_of_its_values() {
     assert_eq!(said[0].names, ["self.id", "items", "", "total", "sort"]);
     assert!(said[0].function.ends_with("::run"), "{}", said[0].function);
     assert_eq!(said[1].names, ["", ""]);
-    // What a function's path is called is the compiler's business, so closures may be named or not.
+    // The compiler chooses the path of a function, so closures may be named or not.
     assert!(said[1].function.contains("::a_site_knows_its_template_"), "{}", said[1].function);
     assert_eq!((said[2].template, said[2].was_captured), ("{}", false));
 

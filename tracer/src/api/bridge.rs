@@ -1,9 +1,9 @@
-//! What bridges call: packages that hand over what programs say by other crates, as `tracer-log` and
-//! `tracer-tracing` do. Not for users: it may change with every version.
+//! Functions for bridges: packages that pass on the messages of other crates, as `tracer-log` and `tracer-tracing`
+//! do. Not for users: it may change with every version.
 //!
 //! A bridge gathers [`Values`] and calls [`message`] with a number that stands for the place, and a closure that
-//! says what the place is; or makes a [`SpanSite`] and enters it. [`on_switch`] tells it when tracing is switched, so
-//! that it can switch off what calls it.
+//! describes the place; or it makes a [`SpanSite`] and enters it. [`on_switch`] notifies it when tracing is switched,
+//! so that it can switch off its callers.
 
 pub use crate::ring::{Value, ValueType, Values};
 pub use crate::shared::definition::{By, Definition, Field};

@@ -1,4 +1,4 @@
-//! The settings that a program makes for itself: [`Builder`].
+//! Settings made by the program itself: [`Builder`].
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use crate::traced::decision;
 use crate::user::config::{Clock, Config, Format, FullPolicy, MIN_FILE_LIMIT, MIN_TOTAL_LIMIT};
 use crate::user::filter::Filter;
 
-/// Settings for a program that does not want the defaults. [`Tracer::builder`](crate::Tracer::builder) makes
-/// them, [`startup`](Builder::startup) ends them.
+/// Settings for a program that does not want the defaults. [`Tracer::builder`](crate::Tracer::builder) makes a
+/// builder, [`startup`](Builder::startup) applies its settings.
 ///
-/// The environment overrides every setting, so that whoever runs the program has the last word; see the table
-/// in the crate's documentation.
+/// The environment overrides every setting, so that the user who runs the program has the last word; see the table in
+/// the crate's documentation.
 #[derive(Clone, Debug, Default)]
 #[must_use = "nothing is set before `startup` or `enable`"]
 pub struct Builder {
@@ -73,9 +73,9 @@ impl Builder {
 
     /// Sets how long each thread's file may grow, in bytes, at least 64 KiB; without limit by default.
     ///
-    /// A file that has become longer loses its older half, at a message's border, and says how many records
-    /// that were (`# lost reason=rotated`). While that is done, one and a half times as much is on the disk;
-    /// the one message that a thread is writing is never cut. `TRACER_MAX_BYTES` overrides it.
+    /// A file that grows longer loses its older half, cut between two messages, and reports how many records it lost
+    /// (`# lost reason=rotated`). During this cut, one and a half times as much is on the disk; the message that a
+    /// thread is writing is never cut. `TRACER_MAX_BYTES` overrides it.
     pub fn max_bytes(mut self, bytes: u64) -> Builder {
         self.config.max_bytes = bytes.max(MIN_FILE_LIMIT);
         self
@@ -84,10 +84,10 @@ impl Builder {
     /// Sets how much of a disk all files of this process may take together, in bytes, at least 256 KiB; without limit by
     /// default. A forked child has a limit of its own.
     ///
-    /// If there is no room for more, the oldest files of threads that have ended are dropped; if there is none of these, the
-    /// longest file loses its older half. What was in dropped files is counted, and told when the run ends (`# dropped`,
-    /// `# lost reason=dropped`). Each living thread keeps a file of up to 16 KiB, so many living threads may take more.
-    /// `TRACER_MAX_TOTAL` overrides it.
+    /// If the limit is reached, the tracer drops the oldest files of threads that have ended; if there are none, the
+    /// longest file loses its older half. The records in dropped files are counted, and reported when the run ends
+    /// (`# dropped`, `# lost reason=dropped`). Each living thread keeps a file of up to 16 KiB, so many living
+    /// threads may take more. `TRACER_MAX_TOTAL` overrides it.
     pub fn max_total(mut self, bytes: u64) -> Builder {
         self.config.max_total = bytes.max(MIN_TOTAL_LIMIT);
         self
@@ -100,19 +100,18 @@ impl Builder {
         self
     }
 
-    /// Sets whether each entering of a function also records where the function was called from; it does not by
-    /// default. `TRACER_CALL_SITES` overrides it.
+    /// Sets whether each function entry also records its call site; off by default. `TRACER_CALL_SITES` overrides it.
     ///
-    /// The callers are looked for as in [`Tracer::stack`](crate::Tracer::stack): with the feature `unwind`
-    /// exactly, without it by frame pointers, which the whole program must be compiled with.
+    /// The callers are found as in [`Tracer::stack`](crate::Tracer::stack): exactly with the feature `unwind`,
+    /// without it by frame pointers, with which the whole program must then be compiled.
     pub fn call_sites(mut self, wanted: bool) -> Builder {
         self.config.call_sites = wanted;
         self
     }
 
-    /// Sets whether the flusher has a table of descriptors of its own, which the program cannot close; it
-    /// does by default. This is to be switched off in a sandbox (seccomp) that ends a process for
-    /// `close_range`, `unshare` or `fork`. `TRACER_DESCRIPTORS` overrides it.
+    /// Sets whether the flusher has its own table of descriptors, which the program cannot close; on by default.
+    /// Switch it off in a sandbox (seccomp) that kills a process for calling `close_range`, `unshare` or `fork`.
+    /// `TRACER_DESCRIPTORS` overrides it.
     pub fn own_descriptors(mut self, own: bool) -> Builder {
         self.config.own_descriptors = own;
         self
@@ -125,10 +124,10 @@ impl Builder {
         decision::decide_anew(Some(variable), self.config)
     }
 
-    /// Has the program trace, whatever the environment says, with these settings (which the environment may
+    /// Switches tracing on, whatever the environment says about that, with these settings (which the environment may
     /// override).
     ///
-    /// Returns whether this program traces: not where it is setuid, nor where no flusher could be started.
+    /// Returns whether this program traces: false if it is setuid, or if no flusher could be started.
     pub fn enable(self) -> bool {
         decision::decide_anew(None, self.config)
     }

@@ -1,7 +1,7 @@
-//! The question whether the current function was called from a given one.
+//! `is_called_from`: whether the current function was called from a given one.
 //!
-//! Runs on any thread. The first question for a function searches for it; then a question walks the stack and
-//! compares. What was found is kept for the life of the process, so that threads can use it without a lock.
+//! Runs on any thread. The first question about a function searches for it; each question then walks the stack and
+//! compares. The functions found are kept for the life of the process, so that threads can use them without a lock.
 
 use std::cell::Cell;
 use std::fmt;
@@ -21,8 +21,8 @@ use crate::words::exclusion::Excluded;
 pub enum CalledFrom {
     /// The function is among those that called the current one, directly or not.
     Yes,
-    /// It is not: the stack was walked to the thread's beginning. An inlined caller has no frame, so this may
-    /// be wrong where the function was inlined into another one, or had ended with a tail call.
+    /// The function is not among them: the stack was walked to the thread's beginning. An inlined caller has no
+    /// frame, so this may be wrong if the function was inlined into another one, or ended with a tail call.
     No,
     /// The stack could not be walked to the thread's beginning, or no function was found.
     Unknown,
@@ -30,11 +30,11 @@ pub enum CalledFrom {
 
 /// Returns whether the current function was called, directly or not, from a function with this name.
 ///
-/// A name is a path as the compiler writes it, with or without its hash, or the last segments of that:
-/// `parse::value` means `my_crate::parse::value`, and each other function whose path ends so. Functions of C
-/// have their plain names. The instances of a generic function have one name, and all count; a closure is a
-/// function of its own, `parse::value::{{closure}}`. The macro [`is_called_from!`](crate::is_called_from!)
-/// takes a path that the compiler checks.
+/// A name is a path as the compiler writes it, with or without its hash, or the last segments of that path:
+/// `parse::value` means `my_crate::parse::value`, and every other function whose path ends in these segments. C
+/// functions have their plain names. All instances of a generic function share one name, and all count; a closure is
+/// a function of its own, `parse::value::{{closure}}`. The macro [`is_called_from!`](crate::is_called_from!) takes a
+/// path that the compiler checks.
 ///
 /// ```no_run
 /// # fn invalidate() {
@@ -45,26 +45,26 @@ pub enum CalledFrom {
 /// # }
 /// ```
 ///
-/// # What is not seen
-/// A function that the compiler has inlined has no frame: its caller is found in its place, and the answer
-/// may be [`No`](CalledFrom::No) although the source says otherwise. Mark a function that is asked for as
-/// `#[inline(never)]`. "The current function" is, likewise, the one into which the caller was inlined. Of a
-/// function that ends with a call of another one, the compiler may have reused the frame. Functions with equal
-/// code may have been merged, and are one then.
+/// # Limits
+/// A function that the compiler has inlined has no frame: its caller is found in its place, and the answer may be
+/// [`No`](CalledFrom::No) although the source says otherwise. Mark the function in question as `#[inline(never)]`.
+/// "The current function", too, is the one into which the code that asks was inlined. If a function ends with a call
+/// of another one, the compiler may have reused its frame. Functions with equal code may have been merged; these then
+/// count as one.
 ///
 /// # Costs
-/// The first question for a name reads the symbol tables of the executable and of all loaded libraries: a
-/// millisecond or more. It allocates and opens files. A further question costs a look whether libraries were
-/// loaded meanwhile (if so, the tables are read again) and a nanosecond or a few for each frame; see
-/// `docs/performance.md`. What was found is kept for the life of the process, once for each name.
+/// The first question about a name reads the symbol tables of the executable and of all loaded libraries: a
+/// millisecond or more. It allocates and opens files. A further question checks whether libraries were loaded
+/// meanwhile (if so, the tables are read again) and takes one to a few nanoseconds for each frame; see
+/// `docs/performance.md`. The functions found are kept for the life of the process, once for each name.
 ///
 /// # Safety of the process
-/// Nothing on the stack can make it fault, and it does not panic. It is not to be called in signal handlers,
-/// for the first question allocates and locks. [`Unknown`](CalledFrom::Unknown) is the answer on stacks that
-/// are not the thread's own (coroutines), where the executable has no unwind tables, on systems other than
-/// Linux on x86-64 and aarch64 and Windows on x86-64, before glibc 2.35, and for a name that is in no symbol table (the
-/// program is stripped or made with the linker of MSVC, or the name is misspelt). Of the latter the user is told on
-/// stderr, once for each name. On Windows it is the answer for functions that call nobody, too.
+/// Nothing on the stack can make it fault, and it does not panic. Do not call it in signal handlers: the first
+/// question allocates and locks. The answer is [`Unknown`](CalledFrom::Unknown) on stacks that are not the thread's
+/// own (coroutines), if the executable has no unwind tables, on systems other than Linux on x86-64 and aarch64 and
+/// Windows on x86-64, before glibc 2.35, and for a name that is in no symbol table (the program is stripped or made
+/// with the linker of MSVC, or the name is misspelt). In the last case a warning goes to stderr, once for each name.
+/// On Windows the answer is also `Unknown` for functions that call no other function.
 #[inline(always)]
 #[must_use]
 pub fn is_called_from(name: &str) -> CalledFrom {
@@ -74,10 +74,10 @@ pub fn is_called_from(name: &str) -> CalledFrom {
 /// Returns whether the current function was called, directly or not, from the function at this path:
 /// `is_called_from!(parse::value)`.
 ///
-/// All that is said at [`is_called_from()`] is so here, too, but for the name: the compiler knows the function,
-/// so it is found in a stripped program as well. Of a generic function the path has to say which instance is
-/// meant (`sum::<u64>`). Copies of the function that the compiler has made for other units of compilation count
-/// if the symbol table has them.
+/// Everything said at [`is_called_from()`] applies here, too, except for the name: the compiler knows the function,
+/// so it is found in a stripped program as well. For a generic function the path has to name the instance
+/// (`sum::<u64>`). Copies of the function that the compiler has made for other compilation units count if the symbol
+/// table has them.
 ///
 /// ```
 /// use tracer::CalledFrom;
@@ -106,14 +106,14 @@ macro_rules! is_called_from {
     }};
 }
 
-/// What is asked for.
+/// The function in question.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
     Name(String),
     Address(usize),
 }
 
-/// What was found for a question, as long as no module is loaded or unloaded.
+/// The functions found for a question; valid until a module is loaded or unloaded.
 #[derive(Debug)]
 struct Answered {
     wanted: Wanted,
@@ -124,7 +124,7 @@ struct Answered {
 
 impl Answered {
     fn is_of(&self, generation: u64) -> bool {
-        // Relaxed: the rest never changes, and what is not seen yet is searched for again.
+        // Relaxed: the other fields never change, and a reader that misses a new generation only searches again.
         self.generation.load(Ordering::Relaxed) == generation
     }
 
@@ -147,12 +147,12 @@ impl Answered {
     }
 }
 
-/// All that was found so far. One that is replaced stays: other threads may be reading it. It is found again
-/// when the same modules are at the same places again, so a plugin that comes and goes fills no memory.
+/// All answers so far. A replaced answer stays: other threads may be reading it. It is reused if a search finds the
+/// same functions again, so a plugin that is loaded and unloaded repeatedly does not fill memory.
 static ANSWERED: Mutex<Vec<&'static Answered>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// What this thread has asked for by name last.
+    /// The answer to this thread's last question by name.
     static LAST: Cell<Option<&'static Answered>> = const { Cell::new(None) };
 }
 
@@ -170,26 +170,26 @@ fn by_name(name: &str, from: Registers) -> CalledFrom {
     }
 }
 
-/// A place in the source that asks for a function.
+/// A call of `is_called_from!` in the source.
 pub struct Question {
-    /// What this place has asked for last: null, then answers that stay (release, acquire).
+    /// The answer that this call has used last: null, then answers that are never freed (release, acquire).
     last: AtomicPtr<Answered>,
 }
 
 impl Question {
-    /// Makes the place.
+    /// Makes the question.
     #[must_use]
     pub const fn new() -> Question {
         Question { last: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Answers whether the function that `from` belongs to was called from the one with this address.
+    /// Returns whether the function that `from` belongs to was called from the function at this address.
     #[must_use]
     pub fn ask(&'static self, function: *const (), from: Registers) -> CalledFrom {
         let generation = generation();
         let wanted = Wanted::Address(function.expose_provenance());
         #[allow(unsafe_code, reason = "reads what was found last")]
-        // SAFETY: null, or what `find` has given, which stays for the life of the process.
+        // SAFETY: null, or an answer from `find`, which stays for the life of the process.
         let last = unsafe { self.last.load(Ordering::Acquire).as_ref() };
         // In a generic function one place asks for several functions.
         let last = last.filter(|last| last.is_of(generation) && last.wanted == wanted);
@@ -211,8 +211,8 @@ impl fmt::Debug for Question {
     }
 }
 
-/// Finds what is wanted, among the answers or in the modules. `None` inside of the tracer's own code, such as
-/// this.
+/// Finds the wanted function, among the answers or in the modules. Returns `None` if the thread is inside the
+/// tracer's own code, such as this function.
 #[cold]
 #[inline(never)]
 fn find(wanted: Wanted, generation: u64) -> Option<&'static Answered> {

@@ -1,4 +1,4 @@
-//! What the interface for C calls. Not for users: it may change with every version.
+//! Functions for the C interface. Not for users: they may change with every version.
 
 use std::fmt;
 
@@ -23,8 +23,9 @@ pub use trace_store::variables::PRELOADED;
 
 pub use crate::traced::hooks::{enter as enter_compiled, leave as leave_compiled};
 
-/// Records that a function is entered, and that it is left when it returns. `registers` are the address behind a call in that
-/// function, and where the stack ends and the frame pointer is there; `left` calls [`leave_compiled`] with what it is given.
+/// Records that a function is entered, and that it is left when it returns. The registers are those of that function:
+/// the address behind a call in it, its stack pointer and its frame pointer. `left` calls [`leave_compiled`] with its
+/// argument.
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 #[inline]
 pub fn enter_until_return(
@@ -35,19 +36,19 @@ pub fn enter_until_return(
     hooks::enter_until_return(Registers { pc, sp, fp }, names_of, left);
 }
 
-/// Returns the names that a symbol is known by, if it is none of C++: paths, without the compiler's additions.
+/// Returns the names of a symbol, unless it is a C++ symbol: paths, without the compiler's additions.
 #[must_use]
 pub fn names_of(symbol: &[u8]) -> Vec<String> {
     stack::names_of(symbol)
 }
 
-/// Returns whether the environment asks for tracing, now or later. Nothing is decided by that.
+/// Returns whether the environment asks for tracing, now or later. The call decides nothing.
 #[must_use]
 pub fn is_asked_for() -> bool {
     config::is_asked_for()
 }
 
-/// Tells the user something, in a line on stderr.
+/// Writes a line for the user to stderr.
 pub fn say(what: fmt::Arguments<'_>) {
     teller::say(what);
 }
@@ -59,30 +60,30 @@ pub fn is_off() -> bool {
     process::is_off()
 }
 
-/// Returns whether what the calling thread does may be recorded now: tracing is not off, and the thread is not inside of the
-/// tracer itself.
+/// Returns whether the calling thread may record now: tracing is not off, and the thread is not inside the tracer
+/// itself.
 #[must_use]
 pub fn may_record() -> bool {
     !process::is_off() && !record::is_inside()
 }
 
-/// Returns the ticks of a message that is going to be written; `None` while tracing is off.
+/// Returns the ticks for a message that is about to be written; `None` while tracing is off.
 #[inline]
 #[must_use]
 pub fn begin() -> Option<u64> {
-    // A first record decides whether the process traces, and by then the message is made.
+    // The first record decides whether the process traces; its message is formatted before that.
     (!process::is_off()).then(|| clock::now().0)
 }
 
-/// By it the filter says whether the locks of programs that nobody can change tell anything.
+/// The site by which the filter switches records of futexes, the locks of programs whose source cannot be changed.
 static FUTEX: Site = switch_of("tracer_capi::futex");
 
-/// Records what a futex tells, if futexes tell anything; returns whether they do.
+/// Records a futex operation if the filter lets futexes be recorded; returns whether it does.
 pub fn record_futex(what: &LockRecord<'_>) -> bool {
     record_lock(&FUTEX, format_args!("{what}"))
 }
 
-/// Records a message of a `site` (0: of none) whose call was at `ticks`.
+/// Records a message of a `site` (0: no site) whose call was at `ticks`.
 #[inline]
 pub fn write(ticks: u64, site: u32, text: &[u8]) {
     if !process::is_off() {
@@ -90,8 +91,8 @@ pub fn write(ticks: u64, site: u32, text: &[u8]) {
     }
 }
 
-/// Records a message with `values` of the place that the number `place` stands for, whose call was at `ticks`, if it need not
-/// be formatted at the call. `define` tells what the place is.
+/// Records a message with `values`, whose call was at `ticks`, from the place with the number `place`, unless it has
+/// to be formatted at the call. `define` describes the place.
 #[inline]
 pub fn record_values(place: u64, ticks: u64, values: &Values, define: impl FnMut() -> Definition) -> Taken {
     if process::is_off() {
@@ -100,7 +101,7 @@ pub fn record_values(place: u64, ticks: u64, values: &Values, define: impl FnMut
     dynamic::record_values(place, Ticks(ticks), values, define)
 }
 
-/// Records that the function is entered in which `address` lies. Returns whether leaving it is to be recorded.
+/// Records that the function that contains `address` is entered. Returns whether its leaving has to be recorded.
 #[inline]
 #[must_use]
 pub fn enter(address: u64) -> bool {
@@ -111,7 +112,7 @@ pub fn enter(address: u64) -> bool {
     is_on
 }
 
-/// Records that the function is left whose entering has `address`; `unwinding`: an exception leaves it.
+/// Records that the function that was entered with `address` is left; `unwinding`: by an exception.
 #[inline]
 pub fn leave(address: u64, unwinding: bool) {
     if !process::is_off() {
@@ -119,7 +120,7 @@ pub fn leave(address: u64, unwinding: bool) {
     }
 }
 
-/// A text that should be UTF-8. Other bytes of it are shown by their numbers.
+/// A text that should be UTF-8. Other bytes are shown as hexadecimal numbers.
 struct Text<'a>(&'a [u8]);
 
 impl fmt::Display for Text<'_> {

@@ -1,14 +1,13 @@
-//! What the macros of `tracer-macros` call. Nothing here is for people: it changes with the macros.
+//! Functions and types for the output of the macros of `tracer-macros`. Not for users: it changes with the macros.
 //!
-//! Runs on traced threads, between [`Site::word`] and the record: everything is inlined, so that where the
-//! types of a call are known, its size is a constant and its copy a few stores.
+//! Runs on traced threads, between [`Site::word`] and the record: everything is inlined into the call, where the
+//! types are known, so that its size is a constant and its copy a few stores.
 //!
 //! # Which arguments are captured
 //!
-//! `Arg::<By, _>::new(&value).__tracer_capture()` is looked up by the compiler as every method is. `Arg` has
-//! one if the type is [`Capture<By>`]; it gives [`Captured`]. If not, the compiler goes on to what `Arg`
-//! derefs to, [`Uncapturable`], whose method gives [`NotCaptured`]. The method's name is one that no trait of
-//! a user has.
+//! The compiler looks up `Arg::<By, _>::new(&value).__tracer_capture()` like any method. `Arg` has the method if the
+//! type is [`Capture<By>`]; it returns [`Captured`]. If not, the compiler goes on to the type that `Arg` derefs to,
+//! [`Uncapturable`], whose method returns [`NotCaptured`]. No trait of a user has a method of this name.
 
 #[cfg(feature = "unwind")]
 pub use crate::api::called_from::Question;
@@ -28,14 +27,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// Calls `body`. What is asked for by `FnOnce` may give away what it has captured, references into `&mut self`
-/// for one; a closure that is called where it stands may not.
+/// Calls `body`. A closure that is passed as `FnOnce` may return its captures, for example references into
+/// `&mut self`; a closure that is called in place may not.
 #[inline(always)]
 pub fn call_once<T>(body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// Returns nothing, of a certain type.
+/// Returns `None` of the given type.
 #[inline(always)]
 #[must_use]
 pub fn none<T>() -> Option<T> {
@@ -46,7 +45,7 @@ pub fn none<T>() -> Option<T> {
 pub struct Arg<'a, By, T: ?Sized>(&'a T, PhantomData<By>);
 
 impl<'a, By, T: ?Sized> Arg<'a, By, T> {
-    /// Makes the argument behind `value`.
+    /// Makes the argument for `value`.
     #[inline(always)]
     #[must_use]
     pub fn new(value: &'a T) -> Arg<'a, By, T> {
@@ -55,7 +54,7 @@ impl<'a, By, T: ?Sized> Arg<'a, By, T> {
 }
 
 impl<'a, By, T: Capture<By> + ?Sized> Arg<'a, By, T> {
-    /// Gives the argument as it goes into a record.
+    /// Returns the argument as it goes into a record.
     #[inline(always)]
     #[must_use]
     pub fn __tracer_capture(&self) -> Captured<'a, By, T> {
@@ -77,7 +76,7 @@ impl<By, T: ?Sized> Deref for Arg<'_, By, T> {
 pub struct Uncapturable;
 
 impl Uncapturable {
-    /// Says that the argument does not go into a record.
+    /// Returns the mark of an argument that does not go into a record.
     #[inline(always)]
     #[must_use]
     pub fn __tracer_capture(&self) -> NotCaptured {
@@ -138,13 +137,14 @@ impl Arguments for NotCaptured {
     fn describe(_descriptor: &mut Vec<u8>) {}
 }
 
-/// The signature of what is not captured; nobody asks for it.
+/// The signature of an argument that is not captured; it is never used.
 const NO_SIGNATURE: u32 = 1;
 
-/// The first byte of what the signature of a call is made from.
+/// The first byte from which the signature of a call is computed.
 const CALL: u8 = b'(';
 
-/// The parts of a tuple may be tuples themselves: a call may have more arguments than there are tuples here.
+/// Implements [`Arguments`] for tuples. The parts of a tuple may be tuples themselves, so a call may have more
+/// arguments than the longest tuple here.
 macro_rules! tuples {
     ($($($part:ident $field:tt)*;)*) => { $(
         impl<$($part: Arguments),*> Arguments for ($($part,)*) {

@@ -1,4 +1,5 @@
-//! What programs call. What macros call for them, `macro_support`, is a module of the crate's root.
+//! The functions that programs call. Those that macros call for them are in `macro_support`, a module of the crate's
+//! root.
 
 pub mod bridge;
 pub(crate) mod builder;

@@ -15,17 +15,16 @@ use crate::traced::scope::Scope;
 /// # assert_eq!(parse("abc"), 3);
 /// ```
 ///
-/// The records hold the time and an address in the calling function, nothing else. `tracemerge` finds the name
-/// later: with line tables (`debug = "line-tables-only"` in the profile) it is the function in which the call
-/// stands, also where that is generic, a closure, or inlined into another; without them it is the function into
-/// which the compiler has put it. [`scope!`](macro@crate::scope) needs no debug information, and
-/// [`trace!`](crate::trace)'s filter decides about it; this function is on wherever tracing is.
+/// The records hold the time and an address in the calling function, nothing else. `tracemerge` finds the name later:
+/// with line tables (`debug = "line-tables-only"` in the profile) it is the function that contains the call, even if
+/// that is generic, a closure, or inlined into another; without them it is the function into which the compiler has
+/// inlined the call. [`scope!`](macro@crate::scope) needs no debug information, and the filter of
+/// [`trace!`](crate::trace) switches it; this function is on whenever tracing is.
 ///
-/// Off, the call is one relaxed load. On, entering and leaving each read the clock and store sixteen bytes, as
-/// [`Tracer::trace`](crate::Tracer::trace) does; the guard has eight bytes. It may be called from anywhere that
-/// one may be called from.
+/// Off, the call is one relaxed load. On, entering and leaving each read the clock and store sixteen bytes; the guard
+/// has eight bytes. The function may be called from anywhere that [`Tracer::trace`](crate::Tracer::trace) may be.
 ///
-/// On processors other than x86-64 and aarch64 nothing is recorded.
+/// On processors other than x86-64 and aarch64 it records nothing.
 #[inline(always)]
 pub fn scope() -> Scope {
     if cfg!(feature = "compile-out") || process::is_off() {

@@ -12,9 +12,9 @@
 //!   its word: on, paused ◄──────────────────── Guest ─ tracing is switched
 //! ```
 //!
-//! Both sides speak by C functions over records (`interface`), so they may be built by different compilers. Copies find each
-//! other by a note in their object (`note`); one whose interface has another version is a run of its own, and the user is
-//! told. On other systems than Linux each copy is a run of its own.
+//! Both sides call C functions of the other (`interface`), so they may be built by different compilers. Copies find
+//! each other by a note in their object (`note`); a copy whose interface has another version has a run of its own,
+//! and the user gets a warning. On systems other than Linux each copy has a run of its own.
 #![allow(unsafe_code, reason = "calls of functions of another copy, by their contracts; each argued")]
 
 pub(crate) mod interface;
@@ -31,13 +31,13 @@ use trace_format::line::Ticks;
 
 use interface::{Counters, FAILED, FORMATTED, Guest, Interface, PANICKED, Terms, Write};
 
-/// The owner that this copy has joined as a guest; null where it has a run of its own, or has not decided.
+/// The owner that this copy has joined as a guest; null if it has a run of its own, or has not decided.
 ///
 /// ```text
 ///   null ── the copy decides for the first time, before its word says so ──► the owner, for ever
 /// ```
 ///
-/// Relaxed: what it points to was there before any code of this copy ran.
+/// Relaxed: the owner's static was there before any code of this copy ran.
 static JOINED: AtomicPtr<Interface> = AtomicPtr::new(ptr::null_mut());
 
 /// Returns the owner that this copy is a guest of. This is one relaxed load.
@@ -57,7 +57,8 @@ pub(crate) fn join(owner: Owner) {
 pub(crate) struct Owner(pub &'static Interface);
 
 impl Owner {
-    /// Has it decided whether the process traces, if nobody has. The owner's object stays loaded from then on.
+    /// Makes the owner decide whether the process traces, unless that is decided. The owner's object stays loaded
+    /// from then on.
     pub(crate) fn decide(self, every_function: bool) -> Terms {
         let mut terms = Terms::default();
         // SAFETY: the result may be written.
@@ -65,7 +66,7 @@ impl Owner {
         terms
     }
 
-    /// Has the process trace.
+    /// Switches the process's tracing on.
     pub(crate) fn start(self) -> Terms {
         let mut terms = Terms::default();
         // SAFETY: the result may be written.
@@ -73,50 +74,50 @@ impl Owner {
         terms
     }
 
-    /// Has `guest` told when tracing is switched, from now on, and how it stands.
+    /// Registers `guest`, which is notified of the current state, and whenever tracing is switched.
     pub(crate) fn listen(self, guest: &'static Guest) {
         (self.0.listen)(guest);
     }
 
-    /// Has `guest`, which is about to be unloaded, told nothing any more.
+    /// Unregisters `guest`, which is about to be unloaded.
     pub(crate) fn forget(self, guest: &'static Guest) {
         (self.0.forget)(guest);
     }
 
-    /// Counts records as lost that could not be passed on.
+    /// Counts the records that could not be passed on as lost.
     pub(crate) fn lose(self, records: u64) {
         (self.0.lose)(records);
     }
 
-    /// Records a record of words.
+    /// Makes a record of words.
     pub(crate) fn words(self, ticks: Ticks, word: u64, payload: &[u64]) {
-        // SAFETY: so many words are there.
+        // SAFETY: `payload` has so many words.
         unsafe { (self.0.words)(ticks.0, word, payload.as_ptr(), payload.len()) };
     }
 
-    /// Records a message of a `site` (0: of none).
+    /// Records a message of a `site` (0: no site).
     pub(crate) fn message(self, ticks: Ticks, site: u32, message: fmt::Arguments<'_>) {
-        // SAFETY: `format` takes what is given here, during the call.
+        // SAFETY: `format` gets a pointer to `message`, which is valid during the call.
         unsafe { (self.0.message)(ticks.0, site, (&raw const message).cast(), format) };
     }
 
-    /// Records the captured arguments of a site. Returns false where the message is to be formatted.
+    /// Records the captured arguments of a site. Returns false if the message has to be formatted instead.
     pub(crate) fn capture(self, ticks: Ticks, site: u32, bytes: &[u8]) -> bool {
-        // SAFETY: so many bytes are there.
+        // SAFETY: `bytes` has so many bytes.
         unsafe { (self.0.capture)(ticks.0, site, bytes.as_ptr(), bytes.len()) }
     }
 
-    /// Records that a hook tells of an entering.
+    /// Records the entering of a function that a hook reports.
     pub(crate) fn enter(self, ticks: Ticks, address: u64, call_site: u64) {
         (self.0.enter)(ticks.0, address, call_site);
     }
 
-    /// Records that a hook tells of a leaving.
+    /// Records the leaving of a function that a hook reports.
     pub(crate) fn leave(self, ticks: Ticks, address: u64, inside: u64) {
         (self.0.leave)(ticks.0, address, inside);
     }
 
-    /// Returns whether the calling thread is inside of a record.
+    /// Returns whether the calling thread is inside a record.
     pub(crate) fn is_inside(self) -> bool {
         (self.0.is_inside)()
     }
@@ -126,18 +127,18 @@ impl Owner {
         Some((self.0.last_ticks)()).filter(|ticks| *ticks != 0).map(Ticks)
     }
 
-    /// Takes a site by its entry; returns its number and what stands for it, which may be null.
+    /// Adds a site by its entry; returns its number and its handle, which may be null.
     pub(crate) fn new_site(self, entry: &[u8], is_captured: bool) -> (u32, *const c_void) {
         let mut number = 0;
-        // SAFETY: so many bytes are there, and the result may be written.
+        // SAFETY: `entry` has so many bytes, and the result may be written.
         let site = unsafe { (self.0.new_site)(entry.as_ptr(), entry.len(), is_captured, &raw mut number) };
         (number, site)
     }
 
-    /// Returns what has become of a site.
+    /// Returns the state of a site.
     ///
     /// # Safety
-    /// [`Owner::new_site`] has returned it, and it is not null.
+    /// [`Owner::new_site`] has returned `site`, and it is not null.
     pub(crate) unsafe fn site_stand(self, site: *const c_void) -> u32 {
         // SAFETY: by the caller's promise.
         unsafe { (self.0.site_stand)(site) }
@@ -145,7 +146,7 @@ impl Owner {
 
     /// Returns whether the filter lets records of this name and level be on.
     pub(crate) fn is_allowed(self, name: &str, level: u8) -> bool {
-        // SAFETY: so many bytes are there.
+        // SAFETY: `name` has so many bytes.
         unsafe { (self.0.is_allowed)(name.as_ptr(), name.len(), level) }
     }
 
@@ -159,7 +160,7 @@ impl Owner {
         (self.0.numbers)(kind, count)
     }
 
-    /// Returns when all that was traced before is in the files.
+    /// Waits until everything traced before is in the files.
     pub(crate) fn flush(self) -> io::Result<()> {
         match (self.0.flush)() {
             0 => Ok(()),
@@ -180,17 +181,17 @@ impl Owner {
         (self.0.catch_signals)();
     }
 
-    /// Tells of a moment of a panic of the calling thread.
+    /// Reports a moment of a panic of the calling thread.
     pub(crate) fn panic(self, moment: u32) {
         (self.0.panic)(moment);
     }
 }
 
-/// Formats what [`Owner::message`] was given, into the owner's ring.
+/// Formats the message that [`Owner::message`] was called with, into the owner's ring.
 unsafe extern "C" fn format(message: *const c_void, sink: *mut c_void, write: Write) -> u32 {
-    // SAFETY: the owner passes on what it was given by `Owner::message`, during that call.
+    // SAFETY: the owner passes on the pointer that it got from `Owner::message`, during that call.
     let message = unsafe { *message.cast::<fmt::Arguments<'_>>() };
-    // No panic may go through the owner, whose library may be another one.
+    // No panic may unwind into the owner, whose standard library may be another one.
     match catch_unwind(AssertUnwindSafe(|| fmt::write(&mut Sink { sink, write }, message))) {
         Ok(Ok(())) => FORMATTED,
         Ok(Err(fmt::Error)) => FAILED,
@@ -202,7 +203,7 @@ unsafe extern "C" fn format(message: *const c_void, sink: *mut c_void, write: Wr
     }
 }
 
-/// What takes the text of a message, or of names.
+/// The receiver of the text of a message, or of names.
 pub(crate) struct Sink {
     pub sink: *mut c_void,
     pub write: Write,
@@ -210,7 +211,7 @@ pub(crate) struct Sink {
 
 impl fmt::Write for Sink {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // SAFETY: the sink belongs to the function, and so many bytes are there.
+        // SAFETY: the sink belongs to the function, and `text` has so many bytes.
         let goes_on = unsafe { (self.write)(self.sink, text.as_ptr(), text.len()) };
         if goes_on { Ok(()) } else { Err(fmt::Error) }
     }

@@ -1,7 +1,7 @@
 //! The note by which copies of the library find each other in a process, and the search for it.
 //!
-//! A note is found in each object that is loaded, also in a program that exports no symbols, and in a library whose symbols
-//! are its own. Its format is that of notes of ELF.
+//! A note can be found in every loaded object, even in a program that exports no symbols and in a library whose
+//! symbols are hidden. Its format is that of ELF notes.
 #![allow(unsafe_code, reason = "reads what the loader has mapped; each use argued")]
 
 use super::interface::Interface;
@@ -9,20 +9,20 @@ use super::interface::Interface;
 /// The copies of the library in the process.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
-    /// The one that owns the process, among those with the interface of this one.
+    /// The owner of the process, among the copies with the same interface as this one.
     pub owner: Option<&'static Interface>,
-    /// The versions of those that have another interface.
+    /// The versions of the copies that have another interface.
     pub strangers: Vec<String>,
 }
 
-/// Puts the note of this copy into its object, as part of the function that this is in. So a program that has linked the
-/// library and calls nothing of it keeps neither that function, nor the note, nor what it leads to.
+/// Puts the note of this copy into its object, as part of the function that contains the macro. So a program that
+/// links the library without calling it keeps neither that function, nor the note, nor the interface.
 ///
-/// The relocation of that function, which changes nothing, is what linkers see of the note. They would keep any note that is
-/// not in a group of sections.
+/// The function refers to the note by a relocation, which changes nothing, so that linkers keep the note with the
+/// function. They would always keep a note that is not in a section group.
 ///
-/// The note holds the distance to a pointer, and not the pointer itself: that would have to be made by the loader, so the note
-/// would be writable, and linkers put notes among what is not, in one segment with the code.
+/// The note holds the distance to a pointer, and not the pointer itself: the loader would have to write that, so the
+/// note would be writable, and linkers put notes among read-only sections, in one segment with the code.
 macro_rules! put_note {
     ($interface:path) => {
         #[cfg(all(
@@ -30,11 +30,12 @@ macro_rules! put_note {
             not(miri),
             any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
         ))]
-        // SAFETY: no instruction; what is put into other sections is data that only the search for notes reads.
+        // SAFETY: no instruction; only the search for notes reads the data that is put into other sections.
         unsafe {
             std::arch::asm!(
                 ".reloc ., BFD_RELOC_NONE, 22f",
-                // Name and content end at a multiple of eight bytes: so it reads the same by either alignment of notes.
+                // Name and content end at a multiple of eight bytes, so the note reads the same with either alignment
+                // of notes.
                 ".pushsection .note.tracer, \"aG\", @note, tracer_note",
                 ".balign 8",
                 "22: .long 12, 8, {version}",
@@ -57,7 +58,7 @@ pub(crate) use put_note;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) use elf::find;
 
-/// Returns no copy: they are not looked for on this system.
+/// Returns no copies: on this system there is no search for them.
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
 pub(crate) fn find(_: &'static Interface) -> Copies {
     Copies::default()
@@ -80,15 +81,16 @@ mod elf {
     /// The bytes before a note's name: the sizes of name and content, and the type.
     const HEAD: usize = 12;
 
-    /// The most copies that are told apart; a process has hardly three.
+    /// The maximum number of copies that are distinguished; a process hardly has three.
     const PLACES: usize = 16;
 
-    /// What is filled in under the loader's lock: in place, for the program's allocator may do anything.
+    /// The result of the search, filled in under the loader's lock; in place, because the program's allocator may do
+    /// anything.
     struct Search {
         own: *const Interface,
-        /// The version that the note of the own copy says; none before that note is found.
+        /// The version in the note of this copy; `None` until that note is found.
         own_version: Option<u32>,
-        /// The first copies with their versions, in the order of the loader; null where there are fewer.
+        /// The first copies with their versions, in the order of the loader; null if there are fewer.
         copies: [(u32, *const Interface); PLACES],
     }
 
@@ -103,19 +105,20 @@ mod elf {
         }
     }
 
-    /// Looks for the copies in all objects that are loaded, in the order in which they were; `own` is this one. Finds none in
-    /// a child that was forked while another thread held the loader's lock for such a look.
+    /// Finds the copies in all loaded objects, in the order in which these were loaded; `own` is this copy. Finds
+    /// none in a child that was forked while another thread held the loader's lock for such a search.
     ///
-    /// Takes the loader's lock, as [`stay_loaded`](crate::sys::stay_loaded) does, which belongs to the same decision. Nobody
-    /// can jump out of the look, or the lock would be held for ever: it calls no code of the program, and no signal comes in.
+    /// Takes the loader's lock, as [`stay_loaded`](crate::sys::stay_loaded) does, which belongs to the same decision.
+    /// The search must not be left by a jump, or the lock would be held for ever: so it calls no code of the program,
+    /// and signals are blocked.
     #[cold]
     pub(crate) fn find(own: &'static Interface) -> Copies {
         let mut search = Search { own, own_version: None, copies: [(0, ptr::null()); PLACES] };
         let looked = without_signals(|| {
-            // SAFETY: the function has the type that is asked for, and gets what is given here, which outlives the call.
+            // SAFETY: the function has the required type, and gets a pointer to `search`, which outlives the call.
             with_loader_lock(|| unsafe { libc::dl_iterate_phdr(Some(look_into), (&raw mut search).cast()) })
         });
-        // Without a note of its own, as somebody may have linked it, a copy has nothing to do with others.
+        // A copy may have been linked without its note; it then ignores other copies.
         let (Some(_), Some(own_version)) = (looked, search.own_version) else { return Copies::default() };
         let found = || search.copies.iter().filter(|(_, copy)| !copy.is_null());
         let same = found().find(|(version, _)| *version == own_version);
@@ -123,7 +126,7 @@ mod elf {
         let owner = same.and_then(|(_, copy)| unsafe { copy.as_ref() });
         let others = found().filter(|(version, _)| *version != own_version);
         let strangers = others.map(|(_, copy)| {
-            // SAFETY: as above. In every version the first field is that of the package.
+            // SAFETY: as above. In every version the first field is the version of the package.
             let package = unsafe { &*copy.cast::<[u8; 16]>() };
             let end = package.iter().position(|byte| *byte == 0).unwrap_or(package.len());
             String::from_utf8_lossy(&package[..end]).into_owned()
@@ -132,12 +135,12 @@ mod elf {
     }
 
     unsafe extern "C" fn look_into(object: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
-        // SAFETY: the loader's description of an object, which holds during the call, and what `find` has given.
+        // SAFETY: the loader's description of an object, which is valid during the call, and the `search` of `find`.
         let (object, search) = unsafe { (&*object, &mut *search.cast::<Search>()) };
         if object.dlpi_phdr.is_null() {
             return 0;
         }
-        // SAFETY: so many headers are there.
+        // SAFETY: the object has so many headers.
         let headers = unsafe { slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()) };
         let start_of =
             |header: &libc::Elf64_Phdr| (object.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
@@ -146,7 +149,8 @@ mod elf {
             segments.any(|header| address.wrapping_sub(start_of(header)) < header.p_memsz as usize)
         };
         for header in headers.iter().filter(|header| header.p_type == libc::PT_NOTE) {
-            // SAFETY: notes are mapped as long as their object is, which is not unloaded meanwhile, and nobody writes them.
+            // SAFETY: notes stay mapped as long as their object, which is not unloaded meanwhile, and are never
+            // written.
             let notes = unsafe {
                 let start = ptr::with_exposed_provenance::<u8>(start_of(header));
                 slice::from_raw_parts(start, header.p_memsz as usize)
@@ -157,9 +161,9 @@ mod elf {
                 if !is_loaded(place) || place % align_of::<usize>() != 0 {
                     return;
                 }
-                // SAFETY: the note leads to a pointer of its object, which is there.
+                // SAFETY: the note leads to a pointer in its object, which is loaded.
                 let interface = unsafe { ptr::with_exposed_provenance::<*const Interface>(place).read() };
-                // What another thread is loading has no addresses yet.
+                // An object that another thread is still loading has no addresses yet.
                 if is_loaded(interface.addr()) {
                     search.add(version, interface);
                 }

@@ -1,6 +1,6 @@
 //! The flusher: the one background thread, which turns rings into files.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `mod` | the thread: its loop, requests, the end of the process |
 //! | `ring_drain` | a ring of this process and the drain of the thread that has it |
@@ -38,18 +38,19 @@ use crate::sys;
 use crate::user::teller;
 use crate::words::exclusion::Excluded;
 
-/// The time between two looks after threads and files.
+/// The time between two checks of threads and files.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
-/// The time between two looks that are noted as signs of life.
+/// The time between two signs of life.
 const LOOK: Duration = Duration::from_millis(50);
-/// The number of rings of ended threads that wait for files that cannot be written.
+/// The maximum number of rings of ended threads that wait while their files cannot be written.
 const WAITING: usize = 64;
-/// The number of flight recorders of ended threads that are kept.
+/// The maximum number of flight recorders of ended threads that are kept.
 const KEPT: usize = 16;
-/// The time for which a file is left alone that could not be written.
+/// The time after which the flusher tries again to write a file that failed.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Runs the flusher thread. `publish` makes the run the process's; where it is not wanted, nothing is made.
+/// Runs the flusher thread. `publish` makes `run` the run of the process; if it returns false, the flusher makes
+/// nothing.
 pub(crate) fn run(run: &'static Run, publish: impl FnOnce() -> bool) {
     let _excluded = Excluded::for_good();
     let _ended = EndRequests(run);
@@ -62,7 +63,7 @@ pub(crate) fn run(run: &'static Run, publish: impl FnOnce() -> bool) {
     Flusher::new(run).run();
 }
 
-/// Answers who still asks when the flusher ends, in whatever way.
+/// A guard that answers open requests when the flusher ends, in whatever way.
 struct EndRequests(&'static Run);
 
 impl Drop for EndRequests {
@@ -84,14 +85,14 @@ struct Flusher {
     looked_after: Instant,
     /// The time of the last look at the process that was noted.
     looked: Option<Instant>,
-    /// Tells whether dead runs were looked for.
+    /// True once the flusher has looked for dead runs.
     recovered: bool,
     /// The time at which files that fail are tried again.
     retry: Option<Instant>,
     /// The first error that no `flush` has returned yet.
     error: Option<io::Error>,
-    /// Tells whether a `flush` has returned that files cannot be written; `None` while they can. The outage
-    /// is said once.
+    /// Whether a `flush` has returned that files cannot be written; `None` while they can. Each outage is reported to
+    /// the user once.
     outage: Option<bool>,
     /// The drain of the thread that has ended last.
     last_ended: Option<Drain>,
@@ -143,7 +144,7 @@ impl Flusher {
     }
 
     fn run(mut self) {
-        // The process's first record waits for it.
+        // The process's first record waits for this ring.
         self.supply.add(self.run, &mut self.rings);
         let clock = ring_drain::clock_line();
         self.run.looks.begin(&clock);
@@ -170,7 +171,7 @@ impl Flusher {
         }
     }
 
-    /// Notes that the process lives, and what the clocks show.
+    /// Notes that the process lives, and the values of the clocks.
     fn look(&mut self) {
         if self.looked.is_none_or(|at| at.elapsed() >= LOOK) {
             self.looked = Some(Instant::now());
@@ -180,18 +181,18 @@ impl Flusher {
         }
     }
 
-    /// Looks whether the process has become another user, and tells it in the files of the former one: what
-    /// comes from here on belongs to the other.
+    /// Checks whether the process has become another user, and writes that into the former user's files: later
+    /// records belong to the other user.
     fn follow_user(&mut self) {
         let (rings, place) = (&mut self.rings, &mut self.place);
         let user = self.supply.follow_user(self.run, rings, &self.info, place);
-        // A file that has no room now is still the former user's.
+        // A file that cannot take the line now remains the former user's.
         if let Some(uid) = user {
             self.tell_all(&Meta::Credentials { uid });
         }
     }
 
-    /// Writes a line into each file that takes one now.
+    /// Writes a line into each file that can take one now.
     fn tell_all(&mut self, line: &Meta) {
         for ring in &mut self.rings {
             let mut context = DrainContext {
@@ -204,8 +205,8 @@ impl Flusher {
         }
     }
 
-    /// Pauses tracing, or has it go on, where somebody has asked for that from outside. Files say when that was: a call
-    /// that was open then may have been left unseen.
+    /// Pauses or resumes tracing, if another process has requested that. The files record the time: a call that was
+    /// open then may have been left without a record.
     fn follow_switch(&mut self) {
         let Some((switch, on)) = self.supply.switch().and_then(|switch| Some((switch, switch.take()?)))
         else {
@@ -215,17 +216,17 @@ impl Flusher {
         if is_changed {
             let ticks = clock::now();
             self.drain_once();
-            // Where there is no room for the line, there is none for records either.
+            // If there is no room for the line, there is none for records either.
             self.tell_all(&Meta::Switched { on, ticks });
         }
         match pause::is_paused() {
             Some(paused) if paused != on => switch.is_now(paused),
-            // The program decides just now whether it traces: at the next look.
+            // The program is just deciding whether it traces: the next look tries again.
             _ => switch.ask(on),
         }
     }
 
-    /// Sees to it that rings are ready. To use one again is cheaper than to make one.
+    /// Ensures that rings are ready. Reusing a ring is cheaper than making one.
     fn supply_rings(&mut self) {
         for made in 1.. {
             if !self.supply.is_short(self.run) {
@@ -245,7 +246,7 @@ impl Flusher {
         }
     }
 
-    /// Carries out what was asked for.
+    /// Carries out the requests; breaks after a shutdown.
     fn obey(&mut self) -> std::ops::ControlFlow<()> {
         while let Some(request) = self.run.requests.take() {
             match request.wanted {
@@ -262,7 +263,7 @@ impl Flusher {
 
     fn answer_flush(&mut self, request: Request) {
         self.retry = None;
-        // What this flush meets it returns, whatever an earlier one has.
+        // This flush returns the errors that it meets, whatever an earlier one has returned.
         self.outage = self.outage.map(|_| false);
         self.drain_all();
         let error = self.error.take();
@@ -270,18 +271,18 @@ impl Flusher {
         request.answer(error.map_or(Ok(()), Err));
     }
 
-    /// Writes what all rings hold, each up to where its thread was when it was looked at.
+    /// Writes the records in all rings, in each up to its thread's position when the flusher looks at the ring.
     fn drain_once(&mut self) {
         self.drain_where(|_| true);
     }
 
-    /// Writes what all rings hold, flight recorders included.
+    /// Writes the records in all rings, flight recorders included.
     fn drain_all(&mut self) {
         self.rings.iter_mut().for_each(RingDrain::want);
         self.drain_once();
     }
 
-    /// Writes what flight recorders hold, if a panic asked for it.
+    /// Writes the records in flight recorders, if a panic has requested it.
     fn take_snapshot(&mut self) {
         let snapshot = &self.run.panic_request;
         let wanted = snapshot.wanted.load(Ordering::Acquire);
@@ -300,7 +301,7 @@ impl Flusher {
         }
         self.place.look_at_total();
         let mut errors = Vec::new();
-        // Rings that are made meanwhile come behind these, and hold next to nothing yet.
+        // Rings that are made meanwhile come after these, and have hardly any records yet.
         for index in 0..self.rings.len() {
             if which(&self.rings[index]) && (retry || !self.rings[index].is_failing()) {
                 match self.drain_ring(index) {
@@ -323,8 +324,8 @@ impl Flusher {
         self.supply.take_back(self.run, &mut self.rings);
     }
 
-    /// Writes what one ring holds. Threads that wait for a ring get theirs between two portions: to write all of it may take
-    /// longer than they wait.
+    /// Writes the records in one ring. Threads that wait for a ring get theirs between two portions: writing all
+    /// records may take longer than they wait.
     fn drain_ring(&mut self, index: usize) -> io::Result<Option<Drain>> {
         let run = self.run;
         let mut can_make = true;
@@ -348,7 +349,7 @@ impl Flusher {
         }
     }
 
-    /// Drops files, or halves of files, until all of them together take no more than they may.
+    /// Drops files, or halves of files, until all files together are within their limit.
     fn limit_total(&mut self) {
         if !self.place.is_over_total() {
             return;
@@ -374,7 +375,7 @@ impl Flusher {
         }
     }
 
-    /// Limits how many rings of ended threads wait while files cannot be written, to [`WAITING`].
+    /// Limits the number of rings of ended threads that wait while files cannot be written, to [`WAITING`].
     fn limit_waiting(&mut self) {
         let waits = |ring: &&mut RingDrain| ring.has_ended() && ring.is_failing();
         let surplus = self.rings.iter_mut().filter(waits).count().saturating_sub(WAITING);
@@ -388,8 +389,8 @@ impl Flusher {
         }
     }
 
-    /// Keeps the flight recorders of the last few threads that have ended. Of what goes with the others, the
-    /// run's own file tells. At the end of the process all of them are written.
+    /// Keeps the flight recorders of the last few threads that have ended. The run's own file reports the number of
+    /// records that are dropped with the others. At the end of the process all flight recorders are written.
     fn limit_kept(&mut self) {
         let kept = |ring: &&mut RingDrain| ring.has_ended() && ring.keeps();
         for ring in self.rings.iter_mut().filter(kept) {
@@ -420,7 +421,7 @@ impl Flusher {
         }
     }
 
-    /// Recovers dead runs of this executable, once, so that nobody's memory leaks.
+    /// Recovers dead runs of this executable, once, so that their memory does not leak.
     fn recover_once(&mut self) {
         if !std::mem::replace(&mut self.recovered, true) {
             let (exe, id) = (self.info.exe.clone(), self.info.id);
@@ -431,7 +432,7 @@ impl Flusher {
             // It may take long, and the threads of this run go on tracing.
             recovery::recover_meanwhile(
                 &directories,
-                // A run knows its own, whatever has become of its locks.
+                // This run excludes itself by its id, whatever has become of its locks.
                 |run, _| run.exe == exe && run.id != id,
                 || {
                     self.run.count_written(0);
@@ -442,7 +443,7 @@ impl Flusher {
         }
     }
 
-    /// Finds threads that ended unseen, and files that somebody has deleted, now and then.
+    /// Finds threads that ended unnoticed, and deleted files, at most once in [`LOOK_AFTER`].
     fn look_after(&mut self) {
         if self.looked_after.elapsed() >= LOOK_AFTER {
             self.looked_after = Instant::now();
@@ -454,8 +455,8 @@ impl Flusher {
         }
     }
 
-    /// Puts back what somebody has removed of the run's directory. Before that, all that rings hold is written: nobody
-    /// recovers a ring without a file, and what is in a file is known to be there.
+    /// Restores the removed parts of the run's directory. Before that, writes the records in all rings to trace
+    /// files, where they are safe: a ring without a file cannot be recovered.
     fn look_after_directory(&mut self) {
         if let Some(missing) = self.supply.missing() {
             self.drain_all();
@@ -463,21 +464,21 @@ impl Flusher {
         }
     }
 
-    /// Drains everything and ends every file, since the process exits. Threads that still run may go on
-    /// tracing; the loop goes on draining them.
+    /// Drains everything and ends every file, because the process exits. Threads that still run may go on tracing;
+    /// the loop goes on draining them.
     fn at_process_exit(&mut self) {
         self.retry = None;
-        // What has no file any more cannot be left to a recoverer.
+        // A ring that has lost its file cannot be left to a recoverer.
         self.look_after_directory();
         self.supply.set_ending(Ending::Exit);
         self.drain_all();
-        // Who ends the files then also says in one of them how many there are.
+        // The last thread then ends the files, and writes their number into one of them.
         if self.run.is_ended_by_last_thread() && !self.rings.iter().all(RingDrain::is_free) {
             say_unplaced(self.run.unplaced());
             self.place.remove_rest_at_end();
             return self.let_exit_go_on();
         }
-        // Threads that have just been joined, or are about to, get a moment to go.
+        // Threads that have just been joined, or are about to be, get a moment to end.
         for _ in 0..10 {
             if self.rings.iter().all(|ring| ring.is_free() || ring.waits_for_exit()) {
                 break;
@@ -486,7 +487,8 @@ impl Flusher {
             self.rings.iter_mut().for_each(RingDrain::want);
             self.drain_where(RingDrain::has_ended);
         }
-        // A thread that gets its ring behind the last look at it has told them there in vain.
+        // A thread that gets its ring after the last look at that ring moves its count there in vain, so this count
+        // is kept.
         let unplaced = self.run.unplaced();
         let ended = self.run.ended(EndReason::Exit);
         self.end_files(ended);
@@ -501,9 +503,9 @@ impl Flusher {
         self.let_exit_go_on();
     }
 
-    /// Tells in a file of the run's own what no thread's file can tell: losses of threads that never got a
-    /// ring, what went with flight recorders, and `untold` records that could not be written. `unplaced` is
-    /// how many had found no ring when the files were ended.
+    /// Writes the losses that no thread's file can report into a file of the run's own: records of threads that never
+    /// got a ring, records dropped with flight recorders or files, and `untold` records that could not be written.
+    /// `unplaced` is the number of records that had found no ring when the files were ended.
     fn end_run_file(&mut self, ended: Ended, unplaced: u64, untold: u64) {
         let (unplaced, forgotten) = (self.run.unplaced().max(unplaced), self.supply.forgotten());
         say_unplaced(unplaced);
@@ -527,8 +529,8 @@ impl Flusher {
         sys::wake_word(&self.run.exit.finished, i32::MAX);
     }
 
-    /// Says how many records are lost with their rings, since their files cannot be written, and returns that
-    /// number.
+    /// Reports to the user how many records are lost with their rings because their files cannot be written, and
+    /// returns that number.
     fn tell_untold(&mut self, goes: fn(&RingDrain) -> bool) -> u64 {
         let mut context = DrainContext {
             info: &self.info,
@@ -545,7 +547,8 @@ impl Flusher {
         lost
     }
 
-    /// Ends all files, and says in one of them, the run's own at last, how many there are.
+    /// Ends all files, and writes the number of files into one of them: if none is left to be ended, into that of the
+    /// thread that has ended last.
     fn end_files(&mut self, ended: Ended) {
         let mut errors = Vec::new();
         let mut said = false;
@@ -568,13 +571,13 @@ impl Flusher {
                 tables: &mut self.supply,
                 out: &mut self.out,
             };
-            // Whoever has taken the file away knows.
+            // An error is ignored: the user may have removed the file.
             let _ = last.end_run(&mut context, ended);
         }
         errors.into_iter().for_each(|error| self.note_error(error));
     }
 
-    /// Ends tracing: no thread may go on using its ring, everything is drained, every file gets its end.
+    /// Ends tracing: takes all rings from their threads, drains everything and ends every file.
     fn shut_down(&mut self) {
         self.retry = None;
         self.supply.set_ending(Ending::Shutdown);
@@ -591,12 +594,12 @@ impl Flusher {
         self.place.remove_rest_at_end();
         self.supply.end(self.run, &mut self.rings);
         self.run.teller.end();
-        // Should the process exit meanwhile: there is nothing to wait for.
+        // If the process exits meanwhile, it has nothing to wait for.
         self.let_exit_go_on();
     }
 }
 
-/// Says how many records found no ring.
+/// Reports to the user how many records found no ring.
 fn say_unplaced(records: u64) {
     if records > 0 {
         teller::say(format_args!("{records} records are lost: their threads never got a ring, or no file"));

@@ -7,8 +7,8 @@ use trace_store::descriptor;
 use crate::shared::run::Run;
 use crate::user::teller;
 
-/// Leaves the host's descriptors to the host: what this thread opens from here on, nobody else can close.
-/// This is called before anything is opened.
+/// Gives the flusher its own table of descriptors, unless the settings say `shared`: no other thread can close the
+/// files that this thread opens from here on. Must be called before anything is opened.
 pub(super) fn take_own(run: &'static Run) {
     if !run.config.own_descriptors {
         return;
@@ -18,8 +18,8 @@ pub(super) fn take_own(run: &'static Run) {
         Ok(()) => run.teller.speak_for_this_thread(),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
         Err(error) => teller::say(format_args!(
-            "the flusher shares the program's descriptors ({error}); a program that closes those that it does not \
-             know may cost records; TRACER_DESCRIPTORS=shared silences this"
+            "the flusher shares the program's descriptors ({error}); records are lost if the program closes \
+             descriptors that it has not opened; TRACER_DESCRIPTORS=shared silences this"
         )),
     }
 }

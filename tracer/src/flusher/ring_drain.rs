@@ -14,39 +14,39 @@ use crate::shared::run::{CounterSums, Run};
 use crate::shared::thread_ring::ThreadRing;
 use crate::sys;
 
-/// The time that passes at least between two `# clock` lines of a file.
+/// The minimum time between two `# clock` lines of a file.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
-/// The time that passes at least between two questions for a thread's name.
+/// The minimum time between two reads of a thread's name.
 const NAME_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A ring, its file, and how far the one is in the other.
+/// A ring, its file, and how much of the ring is in the file.
 #[derive(Debug)]
 pub(crate) struct RingDrain {
     run: &'static Run,
     pub ring: &'static ThreadRing,
-    /// The drain of the thread that has the ring, once it was looked at.
+    /// The drain of the thread that has the ring, once something was drained.
     drain: Option<Drain>,
     clock_told: Instant,
-    /// The time when the thread's name was asked for last.
+    /// The time when the thread's name was last read.
     name_asked: Option<Instant>,
-    /// Tells that the ring's thread has ended and all is written: the ring can be lent again.
+    /// True if the ring's thread has ended and everything is written: the ring can be lent again.
     freed: bool,
-    /// Tells that what a flight recorder holds is to be written at the next occasion.
+    /// True if the next drain has to write the records of a flight recorder.
     wanted: bool,
-    /// The number under which the thread of a flight recorder was seen to have ended, among all.
+    /// The position of a flight recorder's thread in the order in which the flusher has seen threads end.
     ended: Option<u64>,
-    /// Tells that the ring's file was removed: nobody recovers what is in it.
+    /// True if the ring's file was removed: the records in the ring cannot be recovered.
     orphan: bool,
 }
 
-/// How far a ring was drained.
+/// The extent of a drain.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it is returned, and kept nowhere")]
 pub(crate) enum Extent {
-    /// All that its thread had written when it was looked at is in the file. Of a thread that has ended, with what has
-    /// written its file.
+    /// Everything that the ring's thread had written when the drain began is in the file. If the thread has ended,
+    /// with the drain that has written the file.
     All(Option<Drain>),
-    /// There may be more.
+    /// There may be more to drain.
     InPart,
 }
 
@@ -65,12 +65,12 @@ impl RingDrain {
         }
     }
 
-    /// Returns whether no thread has the ring and nothing of one is left to write.
+    /// Returns whether no thread has the ring and no records are left to write.
     pub(crate) fn is_free(&self) -> bool {
         self.ring.header().tenancy.state() == Ok(State::Free)
     }
 
-    /// Returns whether the ring became free since this was asked last.
+    /// Returns whether the ring became free since the last call.
     pub(crate) fn was_freed(&mut self) -> bool {
         std::mem::take(&mut self.freed)
     }
@@ -79,14 +79,14 @@ impl RingDrain {
         self.ring.link.failing.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the ring keeps what it holds until that is wanted.
+    /// Returns whether the ring keeps its records until they are wanted.
     pub(crate) fn keeps(&self) -> bool {
         self.ring.memory.overwrites() && !self.wanted && !self.orphan
     }
 
-    /// Has the next drain write what a flight recorder holds.
+    /// Makes the next drain write the records of a flight recorder.
     pub(crate) fn want(&mut self) {
-        // Of a ring that nobody has, what its next thread writes is not meant.
+        // If no thread has the ring, the records of its next thread are not wanted.
         self.wanted = !self.is_free();
     }
 
@@ -106,24 +106,23 @@ impl RingDrain {
         self.orphan
     }
 
-    /// Returns whether nobody recovers what is in the ring when the process is killed.
+    /// Returns whether the records in the ring are lost if the process is killed.
     pub(crate) fn dies_with_process(&self) -> bool {
         self.orphan || self.ring.place == RingPlace::Private
     }
 
-    /// Marks the ring's thread as ended if the system does not know it any more: one that was ended without
-    /// its exit handlers.
+    /// Marks the ring's thread as ended if it no longer exists: it ended without its exit handlers.
     pub(crate) fn end_if_thread_is_gone(&mut self) {
         let tenancy = &self.ring.header().tenancy;
         let lent = !self.is_free() && !self.ring.parting.has_thread_left();
         if lent && !sys::thread_lives(tenancy.tid.load(Ordering::Relaxed)) {
             tenancy.state.store(State::Ended as u32, Ordering::Release);
-            // In its place; the flusher itself has not left.
+            // In the thread's place; the flusher itself has not left.
             let _ = self.ring.parting.thread_leaves();
         }
     }
 
-    /// Returns whether the ring's thread has let go of it and the ring waits to be drained for the last time.
+    /// Returns whether the ring's thread has given it back and the ring waits for its last drain.
     pub(crate) fn has_ended(&self) -> bool {
         self.ring.header().tenancy.state() == Ok(State::Ended) && self.ring.parting.has_thread_left()
     }
@@ -141,15 +140,15 @@ impl RingDrain {
         DrainedRing { memory: &self.ring.memory, place: self.ring.place, why: &self.ring.why, start, looks }
     }
 
-    /// Writes what the ring holds. If its thread has ended, ends the file and frees the ring; returns what
-    /// has written the file then. `is_interrupted` is asked between two portions: then the rest is for the next
-    /// call.
+    /// Writes the records in the ring. If its thread has ended, ends the file, frees the ring and returns the drain
+    /// that has written the file. Calls `is_interrupted` between two portions; if it returns true, the rest is left
+    /// to the next call.
     pub(crate) fn drain(
         &mut self,
         context: &mut DrainContext<'_>,
         is_interrupted: &dyn Fn() -> bool,
     ) -> io::Result<Extent> {
-        // Acquire, before the head is looked at: nothing follows what an ended thread wrote.
+        // Acquire, before the head is loaded: an ended thread writes nothing more.
         let state = self.ring.header().tenancy.state();
         if state == Ok(State::Free) || self.keeps() {
             return Ok(Extent::All(None));
@@ -157,7 +156,7 @@ impl RingDrain {
         let result = self.drain_records(context, state == Ok(State::Ended), is_interrupted);
         self.ring.link.failing.store(result.is_err(), Ordering::Relaxed);
         if let Some(drain) = self.drain.as_mut().filter(|_| result.is_err() && context.place.is_crowded()) {
-            // The descriptor may be the one that another thread's file needs.
+            // Another thread's file may need the descriptor.
             drain.close();
         }
         if !result? {
@@ -171,8 +170,8 @@ impl RingDrain {
         Ok(Extent::All(None))
     }
 
-    /// Goes on to where the thread is now and not further, so that a busy one does not keep the others
-    /// waiting. Returns false where it was interrupted.
+    /// Drains up to the thread's current position and not further, so that a busy thread does not keep the others
+    /// waiting. Returns false if it was interrupted.
     fn drain_records(
         &mut self,
         context: &mut DrainContext<'_>,
@@ -192,7 +191,7 @@ impl RingDrain {
             ring.tell_room();
             if self.name_asked.is_none_or(|at| at.elapsed() > NAME_INTERVAL) {
                 let is_first = self.name_asked.replace(Instant::now()).is_none();
-                // It has just told its name itself.
+                // The thread has just noted its name itself.
                 let tid = header.tenancy.tid.load(Ordering::Relaxed);
                 if let Some(name) = sys::thread_name_of(tid).filter(|_| !is_first && !ended) {
                     ring.note_name(name);
@@ -224,14 +223,14 @@ impl RingDrain {
         self.drain.as_mut().is_some_and(|drain| drain.halve(drained, context))
     }
 
-    /// Looks whether somebody has deleted the thread's file.
+    /// Checks whether the thread's file was deleted.
     pub(crate) fn look_after_file(&mut self) {
         if let Some(drain) = &mut self.drain {
             drain.look_after_file();
         }
     }
 
-    /// Writes the last lines of the file, if there is one that has none; returns whether it did.
+    /// Writes the last lines of the file, if there is a file without them; returns whether it did.
     pub(crate) fn end(&mut self, context: &mut DrainContext<'_>, ended: Ended) -> io::Result<bool> {
         let (drained, dies) = (self.drained(), self.dies_with_process());
         let header = self.ring.header();
@@ -239,7 +238,7 @@ impl RingDrain {
             return Ok(false);
         };
         if dies {
-            // Records inside of one that is not finished wait for it, and nobody recovers this ring.
+            // Records inside an unfinished record wait for its end, and this ring cannot be recovered.
             while drain.portion(drained, context, &|| true)? > 0 {}
         }
         let bytes = drain.end(drained, context, ended, Some(clock_line()))?;
@@ -247,7 +246,7 @@ impl RingDrain {
         Ok(bytes > 0)
     }
 
-    /// Writes a line into the file, if there is one that takes it now.
+    /// Writes a line into the file, if there is a file that can take it now.
     pub(crate) fn tell(&mut self, context: &mut DrainContext<'_>, meta: &Meta) -> io::Result<()> {
         let drained = self.drained();
         let Some(drain) = &mut self.drain else { return Ok(()) };
@@ -255,20 +254,19 @@ impl RingDrain {
         Ok(())
     }
 
-    /// Returns how many records of the thread are neither in its files nor told lost there, by what recovery
-    /// would write.
+    /// Returns the number of the thread's records that its files neither contain nor report as lost, as recovery
+    /// would count them.
     pub(crate) fn untold(&self, context: &mut DrainContext<'_>) -> u64 {
         let header = self.ring.header();
         if self.is_free() {
             return 0;
         }
         let onlooker = Onlooker::new(self.drained(), context.info, &mut *context.tables, header.published());
-        // A ring that is damaged: nobody knows what was in there.
+        // 0 for a damaged ring: its records cannot be counted.
         onlooker.dead(EndReason::Exit.into()).map_or(0, |rest| rest.records.saturating_add(rest.lost))
     }
 
-    /// Notes, unless that was done before, that the ring's thread has ended, behind the `count` that have
-    /// ended before.
+    /// Notes that the ring's thread has ended, as the one after `count` others, unless that was noted before.
     pub(crate) fn note_end(&mut self, count: &mut u64) {
         if self.ended.is_none() {
             *count += 1;
@@ -276,13 +274,12 @@ impl RingDrain {
         }
     }
 
-    /// Returns the number under which the ring's thread was seen to have ended, among all.
+    /// Returns the position of the ring's thread in the order in which the flusher has seen threads end.
     pub(crate) fn ended_as(&self) -> Option<u64> {
         self.ended
     }
 
-    /// Frees the ring of an ended thread whose file cannot be written; what was not written is counted as
-    /// lost.
+    /// Frees the ring of an ended thread without writing the rest of it; returns the number of lost records.
     pub(crate) fn give_up(&mut self) -> u64 {
         let committed = CounterSums::of(self.ring.header()).records;
         let lost = committed.saturating_sub(self.drain.as_ref().map_or(0, Drain::records));
@@ -296,13 +293,13 @@ impl RingDrain {
     /// Makes the ring ready for another thread.
     fn free(&mut self) -> Option<Drain> {
         let header = self.ring.header();
-        // Held until the ring's own are clear: who adds up all has each once.
+        // Locked until the ring's own counters are cleared, so that a sum over all rings counts each record once.
         let mut finished = self.run.finished.lock();
         finished.add(CounterSums::of(header));
         let drain = self.drain.take();
         (self.freed, self.ended, self.name_asked) = (true, None, None);
         self.ring.parting.renew();
-        // From here on a recoverer ignores it.
+        // From here on a recoverer ignores the ring.
         header.tenancy.state.store(State::Free as u32, Ordering::Release);
         header.main.clear_counters();
         header.nested.clear_counters();
@@ -318,7 +315,7 @@ impl RingDrain {
     }
 }
 
-/// Reads the clocks.
+/// Reads the clocks for a `# clock` line.
 pub(super) fn clock_line() -> Meta {
     counter::clock_line(clock::now)
 }

@@ -26,15 +26,15 @@ use crate::user::teller;
 /// The number of ready rings beyond which further ones are freed.
 const SURPLUS: usize = 4 * SPARE;
 
-/// The part (one in so many) of what shared rings may still take that one ring takes at most, so that later
-/// threads get smaller ones and not none.
+/// The largest share of the remaining shared memory that one ring takes (one in so many), so that later threads get
+/// smaller rings instead of none.
 const SHARE: u64 = 8;
 
 /// The memory that private rings may take, in bytes.
 const PRIVATE_BUDGET: u64 = 64 << 20;
 
-/// Gives the geometry of a ring of `wanted` bytes, or of the largest smaller one that fits in `budget`, if
-/// any does.
+/// Returns the geometry of a ring of `wanted` bytes, or of the largest smaller one that fits in `budget`, or of the
+/// smallest if none does.
 fn largest_within(wanted: u64, budget: u64) -> Geometry {
     let mut geometry = Geometry::of(wanted);
     while geometry.file_size() > budget && geometry.capacity > MIN_CAPACITY {
@@ -43,8 +43,8 @@ fn largest_within(wanted: u64, budget: u64) -> Geometry {
     geometry
 }
 
-/// Makes a ring file, or a smaller one where others have taken the memory meanwhile. `in_part` allows that
-/// the rest of a large one is left to be reserved.
+/// Makes a ring file, or a smaller one if the memory has been taken meanwhile. `in_part` allows that the rest of a
+/// large one is reserved later.
 fn create_shared(
     directory: &mut RunDirectory,
     index: u32,
@@ -66,12 +66,12 @@ fn create_shared(
     }
 }
 
-/// The supply makes rings and keeps account of their memory.
+/// The maker of rings, which keeps account of their memory.
 pub(crate) struct Supply {
     directory: Result<RunDirectory, String>,
-    /// The run's directories before the process became another user, who may not make rings there.
+    /// The run's directories from before the process became another user, who may not make rings there.
     former: Vec<RunDirectory>,
-    /// The user that the directory was made by.
+    /// The user who made the directory.
     user: u32,
     /// Bytes that shared rings may still take.
     budget: u64,
@@ -79,12 +79,12 @@ pub(crate) struct Supply {
     private_budget: u64,
     /// The number of records that were dropped with flight recorders of threads that had ended.
     forgotten: u64,
-    /// Tells that a ring may be handed out before its memory is reserved as a whole: so far that was always
-    /// had afterwards.
+    /// True while a ring may be handed out before all of its memory is reserved: so far the rest could always be
+    /// reserved afterwards.
     in_part: bool,
-    /// Tells whether it was said that a ring is private.
+    /// True once the user was warned that a ring is private.
     said: bool,
-    /// Tells whether it was said that somebody has removed what is in the directory.
+    /// True once the user was warned that parts of the directory were removed.
     said_removed: bool,
     made: u32,
     /// The sites that readers of the run's directory know.
@@ -101,7 +101,7 @@ impl Supply {
         let directory = RunDirectory::create(&maker(run, info, place), &sites);
         let budget = directory.as_ref().map_or(0, |d| sys::shared_memory_budget(d.path()));
         if let Err(why) = &directory {
-            teller::say(format_args!("{why}; what is in memory when the process is killed will be lost"));
+            teller::say(format_args!("{why}; if the process is killed, the records in memory will be lost"));
         }
         if let Ok(directory) = &directory {
             run.keep_counts_in(&directory.life.traced);
@@ -125,23 +125,22 @@ impl Supply {
         }
     }
 
-    /// Sees to it that the run's directory stays this process's; see [`RunDirectory::keep_open`].
+    /// Ensures that the run's directory stays this process's; see [`RunDirectory::keep_open`].
     pub(crate) fn keep_open(&mut self) {
         for directory in self.directories_mut() {
-            // Tried again the next time.
+            // On an error, the next call tries again.
             let _ = directory.keep_open();
         }
     }
 
-    /// Looks which modules the process has and writes that where recovery will find it: once, and then again
-    /// where records have addresses.
+    /// Writes the list of the process's modules where recovery will find it: once, and then again whenever records
+    /// have addresses.
     pub(crate) fn tell_modules(&mut self) {
         let directory = self.directory.as_ref().ok().map(RunDirectory::path);
         self.modules.keep_in(directory);
     }
 
-    /// Counts `records` of flight recorders that are dropped with the rings of threads that have ended long
-    /// ago.
+    /// Counts `records` that are dropped with the flight recorders of threads that ended long ago.
     pub(crate) fn forget(&mut self, records: u64) {
         self.forgotten += records;
         for directory in self.directories_mut() {
@@ -149,7 +148,7 @@ impl Supply {
         }
     }
 
-    /// Returns how many records were dropped with flight recorders in all.
+    /// Returns the number of all records that were dropped with flight recorders.
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten
     }
@@ -158,9 +157,9 @@ impl Supply {
         self.directory.iter_mut().chain(&mut self.former)
     }
 
-    /// Returns the user that the process has become since this was asked last, if it has. Then rings are made
-    /// in a directory of that user's: the former one may not let them in, and whoever recovers may not read
-    /// what is there.
+    /// Returns the new user if the process has changed its user since the last call. From then on rings are made in a
+    /// directory of that user: the process may have no access to the former one, and a recoverer may not be able to
+    /// read it.
     pub(crate) fn follow_user(
         &mut self,
         run: &'static Run,
@@ -179,14 +178,14 @@ impl Supply {
                 place.count_files_in(directory.lock.clone());
             }
             Err(why) => teller::say(format_args!(
-                "the program has become user {user}, and {why}; what its further threads have in memory when it is \
-                 killed will be lost"
+                "the program has become user {user}, and {why}; if it is killed, the records that later threads \
+                 have in memory will be lost"
             )),
         }
         self.said = made.is_err();
         let before = std::mem::replace(&mut self.directory, made.map_err(|why| why.to_string()));
         self.former.extend(before);
-        // Further threads get rings that are the user's.
+        // Later threads get rings of the new user.
         self.discard_ready(run, tails);
         Some(user)
     }
@@ -198,15 +197,15 @@ impl Supply {
         }
     }
 
-    /// Returns what somebody has removed of the run's directory, if there is one.
+    /// Returns the removed parts of the run's directory, if there are any.
     pub(crate) fn missing(&self) -> Option<Missing> {
         let missing = self.directory.as_ref().ok()?.missing();
         (!missing.is_nothing()).then_some(missing)
     }
 
-    /// Puts back what is missing in the run's directory, as far as that can be, and has threads whose rings have no file any
-    /// more take others: what is in a ring without a file is lost with the process. What cannot be put back now is tried
-    /// again at the next look.
+    /// Restores the missing parts of the run's directory, as far as possible, and makes threads whose rings have lost
+    /// their files take other rings: records in a ring without a file are lost with the process. If a part cannot be
+    /// restored now, the next look tries again.
     pub(crate) fn restore(
         &mut self,
         run: &'static Run,
@@ -223,7 +222,7 @@ impl Supply {
                 Ok(()) => "it was put back, and threads go on in new rings".into(),
                 Err(why) => {
                     format!(
-                        "{why}; what is in memory when the process is killed will be lost until that can be done"
+                        "{why}; until that succeeds, records in memory will be lost if the process is killed"
                     )
                 }
             };
@@ -248,8 +247,7 @@ impl Supply {
         }
     }
 
-    /// Writes the sites that wait for it where recovery will find them. With private rings there is nothing
-    /// to recover.
+    /// Writes the queued sites where recovery will find them. With private rings there is nothing to recover.
     pub(crate) fn tell_sites(&mut self) {
         sites::tell_queued(self.run, |entry| {
             let mut directories = self.directory.iter_mut().chain(&mut self.former);
@@ -257,8 +255,8 @@ impl Supply {
         });
     }
 
-    /// Returns whether a ring should be made: some are kept ready, and one for each thread that waits. A
-    /// process that exits does not wait for rings that nobody waits for.
+    /// Returns whether a ring should be made: some are kept ready, and one for each waiting thread. When the process
+    /// exits, only those for waiting threads are made.
     pub(crate) fn is_short(&self, run: &Run) -> bool {
         let waiting = run.waiting.load(Ordering::Relaxed) as usize;
         let exiting = run.exit.requested.load(Ordering::Relaxed) == 1;
@@ -266,13 +264,13 @@ impl Supply {
         run.ready.count() < waiting + spare
     }
 
-    /// Returns whether a thread waits for a ring for which there is none. Where none can be made, nobody waits.
+    /// Returns whether a thread waits for a ring and none is ready for it. Returns false while no ring can be made.
     pub(crate) fn is_waited_for(run: &Run) -> bool {
         !run.barren.load(Ordering::Relaxed)
             && run.ready.count() < run.waiting.load(Ordering::Relaxed) as usize
     }
 
-    /// Makes a ring ready; false where that cannot be done, or there is no place for it.
+    /// Makes a ring and puts it among the ready ones; returns false if that fails or there is no place for it.
     pub(crate) fn add(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) -> bool {
         match self.make(run) {
             Ok(None) => {}
@@ -282,8 +280,8 @@ impl Supply {
                 if run.put_ready(ring) {
                     tails.push(RingDrain::new(run, ring));
                     if rest.is_some() {
-                        // To reserve the rest keeps the processor for long, and who waits for the ring may
-                        // have to run on the same one.
+                        // Reserving the rest keeps the processor busy for long, and the thread that waits for the
+                        // ring may have to run on the same one.
                         std::thread::yield_now();
                     }
                     match rest.map_or(Ok(()), |rest| rest.reserve(&ring.memory)) {
@@ -309,15 +307,17 @@ impl Supply {
         false
     }
 
-    /// Makes a ring: shared if that can be had, smaller where memory is short, private at last; but none
-    /// where a shared one could not be had now and nobody waits: it may be had when somebody does.
+    /// Makes a ring: a shared one if possible, a smaller one if memory is short, a private one as the last resort.
+    /// Makes none if a shared one cannot be had now and no thread waits: it may be possible once a thread waits.
     ///
-    /// A ring that somebody waits for is given with a part of its memory that is still to be reserved.
+    /// A ring that a thread waits for may be returned together with the part of its memory that is still to be
+    /// reserved.
     fn make(&mut self, run: &'static Run) -> io::Result<Option<(&'static ThreadRing, Option<Unreserved>)>> {
         let index = self.made;
         self.made += 1;
         let geometry = largest_within(run.config.ring_size, self.budget / SHARE);
-        // The first one is about to be waited for. Who does not wait for room later does not have to, either.
+        // A thread is about to wait for the first ring. A thread that never waits for room must not have to wait for
+        // the rest of the memory, either.
         let is_urgent = index == 0 || run.waiting.load(Ordering::Relaxed) > 0;
         let in_part = self.in_part && is_urgent && run.config.full_policy == FullPolicy::Block;
         let why = match &mut self.directory {
@@ -336,7 +336,8 @@ impl Supply {
         };
         if !std::mem::replace(&mut self.said, true) {
             teller::say(format_args!(
-                "no shared memory for the ring of a thread: {why}; what is in it when the process is killed will be lost"
+                "no shared memory for the ring of a thread: {why}; if the process is killed, the records in it will \
+                 be lost"
             ));
         }
         let geometry = largest_within(run.config.ring_size, self.private_budget);
@@ -346,7 +347,7 @@ impl Supply {
         ring.map(|ring| Some((ring, None)))
     }
 
-    /// Lends freed rings again, or frees them where there are too many.
+    /// Lends freed rings again, or frees them if there are too many.
     pub(crate) fn take_back(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) {
         let mut ready = run.ready.count();
         let mut surplus = Vec::new();
@@ -366,7 +367,7 @@ impl Supply {
         }
     }
 
-    /// Frees a ring that no thread has and that is in no place where one could take it.
+    /// Frees a ring that no thread has and no thread can take.
     fn discard(&mut self, run: &'static Run, ring: &'static ThreadRing) {
         self.unlink(ring);
         run.rings.lock().retain(|other| !std::ptr::eq(*other, ring));
@@ -389,7 +390,7 @@ impl Supply {
     /// Removes, at the process's exit, the files of rings that no thread has; if no others are left, the
     /// directory too. A thread that comes later still finds the ready rings.
     pub(crate) fn clear(&mut self, tails: &[RingDrain]) {
-        // Of an orphan all is written that could be.
+        // The records of an orphan are already written as far as possible.
         for tail in tails.iter().filter(|tail| tail.is_free() || tail.is_orphan()) {
             self.unlink(tail.ring);
         }
@@ -402,12 +403,12 @@ impl Supply {
         self.directory.iter().chain(&self.former).for_each(RunDirectory::remove);
     }
 
-    /// Writes where recoverers look how the run ends.
+    /// Writes how the run ends, for recoverers, into the life file.
     pub(crate) fn set_ending(&self, ending: Ending) {
         self.directory.iter().chain(&self.former).for_each(|directory| directory.life.set_ending(ending));
     }
 
-    /// Writes where recoverers look that the process lives.
+    /// Writes a sign of life, for recoverers, into the life file.
     pub(crate) fn note_look(&self, note: impl Fn(&Looks)) {
         self.directory.iter().chain(&self.former).for_each(|directory| note(&directory.life.looks));
     }
@@ -417,7 +418,7 @@ impl Supply {
         self.directory.as_ref().ok().map(|directory| &directory.life.switch)
     }
 
-    /// Removes everything at shutdown but the memory of rings that threads still point to.
+    /// Removes everything at shutdown except the memory of rings that threads still point to.
     pub(crate) fn end(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) {
         let taken: Vec<_> = std::iter::from_fn(|| run.ready.take()).map(|(ring, _)| ring).collect();
         run.rings.lock().clear();
@@ -428,7 +429,7 @@ impl Supply {
                 unsafe { ThreadRing::free(tail.ring) };
             } else {
                 run.finished.lock().add(CounterSums::of(tail.ring.header()));
-                // SAFETY: its tail is gone, it is out of the list, and it lies ready for nobody.
+                // SAFETY: its tail is gone, it is out of the list, and it is not ready for any thread.
                 unsafe { ThreadRing::abandon(tail.ring) };
             }
         }
@@ -436,12 +437,12 @@ impl Supply {
     }
 }
 
-/// Returns what the run's directory is made with.
+/// Returns the maker of the run's directory.
 fn maker<'a>(run: &'a Run, info: &'a meta::Run, place: &'a TracePlace) -> Maker<'a> {
     Maker::new(run.config.runtime_directory.as_deref(), sys::thread_id(), info, place)
 }
 
-/// Returns the name of what is missing.
+/// Returns a name for the missing part.
 fn in_words(missing: &Missing) -> &'static str {
     match missing {
         Missing { directory: true, .. } => "all",
@@ -454,7 +455,7 @@ fn in_words(missing: &Missing) -> &'static str {
 
 impl RunTables for Supply {
     fn references(&mut self) -> References<'_> {
-        // A thread has its site queued before it commits the first record of the site.
+        // A thread queues a site before it commits the first record of the site.
         self.tell_sites();
         References { plans: &self.plans, modules: &mut self.modules }
     }

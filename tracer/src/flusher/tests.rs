@@ -173,7 +173,7 @@ fn a_thread_gets_its_ring_before_all_that_another_one_has_written_is_in_a_file()
     assert_eq!(run.ready.count(), 1, "one waits");
     assert!(is_whole());
 
-    // Where none can be made the rest is written all the same.
+    // If none can be made, the rest is written all the same.
     while run.ready.take().is_some() {}
     run.barren.store(true, Ordering::Relaxed);
     fill();

@@ -1,4 +1,4 @@
-//! The process's clock: which reading of the counter its records get.
+//! The process's clock, which gives records their ticks.
 //!
 //! Runs on the traced thread, inside every record. The counter itself, and why its *ordered* reading has a
 //! fence, is in [`trace_store::counter`].
@@ -12,16 +12,16 @@ use trace_store::counter;
 
 use crate::words::exclusion;
 
-/// The kind of the process's clock: [`ORDERED`], or what [`set`] was told. Relaxed: whoever sees a new kind
-/// too late makes records for a run that is being ended.
+/// The kind of the process's clock: [`ORDERED`] until [`set`] changes it. Relaxed: a thread that sees a new kind too
+/// late makes records for a run that is being ended.
 static KIND: AtomicU32 = AtomicU32::new(ORDERED);
-/// The kind that reads the counter in program order. Kinds have two bits in the word of a site, where 0 is
-/// none: so a site without a number is of no kind.
+/// The kind that reads the counter in program order. Kinds take two bits in the word of a site, in which 0 means no
+/// kind: so a site without a number has no kind.
 pub(crate) const ORDERED: u32 = 1;
 pub(crate) const FAST: u32 = 2;
 pub(crate) const SYSTEM: u32 = 3;
 
-/// Decides which clock [`now`] reads. There is one run at a time.
+/// Sets the clock that [`now`] reads. There is one run at a time.
 pub(crate) fn set(kind: ClockKind) {
     let kind = match kind {
         ClockKind::Ordered => ORDERED,
@@ -31,14 +31,14 @@ pub(crate) fn set(kind: ClockKind) {
     KIND.store(kind, Ordering::Relaxed);
 }
 
-/// Decides as [`set`] does, by what [`kind`] has returned in another copy of this library.
+/// Sets the clock as [`set`] does, to the kind that [`kind`] has returned in another copy of this library.
 pub(crate) fn set_kind(kind: u32) {
     if matches!(kind, ORDERED | FAST | SYSTEM) {
         KIND.store(kind, Ordering::Relaxed);
     }
 }
 
-/// Returns which clock [`now`] reads.
+/// Returns the kind of the clock that [`now`] reads.
 #[inline(always)]
 pub(crate) fn kind() -> u32 {
     KIND.load(Ordering::Relaxed)
@@ -53,8 +53,8 @@ pub(crate) fn pair_of(kind: ClockKind) -> (Ticks, Wall) {
     })
 }
 
-/// Reads the process's clock. On the hot path that is done before anything else: what follows does not wait
-/// for the counter.
+/// Reads the process's clock. The hot path does that before anything else, so that later instructions do not wait for
+/// the counter.
 #[inline(always)]
 pub(crate) fn now() -> Ticks {
     Ticks(match kind() {
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn every_clock_of_this_machine_goes_forward() {
-        // Asked for by its kind: `set` would change the clock under the tests that run beside this one.
+        // Read by its kind: `set` would change the clock of the tests that run at the same time.
         for kind in [available(ClockKind::Ordered), available(ClockKind::Fast), ClockKind::System] {
             let (before, wall) = pair_of(kind);
             std::thread::sleep(std::time::Duration::from_millis(2));

@@ -1,4 +1,4 @@
-//! Where the producer is in a ring or nested ring: room, blocks, commits.
+//! The producer's position in a ring or nested ring: room, blocks, commits.
 //!
 //! Runs on the traced thread. No lock, no allocation, no system call.
 #![allow(unsafe_code, reason = "calls of the raw access in `memory`, and pointers that a fork wipes")]
@@ -13,7 +13,7 @@ use trace_format::record::{ALIGN, Flags, HEADER, PAD_WORD, aligned, captured_wor
 use trace_format::ring::Written;
 use trace_store::memory::Data;
 
-/// The bytes that can be written at least where a record is begun; less at a block's end is padded.
+/// The minimum room, in bytes, in which a record is begun; a shorter rest of a block is padded.
 pub(crate) const MIN_ROOM: u64 = 64;
 
 /// The producer's private half of a ring.
@@ -21,13 +21,12 @@ pub(crate) const MIN_ROOM: u64 = 64;
 /// All fields are zero when it is not bound, or after a fork wiped it: then [`Lane::has_room`] is false, and
 /// nothing else may be called.
 ///
-/// `limit` has two writers. The producer stores what it may write up to; the flusher stores 0 when it closes
-/// the ring, which makes the producer look and find it closed. Both are relaxed: the flag that says why is
-/// checked after the store (see [`Producer::was_closed`](super::Producer::was_closed)).
+/// `limit` has two writers. The producer stores the position up to which it may write; the flusher stores 0 when it
+/// closes the ring, which makes the producer check and find it closed. Both are relaxed: the producer checks the flag
+/// `closed` after its store (see [`Producer::was_closed`](super::Producer::was_closed)).
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// The position at which the next record begins: the head, or behind a pad that the head does not cover
-    /// yet.
+    /// The position at which the next record begins: the head, or the end of a pad that the head does not cover yet.
     pos: Cell<u64>,
     /// The ticks of the last record.
     last: Cell<u64>,
@@ -35,7 +34,7 @@ pub(crate) struct Lane {
     limit: AtomicU64,
     data: Data,
     block: u64,
-    /// Tells that the consumer is not waited for: what is oldest is overwritten.
+    /// True if the producer does not wait for the consumer: the oldest records are overwritten.
     overwrite: bool,
     written: *const Written,
     consumed: *const AtomicU64,
@@ -46,7 +45,7 @@ pub(crate) struct Lane {
 pub(crate) struct Reservation {
     /// The position at which the record or piece begins.
     pub start: u64,
-    /// The position at which it ends at the latest.
+    /// The largest position at which it may end.
     pub limit: u64,
     /// The number of bytes before it that wait for the consumer.
     pub pending: u64,
@@ -86,7 +85,7 @@ impl Lane {
         }
     }
 
-    /// Gives the producer's shared counters.
+    /// Returns the producer's shared counters.
     #[inline(always)]
     pub(crate) fn written(&self) -> &Written {
         // SAFETY: bound, by the type's rule, to memory that outlives the lane.
@@ -109,19 +108,19 @@ impl Lane {
         self.pos.get()
     }
 
-    /// Returns the end of the room that is known.
+    /// Returns the end of the known room.
     #[inline(always)]
     pub(crate) fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a record can be begun without looking further. It cannot when the lane is unbound.
+    /// Returns whether a record can be begun without looking for more room. Returns false if the lane is unbound.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
         self.pos.get() + MIN_ROOM <= self.limit.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a record of `bytes` bytes can be written without looking further. It cannot when the
+    /// Returns whether a record of `bytes` bytes can be written without looking for more room. Returns false if the
     /// lane is unbound.
     #[inline(always)]
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
@@ -139,8 +138,8 @@ impl Lane {
         self.limit.store(reservation.limit, Ordering::Relaxed);
     }
 
-    /// Makes the producer look anew at its next record. The one function that the flusher may call
-    /// as well.
+    /// Makes the producer look for room again at its next record. This is the only function that the flusher may
+    /// call, too.
     pub(crate) fn revoke(&self) {
         self.limit.store(0, Ordering::Relaxed);
     }
@@ -149,13 +148,13 @@ impl Lane {
         (position / self.block + 1) * self.block
     }
 
-    /// Looks for room of at least `need` bytes, at most a block, from position `from` on, where the last
-    /// record or piece ended. `None`: the ring is full.
+    /// Looks for room of at least `need` bytes, at most a block, from position `from` on, where the last record or
+    /// piece ended. Returns `None` if the ring is full.
     ///
-    /// Pads the rest of a block that is too short, and advances the reserve mark when it enters a block.
+    /// Pads the rest of a block if it is too short, and advances the reserve mark when it enters a block.
     #[cold]
     pub(crate) fn find(&self, from: u64, need: u64) -> Option<Reservation> {
-        // SAFETY: bound, by the type's rule. Acquire: the consumer has read what it frees.
+        // SAFETY: bound, by the type's rule. Acquire: the consumer has read the records that it frees.
         let consumed = if self.overwrite { from } else { unsafe { &*self.consumed }.load(Ordering::Acquire) };
         let free_end = consumed + self.data.capacity();
         let mut start = from;
@@ -173,7 +172,7 @@ impl Lane {
             return None;
         }
         if start % self.block == 0 {
-            // Before anything is written in the block, for readers that come late; see `trace_format::ring`.
+            // Before anything is written in the block, for readers that are late; see `trace_format::ring`.
             let reserve = &self.written().reserve;
             reserve.store(border.max(reserve.load(Ordering::Relaxed)), Ordering::Relaxed);
             fence(Ordering::Release);
@@ -184,7 +183,7 @@ impl Lane {
     /// Writes payload bytes at `position`.
     ///
     /// # Safety
-    /// The range lies in the reservation that was found last, behind the header of its record.
+    /// The range lies in the reservation that was found last, after the header of its record.
     #[inline(always)]
     pub(crate) unsafe fn write(&self, position: u64, bytes: &[u8]) {
         // SAFETY: a reservation is the producer's own space and inside one block.
@@ -258,7 +257,8 @@ impl Lane {
         at
     }
 
-    /// Writes a record at the lane's position that is a header and no more. Returns where the next record may begin.
+    /// Writes a record at the lane's position that consists of a header only. Returns where the next record may
+    /// begin.
     ///
     /// # Safety
     /// The lane has room for the header.
@@ -285,7 +285,7 @@ impl Lane {
         let written = self.written();
         let committed = written.committed.load(Ordering::Relaxed).wrapping_add(1);
         written.publish(head, committed);
-        // Release: who reads the count sees the head that has all these messages. A plain store on x86-64.
+        // Release: a reader of the count sees a head that covers all these messages. A plain store on x86-64.
         written.committed.store(committed, Ordering::Release);
     }
 

@@ -42,7 +42,7 @@ fn model(test: impl Fn() + Sync + Send + 'static) {
     builder.check(test);
 }
 
-/// Writes `count` records, each filling a block's room or half of it; waits for room where there is none.
+/// Writes `count` records, each filling a block's room or half of it; waits for room if there is none.
 fn produce(ring: &Ring, count: u64, text: usize) {
     // SAFETY: everything belongs together and outlives the lane; this is the only one.
     let lane = unsafe { Lane::new(ring.data, BLOCK, false, &ring.header.main, &ring.header.consumed.main) };
@@ -75,7 +75,7 @@ fn consume(ring: &Ring, count: u64, text: usize) {
             thread::yield_now();
             continue;
         }
-        // SAFETY: from what was consumed to a head that was loaded with Acquire; freed below.
+        // SAFETY: from the consumed position to a head that was loaded with Acquire; freed below.
         let parts = unsafe { ring.data.parts(range.clone()) };
         let mut records = Records::new(parts, range.start, BLOCK);
         for record in records.by_ref() {
@@ -104,7 +104,7 @@ fn loom_records_arrive_whole_and_in_order_while_the_ring_wraps() {
     });
 }
 
-/// Whenever the head is looked at, the number of messages that goes with it is that of the records before it.
+/// Whenever the head is read, the number of messages that is read with it is the number of records before it.
 #[test]
 fn loom_the_head_and_the_number_of_messages_are_of_one_moment() {
     model(|| {
@@ -137,7 +137,8 @@ fn loom_a_block_that_is_too_short_is_padded_and_the_pad_skipped() {
     });
 }
 
-/// A consumer that dies anywhere and a second one that goes on from what was published see every record once.
+/// A consumer that dies at any point and a second one that continues from the published progress see every record
+/// once.
 #[test]
 fn loom_who_takes_over_a_dead_consumer_sees_every_record_once() {
     for steps_before_death in 0..3 {
@@ -186,12 +187,12 @@ fn loom_who_takes_over_a_dead_consumer_sees_every_record_once() {
     }
 }
 
-/// A ring as it is lent: with the pool that it lies in and the word that says who has left it.
+/// A ring as it is lent, with the word that records who has left it.
 struct Lent {
     header: Header,
     data: Data,
     parting: Parting,
-    /// Stands for the memory: whoever uses it reads, whoever frees it writes, and loom finds a use after
+    /// A stand-in for the memory: using the ring reads it, freeing the ring writes it, and loom finds a use after
     /// that.
     memory: UnsafeCell<()>,
     freed: AtomicU64,
@@ -217,7 +218,7 @@ impl Lent {
         self.freed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A thread's life with the ring: it takes it, writes one record, gives it back.
+    /// Plays a thread's life with the ring: takes it, writes one record and gives it back.
     fn live(&'static self, tid: u64) {
         self.uses();
         let tenancy = &self.header.tenancy;
@@ -268,7 +269,7 @@ fn loom_a_ring_goes_through_the_pool_to_one_thread_after_the_other() {
                 thread::yield_now();
             }
             let range = readable(&lent.header.main, progress.consumed, CAPACITY).unwrap();
-            // SAFETY: from what was consumed to a head that was loaded with Acquire; freed below.
+            // SAFETY: from the consumed position to a head that was loaded with Acquire; freed below.
             let parts = unsafe { lent.data.parts(range.clone()) };
             let records: Vec<_> = Records::new(parts, range.start, BLOCK).collect();
             let tid = lent.header.tenancy.tid.load(Ordering::Relaxed);
@@ -294,7 +295,7 @@ fn loom_a_thread_that_ends_while_the_flusher_leaves_frees_the_ring_once() {
     model(|| {
         let lent = Lent::leak();
         let ending = thread::spawn(move || lent.live(1));
-        // The flusher drains what it finds, and leaves.
+        // The flusher drains the records that it finds, and leaves.
         lent.uses();
         let seen = readable(&lent.header.main, 0, CAPACITY).unwrap();
         // SAFETY: to a head that was loaded with Acquire; nothing is freed.
@@ -308,7 +309,7 @@ fn loom_a_thread_that_ends_while_the_flusher_leaves_frees_the_ring_once() {
     });
 }
 
-/// Three rings' worth of threads for two rings: each is taken by one thread at a time.
+/// Two threads take at the same time from a pool of two things: each thing is taken once.
 #[test]
 fn loom_two_threads_that_take_at_once_get_different_rings() {
     model(|| {
@@ -319,7 +320,7 @@ fn loom_two_threads_that_take_at_once_get_different_rings() {
         let take = || {
             thread::spawn(move || {
                 let taken = pool.take();
-                // A thing that was put after it was made ready is ready.
+                // A taken thing is seen as it was when it was put.
                 taken.map(|(thing, _)| thing.fetch_add(1, Ordering::Relaxed))
             })
         };
@@ -332,8 +333,8 @@ fn loom_two_threads_that_take_at_once_get_different_rings() {
     });
 }
 
-/// A copy that is made beside a producer that overwrites is whole, once what it has begun to overwrite is
-/// left out. Words are atomics here: to read them while they are written is the point.
+/// A copy that is made while the producer overwrites the ring is whole, once the parts that the producer has begun to
+/// overwrite are left out. Words are atomics here, because the test reads them while they are written.
 #[test]
 fn loom_a_reader_leaves_out_what_is_overwritten_while_it_reads() {
     model(|| {
@@ -370,7 +371,7 @@ fn loom_a_reader_leaves_out_what_is_overwritten_while_it_reads() {
     });
 }
 
-/// A thread that waits for room sees what was made before a wake-up, or it does not sleep.
+/// A thread that waits for room sees the room that was made before a wake-up, or it does not sleep.
 #[test]
 fn loom_no_wake_up_is_missed() {
     model(|| {
@@ -391,8 +392,8 @@ fn loom_no_wake_up_is_missed() {
     });
 }
 
-/// Two threads decide; each takes over whatever decision it finds, as if its patience were at its end. One
-/// publishes a run, and who sees that tracing is on sees it.
+/// Two threads decide; each takes over any decision that it finds, as if its patience had ended. One publishes a run,
+/// and a thread that sees that tracing is on sees that run.
 #[test]
 fn loom_a_decision_that_is_taken_over_is_made_once() {
     model(|| {

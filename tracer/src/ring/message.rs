@@ -1,6 +1,6 @@
-//! A message while it is being written: formatted straight into the ring, in pieces where it must be.
+//! A message while it is being written: formatted straight into the ring, in pieces if necessary.
 //!
-//! Runs on the traced thread. What fits in the room that is known takes the short way; the rest is `#[cold]`.
+//! Runs on the traced thread. Text that fits in the known room takes the short path; the rest is `#[cold]`.
 #![allow(unsafe_code, reason = "calls of `Lane` with reservations that it gave; each argued")]
 
 use std::fmt::{self, Write as _};
@@ -21,12 +21,12 @@ use super::producer::{Outcome, Producer};
 /// A message that is being written: the `fmt::Write` that the arguments are formatted into.
 ///
 /// The room that is left is `lane.limit()`, not a field: it is 0 after a fork or a close in the middle of the
-/// message, so that the next write takes the cold path, which looks why.
+/// message, so that the next write takes the cold path, which finds out why.
 pub(super) struct MessageWriter<'a> {
     producer: &'a Producer,
     lane: &'a Lane,
     frame: &'a AtomicUsize,
-    /// The value of `frame` as long as this message is the one being written.
+    /// The value of `frame` as long as this message is being written.
     here: usize,
     /// The position at which the current piece begins.
     start: u64,
@@ -37,9 +37,9 @@ pub(super) struct MessageWriter<'a> {
     site: u32,
     /// The number of whole pieces before the current one.
     pieces: u32,
-    /// Tells that some pieces are published: the message can no longer be taken back.
+    /// True if some pieces are published: the message can no longer be taken back.
     published: bool,
-    /// Tells that there was no room for the rest.
+    /// True if there was no room for the rest.
     failed: bool,
 }
 
@@ -102,8 +102,8 @@ impl<'a> MessageWriter<'a> {
         }
     }
 
-    /// Returns whether this is still the message that its thread writes: not after a fork inside it, nor when
-    /// another record took its place.
+    /// Returns whether its thread still writes this message: false after a fork inside it, and if another record has
+    /// taken its place.
     #[inline(always)]
     fn is_current(&self) -> bool {
         self.frame.load(Ordering::Relaxed) == self.here
@@ -128,14 +128,14 @@ impl<'a> MessageWriter<'a> {
         Err(fmt::Error)
     }
 
-    /// Ends the current piece and begins another, where there is room.
+    /// Ends the current piece and begins another, if there is room.
     fn next_piece(&mut self) {
         let (carried, count) = self.open_escape();
         self.at -= count as u64;
         let flags = Flags::MORE.with(self.flags());
         // SAFETY: `start` begins the current reservation, `at` lies in it, behind the header.
         let end = unsafe { self.lane.seal(self.site, self.start, self.at, self.ticks, flags) };
-        // `None` also in a forked child, where nothing more may be asked.
+        // `None` also in a forked child, which may not look for room.
         let memory = self.producer.memory_end(self.lane, end, MIN_ROOM);
         let found = memory.and_then(|memory| {
             let found = self.lane.find(end, MIN_ROOM).map(|found| found.within(memory));
@@ -159,9 +159,9 @@ impl<'a> MessageWriter<'a> {
         self.at += count as u64;
     }
 
-    /// Waits for room, where the policy says so. A message that would take more than half of the ring has its
-    /// pieces published, for they must be consumed before there can be room; a smaller one stays whole: it is
-    /// in the trace or it is not.
+    /// Waits for room, if the policy says so. If the message takes more than half of the ring, publishes its pieces
+    /// first, because there is no room before they are consumed. A smaller message stays whole: the trace has all of
+    /// it or nothing.
     fn wait_for_room(&mut self, end: u64) -> Option<Reservation> {
         if end - self.lane.pos() > self.lane.capacity() / 2 && self.producer.may_wait(self.lane) {
             self.lane.publish(end);
@@ -170,8 +170,8 @@ impl<'a> MessageWriter<'a> {
         self.producer.find(self.lane, end, MIN_ROOM)
     }
 
-    /// Gives the bytes from the last backslash on, if that is among the last three of the piece: what they
-    /// mean is decided by what follows, so they belong to the next piece.
+    /// Returns the bytes from a backslash on, if there is one among the last three bytes of the piece: their meaning
+    /// depends on the bytes after them, so they belong to the next piece.
     fn open_escape(&self) -> ([u8; LOOKAHEAD], usize) {
         let mut last = [0; LOOKAHEAD];
         if self.at - self.start >= (HEADER + LOOKAHEAD) as u64 {
@@ -202,8 +202,8 @@ impl<'a> MessageWriter<'a> {
         Outcome::Committed
     }
 
-    /// Leaves the ring as it was before the message. If a part of it is published, the renderer finds its end
-    /// missing and tells so.
+    /// Leaves the ring as it was before the message. If a part of it is published, the renderer finds its end missing
+    /// and reports that.
     #[cold]
     #[inline(never)]
     fn abandon(&mut self, counter: fn(&Written) -> &AtomicU64) -> Outcome {
@@ -218,7 +218,7 @@ impl<'a> MessageWriter<'a> {
     }
 }
 
-/// Returns the largest index, `at` at most, that is no inside of a character.
+/// Returns the largest index, at most `at`, that is not inside a character.
 fn floor_char_boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }

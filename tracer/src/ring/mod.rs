@@ -1,14 +1,14 @@
 //! A thread's ring: single producer, single consumer, in a shared mapping.
 //!
-//! | file | what | who runs it |
+//! | file | content | runs on |
 //! |---|---|---|
-//! | `lane` | where the producer is in one ring: room, blocks, pieces | traced thread |
+//! | `lane` | the producer's position in one ring: room, blocks, pieces | traced thread |
 //! | `producer` | a record: the hot path, and records inside records | traced thread |
 //! | `values` | values of types that are known at run time only | traced thread |
-//! | `message` | a message being formatted into the ring, in pieces if need be | traced thread |
+//! | `message` | a message being formatted into the ring, in pieces if necessary | traced thread |
 //!
-//! The layout and the write order are those of [`trace_format::ring`]. In `lane`, `producer` and `message`
-//! there is no lock, no allocation and, where there is room, no system call; only waiting for room makes one.
+//! The layout and the write order are those of [`trace_format::ring`]. In `lane`, `producer` and `message` there is
+//! no lock, no allocation and, if there is room, no system call; only waiting for room makes one.
 
 mod arguments;
 pub(crate) mod clock;

@@ -1,10 +1,10 @@
 //! A record, from the call to its publication: the hot path. Runs on the traced thread.
 //!
-//! Where there is room: no lock, no allocation, no system call, no store to memory that another thread
-//! writes. Everything else is `#[cold]`.
+//! If there is room: no lock, no allocation, no system call, no store to memory that another thread writes.
+//! Everything else is `#[cold]`.
 //!
-//! A signal handler, a panic hook or a user's `Display` may come here while its own thread is already inside.
-//! [`Producer::frame`] tells; such a record goes to the nested ring.
+//! A signal handler, a panic hook or a user's `Display` may come here while its own thread is already inside a
+//! record. [`Producer::frame`] shows that; the new record goes to the nested ring.
 #![allow(unsafe_code, reason = "calls of `Lane` with reservations that it gave; each argued")]
 
 use std::fmt;
@@ -26,12 +26,12 @@ use crate::sys;
 use crate::user::config::FullPolicy;
 use crate::words::wake::Wake;
 
-/// The most bytes that captured arguments take; what takes more is formatted at the call: a block of the
-/// smallest ring has 2 KiB.
+/// The maximum size of captured arguments, in bytes; a message with larger ones is formatted at the call: a block of
+/// the smallest ring has 2 KiB.
 pub(crate) const MAX_CAPTURED: usize = 1024;
 
-/// The time, in nanoseconds, that a thread waits at most for the rest of its ring's memory. To reserve it
-/// takes about a millisecond.
+/// The longest time, in nanoseconds, that a thread waits for the rest of its ring's memory. Reserving it takes about
+/// a millisecond.
 const MEMORY_PATIENCE: u64 = 1_000_000_000;
 
 /// The outcome of writing a record.
@@ -41,31 +41,32 @@ pub(crate) enum Outcome {
     Committed,
     /// The record is lost, and counted.
     Lost,
-    /// The producer is no more: its ring was closed, or this is a forked child. Another one is to be tried.
+    /// The producer can no longer be used: its ring was closed, or this is a forked child. The caller has to try
+    /// another one.
     Gone,
 }
 
 /// The data that a producer shares with its flusher, in memory of the process.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Tells that the ring was closed: its thread must take another. Set once, by the flusher.
+    /// True once the ring was closed: its thread must take another. Set once, by the flusher.
     pub closed: AtomicBool,
-    /// Tells that the ring's memory is reserved as a whole, not only the first bytes of its two parts. Set
-    /// once, by the flusher, with Release.
+    /// True once all of the ring's memory is reserved, not only the first bytes of its two parts. Set once, by the
+    /// flusher, with Release.
     pub whole: AtomicBool,
-    /// Tells that the thread's file cannot be written now: waiting for room is useless.
+    /// True while the thread's file cannot be written: waiting for room is useless.
     pub failing: AtomicBool,
-    /// Wakes the flusher.
+    /// The word that wakes the flusher.
     pub wake: &'static Wake,
-    /// Wakes the thread when it waits for room and there is plenty.
+    /// The word that wakes the thread when it waits for room and there is plenty.
     pub room: Wake,
-    /// The policy that is followed when there is no room.
+    /// The policy for a ring without room.
     pub policy: FullPolicy,
-    /// The time that is waited for room at most.
+    /// The longest time to wait for room.
     pub max_stall: Duration,
 }
 
-/// A thread's way to write into its ring.
+/// The writing end of a thread's ring.
 ///
 /// A producer lives in a page of its own that a forked child sees zeroed. All-zero bytes are a valid, unbound
 /// value: its lanes have no room, so every use ends in [`Outcome::Gone`] without touching the parent's ring.
@@ -89,13 +90,13 @@ pub(crate) struct Producer {
     ///    is no call of the list    └─────┘
     /// ```
     ///
-    /// HOLDING is no stack's address. It sends records on the way of those that find another one unfinished, which
-    /// writes the calls that are held back first: a record that comes later is not to stand before them.
+    /// HOLDING is not an address on a stack. It sends records down the path of those that find another record
+    /// unfinished. This path writes the held-back calls first: a later record must not come before them.
     ///
-    /// Its thread stores it, 0 with Release, and the flusher loads it with Acquire: the flusher so knows that
-    /// no record with smaller ticks than what it saw before is still to come.
+    /// Its thread stores it, 0 with Release, and the flusher loads it with Acquire: so the flusher knows that no
+    /// record with smaller ticks than those of the records that it saw before is still to come.
     frame: AtomicUsize,
-    /// Tells that a wait for room timed out: records are dropped until there is room.
+    /// True after a wait for room timed out: records are dropped until there is room.
     dropping: AtomicBool,
     nested: Lane,
     /// The end of the stack of the call, as in `frame`, for the record that is being written into the nested
@@ -103,30 +104,31 @@ pub(crate) struct Producer {
     nested_frame: AtomicUsize,
     /// The link to the flusher; null in a forked child.
     link: *const Link,
-    /// The calls that are held back; null where `link` is.
+    /// The calls that are held back; null if `link` is.
     open_calls: *const OpenCalls,
-    /// The wait that no record tells of yet.
+    /// The wait that has no record yet.
     waited: Waited,
 }
 
-/// A wait that has ended, until there is a place for its record: ahead of the record that waited, or behind the message that
-/// was being written.
+/// A wait that has ended, until there is a place for its record: before the record that waited, or after the message
+/// that was being written.
 ///
-/// Its thread alone reads and writes it. A signal handler that waits meanwhile changes what is there, or is changed: then a
-/// wait is told of with less time than it took, and the rest when the thread's file ends.
+/// Only its thread reads and writes it. If a signal handler of that thread waits meanwhile, the two may overwrite
+/// each other's values: then the record of a wait shows less time than it took, and the rest is reported when the
+/// thread's file ends.
 #[derive(Debug, Default)]
 struct Waited {
     begin: AtomicU64,
     end: AtomicU64,
-    /// The time in nanoseconds; 0 where there is no wait.
+    /// The time in nanoseconds; 0 if there is no wait.
     ns: AtomicU64,
-    /// A number of [`WaitedFor`].
+    /// The number of a [`WaitedFor`].
     what: AtomicU8,
 }
 
 impl Waited {
-    /// Notes a wait that has just ended. Of several that no record could stand between, one is told, from the first one's
-    /// begin on.
+    /// Notes a wait that has just ended. Several waits without room for a record between them are recorded as one,
+    /// from the beginning of the first.
     #[cold]
     fn note(&self, begin: Ticks, ns: u64, what: WaitedFor) {
         let before = self.ns.load(Ordering::Relaxed);
@@ -151,7 +153,7 @@ impl Waited {
 /// The number of bytes of the record of a wait.
 const WAIT_BYTES: u64 = (HEADER + trace_format::wait::PAYLOAD) as u64;
 
-/// The value of [`Producer::frame`] where calls are held back and no record is being written.
+/// The value of [`Producer::frame`] while calls are held back and no record is being written.
 const HOLDING: usize = 1;
 
 impl Producer {
@@ -187,7 +189,7 @@ impl Producer {
         }
     }
 
-    /// Forgets what another thread may have left: it may have ended in the middle of a record.
+    /// Clears the state that another thread may have left: it may have ended in the middle of a record.
     ///
     /// # Safety
     /// No thread uses the producer.
@@ -198,7 +200,7 @@ impl Producer {
         self.waited.ns.store(0, Ordering::Relaxed);
     }
 
-    /// Returns whether the producer's thread is outside of any record. For the flusher.
+    /// Returns whether the producer's thread is outside any record. For the flusher.
     pub(crate) fn is_idle(&self) -> bool {
         self.frame.load(Ordering::Acquire) == 0
     }
@@ -210,15 +212,15 @@ impl Producer {
         unsafe { self.open_calls.as_ref() }
     }
 
-    /// Returns whether the call of this number is held back still.
+    /// Returns whether the call with this number is still held back.
     #[inline(always)]
     pub(crate) fn holds(&self, number: u64) -> bool {
         self.open_calls().is_some_and(|open| number >= open.first())
     }
 
-    /// Holds a call back that was entered inside of all that are held back; returns its number, by which it can be
-    /// forgotten. Records those first that were entered at `before` at the latest. `None`: the thread is inside of a
-    /// record, or the producer is no more.
+    /// Holds back a call that was entered inside all calls that are held back; returns its number, by which it can be
+    /// forgotten. First records the held-back calls that were entered at `before` or earlier. Returns `None` if the
+    /// thread is inside a record, or the producer can no longer be used.
     #[inline(always)]
     pub(crate) fn hold(&self, call: OpenCall, before: Ticks) -> Option<u64> {
         let here = sys::stack_pointer();
@@ -242,7 +244,7 @@ impl Producer {
         Some(number)
     }
 
-    /// Forgets the call with this number, and all inside of it, where they are held back still.
+    /// Forgets the call with this number, and all calls inside it, if they are still held back.
     #[inline(always)]
     pub(crate) fn forget_from(&self, number: u64) {
         let here = sys::stack_pointer();
@@ -260,7 +262,7 @@ impl Producer {
         }
     }
 
-    /// Records all calls that are held back.
+    /// Records all held-back calls.
     #[cold]
     pub(crate) fn record_all_open_calls(&self) {
         let here = sys::stack_pointer();
@@ -269,12 +271,12 @@ impl Producer {
         }
     }
 
-    /// Records the calls that are held back: those that were entered at `before` at the latest, and more where there are
-    /// more than `most`. The calling thread is outside of any record.
+    /// Records the held-back calls that were entered at `before` or earlier, and further ones until no more than
+    /// `most` are left. The calling thread is outside any record.
     #[cold]
     #[inline(never)]
     fn record_open_calls(&self, here: usize, before: Ticks, most: u64) {
-        // Asked again in each round: a signal handler may have come between, or have forked.
+        // Read again in each round: a signal handler may have come between, or have forked.
         while let Some(open) = self.open_calls() {
             self.frame.store(here, Ordering::Relaxed);
             compiler_fence(Ordering::SeqCst);
@@ -291,11 +293,11 @@ impl Producer {
         }
     }
 
-    /// Records the outermost call that is held back, inside of the frame that is marked.
+    /// Records the outermost held-back call, inside the marked frame.
     fn record_open_call(&self, open: &OpenCalls, call: OpenCall, here: usize) {
         let total = HEADER as u64;
         let lane = &self.main;
-        // A handler that has traced between was ahead of it.
+        // A signal handler may have made a record with later ticks meanwhile.
         let ticks = call.ticks.0.max(lane.last());
         let opened = if lane.has_room_for(total) {
             Outcome::Committed
@@ -324,13 +326,14 @@ impl Producer {
         self.link.is_null()
     }
 
-    /// Returns whether the thread may go on in the ring: it is no forked child's view, and was not closed.
+    /// Returns whether the thread may go on using the ring: this is not a forked child's view, and the ring was not
+    /// closed.
     pub(crate) fn is_of_use(&self) -> bool {
         // SAFETY: not null, so as in `open`.
         !self.is_wiped() && !unsafe { &*self.link }.closed.load(Ordering::Acquire)
     }
 
-    /// Makes the producer's thread look whether the ring was closed. For the flusher.
+    /// Makes the producer's thread check whether the ring was closed. For the flusher.
     pub(crate) fn revoke(&self) {
         self.main.revoke();
     }
@@ -348,14 +351,14 @@ impl Producer {
         frame != 0 && frame != HOLDING && !sys::is_deeper(frame, here)
     }
 
-    /// Returns the ticks of the thread's last record: inside of another one, seen from a frame that ends at `here`, of
-    /// those that were made there.
+    /// Returns the ticks of the thread's last record; if the thread is inside a record, seen from a frame that ends
+    /// at `here`, those of the last record that was made inside it.
     pub(crate) fn last_ticks(&self, here: usize) -> Ticks {
         Ticks(if self.is_inside(here) { self.nested.last() } else { self.main.last() })
     }
 
-    /// Writes a message of a `site` (0: of none) that was begun at `ticks`. Never panics, whatever the
-    /// arguments' `Display` does.
+    /// Writes a message of a `site` (0: no site) that was begun at `ticks`. Never panics, whatever the arguments'
+    /// `Display` does.
     #[inline(always)]
     pub(crate) fn record(&self, ticks: Ticks, site: u32, args: fmt::Arguments<'_>) -> Outcome {
         let here = sys::stack_pointer();
@@ -387,8 +390,8 @@ impl Producer {
         outcome
     }
 
-    /// Copies the arguments of a site into a record. Returns false where that is not to be had: the record is
-    /// inside another one, it is too large, or this producer is no more; the message is to be formatted.
+    /// Copies the arguments of a site into a record. Returns false if that is not possible: the record is inside
+    /// another one, it is too large, or this producer can no longer be used. Then the message has to be formatted.
     #[inline(always)]
     pub(crate) fn capture<A: Arguments>(&self, ticks: Ticks, site: u32, arguments: &A) -> bool {
         let here = sys::stack_pointer();
@@ -427,8 +430,8 @@ impl Producer {
         self.record_words_in(&self.main, &self.frame, here, ticks, word, payload)
     }
 
-    /// Writes a record of one word if there is room in the ring and nothing else to be looked at. Returns false where nothing
-    /// was done: it is to be written by [`record_words`](Producer::record_words).
+    /// Writes a record of one word if there is room in the ring and nothing else to be handled. Returns false if it
+    /// did nothing: then [`record_words`](Producer::record_words) has to write the record.
     #[inline(always)]
     pub(crate) fn record_word_at_once(&self, ticks: Ticks, word: u64) -> bool {
         let here = sys::stack_pointer();
@@ -436,7 +439,8 @@ impl Producer {
             return false;
         }
         self.frame.store(here, Ordering::Relaxed);
-        // A signal handler on this thread sees the frame before anything below, and what is read below is not changed by it.
+        // A signal handler on this thread sees the frame before anything below, and then does not change the values
+        // that are read below.
         compiler_fence(Ordering::SeqCst);
         let lane = &self.main;
         let is_ready = ticks.0 >= lane.last() && lane.has_room_for(HEADER as u64);
@@ -498,7 +502,7 @@ impl Producer {
         outcome
     }
 
-    /// Begins a record: marks it, and sees to it that its ticks are not less than those of the one before.
+    /// Begins a record: marks it, and returns ticks that are not less than those of the record before.
     #[inline(always)]
     fn enter(lane: &Lane, frame: &AtomicUsize, here: usize, ticks: Ticks) -> u64 {
         frame.store(here, Ordering::Relaxed);
@@ -507,7 +511,7 @@ impl Producer {
         if ticks.0 >= lane.last() { ticks.0 } else { Producer::read_again() }
     }
 
-    /// Reads the clock again: a signal handler has traced between its reading and the mark, or the clock went
+    /// Reads the clock again: a signal handler has traced between the first reading and the mark, or the clock went
     /// back.
     #[cold]
     fn read_again() -> u64 {
@@ -527,9 +531,10 @@ impl Producer {
         outcome
     }
 
-    /// Waits until the clock shows more than the ticks of the nested record that was just made: of two records with the
-    /// same ticks, that of the ring is taken to be the earlier one, and its next one is the later one. Counters of some
-    /// processors stand still for 40 ns, and the system's clock may for longer; in the end, order is given up.
+    /// Waits until the clock shows more than the ticks of the nested record that was just made: readers take the main
+    /// ring's record for the earlier of two records with the same ticks, but the next record in the main ring is the
+    /// later one. Counters of some processors stand still for 40 ns, and the system's clock possibly for longer;
+    /// after `PATIENCE` readings, the order is given up.
     fn leave_tick(&self) {
         const PATIENCE: usize = 100;
         let last = self.nested.last();
@@ -543,7 +548,8 @@ impl Producer {
         inner != 0 && !sys::is_deeper(inner, here)
     }
 
-    /// Returns whether the record that is marked as being written was left without ending (`longjmp`).
+    /// Returns whether the record that is marked as being written was left without ending (`longjmp`). If held-back
+    /// calls are marked instead, records them and returns true.
     #[cold]
     #[inline(never)]
     fn was_left(&self, here: usize) -> bool {
@@ -568,8 +574,8 @@ impl Producer {
         }
         // SAFETY: not null, so it is the one given to [`Producer::bound_to`], which outlives this.
         let link = unsafe { &*self.link };
-        // A record inside of another one stays in the ring that the other one is in: the thread cannot take another ring
-        // before that is done, and a ring that its thread has is drained, closed or not.
+        // A record inside another one stays in the ring of the other one: the thread cannot take another ring before
+        // the outer record is done, and a ring that its thread has is drained, closed or not.
         let is_closed = || self.is_main(lane) && link.closed.load(Ordering::Acquire);
         if is_closed() {
             return Outcome::Gone;
@@ -582,7 +588,7 @@ impl Producer {
             add(&lane.written().lost_full, 1);
             return Outcome::Lost;
         };
-        // A record that took this one for left has gone on from where the lane is now.
+        // A record that found this one left has gone on from the lane's current position.
         if frame.load(Ordering::Relaxed) != here {
             return Outcome::Lost;
         }
@@ -593,9 +599,9 @@ impl Producer {
         if self.tell_wait(lane, ticks, need) { Outcome::Committed } else { Outcome::Gone }
     }
 
-    /// Writes the record of the wait that was noted, if there is one and it has room beside `need` bytes, which stay free
-    /// behind it. The lane is between two records; `ticks` are those of the next one, or of the one before. Returns false where
-    /// the ring was closed meanwhile.
+    /// Writes the record of the noted wait, if there is one and it has room beside `need` bytes, which stay free
+    /// after it. The lane is between two records; `ticks` are those of the next one, or of the one before. Returns
+    /// false if the ring was closed meanwhile.
     #[inline(always)]
     pub(super) fn tell_wait(&self, lane: &Lane, ticks: u64, need: u64) -> bool {
         let is_noted = self.waited.ns.load(Ordering::Relaxed) > 0 && std::ptr::eq(lane, &self.main);
@@ -617,12 +623,12 @@ impl Producer {
         self.waited.ns.store(0, Ordering::Relaxed);
         // SAFETY: there is room for these bytes.
         let end = unsafe { lane.write_words(wait.word(), ticks, &wait.payload()) };
-        // Nobody has called for it, so it is not counted.
+        // No call has made this record, so it is not counted.
         lane.publish(end);
         true
     }
 
-    /// Returns room for so many bytes where the lane is, if it can be had without waiting.
+    /// Returns room for `need` bytes at the lane's position, if there is some without waiting.
     fn memory_now(&self, lane: &Lane, need: u64) -> Option<Reservation> {
         // SAFETY: as in `open`, which was asked first.
         let is_whole = unsafe { &*self.link }.whole.load(Ordering::Acquire);
@@ -632,7 +638,8 @@ impl Producer {
             .filter(|found| found.limit >= found.start + need)
     }
 
-    /// Notes that the thread has waited for this ring since `begin`. For the thread, ahead of its first record there.
+    /// Notes that the thread has waited for this ring since `begin`. For the thread, before its first record in the
+    /// ring.
     pub(crate) fn note_wait_for_ring(&self, begin: Ticks, ns: u64) {
         let written = self.main.written();
         add(&written.stalls, 1);
@@ -640,19 +647,19 @@ impl Producer {
         self.waited.note(begin, ns, WaitedFor::Ring);
     }
 
-    /// Returns whether the lane is that of records which are not inside of others.
+    /// Returns whether this is the lane of records that are not inside others.
     fn is_main(&self, lane: &Lane) -> bool {
         std::ptr::eq(lane, &self.main)
     }
 
-    /// Returns whether the flusher has closed the ring for the lane's records. It is to be asked after the lane's limit was
-    /// stored.
+    /// Returns whether the flusher has closed the ring for the lane's records. Must be called after the lane's limit
+    /// was stored.
     pub(super) fn was_closed(&self, lane: &Lane) -> bool {
         if !self.is_main(lane) {
             return false;
         }
-        // If the flusher closed the ring since, its `revoke` may have been overwritten by `take`. One of the
-        // two sees the other: the store above is before this load, its flag is before its store.
+        // If the flusher closed the ring since, its `revoke` may have been overwritten by `take`. One of the two sees
+        // the other: here the limit is stored before this load, there the flag is stored before the limit.
         std::sync::atomic::fence(Ordering::SeqCst);
         // SAFETY: as in `open`, which was asked first; there was no fork since.
         let closed = unsafe { &*self.link }.closed.load(Ordering::Relaxed);
@@ -662,7 +669,7 @@ impl Producer {
         closed
     }
 
-    /// Finds room of `need` bytes from `from` on; waits for it where the policy says so.
+    /// Finds room of `need` bytes from `from` on; waits for it if the policy says so.
     #[cold]
     #[inline(never)]
     pub(super) fn find(&self, lane: &Lane, from: u64, need: u64) -> Option<Reservation> {
@@ -677,7 +684,7 @@ impl Producer {
             link.wake.wake();
             if self.may_wait(lane) { self.wait(lane, from, need, link) } else { None }
         })?;
-        // Nobody waits for room in the nested ring, so the flusher has to come earlier.
+        // No record waits for room in the nested ring, so the flusher has to come earlier.
         if found.pending >= lane.capacity() / if main { 2 } else { 4 } {
             link.wake.wake();
         }
@@ -687,20 +694,20 @@ impl Producer {
         Some(found)
     }
 
-    /// Returns whether a record of this lane waits for room. A nested one cannot: it may hold up what the
-    /// flusher must see first.
+    /// Returns whether a record of this lane waits for room. A nested record cannot: it may hold up the record that
+    /// the flusher must see first.
     pub(super) fn may_wait(&self, lane: &Lane) -> bool {
         // SAFETY: as in `find`.
         self.is_main(lane) && unsafe { &*self.link }.policy == FullPolicy::Block
     }
 
-    /// Returns the position below which the memory of a lane may be written, which is none where all of it is
-    /// reserved. Waits where `need` bytes from `from` on take more than the first bytes, and that is all there
-    /// is; `None` where the rest cannot be had.
+    /// Returns the position below which the memory of a lane may be written; `u64::MAX` if all of it is reserved. If
+    /// only the first bytes are reserved and `need` bytes from `from` on take more, waits for the rest. Returns
+    /// `None` if the rest cannot be had.
     pub(super) fn memory_end(&self, lane: &Lane, from: u64, need: u64) -> Option<u64> {
         // SAFETY: as in `find`.
         let link = unsafe { &*self.link };
-        // Acquire: who sees it set finds the memory reserved.
+        // Acquire: a thread that sees it set finds the memory reserved.
         if link.whole.load(Ordering::Acquire) {
             return Some(u64::MAX);
         }
@@ -711,8 +718,8 @@ impl Producer {
         self.wait_for_memory(link).then_some(u64::MAX)
     }
 
-    /// Waits until the rest of the ring's memory is reserved, which the flusher does as soon as it has handed
-    /// the ring out. Returns false where that takes too long or cannot be, and in a forked child.
+    /// Waits until the rest of the ring's memory is reserved, which the flusher does as soon as it has handed the
+    /// ring out. Returns false if that takes too long or fails, and in a forked child.
     ///
     /// Nested records wait, too: the flusher needs nothing of this thread for that.
     #[cold]
@@ -748,7 +755,7 @@ impl Producer {
             link.wake.wake();
             link.room.sleep(pause.min(link.max_stall));
             if self.link.is_null() {
-                // A signal handler has forked meanwhile: this is the child, and the lane is no more.
+                // A signal handler has forked meanwhile: this is the child, and the lane is wiped.
                 return None;
             }
             pause = (pause * 2).min(Duration::from_millis(10));
@@ -756,8 +763,8 @@ impl Producer {
             let reservation = lane.find(from, need);
             let useless =
                 u128::from(waited) >= link.max_stall.as_nanos() || link.failing.load(Ordering::Relaxed);
-            // One long wait is cheaper than many short ones, for the flusher above all: on a busy machine
-            // each takes its processor away.
+            // One long wait is cheaper than many short ones, for the flusher above all: on a busy machine each wait
+            // takes the processor away from it.
             let plenty =
                 reservation.is_some_and(|reservation| is_plenty(reservation.pending, lane.capacity()));
             if plenty || useless || link.closed.load(Ordering::Relaxed) {
@@ -772,16 +779,15 @@ impl Producer {
     }
 }
 
-/// Returns word 0 and the payload of the record that says where the function was called from that has just been entered by
-/// a hook: `address` lies in it, and it will return to `call_site`. It is a call stack that is cut off.
+/// Returns word 0 and the payload of the record of a function's call site, after a hook has recorded the function's
+/// entry: `address` lies in the function, which will return to `call_site`. The record is an incomplete call stack.
 pub(crate) fn call_site_record(address: u64, call_site: u64) -> (u64, [u64; 2]) {
-    // What is in a stack is the address behind a call.
+    // A call stack contains the addresses behind calls.
     let frames = [address + 1, call_site];
     (stack_word(Flags::NONE, size_of_val(&frames)), frames)
 }
 
-/// Returns whether a thread that waits for room goes on where `pending` bytes of `capacity` wait for the
-/// flusher.
+/// Returns whether a thread that waits for room goes on if `pending` bytes of `capacity` wait for the flusher.
 pub(crate) fn is_plenty(pending: u64, capacity: u64) -> bool {
     pending <= capacity / 2
 }

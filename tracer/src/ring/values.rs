@@ -1,9 +1,9 @@
-//! Values that are gathered for one record whose types are known at run time only: what bridges to other crates
-//! copy into a record, as the macros copy arguments.
+//! Values that are gathered for one record, with types that are known at run time only. Bridges to other crates copy
+//! them into a record, as the macros copy arguments.
 //!
-//! Runs on traced threads, before the record begins: what a `Debug` says while a value is gathered is an earlier
-//! record, and none inside of this one. Up to [`MAX_CAPTURED`] bytes lie on the stack; what has more moves to the
-//! heap, and is formatted at the call.
+//! Runs on traced threads, before the record begins: if a `Debug` traces while its value is gathered, it makes an
+//! earlier record, and not one inside this one. Values of up to [`MAX_CAPTURED`] bytes in all are on the stack;
+//! larger ones move to the heap, and are formatted at the call.
 #![allow(unsafe_code, reason = "reads those bytes of an array that were written; argued")]
 
 use std::fmt::{self, Write as _};
@@ -79,20 +79,19 @@ pub enum Value<'a> {
     Text(&'a str),
 }
 
-/// What stands behind a text whose `Debug` or `Display` has panicked.
+/// The end of a text whose `Debug` or `Display` has panicked.
 pub(crate) const PANICKED: &str = "<panicked>";
 
-/// The length of a text, in its 16 bits, behind which the real one stands as a `u64`. Only what is on the heap
-/// has it.
+/// The 16-bit length of a long text, whose real length follows as a `u64`. Only values on the heap have it.
 const LONG: u16 = u16::MAX;
 
-/// The values whose types are stored beside them; those of more are on the heap.
+/// The maximum number of values whose types are stored beside them; the types of more values are on the heap.
 const MOST_INLINE: usize = 32;
 
 /// Values for one record.
 ///
-/// A value is added with a *key*, which tells it from the others of its place by any number: values with the same
-/// keys and types in the same order have the same [`shape`](Values::shape).
+/// A value is added with a *key*, a number that distinguishes it from the other values of its place: values with the
+/// same keys and types in the same order have the same [`shape`](Values::shape).
 pub struct Values {
     /// As [`trace_format::capture`] lays values out. The first `length` bytes are initialized.
     bytes: [MaybeUninit<u8>; MAX_CAPTURED],
@@ -100,7 +99,7 @@ pub struct Values {
     types: [ValueType; MOST_INLINE],
     count: usize,
     shape: u64,
-    /// All of bytes and types, as soon as there is no room for them above.
+    /// All bytes and types, as soon as there is no room for them above.
     moved: Option<Box<Moved>>,
 }
 
@@ -123,7 +122,7 @@ impl Default for Values {
 }
 
 impl Values {
-    /// Returns no values. The call initializes some forty bytes.
+    /// Makes an empty set of values. The call initializes some forty bytes.
     #[inline(always)]
     #[must_use]
     pub const fn new() -> Values {
@@ -193,9 +192,9 @@ impl Values {
         self.put_text(value);
     }
 
-    /// Adds the text that `value` is formatted to, which is done now.
+    /// Formats `value` now, and adds the text.
     ///
-    /// A panic of a `Debug` or `Display` ends here: the text ends where it was, with `<panicked>` behind it.
+    /// A panic of a `Debug` or `Display` ends here: the text ends at that point, followed by `<panicked>`.
     #[inline]
     pub fn text(&mut self, key: u64, value: fmt::Arguments<'_>) {
         self.begin(key, ValueType::Text);
@@ -205,8 +204,8 @@ impl Values {
         }
     }
 
-    /// Returns the number that all values of these keys and types have, and others do not but for a chance of one
-    /// in 2⁶⁴.
+    /// Returns a number that all values with these keys and types share; others have the same number with a
+    /// probability of one in 2⁶⁴.
     #[inline(always)]
     #[must_use]
     pub fn shape(&self) -> u64 {
@@ -305,7 +304,7 @@ impl Values {
         }
     }
 
-    /// Replaces the two bytes at `at`, which are there.
+    /// Replaces the two bytes at `at`, which must have been written before.
     fn replace(&mut self, at: usize, length: u16) {
         let [low, high] = length.to_le_bytes();
         match &mut self.moved {
@@ -317,7 +316,7 @@ impl Values {
         }
     }
 
-    /// Returns the place on the heap, to which everything is moved the first time.
+    /// Returns the values on the heap, to which the first call moves them.
     #[cold]
     #[inline(never)]
     fn move_out(&mut self) -> &mut Moved {
@@ -337,10 +336,11 @@ impl fmt::Write for Values {
     }
 }
 
-/// They are captured as they lie here, but for those on the heap, which have too many bytes or long texts.
+/// Values on the stack are captured unchanged. Those on the heap, which have too many bytes or long texts, are not
+/// captured.
 impl Arguments for Values {
     const CAPTURED: bool = true;
-    /// That of dynamic values depends on them: see [`Values::shape`].
+    /// A placeholder: the signature of dynamic values depends on the values, see [`Values::shape`].
     const SIGNATURE: u32 = 1;
 
     #[inline(always)]

@@ -1,8 +1,8 @@
-//! What a site is that is made at run time, and all such sites of the process.
+//! The definition of a site that is made at run time, and all such sites of the process.
 //!
-//! A bridge to another crate learns of a place when something is said there for the first time. It has the site
-//! made then, which stays for ever, as the static of a call of `trace!` does. Runs on any thread. Only what is not
-//! among the sites that were met last comes here: a site is looked up under a lock.
+//! A bridge to another crate learns of a place when the first record is made there. It then has the site made, which
+//! stays for ever, as the static of a call of `trace!` does. Runs on any thread. Only a site that is not among those
+//! met last is looked up here, under a lock.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -19,9 +19,10 @@ use crate::words::exclusion::Excluded;
 
 /// The most sites that a process makes at run time.
 pub(crate) const MOST_SITES: usize = 8192;
-/// The most bytes of texts in a definition: what has more makes no site.
+/// The most bytes of texts in a definition: a longer one makes no site.
 pub(crate) const MOST_TEXT: usize = 4096;
-/// How long a thread waits for others that make sites. In a forked child nobody may be left who gives up the lock.
+/// The longest time that a thread waits for others that make sites. In a forked child the thread that had the lock
+/// may not exist.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The way in which a value becomes text.
@@ -29,52 +30,53 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub enum By {
     /// As `{}` does.
     Display,
-    /// As `{:?}` does, but for a [text that was formatted](ValueType::Text), which stays as it is.
+    /// As `{:?}` does, except a [text that was formatted](ValueType::Text), which stays unchanged.
     Debug,
-    /// As a format string says behind the colon. What formats at the call does it itself.
+    /// With this format specification, the part of a placeholder after the colon. A value that is formatted at the
+    /// call applies it itself.
     As(&'static str),
 }
 
-/// A value of a message, and what stands before it.
+/// A value of a message, and the text before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     /// The text before the value.
     pub before: String,
-    /// The name of the value; empty where it has none.
+    /// The name of the value; empty if it has none.
     pub name: String,
     /// The way in which it becomes text.
     pub by: By,
 }
 
-/// What is known of a place that a bridge has met.
+/// A bridge's description of a place that it has met.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definition {
     /// The kind of the records.
     pub kind: SiteKind,
     /// The level of the records.
     pub level: Level,
-    /// The name by which they are filtered; empty: it is the module.
+    /// The name by which the records are filtered; if empty, the module is used.
     pub target: String,
     /// The path of the module.
     pub module: String,
     /// The path of the source file.
     pub file: String,
-    /// The line in the file, from 1; 0 where it is not known.
+    /// The line in the file, from 1; 0 if it is not known.
     pub line: u32,
-    /// The name of the function or of the span; empty where it is not known.
+    /// The name of the function or of the span; empty if it is not known.
     pub function: String,
     /// The values of a message, in their order.
     pub fields: Vec<Field>,
-    /// The text behind the last value.
+    /// The text after the last value.
     pub tail: String,
 }
 
-/// The parts of a [`Site`] that only one has that was made at run time.
+/// The parts of a [`Site`] that only a site made at run time has.
 #[derive(Debug)]
 pub(crate) struct Dynamic {
     pub(crate) definition: Definition,
     pub(crate) types: Vec<ValueType>,
-    /// What tells it from all other sites that messages have; 0 for a kind of spans.
+    /// The key that distinguishes it from all other sites of messages; 0 for a kind of spans.
     pub(crate) key: u64,
     pub(crate) signature: u32,
 }
@@ -91,12 +93,12 @@ impl Definition {
         if self.target.is_empty() { &self.module } else { &self.target }
     }
 
-    /// Returns the format string of values of these types, with numbers or with names in its places.
+    /// Returns the format string for values of these types, with numbers or with names as its placeholders.
     fn format(&self, types: &[ValueType], with_names: bool) -> String {
         let mut format = String::new();
         for (at, (field, value_type)) in self.fields.iter().zip(types).enumerate() {
             write_literal(&field.before, &mut format);
-            // `{}` is what readers are fastest with. For other types both give the same.
+            // Readers are fastest with `{}`. For other types both give the same.
             let debug = field.by == By::Debug
                 && matches!(value_type, ValueType::F64 | ValueType::Char | ValueType::Str);
             let (colon, by) = match field.by {
@@ -153,18 +155,19 @@ impl fmt::Display for Message<'_> {
 
 /// The sites that were made, by their keys.
 static MADE: Mutex<BTreeMap<u64, &'static Site>> = Mutex::new(BTreeMap::new());
-/// The number of sites that were made, those without a key included. Relaxed: it is a limit, and nothing is read
-/// by it.
+/// The number of sites that were made, those without a key included. Relaxed: it is only a limit, and orders no other
+/// memory.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Tells that somebody waited for the lock in vain. Relaxed: it saves time and nothing else.
+/// Whether a thread has waited for the lock in vain. Relaxed: it only saves time.
 static STUCK: AtomicBool = AtomicBool::new(false);
-/// Tells that it was said that there are too many sites.
+/// Whether the message about too many sites was printed.
 static SAID: AtomicBool = AtomicBool::new(false);
 
-/// Returns the site with this key, made of what `define` returns if there is none; `types` are those of its values.
+/// Returns the site with this key; makes it from the result of `define` if there is none. `types` are the types of
+/// its values.
 ///
-/// `None`: there are too many, its texts are too long, this was called inside of the tracer's own code, or the lock
-/// cannot be had. No code of the caller's runs under the lock.
+/// Returns `None` if there are too many sites, its texts are too long, this was called inside of the tracer's own
+/// code, or the lock cannot be had. No code of the caller's runs under the lock.
 #[cold]
 #[inline(never)]
 pub(crate) fn find(
@@ -172,7 +175,8 @@ pub(crate) fn find(
     types: &[ValueType],
     define: &mut dyn FnMut() -> Definition,
 ) -> Option<&'static Site> {
-    // A handler that interrupts who has the lock, and an allocator that says something there, are turned away here.
+    // A handler that interrupts the thread that has the lock, and an allocator that makes a record under it, are
+    // refused here.
     let found = |excluded: Option<Excluded>| {
         let _excluded = excluded?;
         lock()?.get(&key).copied()
@@ -191,7 +195,7 @@ pub(crate) fn find(
     Some(site)
 }
 
-/// Makes a site that nobody else finds. `None` as in [`find`].
+/// Makes a site that [`find`] does not find. Returns `None` as [`find`] does.
 pub(crate) fn make(definition: Definition, types: &[ValueType], key: u64) -> Option<&'static Site> {
     if definition.fields.len() != types.len() || definition.text_bytes() > MOST_TEXT {
         return None;
@@ -200,8 +204,8 @@ pub(crate) fn make(definition: Definition, types: &[ValueType], key: u64) -> Opt
         COUNT.fetch_sub(1, Ordering::Relaxed);
         if !SAID.swap(true, Ordering::Relaxed) {
             teller::say(format_args!(
-                "there are more than {MOST_SITES} places, or sets of fields, of log records, events and spans; what \
-                 comes from further ones is recorded as text, without a place and without typed fields"
+                "there are more than {MOST_SITES} places, or sets of fields, of log records, events and spans; \
+                 records from further ones are written as text, without a place and without typed fields"
             ));
         }
         return None;
@@ -236,8 +240,8 @@ fn lock() -> Option<parking_lot::MutexGuard<'static, BTreeMap<u64, &'static Site
     guard
 }
 
-/// Returns what stands for the types of a site with this key in its word: as other signatures, neither 0 nor the
-/// largest number.
+/// Returns the number that stands for the types of a site with this key in its word: like other signatures, neither 0
+/// nor the largest number.
 #[inline(always)]
 pub(crate) fn signature(key: u64) -> u32 {
     ((key >> 32) as u32).clamp(4, u32::MAX - 4)

@@ -1,18 +1,18 @@
-//! What traced threads and the flusher share.
+//! The state that traced threads and the flusher share.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `run` | one process's life with tracing on: ready rings, the end |
-//! | `requests` | what the flusher is asked for, and its answers |
+//! | `requests` | requests to the flusher, and its answers |
 //! | `process` | whether this process traces, and its run |
-//! | `thread_name` | the name of a thread, longer than the system's where that can be had |
+//! | `thread_name` | the name of a thread, longer than the system's if a longer one is known |
 //! | `thread_ring` | a ring, and who has it |
 //! | `sites` | the static behind each call of `trace!`, and the number that the flusher gives it |
 //! | `definition` | sites that are made at run time |
-//! | `pause`, `switched` | tracing that is paused and goes on; who is told when it is switched |
-//! | `stats` | what the tracer has done so far in this process |
+//! | `pause`, `switched` | tracing that is paused and goes on; listeners that are called when it is switched |
+//! | `stats` | the counters of the tracer in this process |
 //! | `numbers` | numbers of spans and locks |
-//! | `unplaced` | records that found no ring, until a file tells of them |
+//! | `unplaced` | the count of records that found no ring, until a file reports them |
 
 pub(crate) mod definition;
 pub(crate) mod numbers;

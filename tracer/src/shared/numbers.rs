@@ -1,6 +1,6 @@
-//! Numbers of spans and of locks, of which no two in the process are the same.
+//! Numbers of spans and of locks, unique in the process.
 //!
-//! Runs on any thread. Where another copy of the library owns the process, the numbers are that one's.
+//! Runs on any thread. If another copy of the library owns the process, the numbers are that one's.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ use crate::copies::{self, interface};
 pub(crate) enum Numbers {
     /// The ids of spans.
     Spans = interface::SPANS,
-    /// The numbers of locks and of conditions.
+    /// The numbers of locks and of condition variables.
     Locks = interface::LOCKS,
 }
 

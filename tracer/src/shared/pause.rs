@@ -1,6 +1,7 @@
-//! Tracing that is paused, and goes on: asked for from outside, through the run's life file.
+//! Tracing that is paused, and goes on, as requested from outside through the run's life file.
 //!
-//! Runs on the flusher. Traced threads see the word of [`process`], and sites theirs, as where tracing is off.
+//! Runs on the flusher. Traced threads see the word of [`process`], and sites their own words, as if tracing were
+//! off.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,8 +9,8 @@ use super::process::{self, STATE};
 use super::{sites, switched};
 use crate::words::switch::Stand;
 
-/// Tells that the run of the process is paused, also while the program decides anew whether it traces. Relaxed: who
-/// decides reads it, and what it decides about has a word of its own.
+/// Whether the run of the process is paused, also while the program decides anew whether it traces. Relaxed: the
+/// thread that decides reads it, and the decision has a word of its own.
 static PAUSED: AtomicBool = AtomicBool::new(false);
 
 /// Notes that the run that begins is paused, or is not.
@@ -17,7 +18,7 @@ pub(crate) fn begin(paused: bool) {
     PAUSED.store(paused, Ordering::Relaxed);
 }
 
-/// Returns whether the run is paused, whatever is decided meanwhile.
+/// Returns whether the run is paused, even if a new decision is in progress.
 pub(crate) fn was_paused() -> bool {
     PAUSED.load(Ordering::Relaxed)
 }
@@ -31,7 +32,7 @@ pub(crate) fn is_paused() -> Option<bool> {
     }
 }
 
-/// Has the process record nothing for a while. Returns false where it does not trace.
+/// Stops the process's recording for a while. Returns false if it does not trace.
 pub(crate) fn pause() -> bool {
     let paused = STATE.pause();
     if paused {
@@ -43,7 +44,7 @@ pub(crate) fn pause() -> bool {
     paused
 }
 
-/// Has the process go on recording. Returns false where it was not paused.
+/// Lets the process record again. Returns false if it was not paused.
 pub(crate) fn go_on() -> bool {
     let goes_on = STATE.go_on();
     if goes_on {

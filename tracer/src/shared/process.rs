@@ -8,13 +8,13 @@ use super::run::Run;
 use crate::sys;
 use crate::words::switch::{Stand, SwitchWord};
 
-/// The decision whether this process traces; its states are told at [`SwitchWord`].
+/// The decision whether this process traces; its states are described at [`SwitchWord`].
 #[cfg(not(loom))]
 pub(crate) static STATE: SwitchWord = SwitchWord::new();
 #[cfg(loom)]
 pub(crate) static STATE: std::sync::LazyLock<SwitchWord> = std::sync::LazyLock::new(SwitchWord::new);
 
-/// A count that grows when a decision ends; who waits for one sleeps on it.
+/// A count that grows when a decision ends; threads that wait for one sleep on it.
 pub(crate) static SETTLED: AtomicU32 = AtomicU32::new(0);
 
 /// The current run. Never freed, so a reference to it is good for ever.
@@ -26,12 +26,12 @@ pub(crate) fn is_off() -> bool {
     STATE.is_off()
 }
 
-/// Returns what the state says to this process.
+/// Returns the meaning of the state for this process: on, off, paused, or not decided yet.
 pub(crate) fn stand() -> Stand {
     STATE.see().stand(sys::process_id)
 }
 
-/// A count that grows when the process stops recording: what threads know of calls that go on is void then.
+/// A count that grows when the process stops recording: then the calls in progress that threads know of are void.
 static ERA: AtomicU32 = AtomicU32::new(0);
 
 /// Notes that the process records nothing from now on, for a while or for good.
@@ -39,19 +39,19 @@ pub(crate) fn begin_era() {
     ERA.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Returns a number that has changed if the process has recorded nothing meanwhile. Relaxed: a thread that sees it late has
-/// records of both sides.
+/// Returns a number that has changed if the process has stopped recording meanwhile. Relaxed: a thread that sees the
+/// change late has records of both sides.
 #[inline(always)]
 pub(crate) fn era() -> u32 {
     ERA.load(Ordering::Relaxed)
 }
 
-/// Gives the run of this process, if there is one that goes on.
+/// Returns the run of this process, if there is one that goes on.
 pub(crate) fn running() -> Option<&'static Run> {
     current().filter(|run| run.is_of_this_process() && !run.is_closed())
 }
 
-/// Gives the run, dead or alive, of this process or of the one it was forked from.
+/// Returns the run, dead or alive, of this process or of the one it was forked from.
 pub(crate) fn current() -> Option<&'static Run> {
     let run = RUN.load(Ordering::Acquire);
     // The pointer is null or was leaked by `start`, and is never freed.
@@ -62,14 +62,14 @@ pub(crate) fn current() -> Option<&'static Run> {
     }
 }
 
-/// Makes `run`, which is leaked, the process's. Release: who sees the pointer sees the run.
+/// Makes `run`, which is leaked, the process's. Release: a thread that sees the pointer sees the run.
 pub(crate) fn set_current(run: &'static Run) {
     RUN.store(std::ptr::from_ref(run).cast_mut(), Ordering::Release);
 }
 
-/// Wakes those who wait for a decision that has ended.
+/// Wakes the threads that wait for a decision that has ended.
 pub(crate) fn announce() {
-    // Release: after the word was changed, so who sees this grown sees that.
+    // Release: the word was changed before, so a thread that sees this count grown sees that change.
     SETTLED.fetch_add(1, Ordering::Release);
     sys::wake_word(&SETTLED, i32::MAX);
 }

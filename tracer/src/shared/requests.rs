@@ -1,5 +1,5 @@
-//! Requests to the flusher: to flush, and to shut down. Threads queue them and wait for the answer; the flusher looks for them
-//! when it is woken.
+//! Requests to the flusher: to flush, and to shut down. Threads queue them and wait for the answer; the flusher looks
+//! for them when it is woken.
 //!
 //! A generic channel does the same with forty times the code.
 
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::sys;
 
-/// What the flusher is asked for.
+/// A kind of request to the flusher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Flush,
@@ -27,11 +27,11 @@ pub(crate) struct Requests(Mutex<Waiting>);
 #[derive(Debug, Default)]
 struct Waiting {
     requests: VecDeque<Request>,
-    /// Tells that the flusher takes no more.
+    /// Whether the flusher has stopped taking requests.
     ended: bool,
 }
 
-/// A request. One that is dropped without an answer is answered by an error.
+/// A request. Dropped without an answer, it is answered with an error.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub wanted: Wanted,
@@ -54,11 +54,11 @@ fn gone() -> io::Error {
 }
 
 impl Requests {
-    /// Queues a request, has the flusher woken by `wake`, and waits for the answer; `meanwhile` is called several times a second
-    /// as long as that takes.
+    /// Queues a request, has the flusher woken by `wake`, and waits for the answer; calls `meanwhile` several times a
+    /// second as long as that takes.
     ///
     /// # Errors
-    /// What the flusher answers; that it has ended.
+    /// The error that the flusher answers, or an error if the flusher has ended.
     pub(crate) fn ask(
         &self,
         wanted: Wanted,
@@ -88,7 +88,7 @@ impl Requests {
         self.0.lock().requests.pop_front()
     }
 
-    /// Takes no more requests; those that wait are answered. For the flusher, at its end.
+    /// Stops taking requests; those that wait are answered with an error. For the flusher, at its end.
     pub(crate) fn end(&self) {
         let mut waiting = self.0.lock();
         waiting.ended = true;

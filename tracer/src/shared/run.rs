@@ -1,4 +1,4 @@
-//! A run: what traced threads and their flusher share.
+//! A run: the state that traced threads and their flusher share.
 //!
 //! Threads take rings from here, wake the flusher and send it requests; they never touch its files.
 #![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
@@ -28,23 +28,23 @@ use crate::user::teller::Teller;
 use crate::words::pool::ReadyPool;
 use crate::words::wake::Wake;
 
-/// The number of rings that can lie ready, which is not that of threads that can trace.
+/// The number of rings that can lie ready. More threads than that can trace.
 const READY: usize = 64;
 /// The number of rings that the flusher keeps ready.
 pub(crate) const SPARE: usize = 4;
-/// The time, in nanoseconds, that a thread's first record waits without any ring being handed out, and for
-/// which nobody waits after that. To make one takes about a millisecond.
+/// The time, in nanoseconds, that a thread's first record waits without any ring being handed out; after that no
+/// thread waits for the same time. To make a ring takes about a millisecond.
 const CLAIM_PATIENCE: u64 = 1_000_000_000;
-/// The time, in nanoseconds, for which a flusher may show no sign while a thread waits. Under Wine all its calls of the system
-/// wait for one process, and on a busy machine that took longer than a second.
+/// The time, in nanoseconds, for which a flusher may show no sign while a thread waits. Under Wine all its system
+/// calls wait for one process, and on a busy machine that took longer than a second.
 const IDLE_CLAIM: u64 = if cfg!(windows) { 3 * CLAIM_PATIENCE } else { CLAIM_PATIENCE };
-/// The time, in nanoseconds, that it waits without any ring being handed out while the flusher writes files: Windows takes
-/// long to make one. More would let a flusher that can make no ring hold every thread up.
+/// The time, in nanoseconds, that a thread waits without any ring being handed out while the flusher writes files:
+/// Windows takes long to make one. If it were longer, a flusher that can make no ring would hold up every thread.
 const LONGEST_CLAIM: u64 = if cfg!(windows) { 10 * CLAIM_PATIENCE } else { CLAIM_PATIENCE };
-/// The time after which a thread that waits for a ring looks again without having been woken. Windows keeps those who
-/// wait for one word in one list, and a thousand that come and go there keep the flusher from its work.
+/// The time after which a thread that waits for a ring looks again without having been woken. Windows keeps the
+/// threads that wait for one word in one list, and a thousand that come and go keep the flusher from its work.
 const LOOK_AGAIN: Duration = Duration::from_millis(if cfg!(windows) { 250 } else { 20 });
-/// The number of looks before which nobody gives up. On a machine that is too busy for the flusher they take longer, too.
+/// The number of looks before a thread gives up. On a machine that is too busy for the flusher they take longer, too.
 const LOOKS: u64 = CLAIM_PATIENCE / LOOK_AGAIN.as_nanos() as u64;
 
 /// The life of one process with tracing on. A run is leaked when it is made: threads may hold on to it for
@@ -54,31 +54,31 @@ pub(crate) struct Run {
     pub config: Config,
     /// The run's random id.
     pub id: u32,
-    /// The ticks of the run's `# run` line and the wall clock at that moment, read when it was decided that the
-    /// process traces: no record of the run has smaller ticks.
+    /// The ticks of the run's `# run` line and the wall clock at that moment, read when the decision to trace was
+    /// made: no record of the run has smaller ticks.
     pub began: (Ticks, Wall),
     /// The id of the run at the root of its tree of forks.
     pub root: u32,
-    /// The executable and the current directory as they were at the start.
+    /// The executable and the current directory at the start.
     pub exe: PathBuf,
     pub here: Option<PathBuf>,
     /// The word that wakes the flusher.
     pub wake: Wake,
-    /// The teller, which says what the flusher has to say.
+    /// The teller, which prints the flusher's messages.
     pub teller: Teller,
     pub exit: Exit,
     pub panic_request: PanicRequest,
-    /// Tells that sites wait for a number.
+    /// Whether sites wait for their table entries.
     pub sites_queued: AtomicBool,
     /// The rings that threads may take.
     pub ready: ReadyPool<ThreadRing, READY>,
     /// The number of threads that wait for a ring.
     pub waiting: AtomicU32,
-    /// A count that grows with each ring that is put ready; who waits for one sleeps on it.
+    /// A count that grows with each ring that is put ready; threads that wait for one sleep on it.
     supplied: AtomicU32,
-    /// The time until which nobody waits for a ring, in nanoseconds of the monotonic clock.
+    /// The time until which no thread waits for a ring, in nanoseconds of the monotonic clock.
     starved_until: AtomicU64,
-    /// Tells that no ring can be made, so that nobody waits for one.
+    /// Whether no ring can be made, so that no thread waits for one.
     pub barren: AtomicBool,
     /// The rings that may have a thread or records. The list is cold.
     pub rings: Mutex<Vec<&'static ThreadRing>>,
@@ -86,22 +86,22 @@ pub(crate) struct Run {
     pub finished: Mutex<CounterSums>,
     /// The number of bytes written to files.
     pub bytes: AtomicU64,
-    /// The count of records that found no ring, and of which no file tells: here, and in a page that outlives
-    /// the process.
+    /// The count of records that found no ring and that no file reports: in this process's memory, and in a page that
+    /// outlives the process.
     unplaced: Unplaced,
-    /// The cost of the run's start, here, for the flusher.
+    /// The cost of the run's start, in this process's memory, for the flusher.
     pub start: Start,
-    /// The flusher's looks at the process, here, for itself.
+    /// The flusher's looks at the process, in this process's memory, for itself.
     pub looks: Looks,
-    /// The program's panics, where no page outlives the process.
+    /// The program's panics, if no page outlives the process.
     panics: Panics,
-    /// The page that outlives the process, for the start, the panics and the signal; null where there is none.
+    /// The page that outlives the process, for the start, the panics and the signal; null if there is none.
     page: AtomicPtr<TracedCounters>,
-    /// Tells that a thread has noted that cost, or is about to.
+    /// Whether a thread has noted the cost of the start, or is about to.
     start_noted: AtomicBool,
     /// The time, in nanoseconds, that the decision to trace took the thread that made it.
     deciding_ns: AtomicU64,
-    /// The number of records without a ring that are of the process that this one was forked from.
+    /// The number of records without a ring that were made in the process that this one was forked from.
     inherited: u64,
     /// A word that is 1 in this process and 0 in a forked child, in a page that a fork wipes.
     alive: *const AtomicU32,
@@ -109,7 +109,7 @@ pub(crate) struct Run {
     pub requests: Requests,
 }
 
-// SAFETY: `alive` points to an atomic in a page that is never unmapped; everything else is Sync by itself.
+// SAFETY: `alive` points to an atomic in a page that is never unmapped; everything else is Sync.
 unsafe impl Sync for Run {}
 // SAFETY: as above.
 unsafe impl Send for Run {}
@@ -125,8 +125,8 @@ pub(crate) struct Exit {
     pub progress: AtomicU64,
 }
 
-/// The words by which a panic asks a flight recorder's flusher: no channel, for the panic may be inside of a
-/// record.
+/// The words by which a panic sends a request to a flight recorder's flusher. They are not a channel, because the
+/// panic may be inside of a record.
 #[derive(Debug, Default)]
 pub(crate) struct PanicRequest {
     /// A count that grows with each request.
@@ -145,7 +145,7 @@ pub(crate) struct CounterSums {
 }
 
 impl CounterSums {
-    /// Gives what the thread that has the ring has counted.
+    /// Returns the counts of the thread that has the ring.
     pub(crate) fn of(header: &Header) -> CounterSums {
         let (main, nested, losses) = (header.main.counts(), header.nested.counts(), header.losses());
         let torn = header.published().render.lost[LossReason::Torn as usize];
@@ -188,7 +188,7 @@ impl Run {
             teller: Teller::default(),
             exit: Exit::default(),
             panic_request: PanicRequest::default(),
-            // In a forked child some may wait that its parent's flusher did not come to.
+            // In a forked child, sites may wait that its parent's flusher did not get to.
             sites_queued: AtomicBool::new(true),
             ready: ReadyPool::new(),
             waiting: AtomicU32::new(0),
@@ -213,7 +213,7 @@ impl Run {
         Ok(run)
     }
 
-    /// Gives what the run's rings have in common.
+    /// Returns the properties that the run's rings have in common.
     pub(crate) fn terms(&'static self) -> Terms {
         let Config { full_policy: policy, max_stall, .. } = self.config;
         Terms { run: self.id, wake: &self.wake, policy, max_stall }
@@ -237,28 +237,28 @@ impl Run {
         }
     }
 
-    /// Takes `records` that found no ring out of the count, since the file of a thread tells of them.
+    /// Takes `records` that found no ring out of the count, since the file of a thread reports them.
     pub(crate) fn placed(&self, records: u64) {
         self.unplaced.subtract(records);
     }
 
-    /// Returns how many records found no ring, and no file tells of them; also those that were made before
-    /// there was a run.
+    /// Returns the number of records that found no ring and that no file reports, including those that were made
+    /// before there was a run.
     pub(crate) fn unplaced(&self) -> u64 {
         self.unplaced.count().max(unplaced::untold().saturating_sub(self.inherited))
     }
 
-    /// Notes that the run's own file tells of `records` that found no ring.
+    /// Notes that the run's own file reports `records` that found no ring.
     pub(crate) fn unplaced_are_told(&self, records: u64) {
         self.placed(self.unplaced.count());
         unplaced::tell(records);
     }
 
-    /// Has what traced threads count of the run counted in `page`, which outlives the process. For the
-    /// flusher, before there is a ring.
+    /// Moves the run's counts by traced threads to `page`, which outlives the process. For the flusher, before there
+    /// is a ring.
     pub(crate) fn keep_counts_in(&self, page: &'static TracedCounters) {
         self.unplaced.go_to(&page.unplaced);
-        // Release: a thread may panic that has no ring.
+        // Release: a thread that has no ring may panic.
         self.page.store(ptr::from_ref(page).cast_mut(), Ordering::Release);
     }
 
@@ -267,21 +267,21 @@ impl Run {
         unsafe { self.page.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Notes that the signal of this name ends the process, where a page outlives it.
+    /// Notes in the page that outlives the process, if there is one, that the signal of this name ends the process.
     pub(crate) fn note_signal(&self, name: &str) {
         if let Some(page) = self.page() {
             page.signal.set(name);
         }
     }
 
-    /// Gives the place where the program's panics are noted. A panic that began before there was a page ends in
-    /// the place where it began.
+    /// Returns the place for the program's panics. A panic that began before there was a page ends in the place where
+    /// it began.
     pub(crate) fn panics(&self) -> &Panics {
         self.page().map_or(&self.panics, |page| &page.panics)
     }
 
-    /// Returns what the last line of a file says of a thread that has ended for `reason`: where that is the
-    /// exit, with what is known of why the process exits. For the flusher.
+    /// Returns the end of a thread that has ended for `reason`, for the last line of a file: at an exit, with the
+    /// known cause of the exit. For the flusher.
     pub(crate) fn ended(&self, reason: EndReason) -> Ended {
         let seen = Some(clock::now());
         match reason {
@@ -293,17 +293,17 @@ impl Run {
         }
     }
 
-    /// Returns what is known of why the process exits, the main thread of which is `main`.
+    /// Returns the known cause of the process's exit; `main` is the id of its main thread.
     ///
-    /// A panic is why if its hooks have called `exit`, or if it was in the main thread and the status is that
-    /// which Rust gives to such an end.
+    /// A panic is the cause if its hooks have called `exit`, or if it was in the main thread and the exit status is
+    /// the one that Rust gives to such an end.
     pub(crate) fn cause_of_exit(&self, main: u64) -> Cause {
         /// The status of a program whose `main` has panicked.
         const PANICKED: u32 = 101;
         let status = sys::exit_status();
         let in_main = |tid: &u64| status == Some(PANICKED) && *tid == main;
         let panic = self.panics().deadly().or_else(|| self.panics().last().filter(in_main));
-        // That all went well goes without saying.
+        // A status of success is left out.
         let status = status.filter(|status| *status != 0);
         Cause { panic, signal: None, status }
     }
@@ -313,9 +313,9 @@ impl Run {
         self.deciding_ns.store(ns, Ordering::Relaxed);
     }
 
-    /// Notes that the thread `tid` took a ring at `since`, for which it has waited `ns` nanoseconds, unless
-    /// another one has noted that, and returns whether it has: the first record tells what the start has cost. For that thread, before it
-    /// makes a record.
+    /// Notes that the thread `tid` took a ring at `since` after a wait of `ns` nanoseconds, unless another thread has
+    /// noted its start; returns whether it noted this one. The first record reports the cost of the start. For that
+    /// thread, before it makes a record.
     pub(crate) fn note_start(&self, tid: u64, since: Ticks, ns: u64) -> bool {
         if self.start_noted.swap(true, Ordering::Relaxed) {
             return false;
@@ -328,7 +328,8 @@ impl Run {
         true
     }
 
-    /// Takes a ring for the calling thread; waits a bounded time where none is ready. Returns whether it has waited, too.
+    /// Takes a ring for the calling thread; waits a bounded time if none is ready. Also returns whether it has
+    /// waited.
     pub(crate) fn claim(&'static self) -> Option<(&'static ThreadRing, bool)> {
         if let Some((ring, left)) = self.ready.take() {
             if left < SPARE / 2 {
@@ -349,8 +350,8 @@ impl Run {
         ring.map(|ring| (ring, true))
     }
 
-    /// Waits as long as rings are handed out at all and, for a bounded time, as the flusher writes files. After a wait in
-    /// vain nobody waits for a while.
+    /// Waits as long as rings are handed out at all and, for a bounded time, as the flusher writes files. After a
+    /// wait in vain no thread waits for a while.
     fn wait_for_ring(&'static self) -> Option<&'static ThreadRing> {
         let begun = sys::monotonic_ns();
         let (mut since, mut idle_since, mut looks) = (begun, begun, 0);
@@ -382,7 +383,7 @@ impl Run {
         }
     }
 
-    /// Puts a ring where threads take it from; false where all places are full. For the flusher.
+    /// Puts a ring into the pool that threads take from; returns false if the pool is full. For the flusher.
     pub(crate) fn put_ready(&self, ring: &'static ThreadRing) -> bool {
         let put = self.ready.put(ring);
         if put {
@@ -400,13 +401,13 @@ impl Run {
         self.exit.progress.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns whether the process's last thread ends the files: it has the rings from their files, so all must have one.
-    /// Until then handlers of `exit` may trace that come after the tracer's.
+    /// Returns whether the process's last thread ends the files. It finds the rings in their files, so each ring must
+    /// have one. Until then, handlers of `exit` that come after the tracer's may trace.
     pub(crate) fn is_ended_by_last_thread(&self) -> bool {
         sys::LAST_THREAD_IS_CALLED && self.rings.lock().iter().all(|ring| ring.place == RingPlace::Shared)
     }
 
-    /// Returns when all that was traced before is in the files.
+    /// Waits until all records that were made before are in the files.
     pub(crate) fn flush(&self) -> io::Result<()> {
         self.ask(Wanted::Flush, || {})
     }
@@ -434,8 +435,7 @@ impl Run {
     }
 }
 
-/// Makes a number that is random enough to tell runs apart: the seed of std's hash maps comes from the
-/// system.
+/// Makes a number that is random enough to distinguish runs: the seed of std's hash maps comes from the system.
 fn random_id() -> u32 {
     let mut hasher = std::hash::RandomState::new().build_hasher();
     hasher.write_u32(sys::process_id());

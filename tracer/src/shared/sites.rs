@@ -1,7 +1,8 @@
-//! A site: the static behind one call of [`trace!`](crate::trace), and how readers are told of it.
+//! A site: the static behind one call of [`trace!`](crate::trace), and how its entry gets into the site table for
+//! readers.
 //!
-//! The calls themselves are in `traced`, and hot; sites that bridges make at run time are in
-//! `definition`; here the flusher tells readers what a site is, which is not.
+//! The calls themselves are in `traced` and are hot. Sites that bridges make at run time are in `definition`. In this
+//! module, which is not hot, the flusher writes the entries that describe sites to readers.
 
 #![allow(unsafe_code, reason = "a list of statics, and a function pointer in an atomic; each argued")]
 
@@ -21,16 +22,16 @@ use crate::user::filter::Filter;
 /// The word of a site that is off. Every word larger than [`NEW`] is that of a site that is on.
 pub(crate) const OFF: u64 = 0;
 pub(crate) const NEW: u64 = 1;
-/// The word of a site that is on, of which readers have not been told, and whose messages are formatted at the
-/// call. The upper half is no signature.
+/// The word of a site that is on, is not in the site table yet, and whose messages are formatted at the call. The
+/// upper half is not a signature.
 pub(crate) const FORMATTED: u64 = 2;
-/// The word of a site that waits for the flusher to tell readers of it. Messages are formatted at the call.
+/// The word of a site that waits for the flusher to write its table entry. Messages are formatted at the call.
 const QUEUED: u64 = 3;
-/// The word of a site of which a thread is about to say what the arguments are.
+/// The word of a site for which a thread is about to store the types of the arguments.
 const CLAIMED: u64 = 4;
-/// The word of a site of which readers have been told, and whose messages are formatted at the call.
+/// The word of a site that is in the table, and whose messages are formatted at the call.
 const TOLD: u64 = 5;
-/// The word of a site whose messages are formatted at the call and no thread shall ask to capture.
+/// The word of a site whose messages are formatted at the call, and which no thread may ask to capture.
 const TOLD_FOR_GOOD: u64 = 6;
 
 /// A call of `trace!`, and all that is known of it.
@@ -51,39 +52,39 @@ const TOLD_FOR_GOOD: u64 = 6;
 ///   all ──► NEW, OFF: tracing is switched on anew, is switched off; by the thread that decides
 /// ```
 ///
-/// Numbered: the signature of the arguments' types in the upper 30 bits, the kind of the clock in the next
-/// two, the number in the lower half. So the one load of it tells the hot path everything. The load is
-/// relaxed: a number means nothing to the traced thread, and what the reader of captured arguments needs, the
-/// table, is written before the number can be seen.
+/// Numbered: the signature of the arguments' types in the upper 30 bits, the kind of the clock in the next two, the
+/// number in the lower half. So one load of the word is enough for the hot path. The load is relaxed: the traced
+/// thread does not interpret the number, and the table, which the reader of captured arguments needs, is written
+/// before the number can be seen.
 ///
-/// A message that is formatted at the call has the number of its site from the first one on, before the table
-/// has it: if the process is killed in between, the text is whole and only its site is unknown.
+/// A message that is formatted at the call has the number of its site from the first message on, before the table has
+/// it: if the process is killed in between, the text is whole and only its site is unknown.
 #[derive(Debug)]
 pub struct Site {
     pub(crate) word: AtomicU64,
-    /// The number, or 0 before the first record. It changes at most once, from that of a site whose
-    /// arguments are not captured to that of one whose are: a table's entry never changes its meaning.
+    /// The number, or 0 before the first record. It changes at most once, from that of a site whose arguments are not
+    /// captured to that of a site whose arguments are: a table's entry never changes its meaning.
     number: AtomicU32,
     signature: AtomicU32,
-    /// A `fn(&mut Vec<u8>)` that describes the arguments; null where they are not captured.
+    /// A `fn(&mut Vec<u8>)` that describes the arguments; null if they are not captured.
     describe: AtomicPtr<()>,
-    /// Tells that the table of a run of this process has the site's number; those of later runs have it from
-    /// their beginning.
+    /// Whether the table of a run of this process has the site's number; the tables of later runs have it from their
+    /// beginning.
     told: AtomicBool,
-    /// Tells that tracing was switched off while the site waited for the flusher to tell readers of it: its records
-    /// are in rings still.
+    /// Whether tracing was switched off while the site waited for the flusher to write its table entry: rings still
+    /// hold its records.
     is_due: AtomicBool,
-    /// Tells that the site is in the list of all sites.
+    /// Whether the site is in the list of all sites.
     listed: AtomicBool,
     next: AtomicPtr<Site>,
     pub(crate) place: Place,
     call: Call,
-    /// What only a site has that was made at run time.
+    /// The parts that only a site made at run time has.
     dynamic: Option<&'static Dynamic>,
-    /// The entry of a site that another copy of the library has told of.
+    /// The entry of a site that another copy of the library has announced.
     of_guest: Option<&'static sites::Site>,
-    /// What stands for the site in the copy of the library that owns the process; null where that is this one, or has not
-    /// been told.
+    /// The handle of this site in the copy of the library that owns the process; null if that is this copy, or if
+    /// this site has not been announced to it.
     in_owner: AtomicPtr<c_void>,
 }
 
@@ -98,11 +99,11 @@ pub struct Place {
     pub line: u32,
     /// The column in the line, from 1.
     pub column: u32,
-    /// Returns the path of an item that is called `__here`, in the body that the call is in.
+    /// A function that returns the path of an item called `__here` in the body that contains the call.
     pub here: fn() -> &'static str,
 }
 
-/// The name of the item whose path tells what function a call is in.
+/// The name of the item whose path shows the function that contains a call.
 const HERE: &str = "::__here";
 
 /// The texts of a call.
@@ -135,16 +136,16 @@ impl Captured {
 /// The bits of the upper half that hold the kind of the clock.
 pub(crate) const KINDS: u32 = 3;
 
-/// The sites that were used while tracing was on, newest first. They are statics, which stay as long as the
-/// object that they are in, or leaked.
+/// The sites that were used while tracing was on, newest first. They are leaked, or statics, which stay as long as
+/// the object that contains them.
 static ALL: AtomicPtr<Site> = AtomicPtr::new(std::ptr::null_mut());
 /// The largest number given.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
-/// The filter that says which sites are on. It is leaked, for a site may ask at any time.
+/// The filter that decides which sites are on. It is leaked because a site may ask at any time.
 static FILTER: AtomicPtr<Filter> = AtomicPtr::new(std::ptr::null_mut());
 
 impl Site {
-    /// Makes a site that nobody has used yet.
+    /// Makes a site that has not been used yet.
     #[must_use]
     pub const fn new(place: Place, call: Call) -> Site {
         Site {
@@ -164,8 +165,8 @@ impl Site {
         }
     }
 
-    /// Makes a site of the entry that another copy of the library has told; `is_captured`: it has types of arguments. Readers
-    /// will be told. The site stays for ever.
+    /// Makes a site from an entry that another copy of the library has announced, and has it put into the table;
+    /// `is_captured`: it has types of arguments. The site stays for ever.
     pub(crate) fn of_guest(entry: sites::Site, is_captured: bool) -> &'static Site {
         let entry: &'static sites::Site = Box::leak(Box::new(entry));
         let place = Place {
@@ -183,13 +184,13 @@ impl Site {
         site
     }
 
-    /// Returns what has become of a site that [`of_guest`](Site::of_guest) has made, and goes on with that.
+    /// Returns the state of a site that [`of_guest`](Site::of_guest) has made, and moves it on if it can.
     pub(crate) fn stand_for_guest(&'static self) -> u32 {
-        // Switched on anew since; the guest has asked its filter.
+        // Tracing was switched on anew since; the guest has asked its filter.
         let _ = self.word.compare_exchange(NEW, FORMATTED, Ordering::Relaxed, Ordering::Relaxed);
         let is_captured = self.signature.load(Ordering::Relaxed) == Captured::OF_GUEST.signature;
         self.have_told(is_captured.then_some(Captured::OF_GUEST));
-        // Acquire: who sees the number may use it.
+        // Acquire: whoever sees the number may use it.
         match self.word.load(Ordering::Acquire) {
             TOLD | TOLD_FOR_GOOD => SITE_TOLD,
             word if word > TOLD_FOR_GOOD => SITE_CAPTURED,
@@ -203,7 +204,7 @@ impl Site {
         self
     }
 
-    /// Returns what only a site has that was made at run time.
+    /// Returns the parts that only a site made at run time has.
     #[inline(always)]
     pub(crate) fn dynamic(&self) -> Option<&'static Dynamic> {
         self.dynamic
@@ -234,15 +235,14 @@ impl Site {
         }
     }
 
-    /// Gives the number for a message that is formatted at the call.
+    /// Returns the number for a message that is formatted at the call.
     #[inline(always)]
     pub(crate) fn number(&self) -> u32 {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// Has the flusher tell readers of the site, unless that was done; the first of several threads does it.
-    /// Afterwards the site has a number. `captured` are the types of the arguments where they can be
-    /// captured.
+    /// Has the flusher write the site's table entry, unless that was done; the first of several threads does it.
+    /// Afterwards the site has a number. `captured` are the types of the arguments, if they can be captured.
     pub(crate) fn have_told(&'static self, captured: Option<Captured>) {
         // Acquire: see `first_use`.
         let _ = self.word.load(Ordering::Acquire);
@@ -250,7 +250,7 @@ impl Site {
             return self.have_told_by(owner, captured);
         }
         if self.number() == 0 {
-            // Whoever comes second takes the first one's number; his own is nobody's.
+            // A thread that comes second takes the first one's number; its own number stays unused.
             let fresh = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
             let _ = self.number.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed);
         }
@@ -274,7 +274,7 @@ impl Site {
             None if told => return self.word.store(TOLD, Ordering::Relaxed),
             Some(captured) => {
                 if told {
-                    // Another instance of a generic function was first, whose arguments cannot be captured.
+                    // Another instance of a generic function, whose arguments cannot be captured, was first.
                     self.told.store(false, Ordering::Relaxed);
                     self.number.store(NUMBERS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
                 }
@@ -283,19 +283,19 @@ impl Site {
             }
             None => {}
         }
-        // Release: the flusher that sees it queued sees what is above.
+        // Release: the flusher that sees it queued sees the stores above.
         self.word.store(QUEUED, Ordering::Release);
         if let Some(run) = process::current().filter(|run| run.is_of_this_process()) {
             run.sites_queued.store(true, Ordering::Release);
-            // Whose messages are formatted in any case can wait. A function has no name but the table's.
+            // Sites whose messages are formatted in any case can wait. A function's name is only in the table.
             if captured.is_some() || self.call.kind != SiteKind::Message {
                 run.wake.wake();
             }
         }
     }
 
-    /// As [`have_told`](Site::have_told), by the copy of the library that owns the process. That one makes a site of its own,
-    /// and this one has its number.
+    /// Acts as [`have_told`](Site::have_told), through the copy of the library that owns the process. The owner makes
+    /// a site of its own, and this site takes that one's number.
     #[cold]
     #[inline(never)]
     fn have_told_by(&'static self, owner: Owner, captured: Option<Captured>) {
@@ -309,7 +309,8 @@ impl Site {
         let claim = |word| self.word.compare_exchange(word, CLAIMED, Ordering::Relaxed, Ordering::Relaxed);
         if !is_asked_for || claim(word).is_err() {
             if self.number() == 0 {
-                // Another thread is about to tell; a function has no name but the table's, so it is told twice.
+                // Another thread is about to announce it; a function's name is only in the table, so it is announced
+                // twice.
                 let _ = self.number.compare_exchange(0, tell(false).0, Ordering::Relaxed, Ordering::Relaxed);
             }
             return;
@@ -332,13 +333,13 @@ impl Site {
         let word = match stand {
             SITE_CAPTURED if is_same => numbered_word(signature, self.number()),
             SITE_TOLD if captured.is_none() => TOLD,
-            // It is asked for again with the next message.
+            // The next message asks again.
             _ => FORMATTED,
         };
         self.word.store(word, Ordering::Relaxed);
     }
 
-    /// Gives what the table says of the site. For the flusher; the site is queued or was told.
+    /// Returns the site's entry in the table. For the flusher; the site is queued or in the table.
     fn entry(&self) -> sites::Site {
         if let Some(entry) = self.of_guest {
             return sites::Site { id: self.number(), ..entry.clone() };
@@ -374,7 +375,7 @@ impl Site {
     }
 }
 
-/// Gives the function in which an item is, from the item's path.
+/// Returns the function that contains an item, from the item's path.
 fn function_of(here: &str) -> &str {
     let mut function = here.strip_suffix(HERE).unwrap_or(here);
     while let Some(outer) = function.strip_suffix("::{{closure}}") {
@@ -383,7 +384,7 @@ fn function_of(here: &str) -> &str {
     function
 }
 
-/// Gives the filter that says which sites are on, if there is one.
+/// Returns the filter that decides which sites are on, if there is one.
 #[inline]
 pub(crate) fn filter() -> Option<&'static Filter> {
     let filter = FILTER.load(Ordering::Acquire);
@@ -391,7 +392,7 @@ pub(crate) fn filter() -> Option<&'static Filter> {
     unsafe { filter.as_ref() }
 }
 
-/// Returns whether there is no filter, so that whatever is recorded may be on. This is two loads.
+/// Returns whether there is no filter, so that any record may be on. This is two loads.
 #[inline(always)]
 pub(crate) fn allows_everything() -> bool {
     copies::joined().is_none() && filter().is_none()
@@ -408,8 +409,8 @@ pub(crate) fn is_allowed(name: &str, level: Level) -> bool {
 /// The number of sites made at run time that are found without a lock. A power of two.
 const WAYS: usize = 512;
 
-/// The sites that were made at run time and were met last, each at the place that its key says. Release and Acquire: who
-/// finds a site sees what it is. Sites are never freed, so one that is found late is good as well.
+/// The sites made at run time that were met last, each at the place that its key gives. Release and Acquire: a thread
+/// that finds a site sees its contents. Sites are never freed, so one that is found late is good as well.
 static MET: [AtomicPtr<Site>; WAYS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; WAYS];
 
 /// Returns the site that was made at run time with this key, if it is among those that were met last.
@@ -421,7 +422,7 @@ pub(crate) fn met(key: u64) -> Option<&'static Site> {
     (met.dynamic()?.key == key).then_some(met)
 }
 
-/// Has a site found by [`met`] from now on, in the place of another one.
+/// Makes [`met`] find a site from now on, in the place of another one.
 pub(crate) fn remember(site: &'static Site) {
     if let Some(dynamic) = site.dynamic {
         let site = std::ptr::from_ref(site).cast_mut();
@@ -429,7 +430,7 @@ pub(crate) fn remember(site: &'static Site) {
     }
 }
 
-/// Gives all sites that were used, newest first.
+/// Returns all sites that were used, newest first.
 fn all() -> impl Iterator<Item = &'static Site> {
     let mut next = ALL.load(Ordering::Acquire);
     std::iter::from_fn(move || {
@@ -440,14 +441,14 @@ fn all() -> impl Iterator<Item = &'static Site> {
     })
 }
 
-/// Has each site asked anew whether it is on, since tracing is switched on.
+/// Resets each site, so that it asks anew whether it is on, since tracing is switched on.
 pub(crate) fn begin(filter: Option<Filter>) {
     let filter = filter.map_or(std::ptr::null_mut(), |filter| Box::leak(Box::new(filter)));
     FILTER.store(filter, Ordering::Release);
     fence(Ordering::SeqCst);
     for site in all() {
-        // A function that was entered before, in the process that this one was forked from for one, is left by
-        // its number: the table of this run, which is made behind this, has all that have one.
+        // A function that was entered before, for example in the process that this one was forked from, is left by
+        // its number: the table of this run, which is made after this, has all sites that have one.
         if site.number() != 0 {
             site.told.store(true, Ordering::Release);
         }
@@ -456,7 +457,7 @@ pub(crate) fn begin(filter: Option<Filter>) {
     }
 }
 
-/// Has each site asked anew whether it is on, since tracing goes on in the same run.
+/// Resets each site, so that it asks anew whether it is on, since tracing goes on in the same run.
 pub(crate) fn go_on() {
     fence(Ordering::SeqCst);
     for site in all() {
@@ -464,8 +465,8 @@ pub(crate) fn go_on() {
     }
 }
 
-/// Gives the sites of which readers were told before, or may meet the number, oldest first. For the flusher of a new run, whose table
-/// is empty.
+/// Returns the entries of the sites that were in a table before, or whose numbers readers may meet, oldest first. For
+/// the flusher of a new run, whose table is empty.
 pub(crate) fn told() -> Vec<sites::Site> {
     // Acquire: see `tell_queued`.
     let mut entries: Vec<_> =
@@ -480,7 +481,7 @@ pub(crate) fn end() {
     fence(Ordering::SeqCst);
     let mut is_due = false;
     for site in all() {
-        // Acquire: the flusher, which sees it due by this thread, sees what whoever has queued it has stored.
+        // Acquire: the flusher, which sees it due by this thread, sees the stores of the thread that queued it.
         if site.word.swap(OFF, Ordering::Acquire) == QUEUED {
             site.is_due.store(true, Ordering::Relaxed);
             is_due = true;
@@ -498,8 +499,8 @@ fn numbered_word(signature: u32, number: u32) -> u64 {
     u64::from(upper) << 32 | u64::from(number)
 }
 
-/// Tells readers of the sites that wait for it. `tell` writes an entry where readers will find it; a site
-/// whose entry it refuses goes on formatting at the call.
+/// Passes the entries of the sites that wait for it to `tell`, which writes an entry for readers. A site whose entry
+/// it refuses goes on formatting at the call.
 pub(crate) fn tell_queued(run: &Run, mut tell: impl FnMut(sites::Site) -> bool) {
     if !run.sites_queued.swap(false, Ordering::Acquire) {
         return;
@@ -512,13 +513,13 @@ pub(crate) fn tell_queued(run: &Run, mut tell: impl FnMut(sites::Site) -> bool) 
         let word = if !tell(site.entry()) {
             TOLD_FOR_GOOD
         } else {
-            // Release: a forked child that sees this sees what goes with it.
+            // Release: a forked child that sees this sees the number and the types, too.
             site.told.store(true, Ordering::Release);
             let is_captured = !site.describe.load(Ordering::Relaxed).is_null();
             let signature = site.signature.load(Ordering::Relaxed);
             if is_captured { numbered_word(signature, site.number()) } else { TOLD }
         };
-        // Release: whoever reads a record with this number finds the entry. Unless tracing was switched off.
+        // Release: a reader of a record with this number finds the entry. Fails if tracing was switched off.
         let _ = site.word.compare_exchange(QUEUED, word, Ordering::Release, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! What the tracer has done so far in this process: [`Stats`].
+//! The counters of the tracer in this process: [`Stats`].
 
 use std::sync::atomic::Ordering;
 
@@ -8,17 +8,16 @@ use super::run::CounterSums;
 use super::{process, unplaced};
 use crate::copies::{self, Owner};
 
-/// Counters of what the tracer has done so far in this process. Counters of running threads may be a few
-/// records behind.
+/// Counters of the tracer's work so far in this process. Counters of running threads may be a few records behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Tells whether the process traces now.
+    /// Whether the process traces now.
     pub enabled: bool,
     /// Records put into rings.
     pub records: u64,
-    /// Records that were not put into rings: no room, a `Display` that panicked, made inside the tracer
-    /// itself.
+    /// Records that were not put into rings: the ring was full, a `Display` panicked, or the record was made inside
+    /// the tracer itself.
     pub lost: u64,
     /// The number of times that a thread waited for room in its ring.
     pub stalls: u64,
@@ -44,7 +43,7 @@ impl Stats {
         let mut totals = CounterSums::default();
         {
             let rings = run.rings.lock();
-            // Held as long: a thread that ends goes from the one to the other.
+            // Both locks are held together: a thread that ends moves its counters from the one to the other.
             let finished = run.finished.lock();
             totals.add(*finished);
             for ring in rings.iter() {

@@ -1,7 +1,7 @@
-//! Who is told that tracing was switched on or off at run time.
+//! Listeners that are called when tracing was switched on or off at run time.
 //!
-//! Runs on the thread that has switched, behind the decision: whoever is told may trace, and may switch again. That is the
-//! flusher where somebody has asked from outside.
+//! Runs on the thread that has switched, after the decision: a listener may trace, and may switch again. If the
+//! switch was requested from outside, that thread is the flusher.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,18 +10,18 @@ use parking_lot::Mutex;
 use super::process;
 use crate::words::switch::Stand;
 
-/// What is called.
+/// The functions that are called.
 static LISTENERS: Mutex<Vec<fn(bool)>> = Mutex::new(Vec::new());
-/// How many switchings wait to be told; the thread that raises it from 0 tells, until it is 0 again.
+/// The number of switches not yet reported; the thread that raises it from 0 calls the listeners until it is 0 again.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// Has `told` called with whether the process traces: now, and whenever that was switched or set anew afterwards.
+/// Calls `told` with whether the process traces: now, and whenever that was switched or set anew afterwards.
 pub fn on_switch(told: fn(bool)) {
     LISTENERS.lock().push(told);
     told(is_on());
 }
 
-/// Tells those who want to know what holds now.
+/// Calls the listeners with the current state.
 pub(crate) fn tell() {
     if LISTENERS.lock().is_empty() || WAITING.fetch_add(1, Ordering::AcqRel) != 0 {
         return;

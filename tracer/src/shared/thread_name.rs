@@ -1,4 +1,4 @@
-//! The name of a thread: the operating system's, and Rust's where that one is longer.
+//! The name of a thread: the operating system's, or Rust's if that one is longer.
 
 use std::thread::Thread;
 
@@ -11,17 +11,17 @@ pub(crate) struct ThreadName {
     pub system: [u8; 16],
     /// The handle of the thread, if its name may be longer.
     pub thread: Option<Thread>,
-    /// The whole name, where the system has kept more of it.
+    /// The whole name, if the system has kept more than the 15 bytes in `system`.
     pub whole: Option<String>,
 }
 
 impl ThreadName {
-    /// Gives the name of the calling thread, whose id is `tid`.
+    /// Returns the name of the calling thread, whose id is `tid`.
     ///
-    /// Linux keeps 15 bytes of a name. What Rust's library has is asked for only where the system's name is that
-    /// long and the library has set up the thread: otherwise the library would allocate a handle, and this may
-    /// be a signal handler. A process's first thread is left out; its name is that of the program. Windows keeps the
-    /// whole name itself.
+    /// Linux keeps 15 bytes of a name. This asks Rust's library for the name only if the system's name is that long
+    /// and the library has set up the thread: otherwise the library would allocate a handle, and this may run in a
+    /// signal handler. It does not ask for a process's first thread, whose name is that of the program. Windows keeps
+    /// the whole name itself.
     pub(crate) fn of_this_thread(tid: u64) -> ThreadName {
         let system = sys::thread_name();
         let is_full = system[..15].iter().all(|&byte| byte != 0);
@@ -31,7 +31,7 @@ impl ThreadName {
         ThreadName { system, thread: asks.then(std::thread::current), whole }
     }
 
-    /// Gives the longer name, if there is one that begins as the system's.
+    /// Returns the longer name, if there is one that begins like the system's.
     pub(crate) fn longer(&self) -> Option<&str> {
         let name = self.whole.as_deref().or_else(|| self.thread.as_ref()?.name())?;
         (name.len() > 15 && name.as_bytes().starts_with(&self.system[..15])).then_some(name)

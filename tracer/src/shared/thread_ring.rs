@@ -1,6 +1,6 @@
-//! A ring on the process's side: its memory, its producer, and who has done with it.
+//! A ring on the process's side: its memory, its producer, and whether its thread and the flusher are done with it.
 //!
-//! Made by the flusher, lent to one thread at a time, freed by the last of the two that know it.
+//! Made by the flusher, lent to one thread at a time, freed by the later of the two.
 #![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
 
 use std::io;
@@ -27,13 +27,13 @@ pub(crate) struct Terms {
     pub run: u32,
     /// The word that wakes the run's flusher.
     pub wake: &'static Wake,
-    /// The policy that is followed where a ring is full.
+    /// The policy for a full ring.
     pub policy: FullPolicy,
-    /// The time that a thread waits for room at most.
+    /// The longest time that a thread waits for room.
     pub max_stall: Duration,
 }
 
-/// A ring and what goes with it, on the process's side. It is lent to one thread at a time.
+/// A ring and its state, on the process's side. It is lent to one thread at a time.
 #[derive(Debug)]
 pub(crate) struct ThreadRing {
     pub memory: Memory,
@@ -41,25 +41,25 @@ pub(crate) struct ThreadRing {
     /// The number in the ring file's name.
     pub index: u32,
     pub place: RingPlace,
-    /// The reason why the ring is private, where it is.
+    /// The reason why the ring is private, if it is.
     pub why: String,
     /// The producer, in a page of its own that a fork wipes.
     producer: *const Producer,
-    /// Tells that the ring's thread was ended by the process's exit, not before.
+    /// Whether the ring's thread was ended by the process's exit, not before.
     ended_by_exit: AtomicBool,
-    /// The word that says who of the two that know the ring has done with it.
+    /// The word that says which of the two, the thread and the flusher, is done with the ring.
     pub parting: Parting,
 }
 
-// SAFETY: the producer's cells are used by the thread that has the ring; the flusher uses its atomics only,
-// or all of it while no thread has the ring. Everything else is Sync by itself.
+// SAFETY: the producer's cells are used by the thread that has the ring; the flusher uses its atomics only, or all of
+// it while no thread has the ring. Everything else is Sync.
 unsafe impl Sync for ThreadRing {}
 // SAFETY: as above.
 unsafe impl Send for ThreadRing {}
 
 impl ThreadRing {
-    /// Makes a ring in `memory`, which is reserved as a `whole` or only at its beginnings; never freed but by
-    /// [`ThreadRing::free`].
+    /// Makes a ring in `memory`, which is reserved completely (`whole`) or only at the beginnings of its parts. Only
+    /// [`ThreadRing::free`] frees it.
     pub(crate) fn leak(
         terms: Terms,
         memory: Memory,
@@ -96,8 +96,7 @@ impl ThreadRing {
         };
         let ring: &'static ThreadRing = Box::leak(Box::new(ring));
         let (memory, link) = (&ring.memory, ptr::from_ref(&ring.link));
-        // SAFETY: the page is fresh, large enough and nobody else's; memory and link live as long as the
-        // ring.
+        // SAFETY: the page is fresh, large enough and not shared; memory and link live as long as the ring.
         unsafe { page.write(Producer::bound_to(memory, link)) };
         Ok(ring)
     }
@@ -114,8 +113,7 @@ impl ThreadRing {
         self.producer
     }
 
-    /// Wakes the ring's thread if it waits for room and there is plenty. For the flusher, after it has freed
-    /// some.
+    /// Wakes the ring's thread if it waits for room and there is plenty. For the flusher, after it has freed some.
     pub(crate) fn tell_room(&self) {
         let header = self.header();
         let (head, consumed) = (header.main.head(), header.consumed.main.load(Ordering::Relaxed));
@@ -144,7 +142,7 @@ impl ThreadRing {
 
     /// Binds the ring to the calling thread, which has claimed it.
     ///
-    /// `lost` records found no ring before; they are told in this thread's file.
+    /// `lost` records found no ring before; this thread's file reports them.
     pub(crate) fn lend(&self, tid: u64, name: &ThreadName, since: Ticks, lost: u64) {
         // SAFETY: claimed, and not yet known to its thread's records.
         unsafe { (*self.producer).renew() };
@@ -190,7 +188,7 @@ impl ThreadRing {
         if self.ended_by_exit.load(Ordering::Relaxed) { EndReason::Exit } else { EndReason::Thread }
     }
 
-    /// Takes the ring from whoever has it: its thread finds out at its next record. For the flusher.
+    /// Takes the ring away from its thread, which notices at its next record. For the flusher.
     pub(crate) fn close(&self) {
         self.link.closed.store(true, Ordering::Release);
         // See [`Producer::was_closed`] for the other half of this handshake.
@@ -215,7 +213,7 @@ impl ThreadRing {
     /// Unmaps everything.
     ///
     /// # Safety
-    /// Made by [`ThreadRing::leak`]; nobody uses it any more.
+    /// Made by [`ThreadRing::leak`], and no longer used by any thread.
     pub(crate) unsafe fn free(ring: *const ThreadRing) {
         // SAFETY: leaked from a box; unused by the caller's promise.
         let ring = unsafe { Box::from_raw(ring.cast_mut()) };

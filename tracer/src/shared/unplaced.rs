@@ -1,25 +1,25 @@
-//! Records that found no ring, or no file: how many there are until a file tells of them.
+//! The count of records that found no ring, or no file, until a file reports them.
 //!
-//! Counted by any thread, told by the flusher.
+//! Any thread counts them; the flusher reports them.
 #![allow(unsafe_code, reason = "gives back a reference that was put in as a pointer")]
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// The number of records of all threads that found no ring, for they were made inside the tracer itself or
-/// none could be had, and that are told in no file yet: that is done when their thread gets a ring.
+/// The number of records of all threads that found no ring, because they were made inside the tracer itself or
+/// because no ring could be had, and that are in no ring's count: a thread that gets a ring moves its share there.
 static WITHOUT_RING: AtomicU64 = AtomicU64::new(0);
 
-/// The number of records without a ring of which files of runs that have ended tell.
+/// The number of records without a ring that files of ended runs report.
 static TOLD: AtomicU64 = AtomicU64::new(0);
 
-/// Returns how many records of all threads found no ring, and no file tells of them yet.
+/// Returns the number of records of all threads that found no ring and that no file reports yet.
 pub(crate) fn untold() -> u64 {
     // Acquire: see [`told_in_ring`].
     WITHOUT_RING.load(Ordering::Acquire).saturating_sub(TOLD.load(Ordering::Relaxed))
 }
 
-/// Counts `records` that found no ring as told in a file of the run.
+/// Counts `records` that found no ring as reported in a file of the run.
 pub(crate) fn tell(records: u64) {
     TOLD.fetch_add(records, Ordering::Relaxed);
 }
@@ -29,24 +29,25 @@ pub(crate) fn count_without_ring(records: u64) {
     WITHOUT_RING.fetch_add(records, Ordering::Relaxed);
 }
 
-/// Returns how many records found no ring and are in no ring's count.
+/// Returns the number of records that found no ring and are in no ring's count.
 pub(crate) fn without_ring() -> u64 {
     WITHOUT_RING.load(Ordering::Relaxed)
 }
 
-/// Has the ring of a thread tell of `records` of its thread that had found none before.
+/// Moves `records` that found no ring from this count to the ring of their thread, which reports them.
 ///
-/// Release: who sees them gone from this sum sees the ring that has them.
+/// Release: a thread that sees them gone from this sum sees the ring that has them.
 pub(crate) fn told_in_ring(records: u64) {
     WITHOUT_RING.fetch_sub(records, Ordering::Release);
 }
 
 /// A count that begins in this process's memory and moves to a page that outlives it.
 ///
-/// Any thread adds to the place that it finds; the flusher sets the place once, with Release, and moves there
-/// what was counted before. A thread that has loaded no place before that adds to `here` after the move; so
-/// the count is the sum of both. If the page's file is removed, the count moves to another page in the same way, and the sum
-/// has the former one, too. All else is relaxed: the numbers are read when the threads have ended, or are a moment old.
+/// Any thread adds to the place that it finds; the flusher sets the place once, with Release, and moves the former
+/// count there. A thread that has loaded no place before that adds to `here` after the move; so the count is the sum
+/// of both. If the page's file is removed, the count moves to another page in the same way, and the sum includes the
+/// former page, too. All other accesses are relaxed: the numbers are read when the threads have ended, or are a
+/// moment old.
 #[derive(Debug, Default)]
 pub(crate) struct Unplaced {
     here: AtomicU64,
@@ -65,8 +66,7 @@ impl Unplaced {
     }
 
     pub(super) fn subtract(&self, records: u64) {
-        // What was counted in the one place may be subtracted in the other: the sum wraps as each of them
-        // does.
+        // Records that were counted in one place may be subtracted in the other: the sum wraps as each of them does.
         self.there().unwrap_or(&self.here).fetch_sub(records, Ordering::Relaxed);
     }
 

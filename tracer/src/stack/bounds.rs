@@ -1,17 +1,17 @@
 //! The limits of the calling thread's stack, and reads between them.
 //!
-//! Only what is known to be the thread's own stack is read: from a function's stack pointer up to the top,
-//! which never moves. That memory stays mapped as long as the thread runs. How far down the stack is known
-//! grows with the thread's walks: each page between the stack pointer and what is known already is tried
-//! once. A stack pointer with a page between that cannot be read is on a stack of somebody else (a
-//! coroutine's, a signal handler's): stacks end in guard pages.
+//! A walk reads only memory that is known to be the thread's own stack: from a function's stack pointer up to the
+//! top, which never moves. That memory stays mapped as long as the thread runs. The known part of the stack grows
+//! downwards with the thread's walks: each page between the stack pointer and the known part is tried once. If a page
+//! between them cannot be read, the stack pointer is on another stack (a coroutine's, a signal handler's), because
+//! stacks end in guard pages.
 //!
-//! `pthread_getattr_np` would say the same, but it allocates, and opens a file on the main thread: a signal
-//! handler, in which a thread's first walk may be, must not call it. A page is tried by a system call that
-//! reads its argument and refuses it. On a stack without a guard page, directly below the thread's own, it
-//! succeeds where it should not; a walk may take that stack for the thread's then.
+//! `pthread_getattr_np` would give the same answer, but it allocates, and opens a file on the main thread: a signal
+//! handler, in which a thread's first walk may be, must not call it. A page is tried by a system call that reads its
+//! argument and then refuses it. If a stack without a guard page lies directly below the thread's own, the call
+//! succeeds for its pages, too; a walk may then take that stack for the thread's.
 //!
-//! Windows tells both ends of what is mapped of the stack, at any time.
+//! Windows reports both ends of the mapped part of the stack at any time.
 #![allow(unsafe_code, reason = "reads the thread's stack; each argued where it stands")]
 
 use std::ptr;
@@ -25,24 +25,24 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    /// Gives the calling thread's stack if `sp` points into it.
+    /// Returns the calling thread's stack if `sp` points into it.
     #[inline(always)]
     pub(super) fn around(sp: usize) -> Option<Stack> {
         imp::around(sp)
     }
 
-    /// Returns whether a frame that ends at `sp` and returns to `pc` is the outermost one, where the system marks that by
-    /// a return to nowhere.
+    /// Returns whether a frame that ends at `sp` and has the return address `pc` is the outermost one, on systems
+    /// that mark it by the return address 0.
     #[inline(always)]
     pub(super) fn begins_with(&self, pc: usize, sp: usize) -> bool {
         imp::MARKS_THE_OUTERMOST && pc == 0 && self.top.wrapping_sub(sp) < imp::PAGE
     }
 
-    /// Gives the calling thread's stack if `sp` points into it, or as little below it as that of a function that has
-    /// run out of stack; and from where on the stack can be read then.
+    /// Returns the calling thread's stack if `sp` points into it, or a little below it, as that of a function that
+    /// has run out of stack does. Also returns the lowest address from which the stack can be read then.
     pub(super) fn near(sp: usize) -> Option<(Stack, usize)> {
-        /// How far below its stack a function's stack pointer may lie, in pages: compilers touch each page as they
-        /// go, but not all do.
+        /// The farthest that a function's stack pointer may lie below its stack, in pages: most compilers touch each
+        /// page as they go, but not all do.
         const PAGES: usize = 16;
         let above = (1..=PAGES).map(|pages| (sp & !(imp::PAGE - 1)).saturating_add(pages * imp::PAGE));
         std::iter::once(sp).chain(above).find_map(|at| Some((Stack::around(at)?, at)))
@@ -52,8 +52,8 @@ impl Stack {
     #[inline(always)]
     pub(super) fn pair(&self, sp: usize, address: usize) -> Option<[usize; 2]> {
         let is_inside = sp <= address && address <= self.top - 16 && address % 8 == 0;
-        // SAFETY: aligned, and between a stack pointer that is in the stack and the stack's end: mapped
-        // while the thread runs. The words may be in use by functions that run now, so each is read as it is.
+        // SAFETY: aligned, and between a stack pointer that is in the stack and the stack's end: mapped while the
+        // thread runs. Functions that run now may use the words, so each read is volatile.
         is_inside.then(|| unsafe { [read(address), read(address + 8)] })
     }
 
@@ -66,11 +66,11 @@ impl Stack {
     }
 }
 
-/// Returns whether the calling thread's stack has room for `bytes` more. It allocates nothing, and costs a system call for each
-/// page: for what is done once.
+/// Returns whether the calling thread's stack has room for `bytes` more. Allocates nothing, and costs a system call
+/// for each page, so it is for actions that are done once.
 ///
-/// Of a signal stack the size is known. Below any other one the pages are tried: they end in a guard page, and those of a
-/// process's first thread come when they are asked for. Where pages cannot be tried, there is room.
+/// The size of a signal stack is known. On any other stack the pages below are tried: stacks end in a guard page, and
+/// the pages of a process's first thread come when they are used. If pages cannot be tried, returns true.
 #[cold]
 pub(crate) fn has_room(bytes: usize) -> bool {
     let here = sys::stack_pointer();
@@ -80,13 +80,13 @@ pub(crate) fn has_room(bytes: usize) -> bool {
     }
 }
 
-/// Reads a word of memory, whoever uses it.
+/// Reads a word of memory that other code may use.
 ///
 /// # Safety
 /// The word is aligned and mapped.
 #[inline(always)]
 unsafe fn read(address: usize) -> usize {
-    // SAFETY: the caller's promise. Volatile, for the compiler knows nothing of who wrote it.
+    // SAFETY: the caller's promise. Volatile, because the compiler does not know who wrote it.
     unsafe { ptr::read_volatile(ptr::with_exposed_provenance(address)) }
 }
 
@@ -99,19 +99,19 @@ mod imp {
     use super::Stack;
     use crate::sys;
 
-    /// The size of the pages that are tried; pages of a system may be larger.
+    /// The size of the pages that are tried; a system's pages may be larger.
     pub(super) const PAGE: usize = 4096;
     pub(super) const MARKS_THE_OUTERMOST: bool = false;
-    /// How far a stack may have grown since the thread's last walk: beyond that, one more system call for
+    /// The most bytes that a stack may have grown since the thread's last walk: beyond that, one more system call for
     /// each page takes too long.
     const FARTHEST: usize = 64 << 20;
 
     thread_local! {
-        /// The lowest address that is known to be of this thread's stack.
+        /// The lowest address known to belong to this thread's stack.
         static LOW: Cell<usize> = const { Cell::new(0) };
         /// The end of the stack, or 0 before the thread's first walk. Set after [`LOW`].
         static TOP: Cell<usize> = const { Cell::new(0) };
-        /// The range that was last found to be of another stack.
+        /// The range that was last found to belong to another stack.
         static FOREIGN: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
     }
 
@@ -121,7 +121,7 @@ mod imp {
         if LOW.get() <= sp && sp < top { Some(Stack { top }) } else { learn(sp) }
     }
 
-    /// Finds out whether `sp` is in the thread's stack, deeper than what is known of it.
+    /// Finds out whether `sp` is in the thread's stack, below the known part.
     #[cold]
     #[inline(never)]
     fn learn(sp: usize) -> Option<Stack> {
@@ -131,7 +131,7 @@ mod imp {
         }
         let known = TOP.get();
         let top = if known == 0 { top()? } else { known };
-        // From where on all is known to be readable.
+        // The known part, which is readable, begins here.
         let upper = if known == 0 { top } else { LOW.get() };
         if sp >= upper || upper - sp > FARTHEST || !refuses_what_is_unmapped() {
             return None;
@@ -142,14 +142,14 @@ mod imp {
             return None;
         }
         LOW.set(first);
-        // A signal handler that comes between sees no top, and finds all out itself.
+        // A signal handler that comes between sees no top, and finds out both itself.
         compiler_fence(Ordering::SeqCst);
         TOP.set(top);
         Some(Stack { top })
     }
 
-    /// Returns the end of the thread's stack. Threads have their descriptor there. The main thread has it
-    /// elsewhere; for that the loader says where the stack was when the program began.
+    /// Returns the end of the thread's stack. A thread has its descriptor there. The main thread has it elsewhere;
+    /// for that one the loader knows where the stack was when the program began.
     fn top() -> Option<usize> {
         let is_main = sys::thread_id() == u64::from(sys::process_id());
         let top = if is_main { initial_stack() } else { thread_pointer() };
@@ -172,7 +172,7 @@ mod imp {
         pointer
     }
 
-    /// Returns the loader's `__libc_stack_end`, or 0 where there is no such variable.
+    /// Returns the loader's `__libc_stack_end`, or 0 if there is no such variable.
     fn initial_stack() -> usize {
         let variable: *const usize;
         #[cfg(target_arch = "x86_64")]
@@ -192,18 +192,18 @@ mod imp {
         if variable.is_null() { 0 } else { unsafe { variable.read() } }
     }
 
-    /// Returns whether all pages from `low` up to that of `sp` can be read, or nobody can tell.
+    /// Returns whether all pages from `low` up to that of `sp` can be read. Also returns true if pages cannot be
+    /// tried.
     pub(super) fn is_readable_down_to(low: usize, sp: usize) -> bool {
         !refuses_what_is_unmapped() || ((low & !(PAGE - 1))..sp).step_by(PAGE).all(is_readable)
     }
 
-    /// Returns whether a page can be read: the kernel reads a set of signals there, and then refuses what is
-    /// to be done with it.
+    /// Returns whether a page can be read: the kernel reads a set of signals there, and then refuses the operation.
     fn is_readable(page: usize) -> bool {
         answer(page) == -i64::from(libc::EINVAL)
     }
 
-    /// Returns whether the kernel (or what stands in its place) looks at the argument at all.
+    /// Returns whether the kernel (or an emulation of it) looks at the argument at all.
     fn refuses_what_is_unmapped() -> bool {
         answer(8) == -i64::from(libc::EFAULT)
     }
@@ -211,7 +211,7 @@ mod imp {
     fn answer(address: usize) -> i64 {
         let answer: i64;
         // SAFETY: `rt_sigprocmask` with an operation that does not exist changes nothing. Called without the C
-        // library, so `errno` stays as it is.
+        // library, so `errno` does not change.
         #[cfg(target_arch = "x86_64")]
         unsafe {
             asm!("syscall", inlateout("rax") libc::SYS_rt_sigprocmask => answer, in("rdi") -1i64,
@@ -237,7 +237,8 @@ mod imp {
     pub(super) const PAGE: usize = 4096;
     pub(super) const MARKS_THE_OUTERMOST: bool = true;
 
-    /// The system keeps both ends of what can be read of the stack that the thread runs on, also where that is a fiber's.
+    /// Returns the stack if `sp` is in it. The system keeps both ends of the readable part of the stack that the
+    /// thread runs on, even if that is a fiber's.
     #[inline(always)]
     pub(super) fn around(sp: usize) -> Option<Stack> {
         let (top, low): (usize, usize);
@@ -250,7 +251,7 @@ mod imp {
         (low <= sp && sp < top && top > PAGE).then_some(Stack { top: top & !15 })
     }
 
-    /// Returns true: stacks have the room that their makers have asked for, and there are no signal handlers.
+    /// Returns true: stacks have the room that their makers have requested, and there are no signal handlers.
     pub(super) fn is_readable_down_to(_: usize, _: usize) -> bool {
         true
     }

@@ -1,23 +1,23 @@
-//! Functions by their names or their addresses: where their code is.
+//! Functions by their names or their addresses: the ranges of their code.
 //!
 //! Runs on any thread, but not in signal handlers: files are read and memory is allocated.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where the code of some functions is.
+/// The ranges of code of some functions.
 #[derive(Debug, Default)]
 pub(crate) struct Functions {
     /// Sorted, without overlap.
     ranges: Vec<Range<usize>>,
-    /// Where there are many ranges: addresses that were looked up, the answer in their highest bits. Each
-    /// word is right in itself, whichever thread wrote it.
+    /// If there are many ranges: addresses that were looked up, with the answer in their highest bits. Each word is
+    /// right on its own, no matter which thread wrote it.
     memory: Vec<AtomicU64>,
 }
 
-/// The number of ranges up to which to compare with each is fastest.
+/// The largest number of ranges for which a comparison with each is fastest.
 const FEW: usize = 4;
-/// The number of addresses that are remembered otherwise: a power of two.
+/// The number of addresses that are remembered for more ranges: a power of two.
 const REMEMBERED: usize = 512;
 const YES: u64 = 1 << 63;
 
@@ -32,7 +32,7 @@ impl Functions {
     fn new(mut ranges: Vec<Range<usize>>) -> Functions {
         ranges.retain(|range| !range.is_empty());
         trace_store::sorting::sort(&mut ranges, |a, b| (a.start, a.end) < (b.start, b.end));
-        // Of functions that the compiler has merged, several names have one range.
+        // If the compiler has merged functions, several names have one range.
         ranges.dedup_by(|next, before| {
             let overlap = next.start < before.end;
             if overlap {
@@ -49,8 +49,8 @@ impl Functions {
         Functions::new(imp::named(name))
     }
 
-    /// Finds the function with this address, and its copies in other units of compilation. There is none
-    /// where the function is nothing but a jump to another one, so that it never has a frame.
+    /// Finds the function with this address, and its copies in other compilation units. Finds none if the function is
+    /// only a jump to another one, because then it never has a frame.
     pub(crate) fn at(address: usize) -> Functions {
         Functions::new(imp::at(address))
     }
@@ -60,7 +60,7 @@ impl Functions {
         self.ranges.is_empty()
     }
 
-    /// Returns whether a frame, as walks give them, is one of these functions.
+    /// Returns whether a frame, as walks write it, is one of these functions.
     #[inline(always)]
     pub(crate) fn have(&self, frame: usize) -> bool {
         let place = frame.wrapping_sub(1);
@@ -82,13 +82,13 @@ impl Functions {
     }
 }
 
-/// Calls `on_function` with the symbol and the code of each function of the process that is in a symbol table. Where there
-/// are no names to be had, it is never called.
+/// Calls `on_function` with the symbol and the code of each function of the process that is in a symbol table. Never
+/// calls it if no names are available.
 pub(crate) fn each(mut on_function: impl FnMut(&[u8], Range<usize>)) {
     imp::each(&mut on_function);
 }
 
-/// Returns the names that a symbol is known by: paths, without the compiler's additions.
+/// Returns the names of a symbol: paths, without the compiler's additions.
 pub(crate) fn names(symbol: &[u8]) -> Vec<String> {
     imp::names(symbol)
 }
@@ -98,7 +98,7 @@ pub(crate) fn generation() -> u64 {
     imp::generation()
 }
 
-/// The search in the symbol tables. A system's own part says where the code of a function ends.
+/// The search in the symbol tables. The part for each system finds where the code of a function ends.
 #[cfg(any(
     all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
     all(windows, target_arch = "x86_64")
@@ -157,13 +157,13 @@ mod imp {
     use crate::stack::symbols;
     use crate::stack::tables::Entry;
 
-    /// Returns the code of the function that `address` leads to; `None` where it only jumps to another one.
+    /// Returns the code of the function that `address` leads to; `None` if that only jumps to another one.
     pub(super) fn own(address: usize) -> Option<Range<usize>> {
         let address = symbols::behind_stub(address);
         whole(address..address).filter(|own| own.start == address && !symbols::is_a_jump(own))
     }
 
-    /// Returns the range as the unwind tables have it, if a symbol has no size.
+    /// Returns the range, or the one in the unwind tables if a symbol has no size.
     pub(super) fn whole(range: Range<usize>) -> Option<Range<usize>> {
         if !range.is_empty() {
             return Some(range);
@@ -181,12 +181,13 @@ mod imp {
     use crate::stack::pdata::Function;
     pub(super) use crate::stack::pdata::generation;
 
-    /// Returns the code of the function that begins at `address`. What only jumps to another function has no entry.
+    /// Returns the code of the function that begins at `address`. A function that only jumps to another one has no
+    /// entry.
     pub(super) fn own(address: usize) -> Option<Range<usize>> {
         Function::with(address).map(|function| function.range()).filter(|range| range.start == address)
     }
 
-    /// Returns the code of the function at the beginning of a symbol's range, as the unwind tables have it.
+    /// Returns the code of the function at the beginning of a symbol's range, according to the unwind tables.
     pub(super) fn whole(range: Range<usize>) -> Option<Range<usize>> {
         own(range.start)
     }

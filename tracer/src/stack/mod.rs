@@ -1,22 +1,22 @@
-//! Which functions called the current one: a walk of the calling thread's stack.
+//! The functions that called the current one: a walk of the calling thread's stack.
 //!
-//! Runs on any thread, in a signal handler too: a walk takes no lock, allocates nothing, keeps `errno`, and
-//! makes system calls only where the thread's stack has grown since its last walk.
+//! Runs on any thread, in a signal handler too: a walk takes no lock, allocates nothing, keeps `errno`, and makes
+//! system calls only if the thread's stack has grown since its last walk.
 //!
-//! No content of a register or of the stack can make a walk fault. It reads only between the stack pointer
-//! and the top of the thread's own stack ([`bounds`]), it goes only upwards, and each address of a return is
-//! looked up among the loaded modules before it is believed ([`rules`]).
+//! No content of a register or of the stack can make a walk fault. It reads only between the stack pointer and the
+//! top of the thread's own stack ([`bounds`]), it goes only upwards, and it looks up each return address among the
+//! loaded modules before it uses it ([`rules`]).
 //!
-//! A frame is left by the rule of the place at which its function is. With the feature `unwind` that rule is
-//! in the unwind tables of the module (`tables`), and the walk is exact with and without frame pointers.
-//! Without the feature the rule is always that of a frame pointer: a function compiled without one is left
-//! out, together with its caller or more, and the walk ends where the frame pointer holds no frame of this stack.
+//! A frame is unwound by the rule for the place in its function. With the feature `unwind` that rule comes from the
+//! unwind tables of the module (`tables`), and the walk is exact with and without frame pointers. Without the feature
+//! the rule is always that of a frame pointer: a function compiled without one is left out, together with its caller
+//! or more, and the walk ends if the frame pointer does not point to a frame of this stack.
 //!
-//! On Windows the tables are in memory in every program, and the feature is not needed for a walk (`pdata`). A frame
-//! that its table has by another register than `rbp` cannot be left.
+//! On Windows the tables are in memory in every program, and a walk does not need the feature (`pdata`). A walk
+//! cannot unwind a frame if its table finds it by another register than `rbp`.
 //!
-//! Linux on x86-64 and aarch64, Windows on x86-64. Elsewhere a walk finds nothing. On aarch64 it does not leave the frame
-//! of a signal handler, which has no unwind table there.
+//! Works on Linux on x86-64 and aarch64, and on Windows on x86-64. On other systems a walk finds nothing. On aarch64
+//! it does not unwind the frame of a signal handler, which has no unwind table there.
 
 mod bounds;
 #[cfg(feature = "unwind")]
@@ -55,26 +55,26 @@ pub(crate) use bounds::has_room;
 use rules::FrameEnd;
 use rules::Rule;
 
-/// Returns whether `sp` points into the calling thread's own stack, as it is made by the system. Where that cannot be found
-/// out, it does not.
+/// Returns whether `sp` points into the calling thread's own stack, the one that the system made. Returns false if
+/// that cannot be found out.
 #[inline(always)]
 pub(crate) fn is_own(sp: usize) -> bool {
     Stack::around(sp).is_some()
 }
 
-/// Calls `on_function` with the symbol and the code of each function of the process that is in a symbol table: of none
+/// Calls `on_function` with the symbol and the code of each function of the process that is in a symbol table; never
 /// without the feature `unwind`.
 #[cfg(feature = "unwind")]
 pub(crate) fn each_function(on_function: impl FnMut(&[u8], std::ops::Range<usize>)) {
     functions::each(on_function);
 }
 
-/// Calls `on_function` with the symbol and the code of each function of the process that is in a symbol table: of none
+/// Calls `on_function` with the symbol and the code of each function of the process that is in a symbol table; never
 /// without the feature `unwind`.
 #[cfg(not(feature = "unwind"))]
 pub(crate) fn each_function(_: impl FnMut(&[u8], std::ops::Range<usize>)) {}
 
-/// Returns the names that a symbol is known by: paths, without the compiler's additions; none without the feature `unwind`.
+/// Returns the names of a symbol: paths, without the compiler's additions; none without the feature `unwind`.
 pub(crate) fn names_of(symbol: &[u8]) -> Vec<String> {
     #[cfg(feature = "unwind")]
     return functions::names(symbol);
@@ -91,7 +91,7 @@ pub(crate) fn modules_generation() -> u64 {
     functions::generation()
 }
 
-/// Returns a number that would change with the modules, if their functions had names here.
+/// Returns a constant: without the feature `unwind` functions have no names that depend on the modules.
 #[cfg(not(feature = "unwind"))]
 pub(crate) fn modules_generation() -> u64 {
     0
@@ -100,22 +100,21 @@ pub(crate) fn modules_generation() -> u64 {
 /// The registers of a function from which a walk begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Registers {
-    /// One more than the address of an instruction of the function: the form that the address of a return
-    /// has, which lies behind the call.
+    /// One more than the address of an instruction of the function: like a return address, which lies after the call.
     pub(crate) pc: usize,
     /// The address where the function's frame ends.
     pub(crate) sp: usize,
-    /// The frame pointer's register, whatever is in it.
+    /// The frame pointer's register, with any content.
     pub(crate) fp: usize,
-    /// The link register, which has the return of a function that has not put it on the stack; of a function that was
-    /// found on the stack, 0.
+    /// The link register, which has the return address of a function that has not put it on the stack; 0 for a
+    /// function that was found on the stack.
     #[cfg(target_arch = "aarch64")]
     pub(crate) lr: usize,
 }
 
 impl Registers {
-    /// Gives the registers of a function that a signal has interrupted at the instruction `pc`. `_lr` is the link
-    /// register, where there is one.
+    /// Returns the registers of a function that a signal has interrupted at the instruction `pc`. `_lr` is the link
+    /// register, if there is one.
     #[must_use]
     pub(crate) fn interrupted([pc, sp, fp, _lr]: [usize; 4]) -> Registers {
         Registers {
@@ -127,7 +126,7 @@ impl Registers {
         }
     }
 
-    /// Gives the registers of a function that is found on the stack, which returns to `pc`.
+    /// Returns the registers of a function that was found on the stack, with the return address `pc`.
     #[inline(always)]
     fn found(pc: usize, sp: usize, fp: usize) -> Registers {
         #[cfg(not(target_arch = "aarch64"))]
@@ -140,7 +139,7 @@ impl Registers {
         }
     }
 
-    /// Gives the registers of the function into which this call is inlined.
+    /// Returns the registers of the function into which this call is inlined.
     #[allow(unsafe_code, reason = "reads registers")]
     #[inline(always)]
     #[must_use]
@@ -158,7 +157,7 @@ impl Registers {
         #[cfg(target_arch = "aarch64")]
         {
             let (pc, sp, fp, lr): (usize, usize, usize, usize);
-            // SAFETY: as above. The link register comes first, for a result may be put there.
+            // SAFETY: as above. The link register comes first, because a result may be put there.
             unsafe {
                 std::arch::asm!("mov {3}, x30", "adr {0}, . + 1", "mov {1}, sp", "mov {2}, x29",
                     out(reg) pc, out(reg) sp, out(reg) fp, out(reg) lr, options(nomem, nostack, preserves_flags));
@@ -170,42 +169,42 @@ impl Registers {
     }
 }
 
-/// Gives a return as it is without the signature that functions may put into its upper bits
+/// Returns a return address without the signature that functions may put into its upper bits
 /// (`-mbranch-protection=pac-ret`).
 #[allow(unsafe_code, reason = "an instruction that the compiler does not know")]
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 fn without_signature(mut pc: usize) -> usize {
-    // SAFETY: `xpaclri`, which changes that register only, and does nothing where processors know no signatures.
+    // SAFETY: `xpaclri`, which changes that register only, and does nothing on processors without signatures.
     unsafe { std::arch::asm!("hint 7", inout("x30") pc, options(pure, nomem, nostack, preserves_flags)) };
     pc
 }
 
-/// How a walk ended.
+/// The way in which a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// At the thread's outermost frame, which its unwind table says to be that: nothing is missing. Known
-    /// with the feature `unwind` only.
+    /// At the thread's outermost frame, as its unwind table states: no frame is missing. Known with the feature
+    /// `unwind` only.
     Complete,
     /// The caller wanted no more frames.
     Cut,
-    /// At a frame that cannot be left, or that is not on the thread's own stack: what called it is unknown.
+    /// At a frame that cannot be unwound, or that is not on the thread's own stack: its caller is unknown.
     Stopped,
 }
 
-/// What a walk has found.
+/// The result of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walk {
     /// The number of frames that were written.
     pub len: usize,
-    /// How the walk ended.
+    /// The way in which the walk ended.
     pub end: End,
 }
 
-/// Writes where the calling functions are into `frames`, the innermost first, without the first `skip`.
+/// Writes the places of the calling functions into `frames`, the innermost first, without the first `skip`.
 ///
-/// The first frame is the function that `from` belongs to. Each is the address of a return, so the call lies
-/// before it; of a function that a signal has interrupted, it is one more than the place of the interruption.
+/// The first frame is the function that `from` belongs to. Each place is a return address, so the call lies before
+/// it; for a function that a signal has interrupted, it is one more than the address of the interruption.
 pub fn walk(from: Registers, frames: &mut [u64], skip: usize) -> Walk {
     let (mut len, mut skipped) = (0, 0);
     let end = visit(from, |pc| {
@@ -218,8 +217,7 @@ pub fn walk(from: Registers, frames: &mut [u64], skip: usize) -> Walk {
     Walk { len, end }
 }
 
-/// Writes where the functions of the calling thread were when a signal has interrupted it into `frames`, as [`walk`]
-/// does.
+/// Writes the places of the calling thread's functions at the moment of a signal into `frames`, as [`walk`] does.
 pub(crate) fn walk_interrupted(from: Registers, frames: &mut [u64]) -> Walk {
     let mut len = 0;
     let end = visit_interrupted(from, |pc| put(frames, &mut len, pc));
@@ -234,7 +232,7 @@ fn put(frames: &mut [u64], len: &mut usize, pc: usize) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// Calls `on_frame` with each frame of the thread's stack, as [`walk`] writes them, until it breaks off.
+/// Calls `on_frame` with each frame of the thread's stack, as [`walk`] writes them, until `on_frame` breaks off.
 #[inline(always)]
 pub(crate) fn visit(from: Registers, mut on_frame: impl FnMut(usize) -> ControlFlow<()>) -> End {
     if on_frame(from.pc).is_break() {
@@ -245,14 +243,15 @@ pub(crate) fn visit(from: Registers, mut on_frame: impl FnMut(usize) -> ControlF
     visit_outwards(stack, from.sp, (from, rule), on_frame)
 }
 
-/// Calls `on_frame` with each frame of the thread's stack from a function that a signal has interrupted. It may have
-/// been interrupted because the stack has no room for its frame, or because it is no function.
+/// Calls `on_frame` with each frame of the thread's stack from a function that a signal has interrupted. The cause
+/// may be that the stack has no room for its frame, or that its address is not code.
 #[cold]
 fn visit_interrupted(from: Registers, mut on_frame: impl FnMut(usize) -> ControlFlow<()>) -> End {
-    /// Who jumps to what is no code mostly calls it, and a call puts its return where the stack pointer is.
+    /// The rule for an address that is not code: mostly it was called, and a call puts its return address at the
+    /// stack pointer.
     #[cfg(not(target_arch = "aarch64"))]
     const CALLED: Rule = Rule::StackPointer { size: 8, saved: 0 };
-    /// The same; here the return is in the link register.
+    /// The rule for such an address on this processor, on which the return address is in the link register.
     #[cfg(target_arch = "aarch64")]
     const CALLED: Rule = Rule::Ends(FrameEnd { by_frame_pointer: false, distance: 0, ret: 0, fp: 0 });
     if on_frame(from.pc).is_break() {
@@ -262,7 +261,7 @@ fn visit_interrupted(from: Registers, mut on_frame: impl FnMut(usize) -> Control
     visit_outwards(stack, readable, (from, Rule::at(from.pc).unwrap_or(CALLED)), on_frame)
 }
 
-/// Calls `on_frame` with each frame further out than `frame`, of which the stack can be read from `readable` on.
+/// Calls `on_frame` with each frame further out than `frame`, whose stack can be read from `readable` on.
 #[inline(always)]
 fn visit_outwards(
     stack: Stack,
@@ -293,9 +292,9 @@ fn visit_outwards(
         if caller.is_some_and(|caller| stack.begins_with(caller.pc, caller.sp)) {
             return End::Complete;
         }
-        // The rule is looked up before the frame is shown: what is no code is no frame.
+        // The rule is looked up before the frame is shown: an address that is not code is not a frame.
         let Some((caller, found)) = caller.and_then(rules::believe) else { return End::Stopped };
-        // What a frame pointer points to may lie anywhere in its frame, so the stack pointer is not known.
+        // The frame pointer may point to any place in its frame, so the stack pointer is not known.
         #[cfg(target_arch = "aarch64")]
         if rule == Rule::Presumed && matches!(found, Rule::Ends(end) if !end.by_frame_pointer && end.ret > 0)
         {
@@ -309,14 +308,14 @@ fn visit_outwards(
     }
 }
 
-/// Leaves a frame whose function has a frame pointer: there lies the caller's, and above that the return.
+/// Unwinds a frame whose function has a frame pointer: it points to the caller's, with the return address above that.
 #[inline(always)]
 fn leave_by_frame_pointer(stack: &Stack, readable: usize, frame: Registers) -> Option<Registers> {
     let [fp, pc] = stack.pair(readable, frame.fp)?;
     Some(Registers::found(pc, frame.fp + 16, fp))
 }
 
-/// Leaves a frame by where it ends.
+/// Unwinds a frame whose end is known.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 fn leave_at_end(stack: &Stack, readable: usize, frame: Registers, end: FrameEnd) -> Option<Registers> {
@@ -325,11 +324,11 @@ fn leave_at_end(stack: &Stack, readable: usize, frame: Registers, end: FrameEnd)
     let word = |below: usize| stack.word(readable, sp.checked_sub(below)?);
     let pc = if end.ret == 0 { frame.lr } else { word(end.ret)? };
     let fp = if end.fp == 0 { frame.fp } else { word(end.fp)? };
-    // A function that has its return in a register may have no frame.
+    // A function that keeps its return address in a register may have no frame.
     (sp >= readable).then(|| Registers::found(pc, sp, fp))
 }
 
-/// Leaves a frame of `size` bytes, the return included. The caller's frame pointer lies `saved` bytes below
+/// Unwinds a frame of `size` bytes, the return address included. The caller's frame pointer lies `saved` bytes below
 /// its end, or is still in its register if that is 0.
 #[cfg(not(target_arch = "aarch64"))]
 #[inline(always)]
@@ -345,7 +344,7 @@ fn leave_by_size(
     Some(Registers::found(pc, sp, fp))
 }
 
-/// Leaves a frame that a table of Windows describes; see [`Rule::Recorded`].
+/// Unwinds a frame that a table of Windows describes; see [`Rule::Recorded`].
 #[cfg(not(target_arch = "aarch64"))]
 #[cold]
 fn leave_recorded(
@@ -361,8 +360,8 @@ fn leave_recorded(
     Some(Registers::found(pc, sp, fp))
 }
 
-/// Leaves the frame that the kernel has made for a signal handler: the registers of the interrupted function
-/// lie in it, in a `ucontext_t`.
+/// Unwinds the frame that the kernel has made for a signal handler: it contains the registers of the interrupted
+/// function, in a `ucontext_t`.
 #[cfg(not(target_arch = "aarch64"))]
 #[cold]
 fn leave_signal(stack: &Stack, readable: usize, frame: Registers) -> Option<Registers> {

@@ -1,8 +1,8 @@
-//! The loaded modules (the executable, shared libraries): which one has a place, and where its parts are.
+//! The loaded modules (the executable, shared libraries): which one contains a place, and where its parts are.
 //!
-//! The kernel tells a process where its executable is. Of libraries `_dl_find_object` of glibc 2.35 and later
-//! does, without a lock and in signal handlers. Where there is no such function (older systems, musl), code of
-//! libraries is not found.
+//! The kernel tells a process where its executable is. `_dl_find_object` of glibc 2.35 and later finds libraries,
+//! without a lock and in signal handlers. If there is no such function (older systems, musl), code of libraries is
+//! not found.
 #![allow(unsafe_code, reason = "reads the headers of loaded modules; each argued where it stands")]
 
 #[cfg(feature = "unwind")]
@@ -30,7 +30,7 @@ struct Found {
 /// A loaded module.
 pub(super) struct Module {
     headers: &'static [libc::Elf64_Phdr],
-    /// What is added to the addresses in its file.
+    /// The number that is added to the addresses in its file.
     bias: usize,
 }
 
@@ -50,17 +50,17 @@ impl Module {
         })
     }
 
-    /// Returns whether the module stays as long as this code, so that no other one comes to its addresses: it
-    /// is the executable, the library that has this code, or the C library, which both need.
+    /// Returns whether the module stays as long as this code, so that no other one comes to its addresses: it is the
+    /// executable, the library that contains this code, or the C library, which both need.
     pub(super) fn stays(&self) -> bool {
         let is = |other: Option<Module>| other.is_some_and(|other| ptr::eq(other.headers, self.headers));
         let needed = [look_for_find_object as *const (), libc::getauxval as *const ()];
         is(Module::executable()) || needed.iter().any(|place| is(Module::around(place.addr())))
     }
 
-    /// Gives the executable, whose program headers the kernel tells.
+    /// Returns the executable, whose program headers the kernel provides.
     fn executable() -> Option<Module> {
-        // SAFETY: both ask only. The headers stay where the kernel has mapped them.
+        // SAFETY: both only query. The headers stay where the kernel has mapped them.
         let headers = unsafe {
             let start =
                 ptr::with_exposed_provenance::<libc::Elf64_Phdr>(libc::getauxval(libc::AT_PHDR) as usize);
@@ -72,11 +72,11 @@ impl Module {
         Some(Module { headers, bias })
     }
 
-    /// Finds the library that has this address.
+    /// Finds the library that contains this address.
     fn library(address: usize) -> Option<Module> {
         let find = find_object()?;
         // SAFETY: zeros are a value of this type; glibc fills it in. It takes any address. The public part of a
-        // `link_map` begins with what is added to the addresses in the file.
+        // `link_map` begins with the number that is added to the addresses in the file.
         let (start, bias) = unsafe {
             let mut found: Found = mem::zeroed();
             if find(ptr::without_provenance_mut(address), &raw mut found) != 0 || found.link_map.is_null() {
@@ -84,14 +84,14 @@ impl Module {
             }
             (found.start, *found.link_map)
         };
-        // A library begins with its headers, at the address 0 of its file. (What glibc says of the executable
-        // is the start of its code, not of its mapping.)
+        // A library begins with its headers, at the address 0 of its file. (For the executable glibc gives the start
+        // of its code, not of its mapping.)
         if start.addr() != bias {
             return None;
         }
-        // SAFETY: the library's first page, which can be read; that it has the ELF header is checked by the
-        // first bytes. The program headers are in that segment as the loader needs them, too. They stay as
-        // long as the library, which has code that is running.
+        // SAFETY: the library's first page, which can be read; the first bytes show whether it has the ELF header.
+        // The program headers are in that segment because the loader needs them, too. They stay as long as the
+        // library, which has code that is running.
         unsafe {
             let header = &*start.cast::<libc::Elf64_Ehdr>();
             let headers = start.add(header.e_phoff as usize).cast::<libc::Elf64_Phdr>();
@@ -100,14 +100,14 @@ impl Module {
         }
     }
 
-    /// Returns where the index of the module's unwind tables, `.eh_frame_hdr`, is.
+    /// Returns the address of the index of the module's unwind tables, `.eh_frame_hdr`.
     #[cfg(feature = "unwind")]
     pub(super) fn unwind_index(&self) -> Option<usize> {
         let index = self.headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
         Some(self.bias.wrapping_add(index.p_vaddr as usize))
     }
 
-    /// Returns where the segment is that has this address, if it has all these rights.
+    /// Returns the range of the segment that contains this address, if it has all these rights.
     pub(super) fn segment_of(&self, address: usize, rights: u32) -> Option<Range<usize>> {
         let loaded = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
         let mut loaded = loaded.filter(|header| header.p_flags & rights == rights).map(|header| {
@@ -117,12 +117,12 @@ impl Module {
         loaded.find(|segment| segment.contains(&address))
     }
 
-    /// Returns what the module has in memory from `address` to the end of the segment that has that address.
+    /// Returns the module's memory from `address` to the end of the segment that contains that address.
     #[cfg(feature = "unwind")]
     pub(super) fn bytes_from(&self, address: usize) -> Option<&'static [u8]> {
         let segment = self.segment_of(address, libc::PF_R)?;
-        // SAFETY: mapped and readable as long as the module is loaded; a caller uses it while code of the
-        // module is in a frame. Unwind tables are not written any more.
+        // SAFETY: mapped and readable as long as the module is loaded; a caller uses it while code of the module is
+        // in a frame. Unwind tables are not written any more.
         Some(unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(address), segment.end - address) })
     }
 }
@@ -141,7 +141,7 @@ pub(super) fn generation() -> u64 {
     number
 }
 
-/// Returns the modules that are loaded: what is added to the addresses in the file, and the file.
+/// Returns the loaded modules: the number that is added to the addresses in the file, and the file.
 #[cfg(feature = "unwind")]
 pub(super) fn loaded() -> Vec<(usize, PathBuf)> {
     unsafe extern "C" fn each(info: *mut libc::dl_phdr_info, _: usize, modules: *mut c_void) -> c_int {
@@ -165,19 +165,19 @@ pub(super) fn loaded() -> Vec<(usize, PathBuf)> {
 
 type FindObject = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
 
-/// The address of glibc's `_dl_find_object`, or null where there is none. Written before any thread of this
-/// module's code runs, so it needs no order.
+/// The address of glibc's `_dl_find_object`, or null if there is none. Written before any thread runs code of this
+/// module, so it needs no ordering.
 static FIND_OBJECT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Has the loader look for that function when it loads this code: a search takes the loader's lock, and a
-/// walk may be in a signal handler. A symbol that is linked, even a weak one, would not do: linkers note its
-/// version as one that the program needs, and the program would not start where glibc is older.
+/// A constructor that looks for that function when the loader loads this code: a search takes the loader's lock, and
+/// a walk may be in a signal handler. A linked symbol, even a weak one, would not work: linkers note its version as
+/// one that the program needs, and the program would not start with an older glibc.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = look_for_find_object;
 
 extern "C" fn look_for_find_object() {
-    // SAFETY: searches a name. The second call takes back what the first may have left for `dlerror`.
+    // SAFETY: searches a name. The second call clears the error that the first may have left for `dlerror`.
     unsafe {
         let found = libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr());
         if found.is_null() {
@@ -187,11 +187,11 @@ extern "C" fn look_for_find_object() {
     }
 }
 
-/// Returns glibc's `_dl_find_object`, where there is one.
+/// Returns glibc's `_dl_find_object`, if there is one.
 fn find_object() -> Option<FindObject> {
-    // Linkers take what is named somewhere out of a static library, and nothing else.
+    // From a static library linkers take only objects that are referred to.
     hint::black_box(&raw const AT_LOAD);
     let address = FIND_OBJECT.load(Ordering::Relaxed);
-    // SAFETY: null, which `Option` has for `None`, or a function of this type.
+    // SAFETY: null, which is `None` of the `Option`, or a function of this type.
     unsafe { mem::transmute::<*mut c_void, Option<FindObject>>(address) }
 }

@@ -1,8 +1,8 @@
-//! Windows on x86-64: the unwind tables that each module has for all functions that call others, which the system
-//! itself uses for exceptions. They are read where they are, in place and without allocation.
+//! Windows on x86-64: the unwind tables that each module has for all functions that call others, and that the system
+//! itself uses for exceptions. They are read in place and without allocation.
 //!
-//! The system says which entry is of a place, without the loader's lock. What is in an entry says exactly where the
-//! caller's frame begins, so no frame pointers are needed.
+//! The system finds the entry for a place without the loader's lock. An entry gives exactly where the caller's frame
+//! begins, so no frame pointers are needed.
 #![allow(unsafe_code, reason = "reads the unwind tables of modules; each argued where it stands")]
 
 use std::ops::Range;
@@ -20,11 +20,12 @@ unsafe extern "system" {
 }
 
 unsafe extern "C" {
-    /// The beginning of the module that has this code, by the linker.
+    /// The beginning of the module that contains this code, set by the linker.
     static __ImageBase: u8;
 }
 
-/// An entry of a table: a function, or a part of one. Relative to the module's base, as all that is here.
+/// An entry of a table: a function, or a part of one. All numbers are relative to the module's base, as everywhere
+/// here.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Entry {
@@ -33,7 +34,7 @@ struct Entry {
     info: u32,
 }
 
-/// The number of entries that may be chained: compilers write one or two parts of a function behind its first.
+/// The number of entries that may be chained: compilers write one or two parts of a function after its first.
 const MOST_CHAINED: usize = 32;
 
 /// The number of the frame pointer's register in the tables.
@@ -46,20 +47,22 @@ pub(super) struct Function {
 }
 
 impl Function {
-    /// Finds the function that has the instruction at `place`. One that calls nobody and has no frame has no entry.
+    /// Finds the function that contains the instruction at `place`. A function that calls no other and has no frame
+    /// has no entry.
     pub(super) fn with(place: usize) -> Option<Function> {
         let mut base = 0;
-        // SAFETY: takes any address; the result may be written. What is returned is in the table of a module.
+        // SAFETY: takes any address; the result may be written. The returned entry is in the table of a module.
         let entry = unsafe { RtlLookupFunctionEntry(place, &mut base, ptr::null_mut()).as_ref() };
         Some(Function { base, entry: *entry? })
     }
 
-    /// Returns whether the module stays as long as this code: it is the one that has it, or the executable.
+    /// Returns whether the module stays as long as this code: it is the executable, or the module that contains this
+    /// code.
     pub(super) fn stays(&self) -> bool {
         self.base == (&raw const __ImageBase).addr() || self.base == executable()
     }
 
-    /// Returns where the code is.
+    /// Returns the range of the code.
     #[cfg_attr(
         not(feature = "unwind"),
         allow(dead_code, reason = "functions are looked for with the feature")
@@ -68,17 +71,17 @@ impl Function {
         self.base + self.entry.start as usize..self.base + self.entry.end as usize
     }
 
-    /// Returns how the function's frame is left at `place`; `None` where that takes more than [`Rule`] can say: a frame
-    /// that is found by another register than the frame pointer's, or that the processor has made.
+    /// Returns the rule that unwinds the function's frame at `place`; `None` if [`Rule`] cannot express it: the frame
+    /// is found by another register than the frame pointer's, or the processor has made it.
     pub(super) fn rule(&self, place: usize) -> Option<Rule> {
         let mut frame = Frame::default();
         let (mut entry, mut done) = (self.entry, place - self.base - self.entry.start as usize);
         for _ in 0..MOST_CHAINED {
-            // SAFETY: the entry of a module's table leads to what describes it, in the same module.
+            // SAFETY: the entry of a module's table leads to its description, in the same module.
             let info = unsafe { Info::at(self.base + entry.info as usize)? };
             frame.undo(&info, done)?;
             let Some(outer) = info.chained() else { return Some(frame.rule()) };
-            // All of the other part's beginning was done before this one was come to.
+            // The beginning of the other part was completed before this one was reached.
             (entry, done) = (outer, usize::MAX);
         }
         None
@@ -96,7 +99,7 @@ fn executable() -> usize {
     base
 }
 
-/// What an entry says of its frame: the steps of the function's beginning, the last one first.
+/// An entry's description of its frame: the steps of the function's beginning, the last one first.
 struct Info {
     flags: u8,
     frame_register: u8,
@@ -106,20 +109,20 @@ struct Info {
 }
 
 impl Info {
-    /// Reads what is at `address`; `None` for a form that is not known.
+    /// Reads the description at `address`; `None` if its form is not known.
     ///
     /// # Safety
-    /// The unwind table of a loaded module says that this is there.
+    /// The address comes from the unwind table of a loaded module.
     unsafe fn at(address: usize) -> Option<Info> {
         if address % 4 != 0 {
             return None;
         }
         let start = ptr::with_exposed_provenance::<u8>(address);
-        // SAFETY: the promise; it begins with four bytes, the third of which is the number of words behind them. They
+        // SAFETY: the promise; it begins with four bytes, the third of which is the number of words after them. They
         // are aligned to four bytes, and not written any more.
         let (head, steps) = unsafe {
             let head = slice::from_raw_parts(start, 4);
-            // One more is there if the number is odd, and behind that an entry, if the flags say so.
+            // If the number is odd, one more follows, and after that an entry, if the flags say so.
             (head, slice::from_raw_parts(start.add(4).cast::<u16>(), usize::from(head[2])))
         };
         let [version, flags, frame] = [head[0] & 7, head[0] >> 3, head[3]];
@@ -131,7 +134,7 @@ impl Info {
         })
     }
 
-    /// Returns the entry of the part of the function that has come before this one.
+    /// Returns the entry of the part of the function that comes before this one.
     fn chained(&self) -> Option<Entry> {
         const CHAINED: u8 = 4;
         let words = self.steps.len().next_multiple_of(2);
@@ -143,16 +146,17 @@ impl Info {
 /// A frame, as far as the steps that have made it are undone.
 #[derive(Default)]
 struct Frame {
-    /// Whether it is found by the frame pointer: where the stack pointer was when that was set is so many bytes below it.
+    /// Set if the frame is found by the frame pointer: the number of bytes from the stack pointer, at the time when
+    /// that was set, up to the frame pointer.
     by_frame_pointer: Option<usize>,
-    /// How many bytes above that the undone steps have come.
+    /// The number of bytes above that position that the undone steps have reached.
     undone: usize,
-    /// How many bytes above that the caller's frame pointer is.
+    /// The number of bytes above that position at which the caller's frame pointer is saved.
     saved: Option<usize>,
 }
 
 impl Frame {
-    /// Undoes the steps of a part, of which `done` bytes of code are done; `None` for what cannot be undone.
+    /// Undoes the steps of a part of which `done` bytes of code have run; `None` for a step that cannot be undone.
     fn undo(&mut self, info: &Info, done: usize) -> Option<()> {
         let mut steps = info.steps;
         while let [step, rest @ ..] = steps {
@@ -182,7 +186,7 @@ impl Frame {
                     self.undone += if is_done { operand * 8 + 8 } else { 0 };
                     0
                 }
-                // The frame's register is set: from there on all is found by it.
+                // The frame's register is set: from here on everything is found by it.
                 3 => {
                     if is_done {
                         if info.frame_register != RBP || self.by_frame_pointer.is_some() {
@@ -192,7 +196,7 @@ impl Frame {
                     }
                     0
                 }
-                // mov [rsp + ..]: not by what is undone, but by what the stack pointer was.
+                // mov [rsp + ..]: relative to the stack pointer at that step, not to the undone part.
                 4 | 5 => {
                     let (at, words) = if operation == 4 { (word(0)? * 8, 1) } else { (long()?, 2) };
                     if is_done && kind >> 4 == RBP {
@@ -200,7 +204,7 @@ impl Frame {
                     }
                     words
                 }
-                // Ends of the function, and registers that no walk needs.
+                // Ends of the function, and registers that walks do not need.
                 6 | 8 => 1,
                 9 => 2,
                 _ => return None,
@@ -221,7 +225,7 @@ impl Frame {
     }
 }
 
-/// Returns the modules that are loaded: where, and their files.
+/// Returns the loaded modules: their addresses and their files.
 #[cfg(feature = "unwind")]
 pub(super) fn loaded() -> Vec<(usize, PathBuf)> {
     let found = trace_store::sys::loaded_modules().unwrap_or_default().modules;

@@ -1,10 +1,9 @@
-//! How a frame is left: the rule of a place in the code, and the memory of rules that were looked up.
+//! The rules for unwinding a frame, by the place in the code, and the memory of rules that were looked up.
 //!
-//! A rule of a place is the same whenever it is looked up, until the place's module is unloaded; of that a walk
-//! cannot learn without a lock. So the rules of modules that stay as long as this code are kept for all
-//! threads, each in one word together with the place, at a position that the place gives. Threads that look up
-//! two places of one position overwrite each other's words; both are right. In other modules each frame is
-//! looked up anew.
+//! The rule of a place is the same whenever it is looked up, until the place's module is unloaded; a walk cannot
+//! notice that without a lock. So only the rules of modules that stay as long as this code are kept, for all threads,
+//! each in one word together with the place, at a position computed from the place. Threads that look up two places
+//! of one position overwrite each other's words; both are right. In other modules each frame is looked up anew.
 //!
 //! ```text
 //! word:  0 ──► place | rule << 48 ──► any other place's   (relaxed: the word is all there is)
@@ -16,53 +15,53 @@ use super::Registers;
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 use crate::words::exclusion;
 
-/// How a frame is left whose function is at a certain place.
+/// The rule for unwinding a frame whose function is at a certain place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// The frame pointer points to the caller's, and the return lies above that.
+    /// The frame pointer points to the caller's, and the return address lies above that.
     #[cfg(not(target_arch = "aarch64"))]
     FramePointer,
-    /// There is no unwind table, and so there may be a frame pointer.
+    /// There is no unwind table, so there may be a frame pointer.
     Presumed,
-    /// The frame has this size from the stack pointer on, the return included, and the caller's frame
-    /// pointer lies `saved` bytes below its end; 0 if it is still in its register.
+    /// The frame has this size from the stack pointer on, the return address included, and the caller's frame pointer
+    /// lies `saved` bytes below its end; 0 if it is still in its register.
     #[cfg(not(target_arch = "aarch64"))]
     StackPointer { size: usize, saved: usize },
     /// The frame ends at a distance from a register.
     #[cfg(target_arch = "aarch64")]
     Ends(FrameEnd),
-    /// The frame is as a table of Windows records it. It is found from the stack pointer, or from so many bytes `below`
-    /// the frame pointer. From there on it has this size, the return included, and the caller's frame pointer lies
-    /// `saved` bytes above that, which may be above its end; `None` if it is still in its register.
+    /// A table of Windows describes the frame. It begins at the stack pointer, or `below` bytes below the frame
+    /// pointer. From that beginning it has this size, the return address included, and the caller's frame pointer
+    /// lies `saved` bytes above the beginning, which may be above its end; `None` if it is still in its register.
     #[cfg(not(target_arch = "aarch64"))]
     Recorded { below: Option<usize>, size: usize, saved: Option<usize> },
     /// The kernel made the frame, for a signal handler.
     #[cfg(not(target_arch = "aarch64"))]
     Signal,
-    /// Nobody called.
+    /// The function has no caller.
     #[cfg(not(target_arch = "aarch64"))]
     Outermost,
 }
 
-/// Where a frame ends, and where below that end the caller's registers are.
+/// The end of a frame, and the places of the caller's registers below that end.
 #[cfg(target_arch = "aarch64")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameEnd {
     /// Whether `distance` is from the frame pointer; otherwise it is from the stack pointer.
     pub(super) by_frame_pointer: bool,
-    /// In bytes.
+    /// The distance of the end, in bytes.
     pub(super) distance: usize,
-    /// How far below the end the return lies, in bytes. 0: it is in the link register; where a function was called in
-    /// spite of that, there is no caller.
+    /// The number of bytes from the return address up to the end. 0: it is in the link register; if the function has
+    /// called another one in spite of that, it has no caller.
     pub(super) ret: usize,
-    /// How far below the end the caller's frame pointer lies, in bytes; 0 if it is still in its register.
+    /// The number of bytes from the caller's frame pointer up to the end; 0 if it is still in its register.
     pub(super) fp: usize,
 }
 
-/// What was found out about a place.
+/// The result of looking up a place.
 struct Found {
     rule: Rule,
-    /// Whether it stays so as long as this code is loaded.
+    /// Whether the rule stays valid as long as this code is loaded.
     stays: bool,
 }
 
@@ -82,16 +81,17 @@ const SIGNAL: u64 = 2;
 #[cfg(not(target_arch = "aarch64"))]
 const OUTERMOST: u64 = 3;
 const PRESUMED: u64 = 4;
-/// The bit of a rule by the stack pointer; below are the frame's words (12 bits) and the saved one's.
+/// The bit of a rule by the stack pointer; below are the frame's size in words (12 bits) and the position of the
+/// saved frame pointer.
 #[cfg(not(target_arch = "aarch64"))]
 const STACK_POINTER: u64 = 1 << 15;
 
-/// The bit of a rule by the stack pointer that does not fit into 16 bits, and is not kept: the size is above
-/// the lowest 8 bits, which have the saved one's word.
+/// The bit of a rule by the stack pointer that does not fit into 16 bits, and is not kept: the size is above the
+/// lowest 8 bits, which have the position of the saved frame pointer in words.
 const LARGE: u64 = 1 << 63;
 
-/// The bit of a recorded rule that does not fit into 16 bits, beside [`LARGE`], and the bits that say that its optional
-/// parts are there. Below are the size (24 bits), the bytes above which the frame pointer is saved (24) and those
+/// The bit of a recorded rule that does not fit into 16 bits, beside [`LARGE`], and the bits for the presence of its
+/// optional parts. Below are the size (24 bits), the position of the saved frame pointer (24) and the number of bytes
 /// below the frame pointer (8).
 #[cfg(not(target_arch = "aarch64"))]
 const RECORDED: u64 = 1 << 62;
@@ -101,13 +101,13 @@ const IS_BELOW: u64 = 1 << 61;
 const IS_SAVED: u64 = 1 << 60;
 
 impl Rule {
-    /// Returns the rule of the place before `pc`; `None` if that is no code, or cannot be left.
+    /// Returns the rule of the place before `pc`; `None` if that is not code, or its frame cannot be unwound.
     #[inline(always)]
     pub(super) fn at(pc: usize) -> Option<Rule> {
         Rule::decode(code_at(pc))
     }
 
-    /// As [`Rule::at`], on behalf of a hook: `None`, too, where looking it up has called the hook.
+    /// Acts as [`Rule::at`], on behalf of a hook: also returns `None` if looking it up has called the hook.
     #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
     #[inline(always)]
     pub(super) fn at_for_hook(pc: usize) -> Option<Rule> {
@@ -115,20 +115,20 @@ impl Rule {
     }
 }
 
-/// On aarch64 a rule is kept in this form:
+/// Rules on aarch64. A rule is kept in this form:
 ///
 /// ```text
 /// bit  15: a frame's end   14: by the frame pointer   13: that of the caller is saved, right below the return
 ///   12..8: words from the end down to the return       7..0: distance, in units of 16 bytes
 /// ```
 ///
-/// With [`LARGE`] there are three fields of bytes in its place, from the lowest bit on: 10 bits each for the return and
-/// for the frame pointer, then the distance; bit 62 is that of the frame pointer.
+/// With [`LARGE`] there are three fields of bytes instead, from the lowest bit on: 10 bits each for the return
+/// address and for the frame pointer, then the distance; bit 62 is that of the frame pointer.
 #[cfg(target_arch = "aarch64")]
 impl Rule {
     const ENDS: u64 = 1 << 15;
 
-    /// Packs the rule into 16 bits if it has room there.
+    /// Packs the rule into 16 bits if it fits.
     fn encode(self) -> u64 {
         let Rule::Ends(FrameEnd { by_frame_pointer, distance, ret, fp }) = self else { return PRESUMED };
         let by = u64::from(by_frame_pointer);
@@ -162,7 +162,7 @@ impl Rule {
 
 #[cfg(not(target_arch = "aarch64"))]
 impl Rule {
-    /// Packs the rule into 16 bits if it has room there.
+    /// Packs the rule into 16 bits if it fits.
     fn encode(self) -> u64 {
         match self {
             Rule::FramePointer => FRAME_POINTER,
@@ -176,7 +176,7 @@ impl Rule {
             }
             Rule::Recorded { below, size, saved } => {
                 let part = |value: Option<usize>, bits: u32, is_there: u64| match value {
-                    // What no frame has is left to be no rule.
+                    // A value that no frame has makes the rule invalid.
                     Some(value) if value >> bits != 0 => RECORDED,
                     Some(value) => value as u64 | is_there,
                     None => 0,
@@ -221,8 +221,8 @@ impl Rule {
     }
 }
 
-/// Returns the packed rule of the place before `pc`, or 0. Words are passed on, not values of [`Rule`]: a walk
-/// keeps all that it has in registers then.
+/// Returns the packed rule of the place before `pc`, or 0. Words are passed on, not values of [`Rule`]: with words a
+/// walk keeps all its state in registers.
 #[inline(always)]
 fn code_at(pc: usize) -> u64 {
     kept_at(pc).unwrap_or_else(|| look_up(pc))
@@ -248,7 +248,7 @@ fn look_up(pc: usize) -> u64 {
     if pc < 4096 || pc as u64 > HIGHEST {
         return 0;
     }
-    // A rule that is longer than it can be is none.
+    // A rule that is too long is rejected.
     let Some(found) = imp::find(pc) else { return 0 };
     let code = found.rule.encode();
     if Rule::decode(code).is_none() {
@@ -265,8 +265,8 @@ fn position(pc: usize) -> usize {
     (pc ^ pc >> 12) % KEPT
 }
 
-/// Returns the frame with its rule, if its place is code. A return that `on_return!` has changed is shown as
-/// it was.
+/// Returns the frame with its rule, if its place is code. A return address that `on_return!` has changed is shown
+/// with its original value.
 #[inline(always)]
 pub(super) fn believe(frame: Registers) -> Option<(Registers, Rule)> {
     let (mut pc, mut code) = (frame.pc, code_at(frame.pc));
@@ -298,7 +298,8 @@ mod imp {
         0
     }
 
-    /// Returns where a function was called that returns to a trampoline of another copy of this library.
+    /// Returns the original return address of a function that returns to a trampoline of another copy of this
+    /// library.
     #[cfg(target_arch = "x86_64")]
     fn behind_trampoline_of_others(pc: usize) -> Option<usize> {
         let module = Module::with_code(pc)?;
@@ -345,7 +346,7 @@ mod imp {
     use crate::stack::pdata::Function;
 
     pub(super) fn find(pc: usize) -> Option<Found> {
-        // What is not there is no function that calls another one.
+        // A place without an entry is not in a function that calls another one.
         let function = Function::with(pc - 1)?;
         Some(Found { rule: function.rule(pc - 1)?, stays: function.stays() })
     }

@@ -1,6 +1,6 @@
-//! The symbol tables of the executable and of the shared libraries that are loaded: names of functions.
+//! The symbol tables of the executable and of the loaded shared libraries: names of functions.
 //!
-//! The files are read anew for each question, a few milliseconds for a large program, and nothing is kept.
+//! The files are read anew for each query, which takes a few milliseconds for a large program, and nothing is kept.
 
 #![allow(unsafe_code, reason = "reads the beginning of functions; each argued where it stands")]
 
@@ -27,7 +27,7 @@ use super::pdata as module;
 /// Calls `on_function` with the name and the code of each function of the process that is in a symbol table.
 pub(super) fn for_each(mut on_function: impl FnMut(&[u8], Range<usize>)) {
     for (bias, path) in module::loaded() {
-        // What has no file (the kernel's own module) or is damaged has no names.
+        // A module that has no file (the kernel's own module) or a damaged one has no names.
         let _ = read(bias, path, &mut on_function);
     }
 }
@@ -39,9 +39,9 @@ fn read(bias: usize, path: PathBuf, on_function: &mut impl FnMut(&[u8], Range<us
     let endian = header.endian().ok()?;
     let sections = header.sections(endian, &file).ok()?;
     let all = sections.symbols(endian, &file, SHT_SYMTAB).ok().filter(|table| !table.is_empty());
-    // A stripped file has those that others link with.
+    // A stripped file has only the symbols that other files link with.
     let symbols = all.or_else(|| sections.symbols(endian, &file, SHT_DYNSYM).ok())?;
-    // The names at once: asked for one by one, each would be read from the file.
+    // All names at once: one by one, each would be read from the file.
     let names = sections.section(symbols.string_section()).ok()?.data(endian, &file).ok()?;
     for symbol in symbols.symbols() {
         let is_code = [STT_FUNC, STT_GNU_IFUNC].contains(&symbol.st_type());
@@ -55,7 +55,7 @@ fn read(bias: usize, path: PathBuf, on_function: &mut impl FnMut(&[u8], Range<us
     Some(())
 }
 
-/// The symbols have no sizes, so the code is told to be empty.
+/// Calls `on_function` with empty ranges of code, because the symbols have no sizes.
 #[cfg(windows)]
 fn read(base: usize, path: PathBuf, on_function: &mut impl FnMut(&[u8], Range<usize>)) -> Option<()> {
     use object::read::coff::CoffHeader;
@@ -78,7 +78,7 @@ fn read(base: usize, path: PathBuf, on_function: &mut impl FnMut(&[u8], Range<us
     Some(())
 }
 
-/// Returns the names that a symbol is known by: its path without the compiler's additions, and other spellings of that.
+/// Returns the names of a symbol: its path without the compiler's additions, and other spellings of that.
 pub(super) fn names(symbol: &[u8]) -> Vec<String> {
     let Ok(symbol) = std::str::from_utf8(symbol) else { return Vec::new() };
     spellings(without_suffix(&format!("{:#}", rustc_demangle::demangle(symbol))))
@@ -104,8 +104,8 @@ fn ends_with(path: &str, name: &str) -> bool {
     path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with("::"))
 }
 
-/// Returns what a stub of the linker leads to: the function itself. Of aarch64 the stubs are not known; there, only
-/// executables at fixed addresses have a function's address in one.
+/// Returns the function behind a linker's stub. The stubs of aarch64 are not known; on it, only executables at fixed
+/// addresses have a stub as a function's address.
 #[cfg(target_arch = "aarch64")]
 pub(super) fn behind_stub(address: usize) -> usize {
     address
@@ -119,7 +119,7 @@ pub(super) fn is_a_jump(function: &Range<usize>) -> bool {
     function.len() <= 4 && instruction.is_some_and(|instruction| instruction >> 26 == 0b00_0101)
 }
 
-/// Returns what a stub of the linker leads to: the function itself.
+/// Returns the function behind a linker's stub.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(super) fn behind_stub(address: usize) -> usize {
     let endbr = |at: usize| bytes(at, 4) == Some(b"\xf3\x0f\x1e\xfa");
@@ -128,8 +128,8 @@ pub(super) fn behind_stub(address: usize) -> usize {
     let Some([0xff, 0x25, offset @ ..]) = bytes(jump, 6) else { return address };
     let offset = offset.try_into().map_or(0, i32::from_le_bytes);
     let slot = (jump + 6).wrapping_add_signed(offset as isize);
-    // SAFETY: the instruction is in code that somebody has the address of as a function's, and it reads this
-    // word whenever that is called.
+    // SAFETY: the instruction is in code whose address is in use as a function's, and it reads this word whenever it
+    // is called.
     unsafe { ptr::read_unaligned(ptr::with_exposed_provenance::<usize>(slot)) }
 }
 
@@ -144,7 +144,7 @@ pub(super) fn is_a_jump(function: &Range<usize>) -> bool {
     function.len() <= size
 }
 
-/// Gives the bytes of code at an address, if that is code.
+/// Returns the bytes of code at an address, if that is code.
 #[cfg(target_os = "linux")]
 fn bytes(address: usize, len: usize) -> Option<&'static [u8]> {
     let module = module::Module::with_code(address)?;

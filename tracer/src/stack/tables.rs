@@ -1,7 +1,7 @@
-//! The unwind tables of a module: of which function a place is, and how its frame is left there.
+//! The unwind tables of a module: the function that contains a place, and the rule that unwinds its frame there.
 //!
-//! The tables are in memory wherever a program can panic or throw. They are read where they are, in place and
-//! without allocation, so in a signal handler as well.
+//! The tables are in memory in every program that can panic or throw. They are read in place and without allocation,
+//! so in a signal handler as well.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ use super::rules::Rule;
 
 type Bytes = EndianSlice<'static, NativeEndian>;
 
-/// What the unwind tables have about one function.
+/// The unwind tables' entry for one function.
 pub(super) struct Entry {
     function: FrameDescriptionEntry<Bytes>,
     frames: EhFrame<Bytes>,
@@ -34,7 +34,7 @@ pub(super) struct Entry {
 /// Room for the rules of all registers that a function may save, and for one row that a function puts aside.
 struct Room;
 
-/// The number of registers with rules: of all that x86-64 has, of those that calls keep on aarch64.
+/// The number of registers with rules: on x86-64 all, on aarch64 those that calls preserve.
 const RULES: usize = if cfg!(target_arch = "x86_64") { 20 } else { 32 };
 
 impl UnwindContextStorage<usize> for Room {
@@ -43,7 +43,7 @@ impl UnwindContextStorage<usize> for Room {
 }
 
 impl Entry {
-    /// Finds the function that has the instruction at `place`.
+    /// Finds the function that contains the instruction at `place`.
     pub(super) fn find(module: &Module, place: usize) -> Option<Entry> {
         let bytes = |address| Some(EndianSlice::new(module.bytes_from(address)?, NativeEndian));
         let index = module.unwind_index()?;
@@ -61,14 +61,13 @@ impl Entry {
         Some(Entry { function: function.ok()?, frames, bases, place })
     }
 
-    /// Returns where the function's code is. Of a function that the compiler has split, it is one part.
+    /// Returns the range of the function's code. If the compiler has split the function, it is the range of one part.
     pub(super) fn range(&self) -> Range<usize> {
         let start = self.function.initial_address() as usize;
         start..start + self.function.len() as usize
     }
 
-    /// Returns how the function's frame is left at the place; `None` where that takes more than [`Rule`] can
-    /// say.
+    /// Returns the rule that unwinds the function's frame at the place; `None` if [`Rule`] cannot express it.
     #[cfg(target_arch = "aarch64")]
     pub(super) fn rule(&self) -> Option<Rule> {
         if self.function.is_signal_trampoline() {
@@ -94,8 +93,7 @@ impl Entry {
         Some(Rule::Ends(FrameEnd { by_frame_pointer, distance, ret, fp }))
     }
 
-    /// Returns how the function's frame is left at the place; `None` where that takes more than [`Rule`] can
-    /// say.
+    /// Returns the rule that unwinds the function's frame at the place; `None` if [`Rule`] cannot express it.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn rule(&self) -> Option<Rule> {
         if self.function.is_signal_trampoline() {
@@ -127,8 +125,8 @@ impl Entry {
         }
     }
 
-    /// Returns the return that is kept for the trampoline at `pc`, if the place is one of a trampoline of
-    /// `on_return!`, be it of another copy of this library.
+    /// Returns the return address that is kept for the trampoline at `pc`, if the place is in a trampoline of
+    /// `on_return!`, of this or another copy of this library.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn kept_return(&self, module: &Module, pc: usize) -> Option<usize> {
         let mut context = UnwindContext::<usize, Room>::new_in();

@@ -1,4 +1,4 @@
-//! A condition with the API of `std`'s, and what is known of one.
+//! A condition variable with the API of `std`'s, and its facts for the records.
 
 use std::fmt;
 use std::panic::Location;
@@ -10,16 +10,16 @@ use super::holder::{LockFacts, Number, Spot, is_off, nanoseconds_since};
 use super::notices::{Given, Notices};
 use super::{LockResult, WaitTimeoutResult, records};
 
-/// A condition for threads to wait for, as [`std::sync::Condvar`], that records waits and notifications.
+/// A condition variable, like [`std::sync::Condvar`], that records waits and notifications.
 ///
-/// A notification has a number for each thread that it is for, and a wait that ends tells the number that it has taken.
-/// See the [module](super) for what is not known. Each call costs a record or two where tracing is on.
+/// A notification has a number for each thread that it is for, and the record of a wait's end contains the number
+/// that the wait has taken. See the [module](super) for the limits. Each call costs a record or two if tracing is on.
 pub struct Condvar {
     inner: sync::Condvar,
     facts: ConditionFacts,
 }
 
-/// What is known of a condition besides its state.
+/// The facts about a condition variable besides its state.
 #[derive(Debug)]
 pub(super) struct ConditionFacts {
     number: Number,
@@ -40,14 +40,14 @@ impl ConditionFacts {
         ConditionFacts { number: Number::new(), notices: Notices::new(), made }
     }
 
-    /// Records that the calling thread waits at `place` and lets go of `lock`; `None` while tracing is off.
+    /// Records that the calling thread waits at `place` and releases `lock`; returns `None` while tracing is off.
     pub(super) fn wait<'a>(&'a self, lock: &LockFacts, place: Spot) -> Option<WaitingForNotice<'a>> {
         let waiting = (!is_off()).then(|| {
             records::condvar_wait(self.number.get(), lock.number(), self.made, place);
             self.notices.begin();
             WaitingForNotice { facts: self, since: Instant::now() }
         });
-        // Whoever comes meanwhile waits for this thread.
+        // A thread that comes meanwhile waits for this one.
         lock.release();
         waiting
     }
@@ -62,7 +62,8 @@ impl ConditionFacts {
 }
 
 impl WaitingForNotice<'_> {
-    /// Records that the thread has the lock again; the time was `over`, or it was woken. `lock` has its holder again.
+    /// Records that the thread has the lock again; the time was `over`, or it was woken. Makes it the holder of
+    /// `lock` again.
     pub(super) fn end(self, over: bool, lock: &LockFacts, place: Spot) {
         lock.hold(place);
         let (number, ns) = (self.facts.number.get(), nanoseconds_since(self.since));
@@ -74,7 +75,7 @@ impl WaitingForNotice<'_> {
 }
 
 impl Condvar {
-    /// Makes a condition. The caller's place is the name by which `tracemerge locks` shows it.
+    /// Makes a condition variable. The caller's place is the name by which `tracemerge locks` shows it.
     #[inline]
     #[must_use]
     #[track_caller]
@@ -82,14 +83,14 @@ impl Condvar {
         Condvar { inner: sync::Condvar::new(), facts: ConditionFacts::new(Location::caller()) }
     }
 
-    /// Lets go of the mutex, waits for a notification, and locks the mutex again. It may also return without a
+    /// Releases the mutex, waits for a notification, and locks the mutex again. It may also return without a
     /// notification.
     ///
     /// # Errors
     /// A thread has panicked while it had the mutex; the guard is in the error.
     ///
     /// # Panics
-    /// As [`std::sync::Condvar::wait`]: it may, if it is used with several mutexes. (On Linux it does not.)
+    /// Like [`std::sync::Condvar::wait`], it may panic if it is used with several mutexes. (On Linux it does not.)
     #[track_caller]
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let (place, lock) = (Location::caller(), guard.held.0);
@@ -124,7 +125,7 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// Waits as [`wait`](Condvar::wait) does, `duration` at most. The result tells whether that time is over.
+    /// Waits as [`wait`](Condvar::wait) does, at most for `duration`. The result says whether that time is over.
     ///
     /// # Errors
     /// As [`wait`](Condvar::wait).
@@ -147,7 +148,7 @@ impl Condvar {
         rejoin_with(held, result)
     }
 
-    /// Waits as long as `condition` holds, `duration` at most. The result tells whether that time is over and the
+    /// Waits as long as `condition` holds, at most for `duration`. The result says whether that time is over and the
     /// condition still holds.
     ///
     /// # Errors
@@ -168,7 +169,7 @@ impl Condvar {
         let (place, lock) = (Location::caller(), guard.held.0);
         let MutexGuard { held, inner } = guard;
         let (start, mut waiting) = (Instant::now(), None::<WaitingForNotice<'_>>);
-        // The condition is asked before each wait and behind it, with the lock. Only `std` can make the result.
+        // The condition is checked before and after each wait, with the lock. Only `std` can make the result.
         let result = self.inner.wait_timeout_while(inner, duration, |value| {
             if let Some(waiting) = waiting.take() {
                 waiting.end(start.elapsed() >= duration, lock, place);

@@ -1,4 +1,4 @@
-//! The guards of the locks: those of `std`, and what notes that the lock is about to be let go.
+//! The guards of the locks: those of `std`, and guards that note that the lock is about to be released.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -7,7 +7,8 @@ use std::sync;
 use super::holder::{LockFacts, Spot};
 use super::{LockResult, PoisonError, TryLockError, TryLockResult};
 
-/// Notes that a lock that one thread has is let go. Stands before the guard of `std`, so that it is dropped first.
+/// A guard that notes that a lock held by one thread is released. Stands before the guard of `std`, so that it is
+/// dropped first.
 #[derive(Debug)]
 pub(super) struct Held<'a>(pub(super) &'a LockFacts);
 
@@ -18,7 +19,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Notes that a reader goes.
+/// A guard that notes that a reader releases the lock.
 #[derive(Debug)]
 pub(super) struct HeldShared<'a>(pub(super) &'a LockFacts);
 
@@ -29,7 +30,7 @@ impl Drop for HeldShared<'_> {
     }
 }
 
-/// A [`Mutex`](super::Mutex) that is locked by this thread, until this is dropped. As `std::sync::MutexGuard`.
+/// A [`Mutex`](super::Mutex) that is locked by this thread, until this is dropped. Like `std::sync::MutexGuard`.
 #[must_use = "if unused the Mutex will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct MutexGuard<'a, T: ?Sized> {
@@ -37,7 +38,7 @@ pub struct MutexGuard<'a, T: ?Sized> {
     pub(super) inner: sync::MutexGuard<'a, T>,
 }
 
-/// An [`RwLock`](super::RwLock) that this thread reads, until this is dropped. As `std::sync::RwLockReadGuard`.
+/// An [`RwLock`](super::RwLock) that this thread reads, until this is dropped. Like `std::sync::RwLockReadGuard`.
 #[must_use = "if unused the RwLock will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
@@ -45,7 +46,7 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
     inner: sync::RwLockReadGuard<'a, T>,
 }
 
-/// An [`RwLock`](super::RwLock) that this thread writes, until this is dropped. As `std::sync::RwLockWriteGuard`.
+/// An [`RwLock`](super::RwLock) that this thread writes, until this is dropped. Like `std::sync::RwLockWriteGuard`.
 #[must_use = "if unused the RwLock will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
@@ -53,14 +54,14 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
     inner: sync::RwLockWriteGuard<'a, T>,
 }
 
-/// A guard of ours, made of one of `std`.
+/// A guard of this module, made from one of `std`.
 pub(super) trait Guard<'a>: Sized {
     type Inner;
 
-    /// Makes the guard, without a note of who holds the lock.
+    /// Makes the guard, without noting the holder of the lock.
     fn new(facts: &'a LockFacts, inner: Self::Inner) -> Self;
 
-    /// Makes a guard of the result of a lock.
+    /// Makes a guard from the result of a lock.
     #[inline(always)]
     fn of(facts: &'a LockFacts, result: LockResult<Self::Inner>) -> LockResult<Self> {
         match result {
@@ -69,7 +70,7 @@ pub(super) trait Guard<'a>: Sized {
         }
     }
 
-    /// Makes a guard of the result of a try, which was made at `place`.
+    /// Makes a guard from the result of an attempt to lock, which was made at `place`.
     #[inline(always)]
     fn of_try(
         facts: &'a LockFacts,

@@ -1,4 +1,5 @@
-//! What is known of a lock besides its state: its number, where it was made, and who holds it since where.
+//! The facts about a lock besides its state: its number, the place where it was made, its holder, and since which
+//! call.
 //!
 //! Runs on traced threads; [`LockFacts::hold`] and [`LockFacts::release`] are hot: a store each.
 #![allow(unsafe_code, reason = "the place of a call, from the number that it is kept as; argued")]
@@ -17,7 +18,7 @@ use crate::sys;
 /// A place in the program.
 pub(super) type Spot = &'static Location<'static>;
 
-/// Returns whether locks are to be what they are without their records.
+/// Returns whether locks make no records, like those of `std`.
 #[inline(always)]
 pub(super) fn is_off() -> bool {
     cfg!(feature = "compile-out") || process::is_off()
@@ -32,9 +33,9 @@ impl Number {
         Number(AtomicU64::new(0))
     }
 
-    /// Returns the number, a new one the first time.
+    /// Returns the number; takes a new one the first time.
     pub(super) fn get(&self) -> u64 {
-        // Relaxed: nothing else is read by the number.
+        // Relaxed: the number orders no other memory.
         let known = self.0.load(Ordering::Relaxed);
         if known != 0 {
             return known;
@@ -47,7 +48,7 @@ impl Number {
 }
 
 thread_local! {
-    /// The system's id of the thread; 0 until it is asked for.
+    /// The system's id of the thread; 0 until it is needed.
     static THREAD: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -58,7 +59,7 @@ fn thread() -> u32 {
     if known == 0 { learn_thread() } else { known }
 }
 
-/// Asks the system for the id of the calling thread, which is another one in a forked child. 0: it is too large.
+/// Asks the system for the id of the calling thread, which differs in a forked child. Returns 0 if it is too large.
 #[cold]
 #[inline(never)]
 fn learn_thread() -> u32 {
@@ -67,10 +68,10 @@ fn learn_thread() -> u32 {
     id
 }
 
-/// What places are counted from: all of one executable or library are less than 16 GiB from here.
+/// The address that places are counted from: in one executable or library all places are less than 16 GiB away.
 static BASE: u64 = 0;
 
-/// Returns how far a place is from [`BASE`], in steps of eight bytes; 0 where that is too far.
+/// Returns the distance of a place from [`BASE`] in steps of eight bytes; 0 if it is too far away.
 #[inline(always)]
 fn steps_to(place: Spot) -> u32 {
     let bytes = (ptr::from_ref(place).expose_provenance()).wrapping_sub(ptr::from_ref(&BASE).addr());
@@ -80,48 +81,49 @@ fn steps_to(place: Spot) -> u32 {
     }
 }
 
-/// Returns the place that [`steps_to`] has given these steps for.
+/// Returns the place for which [`steps_to`] has returned these steps.
 fn place_at(steps: u32) -> Option<Spot> {
     if steps == 0 {
         return None;
     }
     let bytes = (steps as i32 as isize) << 3;
     let address = ptr::from_ref(&BASE).addr().wrapping_add_signed(bytes);
-    // SAFETY: `steps` is what `steps_to` has returned for a place, and not 0, so this is the address of that place: it
-    // was divided by eight without a rest, and fitted. The place was exposed there, is never freed and never changed.
+    // SAFETY: `steps` was returned by `steps_to` for a place, and is not 0, so this is the address of that place: it
+    // was divided by eight without a remainder, and fitted. The place was exposed there, is never freed and never
+    // changed.
     unsafe { ptr::with_exposed_provenance::<Location<'static>>(address).as_ref() }
 }
 
-/// Who holds a lock, and since which call.
+/// The holder of a lock, and the call since which it holds it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Holder {
-    /// The id of the thread; 0 where it is not known.
+    /// The id of the thread; 0 if it is not known.
     pub(super) thread: u32,
     pub(super) since: Option<Spot>,
 }
 
-/// What is known of one lock.
+/// The facts about one lock.
 #[derive(Debug)]
 pub(super) struct LockFacts {
     number: Number,
     /// The thread that holds the lock, in the lower half, and its call ([`steps_to`]) in the upper one.
     ///
     /// ```text
-    ///        hold(), right behind the lock
+    ///        hold(), right after the lock is taken
     ///   0 ───────────────────────────────► (call, thread)
     ///     ◄───────────────────────────────
-    ///        release(), right before it is let go
+    ///        release(), right before it is released
     /// ```
     ///
-    /// Of a lock for one, only who has the lock writes here. Of readers, each overwrites what is there when it comes, and
-    /// clears the word when it goes if it is its own. One word, so nobody sees a thread with the place of another.
-    /// Relaxed: nothing else is read by it.
+    /// For an exclusive lock, only the holder writes here. Each reader overwrites the word when it comes, and clears
+    /// it when it goes if the word is its own. It is one word, so no thread sees a thread with the place of another.
+    /// Relaxed: it orders no other memory.
     holder: AtomicU64,
     made: Option<Spot>,
 }
 
 impl LockFacts {
-    /// Makes what is known of a lock at first: the place where it was `made`, if that is known.
+    /// Makes the first facts about a lock: the place where it was `made`, if that is known.
     pub(super) const fn new(made: Option<Spot>) -> LockFacts {
         LockFacts { number: Number::new(), holder: AtomicU64::new(0), made }
     }
@@ -138,30 +140,30 @@ impl LockFacts {
         self.holder.store(word, Ordering::Relaxed);
     }
 
-    /// Notes that the thread that has the lock for itself is about to let it go.
+    /// Notes that the thread that has the exclusive lock is about to release it.
     #[inline(always)]
     pub(super) fn release(&self) {
         self.holder.store(0, Ordering::Relaxed);
     }
 
-    /// Notes that the calling thread, a reader, is about to go.
+    /// Notes that the calling thread, a reader, is about to release the lock.
     #[inline(always)]
     pub(super) fn release_shared(&self) {
         let word = self.holder.load(Ordering::Relaxed);
-        // A reader that comes in between is not known then; nobody is told of one that is not there.
+        // A reader that comes in between is then not known, but no reader that has gone is shown.
         if word != 0 && word as u32 == THREAD.get() {
             self.release();
         }
     }
 
-    /// Returns who holds the lock.
+    /// Returns the holder of the lock.
     fn holder(&self) -> Holder {
         let word = self.holder.load(Ordering::Relaxed);
         Holder { thread: word as u32, since: place_at((word >> 32) as u32) }
     }
 
-    /// Records that the calling thread waits for the lock at `place`; `wish` is what it wants: `lock`, `read`, `write`,
-    /// `upgradable`.
+    /// Records that the calling thread waits for the lock at `place`; `wish` is the operation: `lock`, `read`,
+    /// `write`, `upgradable`.
     #[cold]
     #[inline(never)]
     pub(super) fn wait(&self, wish: &'static str, place: Spot) -> Waiting {
@@ -171,7 +173,7 @@ impl LockFacts {
         Waiting { number, since: Instant::now() }
     }
 
-    /// Takes a lock that could not be had at once, with `take`, and records the wait.
+    /// Takes a lock that was not free, with `take`, and records the wait.
     #[cold]
     #[inline(never)]
     pub(super) fn wait_until<R>(&self, wish: &'static str, place: Spot, take: impl FnOnce() -> R) -> R {
@@ -191,19 +193,19 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Records that the lock was got.
+    /// Records that the thread has got the lock.
     pub(super) fn got(self) {
         records::got(self.number, nanoseconds_since(self.since));
     }
 
-    /// Records that the thread has waited in vain, as long as it wanted.
+    /// Records that the thread has given up at the end of its waiting time.
     #[cfg(feature = "parking_lot")]
     pub(super) fn gave_up(self) {
         records::gave_up(self.number, nanoseconds_since(self.since));
     }
 }
 
-/// Returns the time since a moment; more than five hundred years are not told apart.
+/// Returns the time since a moment in nanoseconds, at most `u64::MAX`, which is more than five hundred years.
 pub(super) fn nanoseconds_since(moment: Instant) -> u64 {
     u64::try_from(moment.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
@@ -230,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_is_too_far_or_odd_is_no_place() {
-        // No memory is read: what cannot be told is 0, and 0 is no place.
+        // No memory is read: a place that cannot be expressed is 0, and 0 is not a place.
         assert_eq!(place_at(0), None);
         let here = Location::caller();
         assert!(ptr::eq(place_at(steps_to(here)).unwrap(), here));

@@ -8,9 +8,9 @@ use super::guards::{Guard, MutexGuard};
 use super::holder::{LockFacts, is_off};
 use super::{LockResult, TryLockResult};
 
-/// A mutex, as [`std::sync::Mutex`], that records who waits for it and behind whom.
+/// A mutex, like [`std::sync::Mutex`], that records which thread waits for it and which holds it.
 ///
-/// See the [module](super) for what is recorded and what it costs.
+/// See the [module](super) for the records and their limits.
 pub struct Mutex<T: ?Sized> {
     facts: LockFacts,
     inner: sync::Mutex<T>,
@@ -35,15 +35,16 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Locks the mutex, and waits until that can be done.
+    /// Locks the mutex; waits until that is possible.
     ///
-    /// Where tracing is on and the mutex is taken, two records tell of the wait.
+    /// If tracing is on and the mutex is taken, two records describe the wait.
     ///
     /// # Errors
     /// A thread has panicked while it had the mutex; the guard is in the error.
     ///
     /// # Panics
-    /// As [`std::sync::Mutex::lock`]: it may, if this thread has the mutex already. (On Linux it waits for ever.)
+    /// Like [`std::sync::Mutex::lock`], it may panic if this thread has the mutex already. (On Linux it waits for
+    /// ever.)
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
@@ -60,7 +61,7 @@ impl<T: ?Sized> Mutex<T> {
         Guard::of(&self.facts, result)
     }
 
-    /// Locks the mutex if that can be done at once. Nothing is recorded.
+    /// Locks the mutex if it is free. Nothing is recorded.
     ///
     /// # Errors
     /// The mutex is taken, or a thread has panicked while it had it; then the guard is in the error.
@@ -83,7 +84,7 @@ impl<T: ?Sized> Mutex<T> {
         self.inner.clear_poison();
     }
 
-    /// Returns the value, which nobody else can have.
+    /// Returns the value, which no other thread can have.
     ///
     /// # Errors
     /// A thread has panicked while it had the mutex; the value is in the error.

@@ -1,28 +1,30 @@
-//! Which notification wakes which wait: the count of those who wait at a condition, and of the notifications for them.
+//! The pairing of notifications and waits: the count of the threads that wait at a condition variable, and of the
+//! notifications for them.
 //!
-//! Runs on traced threads, beside a system call of the condition itself.
+//! Runs on traced threads, beside a system call of the condition variable itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Those who wait, in one word.
+/// The waiting threads and the notifications for them, in one word.
 ///
-/// | bits | what |
+/// | bits | contents |
 /// |---|---|
-/// | 0 to 15 | *asleep*: threads that wait and that no notification is for |
-/// | 16 to 31 | *pending*: notifications that are for a thread that has not come back yet |
-/// | 32 to 63 | *given*: how many notifications have been for a thread; the number of the last one |
+/// | 0 to 15 | *asleep*: threads that wait and that have no notification |
+/// | 16 to 31 | *pending*: notifications for threads that have not come back yet |
+/// | 32 to 63 | *given*: the number of notifications given to threads; the number of the last one |
 ///
 /// ```text
 ///   begin()         asleep + 1
-///   give(all)       of those asleep one, or all: asleep - n, pending + n, given + n
-///   end()           pending - 1, the oldest one's number is taken; without one asleep - 1, by nobody
+///   give(all)       one thread that is asleep, or all: asleep - n, pending + n, given + n
+///   end()           pending - 1, takes the oldest one's number; if there is none, asleep - 1 and the number 0
 /// ```
 ///
-/// A condition does not say which notification has woken a thread: the first to come back takes the oldest. So each
-/// notification is taken once. More than 65,535 threads are not counted, and numbers come again behind 2³².
+/// A condition variable does not show which notification has woken a thread: the first thread that comes back takes
+/// the oldest. So each notification is taken once. More than 65,535 threads are not counted, and numbers repeat after
+/// 2³².
 ///
-/// Relaxed: the word stands for itself. A notifier that should see a wait holds the lock, or has held it since the wait
-/// began, and the lock orders both.
+/// Relaxed: the word orders no other memory. A notifier that should see a wait holds the lock, or has held it since
+/// the wait began, and the lock orders both.
 #[derive(Debug)]
 pub(super) struct Notices(AtomicU64);
 
@@ -43,7 +45,7 @@ fn given(word: u64) -> u64 {
     word >> 32
 }
 
-/// Notifications that are for waiting threads: the number of the first, and how many there are.
+/// Notifications for waiting threads: the number of the first, and their count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Given {
     pub(super) first: u64,
@@ -55,7 +57,7 @@ impl Notices {
         Notices(AtomicU64::new(0))
     }
 
-    /// Makes the step that `next` gives, and returns the word before it.
+    /// Applies `next` to the word, and returns the word before that.
     fn step(&self, next: impl Fn(u64) -> u64) -> u64 {
         let step = |word| Some(next(word));
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).unwrap_or_else(|word| word)
@@ -66,7 +68,8 @@ impl Notices {
         self.step(|word| if asleep(word) == MOST { word } else { word + ASLEEP });
     }
 
-    /// Notes a notification, of one or of `all` that wait, and returns for whom it is.
+    /// Notes a notification, of one or of `all` waiting threads, and returns the notifications that it gives to
+    /// threads.
     pub(super) fn give(&self, all: bool) -> Given {
         let count = |word| {
             let wanted = if all { asleep(word) } else { asleep(word).min(1) };
@@ -82,8 +85,8 @@ impl Notices {
         }
     }
 
-    /// Notes that a thread waits no longer. Returns the number of the notification that it takes, 0 where there is none.
-    /// Whose time was `over` takes one only if it was counted for it.
+    /// Notes that a thread waits no longer. Returns the number of the notification that it takes, 0 if there is none.
+    /// A thread whose time was `over` takes one only if it was counted for it.
     pub(super) fn end(&self, over: bool) -> u64 {
         let takes = |word| pending(word) > 0 && !(over && asleep(word) > 0);
         let before =
@@ -102,7 +105,7 @@ mod tests {
         #[test]
         fn notifications_are_taken_once_in_their_order(steps in prop::collection::vec(0..5u8, 0..200)) {
             let notices = Notices::new();
-            // The same as people would count it.
+            // The same counts, with simple variables.
             let (mut asleep, mut waiting, mut last) = (0, VecDeque::new(), 0);
             for step in steps {
                 match step {

@@ -1,8 +1,9 @@
-//! Locks of the crate `parking_lot` that record who waits for whom: [`Mutex`], [`RwLock`] and [`Condvar`] with its API.
+//! Locks of the crate `parking_lot` that record which thread waits for which: [`Mutex`], [`RwLock`] and [`Condvar`]
+//! with its API.
 //!
-//! They are locks of that crate behind the interface `lock_api`, which makes the guards. A lock of this module is known by
-//! the place where a thread waited for it first: where it was made, `lock_api` does not tell. What is recorded, and what
-//! is not known, is told at [`tracer::sync`](super).
+//! They are locks of that crate behind the interface `lock_api`, which makes the guards. A lock of this module is
+//! named by the place where a thread first waited for it, because `lock_api` does not report where the lock was made.
+//! The records and their limits are described at [`tracer::sync`](super).
 #![allow(unsafe_code, reason = "the traits of lock_api, handed on to the locks of parking_lot; argued")]
 
 use std::fmt;
@@ -16,13 +17,14 @@ use parking_lot::lock_api::{self, RawMutex as _, RawRwLock as _};
 use super::condvar::ConditionFacts;
 use super::holder::{LockFacts, Spot, is_off};
 
-/// A mutex, as `parking_lot::Mutex`, that records who waits for it and behind whom.
+/// A mutex, like `parking_lot::Mutex`, that records which thread waits for it and which holds it.
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
 /// A [`Mutex`] that is locked, until this is dropped.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
-/// A part of what a [`Mutex`] has, which is locked until this is dropped.
+/// A part of a [`Mutex`]'s value, which is locked until this is dropped.
 pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
-/// A lock for several readers or one writer, as `parking_lot::RwLock`, that records who waits for it and behind whom.
+/// A lock for several readers or one writer, like `parking_lot::RwLock`, that records which thread waits for it and
+/// which holds it.
 pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
 /// An [`RwLock`] that is read, until this is dropped.
 pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
@@ -30,19 +32,19 @@ pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
 pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
 /// An [`RwLock`] that is read and may be written later, until this is dropped.
 pub type RwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
-/// A part of what an [`RwLock`] has, which is read until this is dropped.
+/// A part of an [`RwLock`]'s value, which is read until this is dropped.
 pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;
-/// A part of what an [`RwLock`] has, which is written until this is dropped.
+/// A part of an [`RwLock`]'s value, which is written until this is dropped.
 pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
 
-/// What a [`Mutex`] consists of besides its value.
+/// The parts of a [`Mutex`] besides its value.
 #[derive(Debug)]
 pub struct RawMutex {
     facts: LockFacts,
     inner: parking_lot::Mutex<()>,
 }
 
-/// What an [`RwLock`] consists of besides its value.
+/// The parts of an [`RwLock`] besides its value.
 pub struct RawRwLock {
     facts: LockFacts,
     inner: parking_lot::RawRwLock,
@@ -54,7 +56,7 @@ impl fmt::Debug for RawRwLock {
     }
 }
 
-/// Takes a lock at once, or waits for it with two records around; `wait` tells whether it was got.
+/// Takes a lock at once, or waits for it with a record before and after; `wait` returns whether it has got the lock.
 #[inline(always)]
 fn take(
     facts: &LockFacts,
@@ -86,7 +88,7 @@ fn wait_recorded(facts: &LockFacts, wish: &'static str, place: Spot, wait: impl 
     got
 }
 
-/// Notes who has a lock that was taken at once.
+/// Notes the holder of a lock that was taken at once.
 #[inline(always)]
 fn taken(facts: &LockFacts, place: Spot, got: bool) -> bool {
     if got && !is_off() {
@@ -98,12 +100,12 @@ fn taken(facts: &LockFacts, place: Spot, got: bool) -> bool {
 impl RawMutex {
     #[inline(always)]
     fn raw(&self) -> &parking_lot::RawMutex {
-        // SAFETY: what is called on it here keeps the rules: it is unlocked only by who has locked it.
+        // SAFETY: the calls here keep the rules: only the thread that has locked it unlocks it.
         unsafe { self.inner.raw() }
     }
 }
 
-// SAFETY: every lock and unlock is one of the inner lock, which keeps what the trait asks for.
+// SAFETY: every lock and unlock is one of the inner lock, which fulfils the trait's contract.
 unsafe impl lock_api::RawMutex for RawMutex {
     #[allow(clippy::declare_interior_mutable_const, reason = "the trait wants it so")]
     const INIT: RawMutex = RawMutex { facts: LockFacts::new(None), inner: parking_lot::Mutex::new(()) };
@@ -169,7 +171,7 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     }
 }
 
-// SAFETY: every lock and unlock is one of the inner lock, which keeps what the trait asks for.
+// SAFETY: every lock and unlock is one of the inner lock, which fulfils the trait's contract.
 unsafe impl lock_api::RawRwLock for RawRwLock {
     #[allow(clippy::declare_interior_mutable_const, reason = "the trait wants it so")]
     const INIT: RawRwLock = RawRwLock { facts: LockFacts::new(None), inner: parking_lot::RawRwLock::INIT };
@@ -254,7 +256,7 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
 unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
     #[inline]
     unsafe fn downgrade(&self) {
-        // SAFETY: the caller has the lock. It stays the holder that is known.
+        // SAFETY: the caller has the lock. It stays the known holder.
         unsafe { self.inner.downgrade() }
     }
 }
@@ -347,7 +349,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
         };
         // SAFETY: the caller has the lock.
         let at_once = || unsafe { self.inner.try_upgrade() };
-        // What others see meanwhile is who holds the lock with this one.
+        // Meanwhile others see the other reader that holds the lock, if one is known.
         self.facts.release_shared();
         take(&self.facts, "write", Location::caller(), at_once, wait);
     }
@@ -375,14 +377,14 @@ unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
     }
 }
 
-/// A condition, as `parking_lot::Condvar`, that records waits and notifications.
+/// A condition variable, like `parking_lot::Condvar`, that records waits and notifications.
 pub struct Condvar {
     inner: parking_lot::Condvar,
     facts: ConditionFacts,
 }
 
 impl Condvar {
-    /// Makes a condition. The caller's place is the name by which `tracemerge locks` shows it.
+    /// Makes a condition variable. The caller's place is the name by which `tracemerge locks` shows it.
     #[inline]
     #[must_use]
     #[track_caller]
@@ -398,7 +400,7 @@ impl Condvar {
         self.inner.notify_one()
     }
 
-    /// Wakes all threads that wait. Returns how many there were.
+    /// Wakes all threads that wait. Returns their number.
     #[inline]
     #[track_caller]
     pub fn notify_all(&self) -> usize {
@@ -406,10 +408,10 @@ impl Condvar {
         self.inner.notify_all()
     }
 
-    /// Lets go of the mutex, waits for a notification, and locks the mutex again.
+    /// Releases the mutex, waits for a notification, and locks the mutex again.
     ///
     /// # Panics
-    /// Another mutex is used with this condition at the same time.
+    /// Another mutex is used with this condition variable at the same time.
     #[track_caller]
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         self.wait_by(guard, Location::caller(), |inner, guard| {
@@ -418,7 +420,7 @@ impl Condvar {
         });
     }
 
-    /// Waits as [`wait`](Condvar::wait) does, until `timeout` at most.
+    /// Waits as [`wait`](Condvar::wait) does, at most until `timeout`.
     ///
     /// # Panics
     /// As [`wait`](Condvar::wait).
@@ -432,11 +434,11 @@ impl Condvar {
         self.wait_by(guard, Location::caller(), |inner, guard| {
             result.insert(inner.wait_until(guard, timeout)).timed_out()
         });
-        // There always is one; this is what it would be if there was none.
+        // There always is a result; this is the one for an empty option.
         result.unwrap_or_else(timeout_at_once)
     }
 
-    /// Waits as [`wait`](Condvar::wait) does, as long as `timeout` at most.
+    /// Waits as [`wait`](Condvar::wait) does, at most for `timeout`.
     ///
     /// # Panics
     /// As [`wait`](Condvar::wait).
@@ -464,8 +466,8 @@ impl Condvar {
         }
     }
 
-    /// Waits as long as `condition` holds, until `timeout` at most. The result tells whether it is over and the condition
-    /// still holds.
+    /// Waits as long as `condition` holds, at most until `timeout`. The result says whether that time is over and the
+    /// condition still holds.
     ///
     /// # Panics
     /// As [`wait`](Condvar::wait), and if `condition` does.
@@ -492,7 +494,7 @@ impl Condvar {
         last.unwrap_or_else(not_over)
     }
 
-    /// Waits as long as `condition` holds, as long as `timeout` at most. The result tells whether that is over and the
+    /// Waits as long as `condition` holds, at most for `timeout`. The result says whether that time is over and the
     /// condition still holds.
     ///
     /// # Panics
@@ -508,25 +510,25 @@ impl Condvar {
         T: ?Sized,
         F: FnMut(&mut T) -> bool,
     {
-        // A century, where the time is beyond what a clock can tell.
+        // A century, used if the end is later than a clock can express.
         const LONG: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
         let now = Instant::now();
         let end = now.checked_add(timeout).or_else(|| now.checked_add(LONG)).unwrap_or(now);
         self.wait_while_until(guard, condition, end)
     }
 
-    /// Waits by `wait`, which gets the inner lock's guard and tells whether the time was over.
+    /// Waits with `wait`, which gets the inner lock's guard and returns whether the time was over.
     fn wait_by<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
         place: Spot,
         wait: impl FnOnce(&parking_lot::Condvar, &mut parking_lot::MutexGuard<'_, ()>) -> bool,
     ) {
-        // SAFETY: the raw lock is only asked for its facts, and for a guard of the lock that is held.
+        // SAFETY: the raw lock is used only for its facts, and for a guard of the lock that is held.
         let raw = unsafe { MutexGuard::mutex(guard).raw() };
         let waiting = self.facts.wait(&raw.facts, place);
-        // SAFETY: this thread has the lock, as `guard` shows. The one that is made here is never dropped, so that the
-        // lock is let go once, by `guard`.
+        // SAFETY: this thread has the lock, as `guard` shows. The guard that is made here is never dropped, so the
+        // lock is released once, by `guard`.
         let mut inner = ManuallyDrop::new(unsafe { raw.inner.make_guard_unchecked() });
         let over = wait(&self.inner, &mut inner);
         if let Some(waiting) = waiting {
@@ -535,13 +537,13 @@ impl Condvar {
     }
 }
 
-/// Returns what tells that a time was over.
+/// Returns a timed-out `WaitTimeoutResult`.
 fn timeout_at_once() -> WaitTimeoutResult {
     let (mutex, condition) = (parking_lot::Mutex::new(()), parking_lot::Condvar::new());
     condition.wait_for(&mut mutex.lock(), Duration::ZERO)
 }
 
-/// Returns what tells that a time was not over. Only `parking_lot` can make it.
+/// Returns a `WaitTimeoutResult` that has not timed out. Only `parking_lot` can make it.
 fn not_over() -> WaitTimeoutResult {
     let (mutex, condition) = (parking_lot::Mutex::new(()), parking_lot::Condvar::new());
     condition.wait_while_for(&mut mutex.lock(), |()| false, Duration::MAX)

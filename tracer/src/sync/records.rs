@@ -10,13 +10,13 @@ use super::holder::{Holder, Spot, is_off};
 use crate::shared::sites::Site;
 use crate::traced::lock_record::{record_lock, switch_of};
 
-/// By it the filter says whether the locks tell anything.
+/// The site by which the filter switches the records of locks on or off.
 static SWITCH: Site = switch_of("tracer::sync::records");
 
-/// The most bytes of a file's path that are told: three places have room in a record.
+/// The most bytes of a file's path in a record: three places fit into one.
 const LONGEST: usize = 240;
 
-/// A place as records have it, `FILE:LINE`. Of a long path the end is told; what is not known is `?:0`.
+/// A place as records show it, `FILE:LINE`. A long path is cut to its end; an unknown place is `?:0`.
 struct Told(Option<Spot>);
 
 impl fmt::Display for Told {
@@ -49,13 +49,13 @@ pub(super) fn got(id: u64, ns: u64) {
     record(&LockRecord::Got { id, ns });
 }
 
-/// Records that the thread waits for the lock no longer.
+/// Records that the thread no longer waits for the lock.
 #[cfg(feature = "parking_lot")]
 pub(super) fn gave_up(id: u64, ns: u64) {
     record(&LockRecord::GaveUp { id, ns });
 }
 
-/// Records that the thread waits for a notification, and has let go of a lock.
+/// Records that the thread waits for a notification, and has released a lock.
 pub(super) fn condvar_wait(id: u64, lock: u64, made: Spot, at: Spot) {
     record(&LockRecord::ConditionWait { id, lock, made: Told(Some(made)), at: Told(Some(at)) });
 }
@@ -70,7 +70,7 @@ pub(super) fn condvar_timeout(id: u64, by: u64, ns: u64) {
     record(&LockRecord::Timeout { id, by, ns });
 }
 
-/// Records a notification of so many waiting threads; the first has the number `first`.
+/// Records a notification of `wakes` waiting threads; the first has the number `first`.
 pub(super) fn condvar_notify(id: u64, all: bool, first: u64, wakes: u64, made: Spot, at: Spot) {
     record(&LockRecord::Notify { id, all, first, wakes, made: Told(Some(made)), at: Told(Some(at)) });
 }

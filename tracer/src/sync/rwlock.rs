@@ -8,9 +8,10 @@ use super::guards::{Guard, RwLockReadGuard, RwLockWriteGuard};
 use super::holder::{LockFacts, is_off};
 use super::{LockResult, TryLockResult};
 
-/// A lock for several readers or one writer, as [`std::sync::RwLock`], that records who waits for it and behind whom.
+/// A lock for several readers or one writer, like [`std::sync::RwLock`], that records which thread waits for it and
+/// which holds it.
 ///
-/// See the [module](super) for what is recorded and what it costs.
+/// See the [module](super) for the records and their limits.
 pub struct RwLock<T: ?Sized> {
     facts: LockFacts,
     inner: sync::RwLock<T>,
@@ -35,15 +36,15 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Locks for reading, and waits until that can be done.
+    /// Locks for reading; waits until that is possible.
     ///
-    /// Where tracing is on and a writer has the lock or waits for it, two records tell of the wait.
+    /// If tracing is on and a writer has the lock or waits for it, two records describe the wait.
     ///
     /// # Errors
     /// A thread has panicked while it wrote; the guard is in the error.
     ///
     /// # Panics
-    /// As [`std::sync::RwLock::read`]: it may, if this thread has the lock already.
+    /// Like [`std::sync::RwLock::read`], it may panic if this thread has the lock already.
     #[inline]
     #[track_caller]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
@@ -60,15 +61,15 @@ impl<T: ?Sized> RwLock<T> {
         Guard::of(&self.facts, result)
     }
 
-    /// Locks for writing, and waits until that can be done.
+    /// Locks for writing; waits until that is possible.
     ///
-    /// Where tracing is on and somebody has the lock, two records tell of the wait.
+    /// If tracing is on and another thread has the lock, two records describe the wait.
     ///
     /// # Errors
     /// A thread has panicked while it wrote; the guard is in the error.
     ///
     /// # Panics
-    /// As [`std::sync::RwLock::write`]: it may, if this thread has the lock already.
+    /// Like [`std::sync::RwLock::write`], it may panic if this thread has the lock already.
     #[inline]
     #[track_caller]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
@@ -85,7 +86,7 @@ impl<T: ?Sized> RwLock<T> {
         Guard::of(&self.facts, result)
     }
 
-    /// Locks for reading if that can be done at once. Nothing is recorded.
+    /// Locks for reading if that is possible at once. Nothing is recorded.
     ///
     /// # Errors
     /// A writer has the lock, or a thread has panicked while it wrote; then the guard is in the error.
@@ -95,10 +96,10 @@ impl<T: ?Sized> RwLock<T> {
         Guard::of_try(&self.facts, (!is_off()).then(Location::caller), self.inner.try_read())
     }
 
-    /// Locks for writing if that can be done at once. Nothing is recorded.
+    /// Locks for writing if that is possible at once. Nothing is recorded.
     ///
     /// # Errors
-    /// Somebody has the lock, or a thread has panicked while it wrote; then the guard is in the error.
+    /// The lock is taken, or a thread has panicked while it wrote; then the guard is in the error.
     #[inline]
     #[track_caller]
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
@@ -118,7 +119,7 @@ impl<T: ?Sized> RwLock<T> {
         self.inner.clear_poison();
     }
 
-    /// Returns the value, which nobody else can have.
+    /// Returns the value, which no other thread can have.
     ///
     /// # Errors
     /// A thread has panicked while it wrote; the value is in the error.

@@ -1,11 +1,12 @@
-//! Signals that end the process with a core dump, caught: who is told of one, and how the process ends then.
+//! Signals that end the process with a core dump, caught: the functions that are called for one, and the way in which
+//! the process ends then.
 //!
 //! ```text
-//! signal ──► on_signal ──► record it ──┬─► there was no handler: note it, the default again, the signal once more
-//!                                      └─► there was one: it decides what becomes of the process
+//! signal ──► on_signal ──► record it ──┬─► there was no handler: note it, restore the default, send the signal again
+//!                                      └─► there was one: it decides how the process goes on
 //! ```
 //!
-//! Linux on x86-64 and aarch64. All of it runs in the handler, with all signals blocked.
+//! Works on Linux on x86-64 and aarch64. All of it runs in the handler, with all signals blocked.
 #![allow(unsafe_code, reason = "signal handlers, and a switch of stacks; each argued where it stands")]
 
 use std::cell::UnsafeCell;
@@ -37,8 +38,8 @@ const SIGNALS: [(c_int, &str); 10] = [
 pub(crate) struct FatalSignal {
     /// The name of the signal, `SIGSEGV`.
     pub name: &'static str,
-    /// The program counter, the stack pointer and the frame pointer of what was interrupted, and the link register,
-    /// where there is one.
+    /// The program counter, the stack pointer and the frame pointer of the interrupted function, and the link
+    /// register, if there is one.
     pub registers: [usize; 4],
     from: Sender,
 }
@@ -46,7 +47,7 @@ pub(crate) struct FatalSignal {
 /// The origin of a signal.
 #[derive(Debug)]
 enum Sender {
-    /// An instruction of the thread, which has to do with this address.
+    /// An instruction of the thread, which concerns this address.
     Instruction(usize),
     /// The kernel, for another reason.
     Kernel,
@@ -64,26 +65,26 @@ impl fmt::Display for FatalSignal {
     }
 }
 
-/// The functions that are told of signals.
+/// The functions that are called for signals.
 #[derive(Debug)]
 pub(crate) struct Told {
-    /// Is told of each signal that is caught.
+    /// The function that is called for each signal that is caught.
     pub caught: fn(&FatalSignal),
-    /// Is told of the signal behind that, if it ends the process for certain.
+    /// The function that is called after that, if the signal certainly ends the process.
     pub ends: fn(&FatalSignal),
 }
 
-/// The actions that ours have replaced; null where the signal is not caught.
+/// The actions that ours have replaced; null if the signal is not caught.
 ///
 /// ```text
-/// null ──compare-exchange, Release──► what stood there, for ever
+/// null ──compare-exchange, Release──► the former action, for ever
 /// ```
 static BEFORE: [AtomicPtr<sigaction>; SIGNALS.len()] = [const { AtomicPtr::new(null_mut()) }; SIGNALS.len()];
-/// Who is told; set before the first action is.
+/// The functions that are called; set before the first action is.
 static TOLD: AtomicPtr<Told> = AtomicPtr::new(null_mut());
 
-/// Has `told` told of each fatal signal of this process, from now on. A signal that is ignored is left alone, and so is
-/// one that was caught before: a handler that has replaced ours may call ours.
+/// Calls the functions of `told` for each fatal signal of this process, from now on. Does not change the action of a
+/// signal that is ignored, or of one that was caught before: a handler that has replaced ours may call ours.
 pub(crate) fn catch_fatal_signals(told: &'static Told) {
     TOLD.store(ptr::from_ref(told).cast_mut(), Ordering::Release);
     for ((signal, _), before) in SIGNALS.iter().zip(&BEFORE) {
@@ -91,18 +92,19 @@ pub(crate) fn catch_fatal_signals(told: &'static Told) {
             continue;
         };
         let action = Box::into_raw(Box::new(action));
-        // Release: the handler sees what stood there. Acquire is not needed: what is there already is not read.
+        // Release: the handler sees the former action. Acquire is not needed: a value that is there already is not
+        // read.
         if before.compare_exchange(null_mut(), action, Ordering::Release, Ordering::Relaxed).is_ok() {
             set_action(*signal, on_signal as *const () as usize, libc::SA_SIGINFO | libc::SA_ONSTACK);
         } else {
-            // SAFETY: made above, and given to nobody.
+            // SAFETY: made above, and not shared.
             drop(unsafe { Box::from_raw(action) });
         }
     }
 }
 
 fn action_of(signal: c_int) -> Option<sigaction> {
-    // SAFETY: zeros are a value of this type; the call asks only.
+    // SAFETY: zeros are a value of this type; the call only queries.
     unsafe {
         let mut action: sigaction = zeroed();
         (sigaction(signal, null(), &mut action) == 0).then_some(action)
@@ -121,7 +123,7 @@ fn set_action(signal: c_int, handler: usize, flags: c_int) {
     }
 }
 
-/// Returns whether what happens at the signal is the system's default.
+/// Returns whether the action at the signal is the system's default.
 fn has_default_action(signal: c_int) -> bool {
     action_of(signal).is_some_and(|action| action.sa_sigaction == libc::SIG_DFL)
 }
@@ -137,9 +139,9 @@ unsafe extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mu
     let (caught, is_of_instruction) = unsafe { describe(SIGNALS[at].1, &*info, &*context.cast()) };
     on_spare_stack(&mut || (told.caught)(&caught));
     if before.sa_sigaction != libc::SIG_DFL {
-        // SAFETY: the handler that stood there gets what the kernel gave to this one.
+        // SAFETY: the former handler gets the arguments that the kernel passed to this one.
         unsafe { call_handler(before, signal, info, context) };
-        // A handler that cannot help puts the default there and returns, and the instruction fails again. Where a
+        // A handler that cannot help sets the default action and returns, and the instruction fails again. If a
         // process has sent the signal, there is no such instruction.
         if is_of_instruction && has_default_action(signal) {
             (told.ends)(&caught);
@@ -147,18 +149,18 @@ unsafe extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mu
         return;
     }
     let is_ours = action_of(signal).is_some_and(|now| now.sa_sigaction == on_signal as *const () as usize);
-    // A handler that was set later and calls this one decides itself what becomes of a signal that was sent.
+    // A handler that was set later and calls this one itself decides how a signal that was sent goes on.
     if is_ours || is_of_instruction {
         (told.ends)(&caught);
         end(signal, info);
     }
 }
 
-/// Has the signal do what it does where nobody catches it, as soon as the handler returns: with the registers of
-/// what was interrupted, and with all that is known of the signal, which a core dump shows.
+/// Makes the signal do its default action as soon as the handler returns: with the registers of the interrupted
+/// function, and with all details of the signal, which a core dump shows.
 fn end(signal: c_int, info: *mut siginfo_t) {
     set_action(signal, libc::SIG_DFL, 0);
-    // SAFETY: a process may send to itself whatever the kernel has sent to it.
+    // SAFETY: a process may send to itself the same signals that the kernel has sent to it.
     unsafe {
         let sent =
             libc::syscall(libc::SYS_rt_tgsigqueueinfo, super::process_id(), super::thread_id(), signal, info);
@@ -168,13 +170,13 @@ fn end(signal: c_int, info: *mut siginfo_t) {
     }
 }
 
-/// Describes a signal, and tells whether an instruction of the interrupted thread has caused it, which the kernel
+/// Describes a signal. Also returns whether an instruction of the interrupted thread has caused it, which the kernel
 /// repeats when the handler returns.
 fn describe(name: &'static str, info: &siginfo_t, context: &libc::ucontext_t) -> (FatalSignal, bool) {
     const BY_INSTRUCTION: [c_int; 6] =
         [libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSEGV, libc::SIGSYS, libc::SIGTRAP];
     let is_of_instruction = info.si_code > 0 && BY_INSTRUCTION.contains(&info.si_signo);
-    // SAFETY: these fields are there, for signals of that origin.
+    // SAFETY: signals of that origin have these fields.
     let from = unsafe {
         match info.si_code {
             _ if is_of_instruction => Sender::Instruction(info.si_addr().addr()),
@@ -197,10 +199,10 @@ fn registers(context: &libc::mcontext_t) -> [usize; 4] {
     [context.pc, context.sp, context.regs[29], context.regs[30]].map(|register| register as usize)
 }
 
-/// Calls the handler that stood there, as the kernel would.
+/// Calls the former handler, as the kernel would.
 ///
 /// # Safety
-/// `before` is no default action, and the other arguments are those that the kernel has given to a handler.
+/// `before` is not a default action, and the other arguments are those that the kernel has passed to a handler.
 unsafe fn call_handler(before: &sigaction, signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     if before.sa_flags & libc::SA_RESETHAND != 0 {
         set_action(signal, libc::SIG_DFL, 0);
@@ -221,13 +223,13 @@ unsafe fn call_handler(before: &sigaction, signal: c_int, info: *mut siginfo_t, 
     }
 }
 
-/// Returns the signals that are blocked while the handler `before` runs: those that were when it was interrupted, and
-/// those that it wants.
+/// Returns the signals that are blocked while the handler `before` runs: those that were blocked when the thread was
+/// interrupted, and those that the handler requests.
 ///
 /// # Safety
-/// `context` is what the kernel has given to a handler.
+/// `context` is the one that the kernel has passed to a handler.
 unsafe fn blocked_in(before: &sigaction, signal: c_int, context: *mut c_void) -> sigset_t {
-    // SAFETY: the kernel's set has 64 bits, and the rest of the C library's is something else in a context.
+    // SAFETY: the kernel's set has 64 bits; the rest of the C library's set has another meaning in a context.
     let interrupted = unsafe {
         (&raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>().read_unaligned()
     };
@@ -235,7 +237,7 @@ unsafe fn blocked_in(before: &sigaction, signal: c_int, context: *mut c_void) ->
     let others = (1..=64).filter(|other| interrupted >> (other - 1) & 1 == 1);
     let own = (before.sa_flags & libc::SA_NODEFER == 0).then_some(signal);
     for other in others.chain(own) {
-        // SAFETY: the set is initialised; a number that is none is refused.
+        // SAFETY: the set is initialised; an invalid number is refused.
         unsafe { libc::sigaddset(&mut blocked, other) };
     }
     blocked
@@ -247,14 +249,14 @@ const SPARE: usize = 64 << 10;
 #[repr(C, align(64))]
 struct SpareStack(UnsafeCell<[u8; SPARE]>);
 
-// SAFETY: used by the thread that has set `SPARE_TAKEN` only.
+// SAFETY: used only by the thread that has set `SPARE_TAKEN`.
 unsafe impl Sync for SpareStack {}
 
-/// A stack for what is done with a signal: the handler's own may be one of eight kilobytes, and the handler that
-/// stood there needs room on it, too.
+/// A stack for handling a signal: the handler's own may have only eight kilobytes, and the former handler needs room
+/// on it, too.
 static SPARE_STACK: SpareStack = SpareStack(UnsafeCell::new([0; SPARE]));
-/// Tells that a thread uses the stack: false ──compare-exchange, Acquire──► true ──Release──► false. In a child that was
-/// forked meanwhile it stays true, and nothing is done with its signals.
+/// Whether a thread uses the stack: false ──compare-exchange, Acquire──► true ──Release──► false. In a child that was
+/// forked meanwhile it stays true, and its signals are not handled.
 static SPARE_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether the calling function, whose stack ends at `here`, runs on the spare stack.
@@ -262,10 +264,10 @@ pub(crate) fn is_on_spare_stack(here: usize) -> bool {
     here.wrapping_sub(SPARE_STACK.0.get().addr()) < SPARE
 }
 
-/// Calls `body` on the spare stack. If other threads use it for longer than what is done there takes, `body` is not
+/// Calls `body` on the spare stack. If other threads use the stack for longer than such a call takes, `body` is not
 /// called.
 fn on_spare_stack(mut body: &mut dyn FnMut()) {
-    /// How often it is tried; each time the other threads may run.
+    /// The number of attempts; before each one the other threads may run.
     const PATIENCE: usize = 1 << 16;
     let takes = || {
         let taken = SPARE_TAKEN.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
@@ -275,24 +277,24 @@ fn on_spare_stack(mut body: &mut dyn FnMut()) {
         taken
     };
     if (0..PATIENCE).any(|_| takes()) {
-        // SAFETY: the stack is this thread's, and no signal comes while it is used; `call` gets what it expects. It does
-        // not unwind: it is no function that can.
+        // SAFETY: the stack is this thread's, and no signal comes while it is used; `call` gets the argument that it
+        // expects. It does not unwind, because its ABI does not allow that.
         unsafe { call_on(SPARE_STACK.0.get().cast::<u8>().add(SPARE), call, (&raw mut body).cast()) };
         SPARE_TAKEN.store(false, Ordering::Release);
     }
 }
 
 extern "C" fn call(body: *mut c_void) {
-    // SAFETY: from `on_spare_stack`, which waits for this.
+    // SAFETY: the pointer comes from `on_spare_stack`, which waits for this.
     unsafe { (*body.cast::<&mut dyn FnMut()>())() };
 }
 
 /// Calls `function` on the stack that ends at `top`.
 ///
 /// # Safety
-/// The stack is aligned and nobody else uses it; the function takes `argument`.
+/// The stack is aligned and not used otherwise; the function takes `argument`.
 unsafe fn call_on(top: *mut u8, function: extern "C" fn(*mut c_void), argument: *mut c_void) {
-    // SAFETY: the stack pointer is kept in a register that the callee leaves as it is, and is back behind the call.
+    // SAFETY: the stack pointer is kept in a register that the callee preserves, and is restored after the call.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!("mov r12, rsp", "mov rsp, {top}", "call {function}", "mov rsp, r12",

@@ -1,5 +1,5 @@
-//! A function that is handed in once, and that the system's callbacks call: so nothing here names what stands
-//! above.
+//! A function that is passed in once, and that the system's callbacks call: so this module does not name the modules
+//! above it.
 #![allow(unsafe_code, reason = "a function pointer in an atomic; argued where it is called")]
 
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -14,7 +14,7 @@ impl Hook {
         Hook(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// Puts the function there. Relaxed: what the pointer leads to is code, which was always there.
+    /// Stores the function. Relaxed: the pointer leads to code, which was always there.
     pub(super) fn set(&self, function: fn()) {
         self.0.store(function as *mut (), Ordering::Relaxed);
     }

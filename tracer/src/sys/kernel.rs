@@ -1,19 +1,19 @@
-//! System calls of Linux that are made without the C library, for what traced threads do between two records.
+//! System calls of Linux that are made without the C library, for the work of traced threads between two records.
 //!
-//! A program may have functions of its own in the place of the C library's (`getpid`, `clock_gettime`, `syscall`), whose
-//! calls are traced. If the tracer called them for a record, each of these calls would be a record, for which it would call
-//! them again.
+//! A program may replace functions of the C library (`getpid`, `clock_gettime`, `syscall`) by its own, whose calls
+//! are traced. If the tracer called them for a record, each of these calls would make a record, for which it would
+//! call them again.
 #![allow(unsafe_code, reason = "system calls; each argued where it stands")]
 
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Makes a system call of up to six arguments; returns its result, or an error's number as a negative one. `errno` stays as it
-/// is. This is async-signal-safe.
+/// Makes a system call of up to six arguments; returns its result, or an error's number as a negative one. Does not
+/// change `errno`. This is async-signal-safe.
 ///
 /// # Safety
-/// The kernel does what the arguments say.
+/// The effect of the system call with these arguments is sound.
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 unsafe fn call(number: c_long, arguments: [usize; 6]) -> isize {
     let [first, second, third, fourth, fifth, sixth] = arguments;
@@ -53,15 +53,15 @@ unsafe fn call(number: c_long, arguments: [usize; 6]) -> isize {
     result
 }
 
-/// As above, by the C library.
+/// Makes a system call like the function above, through the C library.
 ///
 /// # Safety
-/// The kernel does what the arguments say.
+/// The effect of the system call with these arguments is sound.
 #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
 unsafe fn call(number: c_long, arguments: [usize; 6]) -> isize {
     let _errno = super::keep_errno();
     let [first, second, third, fourth, fifth, sixth] = arguments;
-    // SAFETY: the caller's promise; numbers beyond those that a call takes are passed over.
+    // SAFETY: the caller's promise; surplus arguments are ignored.
     let result = unsafe { libc::syscall(number, first, second, third, fourth, fifth, sixth) };
     let error = || std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);
     if result == -1 { -(error() as isize) } else { result as isize }
@@ -79,10 +79,11 @@ pub(crate) fn thread_id() -> u64 {
     unsafe { call(libc::SYS_gettid, [0; 6]) as u64 }
 }
 
-/// Reads the system's monotonic clock in nanoseconds: by a system call, which takes longer than the C library needs.
+/// Reads the system's monotonic clock in nanoseconds: with a system call, which takes longer than the C library's
+/// function.
 pub(crate) fn monotonic_ns() -> u64 {
     if cfg!(target_pointer_width = "32") {
-        // The kernel has two calls there, which write two kinds of times.
+        // On these systems the kernel has two calls, which write two kinds of times.
         return trace_store::sys::monotonic_ns();
     }
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -94,7 +95,7 @@ pub(crate) fn monotonic_ns() -> u64 {
 
 /// Returns whether thread `tid` of this process still runs.
 pub(crate) fn thread_lives(tid: u64) -> bool {
-    // SAFETY: signal 0 only asks.
+    // SAFETY: signal 0 only queries.
     let result = unsafe { call(libc::SYS_tgkill, [process_id() as usize, tid as usize, 0, 0, 0, 0]) };
     result != -(libc::ESRCH as isize)
 }
@@ -110,14 +111,16 @@ pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
     unsafe { futex(word, libc::FUTEX_WAIT, expected as usize, timeout) };
 }
 
-/// Wakes `count` of those that sleep on `word`. Async-signal-safe; keeps `errno`.
+/// Wakes `count` of the threads that sleep on `word`. Async-signal-safe; keeps `errno`.
 pub(crate) fn wake_word(word: &AtomicU32, count: i32) {
     // SAFETY: the word outlives the call.
     unsafe { futex(word, libc::FUTEX_WAKE, count as usize, 0) };
 }
 
+/// Makes the system call `futex`.
+///
 /// # Safety
-/// The kernel does what the arguments say, with a word of this process.
+/// The effect of the call with these arguments and a word of this process is sound.
 unsafe fn futex(word: &AtomicU32, what: c_int, value: usize, timeout: usize) {
     let what = (what | libc::FUTEX_PRIVATE_FLAG) as usize;
     // SAFETY: the caller's promise.

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::hook::Hook;
 use super::unix::{PAGE, zero_in_children, zero_no_more};
 
-/// Returns the calling thread's name as the kernel keeps it, at most 15 bytes. This is async-signal-safe and
-/// allocates nothing.
+/// Returns the calling thread's name from the kernel, at most 15 bytes. This is async-signal-safe and allocates
+/// nothing.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0u8; 16];
     // SAFETY: PR_GET_NAME writes at most 16 bytes.
@@ -18,10 +18,10 @@ pub(crate) fn thread_name() -> [u8; 16] {
     name
 }
 
-/// Returns whether the calling thread is inside of what Rust's library runs on a thread that it has made, and
-/// outside of a signal handler with a stack of its own. The library gives each of its threads such a stack,
-/// for a handler that tells of overflows, and takes it away before the thread's variables are dropped.
-/// (A thread that other code gave such a stack counts, too.)
+/// Returns whether the calling thread was started by Rust's library and runs inside of the library's frame, outside
+/// of a signal handler with a stack of its own. The library gives each of its threads such a stack, for a handler
+/// that reports overflows, and takes it away before the thread's variables are dropped. (A thread that other code
+/// gave such a stack counts, too.)
 pub(crate) fn is_inside_of_a_rust_thread() -> bool {
     if super::is_on_spare_stack(super::stack_pointer()) {
         return false;
@@ -39,8 +39,8 @@ pub(crate) fn whole_thread_name() -> Option<String> {
     None
 }
 
-/// Returns the name of a thread of this process as the kernel keeps it, filled with zeros; `None` where it is gone, or cannot
-/// be asked for.
+/// Returns the name of a thread of this process from the kernel, filled with zeros; `None` if the thread has ended,
+/// or its name cannot be read.
 pub(crate) fn thread_name_of(tid: u64) -> Option<[u8; 16]> {
     let found = std::fs::read(format!("/proc/self/task/{tid}/comm")).ok()?;
     let mut name = [0; 16];
@@ -49,19 +49,19 @@ pub(crate) fn thread_name_of(tid: u64) -> Option<[u8; 16]> {
     Some(name)
 }
 
-/// Names the calling thread for those who look at the process.
+/// Names the calling thread for tools that show the process's threads.
 pub(crate) fn name_thread(name: &CStr) {
-    // SAFETY: the name is a C string, of which the system takes the first 15 bytes.
+    // SAFETY: the name is a C string; the system takes its first 15 bytes.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// Returns the path of the program that this process runs, as it was before somebody deleted or replaced its
-/// file.
+/// Returns the path of the program that this process runs, without the mark that the kernel adds if the file was
+/// deleted or replaced.
 pub(crate) fn executable() -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     let own = Path::new("/proc/self/exe");
     let path = std::env::current_exe().unwrap_or_default();
-    // What the kernel adds to a name that is no more. A file may be called so, too.
+    // The suffix that the kernel adds to the name of a deleted file. A file may really have such a name, too.
     let Some(before) = path.as_os_str().as_bytes().strip_suffix(b" (deleted)") else { return path };
     let before = trace_store::sys::path_from_bytes(before);
     let identity = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
@@ -69,10 +69,10 @@ pub(crate) fn executable() -> PathBuf {
     if has_this_name { path } else { before }
 }
 
-/// A guard that gives the calling thread's `errno` back as it was, when it is dropped.
+/// A guard that restores the calling thread's `errno` when it is dropped.
 pub(crate) struct KeptErrno(libc::c_int);
 
-/// Keeps `errno`: a host may trace between a call that fails and its look at why, and a signal handler
+/// Keeps `errno`: a host may trace between a call that fails and its check of the error, and a signal handler may run
 /// between any two instructions.
 pub(crate) fn keep_errno() -> KeptErrno {
     // SAFETY: this thread's own, always there.
@@ -86,8 +86,7 @@ impl Drop for KeptErrno {
     }
 }
 
-/// Gives a zeroed page for this process alone, which a forked child sees zeroed again; null where there is
-/// none.
+/// Returns a zeroed page for this process alone, which a forked child sees zeroed again; null if there is none.
 pub(crate) fn page_wiped_on_fork() -> *mut u8 {
     // SAFETY: maps new memory, nothing that exists is touched.
     unsafe {
@@ -96,7 +95,7 @@ pub(crate) fn page_wiped_on_fork() -> *mut u8 {
         if page == libc::MAP_FAILED {
             return std::ptr::null_mut();
         }
-        // Since Linux 4.14. Qemu 7 says yes to any advice, and does nothing.
+        // Since Linux 4.14. Qemu 7 accepts any advice, and does nothing.
         let is_honest = libc::madvise(page, PAGE, NO_ADVICE) != 0;
         let is_wiped = is_honest && libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) == 0;
         if !is_wiped && !zero_in_children(page.cast()) {
@@ -110,21 +109,21 @@ pub(crate) fn page_wiped_on_fork() -> *mut u8 {
 /// Gives back a page of [`page_wiped_on_fork`].
 ///
 /// # Safety
-/// Nobody may use it any more.
+/// The page is no longer used.
 pub(crate) unsafe fn release_page(page: *mut u8) {
     zero_no_more(page);
     // SAFETY: mapped by `page_wiped_on_fork` with this size; unused by the caller's promise.
     unsafe { libc::munmap(page.cast(), PAGE) };
 }
 
-/// A number that is no advice about memory.
+/// A number that is not an advice about memory.
 const NO_ADVICE: libc::c_int = 0x7ace;
 
 /// The function that is called at `exit`.
 static ON_EXIT: Hook = Hook::new();
 
-/// The entry that has [`ON_EXIT`] called at `exit`, after the handlers of `atexit`: the dynamic linker calls
-/// the functions of this section when those are done.
+/// The entry that calls [`ON_EXIT`] at `exit`, after the handlers of `atexit`: the dynamic linker calls the functions
+/// of this section when those are done.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;
@@ -133,31 +132,31 @@ extern "C" fn at_exit() {
     ON_EXIT.call();
 }
 
-/// Has `handler` called at `exit`, and sees to it that [`AT_EXIT`] is linked in.
+/// Registers `handler` to be called at `exit`, and ensures that [`AT_EXIT`] is linked in.
 pub(crate) fn arm_exit_handler(handler: fn(), _detached: fn()) {
     ON_EXIT.set(handler);
     std::hint::black_box(&AT_EXIT);
     status::watch();
 }
 
-/// Has `handler` called when the object that this code is in is unloaded, or at `exit`.
+/// Registers `handler` to be called when the object that contains this code is unloaded, or at `exit`.
 pub(crate) fn call_when_unloaded(handler: fn()) {
     ON_EXIT.set(handler);
     std::hint::black_box(&AT_EXIT);
 }
 
-/// Returns the status that the process exits with, as far as the system tells it: what its parent will see.
+/// Returns the status that the process exits with, as its parent will see it, if the system reports it.
 pub(crate) fn exit_status() -> Option<u32> {
     status::seen()
 }
 
-/// The status that `exit` was called with, of which the C library of GNU tells its handlers.
+/// The status that `exit` was called with, which the C library of GNU passes to its handlers.
 #[cfg(target_env = "gnu")]
 mod status {
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-    /// The status plus one, or 0 before the process exits. Written by the thread that exits, before it calls
-    /// what else there is to call; so who works for that thread sees it.
+    /// The status plus one, or 0 before the process exits. Written by the thread that exits, before it calls the
+    /// other handlers; so a thread that works for that thread sees it.
     static STATUS: AtomicU32 = AtomicU32::new(0);
 
     unsafe extern "C" {
@@ -171,11 +170,11 @@ mod status {
         STATUS.store(status as u32 % 256 + 1, Ordering::Relaxed);
     }
 
-    /// Sees to it that the status is noted when the process exits.
+    /// Ensures that the status is noted when the process exits.
     pub(super) fn watch() {
         static DONE: AtomicBool = AtomicBool::new(false);
         if !DONE.swap(true, Ordering::Relaxed) {
-            // SAFETY: the function lives as long as the process: what it is in stays loaded. Without room for
+            // SAFETY: the function lives as long as the process, because its object stays loaded. Without room for
             // one more handler the status stays unknown.
             unsafe { on_exit(see, std::ptr::null_mut()) };
         }
@@ -186,7 +185,7 @@ mod status {
     }
 }
 
-/// Other C libraries tell nobody.
+/// Other C libraries do not report the status.
 #[cfg(not(target_env = "gnu"))]
 mod status {
     pub(super) fn watch() {}
@@ -196,18 +195,18 @@ mod status {
     }
 }
 
-/// Keeps the shared object that this code is in, if it is in one, from being unloaded: a program may close a
+/// Keeps the shared object that contains this code, if there is one, from being unloaded: a program may close a
 /// plugin that has traced, but the flusher runs on, and threads will run their destructors.
 ///
-/// Takes the loader's lock, so not to be called on a thread that somebody holding it may wait for.
+/// Takes the loader's lock, so it must not be called on a thread for which a holder of that lock may wait.
 pub(crate) fn stay_loaded() {
     static DONE: AtomicBool = AtomicBool::new(false);
-    // This is set at the end only: if a signal handler jumps out of this, who comes next has to do it.
+    // This is set at the end only: if a signal handler jumps out of this, the next caller has to do it.
     if DONE.load(Ordering::Relaxed) {
         return;
     }
     let object_of = |address: *const libc::c_void| {
-        // SAFETY: the result is plain memory, read only where the call succeeded.
+        // SAFETY: the result is plain memory, read only if the call succeeded.
         unsafe {
             let mut found: libc::Dl_info = std::mem::zeroed();
             (libc::dladdr(address, &mut found) != 0 && !found.dli_fname.is_null()).then_some(found)
@@ -220,20 +219,20 @@ pub(crate) fn stay_loaded() {
         DONE.store(true, Ordering::Relaxed);
         return;
     }
-    // SAFETY: the name is the loader's own and lives as long as the object, which is loaded, so no code of it
-    // is run.
+    // SAFETY: the name is the loader's own and lives as long as the object, which is loaded already, so no code of it
+    // runs.
     unsafe {
         let mode = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
         if libc::dlopen(own.dli_fname, mode).is_null() {
-            // The host must not find our error where it looks for its own.
+            // The host must not find our error instead of its own.
             libc::dlerror();
         }
     }
     DONE.store(true, Ordering::Relaxed);
 }
 
-/// Returns how much memory all rings together may take, in bytes: a quarter of what is free in `directory`
-/// and of what the memory cgroup grants.
+/// Returns the most memory that all rings together may take, in bytes: a quarter of the smaller of the free space in
+/// `directory` and the limit of the memory cgroup.
 pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
     let free = super::free_bytes(directory).unwrap_or(0);
     free.min(cgroup_limit().unwrap_or(u64::MAX)) / 4

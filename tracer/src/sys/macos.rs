@@ -1,4 +1,4 @@
-//! macOS, and what other Unix systems have of it. Type-checked, not yet run.
+//! macOS, and the functions that other Unix systems share with it. Type-checked, not yet run.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
 use std::ffi::CStr;
@@ -31,7 +31,7 @@ pub(crate) fn thread_id() -> u64 {
     unsafe { libc::pthread_self() as usize as u64 }
 }
 
-/// Returns false: the name that the system has is taken, also where it is shorter.
+/// Returns false: the system's name is used, even if it is shorter.
 pub(crate) fn is_inside_of_a_rust_thread() -> bool {
     false
 }
@@ -53,12 +53,12 @@ pub(crate) fn whole_thread_name() -> Option<String> {
     None
 }
 
-/// Returns nothing: threads are not asked for their names.
+/// Returns `None`: threads are not asked for their names.
 pub(crate) fn thread_name_of(_tid: u64) -> Option<[u8; 16]> {
     None
 }
 
-/// Names the calling thread for those who look at the process.
+/// Names the calling thread for tools that show the process's threads.
 pub(crate) fn name_thread(name: &CStr) {
     #[cfg(target_vendor = "apple")]
     // SAFETY: the name is a C string.
@@ -74,10 +74,10 @@ pub(crate) fn executable() -> PathBuf {
     std::env::current_exe().unwrap_or_default()
 }
 
-/// A guard that gives the calling thread's `errno` back as it was, when it is dropped.
+/// A guard that restores the calling thread's `errno` when it is dropped.
 pub(crate) struct KeptErrno(libc::c_int);
 
-/// Keeps `errno`: a host may trace between a call that fails and its look at why.
+/// Keeps `errno`: a host may trace between a call that fails and its check of the error.
 pub(crate) fn keep_errno() -> KeptErrno {
     KeptErrno(io::Error::last_os_error().raw_os_error().unwrap_or(0))
 }
@@ -92,13 +92,13 @@ impl Drop for KeptErrno {
     }
 }
 
-/// Returns true: a thread is taken to live until its exit is seen, for the system does not say it.
+/// Returns true: a thread is assumed to live until its exit is seen, because the system does not report it.
 pub(crate) fn thread_lives(_tid: u64) -> bool {
     true
 }
 
-/// The time between two looks of a sleeper at its word: these systems have no public futex that a signal
-/// handler may wake.
+/// The time between two looks of a sleeper at its word: these systems have no public futex that a signal handler may
+/// wake.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Sleeps while `word` is `expected`, at most `timeout`.
@@ -112,26 +112,27 @@ pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
 /// Does nothing: sleepers look at the word themselves.
 pub(crate) fn wake_word(_word: &AtomicU32, _count: i32) {}
 
-/// Gives a zeroed page which a forked child sees zeroed again; null where there is none. `fork` has no such mapping here.
+/// Returns a zeroed page that a forked child sees zeroed again, or null if there is none. `fork` has no such mapping
+/// here.
 pub(crate) fn page_wiped_on_fork() -> *mut u8 {
     let layout = std::alloc::Layout::new::<[u64; PAGE / 8]>();
     // SAFETY: the layout is not empty.
     let page = unsafe { std::alloc::alloc_zeroed(layout) };
-    // SAFETY: of that size; `release_page` takes it out of the list.
+    // SAFETY: the page has that size; `release_page` takes it out of the list.
     if unsafe { zero_in_children(page) } { page } else { std::ptr::null_mut() }
 }
 
 /// Gives back a page of [`page_wiped_on_fork`].
 ///
 /// # Safety
-/// Nobody may use it any more.
+/// The page is no longer used.
 pub(crate) unsafe fn release_page(page: *mut u8) {
     zero_no_more(page);
     // SAFETY: allocated with this layout; unused by the caller's promise.
     unsafe { std::alloc::dealloc(page, std::alloc::Layout::new::<[u64; PAGE / 8]>()) };
 }
 
-/// Returns `None`: the system does not tell handlers of `exit` which status it was called with.
+/// Returns `None`: the system does not pass the status to handlers of `exit`.
 pub(crate) fn exit_status() -> Option<u32> {
     None
 }
@@ -143,7 +144,7 @@ extern "C" fn at_exit() {
     ON_EXIT.call();
 }
 
-/// Has `handler` called at `exit`.
+/// Registers `handler` to be called at `exit`.
 pub(crate) fn arm_exit_handler(handler: fn(), _detached: fn()) {
     ON_EXIT.set(handler);
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -156,10 +157,10 @@ pub(crate) fn arm_exit_handler(handler: fn(), _detached: fn()) {
 /// Does nothing: copies of the library do not meet here.
 pub(crate) fn call_when_unloaded(_: fn()) {}
 
-/// Does nothing: what has thread-locals is never unloaded here.
+/// Does nothing: an object with thread-locals is never unloaded here.
 pub(crate) fn stay_loaded() {}
 
-/// Returns how much memory all rings together may take, in bytes: a quarter of what is free in `directory`.
+/// Returns the most memory that all rings together may take, in bytes: a quarter of the free space in `directory`.
 pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
     super::free_bytes(directory).unwrap_or(0) / 4
 }

@@ -1,33 +1,33 @@
-//! What differs by operating system: one file per system, all with the same functions.
+//! The parts that differ by operating system: one file per system, all with the same functions.
 //!
-//! | function | what it does | called by |
+//! | function | purpose | called by |
 //! |---|---|---|
-//! | `thread_id`, `thread_name` | the calling thread as the system knows it | a thread's first record |
-//! | `whole_thread_name` | a thread's name, where the system keeps more than 15 bytes | a thread's first record |
-//! | `is_inside_of_a_rust_thread` | whether Rust's library can say what it calls the thread | a thread's first record |
+//! | `thread_id`, `thread_name` | the calling thread's id and name in the system | a thread's first record |
+//! | `whole_thread_name` | a thread's name, if the system keeps more than 15 bytes | a thread's first record |
+//! | `is_inside_of_a_rust_thread` | whether Rust's library knows a name of the thread | a thread's first record |
 //! | `executable` | the path of the program | start of a run |
-//! | `create_exit_key` | makes what the next one uses | start of a run |
-//! | `call_at_thread_exit` | has a function called late in the thread's end | a thread's first record |
-//! | `lasting_thread_local!` | makes a pointer of each thread that is there as long as the thread runs | every record |
-//! | `keep_errno` | the host's last error, as the tracer found it | first record; wait for room |
+//! | `create_exit_key` | makes the key that the next function uses | start of a run |
+//! | `call_at_thread_exit` | calls a function late in the thread's end | a thread's first record |
+//! | `lasting_thread_local!` | makes a pointer of each thread that exists as long as the thread runs | every record |
+//! | `keep_errno` | preserves the host's last error | first record; wait for room |
 //! | `wait_word`, `wake_word` | sleep on an atomic word; waking is async-signal-safe | flusher; any |
-//! | `stack_pointer` | where the caller is in its stack | every record |
-//! | `write_stderr` | says something without locks and without waiting | any |
+//! | `stack_pointer` | the end of the caller's stack | every record |
+//! | `write_stderr` | prints a text without locks and without waiting | any |
 //! | `on_alternate_stack`, `alternate_stack` | whether the caller runs on a signal stack, and on which | a record inside a record; first record |
-//! | `catch_fatal_signals` | has functions told of signals that end the process | any, on request |
+//! | `catch_fatal_signals` | calls functions for signals that end the process | any, on request |
 //! | `page_wiped_on_fork` | a zeroed page that is zero again in a forked child | flusher |
-//! | `arm_exit_handler` | has functions called at `exit()`, and when no other thread runs any more | start of a run |
-//! | `LAST_THREAD_IS_CALLED` | tells whether the second of these is called | the process's end |
-//! | `exit_status` | what `exit()` was called with, where that is told | flusher, at `exit()` |
-//! | `stay_loaded` | keeps a plugin that holds this code from being unloaded | start of a run |
-//! | `call_when_unloaded` | has a function called when that plugin is unloaded | a guest of another copy of the library |
-//! | `spawn_hidden`, `name_thread` | a thread that takes no signals and runs nothing else | start of a run |
+//! | `arm_exit_handler` | calls functions at `exit()`, and when all other threads have ended | start of a run |
+//! | `LAST_THREAD_IS_CALLED` | whether the second of these is called | the process's end |
+//! | `exit_status` | the argument of `exit()`, if the system reports it | flusher, at `exit()` |
+//! | `stay_loaded` | keeps a plugin that contains this code from being unloaded | start of a run |
+//! | `call_when_unloaded` | calls a function when that plugin is unloaded | a guest of another copy of the library |
+//! | `spawn_hidden`, `name_thread` | a thread without signals and without other code | start of a run |
 //! | `THREADS_BEGIN_LATE`, `holds_up_new_threads` | whether a new thread may have to wait for its maker | start of a run |
-//! | `process_id`, `thread_id`, `thread_lives`, `monotonic_ns`, `shared_memory_budget` | tell facts | any; flusher |
+//! | `process_id`, `thread_id`, `thread_lives`, `monotonic_ns`, `shared_memory_budget` | query the system | any; flusher |
 //! | `privileged` | whether the environment is not to be trusted (setuid) | the decision |
 //!
-//! Linux is complete. docs/systems.md says what Windows keeps. macOS is a type-checked port of what is here, not
-//! yet run.
+//! Linux is complete. docs/systems.md describes the functions that Windows has. macOS is a type-checked port, not yet
+//! run.
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) use trace_store::sys::monotonic_ns;
@@ -101,13 +101,13 @@ mod windows;
 #[cfg(windows)]
 pub(crate) use windows::*;
 
-/// Makes a variable that is a pointer for each thread, null at first. It can be read and set as long as the thread runs,
-/// also behind the destructors of all thread-locals, and a read costs an instruction or two.
+/// Makes a variable that is a pointer for each thread, null at first. It can be read and set as long as the thread
+/// runs, even after the destructors of all thread-locals, and a read costs an instruction or two.
 ///
-/// It has `get`, `set` and `replace`. It is a thread-local of Rust where those are without a destructor and without a
-/// call; with the linker of mingw they are neither.
+/// It has `get`, `set` and `replace`. It is a thread-local of Rust, except with the linker of mingw, where those have
+/// a destructor and cost a call.
 ///
-/// `near` before the pointer's type makes the one `NearPointer` of it where there is that.
+/// `near` before the pointer's type makes it the one `NearPointer` on targets that have one.
 macro_rules! lasting_thread_local {
     ($(#[$doc:meta])* $visible:vis static $name:ident: near *const $to:ty;) => {
         #[cfg(all(feature = "hooks", target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(any(loom, miri))))]
@@ -133,8 +133,8 @@ macro_rules! lasting_thread_local {
 }
 pub(crate) use lasting_thread_local;
 
-/// Returns the address where the calling function's stack ends. It is not that of a local variable:
-/// sanitizers keep those elsewhere.
+/// Returns the address at which the calling function's stack ends. It is not that of a local variable, because
+/// sanitizers keep local variables elsewhere.
 #[allow(unsafe_code, reason = "reads a register")]
 #[inline(always)]
 pub(crate) fn stack_pointer() -> usize {
@@ -159,9 +159,9 @@ pub(crate) fn stack_pointer() -> usize {
     }
 }
 
-/// Returns whether a frame lies deeper in the stack than the caller's, which ends at `here`, or is the same:
-/// then it is not active any more, as after a `longjmp`. Stacks grow down; a signal stack has no order with
-/// the thread's.
+/// Returns whether a frame lies deeper in the stack than the caller's, which ends at `here`, or at the same place:
+/// then it is no longer active, for example after a `longjmp`. Stacks grow down; a signal stack has no order relative
+/// to the thread's.
 pub(crate) fn is_deeper(frame: usize, here: usize) -> bool {
     here >= frame && !is_on_spare_stack(here) && !on_alternate_stack()
 }

@@ -1,7 +1,8 @@
 //! The one pointer of each thread that is read in two instructions, in a shared library too.
 //!
-//! Rust's thread-locals of a shared library are behind a call of the dynamic linker, which takes as long as the rest of a
-//! record that a hook makes, and stable Rust has no other kind. So this one is defined and read by assembly.
+//! A read of Rust's thread-locals in a shared library is a call of the dynamic linker, which takes as long as the
+//! rest of a record that a hook makes, and stable Rust has no other kind. So this one is defined and read by
+//! assembly.
 #![allow(
     unsafe_code,
     reason = "reads and writes memory of the thread by assembly; each argued where it stands"
@@ -17,8 +18,8 @@ macro_rules! near_pointer {
     };
 }
 
-// As the compiler defines a thread-local that is zero at first. Hidden, because code in other units of compilation uses it,
-// and no other object may: each copy of the library has its own.
+// Defined as the compiler defines a thread-local that is zero at first. Hidden, because code in other compilation
+// units uses it, and other objects must not: each copy of the library has its own.
 global_asm!(
     ".pushsection .tbss.tracer_near_pointer, \"awT\", @nobits",
     ".balign 8",
@@ -30,16 +31,16 @@ global_asm!(
     ".popsection",
 );
 
-/// The pointer, null at first. It can be read and set as long as the thread runs. All values of this type are the same
-/// pointer, so there is to be one.
+/// The pointer, null at first. It can be read and set as long as the thread runs. All values of this type are the
+/// same pointer, so there must be only one.
 #[derive(Debug)]
 pub(crate) struct NearPointer<T>(PhantomData<fn(*const T)>);
 
 impl<T> NearPointer<T> {
-    /// Gives access to the pointer.
+    /// Makes the access to the pointer.
     ///
     /// # Safety
-    /// There is no other value of this type in the library, of whatever `T`.
+    /// There is no other value of this type in the library, for any `T`.
     pub(crate) const unsafe fn new() -> NearPointer<T> {
         NearPointer(PhantomData)
     }
@@ -64,7 +65,7 @@ impl<T> NearPointer<T> {
     /// Sets the calling thread's pointer.
     #[inline(always)]
     pub(crate) fn set(&self, pointer: *const T) {
-        // SAFETY: as in `get`; nothing but this type uses the variable, and no other thread does.
+        // SAFETY: as in `get`; only this type uses the variable, and no other thread does.
         unsafe {
             asm!(
                 near_pointer!("mov {distance}, qword ptr [rip + ", "@GOTTPOFF]"),
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn each_thread_has_its_own_pointer() {
-        // SAFETY: it is used in threads that trace nothing, so nobody uses the other value there.
+        // SAFETY: the threads that use it trace nothing, so the other value is not used on them.
         let pointer: NearPointer<u8> = unsafe { NearPointer::new() };
         let round = |number: usize| {
             assert!(pointer.get().is_null(), "in a new thread, or emptied");

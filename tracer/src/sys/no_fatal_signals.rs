@@ -1,4 +1,4 @@
-//! Signals that end the process, where they are not caught.
+//! Signals that end the process, on systems on which they are not caught.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub(crate) struct FatalSignal {
     /// The name of the signal, `SIGSEGV`.
     pub name: &'static str,
-    /// The program counter, the stack pointer, the frame pointer and the link register of what was interrupted.
+    /// The program counter, the stack pointer, the frame pointer and the link register of the interrupted function.
     pub registers: [usize; 4],
 }
 
@@ -17,13 +17,13 @@ impl fmt::Display for FatalSignal {
     }
 }
 
-/// The functions that are told of signals.
+/// The functions that are called for signals.
 #[derive(Debug)]
 #[expect(dead_code, reason = "nobody is told here")]
 pub(crate) struct Told {
-    /// Is told of each signal that is caught.
+    /// The function that is called for each signal that is caught.
     pub caught: fn(&FatalSignal),
-    /// Is told of the signal behind that, if it ends the process for certain.
+    /// The function that is called after that, if the signal certainly ends the process.
     pub ends: fn(&FatalSignal),
 }
 

@@ -1,9 +1,9 @@
-//! Windows on x86-64: exceptions that nobody handles and that end the process, by the names of the signals that they are
-//! elsewhere: who is told of one, and how the process ends then.
+//! Windows on x86-64: exceptions that are not handled and end the process, under the names of the corresponding
+//! signals of other systems: the functions that are called for one, and the way in which the process ends then.
 //!
-//! The system calls one function for such exceptions, on the thread's own stack, unless there is a debugger. What was set
-//! before is called behind the record, and decides what becomes of the process. What ends the process at once (`abort`,
-//! a failed check of the stack) does not come by here.
+//! The system calls one function for such exceptions, on the thread's own stack, unless there is a debugger. The
+//! filter that was set before is called after the record, and decides the further course of the process. An end of
+//! the process at once (`abort`, a failed check of the stack) does not reach this function.
 #![allow(unsafe_code, reason = "reads what the system says of an exception; each argued where it stands")]
 
 use std::ffi::c_void;
@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// An exception that was caught.
 #[derive(Debug)]
 pub(crate) struct FatalSignal {
-    /// The name of the signal that this is on other systems, `SIGSEGV`.
+    /// The name of the signal that corresponds to it on other systems, `SIGSEGV`.
     pub name: &'static str,
-    /// The program counter, the stack pointer and the frame pointer of what was interrupted.
+    /// The program counter, the stack pointer and the frame pointer of the interrupted function.
     pub registers: [usize; 4],
-    /// The address that it has to do with.
+    /// The address that the exception is about.
     address: usize,
 }
 
@@ -28,12 +28,12 @@ impl fmt::Display for FatalSignal {
     }
 }
 
-/// The functions that are told of exceptions.
+/// The functions that are called for exceptions.
 #[derive(Debug)]
 pub(crate) struct Told {
-    /// Is told of each exception that nobody has handled.
+    /// The function that is called for each exception that was not handled.
     pub caught: fn(&FatalSignal),
-    /// Is told of it behind that, if it ends the process.
+    /// The function that is called after that, if the exception ends the process.
     pub ends: fn(&FatalSignal),
 }
 
@@ -48,7 +48,7 @@ unsafe extern "system" {
 #[repr(C)]
 struct Pointers {
     record: *const ExceptionRecord,
-    /// The registers: a structure of which three words are read.
+    /// The registers: a structure whose three relevant words are read.
     context: *const u8,
 }
 
@@ -60,22 +60,22 @@ struct ExceptionRecord {
     further: *const ExceptionRecord,
     instruction: usize,
     parameters: u32,
-    /// Of a wrong access: whether it was a read, and the address.
+    /// For a wrong access: whether it was a read, and the address.
     information: [usize; 2],
 }
 
-/// Who is told: null ──Release──► for ever.
+/// The functions that are called: null ──Release──► for ever.
 static TOLD: AtomicPtr<Told> = AtomicPtr::new(ptr::null_mut());
 /// The filter that was set before: null ──Release──► for ever, if there was one.
 static BEFORE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Has `told` told of each exception of this process that nobody handles, from now on; once.
+/// Calls the functions of `told` for each unhandled exception of this process, from now on; once.
 pub(crate) fn catch_fatal_signals(told: &'static Told) {
     let told = ptr::from_ref(told).cast_mut();
     if TOLD.compare_exchange(ptr::null_mut(), told, Ordering::Release, Ordering::Relaxed).is_err() {
         return;
     }
-    // SAFETY: the filter is a plain function, of code that stays loaded where the process traces.
+    // SAFETY: the filter is a plain function, in code that stays loaded in a process that traces.
     let before = unsafe { SetUnhandledExceptionFilter(Some(on_exception)) };
     BEFORE.store(before.map_or(ptr::null_mut(), |before| before as *mut c_void), Ordering::Release);
 }
@@ -89,12 +89,12 @@ unsafe extern "system" fn on_exception(pointers: *const Pointers) -> i32 {
     // SAFETY: the system gives both parts to a filter.
     let (record, context) = unsafe { (&*(*pointers).record, (*pointers).context) };
     let signal = describe(record, context);
-    // Where the stack is used up there is no room for a record.
+    // If the stack is used up there is no room for a record.
     if let (Some(told), Some(signal), true) = (told, &signal, record.code != STACK_OVERFLOW) {
         (told.caught)(signal);
     }
     let before = BEFORE.load(Ordering::Acquire);
-    // SAFETY: null, which `Option` has for `None`, or what the system has given; it gets what the system has given.
+    // SAFETY: null, which is `None` of the `Option`, or the system's value; the filter gets the system's argument.
     let answer = unsafe {
         std::mem::transmute::<*mut c_void, Option<Filter>>(before)
             .map_or(GO_ON_SEARCHING, |before| before(pointers))
@@ -105,7 +105,7 @@ unsafe extern "system" fn on_exception(pointers: *const Pointers) -> i32 {
     answer
 }
 
-/// Describes an exception; `None` for one that is no fault of the code, as those that languages throw.
+/// Describes an exception; returns `None` if it is not a fault of the code, like those that languages throw.
 fn describe(record: &ExceptionRecord, context: *const u8) -> Option<FatalSignal> {
     let name = match record.code {
         // A wrong access, and a used up stack.
@@ -120,7 +120,7 @@ fn describe(record: &ExceptionRecord, context: *const u8) -> Option<FatalSignal>
     };
     let is_access = matches!(record.code, 0xc000_0005 | 0xc000_0006) && record.parameters >= 2;
     let address = if is_access { record.information[1] } else { record.instruction };
-    // Where the system's structure has `Rip`, `Rsp` and `Rbp`.
+    // The positions of `Rip`, `Rsp` and `Rbp` in the system's structure.
     let [pc, sp, fp] = [0xf8, 0x98, 0xa0].map(|offset| {
         // SAFETY: the structure of this processor is longer, and aligned.
         unsafe { *context.add(offset).cast::<usize>() }

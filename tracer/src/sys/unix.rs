@@ -1,4 +1,4 @@
-//! What all Unix systems do alike.
+//! The functions that all Unix systems share.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
 use std::io;
@@ -10,7 +10,7 @@ use super::hook::Hook;
 /// The size in bytes of the part of a page that is used: mappings are rounded up to whole pages.
 pub(super) const PAGE: usize = 4096;
 
-/// The pages that are zeroed in children, where the system itself does not do it.
+/// The pages that are zeroed in children, on systems that do not do it themselves.
 ///
 /// ```text
 /// null ──compare-exchange, Release──► page ──compare-exchange──► null
@@ -19,16 +19,16 @@ static ZEROED: [AtomicPtr<u8>; 4096] = [const { AtomicPtr::new(std::ptr::null_mu
 /// Whether a page was ever among them.
 static ZEROES: AtomicBool = AtomicBool::new(false);
 
-/// Has a page zeroed in children that `fork` makes, by a handler of the C library; in those that a system call makes it
-/// is not. Returns false where there are too many.
+/// Registers a page to be zeroed in children that `fork` makes, by a handler of the C library; not in children that a
+/// system call makes. Returns false if there are too many pages.
 ///
 /// # Safety
 /// [`PAGE`] bytes may be written there, until [`zero_no_more`].
 pub(super) unsafe fn zero_in_children(page: *mut u8) -> bool {
     unsafe extern "C" fn in_child() {
-        // Acquire: the page is there before it is in the list.
+        // Acquire: the page exists before it is in the list.
         for page in ZEROED.iter().map(|page| page.load(Ordering::Acquire)).filter(|page| !page.is_null()) {
-            // SAFETY: the promise of who has put it there; a forked child has one thread.
+            // SAFETY: the promise of the caller that put it there; a forked child has one thread.
             unsafe { std::ptr::write_bytes(page, 0, PAGE) };
         }
     }
@@ -37,13 +37,13 @@ pub(super) unsafe fn zero_in_children(page: *mut u8) -> bool {
     ONCE.call_once(|| unsafe {
         libc::pthread_atfork(None, None, Some(in_child));
     });
-    // Relaxed: who gives a page back knows of it by what has made it known.
+    // Relaxed: a thread that gives a page back has learned of the page in a way that orders this store.
     ZEROES.store(true, Ordering::Relaxed);
     let free = std::ptr::null_mut();
     ZEROED.iter().any(|slot| slot.compare_exchange(free, page, Ordering::Release, Ordering::Relaxed).is_ok())
 }
 
-/// Takes a page out of those that are zeroed in children, if it is one.
+/// Takes a page off the list of pages that are zeroed in children, if it is on it.
 pub(super) fn zero_no_more(page: *mut u8) {
     if ZEROES.load(Ordering::Relaxed) {
         for slot in &ZEROED {
@@ -59,7 +59,7 @@ static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 /// The function that is called when a thread ends.
 static ON_THREAD_EXIT: Hook = Hook::new();
 
-/// Tells whether a new thread may begin only when the one that makes it has gone on.
+/// Whether a new thread may begin only when the one that makes it has gone on.
 pub(crate) const THREADS_BEGIN_LATE: bool = false;
 
 /// Returns whether no new thread begins before the calling one has gone on: never.
@@ -68,11 +68,11 @@ pub(crate) fn holds_up_new_threads() -> bool {
     false
 }
 
-/// Has the function that [`create_exit_key`] was given called when the calling thread ends.
+/// Makes the end of the calling thread call the function that was passed to [`create_exit_key`].
 ///
-/// A `pthread` key, not a Rust thread-local with a destructor: its destructors run after those of all
-/// thread-locals of Rust and C++ on Linux, so what these trace is kept; and setting it allocates nothing for
-/// the first keys of a process. It is not called where `exit` ends the thread.
+/// This is a `pthread` key, not a Rust thread-local with a destructor: on Linux its destructors run after those of
+/// all thread-locals of Rust and C++, so their records are kept; and setting it allocates nothing for the first keys
+/// of a process. The function is not called if `exit` ends the thread.
 pub(crate) fn call_at_thread_exit() {
     let key = EXIT_KEY.load(Ordering::Acquire);
     if key != 0 {
@@ -83,14 +83,14 @@ pub(crate) fn call_at_thread_exit() {
     }
 }
 
-/// Tells whether what `arm_exit_handler` was given as `detached` is called at the end of the process.
+/// Whether the end of the process calls the function passed to `arm_exit_handler` as `detached`.
 pub(crate) const LAST_THREAD_IS_CALLED: bool = false;
 
-/// Makes the key that [`call_at_thread_exit`] uses, once for the process; `handler` is what is called.
+/// Makes the key that [`call_at_thread_exit`] uses, once for the process; `handler` is the function that is called.
 pub(crate) fn create_exit_key(handler: fn()) {
     unsafe extern "C" fn at_exit(rounds: *mut libc::c_void) {
-        // Other keys' destructors may trace after this one: come back, as the last of the rounds that POSIX
-        // grants (`PTHREAD_DESTRUCTOR_ITERATIONS` is at least 4).
+        // Other keys' destructors may trace after this one: come back, up to the last of the rounds that POSIX
+        // guarantees (`PTHREAD_DESTRUCTOR_ITERATIONS` is at least 4).
         let rounds = rounds.addr();
         let key = EXIT_KEY.load(Ordering::Acquire);
         if rounds < 3 && key != 0 {
@@ -112,7 +112,7 @@ pub(crate) fn create_exit_key(handler: fn()) {
     }
 }
 
-/// Does something during which no signal comes to the calling thread, but those of its own faults.
+/// Runs `action` while all signals to the calling thread are blocked, except those of its own faults.
 pub(crate) fn without_signals<T>(action: impl FnOnce() -> T) -> T {
     // SAFETY: sets are plain memory that is initialised before it is read.
     unsafe {
@@ -126,23 +126,23 @@ pub(crate) fn without_signals<T>(action: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Starts a thread that takes no signals, and on which nothing runs before `body`.
+/// Starts a thread that takes no signals, and on which no other code runs before `body`.
 ///
-/// Not by `std::thread`, which allocates on the new thread first: the host's allocator may trace, and the
+/// Does not use `std::thread`, which allocates on the new thread first: the host's allocator may trace, and the
 /// flusher would wait for a ring that only it can make.
 pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     extern "C" fn start(body: *mut libc::c_void) -> *mut libc::c_void {
-        // SAFETY: what was leaked below, given to this thread alone.
+        // SAFETY: the box was leaked below, and given to this thread alone.
         let body = unsafe { Box::from_raw(body.cast::<Box<dyn FnOnce() + Send>>()) };
-        // It does not panic; should it all the same, that must not end the process.
+        // It should not panic; if it does all the same, that must not end the process.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(*body));
         std::ptr::null_mut()
     }
-    /// The size of the thread's stack in bytes: as much as `std` gives to a thread.
+    /// The size of the thread's stack in bytes: the same as `std` gives to a thread.
     const STACK: usize = 2 << 20;
     let body = Box::into_raw(Box::new(body));
-    // SAFETY: attributes, sets and the thread's id are plain memory that is initialised before it is read;
-    // the function takes what it is given.
+    // SAFETY: attributes, sets and the thread's id are plain memory that is initialised before it is read; the
+    // function takes the argument that it gets.
     let error = unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         libc::pthread_attr_init(&mut attributes);
@@ -161,7 +161,7 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(error))
 }
 
-/// Maps `bytes` bytes of zeros, of which each page takes memory once it is written; null where that cannot be. It may be
+/// Maps `bytes` bytes of zeros; each page takes memory once it is written. Returns null if that fails. It may be
 /// called in a signal handler.
 pub(crate) fn map_lazily(bytes: usize) -> *mut u8 {
     let (access, kind) =
@@ -175,7 +175,7 @@ pub(crate) fn map_lazily(bytes: usize) -> *mut u8 {
 /// Unmaps memory of [`map_lazily`].
 ///
 /// # Safety
-/// It was mapped with this number of bytes, and nobody uses it any more.
+/// It was mapped with this number of bytes, and is no longer used.
 pub(crate) unsafe fn unmap(memory: *mut u8, bytes: usize) {
     // SAFETY: by the caller's promise.
     unsafe { libc::munmap(memory.cast(), bytes) };
@@ -186,10 +186,10 @@ pub(crate) fn on_alternate_stack() -> bool {
     alternate_stack().is_some()
 }
 
-/// Returns where the alternate signal stack begins that the caller runs on: stacks grow down to there. `None` on another
-/// stack.
+/// Returns the beginning of the alternate signal stack on which the caller runs: stacks grow down to it. Returns
+/// `None` on another stack.
 pub(crate) fn alternate_stack() -> Option<usize> {
-    // SAFETY: asks only; the result is plain memory.
+    // SAFETY: queries only; the result is plain memory.
     unsafe {
         let mut stack: libc::stack_t = std::mem::zeroed();
         let is_one =
@@ -198,14 +198,14 @@ pub(crate) fn alternate_stack() -> Option<usize> {
     }
 }
 
-/// Writes to stderr without std's lock, which a forked child may find taken for ever, and only if that does
-/// not block: nobody may be reading.
+/// Writes to stderr without std's lock, which a forked child may find taken for ever, and only if that does not
+/// block: perhaps no process reads it.
 pub(crate) fn write_stderr(text: &[u8]) {
     let mut stderr = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
-    // SAFETY: one descriptor to ask for; the text is valid for its length.
+    // SAFETY: one descriptor to query; the text is valid for its length.
     unsafe {
         if libc::poll(&mut stderr, 1, 0) == 1 && stderr.revents & libc::POLLOUT != 0 {
-            // A pipe that is ready takes this much at once (POSIX: PIPE_BUF).
+            // A pipe that is ready takes this many bytes at once (POSIX: PIPE_BUF).
             libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len().min(4096));
         }
     }
@@ -215,7 +215,7 @@ pub(crate) fn write_stderr(text: &[u8]) {
 pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
-    // SAFETY: the path is a C string; the result is plain memory, read only where the call succeeded.
+    // SAFETY: the path is a C string; the result is plain memory, read only if the call succeeded.
     unsafe {
         let mut found: libc::statvfs = std::mem::zeroed();
         (libc::statvfs(path.as_ptr(), &mut found) == 0)

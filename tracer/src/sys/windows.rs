@@ -1,7 +1,7 @@
-//! Windows. What is kept here and what is weaker than on Linux is in docs/systems.md.
+//! Windows. docs/systems.md lists the guarantees on Windows and the weaker ones compared with Linux.
 //!
-//! What runs at the ends of threads and of the process asks the loader for nothing: a thread that loads or ends
-//! may hold its lock, and wait for the one that runs.
+//! Code that runs at the ends of threads and of the process does not call the loader: a thread that loads or ends may
+//! hold its lock, and wait for the one that runs.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
 use std::ffi::{CStr, c_void};
@@ -77,23 +77,23 @@ pub(crate) fn thread_id() -> u64 {
     u64::from(unsafe { GetCurrentThreadId() })
 }
 
-/// Returns false: the name that the system has is taken, also where it is shorter.
+/// Returns false: the system's name is used, even if it is shorter.
 pub(crate) fn is_inside_of_a_rust_thread() -> bool {
     false
 }
 
-/// The system's `GetThreadDescription`, which older ones do not have; null before [`create_exit_key`].
+/// The system's `GetThreadDescription`, which older versions do not have; null before [`create_exit_key`].
 static GET_THREAD_DESCRIPTION: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Returns the name of the calling thread that the system has, truncated to 15 bytes of UTF-8. Rust's library
-/// gives it to the system; the library itself may refuse to tell it late in a thread's end.
+/// Returns the system's name of the calling thread, truncated to 15 bytes of UTF-8. Rust's library passes the name to
+/// the system; the library itself may refuse to return it late in a thread's end.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0; 16];
     with_thread_name(|units| put_truncated(units, &mut name[..15]));
     name
 }
 
-/// Returns the whole name of the calling thread that the system has.
+/// Returns the system's whole name of the calling thread.
 pub(crate) fn whole_thread_name() -> Option<String> {
     let replaced = |character: Result<char, _>| character.unwrap_or(char::REPLACEMENT_CHARACTER);
     with_thread_name(|units| char::decode_utf16(units).map(replaced).collect())
@@ -106,8 +106,8 @@ fn with_thread_name<R>(take: impl FnOnce(&mut dyn Iterator<Item = u16>) -> R) ->
         return None;
     }
     type GetThreadDescription = unsafe extern "system" fn(*mut c_void, *mut *mut u16) -> i32;
-    // SAFETY: the function of this name has this type. The result may be written; where the call succeeds it is a
-    // text with a zero at its end, which is the caller's to free.
+    // SAFETY: the function of this name has this type. The result may be written; if the call succeeds it is a text
+    // with a zero at its end, which the caller must free.
     unsafe {
         let function = std::mem::transmute::<*mut c_void, GetThreadDescription>(function);
         let mut text: *mut u16 = ptr::null_mut();
@@ -120,7 +120,7 @@ fn with_thread_name<R>(take: impl FnOnce(&mut dyn Iterator<Item = u16>) -> R) ->
     }
 }
 
-/// Puts as many whole characters into `name` as there is room for.
+/// Puts as many whole characters into `name` as fit.
 fn put_truncated(units: impl Iterator<Item = u16>, name: &mut [u8]) {
     let mut used = 0;
     for character in char::decode_utf16(units) {
@@ -132,16 +132,17 @@ fn put_truncated(units: impl Iterator<Item = u16>, name: &mut [u8]) {
     }
 }
 
-/// Returns the path of the program that this process runs, however it was written when the program was started.
+/// Returns the real path of the program that this process runs, no matter how it was written when the program was
+/// started.
 pub(crate) fn executable() -> PathBuf {
     let started = std::env::current_exe().unwrap_or_default();
     trace_store::sys::real_path(&started).unwrap_or(started)
 }
 
-/// A guard that gives the calling thread's last error back as it was, when it is dropped.
+/// A guard that restores the calling thread's last error when it is dropped.
 pub(crate) struct KeptErrno(u32);
 
-/// Keeps the last error: a host may trace between a call that fails and its look at why.
+/// Keeps the last error: a host may trace between a call that fails and its check of the error.
 pub(crate) fn keep_errno() -> KeptErrno {
     // SAFETY: asks only.
     KeptErrno(unsafe { GetLastError() })
@@ -154,13 +155,13 @@ impl Drop for KeptErrno {
     }
 }
 
-/// Returns whether thread `tid` still runs; true where that cannot be known.
+/// Returns whether thread `tid` still runs; true if that cannot be known.
 pub(crate) fn thread_lives(tid: u64) -> bool {
     const SYNCHRONIZE: u32 = 0x0010_0000;
     const INVALID_PARAMETER: u32 = 87;
     const ENDED: u32 = 0;
     let Ok(tid) = u32::try_from(tid) else { return true };
-    // SAFETY: asks only; the handle is this function's own.
+    // SAFETY: queries only; the handle is this function's own.
     unsafe {
         let thread = OpenThread(SYNCHRONIZE, 0, tid);
         if thread.is_null() {
@@ -172,18 +173,18 @@ pub(crate) fn thread_lives(tid: u64) -> bool {
     }
 }
 
-/// Tells whether a new thread may begin only when the one that makes it has gone on: where that has the loader's lock,
-/// as in what the system calls when it loads a library.
+/// Whether a new thread may begin only when the one that makes it has gone on. That is so if the maker has the
+/// loader's lock, as in functions that the system calls when it loads a library.
 pub(crate) const THREADS_BEGIN_LATE: bool = true;
 
-/// Returns whether no new thread begins before the calling one has gone on: whether it has the loader's lock. False where
-/// that is not known.
+/// Returns whether no new thread begins before the calling one has gone on: whether it has the loader's lock. Returns
+/// false if that is not known.
 pub(crate) fn holds_up_new_threads() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         let owner: usize;
-        // SAFETY: the thread's description leads to that of its process, which has the loader's lock, a critical section
-        // that has its owner at this place. All are always there.
+        // SAFETY: the thread's description leads to that of its process, which has the loader's lock, a critical
+        // section with its owner at this place. All of these always exist.
         unsafe {
             std::arch::asm!("mov {owner}, gs:[0x60]", "mov {owner}, [{owner} + 0x110]", "mov {owner}, [{owner} + 0x10]",
                 owner = out(reg) owner, options(nostack, preserves_flags, readonly));
@@ -203,19 +204,20 @@ static ON_PROCESS_DETACH: Hook = Hook::new();
 /// An index that stands for none.
 const NONE: u32 = u32::MAX;
 
-/// Not null on threads on whose end [`ON_THREAD_EXIT`] is to be called.
+/// A value that is not null on threads whose end calls [`ON_THREAD_EXIT`].
 static IS_CALLED_AT_THREAD_EXIT: Slot<()> = Slot::new();
 
-/// The index whose callback is called where [`AT_THREAD_EXIT`] is not; see [`create_exit_key`].
+/// The index whose callback is called on systems that do not call [`AT_THREAD_EXIT`]; see [`create_exit_key`].
 static FIBER_SLOT: AtomicU32 = AtomicU32::new(NONE);
 
-/// Has the function that [`create_exit_key`] was given called when the calling thread ends.
+/// Makes the end of the calling thread call the function that was passed to [`create_exit_key`].
 pub(crate) fn call_at_thread_exit() {
     IS_CALLED_AT_THREAD_EXIT.set(ptr::without_provenance(1));
     call_at_process_detach();
 }
 
-/// Has [`at_process_detach`] called, where [`AT_THREAD_EXIT`] is not, if the process ends on the calling thread.
+/// Makes the system call [`at_process_detach`] if the process ends on the calling thread, on systems that do not call
+/// [`AT_THREAD_EXIT`].
 fn call_at_process_detach() {
     let fiber = FIBER_SLOT.load(Ordering::Relaxed);
     if fiber != NONE {
@@ -224,10 +226,10 @@ fn call_at_process_detach() {
     }
 }
 
-/// Makes what [`call_at_thread_exit`] uses; `handler` is what is called.
+/// Prepares [`call_at_thread_exit`]; `handler` is the function that is called.
 ///
-/// Wine before 8.13 or so does not call [`AT_THREAD_EXIT`] of a program, but of a library, when the process ends.
-/// There a callback of a fiber's slot serves, which comes before the destructors of thread-locals.
+/// When the process ends, Wine before about 8.13 calls [`AT_THREAD_EXIT`] of a library, but not of a program. On it,
+/// a callback of a fiber's slot replaces that; it comes before the destructors of thread-locals.
 pub(crate) fn create_exit_key(handler: fn()) {
     ON_THREAD_EXIT.set(handler);
     let library = |name: &str| {
@@ -236,20 +238,20 @@ pub(crate) fn create_exit_key(handler: fn()) {
         unsafe { GetModuleHandleW(name.as_ptr()) }
     };
     let function = |module: *mut c_void, name: &CStr| {
-        // SAFETY: the module is loaded for ever, or null, in which nothing is found.
+        // SAFETY: the module is loaded for ever, or null, for which nothing is found.
         if module.is_null() { ptr::null_mut() } else { unsafe { GetProcAddress(module, name.as_ptr()) } }
     };
     let describe = function(library("kernel32.dll"), c"GetThreadDescription");
     GET_THREAD_DESCRIPTION.store(describe, Ordering::Release);
     let is_wine = !function(library("ntdll.dll"), c"wine_get_version").is_null();
     if is_wine && FIBER_SLOT.load(Ordering::Relaxed) == NONE {
-        // SAFETY: the callback is a plain function; the code that it is in stays loaded.
+        // SAFETY: the callback is a plain function; its code stays loaded.
         FIBER_SLOT.store(unsafe { FlsAlloc(at_fiber_exit) }, Ordering::Relaxed);
     }
 }
 
-/// The entry that has [`at_thread_exit`] called when a thread ends, and when the process does. The loader calls
-/// such entries in the order of their sections' names; those of Rust and of mingw, which run the destructors of
+/// The entry that calls [`at_thread_exit`] when a thread ends, and when the process does. The loader calls such
+/// entries in the order of their sections' names; those of Rust and of mingw, which run the destructors of
 /// thread-locals, stand before it.
 #[used]
 #[unsafe(link_section = ".CRT$XLY")]
@@ -269,8 +271,8 @@ unsafe extern "system" fn at_fiber_exit(_value: *mut c_void) {
     at_process_detach();
 }
 
-/// Calls the function that [`arm_exit_handler`] was given last if the process ends: not where a library is unloaded,
-/// or a thread ends.
+/// Calls the function that was last passed to [`arm_exit_handler`] as `detached`, if the process ends: not if a
+/// library is unloaded, or a thread ends.
 fn at_process_detach() {
     // SAFETY: asks only.
     if unsafe { RtlDllShutdownInProgress() } != 0 {
@@ -278,36 +280,37 @@ fn at_process_detach() {
     }
 }
 
-/// Writes to stderr without std's lock, which may belong to a thread that the process's end has ended.
+/// Writes to stderr without std's lock, whose holder the process's end may have ended.
 pub(crate) fn write_stderr(text: &[u8]) {
     const STDERR: u32 = -12_i32 as u32;
     let mut written = 0;
-    // SAFETY: the text is valid for its length; the result may be written. A handle that is none is refused.
+    // SAFETY: the text is valid for its length; the result may be written. The system refuses an invalid handle.
     unsafe {
         let stderr = GetStdHandle(STDERR);
         WriteFile(stderr, text.as_ptr(), text.len().min(4096) as u32, &mut written, ptr::null_mut());
     }
 }
 
-/// The handles of the threads that [`spawn_hidden`] has started last, the newer one first: a flusher, and who speaks for
-/// it. Whoever takes one out closes it; the process's last thread looks at them without that.
+/// The handles of the threads that [`spawn_hidden`] has started last, the newer one first: a flusher, and the thread
+/// that prints its messages. A thread that takes one out closes it; the process's last thread reads them without
+/// that.
 static HIDDEN_THREADS: [AtomicPtr<c_void>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
 
-/// Starts a thread on which nothing of the host's runs before `body`: not by `std::thread`, which allocates there
-/// first.
+/// Starts a thread on which no code of the host's runs before `body`. Does not use `std::thread`, which allocates on
+/// the new thread first.
 pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     unsafe extern "system" fn start(body: *mut c_void) -> u32 {
-        // SAFETY: what was leaked below, given to this thread alone.
+        // SAFETY: the box was leaked below, and given to this thread alone.
         let body = unsafe { Box::from_raw(body.cast::<Box<dyn FnOnce() + Send>>()) };
-        // It does not panic; should it all the same, that must not end the process.
+        // It should not panic; if it does all the same, that must not end the process.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(*body));
         0
     }
-    /// The size of the thread's stack in bytes: as much as `std` gives to a thread.
+    /// The size of the thread's stack in bytes: the same as `std` gives to a thread.
     const STACK: usize = 2 << 20;
     const STACK_SIZE_IS_RESERVATION: u32 = 0x0001_0000;
     let body = Box::into_raw(Box::new(body));
-    // SAFETY: the function takes what it is given.
+    // SAFETY: the function takes the argument that it gets.
     let thread = unsafe {
         CreateThread(ptr::null_mut(), STACK, start, body.cast(), STACK_SIZE_IS_RESERVATION, ptr::null_mut())
     };
@@ -320,18 +323,18 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     let [newer, older] = &HIDDEN_THREADS;
     let before = older.swap(newer.swap(thread, Ordering::AcqRel), Ordering::AcqRel);
     if !before.is_null() {
-        // SAFETY: a handle of this function's own, which nobody else can take any more; the thread runs on.
+        // SAFETY: a handle of this function's own, which no other thread can take any more; the thread runs on.
         unsafe { CloseHandle(before) };
     }
     Ok(())
 }
 
-/// Returns nothing: threads are not asked for their names.
+/// Returns `None`: threads are not asked for their names.
 pub(crate) fn thread_name_of(_tid: u64) -> Option<[u8; 16]> {
     None
 }
 
-/// Does nothing: nobody looks at the names of the tracer's own threads here.
+/// Does nothing: the names of the tracer's own threads are not shown here.
 pub(crate) fn name_thread(_name: &CStr) {}
 
 /// Returns false: there are no signal stacks.
@@ -351,13 +354,13 @@ pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
     unsafe { WaitOnAddress(word.as_ptr(), &expected, 4, milliseconds) };
 }
 
-/// Wakes one of those that sleep on `word`, or all of them where `count` is more.
+/// Wakes one of the threads that sleep on `word`, or all of them if `count` is larger.
 pub(crate) fn wake_word(word: &AtomicU32, count: i32) {
     // SAFETY: the address is not dereferenced.
     unsafe { if count == 1 { WakeByAddressSingle(word.as_ptr()) } else { WakeByAddressAll(word.as_ptr()) } }
 }
 
-/// Gives a zeroed page; there is no `fork`.
+/// Returns a zeroed page; there is no `fork`.
 pub(crate) fn page_wiped_on_fork() -> *mut u8 {
     Box::leak(Box::new([0u64; 512])).as_mut_ptr().cast()
 }
@@ -365,24 +368,25 @@ pub(crate) fn page_wiped_on_fork() -> *mut u8 {
 /// Gives back a page of [`page_wiped_on_fork`].
 ///
 /// # Safety
-/// Nobody may use it any more.
+/// The page is no longer used.
 pub(crate) unsafe fn release_page(page: *mut u8) {
     // SAFETY: made by `page_wiped_on_fork` with this type; unused by the caller's promise.
     drop(unsafe { Box::from_raw(page.cast::<[u64; 512]>()) });
 }
 
-/// Returns what the process was ended with, on its last thread: the status that the system gave to the others when it ended
-/// them. `None` before: handlers of `exit` are not told it.
+/// Returns the status of the process's end, on its last thread: the status that the system gave to the other threads
+/// when it ended them. Returns `None` before: handlers of `exit` do not get it.
 pub(crate) fn exit_status() -> Option<u32> {
     const STILL_ACTIVE: u32 = 259;
     // SAFETY: asks only.
     if unsafe { RtlDllShutdownInProgress() } == 0 {
         return None;
     }
-    // A thread that has come to its end by itself has the status 0, which goes without saying.
+    // A thread that has ended normally has the status 0, which is left out.
     let statuses = HIDDEN_THREADS.iter().filter_map(|thread| {
         let mut status = STILL_ACTIVE;
-        // SAFETY: no other thread runs, so nobody closes the handle; none is refused. The result may be written.
+        // SAFETY: no other thread runs, so the handle is not closed; an invalid one is refused. The result may be
+        // written.
         let is_told = unsafe { GetExitCodeThread(thread.load(Ordering::Acquire), &mut status) } != 0;
         (is_told && status != STILL_ACTIVE).then_some(status)
     });
@@ -392,8 +396,8 @@ pub(crate) fn exit_status() -> Option<u32> {
 /// The function that is called at `exit`.
 static ON_EXIT: Hook = Hook::new();
 
-/// Does nothing where the process is ending already, which calls the handlers of libraries: the flusher does not run
-/// any more.
+/// Does nothing if the process is ending already, which calls the handlers of libraries: then the flusher no longer
+/// runs.
 extern "C" fn at_exit() {
     // SAFETY: asks only.
     if unsafe { RtlDllShutdownInProgress() } == 0 {
@@ -406,11 +410,11 @@ extern "C" fn at_exit() {
 /// Does nothing: copies of the library do not meet here.
 pub(crate) fn call_when_unloaded(_: fn()) {}
 
-/// Tells whether what [`arm_exit_handler`] was given as `detached` is called at the end of the process.
+/// Whether the end of the process calls the function passed to [`arm_exit_handler`] as `detached`.
 pub(crate) const LAST_THREAD_IS_CALLED: bool = true;
 
-/// Has `handler` called at `exit`, and `detached` when the process ends in any way but by force, as the last. Then
-/// all other threads have ended, wherever they were.
+/// Registers `handler` to be called at `exit`, and `detached` to be called last when the process ends in any way
+/// except by force. Then all other threads have ended, wherever they were.
 pub(crate) fn arm_exit_handler(handler: fn(), detached: fn()) {
     ON_EXIT.set(handler);
     ON_PROCESS_DETACH.set(detached);
@@ -422,8 +426,8 @@ pub(crate) fn arm_exit_handler(handler: fn(), detached: fn()) {
     });
 }
 
-/// Keeps the library that this code is in from being unloaded: the flusher runs on. Then the loader can count modules,
-/// which calls this code.
+/// Keeps the library that contains this code from being unloaded: the flusher runs on. Then it lets the loader count
+/// modules, which calls this code.
 pub(crate) fn stay_loaded() {
     const PIN: u32 = 1;
     const FROM_ADDRESS: u32 = 4;
@@ -435,11 +439,12 @@ pub(crate) fn stay_loaded() {
     }
 }
 
-/// Returns how much memory all rings together may take, in bytes: a quarter of what is free in `directory`.
+/// Returns the most memory that all rings together may take, in bytes: a quarter of the free space in `directory`.
 pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
     let path: Vec<u16> = directory.as_os_str().encode_wide().chain([0]).collect();
     let mut free = 0;
-    // SAFETY: the path is a text with a zero at its end; the first result may be written, the others are not wanted.
+    // SAFETY: the path is a text with a zero at its end; the first result may be written, the others are not
+    // requested.
     let told = unsafe { GetDiskFreeSpaceExW(path.as_ptr(), &mut free, ptr::null_mut(), ptr::null_mut()) };
     if told == 0 { 256 << 20 } else { free / 4 }
 }
@@ -449,12 +454,13 @@ pub(crate) fn privileged() -> bool {
     false
 }
 
-/// Would map memory that is taken page by page. There are no hooks of compilers here, which would want it.
+/// Returns null. Elsewhere this maps memory that is taken page by page, for hooks of compilers, which do not exist
+/// here.
 pub(crate) fn map_lazily(_bytes: usize) -> *mut u8 {
     ptr::null_mut()
 }
 
-/// Would unmap memory of [`map_lazily`], of which there is none.
+/// Does nothing: there is no memory of [`map_lazily`].
 ///
 /// # Safety
 /// None is needed.

@@ -1,7 +1,7 @@
-//! A pointer for each thread in a slot of Windows, which nobody empties and which is read in one instruction.
+//! A pointer for each thread in a slot of Windows. The system does not clear it, and it is read in one instruction.
 //!
-//! With the linker of mingw, Rust's thread-locals are behind a call of its library and one of the system, and are gone
-//! before the thread is. See `lasting_thread_local!`.
+//! With the linker of mingw, a read of Rust's thread-locals is a call of its library and one of the system, and they
+//! are destroyed before the thread ends. See `lasting_thread_local!`.
 #![allow(unsafe_code, reason = "calls of the system, and a register; each argued where it stands")]
 
 use std::ffi::c_void;
@@ -18,13 +18,14 @@ unsafe extern "system" {
     fn TlsSetValue(index: u32, value: *mut c_void) -> i32;
 }
 
-/// An index that stands for none: what `TlsAlloc` returns where all are taken.
+/// An index that stands for none: the result of `TlsAlloc` if all are taken.
 const NONE: u32 = u32::MAX;
 
 /// A pointer for each thread, null at first.
 ///
-/// The word is the slot's index. It is [`NONE`] until the first thread sets a pointer, then an index that is never given back.
-/// Relaxed: the index leads to nothing that another thread has written; each thread reads what it has set itself.
+/// The word is the slot's index. It is [`NONE`] until the first thread sets a pointer, then an index that is never
+/// given back. Relaxed: the index leads to no memory that another thread has written; each thread reads its own
+/// value.
 ///
 /// ```text
 /// NONE ──make (compare and exchange)──> index
@@ -47,7 +48,7 @@ impl<T> Slot<T> {
         value_at(self.0.load(Ordering::Relaxed)).cast()
     }
 
-    /// Sets the calling thread's pointer. Where the system has no index left, or no memory, it stays null.
+    /// Sets the calling thread's pointer. If the system has no index left, or no memory, it stays null.
     pub(crate) fn set(&self, pointer: *const T) {
         let index = match self.0.load(Ordering::Relaxed) {
             NONE => self.make(),
@@ -73,7 +74,7 @@ impl<T> Slot<T> {
         match self.0.compare_exchange(NONE, made, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => made,
             Err(others) => {
-                // SAFETY: nobody else knows this index. That of none is refused.
+                // SAFETY: no other code knows this index. The system refuses the index of none.
                 unsafe { TlsFree(made) };
                 others
             }
@@ -85,10 +86,10 @@ impl<T> Slot<T> {
 #[cfg(target_arch = "x86_64")]
 const NEAR: u32 = 64;
 
-/// Returns what the calling thread has in the slot with this index: null where that is [`NONE`], or nothing was set.
+/// Returns the calling thread's value in the slot with this index: null if that is [`NONE`], or no value was set.
 ///
 /// Source of the places: the structure `TEB` of winternl.h, with its members `TlsSlots` and `TlsExpansionSlots`.
-/// `TlsGetValue` reads the same, behind a call, and wipes the thread's last error.
+/// `TlsGetValue` reads the same, with a call, and clears the thread's last error.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn value_at(index: u32) -> *mut c_void {
@@ -96,7 +97,7 @@ fn value_at(index: u32) -> *mut c_void {
         return far_value_at(index);
     }
     let value;
-    // SAFETY: `gs` leads to the thread's own description, in which there are so many slots at this place.
+    // SAFETY: `gs` leads to the thread's own description, which has that many slots at this place.
     unsafe {
         std::arch::asm!("mov {value}, gs:[{index} * 8 + 0x1480]", index = in(reg) u64::from(index), value = out(reg) value,
             options(pure, readonly, nostack, preserves_flags));
@@ -115,11 +116,11 @@ fn far_value_at(index: u32) -> *mut c_void {
     unsafe {
         std::arch::asm!("mov {far}, gs:[0x1780]", far = out(reg) far, options(pure, readonly, nostack, preserves_flags));
     }
-    // SAFETY: the table has a place for each index that the system gives out.
+    // SAFETY: the table has a place for each index that the system hands out.
     if far.is_null() { ptr::null_mut() } else { unsafe { *far.add((index - NEAR) as usize) } }
 }
 
-/// Returns what the calling thread has in the slot with this index: null where that is [`NONE`], or nothing was set.
+/// Returns the calling thread's value in the slot with this index: null if that is [`NONE`], or no value was set.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 fn value_at(index: u32) -> *mut c_void {
@@ -131,7 +132,7 @@ fn value_at(index: u32) -> *mut c_void {
 mod tests {
     use super::*;
 
-    /// More slots than lie in a thread's description, so that both places are read.
+    /// Uses more slots than lie in a thread's description, so that both places are read.
     #[test]
     fn each_thread_has_its_own_pointer_in_each_slot() {
         static SLOTS: [Slot<u8>; 128] = [const { Slot::new() }; 128];

@@ -1,8 +1,9 @@
-//! The calls of a thread that go on, as hooks tell of them, where not all calls are recorded: by name, by depth, or by
-//! duration.
+//! The calls in progress of a thread, as reported by hooks, if not all calls are recorded: chosen by name, by depth,
+//! or by duration.
 //!
-//! Runs on traced threads, in the hooks. A call is put on the thread's list when it is entered, and taken off when it is
-//! left; its entry says whether it is recorded, and where it stands that is not known yet (`trace_format::ring::open_calls`).
+//! Runs on traced threads, in the hooks. A call is put on the thread's list when it is entered, and taken off when it
+//! is left; its entry says whether it is recorded, and its place if that is not known yet
+//! (`trace_format::ring::open_calls`).
 //!
 //! ```text
 //!                      not named, too deep
@@ -14,10 +15,10 @@
 //!                                     long enough │
 //! ```
 //!
-//! Calls that were left by a jump are found by their stack frames, which lie deeper than that of a call that is entered
-//! later. That order is the stack's, so only calls on the thread's own stack are on the list. What runs on another one (a
-//! coroutine, a handler with a stack of its own), and what a signal handler calls that has interrupted this code, is
-//! recorded whatever its depth and its duration.
+//! Calls that were left by a jump are found by their stack frames, which lie deeper than that of a call that is
+//! entered later. This order holds only within one stack, so only calls on the thread's own stack are on the list.
+//! Calls on another stack (that of a coroutine, or of a handler with its own), and calls of a signal handler that has
+//! interrupted this code, are recorded regardless of depth and duration.
 #![allow(unsafe_code, reason = "the thread's list, in memory that is its own; each use argued")]
 
 use std::cell::Cell;
@@ -35,22 +36,22 @@ use crate::ring::{Producer, clock};
 use crate::shared::process;
 use crate::{stack, sys};
 
-/// The number of calls that a thread's list has room for. What is called inside of so many is not recorded.
+/// The number of calls that a thread's list has room for. Calls inside of that many are not recorded.
 const MOST: usize = 1 << 18;
 
-/// The depth, in calls that are recorded, beyond which calls are left out.
+/// The depth, in recorded calls, beyond which calls are left out.
 static MAX_DEPTH: AtomicU32 = AtomicU32::new(u32::MAX);
-/// The duration in ticks from which on calls are recorded; 0: all are.
+/// The shortest duration of recorded calls, in ticks; 0: all are recorded.
 static SHORTEST: AtomicU64 = AtomicU64::new(0);
 
-/// Sets which calls of the run that begins are recorded.
+/// Sets the limits for recorded calls of the run that begins.
 pub(super) fn set(max_depth: u32, shortest: u64) {
-    // Relaxed, both: settings of their own, which are told before the run is.
+    // Relaxed, both: settings of their own, which are set before the run is published.
     MAX_DEPTH.store(max_depth, Ordering::Relaxed);
     SHORTEST.store(shortest, Ordering::Relaxed);
 }
 
-/// Returns a duration in ticks of the clock, as far as a millisecond of measuring can tell.
+/// Returns a duration in ticks of the clock, with the precision of a measurement of one millisecond.
 pub(super) fn in_ticks(duration: Duration, kind: ClockKind) -> u64 {
     if duration.is_zero() {
         return 0;
@@ -69,7 +70,7 @@ pub(super) fn in_ticks(duration: Duration, kind: ClockKind) -> u64 {
     ((duration.as_nanos() as f64 * ratio) as u64).max(1)
 }
 
-/// A call that goes on.
+/// A call in progress.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     ticks: u64,
@@ -77,7 +78,7 @@ struct Call {
     address: u64,
     /// The end of the stack of the hook that was called on entering.
     frame: usize,
-    /// [`LEFT_OUT`], [`RECORDED`], or the number under which the call is held back, if it is still.
+    /// [`LEFT_OUT`], [`RECORDED`], or the number under which the call is or was held back.
     state: u64,
 }
 
@@ -89,15 +90,15 @@ struct Calls {
     /// The entries; null before the first one.
     entries: Cell<*mut Call>,
     len: Cell<usize>,
-    /// The number of calls inside of the innermost entry that there was no room for.
+    /// The number of calls inside of the innermost entry for which there was no room.
     beyond: Cell<usize>,
     /// The number of entries that are not left out.
     depth: Cell<u32>,
     /// The producer that holds calls back.
     producer: Cell<*const Producer>,
-    /// The process's era of which the list is.
+    /// The process's era to which the list belongs.
     era: Cell<u32>,
-    /// Whether the thread is about to end: the list is used no more.
+    /// Whether the thread is about to end: then the list is no longer used.
     is_over: Cell<bool>,
     /// The end of the stack of the hook that changes the list, or 0.
     frame: Cell<usize>,
@@ -118,7 +119,7 @@ thread_local! {
     };
 }
 
-/// Records that a function is entered, or holds it back, or leaves it out.
+/// Records that a function is entered, or holds that back, or leaves it out.
 pub(super) fn enter(ticks: Ticks, address: u64, call_site: u64, is_named: bool) {
     let here = sys::stack_pointer();
     let is_listed = CALLS.with(|calls| {
@@ -134,8 +135,8 @@ pub(super) fn enter(ticks: Ticks, address: u64, call_site: u64, is_named: bool) 
     }
 }
 
-/// Records that the function is left whose entering has `address`, if that was recorded; 0: the one that was entered last.
-/// `is_named` says whether that is to be recorded where the call is on no list.
+/// Records that the function whose entering has `address` is left, if that entering was recorded; 0: the one that was
+/// entered last. `is_named` returns whether to record that if the call is on no list.
 pub(super) fn leave(ticks: Ticks, address: u64, is_named: impl FnOnce() -> bool) {
     let here = sys::stack_pointer();
     let is_listed = CALLS.with(|calls| {
@@ -159,7 +160,7 @@ pub(super) fn release() {
         calls.len.set(0);
         calls.depth.set(0);
         if !entries.is_null() {
-            // SAFETY: mapped by `begin` with this size, and known to nobody else.
+            // SAFETY: mapped by `begin` with this size, and not shared.
             unsafe { sys::unmap(entries.cast(), MOST * size_of::<Call>()) };
         }
     });
@@ -173,8 +174,8 @@ fn record_entering(ticks: Ticks, address: u64, call_site: u64) {
 }
 
 impl Calls {
-    /// Marks the list as being changed. Returns false where it cannot be used: a signal handler has interrupted a change,
-    /// `here` is not on the thread's own stack, the thread is about to end, or there is no memory.
+    /// Marks the list as being changed. Returns false if it cannot be used: a signal handler has interrupted a
+    /// change, `here` is not on the thread's own stack, the thread is about to end, or there is no memory.
     #[inline(always)]
     fn begin(&self, here: usize) -> bool {
         let frame = self.frame.get();
@@ -183,7 +184,7 @@ impl Calls {
         }
         self.frame.set(here);
         compiler_fence(Ordering::SeqCst);
-        // Both may call functions of the C library, in whose place there may be some with hooks.
+        // Both may call functions of the C library, which the program may have replaced by functions with hooks.
         if !stack::is_own(here) || (self.entries.get().is_null() && !self.map()) {
             self.frame.set(0);
             return false;
@@ -224,7 +225,8 @@ impl Calls {
     }
 
     fn enter(&self, here: usize, ticks: Ticks, address: u64, call_site: u64, is_named: bool) {
-        // What lies deeper was left without a word. What compilers inline has the frame of what it is inlined into.
+        // A deeper call was left without a hook. An inlined function has the frame of the function into which it is
+        // inlined.
         while self.len.get() > 0 && self.get(self.len.get() - 1).frame < here {
             self.drop_innermost();
         }
@@ -247,7 +249,7 @@ impl Calls {
         }
     }
 
-    /// Has a call held back; returns the state of it.
+    /// Holds a call back; returns its state.
     fn hold(&self, ticks: Ticks, address: u64, call_site: u64, shortest: u64) -> u64 {
         let Some((producer, ticks)) = record::producer(ticks) else { return RECORDED };
         if !ptr::eq(producer, self.producer.get()) {
@@ -258,8 +260,8 @@ impl Calls {
         producer.hold(call, before).unwrap_or(RECORDED)
     }
 
-    /// Goes on with another ring: in a forked child, or after another run has begun. Calls that were held back are recorded
-    /// in neither.
+    /// Continues with another ring: in a forked child, or after another run has begun. Calls that were held back are
+    /// recorded in neither.
     #[cold]
     fn go_on_with(&self, producer: &Producer) {
         self.producer.set(producer);
@@ -273,7 +275,7 @@ impl Calls {
         }
     }
 
-    /// Takes off the innermost call, which was left without a word.
+    /// Takes off the innermost call, which was left without a hook.
     #[cold]
     fn drop_innermost(&self) {
         self.beyond.set(0);
@@ -291,7 +293,7 @@ impl Calls {
         call
     }
 
-    /// Returns the producer that holds a call back still.
+    /// Returns the producer that still holds a call back.
     #[inline(always)]
     fn holder(&self, call: &Call) -> Option<&'static Producer> {
         if call.state >= RECORDED || !ptr::eq(self.producer.get(), record::current()) {
@@ -307,7 +309,8 @@ impl Calls {
         }
         let Some(innermost) = self.len.get().checked_sub(1) else { return };
         if address != 0 && self.get(innermost).address != address {
-            // Those inside of it were left without a word. What was entered before hooks were on is on no list.
+            // The calls inside of it were left without a hook. A call that was entered before hooks were on is on no
+            // list.
             let Some(index) = (0..innermost).rev().find(|&index| self.get(index).address == address) else {
                 return;
             };

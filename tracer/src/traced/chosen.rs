@@ -1,8 +1,9 @@
-//! Functions that the user has named: which are recorded, and with which recording begins.
+//! Functions that the user has named: those that are recorded, and those with which recording begins.
 //!
-//! Runs on traced threads, in every hook of a program whose user has named functions. What is known of an address is one
-//! load; an address that is met for the first time is searched for in the symbols of the process, which are read when
-//! the first one is met, and again when libraries were loaded since. Nothing is freed: threads use it without a lock.
+//! Runs on traced threads, in every hook of a program whose user has named functions. The result for a known address
+//! is one load; an address that is met for the first time is searched for in the symbols of the process, which are
+//! read when the first one is met, and again when libraries were loaded since. Nothing is freed: threads use it
+//! without a lock.
 #![allow(unsafe_code, reason = "pointers to what is leaked; argued where they are read")]
 
 use std::ops::Range;
@@ -15,12 +16,12 @@ use trace_format::patterns::Patterns;
 use crate::stack;
 use crate::words::exclusion::Excluded;
 
-/// Tells the names that a symbol is known by: paths, without the compiler's additions.
+/// A function that returns the names of a symbol: paths, without the compiler's additions.
 pub type NamesOf = fn(symbol: &[u8]) -> Vec<String>;
 
-/// The bit that says that a function is recorded.
+/// The bit for a function that is recorded.
 pub(super) const RECORDED: u64 = 1;
-/// The bit that says that recording begins with a function.
+/// The bit for a function with which recording begins.
 pub(super) const TRIGGER: u64 = 2;
 
 /// The functions that the user has named.
@@ -38,39 +39,39 @@ impl Named {
     }
 }
 
-/// The functions of the process, and what is so of them.
+/// The functions of the process, and their bits.
 #[derive(Debug)]
 struct Table {
     /// The modules' generation in which the symbols were read.
     generation: u64,
-    /// Sorted by where they begin.
+    /// The functions with their bits, sorted by their beginnings.
     functions: Vec<(Range<usize>, u64)>,
-    /// What is so of code that no symbol names.
+    /// The bits of code that no symbol names.
     nameless: u64,
 }
 
-/// What the user has named; null where that is nothing. Leaked, and never changed.
+/// The functions that the user has named; null if there are none. Leaked, and never changed.
 static NAMED: AtomicPtr<Named> = AtomicPtr::new(ptr::null_mut());
 /// The newest table; null before the first one. Leaked, and never changed.
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
-/// Held by who makes a table.
+/// The lock of a thread that makes a table.
 static MAKING: Mutex<()> = Mutex::new(());
 
 const KNOWN_BITS: u32 = 14;
-/// Addresses that were searched for, with what is so of their functions in the two lowest bits; 0: none. Each word is
-/// right in itself, whichever thread wrote it.
+/// Addresses that were searched for, with the bits of their functions in the two lowest bits; 0: none. Each word is
+/// right on its own, no matter which thread wrote it.
 static KNOWN: [AtomicU64; 1 << KNOWN_BITS] = [const { AtomicU64::new(0) }; 1 << KNOWN_BITS];
 
-/// Sets what the user has named, for the run that begins. Returns whether that is anything.
+/// Sets the functions that the user has named, for the run that begins. Returns whether there are any.
 pub(super) fn set(recorded: Option<&Patterns>, trigger: Option<&Patterns>) -> bool {
     let is_any = recorded.is_some() || trigger.is_some();
     if !is_any && NAMED.load(Ordering::Relaxed).is_null() {
-        // The memory of what was found stays untouched where nobody names functions.
+        // The memory for results stays untouched if the user names no functions.
         return false;
     }
     let named = Named { recorded: recorded.cloned(), trigger: trigger.cloned() };
     NAMED.store(if is_any { Box::leak(Box::new(named)) } else { ptr::null_mut() }, Ordering::Release);
-    // What was found for another run.
+    // The results of another run.
     TABLE.store(ptr::null_mut(), Ordering::Release);
     forget_known();
     is_any
@@ -80,7 +81,7 @@ fn forget_known() {
     KNOWN.iter().for_each(|known| known.store(0, Ordering::Relaxed));
 }
 
-/// Returns what is so of the function in which `address` lies: [`RECORDED`], [`TRIGGER`].
+/// Returns the bits of the function that contains `address`: [`RECORDED`], [`TRIGGER`].
 #[inline(always)]
 pub(super) fn bits(address: u64, names_of: NamesOf) -> u64 {
     let known = &KNOWN[(address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - KNOWN_BITS)) as usize];
@@ -93,7 +94,7 @@ pub(super) fn bits(address: u64, names_of: NamesOf) -> u64 {
 fn search(address: u64, known: &AtomicU64, names_of: NamesOf) -> u64 {
     // SAFETY: null, or leaked and never changed.
     let Some(named) = (unsafe { NAMED.load(Ordering::Acquire).as_ref() }) else { return RECORDED };
-    // Who has taken the mark already is the tracer itself, or what it calls.
+    // If the mark is taken already, this is the tracer itself, or code that it calls.
     let Some(_excluded) = Excluded::enter() else { return 0 };
     let _errno = crate::sys::keep_errno();
     let table = table(named, names_of);
@@ -105,7 +106,7 @@ fn search(address: u64, known: &AtomicU64, names_of: NamesOf) -> u64 {
     bits
 }
 
-/// Returns the table of the modules that there are.
+/// Returns the table of the current modules.
 fn table(named: &'static Named, names_of: NamesOf) -> &'static Table {
     let is_current = |table: &&Table| table.generation == stack::modules_generation();
     // SAFETY: null, or leaked and never changed.
@@ -121,7 +122,7 @@ fn table(named: &'static Named, names_of: NamesOf) -> &'static Table {
     let mut all = Vec::new();
     stack::each_function(|symbol, range| all.push((range, named.bits(&names_of(symbol)))));
     trace_store::sorting::sort(&mut all, |(a, _), (b, _)| (a.start, a.end) < (b.start, b.end));
-    // Of functions that the compiler has merged, all names count.
+    // If the compiler has merged functions, all their names count.
     all.dedup_by(|next, before| {
         let same = next.0.start == before.0.start;
         if same {
@@ -132,7 +133,7 @@ fn table(named: &'static Named, names_of: NamesOf) -> &'static Table {
     let nameless = named.bits(&[]);
     let table: &'static Table = Box::leak(Box::new(Table { generation, functions: all, nameless }));
     TABLE.store(ptr::from_ref(table).cast_mut(), Ordering::Release);
-    // Other code may be where a library was that is unloaded.
+    // An unloaded library may have been replaced by other code at its addresses.
     forget_known();
     table
 }

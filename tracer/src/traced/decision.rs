@@ -18,47 +18,47 @@ use crate::user::teller;
 use crate::words::exclusion::Excluded;
 use crate::words::switch::{Attempt, Stand};
 
-/// The time, in nanoseconds, that a thread waits for a decision that is not its own before it takes it over:
-/// a signal handler may have jumped out of the decider, which will never end it then.
+/// The time, in nanoseconds, that a thread waits for another thread's decision before it takes it over: a signal
+/// handler may have jumped out of the decider, which then never ends the decision.
 const PATIENCE: u64 = 1_000_000_000;
 
-/// The time, in nanoseconds of the monotonic clock, until which nobody waits: a decision that could not be
-/// taken over has not ended within the patience. Relaxed: it saves time and nothing else.
+/// The time, in nanoseconds of the monotonic clock, until which no thread waits, because a decision that could not be
+/// taken over has not ended within the patience. Relaxed: it only saves time.
 static TIRED_UNTIL: AtomicU64 = AtomicU64::new(0);
 
-/// The room on the stack, in bytes, that a run's start takes at most: it reads the environment and makes threads. A build
-/// that is not optimised takes several times as much.
+/// The most room on the stack, in bytes, that a run's start takes: it reads the environment and makes threads. A
+/// build that is not optimised takes several times as much.
 const STACK_OF_START: usize = if cfg!(debug_assertions) { 48 << 10 } else { 12 << 10 };
-/// The room that it takes to have another thread do that.
+/// The room on the stack, in bytes, for having another thread do that.
 const STACK_OF_HELP: usize = if cfg!(debug_assertions) { 4 << 10 } else { 2 << 10 };
 
-/// The id of the process whose helper decides just now in the place of a thread without enough stack, or 0.
+/// The id of the process whose helper currently decides in the place of a thread without enough stack, or 0.
 static HELPED: AtomicU32 = AtomicU32::new(0);
 
-/// The question of the newest explicit decision, for who takes it over. The pointer is null, or to what is
-/// leaked and never changed.
+/// The question of the newest explicit decision, for a thread that takes it over. The pointer is null, or leads to a
+/// leaked value that never changes.
 static ASKED: AtomicPtr<Question> = AtomicPtr::new(std::ptr::null_mut());
 
 /// A question that is to be decided.
 #[derive(Debug, PartialEq, Eq)]
 struct Question {
-    /// The environment variable that decides; without one, it is yes.
+    /// The environment variable that decides; without one, the answer is yes.
     variable: Option<String>,
     /// The settings, to which the environment is added.
     config: Config,
-    /// The root of the tree of forks in a forked child, which goes on as its parent did, with just these
+    /// The root of the tree of forks, in a forked child. The child continues as its parent did, with exactly these
     /// settings.
     root: Option<u32>,
 }
 
 impl Question {
-    /// Makes the question that a first record asks.
+    /// Makes the question of a first record.
     fn by_default() -> Question {
         Question { variable: Some(config::DEFAULT_VARIABLE.into()), config: Config::of_process(), root: None }
     }
 
-    /// Has those who take the decision over decide this question. It is leaked, unless it is the one that was
-    /// asked last.
+    /// Publishes this question for threads that take the decision over. It is leaked, unless it is the one that was
+    /// published last.
     fn publish(self) -> &'static Question {
         if let Some(asked) = Question::asked().filter(|asked| **asked == self) {
             return asked;
@@ -78,7 +78,7 @@ impl Question {
     }
 }
 
-/// Returns whether this process traces, and decides that if nobody has.
+/// Returns whether this process traces; decides that if it is undecided.
 pub(crate) fn is_on() -> bool {
     match stand() {
         Stand::On => true,
@@ -87,8 +87,8 @@ pub(crate) fn is_on() -> bool {
     }
 }
 
-/// Goes on in a forked child as in its parent, whose run was `inherited`: with a run of its own, of the same
-/// tree and with the same settings. What was inherited is left alone.
+/// Continues in a forked child as in its parent, whose run was `inherited`: with a run of its own, of the same tree
+/// and with the same settings. Does not touch the inherited run.
 pub(super) fn decide_in_child(excluded: &Excluded, inherited: &Run) {
     if !stack::has_room(STACK_OF_START) {
         settle_elsewhere();
@@ -104,7 +104,8 @@ pub(super) fn decide_in_child(excluded: &Excluded, inherited: &Run) {
     };
 }
 
-/// Decides by the default variable if nobody has, or waits for whoever does. Returns whether it is yes.
+/// Decides by the default variable if that is undecided, or waits for the thread that decides. Returns whether the
+/// process traces.
 pub(super) fn settle(excluded: &Excluded) -> bool {
     match stand() {
         Stand::On => true,
@@ -122,8 +123,8 @@ pub(super) fn settle(excluded: &Excluded) -> bool {
     }
 }
 
-/// Has another thread decide, and waits for that for a bounded time: the caller's stack, of a signal handler or a small thread,
-/// has too little room for it. Returns whether it is yes.
+/// Has another thread decide, and waits for that for a bounded time: the caller's stack, that of a signal handler or
+/// a small thread, has too little room. Returns whether the process traces.
 #[cold]
 fn settle_elsewhere() -> bool {
     let _errno = sys::keep_errno();
@@ -140,7 +141,7 @@ fn settle_elsewhere() -> bool {
         } else if stand() == Stand::Off {
             return false;
         }
-        // Relaxed: the number alone counts. Another process's helper was not inherited by this one.
+        // Relaxed: only the number matters. A forked process has not inherited another process's helper.
         if HELPED.swap(pid, Ordering::Relaxed) != pid && sys::spawn_hidden(Box::new(help)).is_err() {
             HELPED.store(0, Ordering::Relaxed);
             return false;
@@ -162,12 +163,12 @@ fn help() {
     HELPED.store(0, Ordering::Relaxed);
 }
 
-/// Decides as the copy of the library has decided that owns the process. Returns whether it is yes.
+/// Decides as the copy of the library that owns the process has decided. Returns whether the process traces.
 #[cold]
 fn settle_as_guest(excluded: &Excluded) -> bool {
     let Some(owner) = guest::owner() else { return false };
     let terms = owner.decide(config::expects_every_function());
-    // Nobody can decide now: this copy is inside of what the owner does for that.
+    // No decision is possible now: this copy runs inside of the owner's code that decides.
     if terms.stand == interface::UNDECIDED {
         return false;
     }
@@ -178,8 +179,8 @@ fn settle_as_guest(excluded: &Excluded) -> bool {
     stand() == Stand::On
 }
 
-/// Decides again, as a guest of the copy that owns the process: by `variable` or, without one, for yes. Where it is no, this
-/// copy alone is off.
+/// Decides again, as a guest of the copy that owns the process: by `variable` or, without one, for yes. If the answer
+/// is no, only this copy is off.
 fn decide_as_guest(excluded: &Excluded, owner: copies::Owner, variable: Option<&str>) -> bool {
     let from = |stand| !matches!(stand, Stand::Deciding | Stand::Settling);
     if config::wanted(variable) == Switch::Off {
@@ -203,15 +204,15 @@ fn decide_as_guest(excluded: &Excluded, owner: copies::Owner, variable: Option<&
     stand() == Stand::On
 }
 
-/// A decision that is the calling thread's to make.
+/// A decision that the calling thread is to make.
 struct OwnDecision {
     attempt: Attempt,
-    /// Tells that nobody else in this process, or in the one that it was forked from, had begun the decision.
+    /// Whether no other thread of this process, or of the one that it was forked from, had begun the decision.
     afresh: bool,
 }
 
-/// Takes the decision from a state that `from` accepts. While another thread decides, waits; where that takes
-/// longer than the patience, takes it over. `None` where the state is or becomes another one, or the decision
+/// Takes the decision from a state that `from` accepts. While another thread decides, waits; if that takes longer
+/// than the patience, takes the decision over. Returns `None` if the state is or becomes another one, or the decision
 /// cannot be taken over and takes too long.
 #[cold]
 fn take_decision(_: &Excluded, from: impl Fn(Stand) -> bool) -> Option<OwnDecision> {
@@ -240,8 +241,8 @@ fn take_decision(_: &Excluded, from: impl Fn(Stand) -> bool) -> Option<OwnDecisi
         if now < TIRED_UNTIL.load(Ordering::Relaxed) {
             return None;
         }
-        // It settles for too long, or who decides says all the time that it lives: the record of the first is
-        // lost, and that of others for a while, or every call of every thread would take as long.
+        // It settles for too long, or the decider renews its attempt again and again: the record of the first caller
+        // is lost, and those of others for a while; otherwise every call of every thread would take as long.
         let is_stuck = stand == Stand::Settling && now.saturating_sub(since) >= PATIENCE;
         if is_stuck || now.saturating_sub(start) >= 2 * PATIENCE {
             TIRED_UNTIL.store(now + PATIENCE, Ordering::Relaxed);
@@ -265,12 +266,13 @@ fn decide_excluded(excluded: &Excluded, variable: Option<&str>, config: Config) 
     if let Some(owner) = guest::owner() {
         if config != Config::of_process() {
             teller::say(format_args!(
-                "the settings that a library makes for its copy of the tracer are not taken: the program's copy has the trace"
+                "the settings that a library makes for its copy of the tracer are ignored: the program's copy writes \
+                 the trace"
             ));
         }
         return decide_as_guest(excluded, owner, variable);
     }
-    // Known before the decision is begun: who takes it over at any moment decides this.
+    // Published before the decision is begun: a thread that takes it over at any moment decides this question.
     let question = Question { variable: variable.map(Into::into), config, root: None }.publish();
     match take_decision(excluded, |stand| !matches!(stand, Stand::Deciding | Stand::Settling)) {
         Some(OwnDecision { attempt, .. }) => decide(attempt, question),
@@ -278,8 +280,8 @@ fn decide_excluded(excluded: &Excluded, variable: Option<&str>, config: Config) 
     }
 }
 
-/// Ends the decision, unless another thread takes it over meanwhile; that one's counts then. Returns whether
-/// it is yes.
+/// Ends the decision, unless another thread takes it over meanwhile; then that thread's decision counts. Returns
+/// whether the process traces.
 fn decide(mut attempt: Attempt, question: &Question) -> bool {
     let wanted = config::wanted(question.variable.as_deref());
     let on = question.root.is_some() || wanted != Switch::Off;
@@ -301,7 +303,7 @@ fn decide(mut attempt: Attempt, question: &Question) -> bool {
     config.paused = question.root.is_none() && wanted == Switch::Paused;
     match running {
         Some(run) if question.root.is_some() || run.config.same_settings(&config) => {
-            // A run that is paused, or was switched on from outside, stays so.
+            // A run that is paused, or was switched on from outside, keeps that state.
             if !STATE.end_on(attempt, pause::was_paused()) {
                 return outcome();
             }
@@ -310,7 +312,7 @@ fn decide(mut attempt: Attempt, question: &Question) -> bool {
         }
         running => {
             if let Some(run) = running {
-                // That takes as long as the disk does.
+                // This takes as long as the disk does.
                 let _ = run.shut_down_while(|| {
                     STATE.renew(&mut attempt);
                 });
@@ -329,8 +331,8 @@ fn decide(mut attempt: Attempt, question: &Question) -> bool {
     }
 }
 
-/// Waits for a bounded time for the end of a decision that is another thread's now. Returns whether it is
-/// yes.
+/// Waits for a bounded time for the end of a decision that another thread has taken over. Returns whether the process
+/// traces.
 fn outcome() -> bool {
     let _errno = sys::keep_errno();
     let start = sys::monotonic_ns();
@@ -353,7 +355,7 @@ fn outcome() -> bool {
 /// Ends the run, if there is one; tracing is off afterwards.
 pub(crate) fn shut_down() -> io::Result<()> {
     if copies::joined().is_some() {
-        // The trace is the owner's; what this copy says is over.
+        // The trace is the owner's; only this copy stops recording.
         if STATE.shut_down() {
             sites::end();
             switched::tell();
@@ -365,13 +367,13 @@ pub(crate) fn shut_down() -> io::Result<()> {
     }
     process::begin_era();
     sites::end();
-    // Asked again: another thread may have ended that run and begun one in between.
+    // Looked up again: another thread may have ended that run and begun one in between.
     let result = process::running().map_or(Ok(()), Run::shut_down);
     switched::tell();
     result
 }
 
-/// Returns when all that was traced before is in the files.
+/// Waits until all records that were made before are in the files.
 pub(crate) fn flush() -> io::Result<()> {
     match copies::joined() {
         Some(owner) => owner.flush(),

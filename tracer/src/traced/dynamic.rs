@@ -1,7 +1,7 @@
 //! Records of sites that are made at run time: messages with typed values, and spans.
 //!
-//! Runs on traced threads; [`message`] and [`SpanSite::enter`] are hot. A site that was met before is
-//! found in a table of the process, without a lock and an allocation, as long as no other one has its place there.
+//! Runs on traced threads; [`message`] and [`SpanSite::enter`] are hot. A site that was met before is found in a
+//! table of the process, without a lock or an allocation, unless another site has taken its place in the table.
 
 use std::cell::Cell;
 
@@ -19,11 +19,11 @@ use crate::shared::process;
 use crate::shared::sites::{self, Captured, KINDS, Site};
 use trace_format::line::Ticks;
 
-/// The number of ids that a thread takes at once: so many spans are begun without a word that is shared.
+/// The number of ids that a thread takes at once: that many spans begin without an access to a shared word.
 const BLOCK: u64 = 1 << 10;
 
 thread_local! {
-    /// The ids of spans that are the thread's: the last one given, and the last one of the block.
+    /// The thread's ids of spans: the last one given, and the last one of the block.
     static IDS: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
@@ -36,7 +36,7 @@ fn key_of(place: u64, shape: u64) -> u64 {
     key ^ (key >> 31)
 }
 
-/// Returns the site with `key`, made of what `define` returns if there is none.
+/// Returns the site with `key`; makes it from the result of `define` if there is none.
 #[inline(always)]
 fn find(key: u64, values: &Values, define: &mut dyn FnMut() -> Definition) -> Option<&'static Site> {
     sites::met(key).or_else(|| find_anew(key, values, define))
@@ -50,12 +50,12 @@ fn find_anew(key: u64, values: &Values, define: &mut dyn FnMut() -> Definition) 
     Some(site)
 }
 
-/// Records a message with `values` of the place that the number `place` stands for, if it is on. `define` tells what
-/// the place is; it is called where this place has not said anything with values of this shape before.
+/// Records a message with `values`, made at the place with the number `place`, if it is on. `define` describes the
+/// place; it is called if this place has made no message with values of this shape before.
 ///
-/// Warm, this costs a look into a table, the clock and a copy of the values. Else, or where the site is
-/// not told to readers yet, the message is formatted at the call. Past the limits, 8,192 sites and 4 KiB of texts
-/// for each, it is formatted and has no site.
+/// Warm, this costs a look into a table, the clock and a copy of the values. Otherwise, or if the site is not in the
+/// table for readers yet, the message is formatted at the call. Past the limits, 8,192 sites and 4 KiB of texts for
+/// each, it is formatted and has no site.
 #[inline]
 pub fn message(place: u64, values: &Values, mut define: impl FnMut() -> Definition) {
     if process::is_off() {
@@ -79,17 +79,17 @@ pub fn message(place: u64, values: &Values, mut define: impl FnMut() -> Definiti
     }
 }
 
-/// What has become of the values of a message.
+/// The result of recording the values of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// They are in a record.
+    /// The values are in a record.
     Recorded,
-    /// The message is to be formatted, and recorded as one of the site with this number; 0: of none.
+    /// The message must be formatted, and recorded as one of the site with this number; 0: without a site.
     Unformatted(u32),
 }
 
-/// Records a message with `values`, whose call was at `ticks`, as [`message`] does, where it need not be formatted at the call.
-/// The filter has no say: such places have no module.
+/// Records a message with `values`, whose call was at `ticks`, as [`message`] does, unless it must be formatted at
+/// the call. Does not ask the filter, because such places have no module.
 #[inline]
 pub fn record_values(
     place: u64,
@@ -114,7 +114,7 @@ pub fn record_values(
     Taken::Unformatted(site.number())
 }
 
-/// Formats a message of a site at the call, and has the site told to readers.
+/// Formats a message of a site at the call, and has the site put into the table for readers.
 #[cold]
 #[inline(never)]
 fn format(site: &'static Site, values: &Values) {
@@ -131,19 +131,19 @@ fn message_without_site(values: &Values, definition: &Definition) {
     }
 }
 
-/// Returns whether tracing is on and the filter lets records of this target and level be on. Nothing is decided by
-/// this: a process that has not decided whether it traces counts as one that does.
+/// Returns whether tracing is on and the filter lets records of this target and level be on. This decides nothing: a
+/// process that has not decided whether it traces counts as one that does.
 #[must_use]
 pub fn is_allowed(target: &str, level: Level) -> bool {
     !process::is_off() && sites::is_allowed(target, level)
 }
 
-/// Returns whether records of the place that the number `place` stands for are on; `define` tells its target and its
-/// level the first time. Warm, this is a look into a table and two loads; without a filter it is three loads.
+/// Returns whether records of the place with the number `place` are on; `define` describes its target and its level
+/// the first time. Warm, this is a look into a table and two loads; without a filter it is three loads.
 #[inline]
 #[must_use]
 pub fn is_enabled(place: u64, mut define: impl FnMut() -> Definition) -> bool {
-    /// What no shape of values is, or by a chance of one in 2⁶⁴.
+    /// A number that is the shape of no values, except by a chance of one in 2⁶⁴.
     const NO_SHAPE: u64 = 0x6e61_6d65_6f66_7461;
     if process::is_off() {
         return false;
@@ -176,13 +176,13 @@ pub fn largest_level() -> Level {
 #[derive(Clone, Copy, Debug)]
 pub struct SpanSite(&'static Site);
 
-/// What leaving a span takes, from its entering.
+/// An entered span, with the number that is needed to leave it.
 #[derive(Clone, Copy, Debug)]
 pub struct EnteredSpan(u64);
 
 impl SpanSite {
-    /// Makes a site, for one place of the program; it stays for ever. `None` where the process has made too many, or
-    /// the texts are too long.
+    /// Makes a site, for one place of the program; it stays for ever. Returns `None` if the process has made too
+    /// many, or the texts are too long.
     #[must_use]
     pub fn new(definition: Definition) -> Option<SpanSite> {
         let definition = Definition { kind: SiteKind::Span, fields: Vec::new(), ..definition };
@@ -196,8 +196,8 @@ impl SpanSite {
         self.0.is_on(self.0.word())
     }
 
-    /// Records that the span with this id is entered, if its site is on. What is returned is for
-    /// [`leave`](EnteredSpan::leave).
+    /// Records that the span with this id is entered, if its site is on. Call [`leave`](EnteredSpan::leave) on the
+    /// result.
     #[inline]
     #[must_use]
     pub fn enter(self, id: u64) -> Option<EnteredSpan> {
@@ -221,7 +221,7 @@ impl EnteredSpan {
     }
 }
 
-/// Returns the id of a new span, which no other span of the run has.
+/// Returns the id of a new span, unique in the run.
 #[inline]
 #[must_use]
 pub fn span_id() -> u64 {

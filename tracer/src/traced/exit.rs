@@ -1,10 +1,10 @@
-//! The end of the process: everything that was traced is in the files, without a call of the program.
+//! The end of the process: puts all records into the files, without a call by the program.
 //!
-//! Runs at `exit()` on the thread that called it, after the handlers of `atexit`. Other threads may still run
-//! and trace; what they still write is drained by the flusher as long as the process lives.
+//! Runs at `exit()` on the thread that called it, after the handlers of `atexit`. Other threads may still run and
+//! trace; the flusher drains their records as long as the process lives.
 //!
-//! Where the system ends all other threads before the process does its last (Windows), and some ends of a process
-//! do not come by `exit()`, the last thread does what a recoverer would do.
+//! On Windows the system ends all other threads before the last actions of the process, and some ends of a process do
+//! not go through `exit()`. There, the last thread does the work of a recoverer.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,30 +19,31 @@ use crate::shared::run::Run;
 use crate::sys;
 use crate::words::exclusion::Excluded;
 
-/// The exit waits as long as the flusher gets on; after this long without progress it gives up.
+/// The longest time without progress: the exit waits as long as the flusher makes progress.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Has all rings drained and ends the files, but where [`on_process_detach`] ends them. Inert in a forked child that has not traced.
+/// Has all rings drained and ends the files, unless [`on_process_detach`] ends them. Does nothing in a forked child
+/// that has not traced.
 pub(crate) fn on_process_exit() {
     let Some(run) = process::running() else {
         return;
     };
     wait_for_flusher(run);
-    // Its thread may not run any more.
+    // The teller's thread may no longer run.
     run.teller.say_all();
 }
 
-/// Writes what the rings hold, without the flusher: no other thread runs any more.
+/// Writes the contents of the rings, without the flusher: no other thread runs any more.
 pub(crate) fn on_process_detach() {
     let Some(run) = process::running() else {
         return;
     };
-    // What is called here may trace.
+    // The functions called here may trace.
     let _excluded = Excluded::enter();
     let runtime = run.config.runtime_directory.clone().unwrap_or_else(sys::runtime_directory);
-    // This thread has called `exit`: the main one where `main` has returned or panicked.
+    // This thread has called `exit`: it is the main one if `main` has returned or panicked.
     let cause = run.cause_of_exit(sys::thread_id());
-    // What cannot be written is left for a recoverer.
+    // Rings that cannot be written are left for a recoverer.
     let _ = recovery::drain_own(&runtime, sys::process_id(), run.id, clock::now, cause);
 }
 

@@ -5,8 +5,8 @@ use crate::shared::process::current;
 use crate::shared::run::Run;
 use crate::words::exclusion::Excluded;
 
-/// Gives the run of this process, if it traces; a forked child gets one of its own. `None` where none can be
-/// had.
+/// Returns the run of this process, if it traces; a forked child gets one of its own. Returns `None` if that is
+/// impossible.
 pub(super) fn run_of_this_process(excluded: &Excluded) -> Option<&'static Run> {
     if !decision::settle(excluded) {
         return None;

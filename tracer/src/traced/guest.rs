@@ -1,4 +1,4 @@
-//! What this copy of the library does where another one owns the process: it joins that one, and follows it.
+//! The part of this copy of the library for a process that another copy owns: it joins that one, and follows it.
 //!
 //! Runs on the thread that decides, and on the owner's thread that switches tracing.
 #![allow(unsafe_code, reason = "functions that the owner calls; each argued")]
@@ -21,47 +21,47 @@ use crate::sys;
 use crate::user::teller;
 use crate::words::switch::Attempt;
 
-/// What the owner calls.
+/// The functions that the owner calls.
 static GUEST: Guest = Guest { switched: on_switched, names_of };
 
-/// The owner of the process: null before it was looked for, and this copy's own interface where that is it.
+/// The owner of the process: null before it was looked for; this copy's own interface if this copy is the owner.
 static OWNER: AtomicPtr<Interface> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The function that tells the names of symbols, by the hooks of this copy; null before the first hook.
+/// The function that returns the names of symbols, from the hooks of this copy; null before the first hook.
 static NAMES_OF: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Returns the copy that owns the process, if that is not this one. It is looked for once.
+/// Returns the copy that owns the process, if that is not this one. Looks for it once.
 #[cold]
 pub(super) fn owner() -> Option<Owner> {
     let known = OWNER.load(Ordering::Relaxed);
     // SAFETY: null, or a static of an object that stays loaded.
     let owner = unsafe { known.as_ref() }.unwrap_or_else(|| {
         let owner = note::find(interface()).owner.unwrap_or(interface());
-        // Relaxed: it points to what was there before any code of this copy ran.
+        // Relaxed: it points to memory that was there before any code of this copy ran.
         OWNER.store(std::ptr::from_ref(owner).cast_mut(), Ordering::Relaxed);
         owner
     });
     (!std::ptr::eq(owner, interface())).then_some(Owner(owner))
 }
 
-/// Tells the user of copies that this one cannot speak with.
+/// Warns the user about copies that this one cannot communicate with.
 pub(super) fn tell_of_strangers() {
     for version in note::find(interface()).strangers {
         teller::say(format_args!(
-            "this process has another copy of the tracer, of version {version}, which this one, of version {}, cannot share \
-             its files with: each writes its own, and tracemerge puts them together",
+            "this process has another copy of the tracer, of version {version}, with which this one, of version {}, \
+             cannot share files: each copy writes its own, and tracemerge merges them",
             env!("CARGO_PKG_VERSION")
         ));
     }
 }
 
-/// Takes what the owner says of its run, before this copy's word says that it is on.
+/// Adopts the terms of the owner's run, before this copy's word says that it is on.
 fn take(terms: Terms) {
     clock::set_kind(terms.clock);
     scope::set_call_sites(terms.call_sites != 0);
 }
 
-/// Ends the decision `attempt` as a guest of `owner`, whose run has these terms. Returns false where it was taken over.
+/// Ends the decision `attempt` as a guest of `owner`, whose run has these terms. Returns false if it was taken over.
 pub(super) fn join(attempt: Attempt, owner: Owner, terms: Terms) -> bool {
     take(terms);
     hooks::hand_over();
@@ -76,7 +76,8 @@ pub(super) fn join(attempt: Attempt, owner: Owner, terms: Terms) -> bool {
     true
 }
 
-/// Prepares this copy for its first record: from then on it stays loaded. While tracing is off, a plugin may go.
+/// Prepares this copy for its first record: from then on it stays loaded. While tracing is off, a plugin may be
+/// unloaded.
 #[inline(always)]
 pub(super) fn begin_recording() {
     static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -94,14 +95,14 @@ pub(super) fn begin_recording() {
     }
 }
 
-/// Has the owner tell this copy when tracing is switched, once.
+/// Registers this copy with the owner, which calls it when tracing is switched; once.
 pub(super) fn listen(owner: Owner) {
     static LISTENS: AtomicBool = AtomicBool::new(false);
     // Relaxed: only says that nothing is left to do.
     if !LISTENS.swap(true, Ordering::Relaxed) {
         sys::call_when_unloaded(on_unloaded);
         owner.listen(&GUEST);
-        // Made inside of the owner, while that one decided.
+        // These records were made inside of the owner, while it decided.
         match unplaced::without_ring() {
             0 => {}
             lost => owner.lose(lost),
@@ -115,7 +116,7 @@ fn on_unloaded() {
     }
 }
 
-/// Follows the owner.
+/// Follows the owner's switch.
 unsafe extern "C" fn on_switched(terms: *const Terms) {
     // SAFETY: valid during the call, by the interface.
     let terms = unsafe { terms.read() };
@@ -136,7 +137,7 @@ unsafe extern "C" fn on_switched(terms: *const Terms) {
     switched::tell();
 }
 
-/// Notes how names of symbols are told here, for the owner.
+/// Notes the function that returns the names of symbols here, for the owner.
 #[inline(always)]
 pub(super) fn tell_names_by(names_of: NamesOf) {
     if NAMES_OF.load(Ordering::Relaxed).is_null() {
@@ -145,7 +146,7 @@ pub(super) fn tell_names_by(names_of: NamesOf) {
 }
 
 unsafe extern "C" fn names_of(symbol: *const u8, size: usize, sink: *mut c_void, write: Write) {
-    // SAFETY: so many bytes are there, by the interface.
+    // SAFETY: that many bytes are there, by the interface.
     let symbol = unsafe { slice::from_raw_parts(symbol, size) };
     let known = NAMES_OF.load(Ordering::Relaxed);
     let names_of: NamesOf = if known.is_null() {

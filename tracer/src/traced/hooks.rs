@@ -1,7 +1,7 @@
-//! Entering and leaving as hooks of compilers tell it, which every function of a program calls.
+//! Entering and leaving, as reported by the hooks of compilers, which every function of a program calls.
 //!
-//! Runs on traced threads; everything here is hot. The functions here are called by exported ones that have the names
-//! which compilers give to their hooks.
+//! Runs on traced threads; everything here is hot. The functions here are called by exported ones with the names that
+//! compilers give to their hooks.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,8 +23,8 @@ use crate::stack::{
 use crate::user::config::{self, Config};
 use crate::words::exclusion;
 
-/// The way of the hooks: 0 where each call is recorded by the plain counter and nothing else, or bits of what else is to be
-/// done.
+/// The way of the hooks: 0 if each call is only recorded, with the plain counter; otherwise bits for the further
+/// steps.
 ///
 /// ```text
 ///              a run begins                     a function of TRACER_TRIGGER is called
@@ -35,27 +35,28 @@ use crate::words::exclusion;
 /// UNDECIDED ─────────────────────────────────────────────► HANDED_OVER, for ever
 /// ```
 ///
-/// Relaxed: it is told before the run is, and who sees it late has a record of a run that is being ended.
+/// Relaxed: it is set before the run is published, and a thread that sees it late has a record of a run that is being
+/// ended.
 static WAY: AtomicU32 = AtomicU32::new(UNDECIDED);
 
-/// The bit that says that no run has told its settings yet.
+/// The bit for a way that no run has set yet.
 const UNDECIDED: u32 = 1;
-/// The bit that says where each function was called from is recorded, too.
+/// The bit for recording the call site of each function, too.
 const CALL_SITES: u32 = 2;
-/// The bit that says that not all calls are recorded.
+/// The bit for recording only some of the calls.
 const CHOSEN: u32 = 4;
-/// The bit that says that functions are named: which are recorded, or with which one recording begins.
+/// The bit for functions with names: those that are recorded, or those with which recording begins.
 const NAMED: u32 = 8;
-/// The bit that says that recording has not begun.
+/// The bit for recording that has not begun.
 const WAITING: u32 = 16;
-/// The bit that says that another copy of the library owns the process, and has settings of its own.
+/// The bit for another copy of the library that owns the process, and has settings of its own.
 const HANDED_OVER: u32 = 32;
-/// The bit that says that the clock is another one than the plain counter.
+/// The bit for a clock other than the plain counter.
 const OTHER_CLOCK: u32 = 64;
 
-/// Reads the clock. `None` where reading it has called the hook: the system's clock is read by a function of the C library. That
-/// call is the tracer's and not the program's, so it is not counted as lost. (A signal handler that interrupts the reading cannot
-/// be told from it.)
+/// Reads the clock. Returns `None` if reading it has called the hook: the system's clock is read by a function of the
+/// C library. That call is the tracer's and not the program's, so it is not counted as lost. (A signal handler that
+/// interrupts the reading cannot be distinguished from it.)
 #[inline(always)]
 fn now() -> Option<Ticks> {
     if clock::kind() == clock::SYSTEM { read_system() } else { Some(clock::now()) }
@@ -82,22 +83,22 @@ pub(super) fn set(config: &Config, shortest: u64) {
     WAY.store(way, Ordering::Relaxed);
 }
 
-/// Has each hook told to the copy of the library that owns the process.
+/// Makes each hook go to the copy of the library that owns the process.
 pub(super) fn hand_over() {
     WAY.store(HANDED_OVER, Ordering::Relaxed);
 }
 
-/// Returns the duration in ticks from which on calls are recorded. It is measured, which takes a millisecond, where the user
-/// asks for one.
+/// Returns the shortest duration of recorded calls, in ticks. If the user has set one, the clock is measured, which
+/// takes a millisecond.
 pub(super) fn shortest(config: &Config) -> u64 {
     call_stack::in_ticks(config.min_duration, config.clock)
 }
 
-/// Records that the function is entered in which `address` lies. `call_site` is the address to which it will return.
+/// Records that the function that contains `address` is entered. `call_site` is the address to which it will return.
 ///
-/// Off, this is one relaxed load. A program whose first record is made here writes raw files, has larger rings, and reads
-/// the plain counter, unless its user says otherwise: so that is what is done here at once. All else is a call in last
-/// position, so that nothing has to be kept meanwhile.
+/// Off, this is one relaxed load. A program whose first record is made here writes raw files, has larger rings, and
+/// reads the plain counter, unless its user says otherwise: so only this case is handled at once. Everything else is
+/// a tail call, so that no state has to be kept meanwhile.
 #[inline(always)]
 pub fn enter(address: u64, call_site: u64, names_of: NamesOf) {
     if process::is_off() {
@@ -117,14 +118,14 @@ extern "C" fn enter_by_clock(way: u32, address: u64, call_site: u64, names_of: N
     }
 }
 
-/// As [`enter`], for a hook that was called at `ticks`, where tracing is not off.
+/// Acts as [`enter`], for a hook that was called at `ticks`, if tracing is not off.
 #[inline(always)]
 pub(super) fn enter_at(ticks: Ticks, address: u64, call_site: u64, names_of: NamesOf) {
     enter_otherwise(ticks, WAY.load(Ordering::Relaxed), address, call_site, names_of);
 }
 
-/// Records that the function is left whose entering was recorded with `address`; 0: the one that was entered last. `inside`
-/// is an address in the function.
+/// Records that the function whose entering was recorded with `address` is left; 0: the one that was entered last.
+/// `inside` is an address in the function.
 #[inline(always)]
 pub fn leave(address: u64, inside: u64, names_of: NamesOf) {
     if process::is_off() {
@@ -146,14 +147,14 @@ extern "C" fn leave_by_clock(way: u32, address: u64, inside: u64, names_of: Name
     }
 }
 
-/// As [`leave`], for a hook that was called at `ticks`, where tracing is not off.
+/// Acts as [`leave`], for a hook that was called at `ticks`, if tracing is not off.
 #[inline(always)]
 pub(super) fn leave_at(ticks: Ticks, address: u64, inside: u64, names_of: NamesOf) {
     leave_otherwise(ticks, WAY.load(Ordering::Relaxed), address, inside, names_of);
 }
 
-/// Records that the function is entered that `from` is of, and has it recorded that it is left, by its return: where a
-/// compiler tells of the beginning of functions only. `left` calls [`leave`] with the address that it is given.
+/// Records that the function of `from` is entered, and awaits its return to record that it is left: for compilers
+/// that have hooks only at the beginning of functions. `left` must call [`leave`] with the address that it gets.
 ///
 /// A function whose return is unknown, or on a stack that is not the thread's own, is recorded as left at once.
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
@@ -166,7 +167,8 @@ pub fn enter_until_return(from: Registers, names_of: NamesOf, left: fn(address: 
     let found = on_return::find(from, left);
     enter(address, found.as_ref().map_or(0, Return::call_site), names_of);
     if copies::joined().is_some() {
-        // What a return is awaited by is given back at the thread's end, of which otherwise the thread's ring has it told.
+        // The slots of awaited returns are given back at the thread's end. Without a ring of this copy, the thread
+        // must be registered for that here.
         crate::sys::call_at_thread_exit();
     }
     let is_awaited =
@@ -218,11 +220,11 @@ fn leave_otherwise(ticks: Ticks, way: u32, address: u64, inside: u64, names_of: 
     }
 }
 
-/// Has it decided whether the process traces, by its first record; returns the way of the hooks then.
+/// Decides whether the process traces, at its first record; then returns the way of the hooks.
 #[cold]
 #[inline(never)]
 fn decided() -> Option<u32> {
     config::expect_every_function();
-    // What cannot be decided, inside of the tracer itself, is on its way to be counted as lost.
+    // If the decision is impossible, inside of the tracer itself, the record goes on to be counted as lost.
     (decision::is_on() || !process::is_off()).then(|| WAY.load(Ordering::Relaxed) & !UNDECIDED)
 }

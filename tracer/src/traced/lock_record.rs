@@ -1,4 +1,4 @@
-//! The record of what a lock or a condition tells: a kind of its own, so that no message can be taken for one.
+//! The record of a lock or a condition variable: a kind of its own, so that no message can be taken for one.
 //!
 //! Runs on traced threads that wait, notify or were woken.
 
@@ -14,14 +14,14 @@ use trace_format::sites::SiteKind;
 /// The room for a text, in words.
 const WORDS: usize = MAX_CAPTURED / 8;
 
-/// Makes what stands for the locks of a module where the filter is asked whether they tell anything. Readers are never told
-/// of it: the records have no site.
+/// Makes the site by which the filter switches the lock records of a module. It is never in the table for readers:
+/// the records have no site.
 pub(crate) const fn switch_of(module: &'static str) -> Site {
     let place = Place { module, file: file!(), line: line!(), column: column!(), here: || "" };
     Site::new(place, Call { kind: SiteKind::Message, template: "", format: "", names: &[] })
 }
 
-/// Records what a lock tells, if the locks of this `switch` are on; returns whether they are.
+/// Records a text about a lock, if the locks of this `switch` are on; returns whether they are.
 #[cold]
 #[inline(never)]
 pub(crate) fn record_lock(switch: &'static Site, what: fmt::Arguments<'_>) -> bool {
@@ -30,7 +30,8 @@ pub(crate) fn record_lock(switch: &'static Site, what: fmt::Arguments<'_>) -> bo
     }
     let ticks = clock::now();
     let mut text = Text { words: [0; WORDS], bytes: 0 };
-    // What does not fit is left out, and readers see no record of a lock in the rest. Places are short enough.
+    // A text that does not fit is cut, and readers do not take the rest for a record of a lock. Places are short
+    // enough.
     let _ = text.write_fmt(what);
     let words = text.words.get(..text.bytes.div_ceil(8)).unwrap_or_default();
     record::words(ticks, lock_word(text.bytes), words);

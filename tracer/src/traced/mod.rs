@@ -1,21 +1,20 @@
-//! What runs on the program's threads: each record, a thread's first one, and the ends of threads and of the
-//! process.
+//! The code on the program's threads: each record, a thread's first one, and the ends of threads and of the process.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `record` | a record on its way to the thread's ring; a thread's first record takes one |
 //! | `site` | a call of `trace!`: on or off, captured or formatted |
 //! | `scope` | functions entered and left |
 //! | `dynamic` | records of sites that are made at run time, for bridges |
-//! | `hooks` | the same, told by what compilers put into every function |
-//! | `call_stack`, `chosen` | which calls the hooks record: by depth and duration, and by name |
+//! | `hooks` | functions entered and left, as reported by the hooks that compilers put into every function |
+//! | `call_stack`, `chosen` | the calls that the hooks record: chosen by depth and duration, and by name |
 //! | `stack_record` | call stacks |
-//! | `lock_record` | what locks tell of those who wait for them |
+//! | `lock_record` | the records of waits for locks |
 //! | `decision` | whether the process traces: decided once, or anew by the program |
-//! | `owner`, `guest` | what this copy of the library offers to others in the process, and how it joins one |
+//! | `owner`, `guest` | this copy's interface for other copies of the library, and how it joins another one |
 //! | `startup` | the start of a run |
 //! | `fork` | a forked child, which becomes a run of its own |
-//! | `own_ring` | where a thread keeps its ring, and how it gives it up |
+//! | `own_ring` | the place where a thread keeps its ring, and how it gives it up |
 //! | `exit` | the end of the process |
 //! | `panic` | a panic: its record, whether it ends the process, the snapshot of flight recorders |
 //! | `signals` | a signal that ends the process, on request |

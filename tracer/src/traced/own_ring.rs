@@ -1,4 +1,4 @@
-//! The calling thread's ring: where it is kept, and how it is given up.
+//! The calling thread's ring: the place where it is kept, and how it is given up.
 //!
 //! Runs on traced threads.
 #![allow(unsafe_code, reason = "the thread's pointer to its ring; each use argued")]
@@ -22,21 +22,21 @@ lasting_thread_local! {
     pub(super) static RING: *const ThreadRing;
 }
 
-/// Gives up this thread's ring, if it has one, for the given reason. What is in it will be written.
+/// Gives up this thread's ring, if it has one, for the given reason. Its contents will be written.
 pub(crate) fn leave(_: &Excluded, reason: EndReason) {
     let producer = CURRENT.replace(ptr::null());
     let ring = RING.replace(ptr::null());
     if producer.is_null() || ring.is_null() {
         return;
     }
-    // SAFETY: mapped while this thread has the ring; a wiped page says that this is a forked child, which has
-    // no business with the ring.
+    // SAFETY: mapped while this thread has the ring; a wiped page shows that this is a forked child, which must not
+    // touch the ring.
     if unsafe { &*producer }.is_wiped() {
         return;
     }
     // SAFETY: the ring is this thread's until `give_back` hands it back.
     unsafe {
-        // It may have got another name since it took the ring.
+        // The thread may have got another name since it took the ring.
         (*ring).note_name(sys::thread_name());
         ThreadRing::give_back(ring, reason);
     }

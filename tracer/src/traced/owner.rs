@@ -1,6 +1,6 @@
-//! What this copy of the library offers to the other copies in the process, where it is the one that owns the process.
+//! The interface of this copy of the library for the other copies in the process, if it owns the process.
 //!
-//! Called by guests on any thread; what is here does what a call of this copy would have done.
+//! Guests call it on any thread; each function has the effect of a call of this copy.
 #![allow(
     unsafe_code,
     reason = "functions that other copies call, and the note by which they find them; each argued"
@@ -37,7 +37,7 @@ use crate::sys;
 use crate::user::config::{self, Config};
 use crate::words::switch::Stand;
 
-/// What guests call.
+/// The functions that guests call.
 static INTERFACE: Interface = Interface {
     package: package(),
     decide,
@@ -63,19 +63,20 @@ static INTERFACE: Interface = Interface {
     panic: tell_panic,
 };
 
-/// Returns what guests call. Others find it by the note that stands in here.
+/// Returns the functions that guests call. Other copies find them by the note that is placed here.
 #[inline(never)]
 pub(super) fn interface() -> &'static Interface {
     put_note!(INTERFACE);
     &INTERFACE
 }
 
-/// The guests that have joined, and are loaded.
+/// The guests that have joined and are loaded.
 static GUESTS: Mutex<Vec<&'static Guest>> = Mutex::new(Vec::new());
-/// The number of threads that are calling a function of a guest. It is raised under the lock of the guests; so who has taken a
-/// guest from the list there, and sees 0, knows that none of its functions runs.
+/// The number of threads that are calling a function of a guest. It is raised under the lock of the guests; so a
+/// thread that has taken a guest off the list under that lock, and sees 0, knows that none of its functions runs.
 static CALLING: AtomicU32 = AtomicU32::new(0);
-/// The time that a guest is not unloaded at most while one of its functions runs: it may be that function that unloads it.
+/// The longest time that the unloading of a guest is held up while one of its functions runs: that function itself
+/// may be the one that unloads it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const fn package() -> [u8; 16] {
@@ -98,7 +99,7 @@ fn terms() -> Terms {
 }
 
 unsafe extern "C" fn decide(every_function: bool, to: *mut Terms) {
-    // A guest has an address in this object from now on.
+    // From now on a guest has an address in this object.
     sys::stay_loaded();
     if every_function {
         config::expect_every_function();
@@ -124,7 +125,7 @@ extern "C" fn listen(guest: &'static Guest) {
         switched::on_switch(|_| tell_guests());
     }
     let terms = terms();
-    // SAFETY: a guest's function, which is loaded, and its argument during the call.
+    // SAFETY: a function of a loaded guest, and its argument during the call.
     unsafe { (guest.switched)(&raw const terms) };
 }
 
@@ -138,7 +139,7 @@ extern "C" fn forget(guest: &'static Guest) {
     }
 }
 
-/// Calls `call` with each guest, not under the lock: a guest may do there what takes it.
+/// Calls `call` with each guest, not under the lock: in the call, a guest may take the lock.
 fn each_guest(mut call: impl FnMut(&Guest)) {
     let all = GUESTS.lock().clone();
     for guest in all {
@@ -150,7 +151,7 @@ fn each_guest(mut call: impl FnMut(&Guest)) {
             CALLING.fetch_add(1, Ordering::Relaxed);
         }
         call(guest);
-        // Release: who sees it in `forget` sees that the function has returned.
+        // Release: a thread that sees this in `forget` sees that the function has returned.
         CALLING.fetch_sub(1, Ordering::Release);
     }
 }
@@ -161,11 +162,11 @@ fn tell_guests() {
     each_guest(|guest| unsafe { (guest.switched)(&raw const terms) });
 }
 
-/// Tells the names that a symbol is known by in any copy: some know those of C++.
+/// Returns the names of a symbol in all copies: some know those of C++.
 fn names_of(symbol: &[u8]) -> Vec<String> {
     let mut names = stack::names_of(symbol);
     let to = (&raw mut names).cast();
-    // SAFETY: so many bytes are there, and `add_name` gets the list that it asks for, during the call.
+    // SAFETY: that many bytes are there, and `add_name` gets the list that it expects, during the call.
     each_guest(|guest| unsafe { (guest.names_of)(symbol.as_ptr(), symbol.len(), to, add_name) });
     trace_store::sorting::sort(&mut names, |a, b| a < b);
     names.dedup();
@@ -173,7 +174,7 @@ fn names_of(symbol: &[u8]) -> Vec<String> {
 }
 
 unsafe extern "C" fn add_name(names: *mut c_void, text: *const u8, size: usize) -> bool {
-    // SAFETY: what `names_of` has given.
+    // SAFETY: the values that `names_of` has passed.
     let (names, text) = unsafe { (&mut *names.cast::<Vec<String>>(), slice::from_raw_parts(text, size)) };
     names.push(String::from_utf8_lossy(text).into_owned());
     true
@@ -188,7 +189,7 @@ extern "C" fn lose(records: u64) {
 
 unsafe extern "C" fn words(ticks: u64, word: u64, payload: *const u64, count: usize) {
     if !process::is_off() {
-        // SAFETY: so many words are there, by the interface.
+        // SAFETY: that many words are there, by the interface.
         let payload = unsafe { slice::from_raw_parts(payload, count) };
         record::words(Ticks(ticks), word, payload);
     }
@@ -208,10 +209,12 @@ struct OfGuest {
 
 impl fmt::Display for OfGuest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // SAFETY: what the guest has given for each other, and a sink that `write` knows, during the call.
+        // SAFETY: the two values that the guest has passed for each other, and a sink that `write` knows, during the
+        // call.
         match unsafe { (self.format)(self.message, (&raw mut *f).cast(), write) } {
             FORMATTED => Ok(()),
-            // The record ends here, and is counted as one that a panic has ended. The guest's hooks were called.
+            // The record ends here, and is counted as one that a panic has ended. The guest's panic hooks were
+            // called.
             PANICKED if cfg!(panic = "unwind") => resume_unwind(Box::new(())),
             _ => Err(fmt::Error),
         }
@@ -219,7 +222,7 @@ impl fmt::Display for OfGuest {
 }
 
 unsafe extern "C" fn write(sink: *mut c_void, text: *const u8, size: usize) -> bool {
-    // SAFETY: what `OfGuest` has given, whose lifetime does not matter here, and a text, by the interface.
+    // SAFETY: the value that `OfGuest` has passed, whose lifetime does not matter here, and a text, by the interface.
     let (f, text) = unsafe {
         let text = from_utf8_unchecked(slice::from_raw_parts(text, size));
         (&mut *sink.cast::<fmt::Formatter<'_>>(), text)
@@ -228,7 +231,7 @@ unsafe extern "C" fn write(sink: *mut c_void, text: *const u8, size: usize) -> b
 }
 
 unsafe extern "C" fn capture(ticks: u64, site: u32, bytes: *const u8, size: usize) -> bool {
-    // SAFETY: so many bytes are there, by the interface.
+    // SAFETY: that many bytes are there, by the interface.
     let bytes = unsafe { slice::from_raw_parts(bytes, size) };
     !process::is_off() && record::capture(Ticks(ticks), site, &Captured(bytes))
 }
@@ -277,7 +280,7 @@ unsafe extern "C" fn new_site(
     is_captured: bool,
     number: *mut u32,
 ) -> *const c_void {
-    // SAFETY: so many bytes are there, by the interface.
+    // SAFETY: that many bytes are there, by the interface.
     let entry = unsafe { slice::from_raw_parts(entry, size) };
     let Some(site) = trace_format::sites::Site::parse(entry) else { return ptr::null() };
     let site = Site::of_guest(site, is_captured);
@@ -287,12 +290,12 @@ unsafe extern "C" fn new_site(
 }
 
 unsafe extern "C" fn site_stand(site: *const c_void) -> u32 {
-    // SAFETY: by the interface, what `new_site` has returned: a site that is never freed.
+    // SAFETY: by the interface, a value that `new_site` has returned: a site that is never freed.
     unsafe { &*site.cast::<Site>() }.stand_for_guest()
 }
 
 unsafe extern "C" fn is_allowed(name: *const u8, size: usize, level: u8) -> bool {
-    // SAFETY: a text of so many bytes, by the interface.
+    // SAFETY: a text of that many bytes, by the interface.
     let name = unsafe { from_utf8_unchecked(slice::from_raw_parts(name, size)) };
     sites::is_allowed(name, Level::of(level))
 }

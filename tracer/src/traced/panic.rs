@@ -1,5 +1,5 @@
-//! A panic of the program: its message and its call stack are recorded, it is noted whether it ends the process, and
-//! what flight recorders hold is written.
+//! A panic of the program: this records its message and its call stack, notes whether it ends the process, and writes
+//! the contents of flight recorders.
 //!
 //! Runs on the panicking thread, before and after the program's own panic hook.
 
@@ -19,17 +19,17 @@ use crate::stack::Registers;
 use crate::sys;
 use crate::user::config::FullPolicy;
 
-/// The time that a panic waits for its snapshot: with a panic that ends the process nothing is lost by not
-/// waiting, for recovery finds the rings.
+/// The time that a panic waits for its snapshot. If the panic ends the process, giving up loses nothing, because
+/// recovery finds the rings.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Adds what is done here to the program's panic hook, once. A hook that is set later and does not call the one
-/// before it takes it away again.
+/// Adds the tracer's part to the program's panic hook, once. A hook that is set later and does not call the former
+/// one removes it.
 pub(crate) fn arm() {
-    // No `Once`: if a signal handler jumps out of this, who comes next has to do it, and must not wait. That
-    // two threads do it at once harms nothing; it takes a decision that was taken over.
+    // No `Once`: if a signal handler jumps out of this, the next caller has to do it, and must not wait. It is
+    // harmless if two threads do it at once; that happens only after a decision was taken over.
     static ARMED: AtomicBool = AtomicBool::new(false);
-    // A panicking thread may not touch the hook.
+    // A panicking thread must not touch the hook.
     if !ARMED.load(Ordering::Relaxed) && !std::thread::panicking() {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| on_panic(info, &before)));
@@ -38,12 +38,12 @@ pub(crate) fn arm() {
     }
 }
 
-/// Records the panic, calls `before`, the program's own hook, and notes that it runs: it may end the process.
+/// Records the panic, calls `before`, the program's own hook, and notes that the hook runs: it may end the process.
 #[inline(never)]
 fn on_panic(info: &PanicHookInfo<'_>, before: &dyn Fn(&PanicHookInfo<'_>)) {
     let owner = copies::joined();
     let is_on = process::running().is_some() || owner.is_some() && !process::is_off();
-    // A panic inside of a record ends there, and the loss of that record is told.
+    // A panic inside of a record ends there, and that record is counted as lost.
     if is_on && !record::is_inside() {
         record_panic(info, Registers::here());
     }
@@ -68,7 +68,8 @@ pub(super) fn begins() {
     }
 }
 
-/// Takes the snapshot of a panic that the program's own hook has told. That hook may have begun the first run, or another one.
+/// Takes the snapshot of a panic that the program's own hook has reported. That hook may have begun the first run, or
+/// another one.
 pub(super) fn was_told() {
     if let Some(run) = process::running().filter(|run| run.config.full_policy == FullPolicy::Overwrite) {
         take_snapshot(run);
@@ -82,7 +83,7 @@ pub(super) fn unwinds() {
     }
 }
 
-/// Records what the panic says, where it is, and the functions that `from` and its callers are.
+/// Records the panic's message, its place, and the call stack from `from`.
 fn record_panic(info: &PanicHookInfo<'_>, from: Registers) {
     let text = info.payload();
     let text = text.downcast_ref::<&str>().copied().or_else(|| Some(text.downcast_ref::<String>()?.as_str()));
@@ -95,23 +96,23 @@ fn record_panic(info: &PanicHookInfo<'_>, from: Registers) {
     record_stack_of_panic(from);
 }
 
-/// Returns whether the panic unwinds the thread's stack behind its hooks, so that it may be caught. If not, the
+/// Returns whether the panic unwinds the thread's stack after its hooks, so that it may be caught. If not, the
 /// process is aborted.
 ///
-/// The standard library tells only by how it prints the information: there is no stable function for that.
-/// Should it print it in another way, the panic is taken for one that unwinds.
+/// The standard library shows this only in the debug output of the information: there is no stable function for it.
+/// If that output changes, the panic is taken for one that unwinds.
 fn can_unwind(info: &PanicHookInfo<'_>) -> bool {
     let mut printed = Find { text: b"can_unwind: false", found: 0 };
-    // It does not fail; should it all the same, nothing is known.
+    // It should not fail; if it does all the same, the answer is that the panic unwinds.
     let _ = write!(printed, "{info:?}");
     cfg!(panic = "unwind") && printed.found < printed.text.len()
 }
 
-/// A search for a text in what is written, without memory for that: the panic may be one of the allocator. The
-/// text's first byte stands nowhere else in it.
+/// A search for a text in the output of a formatter, without memory for it, because the panic may be one of the
+/// allocator. The text's first byte does not occur again in it.
 struct Find {
     text: &'static [u8],
-    /// The number of bytes of the text that were written last.
+    /// The number of the text's bytes that were matched last.
     found: usize,
 }
 
@@ -128,14 +129,14 @@ impl Write for Find {
     }
 }
 
-/// Has what the run's flight recorders hold written, and waits for that.
+/// Has the flusher write the contents of the run's flight recorders, and waits for that.
 fn take_snapshot(run: &Run) {
     let request = run.panic_request.wanted.fetch_add(1, Ordering::Release).wrapping_add(1);
     let start = sys::monotonic_ns();
     loop {
         run.wake.wake();
         let done = run.panic_request.done.load(Ordering::Acquire);
-        // Requests are carried out together: one that came later may have been done with this one.
+        // Requests are carried out together: a later one may have been carried out together with this one.
         let behind = request.wrapping_sub(done) as i32;
         if behind <= 0 || u128::from(sys::monotonic_ns().saturating_sub(start)) > PATIENCE.as_nanos() {
             return;

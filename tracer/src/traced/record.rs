@@ -22,13 +22,13 @@ use crate::sys;
 use crate::user::config;
 use crate::words::exclusion::{self, Excluded};
 
-/// The room on the stack, in bytes, that a thread takes to get its ring and make a short record there. On a signal stack that has
-/// less, the record is counted as lost.
+/// The room on the stack, in bytes, that a thread takes to get its ring and make a short record there. If a signal
+/// stack has less, the record is counted as lost.
 const STACK_OF_RING: usize = if cfg!(debug_assertions) { 4 << 10 } else { 2 << 10 };
 
 thread_local! {
-    /// The id of the run that counts this thread's records without a ring as unplaced, or 0 where there was
-    /// no run, and how many of them are told in no file yet.
+    /// The id of the run that counts this thread's records without a ring as unplaced, or 0 if there was no run, and
+    /// the number of them that no file reports yet.
     static LOST: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn is_inside() -> bool {
     exclusion::is_marked(here) || (!producer.is_null() && unsafe { &*producer }.is_inside(here))
 }
 
-/// Writes a message of a `site` (0: of none). It is called where tracing is not off.
+/// Writes a message of a `site` (0: of none). Only called if tracing is not off.
 #[inline(never)]
 pub(crate) fn trace(site: u32, args: fmt::Arguments<'_>) {
     trace_at(clock::now(), site, args);
@@ -71,7 +71,7 @@ pub(crate) fn trace_at(ticks: Ticks, site: u32, args: fmt::Arguments<'_>) {
     });
 }
 
-/// Writes a record that consists of words: word 0 and the payload. It is called where tracing is not off.
+/// Writes a record that consists of words: word 0 and the payload. Only called if tracing is not off.
 #[inline(always)]
 pub(crate) fn words(ticks: Ticks, word: u64, payload: &[u64]) {
     if let Err(producer) = words_in_ring(ticks, word, payload) {
@@ -79,10 +79,10 @@ pub(crate) fn words(ticks: Ticks, word: u64, payload: &[u64]) {
     }
 }
 
-/// Writes a record of one word that a hook of the compiler makes. It is called where tracing is not off.
+/// Writes a record of one word, made by a hook of the compiler. Only called if tracing is not off.
 ///
-/// Every function of a program may come here twice, so what is not usual is a call in last position: nothing is kept
-/// meanwhile, neither in registers nor on the stack.
+/// Every function of a program may come here twice, so each unusual case is a tail call: it needs no state across the
+/// call, neither in registers nor on the stack.
 #[inline(always)]
 pub(crate) fn word_of_hook(ticks: Ticks, word: u64) {
     let producer = CURRENT.get();
@@ -115,7 +115,8 @@ fn first_words(ticks: Ticks, producer: *const Producer, word: u64, payload: &[u6
     });
 }
 
-/// Writes a record of words into the thread's ring. An error is what was found instead of a ring that goes on.
+/// Writes a record of words into the thread's ring. The error is the producer found (or null), if there is no ring
+/// that goes on.
 #[inline(always)]
 fn words_in_ring(ticks: Ticks, word: u64, payload: &[u64]) -> Result<(), *const Producer> {
     let producer = CURRENT.get();
@@ -135,8 +136,8 @@ pub(super) fn current() -> *const Producer {
     CURRENT.get()
 }
 
-/// Returns the thread's producer, which is made now where the thread has none, and the ticks of the record that is to be
-/// made by it, for a call at `ticks`; `None` where there is no producer to be had. It is called where tracing is not off.
+/// Returns the thread's producer, which is made now if the thread has none, and the ticks of the record to be made
+/// with it, for a call at `ticks`; `None` if there is no producer. Only called if tracing is not off.
 #[inline(always)]
 pub(super) fn producer(ticks: Ticks) -> Option<(&'static Producer, Ticks)> {
     let producer = CURRENT.get();
@@ -153,8 +154,8 @@ fn first_producer(ticks: Ticks, found: *const Producer) -> Option<(&'static Prod
     attach(ticks, found)
 }
 
-/// Returns the ticks of the record that the thread has made last, if it has a ring: inside of another record, of those
-/// that were made there.
+/// Returns the ticks of the last record of the thread, if it has a ring: inside of another record, of the records
+/// made there.
 pub(crate) fn last_ticks() -> Option<Ticks> {
     let producer = CURRENT.get();
     if producer.is_null() {
@@ -164,7 +165,7 @@ pub(crate) fn last_ticks() -> Option<Ticks> {
     Some(unsafe { &*producer }.last_ticks(sys::stack_pointer()))
 }
 
-/// Copies the arguments of a site into a record. Returns false where the message is to be formatted.
+/// Copies the arguments of a site into a record. Returns false if the message must be formatted.
 #[inline(always)]
 pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bool {
     let producer = CURRENT.get();
@@ -175,11 +176,11 @@ pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> b
     unsafe { &*producer }.capture(ticks, site, arguments)
 }
 
-/// As [`capture`], where the thread has no ring: it is another copy's, or there is none yet.
+/// Acts as [`capture`] for a thread without a ring: the ring is another copy's, or there is none yet.
 #[cold]
 #[inline(never)]
 fn capture_for_owner<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bool {
-    /// Most arguments have fewer bytes; it takes time to make room for more.
+    /// The size of most arguments is smaller; more room takes more time.
     const MOST: usize = 128;
     let Some(owner) = copies::joined() else { return false };
     let size = arguments.size();
@@ -192,15 +193,16 @@ fn capture_for_owner<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bo
     if size <= MOST { copy(&mut [0; MOST]) } else { copy(&mut [0; MAX_CAPTURED]) }
 }
 
-/// What takes a record of a thread that had no ring.
+/// The receiver of a record of a thread that had no ring.
 enum To<'a> {
     Ring(&'a Producer),
     /// The copy of the library that owns the process.
     Owner(Owner),
 }
 
-/// Writes the first record of a thread, of a forked child, or after the ring was closed, and each record where another copy
-/// of the library owns the process. `ticks` are those of the call, which has found `producer`; `record` writes the record.
+/// Writes the first record of a thread, of a forked child, or after the ring was closed, and each record if another
+/// copy of the library owns the process. `ticks` are those of the call, which has found `producer`; `record` writes
+/// the record.
 #[cold]
 #[inline(never)]
 fn record_first(ticks: Ticks, producer: *const Producer, record: &mut dyn FnMut(To<'_>, Ticks) -> Outcome) {
@@ -209,7 +211,7 @@ fn record_first(ticks: Ticks, producer: *const Producer, record: &mut dyn FnMut(
     }
     let mut attached = attach(ticks, producer);
     if let Some(owner) = copies::joined() {
-        // The clock is the owner's since.
+        // From now on the clock is the owner's.
         return hand_over(owner, clock::now(), record);
     }
     if let Some((producer, ticks)) = attached {
@@ -223,14 +225,15 @@ fn record_first(ticks: Ticks, producer: *const Producer, record: &mut dyn FnMut(
         Some((producer, ticks)) => {
             record(To::Ring(producer), ticks);
         }
-        // What the host's allocator traces on a thread of the tracer's own is no record of the host's.
+        // A record of the host's allocator on one of the tracer's own threads is not the host's.
         None if process::is_off() || exclusion::is_tracers_own() => {}
         None => {
             unplaced::count_without_ring(1);
             let run = process::running();
             let (counted_by, lost) = LOST.get();
             let id = run.map_or(0, |run| run.id);
-            // What another run has counted it tells itself; what none has counted is this one's.
+            // Records that another run has counted are reported by that run; records that no run has counted are this
+            // one's.
             let before = if [0, id].contains(&counted_by) { lost } else { 0 };
             LOST.set((id, before + 1));
             if let Some(run) = run {
@@ -240,20 +243,20 @@ fn record_first(ticks: Ticks, producer: *const Producer, record: &mut dyn FnMut(
     }
 }
 
-/// Has the copy of the library record that owns the process.
+/// Passes the record to the copy of the library that owns the process.
 fn hand_over(owner: Owner, ticks: Ticks, record: &mut dyn FnMut(To<'_>, Ticks) -> Outcome) {
-    // The scope of a function is left where tracing may be off.
+    // The end of a function's scope may come here while tracing is off.
     if !process::is_off() {
         guest::begin_recording();
         record(To::Owner(owner), ticks);
     }
 }
 
-/// Takes a ring for the calling thread, in exchange for the one that it may have had. Returns the ring's
-/// producer, and the ticks of the record that the thread has called for: `called` where that can be, however
-/// long starting the run and getting the ring has taken.
+/// Takes a ring for the calling thread, in exchange for the one that it may have had. Returns the ring's producer,
+/// and the ticks of the record that the thread has called for: `called` if possible, no matter how long it took to
+/// start the run and get the ring.
 fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, Ticks)> {
-    // A handler that traces meanwhile is turned away here.
+    // A handler that traces meanwhile is refused here.
     let excluded = Excluded::enter()?;
     let _errno = sys::keep_errno();
     if !stack::has_room(STACK_OF_RING) {
@@ -277,7 +280,8 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     ring.lend(tid, &ThreadName::of_this_thread(tid), ticks, lost);
     let ns = sys::monotonic_ns().saturating_sub(asked);
     let is_start = run.note_start(tid, ticks, ns);
-    // Behind that: killed in between, or at an exit, they are told twice rather than never.
+    // After the ring counts them: if the process is killed or exits in between, they are reported twice rather than
+    // never.
     unplaced::told_in_ring(lost);
     if counted_by == run.id {
         run.placed(lost);
@@ -287,16 +291,16 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     CURRENT.set(ring.producer());
     // SAFETY: as in `trace_at`: mapped while this thread has the ring.
     let producer = unsafe { &*ring.producer() };
-    // What the start of the run has cost is told as that.
+    // If this wait is the cost of the run's start, it is reported as that.
     if has_waited && !is_start {
         producer.note_wait_for_ring(ticks, ns);
     }
     Some((producer, ticks))
 }
 
-/// Returns the ticks of the first record in a ring: those of its call, but none from before the run began,
-/// whose `# run` line stands first. They are `now` where a handler has traced since the call (`is_first` is
-/// false), and where the call has read another clock than the run turned out to have.
+/// Returns the ticks of the first record in a ring: those of its call, but not earlier than the run's beginning,
+/// because the `# run` line stands first. They are `now` if a handler has traced since the call (`is_first` is
+/// false), and if the call has read another clock than the run's.
 fn first_ticks(called: Ticks, is_first: bool, began: Ticks, now: Ticks) -> Ticks {
     if is_first && called <= now { called.max(began) } else { now }
 }

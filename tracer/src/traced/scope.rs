@@ -18,20 +18,20 @@ use crate::shared::numbers::{self, Numbers};
 use crate::shared::process;
 use crate::shared::sites::{FORMATTED, Site};
 
-/// Records that a function is left, when it is dropped.
+/// A guard that records that a function is left, when it is dropped.
 ///
-/// [`scope`](crate::scope()), [`scope!`](macro@crate::scope) and `#[traced]` make one. It belongs to the thread
-/// that has made it. One that was made while tracing was off records nothing.
+/// [`scope`](crate::scope()), [`scope!`](macro@crate::scope) and `#[traced]` make one. It belongs to the thread that
+/// has made it. A guard that was made while tracing was off records nothing.
 #[must_use = "a scope is left where its guard is dropped: `let _scope = ..`, and not `let _ = ..`"]
 pub struct Scope {
-    /// Word 0 of the record of leaving; 0 where tracing was off. [`IN_PANIC`] may be set in it.
+    /// Word 0 of the record of leaving; 0 if tracing was off. [`IN_PANIC`] may be set in it.
     leave: u64,
     /// The thread's own.
     _not_send: PhantomData<*const ()>,
 }
 
-/// The bit of [`Scope::leave`] that tells that a panic was unwinding when the scope was entered: what is left
-/// then is left as usual. Neither an address of user space nor the number of a site reaches so far.
+/// The bit of [`Scope::leave`] for a scope that was entered while a panic was unwinding: its leaving is then not
+/// caused by that panic. No address of user space and no number of a site uses this bit.
 const IN_PANIC: u64 = 1 << 62;
 
 impl fmt::Debug for Scope {
@@ -41,13 +41,13 @@ impl fmt::Debug for Scope {
 }
 
 impl Scope {
-    /// Makes the guard of a scope in which nothing is recorded.
+    /// Makes the guard of a scope that records nothing.
     #[inline(always)]
     pub fn off() -> Scope {
         Scope { leave: 0, _not_send: PhantomData }
     }
 
-    /// Records that the function is entered in which `address` lies. It is called where tracing is not off.
+    /// Records that the function that contains `address` is entered. Only called if tracing is not off.
     #[inline(always)]
     pub(crate) fn enter(address: u64) -> Scope {
         Scope { leave: enter(address), _not_send: PhantomData }
@@ -55,7 +55,7 @@ impl Scope {
 }
 
 impl Scope {
-    /// Records that the function is left, behind what `values` records, which gets the ticks of the leaving.
+    /// Records that the function is left, after the records of `values`, which gets the ticks of the leaving.
     #[inline(always)]
     pub fn leave_with(self, values: impl FnOnce(Ticks)) {
         let word = self.leave;
@@ -77,16 +77,16 @@ impl Drop for Scope {
     }
 }
 
-/// Whether the entering of a function also records where the function was called from. Relaxed: it says what
-/// the run's settings are, and nothing is read by it.
+/// Whether the entering of a function also records its call site. Relaxed: it is a setting of the run, and orders no
+/// other memory.
 static CALL_SITES: AtomicBool = AtomicBool::new(false);
 
-/// Sets whether the enterings of the run that begins also record where the functions were called from.
+/// Sets whether the enterings of the run that begins also record their call sites.
 pub(super) fn set_call_sites(wanted: bool) {
     CALL_SITES.store(wanted, Ordering::Relaxed);
 }
 
-/// Returns whether the enterings of the run also record where the functions were called from.
+/// Returns whether the enterings of the run also record their call sites.
 #[inline(always)]
 pub(super) fn wants_call_sites() -> bool {
     CALL_SITES.load(Ordering::Relaxed)
@@ -113,7 +113,7 @@ pub(super) fn mark_panic(leave: u64) -> u64 {
     if std::thread::panicking() { leave | IN_PANIC } else { leave }
 }
 
-/// Returns word 0 of the record of leaving, which tells whether a panic unwinds the stack.
+/// Returns word 0 of the record of leaving, which says whether a panic unwinds the stack.
 #[inline(always)]
 pub(super) fn left(word: u64) -> u64 {
     if std::thread::panicking() && word & IN_PANIC == 0 { unwinding(word) } else { word & !IN_PANIC }
@@ -129,20 +129,20 @@ fn unwinding(word: u64) -> u64 {
 }
 
 impl Site {
-    /// Records that the site is entered, at the clock's reading. It is called where the site is on.
+    /// Records that the site is entered, at the clock's reading. Only called if the site is on.
     #[inline(always)]
     pub fn enter(&'static self) -> Scope {
         Scope { leave: enter_site(self).0, _not_send: PhantomData }
     }
 
-    /// Records that the site is entered; returns the ticks of that, too, for the values that go with it.
+    /// Records that the site is entered; also returns the ticks of that, for the values that go with it.
     #[inline(always)]
     pub fn enter_with(&'static self) -> (Scope, Ticks) {
         let (leave, ticks) = enter_site(self);
         (Scope { leave, _not_send: PhantomData }, ticks)
     }
 
-    /// Returns the number of the site, of which readers are told.
+    /// Returns the number of the site, and has the site put into the table for readers.
     #[inline(always)]
     pub(super) fn told_number(&'static self) -> u32 {
         if self.word() == FORMATTED {
@@ -167,7 +167,7 @@ fn enter_site(site: &'static Site) -> (u64, Ticks) {
 #[derive(Debug)]
 pub struct AsyncCall {
     site: &'static Site,
-    /// The id of the span; 0 where it was never recorded.
+    /// The id of the span; 0 if it was never recorded.
     id: u64,
     /// Whether the span is entered already, for the poll that goes on now.
     is_entered: bool,
@@ -175,13 +175,13 @@ pub struct AsyncCall {
 }
 
 impl AsyncCall {
-    /// Returns the call of the function that the site is in.
+    /// Makes the call of the function that contains the site.
     #[must_use]
     pub fn new(site: &'static Site) -> AsyncCall {
         AsyncCall { site, id: 0, is_entered: false, is_over: false }
     }
 
-    /// Enters the span, if its site is on; then `values` is called with the ticks of that.
+    /// Enters the span, if its site is on; then calls `values` with the ticks of that.
     pub fn begin(&mut self, values: impl FnOnce(Ticks)) {
         if self.site.is_on(self.site.word()) {
             values(self.enter());
@@ -189,8 +189,8 @@ impl AsyncCall {
         }
     }
 
-    /// Runs the body of the function, each poll of it inside of the span. `returned` is called with what it
-    /// returns, before the span is left for the last time, with the ticks of that.
+    /// Runs the body of the function, each poll of it inside of the span. Calls `returned` with the ticks of the last
+    /// leaving and the body's result, before the span is left for the last time.
     pub async fn run<F: Future>(
         mut self,
         mut body: Pin<&mut F>,
@@ -214,7 +214,7 @@ impl AsyncCall {
             self.enter();
         }
         let guard = PollGuard { leave: mark_panic(self.word(Flags::LEAVE)), id: self.id };
-        // If it panics, it is over: nobody polls it again.
+        // If it panics, it is over: it is not polled again.
         self.is_over = true;
         let polled = poll();
         self.is_over = polled.is_ready();
@@ -250,7 +250,7 @@ impl Drop for AsyncCall {
     }
 }
 
-/// Records that a span is left, when it is dropped.
+/// A guard that records that a span is left, when it is dropped.
 struct PollGuard {
     leave: u64,
     id: u64,

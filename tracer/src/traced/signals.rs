@@ -1,6 +1,7 @@
-//! A signal that ends the process: its name and the call stack of its thread are recorded, and the life file is told.
+//! A signal that ends the process: this records its name and the call stack of its thread, and notes it in the life
+//! file.
 //!
-//! Runs in a signal handler, which nothing else interrupts.
+//! Runs in a signal handler, which no other signal interrupts.
 
 use super::stack_record::record_interrupted_stack;
 use super::{decision, record};
@@ -17,7 +18,7 @@ pub(crate) fn catch_and_flush() {
             Some(owner) => owner.catch_signals(),
             None => catch(),
         }
-        // So that the modules are known that the addresses are of, should it fail at once. An error changes nothing.
+        // So that the modules with the addresses are known if the program fails at once. An error changes nothing.
         let _ = decision::flush();
     }
 }

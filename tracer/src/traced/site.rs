@@ -15,8 +15,7 @@ use crate::shared::sites::{Captured, FORMATTED, KINDS, NEW, OFF, Site};
 use crate::words::exclusion;
 
 impl Site {
-    /// Returns what the site is now, for [`is_on`](Site::is_on) and [`record`](Site::record). This is one
-    /// relaxed load.
+    /// Returns the site's state, for [`is_on`](Site::is_on) and [`record`](Site::record). This is one relaxed load.
     #[inline(always)]
     #[must_use]
     pub fn word(&self) -> u64 {
@@ -30,8 +29,7 @@ impl Site {
         word > NEW || (word == NEW && self.first_use())
     }
 
-    /// Copies the arguments into a record. Returns false where that cannot be done, and
-    /// [`format`](Site::format) is to be called.
+    /// Copies the arguments into a record. Returns false if that is impossible; then call [`format`](Site::format).
     #[inline(always)]
     #[must_use]
     pub fn record<A: Arguments>(&self, word: u64, arguments: &A) -> bool {
@@ -45,7 +43,7 @@ impl Site {
         record::capture(Ticks(ticks), word as u32, arguments)
     }
 
-    /// As [`record`](Site::record), for values that go with another record, whose ticks they get.
+    /// Acts as [`record`](Site::record), for values that go with another record, whose ticks they get.
     #[inline(always)]
     #[must_use]
     pub fn record_at<A: Arguments>(&self, ticks: Ticks, word: u64, arguments: &A) -> bool {
@@ -54,17 +52,17 @@ impl Site {
         A::CAPTURED && is_numbered && record::capture(ticks, word as u32, arguments)
     }
 
-    /// As [`format`](Site::format), for values that go with another record, whose ticks they get.
+    /// Acts as [`format`](Site::format), for values that go with another record, whose ticks they get.
     pub fn format_at<A: Arguments>(&'static self, ticks: Ticks, _: &A, message: fmt::Arguments<'_>) {
         self.have_told(A::CAPTURED.then_some(Captured { signature: A::SIGNATURE, describe: A::describe }));
         record::trace_at(ticks, self.number(), message);
     }
 
-    /// Formats the message at the call, as `Tracer::trace` does; has the site told to readers, and its
-    /// arguments captured from then on where they can be.
+    /// Formats the message at the call, as `Tracer::trace` does; has the site put into the table for readers, and its
+    /// arguments captured from then on if possible.
     #[inline(always)]
     pub fn format<A: Arguments>(&'static self, _: &A, message: fmt::Arguments<'_>) {
-        // Nothing but the message is passed on: the arguments themselves can stay in registers.
+        // Only the message is passed on: the arguments themselves can stay in registers.
         if A::CAPTURED {
             self.format_this_time(Some(Captured { signature: A::SIGNATURE, describe: A::describe }), message);
         } else if self.word() == FORMATTED {
@@ -86,21 +84,21 @@ impl Site {
     #[inline(never)]
     fn first_use(&'static self) -> bool {
         if exclusion::is_excluded() {
-            // Inside of the tracer itself: to be counted as lost.
+            // Inside of the tracer itself: the record is counted as lost.
             return true;
         }
         let decided = decision::is_on();
         if !decided && !process::is_off() {
-            // It could not be decided now, on too small a stack: to be counted as lost.
+            // The decision is impossible now, on too small a stack: the record is counted as lost.
             return true;
         }
         self.list();
-        // Whoever switches tracing off changes the state, then walks the list: either he finds this site
-        // there, or it is seen here.
+        // A thread that switches tracing off changes the state, then walks the list: either it finds this site there,
+        // or this code sees the state.
         fence(Ordering::SeqCst);
         let on = decided && !process::is_off() && self.is_allowed();
         let word = if on { FORMATTED } else { OFF };
-        // Release: who has the site told sees the decision that this thread has seen, and whose run it is.
+        // Release: a thread that announces the site sees the decision that this thread has seen, and its run.
         let _ = self.word.compare_exchange(NEW, word, Ordering::Release, Ordering::Relaxed);
         on
     }

@@ -9,53 +9,53 @@ use super::record;
 use crate::ring::{call_site_record, clock};
 use crate::stack::{End, Registers, Walk, walk, walk_interrupted};
 
-/// The greatest number of frames that are recorded of a stack: so many fit into a block of the smallest ring.
+/// The greatest number of frames that are recorded of a stack: that many fit into a block of the smallest ring.
 const MAX_FRAMES: usize = 120;
 
-/// Records the call stack of the function that `from` belongs to. It is called where tracing is not off.
+/// Records the call stack of the function that `from` belongs to. Only called if tracing is not off.
 #[inline(never)]
 pub(crate) fn record_stack(from: Registers) {
     record_stack_at(clock::now(), from);
 }
 
-/// Records the call stack of the function that `from` belongs to, behind the message that the thread has just
+/// Records the call stack of the function that `from` belongs to, after the message that the thread has just
 /// recorded.
 #[inline(never)]
 pub fn record_stack_of_message(from: Registers) {
     record_stack_at(ticks_of_message(), from);
 }
 
-/// Records the call stack of a panic behind the message that tells of it. The first frame of `from` is the tracer's own.
+/// Records the call stack of a panic after its message. The first frame of `from` is the tracer's own.
 pub(super) fn record_stack_of_panic(from: Registers) {
     record_frames(ticks_of_message(), |frames| walk(from, frames, 1));
 }
 
-/// Records the call stack of what a signal has interrupted, behind the message that tells of it.
+/// Records the call stack that a signal has interrupted, after the message about it.
 pub(super) fn record_interrupted_stack(from: Registers) {
     record_frames(ticks_of_message(), |frames| walk_interrupted(from, frames));
 }
 
-/// The frames of a call site: the function that was entered, and the one that has called it.
+/// The number of frames of a call site: the function that was entered, and its caller.
 const CALL_SITE: usize = 2;
 
-/// Records where the function was called from that has just been entered at `ticks`: its own place and that of
-/// the call, as a call stack that is cut off. It is called by what the function has called to record that, which
-/// must not be inlined. Nothing is recorded where the walk does not go so far.
+/// Records the call site of the function that has just been entered at `ticks`: its own place and that of the call,
+/// as a call stack that is cut off. The caller is the tracer's function that the entered function has called to
+/// record its entering; it must not be inlined. Nothing is recorded if the walk does not go that far.
 #[cold]
 #[inline(never)]
 pub(super) fn record_call_site(ticks: Ticks) {
     /// The frames of this function and of its caller.
     const OWN: usize = 2;
     let mut frames = [0; CALL_SITE];
-    // A walk that finds no table for its own frame would take any frame for the caller's: readers compare the
-    // first one with the function that was entered.
+    // A walk that finds no table for its own frame would take any frame for the caller's; therefore readers compare
+    // the first one with the function that was entered.
     if walk(Registers::here(), &mut frames, OWN).len == CALL_SITE {
         write_call_site(ticks, frames);
     }
 }
 
-/// Records where the function was called from that a hook has just entered at `ticks`: `address` lies in it, and it will
-/// return to `call_site`.
+/// Records the call site of a function that a hook has just entered at `ticks`: the function contains `address`, and
+/// will return to `call_site`.
 #[cold]
 #[inline(never)]
 pub(super) fn record_call_site_of_hook(ticks: Ticks, address: u64, call_site: u64) {
@@ -67,7 +67,7 @@ fn write_call_site(ticks: Ticks, frames: [u64; CALL_SITE]) {
     record::words(ticks_of_call_site(ticks), stack_word(Flags::NONE, size_of_val(&frames)), &frames);
 }
 
-/// A thread's first record may have later ticks than its call.
+/// Returns the ticks for a call site. A thread's first record may have later ticks than its call.
 fn ticks_of_call_site(ticks: Ticks) -> Ticks {
     record::last_ticks().map_or(ticks, |last| last.max(ticks))
 }

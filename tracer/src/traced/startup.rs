@@ -1,7 +1,7 @@
 //! The start of a run: its flusher thread, and the hooks of thread exit, process exit and panics.
 //!
-//! Runs on the thread whose decision it was, and on the flusher thread: where that may begin much later, the run is
-//! published before.
+//! Runs on the thread that has decided, and on the flusher thread: if the latter may begin much later, the run is
+//! published before it.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,13 +18,13 @@ use crate::user::config::Config;
 use crate::user::teller;
 use crate::words::switch::Attempt;
 
-/// Starts a run: makes it, and the flusher thread that publishes it and so ends the decision; ends it for no
-/// where that thread cannot be made.
+/// Starts a run: makes it, and the flusher thread that publishes it and so ends the decision; ends the decision with
+/// no if that thread cannot be made.
 pub(super) fn start(attempt: Attempt, config: Config, root: Option<u32>) {
-    // Measured before, for it takes time.
+    // Measured before, because it takes time.
     let shortest = hooks::shortest(&config);
     match start_flusher(config, root, move |run| publish(attempt, run, shortest)) {
-        // From here on only that thread has to get on.
+        // From here on only that thread has to make progress.
         Ok(()) => _ = STATE.hand_over(attempt),
         Err(e) if STATE.end_off(attempt) => {
             announce();
@@ -34,8 +34,8 @@ pub(super) fn start(attempt: Attempt, config: Config, root: Option<u32>) {
     }
 }
 
-/// Makes a run and its flusher thread, which begins with `publish`; if that says that the run is not wanted,
-/// the thread ends, and has made nothing.
+/// Makes a run and its flusher thread, which begins with `publish`; if that returns false, the run is not wanted, and
+/// the thread ends without having made anything.
 fn start_flusher(
     config: Config,
     root: Option<u32>,
@@ -56,11 +56,11 @@ fn start_flusher(
         sys::wake_word(decided, 1);
         return Ok(());
     }
-    // There, where no signal handler can jump out of it.
+    // On the flusher thread, where no signal handler can jump out of it.
     sys::spawn_hidden(Box::new(move || flusher::run(run, publish)))
 }
 
-/// What the thread that starts a run tells its flusher, where it publishes the run itself: see
+/// The message from the thread that starts a run to its flusher, if the former publishes the run itself: see
 /// [`sys::THREADS_BEGIN_LATE`].
 ///
 /// ```text
@@ -80,8 +80,9 @@ fn is_wanted(decided: &AtomicU32) -> bool {
     }
 }
 
-/// Makes `run` the process's, unless the decision that it was made for was taken over. Before its flusher thread does
-/// anything else, and where no signal handler can jump out of this: who was overtaken has touched nothing.
+/// Makes `run` the process's, unless the decision that it was made for was taken over. Runs before its flusher thread
+/// does anything else, and where no signal handler can jump out of this: a decider that was overtaken has touched
+/// nothing.
 fn publish(attempt: Attempt, run: &'static Run, shortest: u64) -> bool {
     if !STATE.hand_over(attempt) {
         return false;

@@ -1,4 +1,4 @@
-//! What a run is to do: defaults, then the builder, then the environment, which has the last word.
+//! The settings of a run: defaults, then the builder, then the environment, which overrides both.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,12 +16,12 @@ use super::filter::Filter;
 use super::teller;
 use crate::sys;
 
-/// The variable that switches tracing on where no other was named.
+/// The variable that switches tracing on if no other was named.
 pub const DEFAULT_VARIABLE: &str = variables::ENABLE;
 
 /// The smallest limit of a file, in bytes.
 pub(crate) const MIN_FILE_LIMIT: u64 = 64 * 1024;
-/// The least that all files of a run may be told to take together, in bytes.
+/// The smallest limit for all files of a run together, in bytes.
 pub(crate) const MIN_TOTAL_LIMIT: u64 = 256 * 1024;
 
 /// The policy for a record that finds its thread's ring full.
@@ -34,12 +34,12 @@ pub enum FullPolicy {
     Block,
     /// The record is dropped and counted; `# lost` says how many.
     Drop,
-    /// The oldest records are overwritten: a flight recorder. Nothing is written to files while all goes
-    /// well. The newest records of each thread, as many as its ring holds, are written by
-    /// [`Tracer::snapshot`](crate::Tracer::snapshot), by a panic (unless the program sets a panic hook later
-    /// that does not call the one before it), at the end of the process, whatever that is, and by `tracemerge
-    /// snapshot PID` from outside. `# lost reason=overwritten` says how many are missing before them. Rings
-    /// of threads that have ended are kept until sixteen others have.
+    /// The oldest records are overwritten: a flight recorder. Nothing is written to files in normal operation. The
+    /// newest records of each thread, as many as its ring holds, are written by
+    /// [`Tracer::snapshot`](crate::Tracer::snapshot), by a panic (unless the program later sets a panic hook that
+    /// does not call the former one), at the end of the process, whatever its cause, and by `tracemerge snapshot PID`
+    /// from outside. `# lost reason=overwritten` gives the number of records that are missing before them. Rings of
+    /// threads that have ended are kept until sixteen others have.
     Overwrite,
 }
 
@@ -50,8 +50,8 @@ pub enum Format {
     /// Text lines are written.
     #[default]
     Text,
-    /// Records are written as they are in memory: for volume, some three times as fast. `tracemerge` makes
-    /// text of them.
+    /// Records are written in their format in memory: for volume, about three times as fast. `tracemerge` converts
+    /// them to text.
     Raw,
 }
 
@@ -74,9 +74,9 @@ pub enum Clock {
     /// The counter is read without the fence: some nanoseconds cheaper, but hand-overs between threads may
     /// look reversed.
     Fast,
-    /// The system's monotonic clock in nanoseconds (`CLOCK_MONOTONIC`, `QueryPerformanceCounter`), which is read where the
-    /// system does not trust the counter: slower, and coarser on some systems (100 ns on Windows), but it is the clock
-    /// of other tools.
+    /// The system's monotonic clock in nanoseconds (`CLOCK_MONOTONIC`, `QueryPerformanceCounter`), which is also used
+    /// if the system does not trust the counter: slower, and coarser on some systems (100 ns on Windows), but it is
+    /// the clock of other tools.
     System,
 }
 
@@ -92,19 +92,19 @@ pub(crate) struct Config {
     pub flush_interval: Duration,
     pub max_stall: Duration,
     pub max_bytes: u64,
-    /// How much all files of the run may take together.
+    /// The most bytes that all files of the run may take together.
     pub max_total: u64,
     pub filter: Option<Filter>,
     pub call_sites: bool,
     /// The functions whose calls hooks record; `None`: all.
     pub functions: Option<Patterns>,
-    /// The functions with whose first call hooks begin to record; `None`: they do at once.
+    /// The functions with whose first call hooks begin to record; `None`: hooks record at once.
     pub trigger: Option<Patterns>,
-    /// The depth, in calls that are recorded, to which hooks record calls.
+    /// The greatest depth, in recorded calls, at which hooks record calls.
     pub max_depth: u32,
-    /// The duration from which on hooks record a call.
+    /// The shortest duration of a call that hooks record.
     pub min_duration: Duration,
-    /// Whether the run records nothing until somebody asks for it.
+    /// Whether the run records nothing until recording is requested from outside.
     pub paused: bool,
     pub own_descriptors: bool,
 }
@@ -134,8 +134,8 @@ impl Default for Config {
     }
 }
 
-/// Tells that the process records every function, by hooks that the compiler has put there. Relaxed: it decides about
-/// defaults, and nothing is read by it.
+/// Whether the process records every function, by hooks that the compiler has put there. Relaxed: it affects defaults
+/// only, and orders no other memory.
 static EVERY_FUNCTION: AtomicBool = AtomicBool::new(false);
 
 /// Makes the defaults those of a process that records every function, for decisions that begin later.
@@ -149,24 +149,25 @@ pub(crate) fn expects_every_function() -> bool {
 }
 
 impl Config {
-    /// Gives the settings of a process whose program has given none.
+    /// Returns the settings of a process whose program has set none.
     pub(crate) fn of_process() -> Config {
         let config = Config::default();
         if !expects_every_function() {
             return config;
         }
-        // A ring of 1 MiB holds half a millisecond of calls. Two clock reads are most of what a call costs.
+        // A ring of 1 MiB holds half a millisecond of calls. Two clock reads are most of a call's cost.
         Config { ring_size: 4 << 20, format: Format::Raw, clock: ClockKind::Fast, ..config }
     }
 
-    /// Returns whether a run with `self`, whose clock may have been replaced, is what `wanted` asks for.
+    /// Returns whether a run with `self`, whose clock may have been replaced, has the settings that `wanted`
+    /// requests.
     pub(crate) fn same_settings(&self, wanted: &Config) -> bool {
         let wanted_clock = trace_store::counter::available(wanted.clock);
         *self == Config { clock: wanted_clock, ..wanted.clone() }
     }
 
-    /// Gives these settings overridden by the environment. What cannot be read is said on stderr and left as
-    /// it was.
+    /// Returns these settings overridden by the environment. Reports a value that cannot be read on stderr, and keeps
+    /// the former setting.
     pub(crate) fn with_environment(mut self) -> Config {
         if let Some(directory) = variables::value(variables::DIR) {
             self.directory = Some(directory.into());
@@ -244,14 +245,15 @@ impl Config {
     }
 }
 
-/// Returns whether the environment asks for tracing, now or later, by the default variable. What is unclear is told elsewhere.
+/// Returns whether the environment requests tracing, now or later, by the default variable. An unclear value is
+/// reported elsewhere.
 pub(crate) fn is_asked_for() -> bool {
     let switch = parse_switch(variables::value(DEFAULT_VARIABLE).as_ref());
     !sys::privileged() && matches!(switch, Some(Switch::On | Switch::Paused))
 }
 
-/// Returns what the user wants: no tracing in a process that has more rights than who started it (setuid), else what
-/// `variable` says, or tracing where none is to be asked.
+/// Returns whether the user wants tracing: no in a process that has more rights than the user who started it
+/// (setuid), otherwise the value of `variable`, or yes if there is no variable.
 pub(crate) fn wanted(variable: Option<&str>) -> Switch {
     if sys::privileged() { Switch::Off } else { variable.map_or(Switch::On, switch_of) }
 }
@@ -288,7 +290,7 @@ fn parse_size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// The longest duration that a variable may have.
+/// The longest duration that a variable may set.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Reads a [duration](trace_format::duration) of at most an hour.
@@ -301,11 +303,11 @@ fn parse_duration(text: &str) -> Option<Duration> {
 pub(crate) enum Switch {
     On,
     Off,
-    /// Off until somebody asks for it.
+    /// Off until tracing is requested from outside.
     Paused,
 }
 
-/// Reads `1/true/on/yes`, `0/false/off/no/empty` and `paused`, in any case; `None` where it is none of these.
+/// Reads `1/true/on/yes`, `0/false/off/no/empty` and `paused`, in any case; returns `None` for any other text.
 fn parse_switch(value: Option<&OsString>) -> Option<Switch> {
     let Some(value) = value else { return Some(Switch::Off) };
     match value.to_str().map(|text| text.trim().to_ascii_lowercase()).as_deref() {

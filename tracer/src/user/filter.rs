@@ -1,11 +1,12 @@
-//! `TRACER_FILTER`: which sites are on, by the path of their module or by their target. The grammar of `RUST_LOG`.
+//! `TRACER_FILTER`: the sites that are on, by the path of their module or by their target. The grammar is that of
+//! `RUST_LOG`.
 //!
-//! `directive,directive,...`, each `path`, `path=level` or `level`. A level is `off`, or one of those that
-//! are on: `on`, `trace`, `debug`, `info`, `warn`, `error`. Of records with a level of their own, which come from
-//! `log` and `tracing`, those up to that level are on; those of `trace!` have none, and are on unless it is `off`. The
-//! directive with the longest path that is the site's or one above it decides. Where none does, the bare level
-//! decides; without one, sites are on unless some directive has switched something on: `other` alone means
-//! that and nothing else.
+//! `directive,directive,...`, each `path`, `path=level` or `level`. A level is `off`, or one of those that are on:
+//! `on`, `trace`, `debug`, `info`, `warn`, `error`. Records with a level of their own, which come from `log` and
+//! `tracing`, are on up to that level; records of `trace!` have no level, and are on unless it is `off`. The
+//! directive with the longest path that is the site's or one above it decides. If there is no such directive, the
+//! bare level decides; without one, sites are on unless some directive has switched a path on: `other` alone means
+//! only that path.
 
 use trace_format::sites::Level;
 
@@ -18,11 +19,11 @@ pub(crate) struct Filter {
     otherwise: Option<Limit>,
 }
 
-/// The largest level that is on; `None`: nothing is.
+/// The largest level that is on; `None`: no level is on.
 type Limit = Option<Level>;
 
 impl Filter {
-    /// Reads directives. Of those that cannot be read the first is said on stderr; the rest applies.
+    /// Reads directives. Reports the first one that cannot be read on stderr; the rest applies.
     pub(crate) fn parse(text: &str) -> Filter {
         let mut filter = Filter::default();
         let mut bad = None;
@@ -33,15 +34,15 @@ impl Filter {
         }
         if let Some(bad) = bad {
             teller::say(format_args!(
-                "TRACER_FILTER: {bad:?} is no directive such as my::module=off or other; it is ignored"
+                "TRACER_FILTER: {bad:?} is not a directive such as my::module=off or other; it is ignored"
             ));
         }
-        // No path is there twice.
+        // No path occurs twice.
         trace_store::sorting::sort(&mut filter.paths, |a, b| a.0.len() > b.0.len());
         filter
     }
 
-    /// Adds a directive. Returns false where it is none.
+    /// Adds a directive. Returns false if it is not one.
     fn add(&mut self, directive: &str) -> bool {
         match directive.split_once('=') {
             None => match level(directive) {
@@ -60,13 +61,13 @@ impl Filter {
         true
     }
 
-    /// Sets what holds for a path, of which the last directive counts.
+    /// Sets the limit of a path; the last directive for a path counts.
     fn set(&mut self, path: &str, limit: Limit) {
         self.paths.retain(|(known, _)| known != path);
         self.paths.push((path.to_owned(), limit));
     }
 
-    /// Returns whether sites with this module path or target are on, and with this level, which may be none.
+    /// Returns whether sites with this module path or target, and with this level, which may be none, are on.
     pub(crate) fn allows(&self, name: &str, level: Level) -> bool {
         let is_in = |path: &str| {
             name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
@@ -75,12 +76,12 @@ impl Filter {
         decided.unwrap_or_else(|| self.unnamed()).is_some_and(|limit| level <= limit)
     }
 
-    /// Returns the largest level that some site may have that is on; `None`: no site is on.
+    /// Returns the largest level of all sites that are on; `None` if no site is on.
     pub(crate) fn largest_level(&self) -> Option<Level> {
         self.paths.iter().map(|(_, limit)| *limit).chain([self.unnamed()]).max().flatten()
     }
 
-    /// Returns what holds for sites that no directive names.
+    /// Returns the limit for sites that no directive names.
     fn unnamed(&self) -> Limit {
         let is_all = || self.paths.iter().all(|(_, limit)| limit.is_none()).then_some(Level::Trace);
         self.otherwise.unwrap_or_else(is_all)
@@ -99,8 +100,8 @@ fn level(word: &str) -> Option<Limit> {
     })
 }
 
-/// Returns whether this may be the path of a module: names and `::`; a crate may have hyphens in other
-/// places.
+/// Returns whether this may be the path of a module: names and `::`. Hyphens are allowed, because crates may have
+/// them elsewhere.
 fn is_path(text: &str) -> bool {
     let is_name = |name: &str| {
         !name.is_empty()

@@ -1,9 +1,9 @@
-//! What the program's user sets, and what the user is told.
+//! The settings by the program's user, and the messages to the user.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `config` | settings: defaults, then the builder's, then those of the environment |
-//! | `filter` | which calls of `trace!` are on, by module |
+//! | `filter` | the calls of `trace!` that are on, by module |
 //! | `teller` | one line on stderr, also for a thread that does not have the host's stderr |
 
 pub(crate) mod config;

@@ -1,8 +1,8 @@
-//! Says to a person what the tracer has to say: on stderr, in one line, never fatal.
+//! Messages of the tracer to the user: on stderr, in one line, never fatal.
 //!
-//! The flusher has descriptors of its own, and its number 2 is not the host's stderr. What it says goes
-//! through its run's [`Teller`]: a thread that shares the host's descriptors, or, at the end of the process,
-//! the thread that exits.
+//! The flusher has descriptors of its own, and its number 2 is not the host's stderr. Its messages go through its
+//! run's [`Teller`]: a thread that shares the host's descriptors, or, at the end of the process, the thread that
+//! exits.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -17,18 +17,18 @@ use crate::sys;
 use crate::words::exclusion::Excluded;
 use crate::words::wake::Wake;
 
-/// The number of lines that wait to be said; further ones are dropped.
+/// The number of lines that may wait to be printed; further ones are dropped.
 const WAITING: usize = 256;
-/// The time that the thread that exits waits for another one that is just saying something.
+/// The time that the thread that exits waits for another one that is printing.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 thread_local! {
-    /// The teller that speaks for the calling thread, if it cannot do so itself.
+    /// The teller that prints for the calling thread, if the thread cannot do so itself.
     static SPEAKER: Cell<Option<&'static Teller>> = const { Cell::new(None) };
 }
 
-/// Says something on stderr. A stderr that is closed, or full with nobody reading, is no
-/// error: a tracer never takes its host down.
+/// Prints a message on stderr. It is not an error if stderr is closed, or full and not read: the tracer never makes
+/// its host fail.
 pub(crate) fn say(message: fmt::Arguments<'_>) {
     // One write, so that lines of several threads do not mix.
     let line = format!("tracer: {message}\n");
@@ -38,7 +38,7 @@ pub(crate) fn say(message: fmt::Arguments<'_>) {
     }
 }
 
-/// A thread that says what one without the host's descriptors has to say.
+/// A thread that prints the messages of a thread without the host's descriptors.
 #[derive(Debug, Default)]
 pub(crate) struct Teller {
     lines: Mutex<VecDeque<String>>,
@@ -47,10 +47,10 @@ pub(crate) struct Teller {
 }
 
 impl Teller {
-    /// Starts the thread. To be called by a thread that shares the host's descriptors.
+    /// Starts the thread. Must be called by a thread that shares the host's descriptors.
     ///
     /// # Errors
-    /// There can be no thread.
+    /// The thread cannot be made.
     pub(crate) fn start(&'static self) -> io::Result<()> {
         sys::spawn_hidden(Box::new(|| {
             let _excluded = Excluded::for_good();
@@ -62,7 +62,7 @@ impl Teller {
         }))
     }
 
-    /// Has this teller say what the calling thread has to say from here on.
+    /// Makes this teller print the messages of the calling thread from here on.
     pub(crate) fn speak_for_this_thread(&'static self) {
         SPEAKER.set(Some(self));
     }
@@ -82,8 +82,8 @@ impl Teller {
         self.wake.wake();
     }
 
-    /// Says all that waits. A line is taken out only when it is written: whoever exits finds it, or waits for
-    /// it.
+    /// Prints all lines that wait. A line is taken out only when it is written: a thread that exits finds it, or
+    /// waits for it.
     pub(crate) fn say_all(&self) {
         let Some(mut lines) = self.lines.try_lock_for(PATIENCE) else { return };
         while let Some(line) = lines.pop_front() {

@@ -1,29 +1,29 @@
 //! The mark of a thread that is inside the tracer's own code.
 //!
-//! Runs on any thread. What such a thread traces is discarded and counted.
+//! Runs on any thread. The records of such a thread are discarded and counted.
 
 use std::ptr;
 
 use crate::sys;
 
 sys::lasting_thread_local! {
-    /// The end of the stack of the call that has this thread inside the tracer's own cold code, or null. The
-    /// thread's records are discarded meanwhile. A call further out in the stack proves that the marked one
-    /// was left by `longjmp`, as with a producer's frame. [`NEVER_LEFT`] in the tracer's own threads.
+    /// The end of the stack of the call that has put this thread inside the tracer's own cold code, or null. The
+    /// thread's records are discarded meanwhile. A call further out in the stack proves that the marked one was left
+    /// by `longjmp`, as with a producer's frame. [`NEVER_LEFT`] in the tracer's own threads.
     static EXCLUDED: *const ();
 }
 
-/// The mark that no frame lies further out than.
+/// The mark that lies further out than any frame.
 const NEVER_LEFT: usize = usize::MAX;
 
 /// A mark of the calling thread as inside the tracer's own code, until it is dropped.
 pub(crate) struct Excluded(());
 
 impl Excluded {
-    /// Marks the calling thread. Returns `None` if it is marked already, and makes no mark then: to drop one
-    /// unmarks the thread.
+    /// Marks the calling thread. Returns `None` if it is marked already, without making a mark: dropping one unmarks
+    /// the thread.
     ///
-    /// Inlined, so that the mark is the caller's frame, and all that it calls is deeper.
+    /// Inlined, so that the mark is the caller's frame, and all its calls are deeper.
     #[inline(always)]
     pub(crate) fn enter() -> Option<Excluded> {
         let here = sys::stack_pointer();
@@ -48,14 +48,16 @@ impl Drop for Excluded {
 }
 
 sys::lasting_thread_local! {
-    /// The end of the stack of the call that has this thread inside of [`once`], or null. It is believed as the mark above.
+    /// The end of the stack of the call that has put this thread inside of [`once`], or null. It is checked like the
+    /// mark above.
     static HELPING: *const ();
 }
 
-/// Runs `help`, which a hook of a compiler needs for its record. `None` where the thread is inside of such a call already.
+/// Runs `help`, which a hook of a compiler needs for its record. Returns `None` if the thread is inside of such a
+/// call already.
 ///
-/// What helps may call functions of the C library, in whose place a program may have its own, with hooks: these would need
-/// the same help, without an end.
+/// `help` may call functions of the C library, which a program may have replaced by its own, with hooks: these would
+/// need the same help, without end.
 #[inline(always)]
 pub(crate) fn once<T>(help: impl FnOnce() -> T) -> Option<T> {
     let (here, helped) = (sys::stack_pointer(), HELPING.get().addr());
@@ -80,8 +82,7 @@ pub(crate) fn is_excluded() -> bool {
     is_marked(sys::stack_pointer())
 }
 
-/// Returns whether the calling thread is the tracer's own: what the host's allocator traces there is no
-/// record of the host's.
+/// Returns whether the calling thread is the tracer's own: records of the host's allocator there are not the host's.
 pub(crate) fn is_tracers_own() -> bool {
     EXCLUDED.get().addr() == NEVER_LEFT
 }

@@ -1,12 +1,12 @@
-//! Words in memory by which threads and the flusher meet: each an atomic, with its states and orderings
-//! beside it.
+//! Words in memory through which threads and the flusher synchronize: each an atomic, documented with its states and
+//! orderings.
 //!
-//! | file | what | who runs it |
+//! | file | contents | used by |
 //! |---|---|---|
 //! | `wake` | a flag that one thread sleeps on | both |
-//! | `pool` | places from which threads take what the flusher has put there | both |
-//! | `parting` | who of the two that know a ring has done with it | both |
-//! | `switch` | the word that says whether the process traces, and who may change it | any thread |
+//! | `pool` | places from which threads take the rings that the flusher has put there | both |
+//! | `parting` | whether the thread and the flusher are done with a ring | both |
+//! | `switch` | the word that says whether the process traces, and the steps that change it | any thread |
 //! | `exclusion` | the mark of a thread that is inside the tracer's own code | any thread |
 
 pub(crate) mod exclusion;

@@ -1,5 +1,5 @@
-//! A thread and the flusher part from a ring: the second of the two may free it, and only the flusher may
-//! lend it again, once its thread has let go.
+//! The parting of a thread and the flusher from a ring: the second of the two may free it, and only the flusher may
+//! lend it again, once its thread has released it.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 const THREAD_LEFT: u32 = 1;
 const FLUSHER_LEFT: u32 = 2;
 
-/// A word that says which of the two that know a ring have done with it.
+/// A word that says which of the two, the thread and the flusher, is done with a ring.
 ///
 /// ```text
 ///           the thread leaves                  the flusher lends it again
@@ -21,9 +21,9 @@ const FLUSHER_LEFT: u32 = 2;
 ///                 the thread leaves: it frees the ring
 /// ```
 ///
-/// Leaving is `AcqRel`: who frees the ring sees all that the other has done to it. After leaving, neither
-/// touches the ring again, so `THREAD_LEFT`, not the word in the ring that says its thread has ended, is what
-/// the flusher waits for before it lends the ring again.
+/// Leaving is `AcqRel`: the one that frees the ring sees all that the other has done to it. After leaving, neither
+/// touches the ring again. So, before it lends the ring again, the flusher waits for `THREAD_LEFT`, not for the word
+/// in the ring that says that its thread has ended.
 #[derive(Debug)]
 pub(crate) struct Parting(AtomicU32);
 
@@ -33,21 +33,19 @@ impl Parting {
         Parting(AtomicU32::new(0))
     }
 
-    /// Notes that the thread has done with the ring. Returns true where the flusher has, too: then the caller
-    /// frees it.
+    /// Notes that the thread is done with the ring. Returns true if the flusher is, too: then the caller frees it.
     #[must_use]
     pub(crate) fn thread_leaves(&self) -> bool {
         self.0.fetch_or(THREAD_LEFT, Ordering::AcqRel) & FLUSHER_LEFT != 0
     }
 
-    /// Notes that the flusher has done with the ring. Returns true where its thread has, too: then the caller
-    /// frees it.
+    /// Notes that the flusher is done with the ring. Returns true if its thread is, too: then the caller frees it.
     #[must_use]
     pub(crate) fn flusher_leaves(&self) -> bool {
         self.0.fetch_or(FLUSHER_LEFT, Ordering::AcqRel) & THREAD_LEFT != 0
     }
 
-    /// Returns whether the thread has done with the ring. For the flusher.
+    /// Returns whether the thread is done with the ring. For the flusher.
     pub(crate) fn has_thread_left(&self) -> bool {
         self.0.load(Ordering::Acquire) & THREAD_LEFT != 0
     }

@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicPtr, Ordering};
 
-/// Places for `N` things. Who takes one out has it alone.
+/// A pool of places for `N` things. A thread that takes one out has it alone.
 ///
 /// ```text
 ///         put: compare_exchange, Release          take: compare_exchange, Acquire
 ///   null ────────────────────────────────► a T ────────────────────────────────────► null
 /// ```
 ///
-/// Release and Acquire: who takes a thing sees all that was done to it before it was put there. A thing that
-/// is taken, given back and put again may be taken by a thread that has seen it there the first time: that is
-/// no harm, for it is there (no node points to another).
+/// Release and Acquire: a thread that takes a thing sees all that was done to it before it was put there. A thing
+/// that is taken, given back and put again may be taken by a thread that has seen it there the first time: that is
+/// harmless, because it is there (no node points to another).
 #[derive(Debug)]
 pub(crate) struct ReadyPool<T: 'static, const N: usize>([AtomicPtr<T>; N]);
 
@@ -26,7 +26,7 @@ impl<T, const N: usize> ReadyPool<T, N> {
         ReadyPool(std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())))
     }
 
-    /// Takes a thing out, and returns how many are left. Async-signal-safe.
+    /// Takes a thing out, and returns the number of things left, too. Async-signal-safe.
     pub(crate) fn take(&self) -> Option<(&'static T, usize)> {
         let mut taken = None;
         let mut left = 0;
@@ -43,11 +43,11 @@ impl<T, const N: usize> ReadyPool<T, N> {
                 left += 1;
             }
         }
-        // SAFETY: `put` was given a reference that is good for ever, or until who takes it out ends that.
+        // SAFETY: `put` was given a reference that is good for ever, or until the thread that takes it out frees it.
         taken.map(|thing| (unsafe { &*thing }, left))
     }
 
-    /// Puts a thing in. Returns false where all places are full.
+    /// Puts a thing in. Returns false if all places are full.
     pub(crate) fn put(&self, thing: &'static T) -> bool {
         let thing = ptr::from_ref(thing).cast_mut();
         self.0.iter().any(|place| {
@@ -55,7 +55,7 @@ impl<T, const N: usize> ReadyPool<T, N> {
         })
     }
 
-    /// Returns how many things there are.
+    /// Returns the number of things in the pool.
     pub(crate) fn count(&self) -> usize {
         self.0.iter().filter(|place| !place.load(Ordering::Relaxed).is_null()).count()
     }

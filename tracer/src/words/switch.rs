@@ -1,7 +1,7 @@
-//! The word that says whether this process traces, and how a decision goes from thread to thread.
+//! The word that says whether this process traces, and the transfer of a decision from thread to thread.
 //!
-//! Runs on any thread; [`SwitchWord::is_off`] is hot. The word alone: what is decided, and who waits, is in
-//! `traced/decision.rs`.
+//! Runs on any thread; [`SwitchWord::is_off`] is hot. This is only the word: the decision itself, and the waiting for
+//! it, are in `traced/decision.rs`.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -27,19 +27,19 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 ///                                              └─ OFF ◄──────────────────────┘
 /// ```
 ///
-/// DECIDING also goes to ON, or to PAUSED, at once where the run that there is will do; SETTLING goes to PAUSED where that
-/// is wanted.
+/// DECIDING also goes to ON, or to PAUSED, at once if the existing run has the right settings; SETTLING goes to
+/// PAUSED if that is requested.
 ///
 /// Every decision and every takeover has an attempt number of its own, so each step out of DECIDING(n) is one
-/// compare-exchange that only one thread can win: a decider that was overtaken finds that out there, and its
-/// flusher, which has touched nothing before, ends. SETTLING(n) cannot be overtaken: it is the flusher
-/// thread's, which takes no signals, so nothing can jump out of it, and which has a few stores to do.
+/// compare-exchange that only one thread can win: a decider that was overtaken notices that there, and its flusher,
+/// which has touched nothing before, ends. SETTLING(n) cannot be overtaken: it belongs to the flusher thread, which
+/// takes no signals, so no handler can jump out of it, and which has only a few stores to do.
 ///
-/// The word carries the process id: in a forked child, which does not have the thread that decides, DECIDING
-/// and SETTLING of the parent are as good as UNDECIDED.
+/// The word contains the process id: in a forked child, which does not have the thread that decides, DECIDING and
+/// SETTLING of the parent count as UNDECIDED.
 ///
-/// ON is stored with Release after the run's pointer, and loaded with Acquire by who asks for that; the hot
-/// path's load is relaxed, for all that it then uses comes from its own thread.
+/// ON is stored with Release after the run's pointer, and loaded with Acquire by a thread that needs the run; the hot
+/// path's load is relaxed, because all that it uses afterwards comes from its own thread.
 #[derive(Debug)]
 pub(crate) struct SwitchWord {
     word: AtomicU64,
@@ -63,7 +63,7 @@ const ATTEMPT_SHIFT: u32 = 3;
 const PID_SHIFT: u32 = 32;
 const ATTEMPT: u64 = (1 << (PID_SHIFT - 1 - ATTEMPT_SHIFT)) - 1;
 
-/// A decision that is being made, known by the word while it is.
+/// A decision in progress, identified by the word's value during it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt(u64);
 
@@ -72,7 +72,7 @@ pub(crate) struct Attempt(u64);
 pub(crate) enum Stand {
     /// No thread of this process has decided.
     Undecided,
-    /// A thread of this process decides, or has been left doing so.
+    /// A thread of this process decides, or has jumped out of deciding.
     Deciding,
     /// The decision is made, and the flusher thread is about to publish it.
     Settling,
@@ -80,17 +80,17 @@ pub(crate) enum Stand {
     Off,
     /// The process traces, or the one that it was forked from did.
     On,
-    /// The process has a run, and records nothing now; or the one that it was forked from did.
+    /// The process has a run, and records nothing now; or the process that it was forked from did so.
     Paused,
 }
 
-/// The word as it was once.
+/// A value of the word at an earlier time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen(u64);
 
 impl Seen {
-    /// Returns what the word says to the process with the id that `pid` gives, which is asked for only where
-    /// it matters.
+    /// Returns the meaning of the word for the process with the id that `pid` returns; `pid` is called only if the id
+    /// matters.
     pub(crate) fn stand(self, pid: impl FnOnce() -> u32) -> Stand {
         match self.0 & STATE {
             state if state == OFF & STATE => Stand::Off,
@@ -103,7 +103,7 @@ impl Seen {
         }
     }
 
-    /// Returns whether process `pid` was forked from one whose decision was being made.
+    /// Returns whether process `pid` was forked from one whose decision was in progress.
     pub(crate) fn is_inherited(self, pid: u32) -> bool {
         self.0 & STATE == DECIDING && self.0 >> PID_SHIFT != u64::from(pid)
     }
@@ -116,7 +116,7 @@ impl SwitchWord {
         SwitchWord { word: AtomicU64::new(UNDECIDED), attempts: AtomicU32::new(0) }
     }
 
-    /// Makes the word of a process that has not decided. Loom's atomics are no constants.
+    /// Makes the word of a process that has not decided. Loom's atomics cannot be made in constants.
     #[cfg(loom)]
     pub(crate) fn new() -> SwitchWord {
         SwitchWord { word: AtomicU64::new(UNDECIDED), attempts: AtomicU32::new(0) }
@@ -128,65 +128,66 @@ impl SwitchWord {
         self.word.load(Ordering::Relaxed) & QUIET != 0
     }
 
-    /// Loads the word; Acquire: who sees ON sees the run.
+    /// Loads the word. Acquire: a thread that sees ON sees the run.
     pub(crate) fn see(&self) -> Seen {
         Seen(self.word.load(Ordering::Acquire))
     }
 
     fn step(&self, from: u64, to: u64) -> bool {
-        // AcqRel: who takes over sees what those before have done, and others see what this one has.
+        // AcqRel: a thread that takes over sees the actions of those before it, and others see the actions of this
+        // one.
         self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Begins a decision of process `pid`, or takes one over, if the word still is what was seen.
+    /// Begins a decision of process `pid`, or takes one over, if the word still has the value that was seen.
     pub(crate) fn begin(&self, seen: Seen, pid: u32) -> Option<Attempt> {
-        // Relaxed: numbers only have to differ. They come again after a quarter of a billion decisions.
+        // Relaxed: numbers only have to differ. They repeat after a quarter of a billion decisions.
         let number = u64::from(self.attempts.fetch_add(1, Ordering::Relaxed)) & ATTEMPT;
         let deciding = u64::from(pid) << PID_SHIFT | number << ATTEMPT_SHIFT | DECIDING;
         self.step(seen.0, deciding).then_some(Attempt(deciding))
     }
 
-    /// Says that the decider lives, which has to wait: the attempt gets another number. False if it was
+    /// Shows that the decider, which has to wait, lives: the attempt gets another number. Returns false if it was
     /// overtaken.
     pub(crate) fn renew(&self, attempt: &mut Attempt) -> bool {
         let renewed = self.begin(Seen(attempt.0), (attempt.0 >> PID_SHIFT) as u32);
         renewed.map(|renewed| *attempt = renewed).is_some()
     }
 
-    /// Decides for no, unless the attempt was overtaken.
+    /// Decides with no, unless the attempt was overtaken.
     pub(crate) fn end_off(&self, attempt: Attempt) -> bool {
         self.step(attempt.0, OFF)
     }
 
-    /// Decides for yes, with the run that there is, which may be paused, unless the attempt was overtaken.
+    /// Decides with yes, with the existing run, which may be paused, unless the attempt was overtaken.
     pub(crate) fn end_on(&self, attempt: Attempt, paused: bool) -> bool {
         self.step(attempt.0, if paused { PAUSED } else { ON })
     }
 
-    /// Notes that a flusher thread is there for this attempt: nobody takes it over any more. Returns false if
-    /// somebody has. For the decider that has made the thread, and the thread itself; the first of them does
+    /// Notes that a flusher thread exists for this attempt, so that it can no longer be taken over. Returns false if
+    /// it was taken over. For the decider that has made the thread, and for the thread itself; the first of them does
     /// it.
     pub(crate) fn hand_over(&self, attempt: Attempt) -> bool {
         self.step(attempt.0, attempt.0 | SETTLING) || self.see() == Seen(attempt.0 | SETTLING)
     }
 
-    /// Notes that the run of an attempt that was handed over is published, and whether it is paused at first. For its
+    /// Notes that the run of an attempt that was handed over is published, and whether it begins paused. For its
     /// flusher thread.
     pub(crate) fn settle(&self, attempt: Attempt, paused: bool) -> bool {
         self.step(attempt.0 | SETTLING, if paused { PAUSED } else { ON })
     }
 
-    /// Pauses tracing. Returns false where it was not on.
+    /// Pauses tracing. Returns false if it was not on.
     pub(crate) fn pause(&self) -> bool {
         self.step(ON, PAUSED)
     }
 
-    /// Has tracing go on. Returns false where it was not paused.
+    /// Lets tracing go on. Returns false if it was not paused.
     pub(crate) fn go_on(&self) -> bool {
         self.step(PAUSED, ON)
     }
 
-    /// Ends tracing. Returns false where it was not on.
+    /// Ends tracing. Returns false if it was not on.
     pub(crate) fn shut_down(&self) -> bool {
         self.step(ON, OFF) || self.step(PAUSED, OFF)
     }

@@ -11,7 +11,7 @@ use loom::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(not(loom))]
 use crate::sys::{wait_word, wake_word};
 
-/// Sleeps for good: the model checker's time does not pass.
+/// Sleeps until the word changes: the model checker's time does not pass.
 #[cfg(loom)]
 fn wait_word(word: &AtomicU32, expected: u32, _timeout: Duration) {
     while word.load(Ordering::Relaxed) == expected {
@@ -30,14 +30,14 @@ fn wake_word(_word: &AtomicU32, _count: i32) {}
 ///          (system call only for this step)   (swap, Acquire)
 /// ```
 ///
-/// `wake` stores with `Release`, so what happened before it is seen after `sleep`.
+/// `wake` stores with `Release`, so the actions before it are visible after `sleep`.
 #[derive(Debug, Default)]
 pub(crate) struct Wake(AtomicU32);
 
 impl Wake {
     /// Wakes the sleeper, or keeps it from falling asleep. Async-signal-safe.
     pub(crate) fn wake(&self) {
-        // What the caller did before is seen by a sleeper whose flag is found set.
+        // A sleeper whose flag is found set sees the caller's earlier actions.
         fence(Ordering::SeqCst);
         if self.0.load(Ordering::Relaxed) == 0 && self.0.swap(1, Ordering::Release) == 0 {
             wake_word(&self.0, i32::MAX);
@@ -50,8 +50,8 @@ impl Wake {
             wait_word(&self.0, 0, timeout);
             self.0.swap(0, Ordering::Acquire);
         }
-        // The other half of the one in `wake`: a waker that found the flag set did before what is looked at
-        // next.
+        // The other half of the fence in `wake`: the actions of a waker that found the flag set are visible to the
+        // reads after this.
         fence(Ordering::SeqCst);
     }
 }

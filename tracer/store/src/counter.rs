@@ -1,10 +1,11 @@
-//! The processor's counter: whether it can be trusted, reading it, and the wall clock at the same moment.
+//! The processor's counter: the check whether it can be trusted, reading it, and reading the wall clock at the same
+//! moment.
 //!
-//! *Ordered* reads do not happen before what stands ahead of them in the program, a lock that was taken
-//! above all; so a record that happens after another never has smaller ticks. On x86-64 that is
-//! `lfence; rdtsc` (Intel SDM vol. 2B, RDTSC; AMD64 APM vol. 3: LFENCE is dispatch-serializing, which Linux
-//! sets up on all AMD processors), on aarch64 `isb; mrs cntvct_el0` (Arm ARM, D11.2). A plain `rdtsc` costs 6
-//! to 7 ns less and may be early by hundreds of nanoseconds.
+//! *Ordered* reads do not happen before the instructions before them in the program, in particular not before a lock
+//! was taken. So a record that happens after another never has smaller ticks. On x86-64 an ordered read is `lfence;
+//! rdtsc` (Intel SDM vol. 2B, RDTSC; AMD64 APM vol. 3: LFENCE is dispatch-serializing, which Linux sets up on all AMD
+//! processors), on aarch64 `isb; mrs cntvct_el0` (Arm ARM, D11.2). A plain `rdtsc` costs 6 to 7 ns less and may be
+//! early by hundreds of nanoseconds.
 //!
 //! [`ordered`], [`fast`] and [`system`] run on the traced thread, inside every record.
 #![allow(unsafe_code, reason = "the counter is read by intrinsics and one line of assembly")]
@@ -27,9 +28,9 @@ pub fn available(wanted: ClockKind) -> ClockKind {
 #[cfg(target_arch = "x86_64")]
 fn has_counter() -> bool {
     // Leaf 0x8000_0007, EDX bit 8: the counter runs at one rate in all power states ("invariant TSC"). A
-    // hypervisor that hides the bit but names tsc as a trusted source is judged by `counter_is_trusted`.
+    // hypervisor may hide the bit although the kernel trusts tsc; then the system's clock is used.
     #[allow(unused_unsafe, reason = "safe in newer compilers")]
-    // SAFETY: every x86-64 processor has CPUID; the leaf is asked for only where it exists.
+    // SAFETY: every x86-64 processor has CPUID; the leaf is read only if it exists.
     unsafe {
         let highest = std::arch::x86_64::__cpuid(0x8000_0000).eax;
         highest >= 0x8000_0007 && std::arch::x86_64::__cpuid(0x8000_0007).edx & (1 << 8) != 0
@@ -66,7 +67,7 @@ pub fn ordered() -> u64 {
     }
 }
 
-/// Reads the counter, perhaps before what stands ahead in the program is done.
+/// Reads the counter, perhaps before the instructions before it in the program have finished.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[must_use]
@@ -84,15 +85,15 @@ pub fn fast() -> u64 {
 #[must_use]
 pub fn ordered() -> u64 {
     let ticks: u64;
-    // SAFETY: reads a register that user programs may read. Without `nomem` the compiler keeps it behind the
-    // loads and stores ahead of it, as `isb` does in the processor.
+    // SAFETY: reads a register that user programs may read. Without `nomem` the compiler keeps it after the
+    // loads and stores before it, as `isb` does in the processor.
     unsafe {
         std::arch::asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nostack, preserves_flags))
     };
     ticks
 }
 
-/// Reads the counter, perhaps before what stands ahead in the program is done.
+/// Reads the counter, perhaps before the instructions before it in the program have finished.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 #[must_use]
@@ -106,20 +107,21 @@ pub fn fast() -> u64 {
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-/// Reads the system's monotonic clock: there is no counter that is known here.
+/// Reads the system's monotonic clock, because this processor has no known counter.
 #[must_use]
 pub fn ordered() -> u64 {
     sys::monotonic_ns()
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-/// Reads the system's monotonic clock: there is no counter that is known here.
+/// Reads the system's monotonic clock, because this processor has no known counter.
 #[must_use]
 pub fn fast() -> u64 {
     sys::monotonic_ns()
 }
 
-/// Reads a counter and the wall clock at one moment: the closest of three tries. `now` reads the counter.
+/// Reads a counter and the wall clock at the same moment: returns the closest of three tries. `now` reads the
+/// counter.
 pub fn pair(now: impl Fn() -> Ticks) -> (Ticks, Wall) {
     let attempt = || {
         let before = now();
@@ -134,7 +136,8 @@ pub fn pair(now: impl Fn() -> Ticks) -> (Ticks, Wall) {
     (ticks, wall)
 }
 
-/// Reads a counter and all clocks of the system at one moment: the closest of three tries. `now` reads the counter.
+/// Reads a counter and all clocks of the system at the same moment: returns the closest of three tries. `now` reads
+/// the counter.
 pub fn look(now: impl Fn() -> Ticks) -> Meta {
     let attempt = || {
         let before = now();
@@ -151,8 +154,8 @@ pub fn look(now: impl Fn() -> Ticks) -> Meta {
     Meta::Clock { ticks: Ticks(before.0 + within / 2), wall, system }
 }
 
-/// As [`look`], for a `# clock` line, which also says how exact the wall clock is. That was asked right before, since it
-/// takes system calls.
+/// Reads the same as [`look`], and the accuracy of the wall clock, for a `# clock` line. Reads the accuracy first,
+/// because that takes system calls.
 pub fn clock_line(now: impl Fn() -> Ticks) -> Meta {
     let quality = sys::wall_quality();
     let mut line = look(now);

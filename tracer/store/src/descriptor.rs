@@ -1,10 +1,10 @@
 //! A file that the tracer keeps open, on the flusher thread or in recovery.
 //!
-//! The flusher has descriptors of its own where the system grants that ([`take_own`]): nobody else can close
-//! them. Where it shares them with the host, the host may close all that it does not know, as daemons do when
-//! they start. Then the number is nobody's, or soon that of a file of the host's: nothing may be written
-//! there, and it is not ours to close. So there each descriptor is looked at before it is used, which narrows
-//! the window and does not close it.
+//! If the system grants it ([`take_own`]), the flusher has descriptors of its own, which no other thread can close.
+//! If it shares them with the host, the host may close all descriptors that it does not know, as daemons do when
+//! they start. Then the number belongs to no file, or soon to a file of the host: the tracer must neither write to it
+//! nor close it. So in that case each descriptor is checked before it is used, which makes the race window smaller,
+//! but does not close it.
 #![allow(unsafe_code, reason = "closes the descriptor, if it is still the one that was opened")]
 
 use std::cell::Cell;
@@ -16,36 +16,36 @@ use std::ops::{Deref, DerefMut};
 use crate::sys::{self, FileIdentity};
 
 thread_local! {
-    /// Tells that the calling thread shares its descriptors with nobody.
+    /// Whether the calling thread has descriptors of its own.
     static OWN: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Gives the calling thread descriptors of its own.
 ///
 /// # Errors
-/// The system or a sandbox refuses that. Then descriptors are looked at before they are used.
+/// The system or a sandbox refuses that. Then descriptors are checked before they are used.
 pub fn take_own() -> io::Result<()> {
     sys::take_own_descriptors()?;
     OWN.set(true);
     Ok(())
 }
 
-/// Returns whether the calling thread shares its descriptors with nobody.
+/// Returns whether the calling thread has descriptors of its own.
 pub fn are_own() -> bool {
     OWN.get()
 }
 
-/// Returns how many trace files the calling thread may keep open: a quarter of the process's descriptors
-/// where it shares them, nearly all where it does not. It is at least one.
+/// Returns the number of trace files that the calling thread may keep open: a quarter of the process's descriptors
+/// if it shares them, nearly all if it does not. The number is at least one.
 pub fn most_open() -> usize {
     let limit = sys::descriptor_limit();
-    // Three standard streams, the site table, and what is open for a moment: a ring, a directory, a second
-    // file.
+    // Three standard streams, the site table, and three files that are open for a moment: a ring, a directory, a
+    // second file.
     let most = if are_own() { limit.saturating_sub(7) } else { limit / 4 };
     most.max(1)
 }
 
-/// A file that stays open, and is looked at before each use.
+/// A file that stays open, and is checked before each use.
 #[derive(Debug)]
 pub struct Descriptor {
     file: ManuallyDrop<File>,
@@ -57,7 +57,7 @@ impl Descriptor {
     /// Makes the descriptor of a file that was just opened.
     ///
     /// # Errors
-    /// The system does not say which file it is.
+    /// The system does not report the file's identity.
     pub fn new(file: File) -> io::Result<Descriptor> {
         let identity = sys::file_identity(&file)?;
         Ok(Descriptor { file: ManuallyDrop::new(file), identity })
@@ -68,7 +68,7 @@ impl Descriptor {
         self.identity
     }
 
-    /// Returns whether the descriptor still is that of the file. This is to be asked before each use.
+    /// Returns whether the descriptor is still that of the file. The caller must check this before each use.
     pub fn is_ours(&self) -> bool {
         are_own() || sys::open_file_identity(&self.file).is_ok_and(|now| now.is_same_file(&self.identity))
     }
@@ -91,7 +91,7 @@ impl DerefMut for Descriptor {
 impl Drop for Descriptor {
     fn drop(&mut self) {
         if self.is_ours() {
-            // SAFETY: dropped here only, and not used afterwards.
+            // SAFETY: the file is dropped only here, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.file) };
         }
     }

@@ -1,23 +1,23 @@
-//! What turns the rings of `tracer` into files, and reads what is still in rings.
+//! The code that writes the rings of `tracer` to files and reads the records that are still in rings.
 //!
-//! A ring is memory that outlives its process. Whoever drains it does the same: the flusher of the process
-//! that traces (crate `tracer`), or, after a kill, whoever recovers (`tracemerge`, or the executable's next
-//! run). So what they do is here, once, and nothing here knows of traced threads, of a flusher thread, or of
-//! whether this process traces: what differs is passed in. Not for programs: they use `tracer`.
+//! A ring is memory that outlives its process. It is drained by the flusher of the traced process (crate `tracer`),
+//! or, after a kill, by a recoverer (`tracemerge`, or the executable's next run). Both do the same, so their common
+//! code is here. It does not know traced threads, a flusher thread, or whether this process traces: the callers pass
+//! in the differences. Programs use `tracer` instead of this crate.
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
-//! | [`variables`] | the variables that set the tracer up, by name |
-//! | [`sys`] | what differs by operating system, as far as files, locks, users and the counter go |
+//! | [`variables`] | the names of the variables that configure the tracer |
+//! | [`sys`] | the parts that differ by operating system: files, locks, users and the counter |
 //! | [`counter`] | reading the processor's counter, and the wall clock at the same moment |
 //! | [`descriptor`] | files that stay open in a thread whose descriptors may not be its own |
-//! | [`modules`] | which files are mapped as code, and since when |
+//! | [`modules`] | the files that are mapped as code, and the times when they were mapped |
 //! | [`memory`] | a mapped ring, and every raw access to it |
-//! | [`life`] | the life file and its lock: whether a run lives |
-//! | [`drain`] | a ring into a file, in the order that loses and doubles nothing |
+//! | [`life`] | the life file and its lock, which shows whether a run is alive |
+//! | [`drain`] | the writing of a ring to a file, in the order that neither loses nor doubles records |
 //! | [`run_directory`] | the directory with a run's life file, manifest, site table and rings |
-//! | [`recovery`] | what dead runs left goes into their files |
-//! | [`inspect`] | what is in rings now, read without touching anything |
+//! | [`recovery`] | the writing of dead runs' rings to their files |
+//! | [`inspect`] | the reading of the current contents of rings, without changing anything |
 //!
 //! Each module uses only those above it in this table.
 

@@ -1,13 +1,13 @@
-//! The proof that a run lives: a lock on its life file that depends on no descriptor.
+//! The proof that a run is alive: a lock on its life file that depends on no descriptor.
 //!
-//! A lock of an open file description (`F_OFD_SETLK`) is held as long as anything refers to the description;
-//! a mapping of the file does. So the file is mapped, kept out of forked children, locked through the
-//! mapping's own description, and the descriptor is closed. From then on nothing that a host does to its
-//! descriptors can give the lock up; it is gone when the process's memory is: after the last thread has ended
-//! that could write into a ring, or at an `exec`.
+//! A lock of an open file description (`F_OFD_SETLK`) is held while anything refers to the description, for example
+//! a mapping of the file. So the run maps the file, keeps the mapping out of forked children, takes the lock through
+//! the mapping's own description, and closes the descriptor. After that, no operation of the host on its
+//! descriptors can release the lock. It is released together with the process's memory: after the last thread that
+//! could write into a ring has ended, or at an `exec`.
 //!
-//! docs/decisions.md ("A run lives as long as its memory") compares this with other proofs, and says what it
-//! gets wrong.
+//! docs/decisions.md ("A run lives as long as its memory") compares this with other proofs, and names the cases in
+//! which it is wrong.
 #![allow(unsafe_code, reason = "the page of a mapping as atomics; argued where it stands")]
 
 use std::fs::File;
@@ -23,13 +23,14 @@ use crate::sys;
 
 /// A mapped file through which locks on some of its bytes are held.
 ///
-/// The file of a user whom this process need not trust is copied instead of mapped: its owner may make it shorter.
+/// The file of a user whom this process need not trust is copied instead of mapped, because its owner may truncate
+/// it.
 #[derive(Debug)]
 pub struct Lock {
     map: MmapRaw,
-    /// The file; `None` where the mapping alone holds the locks, or none is to be held.
+    /// The file; `None` if the mapping alone holds the locks, or this holds none.
     file: Option<File>,
-    /// Tells that the mapping is a copy, which holds no lock.
+    /// Whether the mapping is a copy, which holds no lock.
     copied: bool,
 }
 
@@ -37,7 +38,7 @@ impl Lock {
     /// Maps the file; nothing is locked yet. Forked children do not have the mapping, so they hold no lock.
     ///
     /// # Errors
-    /// The file cannot be mapped; an empty one, for example.
+    /// The file cannot be mapped, for example because it is empty.
     pub fn of(file: File) -> io::Result<Lock> {
         if sys::is_of_another_user(&file.metadata()?) {
             return Ok(Lock { file: Some(file.try_clone()?), ..Lock::to_read(&file)? });
@@ -47,7 +48,7 @@ impl Lock {
         Ok(Lock { map, file: Some(file), copied: false })
     }
 
-    /// Reads what the file says now; no lock can be taken.
+    /// Reads the current contents of the file; no lock can be taken.
     ///
     /// # Errors
     /// The file is empty, or cannot be read.
@@ -59,20 +60,20 @@ impl Lock {
         Ok(Lock { map: map.into(), file: None, copied: true })
     }
 
-    /// Says in the file, from here on, how many trace files the run has made, if it is a whole life file.
+    /// Stores the number of trace files that the run has made in the file, if it is a whole life file.
     pub(crate) fn set_files(&self, files: u64) {
         let Ok(Some(life)) = self.life() else { return };
-        // Release: who sees the count sees the file in its ring.
+        // Release: a reader that sees the count sees the file in its ring.
         life.flusher.files.store(files, Ordering::Release);
         if let Some(original) = self.file.as_ref().filter(|_| self.copied) {
             // SAFETY: the page is this process's own, is as long as that, and no other thread writes it.
             let bytes = unsafe { std::slice::from_raw_parts(self.map.as_ptr(), FILE_BYTES) };
-            // Where that is not written, further files of the run may have numbers that there were before.
+            // If this fails, further files of the run may get numbers that earlier ones have.
             let _ = sys::write_at(original, bytes, 0);
         }
     }
 
-    /// Says in the file, from here on, what files the run has dropped, if it is a whole life file.
+    /// Stores the counts of the files that the run has dropped in the file, if it is a whole life file.
     pub(crate) fn set_dropped(&self, dropped: &Dropped) {
         if let Ok(Some(life)) = self.life() {
             life.drops.set(dropped);
@@ -82,7 +83,7 @@ impl Lock {
     /// Takes the lock on one byte.
     ///
     /// # Errors
-    /// Somebody else has it.
+    /// Another holder has the lock, or the descriptor is closed.
     pub fn hold(&self, byte: u32) -> io::Result<()> {
         match &self.file {
             Some(file) => sys::hold_lock(file, byte),
@@ -90,41 +91,41 @@ impl Lock {
         }
     }
 
-    /// Gives the file, as long as it is open.
+    /// Returns the file while it is open.
     pub fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
-    /// Closes the descriptor where the mapping holds the locks. No further one can be taken.
+    /// Closes the descriptor if the mapping holds the locks. Then no further lock can be taken.
     pub fn close_descriptor(&mut self) {
         if sys::MAPPINGS_HOLD_LOCKS && !self.copied {
             self.file = None;
         }
     }
 
-    /// Gives the page as a life page; `None` where the file is shorter.
+    /// Returns the page as a life page; `None` if the file is too short.
     fn page(&self) -> Option<&Life> {
         // SAFETY: the mapping is page-aligned, long enough by the condition, and lives as long as `self`;
         // `Life` is atomics only, for which any bytes are valid.
         (self.map.len() >= FILE_BYTES).then(|| unsafe { &*self.map.as_ptr().cast::<Life>() })
     }
 
-    /// Gives the life page of a dead run.
+    /// Returns the life page of a run; `Ok(None)` if the page was not finished.
     ///
     /// # Errors
-    /// The page has another layout. `Ok(None)` says that its making was not finished.
+    /// The page has another layout.
     pub fn life(&self) -> io::Result<Option<&Life>> {
         match self.page().and_then(|life| Some((life, life.version()?))) {
             None => Ok(None),
             Some((life, LAYOUT_VERSION)) => Ok(Some(life)),
             Some((_, version)) => Err(io::Error::other(format!(
-                "layout {version} of its life file is not known here, only {LAYOUT_VERSION}"
+                "life-file layout {version} is unknown; this program reads {LAYOUT_VERSION}"
             ))),
         }
     }
 }
 
-/// Makes the life file of a run and locks it. The mapping stays for ever: traced threads count in its page.
+/// Makes the life file of a run and locks it. The mapping is never removed: traced threads count in its page.
 /// `flusher` is the id of the run's flusher thread.
 ///
 /// # Errors
@@ -141,18 +142,18 @@ pub fn begin(path: &Path, flusher: u64) -> io::Result<(Arc<Lock>, &'static Life)
     Ok((Arc::clone(lock), life))
 }
 
-/// What has become of the question whether tracing goes on, or pauses.
+/// The state of a request to resume or to pause tracing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// It is so already.
+    /// The run is already in the requested state.
     Already,
-    /// The run's flusher will see that it was asked.
+    /// The run's flusher will see the request.
     Asked,
-    /// The run's flusher sees no such questions.
+    /// The run's flusher does not see requests.
     Deaf,
 }
 
-/// Asks the living run in `directory` to go on tracing, or to pause, unless it does so.
+/// Requests that the living run in `directory` resumes tracing if `on`, else pauses it, unless it is in that state.
 ///
 /// # Errors
 /// Its life file cannot be opened, or has another layout.
@@ -160,10 +161,10 @@ pub fn ask(directory: &Path, on: bool) -> io::Result<Asked> {
     look_at_switch(directory, on, |switch| switch.ask(on))
 }
 
-/// Returns what has become of the question.
+/// Returns the state of the request.
 ///
 /// # Errors
-/// As [`ask`].
+/// The same as those of [`ask`].
 pub fn answer(directory: &Path, on: bool) -> io::Result<Asked> {
     look_at_switch(directory, on, |_| {})
 }
@@ -196,7 +197,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("life");
         begin(&path, 1).unwrap();
-        // To close another descriptor of the file gives nothing up either.
+        // Closing another descriptor of the file does not release the lock either.
         assert!(!is_free(&path) && !is_free(&path));
 
         let other = directory.path().join("other");

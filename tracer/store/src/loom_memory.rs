@@ -1,6 +1,6 @@
-//! The memory of a ring as the model checker needs it: every word is watched for races.
+//! The memory of a ring for the model checker, which checks every word for races.
 //!
-//! Takes the place of `memory.rs` under `cfg(loom)`, with the same functions. A [`Memory`] cannot be made.
+//! This replaces `memory.rs` under `cfg(loom)`, with the same functions. A [`Memory`] cannot be made.
 #![allow(unsafe_code, reason = "the functions that it stands in for are unsafe")]
 #![allow(missing_docs, clippy::missing_safety_doc, reason = "what each does is said in `memory.rs`")]
 
@@ -102,14 +102,14 @@ impl Memory {
     }
 }
 
-/// Words that report unsynchronized access.
+/// The words of a ring, which report unsynchronized access.
 #[derive(Clone, Copy, Debug)]
 pub struct Data {
     words: &'static [UnsafeCell<u64>],
 }
 
 impl Data {
-    /// Makes room for `capacity` bytes, which is leaked.
+    /// Allocates `capacity` bytes, and leaks them.
     pub fn leak(capacity: usize) -> Data {
         let words: Vec<_> = (0..capacity / 8).map(|_| UnsafeCell::new(0)).collect();
         Data { words: Box::leak(words.into_boxed_slice()) }
@@ -125,7 +125,7 @@ impl Data {
 
     pub unsafe fn write_word(self, position: u64, word: u64) {
         assert_eq!(position % 8, 0);
-        // SAFETY: loom checks that nobody else has access.
+        // SAFETY: loom checks that no other thread has access.
         self.word(position).with_mut(|to| unsafe { *to = word.to_le() });
     }
 
@@ -138,7 +138,7 @@ impl Data {
 
     pub unsafe fn write_bytes(self, position: u64, bytes: &[u8]) {
         for (at, byte) in (position..).zip(bytes) {
-            // SAFETY: loom checks that nobody else has access; the index is below 8.
+            // SAFETY: loom checks that no other thread has access; the index is below 8.
             self.word(at).with_mut(|to| unsafe { *to.cast::<u8>().add((at % 8) as usize) = *byte });
         }
     }
@@ -152,7 +152,7 @@ impl Data {
     }
 
     fn byte(self, position: u64) -> u8 {
-        // SAFETY: loom checks that nobody writes; the index is below 8.
+        // SAFETY: loom checks that no thread writes; the index is below 8.
         self.word(position).with(|from| unsafe { *from.cast::<u8>().add((position % 8) as usize) })
     }
 

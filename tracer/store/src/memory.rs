@@ -1,7 +1,7 @@
 //! The memory of a ring, and every raw access to it.
 //!
 //! [`Data`] is a place for records: `capacity` bytes, addressed by positions that only grow. Its unsafe
-//! functions say which positions may be given; the rest of the ring is safe code on top of that promise.
+//! functions define the valid positions; the rest of the ring is safe code that relies on these rules.
 #![allow(unsafe_code, reason = "raw access to a mapping that two threads share; each block argued")]
 
 use std::fs::File;
@@ -14,49 +14,49 @@ use trace_format::ring::{Geometry, HEADER_BYTES, Header, Progress, RingError};
 
 use crate::sys;
 
-/// The bytes at the beginning of a ring's data that are reserved first where somebody waits for the ring.
+/// The number of bytes at the beginning of a ring's data that are reserved first if a thread waits for the ring.
 pub const FIRST_BYTES: u64 = 16 * 1024;
-/// The bytes at the beginning of a ring's nested data that are reserved first.
+/// The number of bytes at the beginning of a ring's nested data that are reserved first.
 pub const FIRST_NESTED_BYTES: u64 = 4096;
 
-/// Returns whether a ring may be lent while only its first bytes are reserved: those that the producer may
-/// write before it looks again must lie in the first block.
+/// Returns whether a thread may get a ring of which only the first bytes are reserved: the bytes that the producer
+/// may write before it checks again must be in the first block.
 #[must_use]
 pub fn may_begin_small(geometry: &Geometry) -> bool {
     FIRST_BYTES <= geometry.block && FIRST_NESTED_BYTES <= geometry.nested_block
 }
 
-/// A mapped ring. Unmapped when dropped.
+/// A mapped ring. It is unmapped when dropped.
 ///
-/// A ring of a user whom this process need not trust is never mapped itself: its owner could make the file shorter, and
-/// who touched the mapping then would be ended by a signal. What is mapped is a copy of what the ring holds.
+/// The ring of a user whom this process need not trust is never mapped itself: its owner could truncate the file, and
+/// an access to the mapping would then end the process by a signal. Instead, this maps a copy of the ring's contents.
 #[derive(Debug)]
 pub struct Memory {
     map: MmapRaw,
     geometry: Geometry,
-    /// The ring that this is a copy of.
+    /// The file of the ring, if this is a copy.
     original: Option<File>,
 }
 
-/// The number of times that a ring is copied anew whose flusher goes on meanwhile.
+/// The greatest number of times that a ring is copied, if its flusher changes it meanwhile.
 const COPY_TRIES: u32 = 100;
 /// The number of bytes that are copied at once.
 const WINDOW: usize = 256 * 1024;
 
 impl Memory {
-    /// Maps `file`, whose space is reserved, shared and touches every page.
+    /// Maps `file`, whose space must be reserved, as shared memory and touches every page.
     pub fn shared(file: &File, geometry: Geometry) -> io::Result<Memory> {
         let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(len).populate().map_raw(file)?;
         let memory = Memory { map, geometry, original: None };
-        // Only there that option does it.
+        // Only on Linux does `populate` of `MmapOptions` have an effect.
         if !cfg!(target_os = "linux") {
             memory.populate();
         }
         Ok(memory)
     }
 
-    /// Maps `file` shared, of which only the first bytes of each part may be reserved: no page is touched.
+    /// Maps `file` as shared memory without touching a page; only the first bytes of each part need to be reserved.
     ///
     /// # Errors
     /// The file cannot be mapped.
@@ -66,25 +66,26 @@ impl Memory {
         Ok(Memory { map, geometry, original: None })
     }
 
-    /// Has all pages ready, once their space is reserved.
+    /// Prepares all pages, after their space was reserved.
     pub fn populate(&self) {
         sys::populate(self.map.as_mut_ptr(), self.map.len());
     }
 
-    /// Maps the ring in `file` that a dead run has left. Returns `None` where its making was not finished, so
+    /// Maps the ring in `file` that a dead run has left. Returns `None` if the ring was not finished, so
     /// that no thread can have had it: the magic number is written last.
     ///
     /// # Errors
-    /// The file cannot be mapped, or is no ring of this version: whose sizes do not fit the file, for one.
+    /// The file cannot be mapped, or is not a ring of a known version, for example because its sizes do not fit the
+    /// file.
     pub fn existing(file: &File) -> io::Result<Option<Memory>> {
         Memory::found(file, |options| options.map_raw(file))
     }
 
-    /// Maps the ring in `file` for an onlooker, who writes nothing: nor may the producer or the consumer of
-    /// what this returns be used. The ring's process may be alive.
+    /// Maps the ring in `file` read-only, for an onlooker. The result must not be used as a producer or a consumer.
+    /// The ring's process may be alive.
     ///
     /// # Errors
-    /// As [`Memory::existing`].
+    /// The same as those of [`Memory::existing`].
     pub fn to_read(file: &File) -> io::Result<Option<Memory>> {
         Memory::found(file, |options| options.map_raw_read_only(file))
     }
@@ -111,7 +112,7 @@ impl Memory {
         Ok(geometry.map(|geometry| Memory { geometry, ..memory }))
     }
 
-    /// Copies what a ring of `size` bytes holds that is in no file yet.
+    /// Copies the part of a ring of `size` bytes that is in no file yet.
     fn copied(file: &File, size: u64) -> io::Result<Option<Memory>> {
         let Some(first) = HeaderCopy::of(file, size)? else { return Ok(None) };
         let geometry = first.geometry;
@@ -125,7 +126,7 @@ impl Memory {
             if !before.header().is_of_one_moment_with(after.header()) {
                 continue;
             }
-            // The producer may have begun to overwrite what was copied.
+            // The producer may have begun to overwrite the copied bytes.
             for (copy, now) in [
                 (&before.header().main, &after.header().main),
                 (&before.header().nested, &after.header().nested),
@@ -142,27 +143,28 @@ impl Memory {
         Err(io::Error::other("it changes faster than it can be read; try again"))
     }
 
-    /// Publishes the progress of the consumer, see [`Header::publish`]: of a copy, in the ring itself as well.
+    /// Publishes the progress of the consumer, see [`Header::publish`]; if this is a copy, also in the ring itself.
     pub fn publish(&self, progress: &Progress) {
         self.header().publish(progress);
         self.write_header_back();
     }
 
-    /// Writes the header of a copy into the ring itself: in one call, of which a kill leaves nothing or all.
+    /// Writes the header of a copy into the ring itself, in one call, so that a kill leaves all of it or nothing.
     pub(crate) fn write_header_back(&self) {
         if let Some(original) = &self.original {
-            // Whoever takes the ring's file away from its records has lost only these.
+            // If the write fails because the owner has changed the ring's file, only the owner's own records are
+            // lost.
             let header = HeaderCopy::bytes_of(&self.map);
             let _ = sys::write_at(original, header, 0);
         }
     }
 
-    /// Returns whether this is a copy: what happens in the ring from here on is not seen.
+    /// Returns whether this is a copy, which does not show later changes of the ring.
     pub(crate) fn is_copy(&self) -> bool {
         self.original.is_some()
     }
 
-    /// Makes memory of this process alone.
+    /// Makes memory that is private to this process.
     pub fn private(geometry: Geometry) -> io::Result<Memory> {
         let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(len).populate().map_anon()?.into();
@@ -175,35 +177,35 @@ impl Memory {
         self.geometry
     }
 
-    /// Returns whether the producer overwrites what is oldest instead of waiting for the consumer.
+    /// Returns whether the producer overwrites the oldest records instead of waiting for the consumer.
     pub fn overwrites(&self) -> bool {
         self.header().identity.overwrite.load(Ordering::Relaxed) == 1
     }
 
-    /// Gives the header: atomics in fresh, zeroed, page-aligned memory.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         // SAFETY: the mapping is at least `HEADER_BYTES` long and page-aligned; `Header` is atomics only, for
         // which any bytes are valid, and lives as long as the mapping, that is as long as `self`.
         unsafe { &*self.map.as_ptr().cast::<Header>() }
     }
 
-    /// Gives the data of the ring.
+    /// Returns the data of the ring.
     pub fn data(&self) -> Data {
         // SAFETY: the mapping holds header, data and nested data.
         let base = unsafe { self.map.as_mut_ptr().add(HEADER_BYTES) };
         Data { base, mask: self.geometry.capacity - 1 }
     }
 
-    /// Gives the data of the nested ring.
+    /// Returns the data of the nested ring.
     pub fn nested_data(&self) -> Data {
-        // SAFETY: as above; `capacity` fits in usize, for the mapping does.
+        // SAFETY: as above; `capacity` fits in usize, because the mapping does.
         let base = unsafe { self.map.as_mut_ptr().add(HEADER_BYTES + self.geometry.capacity as usize) };
         Data { base, mask: self.geometry.nested_capacity - 1 }
     }
 
-    /// Copies a range of positions of the ring while the producer may be writing there: what it has meanwhile
-    /// begun to overwrite, [`oldest`](trace_format::ring::oldest) tells afterwards, and that part of the copy
-    /// means nothing.
+    /// Copies a range of positions of the ring while the producer may be writing there. Afterwards,
+    /// [`oldest`](trace_format::ring::oldest) returns the position before which the producer has begun to overwrite;
+    /// the part of the copy before it has no meaning.
     #[must_use]
     pub fn copy(&self, range: Range<u64>) -> Vec<u8> {
         // SAFETY: the data is mapped as long as `self`.
@@ -218,7 +220,7 @@ impl Memory {
     }
 }
 
-/// A copy of a ring's header, at one moment.
+/// A copy of a ring's header.
 #[derive(Debug)]
 pub(crate) struct HeaderCopy {
     map: MmapRaw,
@@ -226,10 +228,10 @@ pub(crate) struct HeaderCopy {
 }
 
 impl HeaderCopy {
-    /// Copies the header of the ring of `size` bytes in `file`. Returns `None` where the making of the ring was not finished.
+    /// Copies the header of the ring of `size` bytes in `file`. Returns `None` if the ring was not finished.
     ///
     /// # Errors
-    /// It cannot be read, or is no ring of this version.
+    /// The file cannot be read, or is not a ring of a known version.
     pub(crate) fn of(file: &File, size: u64) -> io::Result<Option<HeaderCopy>> {
         if size == 0 {
             return Ok(None);
@@ -252,14 +254,14 @@ impl HeaderCopy {
         HeaderCopy::bytes_of(&self.map)
     }
 
-    /// The header in a private copy.
+    /// Returns the header in a private copy.
     fn bytes_of(map: &MmapRaw) -> &[u8] {
-        // SAFETY: each mapping that this is called for has at least that many bytes, and nobody else writes them while this
-        // thread reads them: they are of this process alone, and of one thread.
+        // SAFETY: each mapping for which this is called has at least this many bytes, and no other thread writes them
+        // while this thread reads them: they are private to this process and used by one thread.
         unsafe { std::slice::from_raw_parts(map.as_ptr(), HEADER_BYTES) }
     }
 
-    /// Copies, to the same place of another file, the data that this header says to be in no trace file yet.
+    /// Copies the data that, according to this header, is in no trace file yet, to the same place of another file.
     fn copy_unread(&self, from: &File, to: &File) -> io::Result<()> {
         let (header, geometry) = (self.header(), self.geometry);
         let progress = header.published();
@@ -267,7 +269,7 @@ impl HeaderCopy {
         let behind = HEADER_BYTES as u64 + geometry.capacity;
         let nested = (header.nested.head(), progress.nested_consumed, geometry.nested_capacity, behind);
         for (head, consumed, capacity, base) in [main, nested] {
-            // Positions that contradict each other are for the reader of the copy to find.
+            // The reader of the copy finds positions that contradict each other.
             let start = consumed.max(head.saturating_sub(capacity));
             let Some(bytes) = head.checked_sub(start) else { continue };
             let at = start & (capacity - 1);
@@ -279,7 +281,7 @@ impl HeaderCopy {
     }
 }
 
-/// Copies a range of a file to the same place of another one, through a window; holes stay holes.
+/// Copies a range of a file to the same place of another file, through a buffer; holes stay holes.
 fn copy_range(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
     let mut window = vec![0; WINDOW.min(usize::try_from(range.end - range.start).unwrap_or(WINDOW))];
     let mut at = range.start;
@@ -298,7 +300,7 @@ fn copy_range(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// The data of a ring or nested ring. A plain copy of a pointer: valid as long as the [`Memory`] is.
+/// The data of a ring or nested ring. It is a plain pointer, which is valid as long as the [`Memory`] is.
 #[derive(Clone, Copy, Debug)]
 pub struct Data {
     base: *mut u8,
@@ -321,19 +323,19 @@ impl Data {
     /// Writes a word at an 8-byte aligned position.
     ///
     /// # Safety
-    /// The caller is the ring's producer; the position is aligned and is in the space that is its own:
+    /// The caller is the ring's producer; the position is aligned and is in the producer's space:
     /// not below `head`, and below `consumed + capacity`.
     #[inline(always)]
     pub unsafe fn write_word(self, position: u64, word: u64) {
-        // SAFETY: in bounds by `at`; aligned since base and position are; nobody reads here before `head` is
+        // SAFETY: in bounds by `at`; aligned because base and position are; no thread reads here before `head` is
         // published, by the caller's promise.
         unsafe { self.at(position).cast::<u64>().write(word.to_le()) };
     }
 
-    /// Writes words, one behind the other.
+    /// Writes words, one after the other.
     ///
     /// # Safety
-    /// As [`Data::write_word`] for the whole range, which must not cross the border of a block.
+    /// The same as for [`Data::write_word`], for the whole range, which must not cross the border of a block.
     #[inline(always)]
     pub unsafe fn write_words<const N: usize>(self, position: u64, words: [u64; N]) {
         // SAFETY: contiguous, as in `write_bytes`, and aligned; else as in `write_word`.
@@ -343,29 +345,29 @@ impl Data {
     /// Writes bytes.
     ///
     /// # Safety
-    /// As [`Data::write_word`] for the whole range, which must not cross the border of a block.
+    /// The same as for [`Data::write_word`], for the whole range, which must not cross the border of a block.
     #[inline(always)]
     pub unsafe fn write_bytes(self, position: u64, bytes: &[u8]) {
-        // SAFETY: a block's border is no border of the ring inside the range, so it is contiguous; `bytes` is
-        // not in the ring's own space, for nobody has references into that.
+        // SAFETY: the range crosses no border of a block, and so not the ring's end: it is contiguous. `bytes` is
+        // not in the ring's own space, because no code has references into that.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(position), bytes.len()) };
     }
 
-    /// Gives the `len` bytes at a position, for the producer to fill.
+    /// Returns the `len` bytes at a position, for the producer to fill.
     ///
     /// # Safety
-    /// As [`Data::write_bytes`] for the whole range; the caller uses nothing else of the ring while it has
-    /// them. Who reads beside the producer reads volatile, and throws away what it finds being written.
+    /// The same as for [`Data::write_bytes`], for the whole range; the caller uses no other part of the ring while it
+    /// has the bytes. Concurrent readers use volatile reads, and discard bytes that are being written.
     #[inline(always)]
     pub unsafe fn own<'a>(self, position: u64, len: usize) -> &'a mut [u8] {
         // SAFETY: in bounds and contiguous as in `write_bytes`; the mapping's bytes are initialised.
         unsafe { std::slice::from_raw_parts_mut(self.at(position), len) }
     }
 
-    /// Copies back bytes that the producer itself wrote and has not published.
+    /// Returns bytes that the producer itself has written and has not published.
     ///
     /// # Safety
-    /// As [`Data::write_bytes`]; the range was written before.
+    /// The same as for [`Data::write_bytes`]; the range was written before.
     pub unsafe fn read_back<const N: usize>(self, position: u64) -> [u8; N] {
         // SAFETY: in bounds and contiguous as in `write_bytes`; any bytes are valid.
         unsafe { self.at(position).cast::<[u8; N]>().read_unaligned() }
@@ -374,26 +376,26 @@ impl Data {
     /// Copies a range of positions while the producer may be writing there: see [`Memory::copy`].
     ///
     /// # Safety
-    /// The memory is mapped as long as this takes.
+    /// The memory stays mapped during the call.
     unsafe fn copy(self, range: Range<u64>) -> Vec<u8> {
         let end = range.end.min(range.start.saturating_add(self.capacity()));
         let mut bytes = Vec::with_capacity(usize::try_from(end - range.start).unwrap_or(0));
         for position in (range.start..end).step_by(8) {
-            // SAFETY: mapped by the caller's promise, in bounds by `at`, and aligned, since positions of
-            // records and the base are. The other side may write at the same moment, so the read is volatile:
-            // the compiler neither repeats nor invents it, and a whole word is some value that was there.
+            // SAFETY: mapped by the caller's promise, in bounds by `at`, and aligned, because positions of
+            // records and the base are. The producer may write at the same moment, so the read is volatile:
+            // the compiler neither repeats nor invents it, and reads each word as a whole.
             let word = unsafe { self.at(position).cast::<u64>().read_volatile() };
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
         bytes
     }
 
-    /// Gives the bytes of a range of positions, in two parts where it wraps.
+    /// Returns the bytes of a range of positions, in two parts if it wraps.
     ///
     /// # Safety
     /// The caller is the consumer; the range lies between the consumed position that the producer knows and a
-    /// head that was loaded with `Acquire`; the consumed position is not moved while the result lives, and
-    /// the memory is mapped as long.
+    /// head that was loaded with `Acquire`; while the result lives, the consumed position does not change and
+    /// the memory stays mapped.
     pub unsafe fn parts<'a>(self, range: Range<u64>) -> [&'a [u8]; 2] {
         let bytes = (range.end - range.start).min(self.capacity());
         let to_end = (self.capacity() - (range.start & self.mask)).min(bytes);

@@ -1,8 +1,8 @@
-//! The module table of a process: which files are mapped as code, and since when.
+//! The module table of a process: the files that are mapped as code, and the times when they were mapped.
 //!
-//! It is looked at on the flusher thread, before records with addresses are rendered, and now and then. What
-//! the looks have found stands in the file `modules` of the run's directory, where a recoverer reads it, and
-//! in each trace file that has addresses.
+//! The flusher thread updates it before it renders records with addresses, and now and then. It writes the table to
+//! the file `modules` of the run's directory, from which a recoverer reads it, and to each trace file that has
+//! addresses.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -15,28 +15,28 @@ use trace_format::render::Modules;
 
 use crate::sys::{self, LoadedModules};
 
-/// The most bytes of the file that are read: a line takes some hundred bytes.
+/// The greatest number of bytes of the file that are read: a line takes some hundred bytes.
 const LARGEST: u64 = 16 << 20;
 
-/// The modules of this process, as they were found.
+/// The modules of this process, as far as the looks have found them.
 pub struct ModuleTable {
     now: fn() -> Ticks,
     /// The counts of the last look.
     counts: (u64, u64),
     /// The ticks of the last look.
     looked: Ticks,
-    /// The modules that were there at the last look.
+    /// The modules that were loaded at the last look.
     there: Vec<Module>,
-    /// All that was found so far, as it is written.
+    /// The lines for all changes found so far.
     lines: Vec<Meta>,
-    /// The file in the run's directory, and how many of the lines are in it; `None` where there is none.
+    /// The file in the run's directory, and the number of lines in it; `None` if there is no file.
     file: Option<(PathBuf, usize)>,
-    /// Whether records with addresses were met.
+    /// Whether records with addresses were rendered.
     needed: bool,
 }
 
 impl ModuleTable {
-    /// Returns a table in which nothing was looked for yet. `now` reads the clock of the process's records.
+    /// Returns an empty table. `now` reads the clock of the process's records.
     #[must_use]
     pub fn new(now: fn() -> Ticks) -> ModuleTable {
         ModuleTable {
@@ -50,8 +50,9 @@ impl ModuleTable {
         }
     }
 
-    /// Sees to it that what is known stands in a run's directory, if there is one: looks at once, and later
-    /// each time if records with addresses were met, so that little is missed of what comes and goes.
+    /// Ensures that the table is in a run's directory, if there is one. The first call for a directory updates the
+    /// table; later calls do so only if records with addresses were rendered, so that few short-lived modules are
+    /// missed.
     pub fn keep_in(&mut self, directory: Option<&Path>) {
         let Some(directory) = directory else { return self.file = None };
         let known = self.file.as_ref().is_some_and(|(path, _)| path.parent() == Some(directory));
@@ -64,8 +65,8 @@ impl ModuleTable {
         }
     }
 
-    /// Sees to it that what stands in a run's directory, which is of this process, has all modules that are there now: for a
-    /// process that is about to end, and in which nobody looks any more.
+    /// Ensures that the table in the directory of this process's run has all modules that are loaded now. This is for
+    /// a process that is about to end, and whose flusher does not update the table any more.
     pub(crate) fn complete(directory: &Path, user: u32, now: fn() -> Ticks) {
         let mut stored = StoredModules::open(directory, user);
         let mut table = ModuleTable::new(now);
@@ -82,32 +83,32 @@ impl ModuleTable {
                 table.there.push(module.clone());
             }
         }
-        // How many had come at that look is not known.
+        // The counts at that look are not known.
         table.counts = (u64::MAX, u64::MAX);
         table.file = Some((directory.join(MODULES_NAME), table.lines.len()));
         table.look();
     }
 
-    /// Looks whether modules have come or gone. Where none have, this costs a few nanoseconds and the
+    /// Updates the table if modules were loaded or unloaded. If none were, this costs a few nanoseconds and the
     /// loader's lock.
     fn look(&mut self) {
         let before = Between { after: self.looked, seen: (self.now)() };
         let Some(counts) = sys::module_counts() else { return };
         if counts == self.counts && !self.lines.is_empty() {
-            // What is there now was there at the moment that was read before.
+            // The loaded modules were loaded at the moment that was read before the counts.
             self.looked = before.seen;
             return;
         }
         let Some(found) = sys::loaded_modules() else { return };
         let seen = (self.now)();
         self.compare(found, Between { seen, ..before });
-        // What is there was seen between the two readings of the clock; the next change may have been in
+        // The modules were seen between the two readings of the clock; the next change may have happened in
         // between, too.
         self.looked = before.seen;
         self.write();
     }
 
-    /// Notes what has changed.
+    /// Appends the lines for the changes since the last look.
     fn compare(&mut self, found: LoadedModules, between: Between) {
         let is_in = |module: &Module, all: &[Module]| {
             let same = |other: &Module| {
@@ -135,8 +136,8 @@ impl ModuleTable {
         (self.there, self.counts) = (found.modules, found.counts);
     }
 
-    /// Writes the lines that are not in the file yet. Where that cannot be done, it is tried again at the next
-    /// change; a line that was written in part is written again as a whole, behind that.
+    /// Writes the lines that are not in the file yet. If that fails, the next call tries again, and writes
+    /// a line that was written in part again as a whole.
     fn write(&mut self) {
         let Some((path, written)) = &mut self.file else { return };
         let mut text = Vec::new();
@@ -147,7 +148,7 @@ impl ModuleTable {
         if text.is_empty() {
             return;
         }
-        // A line that a full disk has cut is ended by this, and read as none.
+        // This ends a line that was cut because the disk was full; readers ignore such a line.
         let begun = if *written == 0 { &b""[..] } else { b"\n" };
         let file = match sys::create_private_file(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => sys::open_to_append(path),
@@ -167,14 +168,14 @@ impl Modules for ModuleTable {
     }
 }
 
-/// The module table of another process, read from its run's directory when it is asked for.
+/// The module table of another process, read from its run's directory when it is needed.
 pub(crate) struct StoredModules {
     file: Option<File>,
     lines: Vec<Meta>,
 }
 
 impl StoredModules {
-    /// Opens the table of the run in `directory`, which belongs to `user`; one that is not there has no lines.
+    /// Opens the table of the run in `directory`, which belongs to `user`; a missing table has no lines.
     pub(crate) fn open(directory: &Path, user: u32) -> StoredModules {
         let file = sys::open_file_of_user_to_read(&directory.join(MODULES_NAME), user).ok();
         StoredModules { file, lines: Vec::new() }

@@ -1,13 +1,13 @@
-//! Recovery: what a run that is dead left in its rings goes into its files, every record once.
+//! Recovery: writes the records in a dead run's rings to its files, every record once.
 //!
-//! Used by `tracemerge` before it reads, and by a starting run for those of its own executable. A run is dead
-//! when the lock of its life file can be had. The recoverer holds that lock, and one that keeps other
-//! recoverers waiting, and does what the flusher would have done, with the same code and the same order of
-//! steps; killed itself, it can start over. Rings are removed last. Everything that is read is taken for
-//! hostile.
+//! `tracemerge` recovers runs before it reads, and a starting run recovers those of its own executable. A run is dead
+//! if the lock of its life file is free. The recoverer holds that lock, and a lock that keeps other recoverers
+//! waiting, and does the same as the flusher would have done, with the same code and the same order of steps; if it
+//! is killed itself, the next recoverer continues. Rings are removed last. The recoverer treats everything that it
+//! reads as hostile.
 //!
-//! A recoverer that does not know a layout (of the manifest, the life file, the site table, a ring, a record)
-//! leaves the whole run as it is, and says what it does not know. Earlier layouts it knows.
+//! If a recoverer does not know a layout (of the manifest, the life file, the site table, a ring, a record), it
+//! leaves the whole run unchanged, and names the unknown layout. It knows all earlier layouts.
 
 mod others;
 
@@ -34,30 +34,30 @@ use crate::variables;
 
 pub use others::{Limits, OtherRun, Outcome, recover_others};
 
-/// The result of a look for dead runs.
+/// The result of a search for dead runs.
 #[derive(Debug, Default)]
 pub struct Recovery {
-    /// Dead runs, recovered or not.
+    /// The dead runs, recovered or not.
     pub runs: Vec<Recovered>,
-    /// The errors that say why runs of another version, living or dead, were left as they are, with the
-    /// directory in each.
+    /// The errors for runs of unknown versions, living or dead, which were left unchanged. Each error names the
+    /// directory.
     pub unknown: Vec<io::Error>,
 }
 
-/// A dead run, and what became of it.
+/// A dead run, and the result of its recovery.
 #[derive(Debug)]
 pub struct Recovered {
     /// The run.
     pub run: Run,
     /// The directories in which the run's trace files are.
     pub directories: Vec<PathBuf>,
-    /// The run's threads that were alive, or not wholly written, when it died.
+    /// The run's threads that were alive, or whose files were incomplete, when it died.
     pub threads: Vec<RecoveredThread>,
     /// The number of lost records of threads that never got a ring.
     pub unplaced: u64,
-    /// The number of rings whose files were removed before: what was in them, and in no file yet, is lost.
+    /// The number of rings whose files were removed before: their records that were in no file yet are lost.
     pub missing_rings: u64,
-    /// The errors of what could not be done; the rings concerned are left where they are.
+    /// The errors that occurred; the rings that they concern are left in place.
     pub errors: Vec<io::Error>,
 }
 
@@ -70,13 +70,14 @@ pub struct RecoveredThread {
     pub name: Vec<u8>,
     /// The number of records that were in the thread's ring and not in its file.
     pub records: u64,
-    /// The number of records that the thread had put into its ring in all.
+    /// The total number of records that the thread had put into its ring.
     pub committed: u64,
-    /// Tells whether the thread was alive when the process died.
+    /// Whether the thread was alive when the process was killed.
     pub killed: bool,
 }
 
-/// Returns where directories of this user's runs may be: `TRACER_RUNTIME_DIR`, or the system's places.
+/// Returns the directories that may contain the directories of this user's runs: `TRACER_RUNTIME_DIR`, or the
+/// system's places.
 #[must_use]
 pub fn runtime_directories() -> Vec<PathBuf> {
     match variables::value(variables::RUNTIME_DIR) {
@@ -85,17 +86,17 @@ pub fn runtime_directories() -> Vec<PathBuf> {
     }
 }
 
-/// Gives the path that a format has as bytes.
+/// Returns the path with these bytes.
 #[must_use]
 pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     sys::path_from_bytes(bytes)
 }
 
-/// Recovers the dead runs in `directories` whose manifests `wanted` accepts. Living runs, other users'
-/// directories and what is no run are passed over. Where another recoverer is at work, waits for it. `cause`
-/// gives what the caller knows of how a run's process has ended.
+/// Recovers the dead runs in `directories` whose manifests `wanted` accepts. Skips living runs, other users'
+/// directories and everything that is not a run. If another recoverer is at work, waits for it. `cause`
+/// returns the cause of the end of a run's process, as far as the caller knows it.
 ///
-/// Root recovers other users' runs by [`recover_others`].
+/// Root recovers other users' runs with [`recover_others`].
 pub fn recover(
     directories: &[PathBuf],
     wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
@@ -110,9 +111,9 @@ pub fn recover(
     recovery
 }
 
-/// Recovers dead runs for a flusher, which has threads of its own to serve: `going_on` is called after each
-/// portion, and what another recoverer has begun, or another user has left, is left to others. `wanted` must
-/// not accept the flusher's own run: a run knows its own, whatever has become of its locks.
+/// Recovers dead runs for a flusher, which must also serve its own threads: calls `going_on` after each
+/// portion, and skips runs that another recoverer has begun, or that belong to other users. `wanted` must
+/// not accept the flusher's own run, whose locks may have been removed.
 pub fn recover_meanwhile(
     directories: &[PathBuf],
     wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
@@ -125,13 +126,13 @@ pub fn recover_meanwhile(
     }
 }
 
-/// Writes what the rings of the calling process's own run hold, and ends its files, as at an exit; removes the run's
-/// directory as far as the process lets it. For a process that is about to end, of which no other thread runs any
-/// more: its own lock keeps recoverers away. Finds nothing to do where the flusher has done it. `now` reads the clock of
-/// the process's records; `cause` is what the process knows of its end.
+/// Writes the records in the rings of the calling process's own run, and ends its files, as at an exit; removes the
+/// run's directory if the process can. This is for a process that is about to end, and whose other threads have
+/// stopped: its own lock keeps recoverers away. Does nothing if the flusher has done this already. `now` reads the
+/// clock of the process's records; `cause` is the cause of the end, as far as the process knows it.
 ///
 /// # Errors
-/// What could not be done; it is left for a recoverer.
+/// Returns the errors of the steps that failed; a recoverer will do these steps.
 pub fn drain_own(
     runtime: &Path,
     pid: u32,
@@ -150,7 +151,7 @@ pub fn drain_own(
     if recovered.errors.is_empty() { Ok(()) } else { Err(recovered.errors) }
 }
 
-/// The way to treat another recoverer that is at work.
+/// The way to treat a run on which another recoverer works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OtherRecoverer {
     IsWaitedFor,
@@ -169,7 +170,7 @@ fn recover_in(
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         let is_unfinished = path.as_os_str().as_encoded_bytes().ends_with(UNFINISHED_SUFFIX.as_bytes());
-        // Where that name could not be given, the manifest is gone.
+        // If the directory could not be renamed, its manifest was removed.
         if is_unfinished || (sys::OPEN_FILES_KEEP_NAMES && !path.join(MANIFEST_NAME).exists()) {
             remove_unfinished(&path);
             continue;
@@ -190,13 +191,13 @@ fn recover_in(
     (runs, unknown)
 }
 
-/// Removes what a process has left that was killed while it made its directory, or while it was removed.
+/// Removes the directory of a process that was killed while the directory was being made or removed.
 fn remove_unfinished(path: &Path) {
     if !sys::is_private_directory(path) {
         return;
     }
     match sys::open_own_file(&lock_file(path)) {
-        // Only if there is nothing in it: then its maker begins anew.
+        // This succeeds only if the directory is empty: then a living maker starts again.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let _ = std::fs::remove_dir(path);
         }
@@ -210,14 +211,14 @@ fn remove_unfinished(path: &Path) {
     }
 }
 
-/// Returns whether the run in `directory` is dead, or there is none: its lock could be had now.
+/// Returns whether the run in `directory` is dead, because its lock is free, or there is no run.
 #[must_use]
 pub fn is_dead(directory: &Path) -> bool {
     let lock = sys::open_own_file(&lock_file(directory));
     lock.is_err() || lock.is_ok_and(|file| sys::hold_lock(&file, LIFE_BYTE).is_ok())
 }
 
-/// A run whose locks we hold.
+/// A dead run whose locks this process holds.
 struct DeadRun {
     path: PathBuf,
     manifest: Manifest,
@@ -228,9 +229,9 @@ struct DeadRun {
 enum Taken {
     /// The run is dead, and its locks are held.
     Dead(DeadRun),
-    /// It is no run, not wanted, alive, or gone meanwhile.
+    /// The directory is not a run, or the run is not wanted, alive, or was removed meanwhile.
     Nothing,
-    /// Somebody else is recovering it.
+    /// Another recoverer works on the run.
     Busy,
 }
 
@@ -238,7 +239,7 @@ impl DeadRun {
     /// Takes the locks of a run.
     ///
     /// # Errors
-    /// The version of its manifest is not known here.
+    /// The version of the run's manifest is unknown.
     fn take(
         path: &Path,
         wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
@@ -272,7 +273,7 @@ impl DeadRun {
         Ok(Taken::Dead(DeadRun { path: path.to_path_buf(), manifest, lock: Arc::new(lock) }))
     }
 
-    /// Recovers the run. `going_on` is called after each portion, and says whether there is time for another one.
+    /// Recovers the run. Calls `going_on` after each portion, which returns whether there is time for another one.
     fn recover(self, cause: Cause, mut going_on: impl FnMut() -> bool) -> Recovered {
         let (mut errors, mut missing_rings) = (Vec::new(), 0);
         let killed = Ended { reason: EndReason::Killed, cause, seen: None };
@@ -281,7 +282,8 @@ impl DeadRun {
             Ok((mut place, mut tables, rings)) => {
                 missing_rings = self.missing_rings(&rings);
                 if missing_rings > 0 {
-                    // Nobody knows whether they had records of threads without a file, so no file says that all is there.
+                    // The missing rings may have had records of threads without a file, so no file may contain the
+                    // number of files, which would mean that the trace is complete.
                     place.forget_count();
                 }
                 let threads =
@@ -306,7 +308,7 @@ impl DeadRun {
         Recovered { run: self.manifest.run, directories, threads, unplaced, missing_rings, errors }
     }
 
-    /// Looks at everything before anything is changed: who does not know a layout leaves all as it is.
+    /// Checks everything before anything is changed: if a layout is unknown, the run is left unchanged.
     fn prepare(
         &self,
         going_on: &mut impl FnMut() -> bool,
@@ -320,7 +322,7 @@ impl DeadRun {
             if !going_on() {
                 return Err(in_run(out_of_time()));
             }
-            // What is damaged is told of each ring by itself.
+            // Damage is reported later, for each ring separately.
             if let Some(error) = look_at_ring(path, place.encoding).err().filter(is_unknown_layout) {
                 return Err(io::Error::new(error.kind(), format!("cannot recover {path:?}: {error}")));
             }
@@ -355,8 +357,8 @@ impl DeadRun {
         threads
     }
 
-    /// Returns how many of the run's rings have no file any more. They are looked for under the run's lock: nobody removes
-    /// one meanwhile that counts.
+    /// Returns the number of the run's rings that have no file any more. The caller holds the run's lock, so no other
+    /// recoverer removes a ring meanwhile.
     fn missing_rings(&self, rings: &[PathBuf]) -> u64 {
         let made = self.life().map_or(0, |life| life.flusher.rings.load(Ordering::Acquire));
         made.saturating_sub(rings.len() as u64)
@@ -366,8 +368,8 @@ impl DeadRun {
         self.lock.life().ok().flatten()
     }
 
-    /// Writes what belongs to the run and to no thread: records that found no ring, and how many files there
-    /// are, where no thread's file says that.
+    /// Writes the run's own file, if it is needed: for records that found no ring or were dropped, for missing rings,
+    /// and for the number of files if no thread's file contains it.
     fn end_run(&self, place: &mut TracePlace, ended: Ended, said: bool, missing: u64) -> io::Result<()> {
         let Some(life) = self.life() else { return Ok(()) };
         let unplaced = life.traced.unplaced.load(Ordering::Acquire);
@@ -382,7 +384,7 @@ impl DeadRun {
     }
 }
 
-/// Reads what a ring holds, and changes nothing.
+/// Checks the layout of a ring and the kinds of its records, and changes nothing.
 fn look_at_ring(path: &Path, encoding: Encoding) -> io::Result<()> {
     let Some(memory) = Memory::existing(&sys::open_own_file(path)?)? else { return Ok(()) };
     match memory.header().tenancy.state() {
@@ -391,28 +393,29 @@ fn look_at_ring(path: &Path, encoding: Encoding) -> io::Result<()> {
     }
 }
 
-/// Returns whether a ring is left as it is because its layout is not known, not because it is damaged.
+/// Returns whether an error is about an unknown layout or kind of record, and not about damage.
 fn is_unknown_layout(error: &io::Error) -> bool {
     let error = error.get_ref().and_then(|error| error.downcast_ref());
     matches!(error, Some(RingError::Version(_) | RingError::Kind(_)))
 }
 
-/// Returns the error that says that the version of a manifest is not known.
+/// Returns the error for an unknown version of a manifest.
 pub(crate) fn unknown_manifest(directory: &Path, version: u32, run: &Run) -> io::Error {
     io::Error::other(format!(
-        "version {version} of the manifest in {directory:?} is not known here, only 1 to {}; what process {} has there \
-         is left as it is: use the tracemerge of its version",
+        "manifest version {version} in {directory:?} is unknown (this program reads 1 to {}); \
+         the records of process {} are left unchanged; use the tracemerge of the program's version",
         trace_format::manifest::VERSION,
         run.pid
     ))
 }
 
-/// Returns the error that says that there is no time for the rest.
+/// Returns the error for the case that there is no time for the rest.
 fn out_of_time() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the time for runs of other users is used up")
 }
 
-/// Gets the lock that only one recoverer of a run can have. Waits at most ten seconds for another one.
+/// Takes the lock that only one recoverer of a run can have; returns whether this process has it. Waits at most ten
+/// seconds for another recoverer.
 fn become_recoverer(lock: &Lock, other: OtherRecoverer) -> bool {
     let tries = if other == OtherRecoverer::IsWaitedFor { 1000 } else { 1 };
     (0..tries).any(|tried| {
@@ -423,7 +426,7 @@ fn become_recoverer(lock: &Lock, other: OtherRecoverer) -> bool {
     })
 }
 
-/// Returns the number in its run that the file of a ring says it has; `None` where it has none, or cannot be read.
+/// Returns the number in its run that is in the file of a ring; `None` if the file has no number, or cannot be read.
 fn number_of_file(path: &Path, run: u32, place: &TracePlace) -> Option<u32> {
     let memory = Memory::existing(&sys::open_own_file(path).ok()?).ok()??;
     let header = memory.header();
@@ -432,8 +435,8 @@ fn number_of_file(path: &Path, run: u32, place: &TracePlace) -> Option<u32> {
     place.number_in_run(header.tenancy.tid.load(Ordering::Relaxed), run, &progress)
 }
 
-/// Writes what the ring holds, and returns whether the end of the thread's file is that of the run. Returns
-/// `None` where no thread had the ring.
+/// Writes the records in the ring; returns its thread, and whether the last line of the thread's file states the end
+/// of the run. Returns `None` if no thread had the ring.
 fn recover_ring(
     path: &Path,
     run: &Run,

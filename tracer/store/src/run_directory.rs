@@ -29,43 +29,44 @@ use crate::sys;
 use restoration::Identities;
 pub use restoration::Missing;
 
-/// The number of times, a millisecond apart, that the making is begun anew where a recoverer has taken away
-/// what was begun.
+/// The greatest number of tries to make a directory, a millisecond apart. A try fails if a recoverer removes the
+/// unfinished directory.
 const TRIES: u32 = 200;
 
-/// A directory that says what this process traces, as long as it lives and after it was killed.
+/// The directory of this process's run, which recoverers and onlookers read, even after the process was killed.
 #[derive(Debug)]
 pub struct RunDirectory {
     path: PathBuf,
-    /// The page whose lock says that the run lives.
+    /// The page whose lock shows that the run is alive.
     pub life: &'static Life,
-    /// The lock that says that the run lives.
+    /// The lock that shows that the run is alive.
     pub lock: Arc<Lock>,
     table: Descriptor,
-    /// The number of bytes of the table that count.
+    /// The number of valid bytes of the table.
     used: u64,
-    /// The lock on the manifest, which says that the run lives where somebody has removed its life file.
+    /// The lock on the manifest, which shows that the run is alive if its life file was removed.
     manifest: Option<Lock>,
-    /// The numbers of the rings that were made here and not removed.
+    /// The numbers of the rings that this has made and not removed.
     rings: Vec<u32>,
-    /// The directory and its files as they were made: others at their paths are not the run's.
+    /// The identities of the directory and its files when they were made: other files at their paths are not the
+    /// run's.
     made: Identities,
 }
 
-/// What a run's directory is made with.
+/// The values with which a run's directory is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Maker<'a> {
-    /// Where the directories of runs are; `None`: in the system's place.
+    /// The directory that contains the directories of runs; `None` for the system's place.
     runtime: Option<&'a Path>,
     /// The id of the run's flusher thread.
     flusher: u64,
     /// The `# run` line of the run's files.
     info: &'a meta::Run,
-    /// Where these files are.
+    /// The place of these files.
     place: &'a TracePlace,
 }
 
-/// The parts that a directory is made of.
+/// The parts of a new directory.
 struct Parts {
     life: (Arc<Lock>, &'static Life),
     table: Descriptor,
@@ -76,14 +77,15 @@ struct Parts {
 impl RunDirectory {
     /// Makes `<runtime>/<pid>-<id>/`, its life file, its site table and its manifest.
     ///
-    /// The directory has another name until it is whole. What was killed before that is known by that name,
-    /// and that it is dead by the lock of its life file; where there is none yet, the directory is empty, and
-    /// whoever comes may remove it.
+    /// The directory has another name until it is whole. That name shows that its process may have been killed before
+    /// it was whole, and the lock of its life file shows whether the process is dead. If there is no life file yet,
+    /// the directory is empty, and any recoverer may remove it.
     pub fn create(maker: &Maker<'_>, sites: &[Site]) -> io::Result<RunDirectory> {
         RunDirectory::create_after(maker, sites, None)
     }
 
-    /// As [`RunDirectory::create`]; where there was a directory before that somebody has removed, `former` is its page.
+    /// Makes the directory as [`RunDirectory::create`] does. If the run had a directory before that was removed,
+    /// `former` is the life page of that one.
     fn create_after(maker: &Maker<'_>, sites: &[Site], former: Option<&Life>) -> io::Result<RunDirectory> {
         let Maker { runtime, info, .. } = *maker;
         let runtime = runtime.map_or_else(sys::runtime_directory, Path::to_path_buf);
@@ -129,7 +131,7 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Appends a site to the table: first the entry, then that it counts.
+    /// Appends a site to the table: writes first the entry, then the number of valid bytes.
     pub fn add_site(&mut self, site: &Site) -> io::Result<()> {
         let mut entry = Vec::new();
         site.write(&mut entry);
@@ -152,7 +154,7 @@ impl RunDirectory {
         self.path.join(format!("{RING_PREFIX}{index}"))
     }
 
-    /// Makes a ring file, reserves its space and maps it. The descriptor is closed; the mapping stays.
+    /// Makes a ring file, reserves its space and maps it. Closes the descriptor; the mapping stays.
     pub fn create_ring(&mut self, index: u32, geometry: Geometry) -> io::Result<Memory> {
         let path = self.ring_path(index);
         let file = sys::create_private_file(&path)?;
@@ -169,8 +171,9 @@ impl RunDirectory {
         self.life.flusher.rings.store(self.rings.len() as u64, Ordering::Release);
     }
 
-    /// Makes a ring file and maps it, with the space of its first bytes reserved: those of [`FIRST_BYTES`] and
-    /// [`FIRST_NESTED_BYTES`], beside the header. The rest is reserved by [`Unreserved::reserve`].
+    /// Makes a ring file and maps it, with only the space of the header and the first bytes reserved: [`FIRST_BYTES`]
+    /// and
+    /// [`FIRST_NESTED_BYTES`]. [`Unreserved::reserve`] reserves the rest.
     pub fn create_ring_in_part(
         &mut self,
         index: u32,
@@ -194,17 +197,17 @@ impl RunDirectory {
         Ok(made)
     }
 
-    /// Removes a ring's file, if the ring was made here; its mapping stays.
+    /// Removes a ring's file, if this has made the ring; its mapping stays.
     pub fn remove_ring(&mut self, index: u32) {
         let Some(at) = self.rings.iter().position(|ring| *ring == index) else { return };
         self.rings.swap_remove(at);
-        // First: killed behind that, nobody misses the file.
+        // The count comes first: if the process is killed after that, no recoverer misses the file.
         self.life.flusher.rings.store(self.rings.len() as u64, Ordering::Release);
         let _ = std::fs::remove_file(self.ring_path(index));
     }
 
-    /// Removes the directory and what is in it, unless it was replaced by another one. The directory above stays: another
-    /// run may be starting there.
+    /// Removes the directory and its contents, unless it was replaced by another one. The directory above stays:
+    /// another run may be starting there.
     pub fn remove(&self) {
         if self.made.is_there(&self.path) {
             let _ = remove(&self.path);
@@ -212,7 +215,7 @@ impl RunDirectory {
     }
 }
 
-/// Writes the site table of a run, and returns it and the number of its bytes that count.
+/// Writes the site table of a run; returns it and the number of its valid bytes.
 fn write_table(path: &Path, sites: &[Site]) -> io::Result<(Descriptor, u64)> {
     let mut entries = Vec::new();
     sites.iter().for_each(|site| site.write(&mut entries));
@@ -223,7 +226,8 @@ fn write_table(path: &Path, sites: &[Site]) -> io::Result<(Descriptor, u64)> {
     Ok((Descriptor::new(table)?, used))
 }
 
-/// Writes the manifest of a run, and locks it where that costs no descriptor: who finds no life file asks for this lock.
+/// Writes the manifest of a run, and locks it if that costs no descriptor: a process that finds no life file tries
+/// this lock.
 fn write_manifest(path: &Path, info: &meta::Run, place: &TracePlace) -> io::Result<Option<Lock>> {
     let bytes = |path: &PathBuf| path.as_os_str().as_encoded_bytes().to_vec();
     let manifest = Manifest {
@@ -251,13 +255,13 @@ pub struct Unreserved {
 }
 
 impl Unreserved {
-    /// Reserves the rest of the file's space, and has the pages of its mapping `memory` ready.
+    /// Reserves the rest of the file's space, and prepares the pages of its mapping `memory`.
     ///
     /// # Errors
     /// There is no space, or the host has closed the descriptor.
     pub fn reserve(self, memory: &Memory) -> io::Result<()> {
         if !self.file.is_ours() {
-            return Err(io::Error::other("somebody has closed the descriptor of a ring"));
+            return Err(io::Error::other("the program has closed the descriptor of a ring"));
         }
         sys::reserve(&self.file, self.geometry.file_size())?;
         memory.populate();
@@ -271,15 +275,15 @@ pub fn name(pid: u32, run: u32) -> String {
     format!("{pid}-{run:08x}")
 }
 
-/// Returns whether a directory that is being made was taken for what a killed process has left: before it had
-/// its life file, or before that was locked.
+/// Returns whether making a directory failed because a recoverer took it for the unfinished directory of a killed
+/// process: before it had its life file, or before that was locked.
 fn is_taken_away(error: &io::Error) -> bool {
     use io::ErrorKind::{AlreadyExists, NotFound, WouldBlock};
     matches!(error.kind(), NotFound | WouldBlock | AlreadyExists)
 }
 
-/// Removes a run's directory. It loses its name first and the file with its lock last: killed in between, the rest
-/// is known as such, and removed by who recovers.
+/// Removes a run's directory: renames it first, and removes the file with its lock last. If this process is killed in
+/// between, a recoverer recognizes the rest, and removes it.
 ///
 /// # Errors
 /// Something in the directory cannot be removed.
@@ -289,7 +293,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
     if !nameless.as_encoded_bytes().ends_with(UNFINISHED_SUFFIX.as_bytes()) {
         nameless.push(UNFINISHED_SUFFIX);
         match std::fs::rename(path, &nameless) {
-            // A file in it is open. Without its manifest it is known for what is to be removed.
+            // A file in it is open. A directory without a manifest is recognized as one to be removed.
             Err(e) if sys::OPEN_FILES_KEEP_NAMES && e.kind() != io::ErrorKind::NotFound => {
                 std::fs::remove_file(path.join(FILE_NAME)).map_err(|e| named(e, path))?;
                 path.as_os_str().clone_into(&mut nameless);
@@ -310,7 +314,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
     std::fs::remove_dir(path).map_err(|e| named(e, path))
 }
 
-/// Removes the directory of a run of which all is written, and gives up its lock: afterwards, or before where the
+/// Removes the directory of a run whose records are all written, and releases its lock: afterwards, or before if the
 /// open file would keep the directory.
 ///
 /// # Errors
@@ -323,26 +327,26 @@ pub(crate) fn remove_with(path: &Path, lock: Arc<Lock>) -> io::Result<()> {
     }
     drop(lock);
     match remove(path) {
-        // Another recoverer has come in between, and found nothing else to do.
+        // Another recoverer has removed the directory meanwhile.
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
 }
 
-/// Returns the path of the file in a run's directory that has the lock by which the run is known to live: its
-/// life file; the manifest where that was removed, and in version 1 of that.
+/// Returns the path of the file in a run's directory whose lock shows that the run is alive: its
+/// life file; the manifest if that was removed, and in version 1 of the manifest.
 #[must_use]
 pub fn lock_file(directory: &Path) -> PathBuf {
     let life = directory.join(LIFE_NAME);
     if life.exists() { life } else { directory.join(FILE_NAME) }
 }
 
-/// Reads the manifest in a run's directory that belongs to `user`; `None` where there is none that may be
+/// Reads the manifest in a run's directory that belongs to `user`; `None` if there is none that this process may
 /// read.
 pub(crate) fn read_manifest(directory: &Path, user: u32) -> Option<Result<Manifest, ManifestError>> {
     let mut bytes = Vec::new();
     let file = sys::open_file_of_user_to_read(&directory.join(FILE_NAME), user).ok()?;
-    // A manifest is a few hundred bytes; some paths of the greatest length, escaped, fit.
+    // A manifest has a few hundred bytes; several escaped paths of the greatest length fit in.
     file.take(256 * 1024).read_to_end(&mut bytes).ok()?;
     Some(Manifest::parse(&bytes))
 }
@@ -356,14 +360,14 @@ pub(crate) fn ring_paths(directory: &Path) -> Vec<PathBuf> {
     rings
 }
 
-/// What the records of a run refer to, as its directory tells it.
+/// The tables in a run's directory to which its records refer.
 pub(crate) struct StoredTables {
     plans: Plans,
     modules: StoredModules,
 }
 
 impl StoredTables {
-    /// Returns tables of which the plans are known.
+    /// Returns tables with these plans and modules.
     pub(crate) fn new(plans: Plans, modules: StoredModules) -> StoredTables {
         StoredTables { plans, modules }
     }
@@ -371,12 +375,12 @@ impl StoredTables {
     /// Reads the tables of the run in `directory`, which belongs to this user.
     ///
     /// # Errors
-    /// The site table is of no layout that is known, or cannot be read: then nobody here knows what records
-    /// mean.
+    /// The site table has an unknown layout, or cannot be read: then the meaning of the records is
+    /// unknown.
     pub(crate) fn read(directory: &Path) -> io::Result<StoredTables> {
         let user = sys::effective_user();
         let plans = match open_table(directory, user) {
-            // A run that was killed before it had one has no records.
+            // A run that was killed before it had a site table has no records.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Plans::default(),
             Err(error) => {
                 return Err(io::Error::new(error.kind(), format!("cannot open its site table: {error}")));
@@ -398,10 +402,10 @@ pub(crate) fn open_table(directory: &Path, user: u32) -> io::Result<File> {
     sys::open_file_of_user_to_read(&directory.join(SITES_NAME), user)
 }
 
-/// Reads what the table says now.
+/// Reads the current contents of the site table.
 ///
 /// # Errors
-/// The table cannot be read, or is no table of this layout.
+/// The table cannot be read, or is not a table of this layout.
 pub(crate) fn plans_in(mut table: &File) -> io::Result<Plans> {
     let mut bytes = Vec::new();
     table.rewind()?;
@@ -410,5 +414,6 @@ pub(crate) fn plans_in(mut table: &File) -> io::Result<Plans> {
     Ok(Plans::of(&sites))
 }
 
-/// The most bytes of a table that are read: a site takes some hundred bytes, and no program has so many.
+/// The greatest number of bytes of a table that are read: a site takes some hundred bytes, and no program has so many
+/// sites.
 const LARGEST_TABLE: u64 = 256 << 20;

@@ -1,8 +1,9 @@
-//! A sort that takes few bytes of code: those of the standard library take some kilobytes for each type of items.
+//! A sort that takes few bytes of code: the sorts of the standard library take some kilobytes for each type of items.
 
-/// Sorts `items` by a heap: `before` tells which of two comes first. Items that are equal may change places.
+/// Sorts `items` with a heap sort; `before` returns whether the first item comes before the second. Equal items may
+/// change their order.
 ///
-/// Costs n log n steps whatever the order was.
+/// Cost: n log n steps for any order.
 pub fn sort<T>(items: &mut [T], before: impl Fn(&T, &T) -> bool) {
     let sift = |items: &mut [T], mut parent: usize| {
         loop {

@@ -1,4 +1,4 @@
-//! `is_called_from` tells by which functions the current one was called.
+//! `is_called_from` finds the functions that called the current one.
 #![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::hint::black_box;

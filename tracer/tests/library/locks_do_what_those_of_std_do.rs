@@ -1,5 +1,6 @@
-//! The locks of `tracer::sync` return, print and poison what those of `std` do, and those of `tracer::sync::parking_lot`
-//! what that crate's do: each is used in the same way, and what is seen is compared.
+//! The locks of `tracer::sync` return, print and poison as those of `std` do, and those of
+//! `tracer::sync::parking_lot` as those of that crate do: the test uses each in the same way, and compares the
+//! results.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Uses the locks of a module with the interface of `std`, and writes down what is seen.
+/// Uses the locks of a module with the interface of `std`, and notes the results.
 macro_rules! seen_of_std {
     ($locks:path) => {{
         use $locks as locks;
@@ -92,7 +93,7 @@ fn a_lock_may_be_a_static_and_hold_what_has_no_size() {
     assert_eq!(unsized_value.read().unwrap().len(), 2);
 }
 
-/// Uses the locks of a module with the interface of `parking_lot`, and writes down what is seen.
+/// Uses the locks of a module with the interface of `parking_lot`, and notes the results.
 #[cfg(feature = "parking_lot")]
 macro_rules! seen_of_parking_lot {
     ($locks:path) => {{

@@ -1,4 +1,4 @@
-//! What programs call of the library beside its macros, in a process that does not trace.
+//! The functions and types of the library that programs use beside its macros, in a process that does not trace.
 
 #[cfg(feature = "unwind")]
 mod callers_are_found_by_name_and_by_path;

@@ -17,7 +17,7 @@ use std::{mem, ptr, thread};
 
 use tracer::{CalledFrom, OnReturnError, is_called_from, on_return};
 
-/// What the closures of a test note, in the order in which they run.
+/// The notes of the closures of a test, in the order in which these run.
 #[derive(Clone, Default)]
 struct Notes(Rc<RefCell<Vec<String>>>);
 
@@ -30,14 +30,14 @@ impl Notes {
         mem::take(&mut self.0.borrow_mut())
     }
 
-    /// A closure that notes something.
+    /// Returns a closure that notes `text`.
     fn noting(&self, text: impl Into<String>) -> impl FnOnce() + 'static {
         let (notes, text) = (self.clone(), text.into());
         move || notes.note(text)
     }
 }
 
-/// Notes when it is dropped.
+/// A local that notes when it is dropped.
 struct Local(Notes, &'static str);
 
 impl Drop for Local {
@@ -149,7 +149,7 @@ fn vector_registers_arrive_whole() {
         lanes
     }
     #[allow(unsafe_code, reason = "the processor has it")]
-    // SAFETY: asked for above.
+    // SAFETY: checked above.
     let lanes = unsafe { check() };
     assert_eq!(lanes, [0x0123_4567_89ab_cdef; 4]);
 }
@@ -243,7 +243,7 @@ fn a_panic_in_a_closure_ends_there() {
     let notes = Notes::default();
     assert_eq!(function(&notes), 3);
     assert_eq!(notes.take(), ["other"]);
-    // While another one unwinds, too.
+    // Also while another panic unwinds.
     let both = || panics(0, &notes, &|| assert_eq!(function(&notes), 3));
     assert!(catch_unwind(AssertUnwindSafe(both)).is_err());
     assert_eq!(notes.take(), ["other", "local", "closure 0"]);
@@ -290,7 +290,7 @@ fn named_middle(inside: &dyn Fn() -> String) -> String {
 #[test]
 fn backtraces_and_questions_go_through_changed_returns() {
     let trace = named_outermost(&|| Backtrace::force_capture().to_string());
-    // The last time: the innermost closure has the name of the test in its own.
+    // The last occurrence: the name of the innermost closure contains the name of the test.
     let at = |name: &str| trace.rfind(name).unwrap_or_else(|| panic!("{name} is not in {trace}"));
     assert!(at("named_middle") < at("named_outermost"));
     assert!(at("named_outermost") < at("backtraces_and_questions_go_through_changed_returns"));
@@ -431,7 +431,7 @@ fn a_coroutine_is_refused_and_drops_the_closure() {
     fn tries() {
         RESULT.set(Some(on_return!(|| unreachable!("refused"))));
     }
-    /// Is waited for while the coroutine runs.
+    /// Switches to the coroutine, while a closure waits for this function's return.
     #[inline(never)]
     #[allow(unsafe_code, reason = "switches stacks")]
     fn switches(notes: &Notes) {
@@ -472,7 +472,7 @@ fn a_child_that_is_forked_inside_returns_as_its_parent_does() {
     fn outer(notes: &Notes) -> (libc::pid_t, f64) {
         on_return!(notes.noting("outer")).unwrap();
         let (child, number) = inner(notes);
-        // A further one, in each process by itself.
+        // A further one, in each of the two processes.
         assert_eq!(recurse(20, &Rc::new(Cell::new(0))), 20);
         (child, number as f64)
     }
@@ -503,7 +503,7 @@ fn signal_handlers_may_come_at_any_instruction() {
 
     static HANDLED: AtomicUsize = AtomicUsize::new(0);
     static FRAMES: AtomicUsize = AtomicUsize::new(0);
-    /// Uses the stack far below what was interrupted, and vector registers; walks through that.
+    /// Uses the stack far below the interrupted frame, and vector registers; walks through the interrupted functions.
     extern "C" fn handler(_: libc::c_int) {
         let mut frames = [u64::MAX; 256];
         let walked = walk(Registers::here(), black_box(&mut frames), 0);
@@ -518,7 +518,7 @@ fn signal_handlers_may_come_at_any_instruction() {
         black_box((number, number as f64))
     }
     let done = AtomicBool::new(false);
-    // SAFETY: the handler does what handlers may do, on this thread, which is there while it is sent to.
+    // SAFETY: the handler does only what handlers may do, on this thread, which lives while signals are sent to it.
     let target = unsafe {
         let mut action: libc::sigaction = mem::zeroed();
         action.sa_sigaction = handler as extern "C" fn(libc::c_int) as usize;
@@ -531,7 +531,7 @@ fn signal_handlers_may_come_at_any_instruction() {
             while !done.load(Ordering::Relaxed) {
                 // SAFETY: as above.
                 unsafe { libc::pthread_kill(target, libc::SIGUSR1) };
-                // At no regular distance.
+                // At irregular intervals.
                 (0..HANDLED.load(Ordering::Relaxed) % 977).for_each(|n| _ = black_box(n));
             }
         });
@@ -544,11 +544,11 @@ fn signal_handlers_may_come_at_any_instruction() {
         }
         done.store(true, Ordering::Relaxed);
     });
-    // The handler, the frame of the kernel and what was interrupted are not all that is found.
+    // The walks find more than the handler, the frame of the kernel and the interrupted function.
     assert!(FRAMES.load(Ordering::Relaxed) > 3 * HANDLED.load(Ordering::Relaxed));
 }
 
-/// Where the debugger stops.
+/// The function at which the debugger stops.
 #[unsafe(no_mangle)]
 #[inline(never)]
 #[allow(unsafe_code, reason = "a name that a debugger is told")]
@@ -556,7 +556,7 @@ extern "C" fn tracer_test_stop() {
     black_box(());
 }
 
-/// The variable by which the debugger's program knows that it is one.
+/// The variable that makes this program the one that is debugged.
 const STOP: &str = "TRACER_TEST_STOP";
 
 #[test]
@@ -586,6 +586,6 @@ fn a_debugger_shows_the_callers_of_awaited_functions() {
     assert!(at("tracer_test_stop") < at("named_middle"), "{said}");
     assert!(at("named_middle") < at("named_outermost"), "{said}");
     assert!(at("named_outermost") < at("__rust_begin_short_backtrace"), "{said}");
-    // What it runs on to, it returns from.
+    // The program goes on from there to its end.
     assert!(said.contains("exited normally"), "{said}{errors}");
 }

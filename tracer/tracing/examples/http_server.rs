@@ -1,7 +1,7 @@
-//! A small HTTP server on tokio and hyper, under load from clients on the loopback: who waits for whom, by request.
+//! A small HTTP server on tokio and hyper, under load from clients on the loopback: which request waits for which.
 //!
 //! Every request is a span. It moves between the runtime's threads, and takes a lock that one of ten requests holds
-//! over an await, as servers should not. The clients are in the same process, on a thread of their own, and print how
+//! over an await, as servers should not. The clients are in the same process, on threads of their own, and print how
 //! many answers came and how long the slowest took.
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //! tracemerge target/release/examples/http_server -o - | grep 'store'
 //! ```
 //!
-//! The one line that is there for the trace is that with `tracer_tracing`.
+//! Only the line with `tracer_tracing` is there for the trace.
 
 #![allow(clippy::print_stdout)]
 
@@ -32,11 +32,11 @@ use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use tracing::{Instrument, info, info_span};
 
-/// The clients that ask at the same time, and how often each does.
+/// The number of clients that send requests at the same time.
 const CLIENTS: u32 = 8;
 const REQUESTS: u32 = 25;
 
-/// What all requests share: how many there were.
+/// The data that all requests share: the number of requests.
 type Store = Arc<Mutex<u64>>;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -68,13 +68,13 @@ async fn serve(listener: TcpListener) -> Outcome<()> {
             });
             let connection =
                 hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-            // A client that is gone is no error of the server's.
+            // A client that is gone is not an error of the server.
             let _ = connection.await;
         });
     }
 }
 
-/// Answers a request, with how many there were before it.
+/// Answers a request with the number of requests so far.
 async fn answer(request: Request<Incoming>, store: Store) -> Result<Response<Full<Bytes>>, Infallible> {
     info!("asks for the store");
     let count = {
@@ -82,7 +82,7 @@ async fn answer(request: Request<Incoming>, store: Store) -> Result<Response<Ful
         info!(count = *count, "has the store");
         *count += 1;
         if request.uri().path().starts_with("/slow") {
-            // Whoever comes now waits, too.
+            // Requests that come now wait, too.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         info!("gives the store back");
@@ -93,7 +93,7 @@ async fn answer(request: Request<Incoming>, store: Store) -> Result<Response<Ful
     Ok(Response::new(Full::new(Bytes::from(text))))
 }
 
-/// Asks from several threads; returns what came of it.
+/// Sends requests from several threads; returns a report.
 fn load(address: SocketAddr) -> Outcome<String> {
     let client = move |client: u32| -> Outcome<Duration> {
         let mut slowest = Duration::ZERO;

@@ -1,7 +1,8 @@
-//! Handles of spans beyond the first of each: by them [`Subscriber`](crate::Subscriber) knows when a span has none left.
+//! Counts of the handles of spans beyond the first of each, by which [`Subscriber`](crate::Subscriber) knows when a
+//! span has no handle left.
 //!
-//! Most spans are never cloned, so nothing is kept for a span that has one handle, and no lock is taken where no span of the
-//! process has more.
+//! Most spans are never cloned, so nothing is kept for a span that has one handle, and no lock is taken if no span of
+//! the process has more.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,19 +14,19 @@ use crate::patience::lock;
 /// The number of parts, each under a lock of its own.
 const SHARDS: usize = 16;
 
-/// The handles of spans beyond the first of each, by the ids that `tracing` has for the spans.
+/// The number of handles of each span beyond the first, by the span's id in `tracing`.
 #[derive(Debug, Default)]
 pub(crate) struct Clones {
-    /// At least as many as there are in all parts: raised before one is put there, lowered after one was taken away. So a
-    /// thread that drops a handle finds no 0 here while its span has another one, for the clone happened before, and its
-    /// part of the number is taken away only with it. Relaxed: nothing else is read by it.
+    /// At least the number of handles in all parts: raised before a handle is counted there, lowered after one was
+    /// removed. So a thread that drops a handle does not find 0 here while its span has another handle: the clone
+    /// happened before, and its share of this number is removed only with it. Relaxed: no other data depends on it.
     count: AtomicU64,
     shards: [Mutex<HashMap<u64, u64>>; SHARDS],
 }
 
 impl Clones {
-    /// Counts one more handle of a span. Where the lock cannot be had (see [`lock`]), the handle is not counted, and its span
-    /// will be told to have ended too early.
+    /// Counts one more handle of a span. If the lock cannot be had (see [`lock`]), the handle is not counted, and the
+    /// end of its span will be recorded too early.
     pub(crate) fn add(&self, id: u64) {
         let Some(mut handles) = lock(self.shard(id)) else { return };
         self.count.fetch_add(1, Ordering::Relaxed);

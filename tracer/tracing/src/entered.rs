@@ -9,11 +9,11 @@ use crate::span::Known;
 /// A span that a thread has entered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entered {
-    /// The id by which `tracing` calls the span.
+    /// The span's id in `tracing`.
     pub(crate) called: u64,
     /// The span.
     pub(crate) span: Known,
-    /// What leaving it takes; `None` where the entering was not recorded.
+    /// The data for leaving the span; `None` if the entering was not recorded.
     pub(crate) entered: Option<EnteredSpan>,
 }
 
@@ -25,7 +25,7 @@ thread_local! {
 #[inline]
 pub(crate) fn enter(called: u64, span: Known) {
     let entered = span.kind.site.enter(span.id);
-    // Where the thread's storage is gone, the thread is about to end: leaving is not recorded then.
+    // If the thread's storage is gone, the thread is about to end: leaving is not recorded then.
     let _ = ENTERED.try_with(|all| {
         if let Ok(mut all) = all.try_borrow_mut() {
             all.push(Entered { called, span, entered });

@@ -11,17 +11,17 @@ use crate::span::{self, Known};
 use crate::subscriber::is_wanted;
 use crate::{entered, said};
 
-/// The layer that hands everything over to the tracer that it is told of. [`layer()`](crate::layer()) gives it with the
+/// The layer that passes everything that it receives to the tracer. [`layer()`](crate::layer()) returns it with the
 /// filter that belongs to it.
 ///
-/// Without [`Switch`](crate::Switch) or another filter of its own, it is told of everything that any layer wants to hear,
-/// and leaves out what is off.
+/// Without [`Switch`](crate::Switch) or another filter of its own, it receives everything that any layer wants, and
+/// leaves out spans and events that are off.
 #[derive(Debug, Default)]
 pub struct Layer {
     recent: Recent,
 }
 
-/// Returns what is kept with a span of the registry.
+/// Returns the data that is stored with a span of the registry.
 #[cold]
 #[inline(never)]
 fn known<S>(id: &Id, context: &Context<'_, S>) -> Option<Known>
@@ -32,14 +32,14 @@ where
 }
 
 impl Layer {
-    /// Records that a span is entered, if it is known to be recorded without a look into the registry.
+    /// Records that a span is entered, if the span is known without a look into the registry; returns whether it is.
     #[inline(always)]
     pub(crate) fn enter_recent(&self, id: &Id) -> bool {
         let recent = self.recent.get(id.into_u64());
         recent.map(|span| entered::enter(id.into_u64(), span)).is_some()
     }
 
-    /// Forgets a span that had the id of a new one. What is told of the new one is noted behind this, if anything is.
+    /// Forgets an older span that had the id of a new one. If the new one is recorded, it is noted after this.
     #[inline]
     pub(crate) fn forget(&self, id: &Id) {
         if self.recent.get(id.into_u64()).is_some() {

@@ -1,8 +1,9 @@
 //! The bridge from the crate [`tracing`] to [`tracer`]: events and spans of a program and its libraries go into the
-//! trace, beside what they say by `trace!`, at the tracer's cost and with its guarantees.
+//! trace, beside the messages of `trace!`, at the tracer's cost and with its guarantees.
 //!
-//! There are two ways. [`Subscriber`] is for programs that want nothing else: it keeps nothing for a span, and costs
-//! least. [`layer()`] stands beside other layers, and behind any filter, on the registry of `tracing-subscriber`.
+//! There are two ways. [`Subscriber`] is for programs that need no other subscriber: it stores nothing for a span
+//! that is not cloned, and costs least. [`layer()`] works beside other layers, and behind any filter, on the registry
+//! of `tracing-subscriber`.
 //!
 //! ```
 //! tracer_tracing::init().expect("no other subscriber");
@@ -12,7 +13,7 @@
 //! tracing::info!(status = 200, bytes = 5120, "answered");
 //! ```
 //!
-//! Run with `TRACER_ENABLE=1`, the trace says, without times and threads:
+//! Run with `TRACER_ENABLE=1`, the program leaves this trace (without times and threads):
 //!
 //! ```text
 //! : INFO my_app: span=1 request{method="GET" path="/"} new
@@ -23,28 +24,29 @@
 //! ```
 //!
 //! * An *event* is a message: the level, the target, the text and the fields, as `tracing_subscriber::fmt` writes
-//!   them. Fields are copied as they are and formatted later: integers, floats, `bool` and strings by their types;
-//!   what is recorded by `Debug` or `Display`, at the call. The text itself is always formatted at the call: `tracing`
-//!   hands over nothing but a finished `fmt::Arguments`. So a value as a field is cheaper than in the text, and keeps
-//!   its name and its type.
-//! * A *span* has an id that no other span of the run has, whatever the registry does with its own. `tracemerge tree`
-//!   and `show` have each entering and leaving under its name. A message tells of the new span: its fields and
-//!   its parent (`parent=`, where it has one); others tell what is recorded later, what it follows from, and that it is
-//!   closed: that its last handle is dropped, so that it will not be entered again. A task that was cancelled shows by that
-//!   when it ended. The registry keeps a span open as long as there are spans inside of it; [`Subscriber`] does not.
+//!   them. Integers, floats, `bool` and strings in fields are copied with their types and formatted later; fields
+//!   that are recorded by `Debug` or `Display` are formatted at the call. The text itself is always formatted at the
+//!   call: `tracing` passes only a finished `fmt::Arguments`. So a value costs less as a field than in the text, and
+//!   keeps its name and its type.
+//! * A *span* has an id that no other span of the run has, even if the registry reuses its own ids. `tracemerge tree`
+//!   and `show` show each entering and leaving under the span's name. A message reports the new span, with its fields
+//!   and its parent (`parent=`, if it has one); further messages report the fields that are recorded later, the spans
+//!   that it follows from, and its closing: its last handle is dropped, so that it will not be entered again. For a
+//!   cancelled task, the closing shows when it ended. The registry keeps a span open as long as there are spans
+//!   inside it; [`Subscriber`] does not.
 //! * Level, target, module, file, line, and the names and types of fields are in the site table beside the messages,
 //!   from the first one on; raw files keep them.
-//! * What a `Debug` of a field says by `tracing` is a message of its own, before the one that it is a part of. A panic
-//!   of a `Debug` ends in the bridge, and the text says `<panicked>` where it was.
-//! * Off means off in `tracing` itself: while the process does not trace, the callsites are off as far as this
-//!   bridge is concerned, also when tracing is [switched](tracer::Tracer::startup) later. Spans that were made while it
-//!   was off are not recorded, also when they are entered later.
+//! * If a `Debug` of a field uses `tracing`, that makes a message of its own, before the message that it is a part
+//!   of. A panic of a `Debug` ends in the bridge, and the text has `<panicked>` at that point.
+//! * Off means off in `tracing` itself: while the process does not trace, the callsites are off as far as this bridge
+//!   is concerned; they follow when tracing is [switched](tracer::Tracer::startup) later. Spans that were made while
+//!   tracing was off are not recorded, even if they are entered later.
 //!
 //! # Filters
 //!
-//! `TRACER_FILTER` decides by target and level, as `RUST_LOG` does: `warn,my_app::net=debug`. It is what a program
-//! with [`Subscriber`] has. Directives for spans and their fields are not understood. Where `RUST_LOG` itself is to
-//! decide, or anything that a filter can ask, the program gives the layer a filter:
+//! `TRACER_FILTER` decides by target and level, as `RUST_LOG` does: `warn,my_app::net=debug`. It is the only filter
+//! of a program with [`Subscriber`]. It does not support directives for spans and their fields. If `RUST_LOG` itself
+//! should decide, or any other filter, the program gives the layer that filter:
 //!
 //! ```
 //! # #[cfg(feature = "layer")] {
@@ -56,8 +58,9 @@
 //! # }
 //! ```
 //!
-//! A filter of all layers, as in `registry().with(filter).with(layer)`, decides for this one, too. `tracing-subscriber` then
-//! has every callsite on that the filter lets through, also while tracing is off: values are evaluated, and not formatted.
+//! A filter of all layers, as in `registry().with(filter).with(layer)`, decides for this one, too.
+//! `tracing-subscriber` then keeps every callsite on that the filter lets through, even while tracing is off: values
+//! are evaluated, but not formatted.
 //!
 //! [`tracer`]: https://docs.rs/tracer-lib
 //! [`tracing`]: https://docs.rs/tracing

@@ -1,9 +1,9 @@
-//! A lock that is not waited for for ever.
+//! Taking a lock, with a limit of the wait.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
-/// Takes a lock; gives up after a tenth of a second: in a forked child nobody may be left who releases it.
+/// Takes a lock; gives up after a tenth of a second: in a forked child, the thread that holds the lock may not exist.
 pub(crate) fn lock<T>(of: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     for _ in 0..1000 {
         match of.try_lock() {

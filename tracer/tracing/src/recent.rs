@@ -1,8 +1,8 @@
-//! Spans by the ids of a registry, for those that were made last: to enter one of these, the registry is not asked.
+//! The most recent spans, by their ids in a registry: entering one of these needs no look into the registry.
 //!
-//! The registry gives the id of a span that has ended to another one, perhaps. So what stands here for an id must be
-//! of the span that has it now. While a span lives no other one of its registry has its id, and each new span takes its
-//! slot: what stood there for the same id before is gone then, whoever else writes there at the same time.
+//! The registry may give the id of a span that has ended to another span. So the entry for an id must be that of the
+//! span that has the id now. While a span lives, no other span of its registry has its id, and each new span takes
+//! its slot: an older entry for the same id is gone then, even if another thread writes to the slot at the same time.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -22,15 +22,15 @@ const ID_BITS: u32 = u64::BITS - NUMBER_BITS;
 ///   any id ─────────────────────────────► BUSY ─────────────────► its id
 /// ```
 ///
-/// A writer that finds it busy leaves it to the other one, by which what stood there is gone as well.
+/// A writer that finds the slot busy leaves it to the other writer, which removes the older entry as well.
 #[derive(Debug)]
 struct Slot {
-    /// The registry's id of the span; 0: there is none.
+    /// The registry's id of the span; 0: the slot is empty.
     id: AtomicU64,
     span: AtomicU64,
 }
 
-/// The spans of one registry that were made last.
+/// The most recent spans of one registry.
 #[derive(Debug)]
 pub(crate) struct Recent(Box<[Slot]>);
 
@@ -58,7 +58,7 @@ impl Recent {
         if found == BUSY || !taken() {
             return;
         }
-        // A reader that sees the span below sees that the slot is busy, or what came later.
+        // A reader that sees the span below sees that the slot is busy, or a later state.
         fence(Ordering::Release);
         // A span with a larger id is not noted, and the slot is empty.
         let fits = known.filter(|known| known.id >> ID_BITS == 0);
@@ -68,7 +68,7 @@ impl Recent {
         slot.id.store(id, Ordering::Release);
     }
 
-    /// Returns the span that has this id in the registry, which lives, if it is noted.
+    /// Returns the living span that has this id in the registry, if it is noted.
     #[inline]
     pub(crate) fn get(&self, id: u64) -> Option<Known> {
         let slot = self.slot(id)?;

@@ -1,7 +1,7 @@
-//! What is said by events and about spans, as messages with typed values.
+//! The messages of events and about spans, with typed values.
 //!
-//! Hot: values are gathered on the stack, before the record begins; the place is described only where it says
-//! something with values of these types for the first time.
+//! Hot: values are gathered on the stack, before the record begins; the place is described only when it has values of
+//! these types for the first time.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use tracing_core::{Event, Level, Metadata, callsite, span};
 /// The name of the field that has the text of an event.
 const MESSAGE: &str = "message";
 
-/// What a message tells of; it is a part of the number of its place.
+/// The subject of a message; a part of the number of its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum About {
     Event,
@@ -22,14 +22,14 @@ enum About {
     Closed,
 }
 
-/// Keys of values that no field has: fields are numbered from 0.
+/// The key of a value that is not a field: fields are numbered from 0.
 const SPAN: u64 = 1 << 32;
 const PARENT: u64 = SPAN + 1;
 const FOLLOWS: u64 = SPAN + 2;
 
 fn place(callsite: &callsite::Identifier, about: About) -> u64 {
     let address = std::ptr::from_ref(callsite.0).cast::<()>().addr() as u64;
-    // Callsites at different addresses have different numbers, whatever is told of them.
+    // Callsites at different addresses have different numbers, whatever the message is about.
     address.wrapping_mul(8).wrapping_add(about as u64)
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn level(level: Level) -> bridge::Level {
     }
 }
 
-/// Returns what is known of the place of an event or a span, without its values.
+/// Returns the definition of the place of an event or a span, without its values.
 pub(crate) fn defined(metadata: &Metadata<'_>) -> Definition {
     Definition {
         level: level(*metadata.level()),
@@ -55,7 +55,7 @@ pub(crate) fn defined(metadata: &Metadata<'_>) -> Definition {
     }
 }
 
-/// Gathers the values of fields.
+/// A visitor that gathers the values of fields.
 struct Gathering<'a>(&'a mut Values);
 
 impl Visit for Gathering<'_> {
@@ -92,7 +92,7 @@ impl Visit for Gathering<'_> {
         self.0.str(field.index() as u64, value);
     }
 
-    /// An error, with what has caused it: `broken name.sources=[why, and why that]`.
+    /// Adds an error with its causes: `broken name.sources=[why, and why that]`.
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
         let key = field.index() as u64;
         match value.source() {
@@ -109,7 +109,7 @@ impl Visit for Gathering<'_> {
     }
 }
 
-/// An error and what has caused it, and so on.
+/// An error and the chain of its causes.
 struct Sources<'a>(&'a (dyn std::error::Error + 'static));
 
 impl fmt::Display for Sources<'_> {
@@ -124,7 +124,7 @@ impl fmt::Display for Sources<'_> {
     }
 }
 
-/// Describes the values of fields, in the order in which they are gathered.
+/// A visitor that describes the values of fields, in the order in which they are gathered.
 struct Describing {
     fields: Vec<bridge::Field>,
     before: String,
@@ -142,7 +142,7 @@ impl Describing {
         self.fields.push(bridge::Field { before, name: name.to_owned(), by });
     }
 
-    /// Adds a value that is no field, behind `before`.
+    /// Adds a value that is not a field, after the text `before`.
     fn add_number(&mut self, before: &str, name: &str) {
         let before = std::mem::take(&mut self.before) + before;
         self.fields.push(bridge::Field { before, name: name.to_owned(), by: By::Display });
@@ -173,13 +173,13 @@ pub(crate) fn event(event: &Event<'_>) {
         let mut describing = begin(metadata);
         event.record(&mut describing);
         let Describing { fields, before } = describing;
-        // Without fields there is nothing but the beginning.
+        // Without fields there is only the beginning.
         let tail = if fields.is_empty() { before } else { String::new() };
         Definition { fields, tail, ..defined(metadata) }
     });
 }
 
-/// Records that there is a new span with this id, its fields, and its parent if it has one.
+/// Records a new span with this id, its fields, and its parent if it has one.
 #[inline]
 pub(crate) fn new_span(attributes: &span::Attributes<'_>, id: u64, parent: Option<u64>) {
     let mut values = Values::new();
@@ -228,7 +228,7 @@ pub(crate) fn closed(metadata: &'static Metadata<'static>, id: u64) {
     });
 }
 
-/// Begins the description of what is told of a span: `span=7 name{`, the fields to follow.
+/// Begins the description of a message about a span: `span=7 name{`, before the fields.
 fn of_span(metadata: &Metadata<'_>) -> Describing {
     let mut describing = begin(metadata);
     describing.add_number("span=", "span");
@@ -236,14 +236,14 @@ fn of_span(metadata: &Metadata<'_>) -> Describing {
     describing
 }
 
-/// Ends the description of what is told of a span.
+/// Ends the description of a message about a span.
 fn ended(
     mut told: Describing,
     metadata: &Metadata<'_>,
     word: &str,
     number: Option<(&str, &str)>,
 ) -> Definition {
-    // What would stand before another field: nothing but a space, unless there was none.
+    // The text before a further field: only a space, unless there is no field yet.
     let mut open = std::mem::take(&mut told.before);
     open.truncate(open.trim_end_matches(' ').len());
     let mut tail = match open.strip_suffix('{') {

@@ -10,7 +10,7 @@ use tracing_core::{Metadata, callsite};
 use crate::patience::lock;
 use crate::said;
 
-/// The bits of a number: so many kinds of spans there are at most.
+/// The number of bits of a kind's number, which limits how many kinds of spans there are.
 pub(crate) const NUMBER_BITS: u32 = 16;
 /// The kinds in the first chunk; each further one has twice as many.
 const FIRST_CHUNK: usize = 64;
@@ -33,13 +33,13 @@ pub(crate) struct Known {
     pub(crate) kind: &'static SpanKind,
 }
 
-/// The kinds by callsite; `None` for those that cannot be recorded: there are too many.
+/// The kinds by callsite; `None` for a callsite beyond the limit, whose spans cannot be recorded.
 type Kinds = HashMap<callsite::Identifier, Option<&'static SpanKind>>;
 
 /// All kinds by callsite.
 static BY_CALLSITE: OnceLock<Mutex<Kinds>> = OnceLock::new();
 
-/// The number of callsites that a thread finds by itself. A power of two.
+/// The number of callsites in a thread's own cache. A power of two.
 const WAYS: usize = 256;
 
 thread_local! {
@@ -53,7 +53,7 @@ type Chunk = OnceLock<Box<[OnceLock<&'static SpanKind>]>>;
 /// All kinds by number, in chunks that grow: found without a lock.
 static BY_NUMBER: [Chunk; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 
-/// Returns the kind of the spans of a callsite, which is made the first time. Warm, this is a look into the thread's
+/// Returns the kind of the spans of a callsite; makes it the first time. Later calls only look into the thread's
 /// cache.
 #[inline]
 pub(crate) fn kind(metadata: &'static Metadata<'static>) -> Option<&'static SpanKind> {
@@ -100,7 +100,7 @@ pub(crate) fn by_number(number: u64) -> Option<&'static SpanKind> {
     BY_NUMBER.get(chunk)?.get()?.get(at)?.get().copied()
 }
 
-/// Returns in which chunk a kind is, and where in it.
+/// Returns the chunk that a kind is in, and its index there.
 #[inline]
 fn location(number: usize) -> Option<(usize, usize)> {
     if number >= 1 << NUMBER_BITS {

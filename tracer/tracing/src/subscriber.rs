@@ -1,4 +1,4 @@
-//! A subscriber that hands everything over to the tracer, and keeps nothing for a span but how often it was cloned.
+//! A subscriber that passes everything to the tracer, and stores nothing for a span except how often it was cloned.
 
 use std::fmt;
 
@@ -11,24 +11,24 @@ use crate::clones::Clones;
 use crate::span::{self, Known, NUMBER_BITS};
 use crate::{entered, said};
 
-/// The bits of an id as `tracing` has it that are the span's own; above them is the number of its kind.
+/// The number of bits of the span's own id in its id in `tracing`; above them is the number of its kind.
 const ID_BITS: u32 = u64::BITS - NUMBER_BITS;
 /// The id of spans that are not recorded: of kinds beyond the limit, or past the last id.
 const UNRECORDED: u64 = u64::MAX;
 
-/// The subscriber for programs that want nothing else.
+/// The subscriber for programs that need no other one.
 ///
-/// For each entering and leaving it writes a record and looks at a stack of the thread's own, no more. A span has ended
-/// when its last handle is dropped, whether spans inside of it go on or not; cloning a span takes a lock. Layers of
+/// For each entering and leaving it only writes a record and uses a stack of the thread's own. A span ends when its
+/// last handle is dropped, whether spans inside it go on or not; cloning a span takes a lock. Layers of
 /// `tracing-subscriber` that keep data for spans need the registry, and [`layer`](crate::layer()).
 ///
-/// Of spans and events of other targets and levels than `TRACER_FILTER` says, and while tracing is off, it is not
-/// even told. 65,536 kinds of spans, each of one callsite, and 2⁴⁸ spans are recorded.
+/// It does not even receive spans and events whose target and level `TRACER_FILTER` excludes, or any while tracing is
+/// off. It records up to 65,536 kinds of spans, each of one callsite, and up to 2⁴⁸ spans.
 #[derive(Debug)]
 pub struct Subscriber(Clones);
 
 impl Subscriber {
-    /// Makes the subscriber. This decides whether the process traces, as its first record does.
+    /// Makes the subscriber. This decides whether the process traces, as a first record does.
     #[must_use]
     pub fn new() -> Subscriber {
         follow_the_switch();
@@ -42,17 +42,17 @@ impl Default for Subscriber {
     }
 }
 
-/// Has callsites asked again whenever tracing is switched.
+/// Makes `tracing` ask about its callsites again whenever tracing is switched.
 pub(crate) fn follow_the_switch() {
     static FOLLOWS: std::sync::Once = std::sync::Once::new();
     FOLLOWS.call_once(|| {
-        // Decided now: callsites are asked under a lock of `tracing`'s.
+        // Decided now, because `tracing` asks about callsites under a lock.
         let _ = Tracer::get().is_enabled();
         bridge::on_switch(|_| callsite::rebuild_interest_cache());
     });
 }
 
-/// An error of [`init`]: the process has a subscriber for all of its threads already.
+/// An error of [`init`]: the process already has a subscriber for all of its threads.
 #[derive(Debug)]
 pub struct SetError(dispatcher::SetGlobalDefaultError);
 
@@ -60,7 +60,7 @@ impl fmt::Display for SetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the process has a subscriber for `tracing` already, beside which `tracer_tracing::layer` can stand: {}",
+            "the process already has a subscriber for `tracing`; add `tracer_tracing::layer` to that one: {}",
             self.0
         )
     }
@@ -72,10 +72,10 @@ impl std::error::Error for SetError {
     }
 }
 
-/// Makes a [`Subscriber`] that of all threads of this process.
+/// Makes a [`Subscriber`] the subscriber of all threads of this process.
 ///
 /// # Errors
-/// The process has one already; nothing is changed then.
+/// The process already has one; nothing is changed then.
 pub fn init() -> Result<(), SetError> {
     dispatcher::set_global_default(Dispatch::new(Subscriber::new())).map_err(SetError)
 }
@@ -92,12 +92,12 @@ pub(crate) fn largest_level() -> LevelFilter {
     }
 }
 
-/// Returns whether the tracer wants to hear of a callsite.
+/// Returns whether the tracer wants the spans or events of a callsite.
 pub(crate) fn is_wanted(metadata: &Metadata<'_>) -> bool {
     bridge::is_allowed(metadata.target(), said::level(*metadata.level()))
 }
 
-/// Returns the span behind an id that `new_span` has given.
+/// Returns the span for an id that `new_span` has returned.
 #[inline]
 fn known(id: &Id) -> Option<Known> {
     let id = id.into_u64();

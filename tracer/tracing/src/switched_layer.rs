@@ -1,8 +1,8 @@
-//! The layer behind a filter that follows the tracer's switch, and a shorter way for what happens most.
+//! The layer behind a filter that follows the tracer's switch, with a shorter path for the most frequent calls.
 //!
-//! `tracing-subscriber` looks a span up in the registry, which counts the look, each time that a layer with a filter is told
-//! that the span is entered or left: that takes as long as to record both. Spans that this layer has noted are known to
-//! have passed the filter, so it is not asked about them again.
+//! Each time that a span is entered or left, `tracing-subscriber` looks it up in the registry for a layer with a
+//! filter, and the registry counts that reference: this takes as long as recording both. Spans that this layer has
+//! noted have passed the filter, so the filter is not asked about them again.
 #![allow(unsafe_code, reason = "a question about types is passed on; argued")]
 
 use std::any::TypeId;
@@ -18,9 +18,11 @@ use crate::entered;
 use crate::layer::Layer;
 use crate::subscriber::{follow_the_switch, is_wanted, largest_level};
 
-/// The filter of the layer: nothing while tracing is off, and then what `TRACER_FILTER` says, by target and level.
+/// The filter of the layer: it lets nothing through while tracing is off, and otherwise decides by `TRACER_FILTER`,
+/// by target and level.
 ///
-/// It decides for its layer alone. Others are told what they ask for; and a callsite that no layer wants is off.
+/// It decides for its layer only. Other layers receive the spans and events that they want; a callsite that no layer
+/// wants is off.
 #[derive(Debug, Default)]
 pub struct Switch(());
 
@@ -38,14 +40,15 @@ impl<S> Filter<S> for Switch {
     }
 }
 
-/// The layer with its filter: what [`layer()`] returns.
+/// The layer with its filter, as [`layer()`] returns it.
 #[derive(Debug)]
 pub struct SwitchedLayer<S>(Filtered<Layer, Switch, S>);
 
-/// Makes a layer with its filter. This decides whether the process traces, as its first record does.
+/// Makes a layer with its filter. This decides whether the process traces, as a first record does.
 ///
-/// It can be [given another filter](SwitchedLayer::with_filter), which then decides as well. The subscriber that it is added
-/// to must be the registry of `tracing-subscriber`, or layers on that: others have no filters for a layer.
+/// It can be [given another filter](SwitchedLayer::with_filter), which then decides as well. The subscriber that it
+/// is added to must be the registry of `tracing-subscriber`, or layers on that: other subscribers do not support
+/// filters of a layer.
 #[must_use]
 pub fn layer<S>() -> SwitchedLayer<S>
 where
@@ -59,10 +62,10 @@ impl<S> SwitchedLayer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    /// Has another filter decide as well, for this layer alone, such as `EnvFilter`.
+    /// Adds another filter, such as `EnvFilter`, which decides as well, for this layer only.
     ///
-    /// The method of this name that every layer has would put the one filter around the other. `tracing-subscriber` takes them
-    /// for filters of two layers then, and has a callsite on that only one of them wants.
+    /// The method of this name that every layer has would put one filter around the other. `tracing-subscriber` would
+    /// take them for filters of two layers, and would keep a callsite on that only one of them wants.
     #[must_use]
     pub fn with_filter<F>(self, filter: F) -> Filtered<Layer, And<Switch, F, S>, S>
     where
@@ -85,17 +88,17 @@ where
 
     #[inline]
     fn on_exit(&self, id: &Id, _: Context<'_, S>) {
-        // One that the filter has kept out was not entered here.
+        // A span that the filter has kept out was not entered here.
         entered::leave(id.into_u64());
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        // The filter may keep this one out, and the registry may give the id of a span that has ended.
+        // The filter may keep this span out, and its id in the registry may be that of a noted span that has ended.
         self.0.inner().forget(id);
         self.0.on_new_span(attributes, id, context);
     }
 
-    // All that follows is passed on as it is.
+    // All calls below are passed on unchanged.
 
     fn on_register_dispatch(&self, subscriber: &Dispatch) {
         self.0.on_register_dispatch(subscriber);
@@ -142,13 +145,13 @@ where
         self.0.on_id_change(old, new, context);
     }
 
-    /// Tells `tracing-subscriber` that there is a layer with a filter in here. Without that, it would take this layer for
-    /// one that wants to hear everything.
+    /// Returns pointers to the parts of this layer, so that `tracing-subscriber` finds the layer with a filter.
+    /// Otherwise it would take this layer for one that wants everything.
     unsafe fn downcast_raw(&self, id: TypeId) -> Option<*const ()> {
         if id == TypeId::of::<Self>() {
             return Some(std::ptr::from_ref(self).cast());
         }
-        // SAFETY: what it returns is in `self`, and lives as long.
+        // SAFETY: the pointer that it returns leads into `self`, and is valid as long.
         unsafe { self.0.downcast_raw(id) }
     }
 }

@@ -1,5 +1,5 @@
-//! Parses and prints a document of 400 KB five times; prints the median time of that in milliseconds, of as many turns as the
-//! argument says, and that of the processor, which other programs on the machine disturb less.
+//! Parses and prints a document of 400 KB five times per turn; prints the median time of a turn in milliseconds, and
+//! the median processor time, which other programs on the machine disturb less. The argument is the number of turns.
 
 use std::time::Instant;
 
@@ -35,7 +35,7 @@ extern "C" {
 fn of_processor() -> f64 {
     const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
     let mut time = Time { seconds: 0, nanoseconds: 0 };
-    // SAFETY: the function writes a time to where it is told.
+    // SAFETY: the function writes one `Time`, to `time`.
     unsafe { clock_gettime(CLOCK_THREAD_CPUTIME_ID, &mut time) };
     time.seconds as f64 * 1e3 + time.nanoseconds as f64 / 1e6
 }
@@ -53,7 +53,7 @@ fn main() {
         }
         of_processors.push(of_processor() - begun);
         times.push(start.elapsed().as_secs_f64() * 1e3);
-        // What is traced is written meanwhile.
+        // Meanwhile the flusher writes the records.
         std::thread::sleep(std::time::Duration::from_millis(300));
     }
     let [time, of_processor] = [times, of_processors].map(|mut times| {

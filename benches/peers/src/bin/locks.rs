@@ -1,10 +1,10 @@
-//! Measures locks that tell their story beside the locks that they are made of, and beside the wrappers of `hotpath`: a
-//! lock that nobody else wants is taken and let go.
+//! Measures recorded locks beside the locks that they wrap, and beside the wrappers of `hotpath`: an uncontended lock
+//! is taken and released.
 //!
 //! `cargo run --release --manifest-path benches/peers/Cargo.toml --bin locks` prints a Markdown table. All locks take
-//! turns in bursts, so that each meets the same machine; a row is the median of its bursts. Tracing is on in the first
-//! table and off in the second. The locks of `hotpath` record each time that they are taken; their profiler runs as its
-//! documentation has it.
+//! turns in bursts, so that each meets the same machine; a row is the median of its bursts. Tracing is on in the
+//! first table and off in the second. The locks of `hotpath` record every acquisition; their profiler runs as in its
+//! documentation.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 const BURST: u32 = 2000;
 /// The number of bursts of each lock.
 const ROUNDS: usize = 301;
-/// The pause behind a burst, in which other threads can do what is to be done for it.
+/// The pause behind a burst, in which other threads can catch up.
 const PAUSE: Duration = Duration::from_micros(500);
 
-/// A lock that is measured: its name, and a burst.
+/// A measured lock: its name, the name of the lock for comparison, and a burst.
 type Case<'a> = (&'a str, &'a str, Box<dyn FnMut() + 'a>);
 
 /// Makes a case of a call that takes a lock once.
@@ -98,7 +98,7 @@ fn measure() {
 fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("measure") {
         let _guard = hotpath::HotpathGuardBuilder::new("locks").format(hotpath::Format::None).build();
-        // The decision whether to trace is made by the first record.
+        // The first record decides whether this process traces.
         tracer::Tracer::get().trace(format_args!("locks are measured"));
         measure();
         return ExitCode::SUCCESS;

@@ -1,6 +1,6 @@
-//! fastrace's local spans. A reporter of ours writes a line for each span.
+//! fastrace's local spans. A reporter in this program writes a line for each span.
 //!
-//! As for messages, a batch is a task under a root span, whose opening and closing is not in the figures.
+//! As for messages, a batch is a task under a root span; the figures do not include opening and closing it.
 
 use super::{FunctionRecorder, Recorded};
 use crate::Outcome;
@@ -46,7 +46,7 @@ impl FunctionRecorder for LocalSpans {
     }
 }
 
-/// Counts the spans of the function. A span has both ends, or there is none.
+/// Counts the spans of the function. A span is recorded with both ends, or not at all.
 pub fn recorded(text: &str) -> Recorded {
     let spans = text.lines().filter(|line| line.split(' ').nth(2) == Some(NAME)).count() as u64;
     Recorded { entered: spans, left: spans, wrong: 0 }

@@ -1,7 +1,7 @@
-//! hotpath's `#[measure]`, every call of which is timed, as its defaults are. It keeps no calls: what comes out at
-//! the end is a report with their number and a histogram of their durations.
+//! hotpath's `#[measure]`, which by default times every call. It keeps no calls: its result at the end is a report
+//! with their number and a histogram of their durations.
 //!
-//! Its server for live metrics and its look at threads are off.
+//! Its server for live metrics and its monitoring of threads are off.
 
 use super::{FunctionRecorder, Recorded};
 use crate::Outcome;
@@ -10,7 +10,7 @@ use hotpath::json::JsonReport;
 use hotpath::{HotpathGuard, HotpathGuardBuilder, Section};
 use std::path::Path;
 
-/// Returns the settings of a process that measures by hotpath.
+/// Returns the settings of a process that measures with hotpath.
 pub fn environment() -> Vec<(&'static str, String)> {
     vec![("HOTPATH_METRICS_SERVER_OFF", "1".into())]
 }

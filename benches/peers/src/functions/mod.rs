@@ -1,7 +1,7 @@
-//! The ways to record that a function is entered and left, with their names, and the check of what they recorded.
+//! The ways to record that a function is entered and left, with their names, and the check of their records.
 //!
-//! All have the same function, which is not inlined and adds one to its argument; only what is written beside or
-//! above it differs. This tracer writes raw files, as its guide recommends for functions.
+//! All have the same function, which is not inlined and adds one to its argument; only the code beside or above it
+//! differs. This tracer writes raw files, as its guide recommends for functions.
 
 mod fastrace;
 mod hotpath;
@@ -50,7 +50,7 @@ impl Way {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// Returns the packages whose versions tell what was measured.
+    /// Returns the packages whose versions the tables name.
     pub fn packages(self) -> &'static [&'static str] {
         match self {
             Way::FastraceSpan => &["fastrace"],
@@ -59,7 +59,7 @@ impl Way {
         }
     }
 
-    /// Returns whether this project's tracer records.
+    /// Returns whether the recorder is this project's tracer.
     pub fn is_ours(self) -> bool {
         self.packages() == ["tracer"]
     }
@@ -98,7 +98,7 @@ impl Way {
         }
     }
 
-    /// Compares what was recorded in `directory`, for this tracer the merged file, with the calls of `report`.
+    /// Compares the records in `directory` (for this tracer, in the merged file) with the calls of `report`.
     pub fn check(self, report: &Report, directory: &Path) -> Outcome<Findings> {
         let mut recorded = Recorded::default();
         for entry in fs::read_dir(directory)? {
@@ -118,7 +118,7 @@ fn measure<R: FunctionRecorder>(directory: &Path, calls: &Calls) -> Outcome<Repo
     call::measure_function(R::start(directory)?, directory, calls)
 }
 
-/// What was found in files: the numbers of enterings and leavings, and of what is neither as it should be.
+/// The numbers of enter and leave records in files, and of wrong ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Recorded {
     entered: u64,

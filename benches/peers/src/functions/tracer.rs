@@ -7,9 +7,9 @@ use crate::loggers::tracer::Macro as Messages;
 use std::path::Path;
 use tracer::{scope, traced};
 
-/// The beginning of what a merged file says of a function whose address is recorded.
+/// The beginning of the text in a merged file for a function whose address is recorded.
 pub const ADDRESS: &str = "0x";
-/// The beginning of what a merged file says of a function whose name is recorded.
+/// The beginning of the text in a merged file for a function whose name is recorded.
 pub const NAME: &str = "peers::functions::tracer::";
 
 /// A function with `tracer::scope()`.
@@ -64,7 +64,7 @@ records!(Guard, with_guard);
 records!(Macro, with_macro);
 records!(Attribute, with_attribute);
 
-/// Counts what a merged file has of functions; each must begin with `what`.
+/// Counts the records of functions in a merged file; the text of each must begin with `what`.
 pub fn recorded(merged: &str, what: &str) -> Recorded {
     let mut recorded = Recorded::default();
     for line in merged.lines() {

@@ -1,15 +1,13 @@
-//! fastrace, a tracer of spans and not a logger. Its nearest to a message is an event of the current span,
-//! whose name is the text, formatted by the caller. A reporter of ours writes a line per event, with its
-//! time.
+//! fastrace, a tracer of spans and not a logger. Its closest equivalent of a message is an event of the current span,
+//! whose name is the text, formatted by the caller. A reporter in this file writes a line per event, with its time.
 //!
-//! fastrace collects in memory, of which there must be enough for all messages, because no caller is made to
-//! wait. A span takes 10,240 events and drops others unsaid. A thread's queue takes as many commands, four
-//! for each root span, and at the thread's end drops those that it has beyond that. So messages are logged in
-//! tasks of some thousands, each under a root span, as the authors of fastrace want it ("create root spans
-//! for short tasks").
+//! fastrace collects in memory, which must be large enough for all messages, because no caller waits. A span takes
+//! 10,240 events and silently drops others. A thread's queue takes as many commands, four for each root span, and
+//! drops further ones at the thread's end. So messages are logged in tasks of some thousands, each under a root span,
+//! as the authors of fastrace recommend ("create root spans for short tasks").
 //!
-//! Where calls are measured, a task is a batch, and opening and closing its root span is not in the figures.
-//! Where throughput is measured, it is in them.
+//! If calls are measured, a task is a batch, and the figures do not include opening and closing its root span. If
+//! throughput is measured, they do.
 
 use super::{Logger, Recorder};
 use crate::Outcome;
@@ -24,7 +22,7 @@ use std::path::Path;
 /// The logger fastrace, whose state is global.
 pub struct Fastrace;
 
-/// Lets a reporter of ours write into a file: `line` writes what is wanted of a span.
+/// Sets a reporter that writes into a file: `line` writes the wanted parts of a span.
 pub fn report_to(
     path: &Path,
     line: impl Fn(&mut dyn Write, &SpanRecord) -> io::Result<()> + Send + 'static,
@@ -78,7 +76,7 @@ impl Logger for Fastrace {
     }
 }
 
-/// A reporter that writes what `line` does for each span.
+/// A reporter that calls `line` for each span.
 struct ToFile<L> {
     file: BufWriter<File>,
     line: L,

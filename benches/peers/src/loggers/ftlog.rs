@@ -1,6 +1,5 @@
-//! ftlog, with a queue of 100,000 messages as by default. Callers wait where it is full. Times are in UTC and
-//! from the processor's counter (feature `tsc`), as the authors of ftlog recommend for speed, and
-//! `random_drop` is off.
+//! ftlog, with a queue of 100,000 messages, the default. Callers wait if it is full. Times are in UTC and come from
+//! the processor's counter (feature `tsc`), as the authors of ftlog recommend for speed, and `random_drop` is off.
 
 use super::{Logger, Recorder};
 use crate::Outcome;

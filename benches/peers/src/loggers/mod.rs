@@ -1,4 +1,4 @@
-//! The loggers that are measured, with their names and their common interface.
+//! The measured loggers, with their names and their common interface.
 
 pub mod fastrace;
 mod ftlog;
@@ -14,20 +14,20 @@ use crate::{call, throughput};
 use clap::ValueEnum;
 use std::path::Path;
 
-/// The number of messages that a [`Logger::task`] logs at most. fastrace collects 10,240 in one task at most.
+/// The greatest number of messages that a [`Logger::task`] logs. fastrace collects at most 10,240 in one task.
 pub const TASK: u64 = 4000;
 
-/// What records into a file in a directory, the only one of its process.
+/// A recorder that writes into a file in a directory, and is the only one of its process.
 pub trait Recorder: Sized {
-    /// Starts it.
+    /// Starts the recorder.
     fn start(directory: &Path) -> Outcome<Self>;
 
-    /// Runs `body`, which makes at most [`TASK`] calls. A recorder that knows tasks makes one of it.
+    /// Runs `body`, which makes at most [`TASK`] calls, as one task if the recorder has tasks.
     fn task(&self, body: impl FnOnce()) {
         body();
     }
 
-    /// Returns when all is in the file.
+    /// Returns after everything is in the file.
     fn finish(self) -> Outcome<()>;
 }
 
@@ -39,7 +39,7 @@ pub trait Logger: Recorder + Sync {
     /// Logs the message of [`NUMBERS`](crate::message::NUMBERS) with these numbers.
     fn numbers(&self, i: u64, int: i32, double: f64);
 
-    /// Logs `text`, by `"{}"`.
+    /// Logs `text`, with `"{}"`.
     fn text(&self, text: &str);
 }
 
@@ -66,7 +66,7 @@ impl Logger for Nothing {
 pub enum Format {
     /// Lines of text.
     Text,
-    /// Records as the rings have them, which `tracemerge` reads.
+    /// Records in the form that rings have, which `tracemerge` reads.
     Raw,
 }
 
@@ -85,13 +85,13 @@ pub enum Peer {
     Ticklog,
     /// spdlog-rs, asynchronous
     Spdlog,
-    /// ftlog, which waits where its queue is full
+    /// ftlog, which waits if its queue is full
     Ftlog,
     /// fastrace: events of spans
     Fastrace,
-    /// tracing with tracing-appender, which waits where its queue is full
+    /// tracing with tracing-appender, which waits if its queue is full
     Tracing,
-    /// tracing with tracing-appender as its documentation sets it up: it drops
+    /// tracing with tracing-appender, set up as in its documentation: it drops
     TracingDefault,
 }
 
@@ -101,7 +101,7 @@ impl Peer {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// Returns the packages whose versions tell what was measured.
+    /// Returns the packages whose versions the tables name.
     pub fn packages(self) -> &'static [&'static str] {
         match self {
             Peer::Ticklog => &["ticklog"],

@@ -1,6 +1,5 @@
-//! spdlog-rs, with an `AsyncPoolSink` before a `FileSink`, as in its example for asynchronous loggers and in
-//! its own benchmark. All settings are defaults: the queue has 8192 records, and callers wait where it is
-//! full.
+//! spdlog-rs, with an `AsyncPoolSink` before a `FileSink`, as in its example for asynchronous loggers and in its own
+//! benchmark. All settings are defaults: the queue has 8192 records, and callers wait if it is full.
 //!
 //! The feature `flexible-string` is on, which the authors of spdlog-rs offer for speed. There is no flush
 //! after every record, as their example has it.
@@ -30,7 +29,7 @@ impl Recorder for Spdlog {
         Ok(Spdlog { logger, sink })
     }
 
-    /// Flushes the sink as the logger itself does at the end of a process; `flush` would only queue the wish.
+    /// Flushes the sink as the logger itself does at the end of a process; `flush` would only queue the request.
     fn finish(self) -> Outcome<()> {
         Ok(self.sink.flush_on_exit()?)
     }

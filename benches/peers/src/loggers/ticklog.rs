@@ -1,8 +1,8 @@
 //! ticklog, with its defaults (rings of 1 MiB, a line with time, level, file and line), but with
-//! `Backpressure::Block` instead of dropping. It writes to a file by its own buffered `FileSink`.
+//! `Backpressure::Block` instead of dropping. It writes to a file with its own buffered `FileSink`.
 //!
-//! A thread that waits spins, and the background thread of ticklog always spins: it takes a whole core for
-//! itself, also when nothing is logged. On a machine with few cores, this costs throughput with many threads.
+//! A waiting thread spins, and the background thread of ticklog always spins: it takes a whole core, even when
+//! nothing is logged. On a machine with few cores, this costs throughput with many threads.
 
 use super::{Logger, Recorder};
 use crate::Outcome;

@@ -1,7 +1,7 @@
-//! This tracer, with its defaults: each thread has a ring of 1 MiB, and waits where it is full.
+//! This tracer, with its defaults: each thread has a ring of 1 MiB, and waits if it is full.
 //!
-//! Only the limit of that wait is raised, from a second to an hour, so that nothing is dropped on a machine
-//! that is busy otherwise. Each thread has a file, with ticks.
+//! Only the limit of that wait is raised, from a second to an hour, so that nothing is dropped on a machine that is
+//! busy with other work. Each thread has a file, with ticks.
 
 use super::{Format, Logger, Recorder};
 use crate::Outcome;

@@ -1,10 +1,9 @@
 //! tracing, with the subscriber of tracing-subscriber and the non-blocking writer of tracing-appender, twice.
 //!
-//! In [`Waiting`], callers wait where the queue (128,000 lines, the default) is full. The file is behind a
-//! `BufWriter`, which makes it faster: the writer's thread flushes it whenever its queue is empty.
-//! [`Documented`] is set up as the documentation of tracing-appender shows it: with a rolling file without a
-//! buffer, and lines that find the queue full are dropped. Both have no colours, which have no place in a
-//! file, and otherwise the subscriber's default format.
+//! In [`Waiting`], callers wait if the queue (128,000 lines, the default) is full. The file is behind a `BufWriter`,
+//! which makes it faster: the writer's thread flushes it whenever its queue is empty. [`Documented`] is set up as in
+//! the documentation of tracing-appender: with a rolling file without a buffer, and lines that find the queue full
+//! are dropped. Both have no colours, because they write to a file, and otherwise the subscriber's default format.
 
 use super::{Logger, Recorder};
 use crate::Outcome;

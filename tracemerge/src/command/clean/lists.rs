@@ -1,4 +1,4 @@
-//! The lists of the directories into which an application's runs have put their files, which are shortened with these.
+//! The lists of the directories into which an application's runs have put their files, and their cleanup.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,8 +12,8 @@ use crate::os::directory::Kind;
 use crate::output::place::Place;
 use crate::ui::error::Error;
 
-/// Takes the places of `app` off its lists, but for those in the directories that `keep` names. A list with no other place
-/// is deleted, and one that is not the caller's is left. Returns what could not be done.
+/// Removes the places of `app` from its lists, except those in directories for which `keep` is true. Deletes a list
+/// that has no other places; leaves a list that is not the caller's. Returns the errors.
 pub fn forget(app: &App, keep: impl Fn(&Path) -> bool) -> Vec<Error> {
     let lists = lists(app).into_iter();
     lists.filter_map(|list| Some(Error::io("shorten", &list, shorten(&list, app, &keep).err()?))).collect()

@@ -1,10 +1,10 @@
-//! The subcommand `clean`, which deletes the traces of an application and what was written of them.
+//! The subcommand `clean`, which deletes the traces of an application and the files written from them.
 //!
-//! Only files are deleted that a merge of all runs would read, found by the same search, with what their runs have left
-//! beside them under hidden names, and none of a live run, nor of another program of the same name. In directories other
-//! than the application's and the one that the user has named for traces, none are deleted unless the user says so. If
-//! several users have files, only those are deleted that a merge shows first, and never files of others than the caller
-//! and the executable's owner.
+//! It deletes only files that a merge of all runs would read, found by the same search, and the files that their runs
+//! have left beside them under hidden names. It deletes no files of a live run or of another program of the same
+//! name. In directories other than the application's and the one that the user has named for traces, it deletes files
+//! only if the user agrees. If several users have files, it deletes only those that a merge shows first, and never
+//! files of users other than the caller and the executable's owner.
 
 mod lists;
 mod outputs;
@@ -32,15 +32,14 @@ use crate::output::place::{abandoned, remove_known};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, can_ask, count, shown};
 
-/// Deletes the trace files of `app` except those of live runs, what the same runs have left beside them, what was written of
-/// them under names that the user has not chosen, and the files that killed merges into its directory have left. With
-/// `yes`, the user has agreed to delete trace files in other directories, too.
+/// Deletes the trace files of `app` except those of live runs, the hidden files that the same runs have left beside
+/// them, outputs under default names, and the files that killed merges have left in its directory. With `yes`, the
+/// user has agreed to delete trace files in other directories, too.
 ///
 /// # Errors
-/// There is neither such an application nor a trace of it. The user is warned of each file that cannot be
-/// deleted.
+/// If there is neither such an application nor a trace of it. Warns the user of each file that cannot be deleted.
 pub fn clean(app: &App, yes: bool, messages: &mut Messages) -> Result<(), Error> {
-    // What a killed run has left in memory would come back as files with the next merge.
+    // Otherwise the next merge would write the records that a killed run has left in memory to files again.
     recover_dead_runs(app, messages);
     let mut places = rings::places(&rings::runs(|manifest| app.is_of(manifest)));
     places.extend(Places::of(app).directories());
@@ -86,8 +85,9 @@ pub fn clean(app: &App, yes: bool, messages: &mut Messages) -> Result<(), Error>
     Ok(())
 }
 
-/// Splits off the traces in directories in which nobody expects them to be deleted, unless the user agrees: says where
-/// they are, and asks where that is possible. Returns the traces to be deleted, and the directories of the others.
+/// Separates the traces in directories in which the user may not expect them to be deleted, unless the user agrees:
+/// reports the directories, and asks if that is possible. Returns the traces to delete, and the directories of the
+/// others.
 fn agreed(
     app: &App,
     traces: Vec<Trace>,
@@ -123,7 +123,7 @@ fn agreed(
 /// Deletes the files of these traces, and returns their number.
 fn remove_traces(traces: &[Trace], messages: &mut Messages) -> u64 {
     let mut removed = 0;
-    // Before the traces, beside which they are found.
+    // The hidden files go first, because they are found beside the traces.
     for left in hidden(traces) {
         let known = fs::symlink_metadata(&left).map(|found| file_id(&left, &found));
         if let Err(error) = known.and_then(|id| remove_known(&left, &id)) {
@@ -140,8 +140,8 @@ fn remove_traces(traces: &[Trace], messages: &mut Messages) -> u64 {
     removed
 }
 
-/// Returns the files beside `traces` that have names of their runs alone, which the library could not delete where a file keeps
-/// its name while somebody has it open: files of the same program, the same run and the same owner.
+/// Returns the hidden files beside `traces`, which are named after their runs only: files of the same program, run
+/// and owner. The library could not delete them on systems on which an open file keeps its name.
 fn hidden(traces: &[Trace]) -> Vec<PathBuf> {
     let mut runs = HashSet::new();
     for trace in traces {
@@ -150,7 +150,7 @@ fn hidden(traces: &[Trace]) -> Vec<PathBuf> {
         }
     }
     let directories: HashSet<&Path> = runs.iter().map(|(directory, ..)| *directory).collect();
-    // The search has told which directories cannot be read.
+    // The search has reported the directories that cannot be read.
     let entries =
         directories.into_iter().filter_map(|directory| fs::read_dir(directory).ok()).flatten().flatten();
     let is_of_runs = |entry: &fs::DirEntry| {
@@ -167,7 +167,7 @@ fn hidden(traces: &[Trace]) -> Vec<PathBuf> {
     entries.filter(is_of_runs).map(|entry| entry.path()).collect()
 }
 
-/// Splits the path of a file of a run into its directory, the program's name, and what stands behind that.
+/// Splits the path of a file of a run into its directory, the program's name, and the rest of the file name.
 fn parts(path: &Path) -> Option<(&Path, &[u8], &[u8])> {
     let (directory, name) = (path.parent()?, path.file_name()?.as_encoded_bytes());
     let at = memchr::memmem::rfind(name, INFIX.as_bytes())?;

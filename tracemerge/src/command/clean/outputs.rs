@@ -1,4 +1,4 @@
-//! The outputs that merges have made under the names that follow from an application's.
+//! The outputs of merges whose names follow from an application's name.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::ui::messages::{Messages, shown};
 use crate::view::export::format::OtherFormat;
 use crate::view::request::Layout;
 
-/// The number of bytes by which a file is recognized.
+/// The number of bytes that identify the format of a file.
 const HEAD: u64 = 64 * 1024;
 
-/// Returns the paths of all outputs that `app` may have where the user has named none.
+/// Returns the paths of all outputs that `app` may have if the user has named none.
 fn outputs(app: &App) -> Vec<(PathBuf, Option<OtherFormat>)> {
     let merged = app.merged_path();
     let mut outputs = vec![(merged.with_extension(TEXT_EXTENSION), None)];
@@ -32,8 +32,8 @@ pub fn any(app: &App) -> bool {
     outputs(app).iter().any(|(path, _)| path.symlink_metadata().is_ok())
 }
 
-/// Deletes the outputs of `app`: regular files and directories of this user's that are as this command writes them. Says
-/// what else has such a name, and leaves it. Returns the paths of those that were deleted.
+/// Deletes the outputs of `app`: regular files and directories of this user in the form in which this command writes
+/// them. Reports and leaves other files with such a name. Returns the paths that were deleted.
 pub fn remove(app: &App, messages: &mut Messages) -> Vec<PathBuf> {
     let mut removed = Vec::new();
     for (path, format) in outputs(app) {
@@ -47,15 +47,15 @@ pub fn remove(app: &App, messages: &mut Messages) -> Vec<PathBuf> {
     removed
 }
 
-/// The reason why something is left.
+/// The reason why a file is left.
 enum Refused {
-    /// It is not what this command writes.
+    /// The file is not in the form in which this command writes it.
     Foreign(String),
-    /// It cannot be deleted.
+    /// The file cannot be deleted.
     Failed(io::Error),
 }
 
-/// Deletes one output. Returns whether it was there.
+/// Deletes one output. Returns whether it existed.
 fn remove_one(path: &Path, format: Option<OtherFormat>) -> Result<bool, Refused> {
     let foreign = |error: io::Error| Refused::Foreign(error.to_string());
     let kind = if format.is_some_and(OtherFormat::is_directory) { Kind::Directory } else { Kind::File };
@@ -63,12 +63,12 @@ fn remove_one(path: &Path, format: Option<OtherFormat>) -> Result<bool, Refused>
     let Some(found) = place.replaceable(kind).map_err(foreign)? else { return Ok(false) };
     let is_ours = match (found.kind, format) {
         (Kind::Directory, _) => place.has_whole_folder(),
-        // Nothing else has such a name.
+        // Only outputs of this command have such a name.
         (_, None) => true,
         (_, Some(format)) => begins(&place, format).map_err(Refused::Failed)?,
     };
     if !is_ours {
-        let why = "it is not as this command writes it".to_owned();
+        let why = "tracemerge did not write it".to_owned();
         return Err(Refused::Foreign(why));
     }
     place.remove().map_err(Refused::Failed)?;

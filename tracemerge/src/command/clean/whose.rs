@@ -1,4 +1,4 @@
-//! Whether a trace is the named application's own, and where it lies.
+//! The decision whether a trace belongs to the named application, and whether its directory is an expected one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use crate::find::header::Trace;
 use crate::os::environment::trace_directory;
 use crate::os::sys::{FileId, file_id};
 
-/// Tells traces of an application from those of others that have its name.
+/// A filter that distinguishes traces of an application from those of other programs of that name.
 pub struct Whose<'a> {
     app: &'a App,
-    /// The path that the runs of the application write down, whether it is still there or not.
+    /// The path that the runs of the application record, whether or not it still exists.
     exe: Option<PathBuf>,
-    /// The directories that the application is in, as the user names it and behind links.
+    /// The directories of the application: that of the path that the user gave, and that of the file behind links.
     own: Vec<FileId>,
     /// The directory that the user has named for traces.
     named: Option<FileId>,
 }
 
 impl<'a> Whose<'a> {
-    /// Tells traces of `app` from others.
+    /// Returns a filter for the traces of `app`.
     pub fn new(app: &'a App) -> Whose<'a> {
         let directories: Vec<PathBuf> = if app.is_directory() {
             vec![app.given.clone()]
@@ -32,8 +32,8 @@ impl<'a> Whose<'a> {
         Whose { app, exe: app.named_exe(), own, named }
     }
 
-    /// Returns whether the application has made the trace. Beside the application this is believed, too, of one that names
-    /// no other program that is still there: the directory may have been moved.
+    /// Returns whether the application has written the trace. A trace in the application's directory also counts if
+    /// it names no other existing program, because the directory may have been moved.
     pub fn is_of_app(&self, trace: &Trace) -> bool {
         if self.app.is_directory() {
             return true;
@@ -51,8 +51,8 @@ impl<'a> Whose<'a> {
         is_own() && (other.is_none() || other == app)
     }
 
-    /// Returns whether the application's name alone says that things in this directory may be deleted: it is that of the
-    /// application, or the one that the user has named for traces.
+    /// Returns whether the user expects deletions in this directory from the application's name alone: it is that of
+    /// the application, or the one that the user has named for traces.
     pub fn is_expected(&self, directory: &Path) -> bool {
         identity(directory).is_some_and(|id| self.own.contains(&id) || self.named.as_ref() == Some(&id))
     }

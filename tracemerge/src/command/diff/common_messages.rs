@@ -1,10 +1,10 @@
-//! The messages of two threads that have no counterpart: those that are not in a longest common subsequence
-//! of both threads' sorts of messages.
+//! The messages of two threads that have no counterpart: those that are not in a longest common subsequence of both
+//! threads' sorts of messages.
 //!
-//! Messages of sorts that the other thread does not have are left out first, and what both begin and end
-//! with. Of the rest, few differences are found by Myers' greedy algorithm, which takes the longer the more
-//! there are, and many by rows of bits, which take a time that is known beforehand. Where neither can be
-//! paid, the threads are compared in parts.
+//! First, messages of sorts that the other thread does not have are left out, and so are the messages that both begin
+//! and end with. Of the rest, few differences are found by Myers' greedy algorithm, whose time grows with their
+//! number, and many by rows of bits, whose time is known beforehand. If the budget suffices for neither, the threads
+//! are compared in parts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::view::sorts::SortId;
 
 /// The work that may be spent on exact results, in words of rows of bits.
 ///
-/// It is counted and not timed, so that the same traces have the same differences on each machine.
+/// The work is counted, not timed, so that the same traces have the same differences on each machine.
 #[derive(Debug)]
 pub struct Budget(u64);
 
@@ -32,9 +32,9 @@ pub struct Unmatched {
     pub exact: bool,
 }
 
-/// The number of words that one step of the greedy algorithm takes as long as.
+/// The cost of a step of the greedy algorithm, in words.
 const STEP: u64 = 4;
-/// The number of messages of the first thread that are compared at once where threads are compared in parts.
+/// The number of messages of the first thread in each part, if threads are compared in parts.
 const PART: usize = 1024;
 
 /// Counts the messages of each thread that have no counterpart in the other.
@@ -45,7 +45,7 @@ pub fn unmatched(a: &[SortId], b: &[SortId], budget: &mut Budget) -> Unmatched {
     Unmatched { only_a: a.len() - common, only_b: b.len() - common, exact }
 }
 
-/// Returns both without what both begin with, and without what both end with.
+/// Returns both sequences without their common beginning and their common end.
 fn without_common_ends<'a>(a: &'a [SortId], b: &'a [SortId]) -> (&'a [SortId], &'a [SortId]) {
     let alike = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let (a, b) = (&a[alike..], &b[alike..]);
@@ -53,13 +53,14 @@ fn without_common_ends<'a>(a: &'a [SortId], b: &'a [SortId]) -> (&'a [SortId], &
     (&a[..a.len() - alike], &b[..b.len() - alike])
 }
 
-/// Returns those of `messages` that are of a sort that `other` has, too.
+/// Returns those `messages` whose sorts `other` also contains.
 fn of_sorts_in(messages: &[SortId], other: &[SortId]) -> Vec<SortId> {
     let sorts: HashSet<SortId> = other.iter().copied().collect();
     messages.iter().copied().filter(|sort| sorts.contains(sort)).collect()
 }
 
-/// Returns the length of a longest common subsequence, and true; or that of a long one, and false.
+/// Returns the length of a longest common subsequence, and true; or the length of a long common subsequence, and
+/// false.
 fn common(a: &[SortId], b: &[SortId], budget: &mut Budget) -> (usize, bool) {
     let cost = a.len().div_ceil(64) as u64 * b.len() as u64;
     let steps = cost.min(budget.0) / (2 * STEP);
@@ -75,12 +76,12 @@ fn common(a: &[SortId], b: &[SortId], budget: &mut Budget) -> (usize, bool) {
     (common_in_parts(a, b), false)
 }
 
-/// Returns the least number of messages that are left out of `a` and put in from `b` to make `b` of `a`, and
-/// the number of steps that it took to find it. There is no result where it takes more than `limit` steps.
+/// Returns the least number of deletions from `a` and insertions from `b` that turn `a` into `b`, and the number of
+/// steps taken. Returns no result after more than `limit` steps.
 fn edits(a: &[SortId], b: &[SortId], limit: u64) -> (Option<usize>, u64) {
     // After `n` rounds the diagonals from -n to n have been reached, which takes at least n * n / 2 steps.
     let rounds = usize::try_from((2 * limit).isqrt()).unwrap_or(usize::MAX).min(a.len() + b.len());
-    // How far `a` was followed on each diagonal; the one of number 0 is in the middle.
+    // The position reached in `a` on each diagonal; diagonal 0 is in the middle.
     let mut reached = vec![0_usize; 2 * rounds + 3];
     let middle = rounds + 1;
     let mut steps = 0;
@@ -106,17 +107,17 @@ fn edits(a: &[SortId], b: &[SortId], limit: u64) -> (Option<usize>, u64) {
     (None, steps)
 }
 
-/// The lengths of longest common subsequences of each prefix of one sequence with all of another: a bit for
-/// each element of the first, which is zero where one more element makes that length grow by one.
+/// The lengths of longest common subsequences of each prefix of one sequence with all of another: a bit for each
+/// element of the first, which is zero if the element increases that length by one.
 struct Prefixes {
     bits: Vec<u64>,
 }
 
-/// The places of one sort in a sequence.
+/// The positions of one sort in a sequence.
 enum Mask {
-    /// A bit for each place in the sequence.
+    /// A bit for each position in the sequence.
     Bits(Vec<u64>),
-    /// The places, where they are so few that setting a bit for each is less work than a round.
+    /// The positions, if they are so few that setting a bit for each is less work than a round.
     Places(Vec<usize>),
 }
 
@@ -154,18 +155,18 @@ impl Prefixes {
         Prefixes { bits }
     }
 
-    /// The length for the whole of the first sequence.
+    /// Returns the length for the whole of the first sequence.
     fn count(&self) -> usize {
         self.bits.iter().map(|word| word.count_zeros() as usize).sum()
     }
 
-    /// Returns whether the length grows with the element at this place.
+    /// Returns whether the length increases with the element at this position.
     fn grows_at(&self, place: usize) -> bool {
         self.bits[place / 64] >> (place % 64) & 1 == 0
     }
 }
 
-/// Goes on by one element of the second sequence, whose places in the first are in `mask`.
+/// Advances by one element of the second sequence, whose positions in the first are in `mask`.
 fn round(bits: &mut [u64], mask: &[u64]) {
     let mut carry = false;
     for (word, mask) in bits.iter_mut().zip(mask) {
@@ -176,20 +177,21 @@ fn round(bits: &mut [u64], mask: &[u64]) {
     }
 }
 
-/// Returns the length of a common subsequence, which need not be a longest one: part by part of `a` is
-/// compared with what follows in `b`.
+/// Returns the length of a common subsequence, which may not be a longest one: compares each part of `a` with the
+/// messages of `b` after the last match.
 fn common_in_parts(a: &[SortId], mut b: &[SortId]) -> usize {
     let mut common = 0;
     let parts = a.len().div_ceil(PART);
     for (number, part) in a.chunks(PART).enumerate() {
         let window = if number + 1 == parts { b } else { &b[..b.len().min(2 * PART)] };
-        // The last part may be compared with much; what is far away would cost more than it tells.
+        // The last part may be compared with many messages; comparing it with distant ones would cost more than the
+        // result is worth.
         let window = &window[..window.len().min(8 * PART)];
         let prefixes = Prefixes::of(window, part);
         if number + 1 == parts {
             return common + prefixes.count();
         }
-        // The part ends where most messages have a counterpart for those that have none.
+        // The part ends at the position with the best ratio of messages with a counterpart to those without.
         let (mut length, mut best) = (0, None);
         let mut at_same_length = (0, 0);
         for place in 0..window.len() {
@@ -214,7 +216,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The length of the longest common subsequence, by the book.
+    /// Returns the length of the longest common subsequence, by the textbook algorithm.
     fn longest(a: &[u32], b: &[u32]) -> usize {
         let mut row = vec![0; b.len() + 1];
         for x in a {
@@ -241,7 +243,7 @@ mod tests {
             let found = unmatched(&a, &b, &mut Budget(1 << 28));
             let expected = Unmatched { only_a: a.len() - common, only_b: b.len() - common, exact: true };
             prop_assert_eq!(found, expected);
-            // With less work the result is the same, or says that it may be too large.
+            // With less work the result is the same, or is marked as possibly too large.
             let found = unmatched(&a, &b, &mut Budget(budget));
             prop_assert!(!found.exact || found == expected);
             prop_assert!(found.only_a >= expected.only_a && found.only_a <= a.len());
@@ -284,7 +286,7 @@ mod tests {
         let mut budget = Budget(2 * 100 * 6_000);
         assert!(unmatched(&a, &b, &mut budget).exact);
         assert!(!unmatched(&a, &b, &mut budget).exact);
-        // What is almost alike is still found.
+        // Threads that are almost equal are still compared exactly.
         let mut c = a.clone();
         c.remove(3_000);
         assert_eq!(unmatched(&a, &c, &mut budget), Unmatched { only_a: 1, only_b: 0, exact: true });

@@ -32,43 +32,43 @@ const INFIX: &[u8] = b".trace.";
 /// The number of bytes of a text whose lines are counted at once.
 const COUNTED: usize = 1 << 16;
 
-/// The sources of a trace that is compared, which were not read yet.
+/// The sources of a compared trace before they are read.
 pub struct Opened {
     given: PathBuf,
     sources: Vec<OpenSource>,
 }
 
-/// A source, and what is known of it.
+/// A source, with the sites of its messages.
 struct OpenSource {
     source: Source,
-    /// The offset of each message whose site is known, and the number of that.
+    /// The offset of each message whose site is known, and the number of the site.
     sites: Vec<(u64, u32)>,
     /// Whether the source has the sites of its messages.
     has_sites: bool,
-    /// The number of lines before each part of the text, where that was asked for.
+    /// The number of lines before each part of the text, if it has been requested.
     lines_before: OnceCell<Vec<usize>>,
 }
 
-/// A trace that is compared.
+/// A compared trace.
 pub struct Input {
     /// The path as the user wrote it.
     pub given: PathBuf,
     sources: Vec<OpenSource>,
     /// The threads, in the order of their beginnings.
     pub threads: Vec<ThreadMessages>,
-    /// What was measured of the messages of each sort, by its number.
+    /// The measurements of the messages of each sort, indexed by its number.
     measured: Vec<Measured>,
     clock: Option<TickClock>,
     /// The ticks of the first message.
     first: u64,
 }
 
-/// What was measured of the messages of one sort.
+/// The measurements of the messages of one sort.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// The number of messages.
     pub count: u64,
-    /// The times from the message before of the same thread.
+    /// The times since the previous message of the same thread.
     pub latencies: Latencies,
 }
 
@@ -76,11 +76,11 @@ pub struct Measured {
 pub struct ThreadMessages {
     /// The operating system's id.
     pub tid: u64,
-    /// The name of the thread; a process's first thread, which is called as the executable, has none.
+    /// The name of the thread; `None` for a process's first thread, whose name is that of the executable.
     pub name: Option<Vec<u8>>,
     /// The sorts of the thread's messages, in order.
     pub sorts: Vec<SortId>,
-    /// The place of each of these messages.
+    /// The position of each of these messages.
     places: Vec<MessagePlace>,
     /// The ticks of the first message.
     began: u64,
@@ -88,30 +88,30 @@ pub struct ThreadMessages {
     last: u64,
 }
 
-/// The place of a message: its source, and its offset there.
+/// The position of a message: its source, and its offset there.
 #[derive(Clone, Copy)]
 struct MessagePlace {
     source: u32,
     at: u64,
 }
 
-/// A message that is to be shown.
+/// A message to show.
 pub struct ShownMessage {
     /// The file of the message.
     pub path: PathBuf,
     /// The number of the message's first line in that file, from 1.
     pub line: usize,
-    /// The time since the first message of the trace, in nanoseconds, where it is known.
+    /// The time since the first message of the trace, in nanoseconds, if it is known.
     pub since: Option<u64>,
     /// The first line of the message, still escaped.
     pub text: Vec<u8>,
 }
 
 impl Opened {
-    /// Opens the traces that `given` means. `numbers` numbers the sites of their messages where the traces have these.
+    /// Opens the traces that `given` names. `numbers` numbers the sites of their messages, if the traces have sites.
     ///
     /// # Errors
-    /// There are no traces, or they cannot be read.
+    /// If there are no traces, or if they cannot be read.
     pub fn open(given: PathBuf, numbers: &SiteNumbers, messages: &mut Messages) -> Result<Opened, Error> {
         let open = |source: Source| {
             let (has_sites, mut sites) = (source.has_sites(), Vec::new());
@@ -122,18 +122,18 @@ impl Opened {
         Ok(Opened { given, sources })
     }
 
-    /// Returns the number of sources that tell the sites of their messages, and that of all.
+    /// Returns the number of sources that have the sites of their messages, and the number of all sources.
     pub fn telling_sites(&self) -> (usize, usize) {
         (self.sources.iter().filter(|source| source.has_sites).count(), self.sources.len())
     }
 }
 
 impl Input {
-    /// Reads all messages. Those of one site are of one sort if that is wanted; otherwise messages of one
-    /// shape are.
+    /// Reads all messages. With `by_site`, messages of one site have one sort; otherwise messages of one shape have
+    /// one sort.
     ///
     /// # Errors
-    /// There are no messages.
+    /// If there are no messages.
     pub fn read(
         opened: Opened,
         by_site: bool,
@@ -157,12 +157,12 @@ impl Input {
         for ((file, offset, bytes), more) in reader.damaged.each() {
             let (file, bytes) = (shown_name(file), count(*bytes, "byte"));
             messages.warn(format_args!(
-                "'{file}': {bytes} at offset {offset} are no trace line, and not compared{more}"
+                "'{file}': {bytes} at offset {offset} are not a trace line, and not compared{more}"
             ));
         }
         for source in reader.unread_runs.iter().filter_map(|number| sources.get(*number as usize)) {
             messages.warn(format_args!(
-                "{}: a '# run' line is damaged; the run of the lines behind it is not known",
+                "{}: a '# run' line is damaged; the run of the lines after it is unknown",
                 shown(&source.source.path)
             ));
         }
@@ -181,7 +181,7 @@ impl Input {
         Ok(Input { given, sources, threads, measured, clock, first })
     }
 
-    /// Returns what was measured of the messages of a sort; `None` where there is no such message.
+    /// Returns the measurements of the messages of a sort; `None` if there is no such message.
     pub fn measured(&self, sort: SortId) -> Option<&Measured> {
         self.measured.get(sort as usize).filter(|measured| measured.count > 0)
     }
@@ -210,7 +210,7 @@ impl Input {
         })
     }
 
-    /// The nanoseconds that so many `ticks` take; `None` where that is not known.
+    /// Returns the nanoseconds in `ticks` ticks; `None` if they are unknown.
     pub fn ns(&self, ticks: u64) -> Option<u64> {
         let clock = self.clock.as_ref()?;
         let wall = |ticks| clock.wall(Ticks(ticks)).0;
@@ -237,7 +237,7 @@ impl OpenSource {
     }
 }
 
-/// Opens all that `given` means: a directory of traces, a file that begins with a trace line, or an
+/// Opens the traces that `given` names: a directory of traces, a file that begins with a trace line, or an
 /// application.
 fn sources(given: &Path, messages: &mut Messages) -> Result<Vec<Source>, Error> {
     let metadata = fs::metadata(given);
@@ -283,18 +283,18 @@ fn is_trace(path: &Path) -> bool {
 
 struct InputReader<'a> {
     sorts: &'a mut Sorts,
-    /// Whether messages of one site are of one sort.
+    /// Whether messages of one site have one sort.
     by_site: bool,
     threads: Vec<ThreadMessages>,
-    /// What was measured of each sort.
+    /// The measurements of each sort.
     measured: Vec<Measured>,
-    /// The thread that has each id now, and the run that the thread is of.
+    /// The thread that has each id now, and its run.
     open: HashMap<u64, (usize, Option<usize>)>,
-    /// The runs, with all the moments that they tell.
+    /// The runs, with all their clock readings.
     runs: Vec<(Run, Vec<Anchor>)>,
-    /// The bytes that are no line: their file, offset and number.
+    /// The bytes that are not a line: their file, offset and number.
     damaged: Few<(Vec<u8>, u64, u64)>,
-    /// Sources with a `# run` line that cannot be read or has a wrong checksum.
+    /// The sources with a `# run` line that cannot be parsed or has a wrong checksum.
     unread_runs: Vec<u32>,
 }
 
@@ -305,7 +305,7 @@ struct Begun<'a> {
     ticks: u64,
     /// The lines of the message so far.
     lines: &'a [u8],
-    /// The number of its site; 0 if that is not known.
+    /// The number of its site; 0 if it is unknown.
     site: u32,
 }
 
@@ -391,7 +391,7 @@ impl InputReader<'_> {
                     self.runs.len() - 1
                 });
                 self.runs[of].1.push(anchor);
-                // This is another thread with that id, unless it is a further file of the same.
+                // This is another thread with that id, unless this is a further file of the same thread.
                 if self.open.get(&tid).is_none_or(|(_, before)| *before != Some(of)) {
                     self.threads.push(ThreadMessages::new(tid));
                     self.open.insert(tid, (self.threads.len() - 1, Some(of)));
@@ -407,9 +407,9 @@ impl InputReader<'_> {
                     self.runs[*of].1.push(Anchor { ticks, wall });
                 }
             }
-            // What such a line says decides nothing here but the clock.
+            // A damaged `# run` line affects only the clock here.
             None if line.payload.starts_with(b"run ") => self.unread_runs.push(number),
-            // A merge has put the line in the place of damaged bytes.
+            // A merge has replaced damaged bytes by this line.
             Some(Meta::Damaged { file, offset, bytes, .. }) => self.damaged.push((file, offset, bytes)),
             _ => {}
         }
@@ -417,9 +417,9 @@ impl InputReader<'_> {
 }
 
 impl ThreadMessages {
-    /// A thread without messages.
+    /// Returns a thread without messages.
     pub fn new(tid: u64) -> ThreadMessages {
-        // Lines of other logs that were merged with the traces are of no thread.
+        // Lines of other logs that were merged with the traces belong to no thread.
         let name = (tid == 0).then(|| b"other logs".to_vec());
         ThreadMessages { tid, name, sorts: Vec::new(), places: Vec::new(), began: 0, last: 0 }
     }

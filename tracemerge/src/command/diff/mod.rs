@@ -1,8 +1,8 @@
-//! The subcommand `diff`: compares two traces thread by thread, by sorts of messages. Messages of one site
-//! are of one sort where all traces tell sites; otherwise those are that look the same without their numbers.
+//! The subcommand `diff`: compares two traces thread by thread, by sorts of messages. If all traces have sites,
+//! messages of one site have one sort; otherwise messages whose texts without numbers are equal have one sort.
 //!
-//! A thread is paired with the one of its name, for thread ids differ from run to run. Threads of which several
-//! have one name, numbers in it aside, are a pool, which is compared as one set of messages. A comparison takes
+//! A thread is paired with the thread of the same name, because thread ids differ from run to run. Several threads
+//! with one name, except for numbers in it, are a pool, which is compared as one set of messages. A comparison takes
 //! about 20 bytes of memory for each message.
 
 mod common_messages;
@@ -26,20 +26,20 @@ use crate::view::sorts::Sorts;
 /// The form in which a comparison is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// Nothing is written: the status says it all.
+    /// No output: the exit status is the whole result.
     Nothing,
-    /// The comparison is written as tables for people.
+    /// Tables for people.
     Text,
-    /// The comparison is written as JSON for programs.
+    /// JSON for programs.
     Json,
 }
 
-/// Compares the traces `a` and `b`, each of which is an application, a trace or merged file, or a directory
-/// of traces; writes the differences to standard output, with at most `rows` sorts of messages. Returns
-/// whether all threads have the same messages: each thread of its own in the same order, pools in any.
+/// Compares the traces `a` and `b`, each of which is an application, a trace or merged file, or a directory of
+/// traces; writes the differences to standard output, with at most `rows` sorts of messages. Returns whether all
+/// threads have the same messages: single threads in the same order, pools in any order.
 ///
 /// # Errors
-/// There is nothing to compare, or standard output does not take what is written.
+/// If there is nothing to compare, or if standard output does not accept the output.
 pub fn diff(a: PathBuf, b: PathBuf, told: Told, rows: usize, messages: &mut Messages) -> Result<bool, Error> {
     let catalog = Arc::new(SiteCatalog::default());
     let numbers = SiteCatalog::numbers(&catalog);
@@ -60,8 +60,8 @@ pub fn diff(a: PathBuf, b: PathBuf, told: Told, rows: usize, messages: &mut Mess
     Ok(compared.is_same())
 }
 
-/// Returns whether messages of one site are of one sort. If only some of the traces tell sites, none of their
-/// messages would be like any message of the others, so the sites of all are left alone.
+/// Returns whether messages of one site have one sort. If only some of the traces have sites, none of their messages
+/// would match any message of the others, so all sites are ignored.
 fn are_by_site(a: &Opened, b: &Opened, messages: &Messages) -> bool {
     let (told, all) = [a, b]
         .map(Opened::telling_sites)
@@ -69,7 +69,7 @@ fn are_by_site(a: &Opened, b: &Opened, messages: &Messages) -> bool {
         .fold((0, 0), |(told, all), more| (told + more.0, all + more.1));
     if told > 0 && told < all {
         messages.note(format_args!(
-            "{} of {all} files do not tell where messages come from; all are compared by their text",
+            "{} of {all} files do not record where messages come from; all are compared by their text",
             all - told
         ));
     }

@@ -1,5 +1,5 @@
-//! The differences of two traces, as `--json` writes them. The names of the fields are part of the interface.
-//! Times are nanoseconds; an unknown value is `null`.
+//! The differences of two traces, in the form of `--json`. The names of the fields are part of the interface. Times
+//! are nanoseconds; an unknown value is `null`.
 
 use std::cmp::Reverse;
 
@@ -12,12 +12,12 @@ use crate::ui::error::Error;
 use crate::ui::messages::shown_name;
 use crate::view::sorts::{SortId, Sorts};
 
-/// The version of the layout. It grows when a field changes its meaning or goes; new fields may come at any
-/// time.
+/// The version of the layout. It increases when a field changes its meaning or is removed; new fields may be added at
+/// any time.
 pub const VERSION: u32 = 3;
-/// The numbers of messages that are shown before the first one that differs, and from there on.
+/// The numbers of messages that are shown before the first one that differs, and from it on.
 const CONTEXT: (usize, usize) = (2, 2);
-/// The least number of times in each trace whose medians are compared: less of them tell nothing.
+/// The least number of times in each trace for comparing their medians: fewer times are not significant.
 const MEASURED: u64 = 5;
 
 /// All differences of two traces.
@@ -29,29 +29,30 @@ pub struct Comparison {
     pub a: String,
     /// The second trace, as the user wrote it.
     pub b: String,
-    /// Whether all threads of their own have the same messages in the same order, and pools the same in any.
+    /// Whether all single threads have the same messages in the same order, and all pools the same messages in any
+    /// order.
     pub same: bool,
-    /// Whether messages of one site are of one sort; otherwise those of one shape are.
+    /// Whether messages of one site have one sort; otherwise messages of one shape have one sort.
     pub by_site: bool,
-    /// The threads that are the only ones of their names, numbers aside: those of the first trace in their order, then those
-    /// that only the second has.
+    /// The threads that are the only ones of their names, except for numbers: those of the first trace in their
+    /// order, then those that only the second has.
     pub threads: Vec<ThreadComparison>,
     /// The pools of the first trace, then those that only the second has.
     pub pools: Vec<PoolComparison>,
     /// The number of sorts of messages.
     pub sorts: u64,
-    /// The number of sorts that come once in the first trace and never in the second.
+    /// The number of sorts that occur once in the first trace and never in the second.
     pub once_a: u64,
-    /// The number of sorts that come once in the second trace and never in the first.
+    /// The number of sorts that occur once in the second trace and never in the first.
     pub once_b: u64,
-    /// The number of sorts that come once in each trace.
+    /// The number of sorts that occur once in each trace.
     pub once_both: u64,
-    /// The first of all sorts; those that differ most are first. Sorts that no trace has twice are last, and
-    /// left out unless there is room for all.
+    /// The first sorts; those that differ most come first. Sorts that no trace has twice come last, and are left out
+    /// unless all fit.
     pub messages: Vec<SortComparison>,
 }
 
-/// Two threads that have the same part in both traces, or one that has none in the other.
+/// Two threads with the same role in both traces, or one without a counterpart in the other trace.
 #[derive(Debug, Serialize)]
 pub struct ThreadComparison {
     /// The name of the thread, escaped as in the trace; a process's first thread has none.
@@ -70,8 +71,8 @@ pub struct ThreadComparison {
     pub only_b: u64,
     /// Whether these numbers are the least that are possible; otherwise they may be larger than necessary.
     pub exact: bool,
-    /// The last messages before the first that differs, of the first trace; none where a side is missing or
-    /// all messages are the same.
+    /// The last messages of the first trace before the first difference; empty if one thread is missing or all
+    /// messages are the same.
     pub before: Vec<MessageLine>,
 }
 
@@ -82,18 +83,16 @@ pub struct ThreadSide {
     pub tid: u64,
     /// The number of messages of the thread.
     pub records: u64,
-    /// A few messages from the first that differs on; none where a side is missing or all messages are the
-    /// same.
+    /// A few messages from the first difference on; empty if one thread is missing or all messages are the same.
     pub next: Vec<MessageLine>,
 }
 
-/// A message, and the place where it stands.
+/// A message, with its position.
 #[derive(Debug, Serialize)]
 pub struct MessageLine {
     /// The file of the message.
     pub file: String,
-    /// The number of the message's line in the file, from 1; in a raw file, the line of the text that it
-    /// would be.
+    /// The number of the message's line in the file, from 1; in a raw file, the number of the line in its text.
     pub line: u64,
     /// The time since the first message of the trace, in nanoseconds.
     pub since_ns: Option<u64>,
@@ -101,11 +100,11 @@ pub struct MessageLine {
     pub text: String,
 }
 
-/// The threads of one name, numbers aside, of which there are several in one of the traces at least.
+/// Several threads of one name, except for numbers, in at least one of the traces.
 #[derive(Debug, Serialize)]
 pub struct PoolComparison {
-    /// The name of the threads, escaped as in the trace, with `#` for numbers in which their names differ;
-    /// `None` for the first threads of all processes but the first.
+    /// The name of the threads, escaped as in the trace, with `#` for numbers in which their names differ; `None` for
+    /// the first threads of all processes except the first.
     pub name: Option<String>,
     /// Whether the names of the threads differ in their numbers.
     pub numbered: bool,
@@ -119,13 +118,13 @@ pub struct PoolComparison {
     pub only_a: u64,
     /// The number of messages that are only in the second trace.
     pub only_b: u64,
-    /// The number of sorts of messages of which one trace has more.
+    /// The number of sorts of messages that one trace has more often.
     pub sorts: u64,
-    /// The number of sorts that come once in the first trace and never in the second.
+    /// The number of sorts that occur once in the first trace and never in the second.
     pub once_a: u64,
-    /// The number of sorts that come once in the second trace and never in the first.
+    /// The number of sorts that occur once in the second trace and never in the first.
     pub once_b: u64,
-    /// The first of the sorts of which one trace has more, in the order of those of both traces.
+    /// The first of the sorts that one trace has more often, in the order of the sorts of both traces.
     pub messages: Vec<SortDifference>,
     /// The number of orders of two messages that only one trace has.
     pub orders: u64,
@@ -153,7 +152,7 @@ pub struct SortText {
     pub line: Option<u32>,
 }
 
-/// A sort of messages of which one trace has more.
+/// A sort of messages that one trace has more often.
 #[derive(Debug, Serialize)]
 pub struct SortDifference {
     /// The sort.
@@ -165,16 +164,16 @@ pub struct SortDifference {
     pub b: u64,
 }
 
-/// Two messages, one right behind the other in the same thread, which only one of the traces has so.
+/// Two successive messages of one thread, in an order that only one of the traces has.
 #[derive(Debug, Serialize)]
 pub struct SuccessionDifference {
     /// The sort of the first message.
     pub first: SortText,
     /// The sort of the second message.
     pub second: SortText,
-    /// How often they come so in the first trace.
+    /// The number of occurrences in the first trace.
     pub a: u64,
-    /// How often they come so in the second trace.
+    /// The number of occurrences in the second trace.
     pub b: u64,
 }
 
@@ -195,16 +194,16 @@ pub struct SortComparison {
 pub struct SortSide {
     /// The number of messages of this sort.
     pub count: u64,
-    /// The number of these messages that have one of the same thread before them.
+    /// The number of these messages that are not the first of their thread.
     pub measured: u64,
-    /// The median time since that one, in nanoseconds, to 1 %.
+    /// The median time since the message before, in nanoseconds, to 1 %.
     pub median_ns: Option<u64>,
     /// The 99th percentile of these times, in nanoseconds.
     pub p99_ns: Option<u64>,
 }
 
 impl Comparison {
-    /// Tells what was compared, with at most `rows` sorts of messages of all threads, and of each pool.
+    /// Returns the results of the comparison, with at most `rows` sorts of messages of all threads, and of each pool.
     pub fn of(
         a: &Input,
         b: &Input,
@@ -240,7 +239,7 @@ impl Comparison {
     /// Returns the comparison for programs: JSON on several lines.
     ///
     /// # Errors
-    /// No error is known.
+    /// None are known.
     pub fn to_json(&self) -> Result<String, Error> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|error| Error::plain(format!("cannot write JSON: {error}")))
@@ -250,7 +249,7 @@ impl Comparison {
 impl ThreadComparison {
     fn of(a: &Input, b: &Input, pair: &Pair<'_>) -> ThreadComparison {
         let name = pair.a.or(pair.b).and_then(|thread| thread.name.as_deref());
-        // Where one thread goes another way than the other there is something to show.
+        // Messages are shown only if both threads exist and differ.
         let differs = pair.a.is_some() && pair.b.is_some() && !pair.is_same();
         let from = |input: &Input, thread: &ThreadMessages, first: usize, count: usize| {
             let numbers = first..first + if differs { count } else { 0 };
@@ -346,21 +345,21 @@ impl SortSide {
     }
 }
 
-/// Returns the numbers of sorts that come once in the first trace and never in the second, and the other way
-/// round.
+/// Returns the number of sorts that occur once in the first trace and never in the second, and the number of those
+/// that occur once in the second and never in the first.
 fn once<'a>(counts: impl IntoIterator<Item = &'a SortCounts>) -> (u64, u64) {
     let once = counts.into_iter().filter(|counts| counts.is_once());
     once.fold((0, 0), |(a, b), counts| (a + counts.a, b + counts.b))
 }
 
-/// Returns the number of sorts that are told one by one, of `all`, of which no trace has the last `once`
-/// twice. Some of these would tell less than their number does.
+/// Returns the number of sorts that are listed individually, of `all`. The last `once` sorts occur at most once in
+/// each trace: listing some of these would say less than their number does.
 fn listed(all: usize, once: u64, rows: usize) -> usize {
     if all <= rows { all } else { rows.min(all.saturating_sub(usize::try_from(once).unwrap_or(all))) }
 }
 
-/// Returns all sorts of messages; those that differ most are first. Sorts that no trace has twice are behind
-/// all others, and those that only one trace has are the last of them.
+/// Returns all sorts of messages; those that differ most come first. Sorts that no trace has twice follow all others,
+/// and those of them that only one trace has come last.
 fn sorts_by_significance(a: &Input, b: &Input, sorts: &Sorts) -> Vec<(SortCounts, SortSide, SortSide)> {
     let ids = (0..).take_while(|id| sorts.get(*id).is_some());
     let sort = |sort| {
@@ -377,8 +376,8 @@ fn sorts_by_significance(a: &Input, b: &Input, sorts: &Sorts) -> Vec<(SortCounts
     sorts.into_iter().map(|(_, sort)| sort).collect()
 }
 
-/// The significance of a difference: by how many standard deviations the counts differ, or by which factor
-/// the medians, with more weight the more often they were measured.
+/// Returns the significance of a difference: the difference of the counts in standard deviations, or the ratio of the
+/// medians, weighted by the number of measurements, whichever is greater.
 fn significance(counts: &SortCounts, a: &SortSide, b: &SortSide) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     let float = |number: u64| number as f64;

@@ -1,6 +1,5 @@
-//! Pools: threads of one name, or of names that differ in their numbers only, of which there are several in one
-//! of the traces at least. Which of them does what, and when, differs from run to run, so they are compared as
-//! one set of messages.
+//! Pools: several threads, in at least one of the traces, whose names are equal except for numbers. The distribution
+//! of work among them, and its order, differs from run to run, so they are compared as one set of messages.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -8,18 +7,18 @@ use std::collections::{BTreeSet, HashMap};
 use crate::command::diff::input::ThreadMessages;
 use crate::view::sorts::SortId;
 
-/// The least number of messages of a sort, in each trace, from which on the orders are told in which it
-/// comes. What is rare comes in any order.
+/// The least number of messages of a sort, in each trace, for reporting differences in their order. Rare messages
+/// occur in any order.
 const FREQUENT: u64 = 10;
 
-/// The threads of one name, numbers aside, in both traces.
+/// The threads of one name, except for numbers, in both traces.
 pub struct Pool<'a> {
-    /// The name of the threads, with `#` for its numbers if these differ; none for the first threads of
-    /// processes but the first.
+    /// The name of the threads, with `#` for its numbers if these differ; `None` for the first threads of processes
+    /// except the first.
     pub name: Option<Cow<'a, [u8]>>,
     /// The threads in the first trace and those in the second.
     pub threads: [Vec<&'a ThreadMessages>; 2],
-    /// The sorts of messages that one trace has more of, those that differ most first.
+    /// The sorts of messages that one trace has more often, those that differ most first.
     pub sorts: Vec<SortCounts>,
     /// The orders of two messages that only one of the traces has, the most frequent first.
     pub successions: Vec<Succession>,
@@ -36,27 +35,27 @@ pub struct SortCounts {
     pub b: u64,
 }
 
-/// Two messages, one right behind the other in the same thread. It comes in only one of the traces, though
-/// both have many messages of these sorts.
+/// Two successive messages of one thread, in an order that occurs in only one of the traces, though both have many
+/// messages of these sorts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Succession {
     /// The sort of the first message.
     pub first: SortId,
     /// The sort of the second message.
     pub second: SortId,
-    /// How often it comes in the first trace.
+    /// The number of occurrences in the first trace.
     pub a: u64,
-    /// How often it comes in the second trace.
+    /// The number of occurrences in the second trace.
     pub b: u64,
 }
 
 impl SortCounts {
-    /// Returns whether the message comes once in one trace and never in the other.
+    /// Returns whether the message occurs once in one trace and never in the other.
     pub fn is_once(&self) -> bool {
         self.a + self.b == 1
     }
 
-    /// Returns by how many standard deviations the counts differ.
+    /// Returns the difference of the counts in standard deviations.
     pub fn significance(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let float = |number: u64| number as f64;
@@ -94,7 +93,7 @@ impl<'a> Pool<'a> {
         matches!(self.name, Some(Cow::Owned(_)))
     }
 
-    /// Returns whether both traces have the same messages in this pool, whatever thread has them.
+    /// Returns whether both traces have the same messages in this pool, on any of its threads.
     pub fn is_same(&self) -> bool {
         self.sorts.is_empty()
     }
@@ -121,7 +120,7 @@ pub fn without_numbers(name: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Returns the name that all threads have, or the one that they have without its numbers.
+/// Returns the common name of all threads, or their common name without its numbers.
 fn common_name<'a>(threads: &[Vec<&'a ThreadMessages>; 2]) -> Option<Cow<'a, [u8]>> {
     let mut names = threads.iter().flatten().map(|thread| thread.name.as_deref());
     let first = names.next()??;
@@ -169,7 +168,7 @@ mod tests {
         see(&Pool::of([a.iter().collect(), b.iter().collect()]));
     }
 
-    /// Removes each message of `a` from `b` once, and returns what is left of both.
+    /// Removes each message of `a` from `b` once, and returns the numbers of remaining messages of both.
     fn left(a: &[SortId], b: &[SortId]) -> (usize, usize) {
         let (mut only_a, mut b) = (0, b.to_vec());
         for sort in a {
@@ -251,7 +250,7 @@ mod tests {
     #[test]
     fn an_order_that_only_one_run_has_is_told_where_its_messages_are_frequent_in_both() {
         let sound = [1, 2].repeat(20);
-        // One thread has forgotten a 2, and a rare message comes in any order.
+        // One thread lacks a 2, and a rare message may be at any position.
         let mut other = sound.clone();
         other.remove(21);
         other.insert(5, 3);

@@ -11,10 +11,10 @@ use crate::ui::units::duration;
 
 /// The number of characters of a message that are shown.
 const WIDTH: usize = 100;
-/// The number of orders of two messages that are shown of a pool at most, and of characters of each message.
+/// The maximum number of orders of two messages that are shown for a pool, and of characters of each message.
 const ORDERS: (usize, usize) = (3, 40);
 
-/// Writes the comparison as text: threads, then pools, then sorts of messages.
+/// Returns the comparison as text: threads, then pools, then sorts of messages.
 pub fn of(comparison: &Comparison) -> String {
     let mut text = format!("A  '{}'\nB  '{}'\n\n", comparison.a, comparison.b);
     let same = comparison.threads.iter().filter(|thread| thread.same);
@@ -102,7 +102,7 @@ fn of_pool(pool: &PoolComparison, by_site: bool) -> String {
     text
 }
 
-/// Tells the orders of two messages that only one trace has, of which there are `all`.
+/// Returns a text with the orders of two messages that only one trace has; `all` is their number.
 fn of_orders(orders: &[SuccessionDifference], all: u64) -> String {
     let mut text = String::new();
     let (most, width) = ORDERS;
@@ -121,10 +121,10 @@ fn of_orders(orders: &[SuccessionDifference], all: u64) -> String {
     text
 }
 
-/// Tells how many sorts of messages are not shown, and how many of these no trace has twice: those that come
-/// `once` in the first trace only, in the second only, and in both.
+/// Returns a text with the number of sorts of messages that are not shown, and the number of these that no trace has
+/// twice: those that occur `once` in the first trace only, in the second only, and in both.
 fn more_sorts(indent: &str, hidden: u64, once: [u64; 3]) -> String {
-    // All of these are shown, or none, for they are the last.
+    // All of these are shown, or none, because they are the last.
     let once = if hidden >= once.iter().sum() { once } else { [0; 3] };
     let more = hidden - once.iter().sum::<u64>();
     let mut text = String::new();
@@ -148,7 +148,7 @@ fn message_heading(by_site: bool) -> &'static str {
     if by_site { "message" } else { "message, # for numbers" }
 }
 
-/// Returns the text of a sort, with its place if that is known.
+/// Returns the text of a sort, with its call site if it is known.
 fn of_sort(sort: &SortText) -> String {
     let text = shortened(&on_one_line(&sort.message), WIDTH);
     match (&sort.file, sort.line) {
@@ -160,7 +160,7 @@ fn of_sort(sort: &SortText) -> String {
     }
 }
 
-/// Returns a text whose control characters, line feeds among them, are spaces.
+/// Returns a text with spaces in place of control characters, including line feeds.
 fn on_one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -171,8 +171,8 @@ fn of_message(side: &str, message: &MessageLine) -> String {
     format!("  {side} {file}:{} {since}  {}\n", message.line, shortened(&message.text, WIDTH))
 }
 
-/// Returns a line with so many characters at most, and dots for the rest. Control characters in a trace are
-/// escaped already.
+/// Returns a line with at most `width` characters, and dots for the rest. Control characters in a trace are already
+/// escaped.
 fn shortened(line: &str, width: usize) -> String {
     match line.char_indices().nth(width) {
         Some((at, _)) => format!("{}...", &line[..at]),

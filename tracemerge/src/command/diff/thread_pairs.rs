@@ -1,4 +1,4 @@
-//! Threads that have the same part in both traces, and the places where their messages differ.
+//! Threads with the same role in both traces, and the positions of their first differences.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,8 @@ use crate::command::diff::input::{Input, ThreadMessages};
 use crate::command::diff::pool::{Pool, without_numbers};
 use crate::view::sorts::SortId;
 
-/// The threads of both traces: each that is the only one of its name, numbers aside, in its trace with its
-/// counterpart, the others in pools.
+/// The threads of both traces: each thread that is the only one of its name, except for numbers, with its
+/// counterpart; the others in pools.
 pub struct Compared<'a> {
     /// The threads of the first trace in their order, then those that only the second has.
     pub pairs: Vec<Pair<'a>>,
@@ -16,7 +16,7 @@ pub struct Compared<'a> {
     pub pools: Vec<Pool<'a>>,
 }
 
-/// Two threads that have the same part in both traces, or one that has none in the other.
+/// Two threads with the same role in both traces, or one without a counterpart in the other trace.
 pub struct Pair<'a> {
     /// The thread in the first trace.
     pub a: Option<&'a ThreadMessages>,
@@ -33,8 +33,7 @@ pub struct Pair<'a> {
 }
 
 impl Compared<'_> {
-    /// Returns whether the traces have the same messages: threads of their own in the same order, pools in
-    /// any.
+    /// Returns whether the traces have the same messages: single threads in the same order, pools in any order.
     pub fn is_same(&self) -> bool {
         self.pairs.iter().all(Pair::is_same) && self.pools.iter().all(Pool::is_same)
     }
@@ -47,16 +46,16 @@ impl Pair<'_> {
     }
 }
 
-/// The part of a thread in its trace.
+/// The role of a thread in its trace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Role {
     /// The thread is the first one of the first process.
     First,
-    /// The thread is the first one of another process. It is called as its executable, so its name says
-    /// nothing.
+    /// The thread is the first one of another process. Its name is that of its executable, so it does not identify
+    /// the thread.
     FirstOfOther,
-    /// The thread has a name, which is this one without its numbers: which thread of a pool has which number
-    /// says nothing.
+    /// The thread has a name, which is this one without its numbers: the numbers of the threads of a pool do not
+    /// identify their roles.
     Named(Vec<u8>),
 }
 

@@ -1,4 +1,4 @@
-//! A file that is followed: how far it is read, and whether it is still the same file.
+//! A reader of a followed file: its position, and the check that the file is still the same.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,25 +14,25 @@ use crate::file::map::open_known;
 use crate::file::raw_file::{lines_of, whole_messages};
 use crate::os::sys::{FileId, file_id, read_at};
 
-/// The number of bytes of a file that are read at once; a queue with as many is not filled further.
+/// The number of bytes of a file that are read at once. A queue with this many bytes is not filled further.
 pub const PORTION: usize = 256 << 10;
-/// The number of bytes before the reader's position by which a file is known again.
+/// The number of bytes before the reader's position that identify a file.
 const KNOWN: usize = 256;
-/// The number of last bytes in which the last line is looked for.
+/// The number of bytes at the end of a file in which the last line is searched.
 const TAIL: u64 = 1 << 20;
 
-/// The number of files that are held open at once at most: few enough for processes that may open 256.
+/// The maximum number of files that are held open at once: few enough for processes that may open 256.
 const HELD: usize = 96;
-/// The number of files that are held open.
+/// The number of files that are held open now.
 static HOLDS: AtomicUsize = AtomicUsize::new(0);
 
-/// A file that is held open, which is counted.
+/// A file that is held open, and counted.
 struct HeldFile(File);
 
 impl HeldFile {
-    /// Opens the file at `path` if it is this one, and not too many are open.
+    /// Opens the file at `path` if its identity is `id`, and if not too many are open.
     fn open(path: &Path, id: &FileId) -> Option<HeldFile> {
-        // Windows does not let a file be replaced that somebody has open.
+        // Windows does not allow replacing a file that another process has open.
         if cfg!(windows) {
             return None;
         }
@@ -53,28 +53,28 @@ impl Drop for HeldFile {
     }
 }
 
-/// A reader of a file, which stands where the file is read to.
+/// A reader of a file, with its position.
 pub struct FileReader {
     /// The path of the file.
     pub path: PathBuf,
     /// The identity of the file.
     pub id: FileId,
-    /// The number of bytes that are read.
+    /// The number of bytes that were read.
     pub read: u64,
-    /// The last bytes that were read: a file that replaces another may get the number of the one before.
+    /// The last bytes that were read: a file that replaces another may get the same inode number.
     before: Vec<u8>,
-    /// The number of bytes that are to be read.
+    /// The number of bytes to read.
     pub goal: u64,
     /// The open file, until it is read up to the goal.
     pub open_file: Option<File>,
-    /// The open file, as long as somebody may write to it: it can be read whatever becomes of its name.
+    /// The open file, as long as a process may write to it: it stays readable if its name changes.
     held: Option<HeldFile>,
-    /// Whether nothing will be written to the file any more: its end is the end of a line.
+    /// Whether no process will write to the file any more: its end is the end of a line.
     pub finished: bool,
 }
 
 impl FileReader {
-    /// Makes a reader of a file of which nothing is read yet.
+    /// Returns a reader at the beginning of a file.
     pub fn new(path: &Path, id: FileId, goal: u64, finished: bool) -> FileReader {
         let (before, open_file) = (Vec::new(), None);
         let held = if finished { None } else { HeldFile::open(path, &id) };
@@ -86,17 +86,17 @@ impl FileReader {
         self.open_file.as_ref().or(self.held.as_ref().map(|held| &held.0))
     }
 
-    /// The length of the file, whatever its name is; `None` where it is not held open.
+    /// Returns the length of the file, whatever its name is; `None` if it is not held open.
     pub fn held_length(&self) -> Option<u64> {
         self.held.as_ref().and_then(|held| held.0.metadata().ok()).map(|found| found.len())
     }
 
-    /// Lets the file go: nothing more will be written to it.
+    /// Closes the held file, because no process will write to it any more.
     pub fn release(&mut self) {
         self.held = None;
     }
 
-    /// Reads on in a file to which nothing will be written any more; `None` at its end.
+    /// Continues to read a file to which no process will write any more; returns `None` at its end.
     pub fn rest(&mut self) -> Option<Vec<u8>> {
         if self.read >= self.goal {
             return None;
@@ -116,7 +116,7 @@ impl FileReader {
         Some(lines)
     }
 
-    /// Reads what follows the reader's position: at least a line, if there is one.
+    /// Reads the bytes after the reader's position: at least a line, if there is one.
     pub fn portion(&self) -> Portion {
         let by_name;
         let file = match self.file() {
@@ -152,7 +152,7 @@ impl FileReader {
             let more = read.len() < left;
             let whole = whole_records(&read, more);
             if read.len() < portion || !more || whole > 0 {
-                // A file that is shorter than it should be has no more for now.
+                // A file that is shorter than expected has no more for now.
                 let (lines, tail) =
                     read.split_at(if more && whole == 0 { whole_lines(&read) } else { whole });
                 let (lines, tail) = (lines.to_vec(), tail.to_vec());
@@ -163,7 +163,7 @@ impl FileReader {
         }
     }
 
-    /// Reads the lines of a raw file from the start of a block, which says what the file's sites mean.
+    /// Reads the lines of a raw file from the start of a block, which defines the file's sites.
     fn records(&self, file: &File) -> Option<ReadLines> {
         let start = self.read / raw::BLOCK * raw::BLOCK;
         let from = usize::try_from(self.read - start).ok()?;
@@ -184,7 +184,7 @@ impl FileReader {
         }
     }
 
-    /// The ticks of the last line that is to be read; `None` where the last bytes have no line.
+    /// Returns the ticks of the last line to read; `None` if there is no line in the last bytes.
     pub fn newest(&self) -> Option<u64> {
         let by_name;
         let file = match self.file() {
@@ -204,7 +204,7 @@ impl FileReader {
         if raw { Raw::parse(&tail)?.last().map(|ticks| ticks.0) } else { last_ticks(&tail) }
     }
 
-    /// Notes that `bytes` were read.
+    /// Moves the position past `bytes`, which were read.
     pub fn advance(&mut self, bytes: &[u8]) {
         self.read += bytes.len() as u64;
         self.before.extend_from_slice(&bytes[bytes.len().saturating_sub(KNOWN)..]);
@@ -218,14 +218,14 @@ impl FileReader {
     }
 }
 
-/// The number of bytes that are whole lines.
+/// Returns the number of bytes in whole lines.
 fn whole_lines(bytes: &[u8]) -> usize {
     memrchr(b'\n', bytes).map_or(0, |at| at + 1)
 }
 
-/// The number of bytes that are whole lines, without those of a message that goes on in a line that is not
-/// whole: a message longer than its ring is seen before it is complete. If there is `more` to read, the last
-/// message may go on in that.
+/// Returns the number of bytes in whole lines, without those of a message that continues in an incomplete line: a
+/// message longer than its ring is seen before it is complete. If there is `more` to read, the last message may
+/// continue in that.
 pub fn whole_records(bytes: &[u8], more: bool) -> usize {
     let end = whole_lines(bytes);
     let kind = |line: &[u8]| Line::parse(without_feed(line)).ok().map(|line| line.kind);
@@ -242,7 +242,7 @@ pub fn whole_records(bytes: &[u8], more: bool) -> usize {
             Some(_) => return before,
         }
     }
-    // The message's beginning is not in these bytes.
+    // The beginning of the message is not in these bytes.
     end
 }
 
@@ -250,9 +250,9 @@ pub fn whole_records(bytes: &[u8], more: bool) -> usize {
 pub enum Portion {
     /// The next lines of the file.
     Lines(ReadLines),
-    /// The file is not there any more, or is shorter than what was read.
+    /// The file does not exist any more, or is shorter than the bytes read.
     Gone,
-    /// The file is not the one that was read before, though it has the same number.
+    /// The file is a different one, though it has the same number.
     Replaced,
 }
 
@@ -260,17 +260,17 @@ pub enum Portion {
 pub struct ReadLines {
     /// The whole lines.
     pub lines: Vec<u8>,
-    /// The text behind the lines, where nothing more is to be read: a message that is not whole.
+    /// The text after the lines, if there is no more to read: an incomplete message.
     pub tail: Vec<u8>,
-    /// The bytes of the file that the whole lines were made of.
+    /// The bytes of the file from which the whole lines were made.
     pub read: Vec<u8>,
-    /// The bytes of the file behind those.
+    /// The bytes of the file after those.
     pub rest: Vec<u8>,
     /// Whether there is more to read.
     pub more: bool,
 }
 
-/// Reads at most so many `bytes` from offset `at`; `None` where they cannot be read.
+/// Reads at most `bytes` bytes from offset `at`; `None` if they cannot be read.
 fn read_from(file: &File, at: u64, bytes: usize) -> Option<Vec<u8>> {
     let mut read = vec![0; bytes];
     let got = read_at(file, &mut read, at).ok()?;

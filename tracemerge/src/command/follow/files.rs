@@ -1,4 +1,4 @@
-//! The trace files of the followed runs: those that exist, and those that are made meanwhile.
+//! The trace files of the followed runs: those that exist, and those that are created meanwhile.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -18,10 +18,10 @@ use crate::find::owners::{Owners, Rank, recorded_in};
 use crate::os::sys::{FileId, file_id, owner};
 use crate::ui::messages::{Messages, shown};
 
-/// The time within which a file system's clock surely goes on.
+/// The time within which a file system's clock surely advances.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A trace file of a run, which may be followed.
+/// A trace file of a run that may be followed.
 pub struct ListedFile {
     /// The thread that the file belongs to.
     pub key: ThreadKey,
@@ -33,12 +33,12 @@ pub struct ListedFile {
     pub run: Run,
 }
 
-/// The directories that were looked through, each with the time of its last change then.
+/// The directories that were searched, each with the time of its last change then.
 #[derive(Default)]
 pub struct Directories(HashMap<PathBuf, SystemTime>);
 
 impl Directories {
-    /// Returns whether something may have come or gone in a directory since this was asked last.
+    /// Returns whether entries may have been added or removed in a directory since the last call for it.
     pub fn may_have_changed(&mut self, path: &Path) -> bool {
         let changed = fs::metadata(path).and_then(|found| found.modified()).ok();
         if changed.is_some() && self.0.get(path) == changed.as_ref() {
@@ -52,19 +52,19 @@ impl Directories {
         changed.is_some()
     }
 
-    /// Has a directory looked through again.
+    /// Makes the next call of [`may_have_changed`](Self::may_have_changed) return true for a directory that exists.
     pub fn forget(&mut self, path: &Path) {
         self.0.remove(path);
     }
 }
 
-/// The files in the places of the runs.
+/// The files in the directories of the runs.
 #[derive(Default)]
 pub struct Files {
     directories: Directories,
-    /// The files that are known, by name, too: the number of a file that is gone may be another's.
+    /// The files that are known, with their names, because another file may get the number of a deleted one.
     seen: HashSet<(PathBuf, FileId)>,
-    /// The file that was found last under each path: rotation may give a new file the number of an old one.
+    /// The file that was last found under each path: rotation may give a new file the number of an old one.
     named: HashMap<PathBuf, FileId>,
     found: Vec<ListedFile>,
     /// The files whose first line does not name a run.
@@ -72,7 +72,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Looks for files that have come; `users` are those whose files count.
+    /// Searches for new files; `users` are those whose files count.
     pub fn look(&mut self, runs: &Runs, users: &Owners, messages: &mut Messages) {
         for (place, name) in runs.places() {
             if self.directories.may_have_changed(place) && !self.look_in(place, name, users) {
@@ -81,14 +81,14 @@ impl Files {
         }
         for path in self.unread.drain(..) {
             messages.warn(format_args!(
-                "{} does not begin with a readable '# run' line: nobody knows which run it is of; what is in no ring \
-                 of that thread is not shown",
+                "{} does not begin with a readable '# run' line: its run is unknown; lines that are in no ring \
+                 of that thread are not shown",
                 shown(&path)
             ));
         }
     }
 
-    /// Looks through a directory; returns whether each file there has said what it is.
+    /// Searches a directory; returns whether the header of each trace file there could be read.
     fn look_in(&mut self, place: &Path, name: &[u8], users: &Owners) -> bool {
         let mut all_read = true;
         for entry in fs::read_dir(place).into_iter().flatten().flatten() {
@@ -107,7 +107,7 @@ impl Files {
             }
             match first_line(&path) {
                 Some((key, _)) if !self.counts(owner(&metadata), &key, users) => {
-                    // If the run becomes that user's, the directory changes, and this is asked again.
+                    // If the run becomes that user's, the directory changes, and the file is checked again.
                 }
                 Some((key, run)) => {
                     self.seen.insert(known);
@@ -115,7 +115,7 @@ impl Files {
                     self.found.retain(|known| known.path != path);
                     self.found.push(ListedFile { key, path, id, run });
                 }
-                // The file has just been made, or is no trace.
+                // The file has just been created, or is not a trace.
                 None if metadata.len() < FIRST_BYTES as u64 && !has_line(&path) => all_read = false,
                 None => {
                     if users.rank(owner(&metadata)) != Rank::Other && self.seen.insert(known) {
@@ -127,7 +127,7 @@ impl Files {
         all_read
     }
 
-    /// Returns whether a file of that user may be of the run: others' files are not, unless the run has
+    /// Returns whether a file of that user may belong to the run: files of other users do not, unless the run has
     /// recorded that its process became theirs.
     fn counts(&self, user: u32, key: &ThreadKey, users: &Owners) -> bool {
         if users.rank(user) != Rank::Other {
@@ -145,7 +145,7 @@ impl Files {
     }
 }
 
-/// Returns whether the file has a whole line or record of any sort.
+/// Returns whether the file has a whole line or record of any kind.
 fn has_line(path: &Path) -> bool {
     let Ok(map) = Map::open(path) else { return false };
     match Raw::parse(&map) {
@@ -154,7 +154,7 @@ fn has_line(path: &Path) -> bool {
     }
 }
 
-/// The thread and the run of a file, by its first line.
+/// Returns the thread and the run of a file, from its first line.
 pub fn first_line(path: &Path) -> Option<(ThreadKey, Run)> {
     let mut start = Vec::new();
     open_regular(path).ok()?.0.take(FIRST_BYTES as u64).read_to_end(&mut start).ok()?;

@@ -1,7 +1,7 @@
-//! The stage behind *select*: it puts a `# late` line before records that are shown too late for their place.
+//! The stage after *select*: it puts a `# late` line before records that are shown too late.
 //!
-//! A line that was late among all lines need not be so among those that are shown, and some late lines may
-//! not be shown at all; so this is found out here once more.
+//! A line that was late among all lines need not be late among the shown ones, and some late lines may not be shown
+//! at all; so this stage determines lateness again.
 
 use std::io;
 
@@ -12,8 +12,7 @@ use crate::file::lines::{lines_of, without_feed};
 use crate::file::record_text::RecordText;
 use crate::view::lines_to_records::Take;
 
-/// The stage that marks late records. It holds back late records of one thread, at most until the end of a
-/// round.
+/// The stage that marks late records. It holds back late records of one thread, at most until the end of a round.
 #[derive(Debug)]
 pub struct LateInView<T> {
     next: T,
@@ -26,12 +25,12 @@ pub struct LateInView<T> {
 }
 
 impl<T: Take> LateInView<T> {
-    /// Makes a stage that passes records on to `next`.
+    /// Returns a stage that passes records on to `next`.
     pub fn new(next: T) -> LateInView<T> {
         LateInView { next, shown: 0, held: Vec::new(), of: 0, lines: 0 }
     }
 
-    /// The next stage.
+    /// Returns the next stage.
     pub fn next_mut(&mut self) -> &mut T {
         &mut self.next
     }
@@ -39,7 +38,7 @@ impl<T: Take> LateInView<T> {
     /// Passes on the records that are held back.
     ///
     /// # Errors
-    /// The next stage takes no more.
+    /// If the next stage accepts no more.
     pub fn flush(&mut self) -> io::Result<()> {
         let mut held = std::mem::take(&mut self.held).into_iter().peekable();
         let first = held.peek().and_then(|lines| Line::parse(without_feed(lines_of(lines).next()?)).ok());

@@ -1,14 +1,14 @@
-//! `--follow`: shows what running applications trace, merged, as it comes: from their files, and from their
-//! rings before the flusher has written it.
+//! `--follow`: shows the records of running applications, merged, as they arrive: from their files, and from their
+//! rings before the flusher has written them.
 //!
-//! Following works in rounds. A round looks at the rings of all runs that live, then at the files behind, and
-//! queues the lines that were not shown yet. Lines that stand before all that is only in rings are passed on
-//! at once, in order, so lines that are in files already stream through in constant memory. Any other line
-//! waits for the next round, in which lines of other threads that go before it turn up, and is then passed on
-//! with all that stands before it. A line that turns up even later, because its thread took long to format it
-//! or a forked process was found late, is passed on at once, behind a line `# late`.
+//! Following works in rounds. A round reads the rings of all live runs, then the new parts of files, and queues the
+//! lines that were not shown yet. It passes on at once, in order, the lines that come before all lines that are only
+//! in rings; so lines that are in files already stream through in constant memory. Any other line waits for the next
+//! round, which finds the lines of other threads that come before it, and then passes it on with all lines before it.
+//! A line that is found even later, because its thread took long to format it or a forked process was found late, is
+//! passed on at once, after a line `# late`.
 //!
-//! An outlet takes the lines: all of them as they are, or through the stages of a view.
+//! An outlet takes the lines: unchanged, or through the stages of a view.
 
 mod file_reader;
 mod files;
@@ -55,24 +55,24 @@ use crate::ui::messages::{Grouped, Messages, count, shown};
 use crate::view::request::{Layout, Request, is_terminal};
 use crate::view::select::is_enough;
 
-/// The pause between rounds. A line waits for one, a tenth of a second at most all together.
+/// The pause between rounds. A line waits for one round, a tenth of a second in total at most.
 const PAUSE: Duration = Duration::from_millis(25);
-/// The pause between rounds when nothing has come for a while.
+/// The pause between rounds after a time without new lines.
 const LONG_PAUSE: Duration = Duration::from_millis(50);
 /// The number of rounds without lines after which the pause is long.
 const QUIET: u32 = 40;
 
-/// Shows what `apps` trace until all their processes have ended, or somebody interrupts, or all that is asked
-/// for is shown.
+/// Shows the records of `apps` until all their processes have ended, or the user interrupts, or all requested records
+/// are shown.
 ///
 /// # Errors
-/// An option has no sense here, or the output cannot be written.
+/// If an option does not apply here, or if the output cannot be written.
 pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Result<(), Error> {
     let view = &request.view;
     let counts = matches!(request.layout, Layout::Stats(_));
     if request.layout.tells_sites() && !counts {
         return Err(Error::plain(
-            "what is followed does not tell where messages come from: leave out the columns module, site and function",
+            "a followed trace does not record where messages come from: leave out the columns module, site and function",
         ));
     }
     let wanted = FollowedView::new(view)?;
@@ -96,7 +96,7 @@ pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Resul
     }
     if counts {
         messages.note(
-            "what is followed does not tell where messages come from: they are counted by what they look like",
+            "a followed trace does not record where messages come from: they are counted by their text",
         );
     }
     let out = target.open_growing(request.content(view.colours(&target)))?;
@@ -110,13 +110,13 @@ pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Resul
         Follower::new(apps, since, out).until_the_end(&interrupted, messages)
     };
     match ended {
-        // The reader of the pipe has gone.
+        // The reader of the pipe has closed it.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         ended => ended.map_err(|error| target.error(error)),
     }
 }
 
-/// An application, or a directory, that is followed.
+/// An application or a directory that is followed.
 struct Followed {
     app: App,
     runs: Runs,
@@ -143,13 +143,13 @@ impl Followed {
     fn absence(&self) -> String {
         let given = shown(&self.app.given);
         if self.app.is_directory() {
-            return format!("no program that is running has its traces in {given}");
+            return format!("no running program has its traces in {given}");
         }
         format!("{given} is not running")
     }
 }
 
-/// Returns the stream of a thread, which may be a new one.
+/// Returns the stream of a thread; adds it if it is new.
 fn stream_of<'s>(streams: &'s mut HashMap<ThreadKey, Stream>, key: &ThreadKey) -> &'s mut Stream {
     let number = streams.len();
     streams.entry(key.clone()).or_insert_with(|| Stream::new(key, number))
@@ -191,7 +191,8 @@ impl<O: Outlet> Follower<O> {
         Ok(())
     }
 
-    /// Reports what the lines tell of losses and damage, as a merge does, and what was gone before it could be read.
+    /// Reports losses and damage from the lines, as a merge does, and records that were gone before they could be
+    /// read.
     fn tell_findings(&self, messages: &mut Messages) {
         let mut streams: Vec<&Stream> = self.streams.values().collect();
         streams.sort_by_key(|stream| stream.number());
@@ -207,14 +208,14 @@ impl<O: Outlet> Follower<O> {
         }
     }
 
-    /// Reports which files of the followed runs are missing, as a merge of them does now.
+    /// Reports the missing files of the followed runs, as a merge of them would now.
     fn tell_completeness(&self, messages: &mut Messages) {
         for app in &self.apps {
             let Ok(found) = find_traces(&app.app, Choice::All, &mut Messages::silent()) else {
                 if !self.streams.is_empty() {
                     let given = shown(&app.app.given);
                     messages
-                        .warn(format_args!("no trace file of {given} is there any more: a merge finds none"));
+                        .warn(format_args!("no trace file of {given} exists any more: a merge finds none"));
                 }
                 continue;
             };
@@ -239,13 +240,13 @@ impl<O: Outlet> Follower<O> {
         }
     }
 
-    /// Looks at everything once; returns whether a run still lives, or may come.
+    /// Reads everything once; returns whether a run is still alive, or may start.
     fn round(&mut self, messages: &mut Messages) -> io::Result<bool> {
         self.order.begin_round();
         let mut looks = Vec::new();
         let mut looked_at = HashSet::new();
-        // A thread whose file is there before the rings are looked at, and that has no ring then, has ended
-        // or never had one.
+        // A thread whose file exists before the rings are read, and that has no ring then, has ended or never had
+        // one.
         for (number, app) in self.apps.iter_mut().enumerate() {
             app.look_for_start(self.since);
             let runs = app.runs.look(messages).into_iter().map(|look| (number, look));
@@ -261,7 +262,7 @@ impl<O: Outlet> Follower<O> {
         }
         for app in &self.apps {
             let files: Vec<&ListedFile> = app.files.found(&app.runs).collect();
-            // A thread goes on from file to file, and never back to one before.
+            // A thread continues from file to file, and never returns to an earlier one.
             let mut current: HashMap<&ThreadKey, usize> = HashMap::new();
             for (place, found) in files.iter().enumerate() {
                 if self.streams.get(&found.key).is_some_and(|stream| stream.reads(&found.id)) {
@@ -288,7 +289,7 @@ impl<O: Outlet> Follower<O> {
         Ok(looks.iter().any(|(_, look)| look.is_alive()) || self.apps.iter().any(|app| app.is_awaited))
     }
 
-    /// Tells the outlet which runs and threads there are, before the first line.
+    /// Passes the existing runs and threads to the outlet, before the first line.
     fn begin(&mut self, looks: &[(usize, FollowedRun)]) {
         if self.streams.is_empty() || !self.order.outlet().wants_to_begin() {
             return;
@@ -314,7 +315,7 @@ impl<O: Outlet> Follower<O> {
         }
     }
 
-    /// Looks at the rings of a run; returns whether all could be looked at.
+    /// Reads the rings of a run; returns whether all could be read.
     fn look_at_rings(
         &mut self,
         app: usize,
@@ -333,7 +334,7 @@ impl<O: Outlet> Follower<O> {
                     let key = ThreadKey::new(look.id(), thread.tid, thread.since.0);
                     let stream = stream_of(&mut self.streams, &key);
                     stream.look(*thread, look.is_alive());
-                    // Most threads have little, and then their files need not be open at once.
+                    // Most threads have few lines, and filling at once avoids having all files open together.
                     stream.fill(self.order.round());
                     self.by_ring.insert(ring, key.clone());
                     in_rings.insert(key);
@@ -341,7 +342,7 @@ impl<O: Outlet> Follower<O> {
                 Err(error) => {
                     all = false;
                     if !look.is_alive() {
-                        messages.warn(format_args!("{error}; what is in there is not shown"));
+                        messages.warn(format_args!("{error}; its records are not shown"));
                     }
                 }
             }
@@ -349,8 +350,7 @@ impl<O: Outlet> Follower<O> {
         all || !look.is_alive()
     }
 
-    /// Reads the files as far as they are to be read, then the lines that rings have behind them, and passes
-    /// on those that are settled.
+    /// Reads the files up to their goals, then the lines that rings have after them, and passes on the settled lines.
     fn take_in(&mut self) -> io::Result<()> {
         loop {
             let mut behind = false;
@@ -363,7 +363,7 @@ impl<O: Outlet> Follower<O> {
             let before = self.order.lines();
             self.order.pass_settled(&mut self.streams)?;
             if self.order.lines() == before {
-                // A line in a ring that is older than all these must not fill the memory with them.
+                // A line in a ring that is older than all these must not make the queues fill the memory.
                 self.order.pass_known(&mut self.streams)?;
             }
         }

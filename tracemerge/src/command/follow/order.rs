@@ -1,4 +1,4 @@
-//! The order in which lines are passed on, and the mark of those that come too late for it.
+//! The order in which lines are passed on, and the mark for lines that come too late for it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -20,59 +20,59 @@ pub struct Order<O> {
 }
 
 impl<O: Outlet> Order<O> {
-    /// Begins with no lines passed on to `out`.
+    /// Returns an order with no lines passed on to `out` yet.
     pub fn new(out: O) -> Order<O> {
         Order { out, round: 0, shown: 0, lines: 0, late: 0 }
     }
 
-    /// The outlet that lines are passed on to.
+    /// Returns the outlet that lines are passed on to.
     pub fn outlet(&mut self) -> &mut O {
         &mut self.out
     }
 
-    /// The number of this round.
+    /// Returns the number of this round.
     pub fn round(&self) -> u64 {
         self.round
     }
 
-    /// Counts another round.
+    /// Begins another round.
     pub fn begin_round(&mut self) {
         self.round += 1;
     }
 
-    /// The number of lines that were passed on.
+    /// Returns the number of lines that were passed on.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// The number of passed lines that were late.
+    /// Returns the number of passed lines that were late.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Passes on the lines that stand before all that is only in rings, and before all that is not read yet.
+    /// Passes on the lines that come before all lines that are only in rings, and before all that are not read yet.
     ///
     /// # Errors
-    /// The outlet takes no more.
+    /// If the outlet accepts no more.
     pub fn pass_settled(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         let bounds = |stream: &Stream| stream.known_to().into_iter().chain(stream.first_ahead()).min();
         let bound = streams.values().filter_map(bounds).min().unwrap_or(0);
         self.pass(streams, bound)
     }
 
-    /// Passes on the lines that stand before all that is not read yet.
+    /// Passes on the lines that come before all lines that are not read yet.
     ///
     /// # Errors
-    /// The outlet takes no more.
+    /// If the outlet accepts no more.
     pub fn pass_known(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         let bound = streams.values().filter_map(Stream::known_to).min().unwrap_or(0);
         self.pass(streams, bound)
     }
 
-    /// Passes on the lines that were found before this round, all that stand before these, and late ones.
+    /// Passes on the lines that were found before this round, all lines before these, and late ones.
     ///
     /// # Errors
-    /// The outlet takes no more.
+    /// If the outlet accepts no more.
     pub fn pass_due(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         let due = streams.values().filter_map(|stream| stream.due(self.round)).max().unwrap_or(0);
         self.pass(streams, due.max(self.shown))
@@ -81,7 +81,7 @@ impl<O: Outlet> Order<O> {
     /// Passes on all lines.
     ///
     /// # Errors
-    /// The outlet takes no more.
+    /// If the outlet accepts no more.
     pub fn pass_all(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         self.pass(streams, u64::MAX)
     }
@@ -105,7 +105,7 @@ impl<O: Outlet> Order<O> {
         Ok(())
     }
 
-    /// Passes on the lines of one thread that `may_go`.
+    /// Passes on the lines of one thread for which `may_go` is true.
     fn pass_lines(
         &mut self,
         stream: &mut Stream,
@@ -114,8 +114,8 @@ impl<O: Outlet> Order<O> {
     ) -> io::Result<()> {
         let Some(first) = stream.front() else { return Ok(()) };
         let (is_late, mut lines, mut text) = (first < self.shown, 0, Vec::new());
-        // A record that was made inside of another one may have been seen before that, so a thread's own
-        // lines may be late.
+        // A record that was made inside another one may have been seen before it, so a thread's own lines may be
+        // late.
         while let Some(ticks) = stream.front().filter(|ticks| may_go(*ticks)) {
             if (ticks < self.shown) != is_late {
                 break;
@@ -134,8 +134,8 @@ impl<O: Outlet> Order<O> {
     }
 }
 
-/// Writes the `# late` line that stands before so many late `lines`, the first of which begins with `key`;
-/// lines up to the ticks `shown` have been shown already.
+/// Writes the `# late` line before `lines` late lines, the first of which begins with `key`. Lines up to the ticks
+/// `shown` have been shown already.
 pub fn write_late(out: &mut Vec<u8>, lines: u64, key: Key, shown: u64) {
     let payload = format!("late lines={lines} ticks={}", shown - key.ticks.0);
     Line { key, kind: Kind::Meta, payload: payload.as_bytes() }.write(out);

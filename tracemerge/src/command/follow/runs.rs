@@ -1,5 +1,4 @@
-//! The runs that are followed: all that live, and those of the same trees of forked processes that have
-//! ended.
+//! The runs that are followed: all live ones, and those of the same trees of forked processes that have ended.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -29,18 +28,18 @@ use crate::ui::messages::Messages;
 
 pub use trace_store::inspect::Change;
 
-/// The identity of a run, as its files give it: process and run id.
+/// The identity of a run, as its files record it: process and run id.
 pub type RunId = (u32, u32);
 
-/// The runs that are followed, and the places of their files.
+/// The runs that are followed, and the directories of their files.
 pub struct Runs {
     app: App,
     /// The manifests that existed when they were last read.
     manifests: Option<BTreeSet<PathBuf>>,
-    /// The directories of other users' runs, as they were then.
+    /// The directories of other users' runs at that time.
     of_others: Directories,
     known: Vec<RunInMemory>,
-    /// The state of each run's rings at the last look.
+    /// The state of each run's rings when they were last read.
     looked: HashMap<RunId, RefCell<Looked>>,
     alive: HashSet<RunId>,
     /// The runs that are dead and were read to their end.
@@ -49,7 +48,7 @@ pub struct Runs {
     roots: HashSet<(Vec<u8>, u32)>,
     /// The directories of the runs' files, and the beginning of the files' names before `.trace.`.
     places: BTreeSet<(PathBuf, Vec<u8>)>,
-    /// The directories where files of runs may be that came and went unseen.
+    /// The directories that may contain files of runs that started and ended unseen.
     shared: Vec<PathBuf>,
     directories: Directories,
 }
@@ -61,17 +60,17 @@ pub struct FollowedRun {
 }
 
 impl FollowedRun {
-    /// The identity of the run.
+    /// Returns the identity of the run.
     pub fn id(&self) -> RunId {
         id(&self.run.manifest.run)
     }
 
-    /// The run as its manifest describes it.
+    /// Returns the run as its manifest describes it.
     pub fn run(&self) -> &Run {
         &self.run.manifest.run
     }
 
-    /// Returns whether the run may go on.
+    /// Returns whether the run may still write records.
     pub fn is_alive(&self) -> bool {
         self.alive
     }
@@ -82,7 +81,7 @@ fn id(run: &Run) -> RunId {
 }
 
 impl Runs {
-    /// Begins with no run looked at.
+    /// Returns a value that knows no run yet.
     pub fn new(app: &App) -> Runs {
         Runs {
             app: app.clone(),
@@ -99,10 +98,10 @@ impl Runs {
         }
     }
 
-    /// Returns whether any run lives, or has begun since then and perhaps ended. These runs are followed.
-    /// Files count only if their owners are near.
+    /// Returns whether any run is alive, or has begun at `since` or later, even if it has ended. Adds these runs to
+    /// the followed ones. Files count only if their owners are the caller or the executable's owner.
     pub fn any_since(&mut self, since: Wall, users: &Owners) -> bool {
-        // What is wrong is said at the next look.
+        // Errors are reported when the manifests are next read.
         self.read_manifests(&mut Messages::silent());
         let is_meant = |run: &Run| run.wall >= since || liveness::is_alive(run);
         let meant = self.known.iter().filter(|run| is_meant(&run.manifest.run));
@@ -147,22 +146,22 @@ impl Runs {
         self.places.insert((place, name));
     }
 
-    /// Returns whether that run lived when it was last looked at.
+    /// Returns whether that run was alive at the last check.
     pub fn is_alive(&self, run: RunId) -> bool {
         self.alive.contains(&run)
     }
 
-    /// Returns whether that run is one of those that are followed.
+    /// Returns whether that run is followed.
     pub fn is_followed(&self, run: &Run) -> bool {
         self.roots.contains(&(run.boot.clone(), run.root))
     }
 
-    /// Returns the directories of trace files, and the beginning of the files' names.
+    /// Returns the directories of trace files, with the beginning of the files' names.
     pub fn places(&self) -> impl Iterator<Item = &(PathBuf, Vec<u8>)> {
         self.places.iter()
     }
 
-    /// Reads the manifests if a run has come or gone.
+    /// Reads the manifests if a run has been added or removed.
     fn read_manifests(&mut self, messages: &mut Messages) {
         let entries = |place: &PathBuf| fs::read_dir(place).into_iter().flatten().flatten();
         let (own, others): (Vec<_>, Vec<_>) = runtime_directories()
@@ -171,7 +170,7 @@ impl Runs {
         let manifests = own.iter().flat_map(entries).map(|entry| entry.path().join(FILE_NAME));
         let manifests = Some(manifests.filter(|path| path.exists()).collect());
         let mut changed = self.manifests != manifests;
-        // What others do in their directories costs no more than a look at these.
+        // Changes by others in their directories cost no more than reading these.
         for place in &others {
             changed |= self.of_others.may_have_changed(place);
         }
@@ -182,8 +181,8 @@ impl Runs {
         }
     }
 
-    /// Looks which runs live, and recovers those that have been killed. Returns the runs that have rings to
-    /// be read.
+    /// Determines which runs are alive, and recovers those that were killed. Returns the runs whose rings have to be
+    /// read.
     pub fn look(&mut self, messages: &mut Messages) -> Vec<FollowedRun> {
         self.read_manifests(messages);
         let before = std::mem::take(&mut self.alive);
@@ -196,7 +195,7 @@ impl Runs {
             recover_dead_runs(&self.app, messages);
             self.manifests = None;
             self.read_manifests(messages);
-            // A run that has begun since then was not asked whether it lives. The next look asks it.
+            // A run that has begun since then was not checked for life. The next call checks it.
             self.take_for_alive(|run| !known.contains(&id(run)));
         }
         let mut looks = Vec::new();
@@ -205,7 +204,7 @@ impl Runs {
         for run in followed {
             let id = id(&run.manifest.run);
             let alive = self.alive.contains(&id);
-            // The rings of a run that is dead and cannot be recovered do not change.
+            // The rings of a dead run that cannot be recovered do not change.
             if alive || self.finished.insert(id) {
                 self.looked.entry(id).or_default();
                 looks.push(FollowedRun { run, alive });
@@ -214,7 +213,7 @@ impl Runs {
         looks
     }
 
-    /// Counts the known runs of which `is_alive` says so among the living, and follows them.
+    /// Adds the known runs for which `is_alive` is true to the live ones, and follows them.
     fn take_for_alive(&mut self, is_alive: impl Fn(&Run) -> bool) {
         for run in self.known.clone() {
             if is_alive(&run.manifest.run) {
@@ -224,8 +223,7 @@ impl Runs {
         }
     }
 
-    /// Reads the rings of a run: of one that lives, those in which something has happened; of one that cannot
-    /// be recovered, all.
+    /// Reads the rings of a run: for a live run, those that have changed; for a run that cannot be recovered, all.
     pub fn changes(&self, look: &FollowedRun) -> Vec<(PathBuf, io::Result<Change>)> {
         if !look.alive {
             let thread = |thread: ThreadInMemory| (thread.ring.clone(), Ok(Change::Thread(Box::new(thread))));

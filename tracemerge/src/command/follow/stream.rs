@@ -1,9 +1,9 @@
-//! One thread that is followed: the lines that were shown, and those that wait.
+//! The stream of one followed thread: the lines that were shown, and those that wait.
 //!
-//! The thread's trace is its file up to the length that its ring publishes, and behind that the lines in the
-//! ring. Lines of the ring are shown ahead of the file; when they come in the file they are known by ticks
-//! and content, and skipped. Lines that the flusher itself makes (losses, the clock, the end) are taken from
-//! the file only, for the losses that a ring tells may be more when the flusher comes.
+//! The thread's trace is its file up to the length that its ring publishes, followed by the lines in the ring. Lines
+//! of the ring are shown before the file has them; when they arrive in the file, they are recognized by ticks and
+//! content, and skipped. Lines that the flusher itself makes (losses, the clock, the end) are taken only from the
+//! file, because the losses that a ring records may increase before the flusher writes them.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::DefaultHasher;
@@ -32,22 +32,22 @@ pub struct ThreadKey {
 }
 
 impl ThreadKey {
-    /// Names the thread `tid` whose trace begins at the ticks `since`.
+    /// Returns the key of the thread `tid` whose trace begins at the ticks `since`.
     pub fn new(run: RunId, tid: u64, since: u64) -> ThreadKey {
         ThreadKey { run, tid, since }
     }
 
-    /// The process that the thread belongs to.
+    /// Returns the process that the thread belongs to.
     pub fn pid(&self) -> u32 {
         self.run.0
     }
 
-    /// The operating system's id of the thread.
+    /// Returns the operating system's id of the thread.
     pub fn tid(&self) -> u64 {
         self.tid
     }
 
-    /// The ticks of the thread's first line.
+    /// Returns the ticks of the thread's first line.
     pub fn since(&self) -> Ticks {
         Ticks(self.since)
     }
@@ -59,7 +59,7 @@ struct Chunk {
     at: usize,
     /// The round in which the lines were found.
     round: u64,
-    /// Whether the lines are in no file yet.
+    /// Whether the lines are not in a file yet.
     ahead: bool,
     /// The ticks of the last line.
     last: u64,
@@ -70,49 +70,49 @@ type LineDigest = (u64, u64);
 
 /// The lines of a thread that is followed.
 pub struct Stream {
-    /// The number of the stream among all.
+    /// The number of the stream among all streams.
     number: usize,
     reader: Option<FileReader>,
-    /// Files of the thread before that one, which were deleted, renamed or rotated before they were read.
+    /// The earlier files of the thread, which were deleted, renamed or rotated before they were read completely.
     former: VecDeque<FileReader>,
-    /// The text that was read from the ring and waits until the file is read up to there; and whether the
-    /// thread may go on.
+    /// The text that was read from the ring and waits until the file is read up to it; and whether the thread may
+    /// continue.
     ring: Option<(Vec<u8>, bool)>,
     queue: VecDeque<Chunk>,
-    /// The lines of the ring that were queued and did not come in the file yet.
+    /// The lines of the ring that were queued and have not arrived in the file yet.
     ahead: VecDeque<LineDigest>,
-    /// The ticks of the file's last lines, and the contents of all that have these ticks.
+    /// The ticks of the file's last lines, and the content hashes of all lines with these ticks.
     last: (u64, Vec<u64>),
-    /// The last lines of a file that was written anew: what was read of the old one up to them is skipped.
+    /// The last lines of a replaced file: lines of its replacement up to them are skipped.
     again: Option<(u64, Vec<u64>)>,
     has_run: bool,
     has_thread: bool,
-    /// Whether the last line of the file says that the thread has ended.
+    /// Whether the last line of the file records the end of the thread.
     has_ended: bool,
-    /// What the lines tell of losses and damage.
+    /// The losses and damage that the lines report.
     findings: Findings,
     messages: MessageCount,
     key: ThreadKey,
 }
 
-/// The messages of a thread, counted to know which of them were never seen.
+/// The counts of a thread's messages, to determine how many were never seen.
 #[derive(Default)]
 struct MessageCount {
     /// The messages that were shown.
     shown: u64,
     /// The messages in files that the thread has left because they were full.
     before: u64,
-    /// The messages in the current file, as its last `# end` line says.
+    /// The messages in the current file, from its last `# end` line.
     here: Option<u64>,
-    /// The messages that the current file says are gone with an earlier part of it, or an earlier file.
+    /// The messages that the current file reports as lost with an earlier part of it, or an earlier file.
     gone: u64,
-    /// Whether the current file says that the thread has left it because it was full.
+    /// Whether the current file records that the thread has left it because it was full.
     full: bool,
-    /// The losses that the current file tells. One that takes the place of another tells its losses again.
+    /// The losses that the current file reports. A file that replaces another reports its losses again.
     losses: Findings,
-    /// The losses that full files tell.
+    /// The losses that full files report.
     kept: Findings,
-    /// Whether the flight recorder is on, which keeps only the newest.
+    /// Whether the flight recorder is on, which keeps only the newest records.
     overwrites: bool,
 }
 
@@ -136,7 +136,7 @@ impl MessageCount {
         }
     }
 
-    /// Goes on in another file.
+    /// Continues in another file.
     fn begin_file(&mut self) {
         let losses = std::mem::take(&mut self.losses);
         if std::mem::take(&mut self.full) {
@@ -145,7 +145,7 @@ impl MessageCount {
         (self.here, self.gone) = (None, 0);
     }
 
-    /// The number of messages that were in files and were never seen; 0 where that is not known.
+    /// Returns the number of messages that were in files and were never seen; 0 if it is unknown.
     fn unseen(&self) -> u64 {
         let Some(here) = self.here.filter(|_| !self.overwrites) else { return 0 };
         self.before.saturating_add(here).saturating_add(self.gone).saturating_sub(self.shown)
@@ -153,7 +153,7 @@ impl MessageCount {
 }
 
 impl Stream {
-    /// Makes a stream of a thread of which nothing is known yet.
+    /// Returns a stream of a thread that has not been read yet.
     pub fn new(key: &ThreadKey, number: usize) -> Stream {
         Stream {
             number,
@@ -173,17 +173,17 @@ impl Stream {
         }
     }
 
-    /// The path of the thread's file.
+    /// Returns the path of the thread's file.
     pub fn path(&self) -> &Path {
         self.reader.as_ref().map_or(Path::new(""), |reader| &reader.path)
     }
 
-    /// The number of the stream among all.
+    /// Returns the number of the stream among all streams.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// What the lines tell of losses and damage.
+    /// Returns the losses and damage that the lines report.
     pub fn findings(&self) -> Findings {
         let mut all = self.findings.clone();
         all.append(self.messages.kept.clone());
@@ -191,23 +191,22 @@ impl Stream {
         all
     }
 
-    /// The number of messages that were gone before they could be read: rotated away, or deleted.
+    /// Returns the number of messages that were gone before they could be read: rotated away, or deleted.
     pub fn unseen(&self) -> u64 {
         self.messages.unseen()
     }
 
-    /// Takes what was read from the thread's ring.
+    /// Takes the data that was read from the thread's ring.
     pub fn look(&mut self, thread: ThreadInMemory, alive: bool) {
         let file = thread.file.and_then(|file| Some((file.file.metadata().ok()?, file)));
         if let Some((metadata, file)) = file {
             self.goes_on_in(&file.path, file_id(&file.path, &metadata), file.length, false);
             if let Some(reader) = &mut self.reader {
-                // The text of the ring stands behind this file's bytes, whatever becomes of the file's name
-                // meanwhile.
+                // The text of the ring follows this file's bytes, even if the file's name changes meanwhile.
                 reader.open_file = Some(file.file);
             }
         } else if let (Some(gone), Some(reader)) = (thread.gone, &mut self.reader) {
-            // Nobody finds the file any more, but it is held open.
+            // The file has no name any more, but it is held open.
             let is_same = reader.id == FileId::Inode(gone.device, gone.inode);
             if is_same && reader.held_length().is_some_and(|length| length >= gone.length) {
                 reader.goal = gone.length.max(reader.read);
@@ -216,20 +215,19 @@ impl Stream {
         self.ring = Some((thread.text, alive));
     }
 
-    /// Returns whether nothing more can come in this file, because the thread has no ring, and its file was read to its
-    /// `# end`, behind which there is more only when the process exits; or to its end, if the process has
-    /// exited.
+    /// Returns whether this file is complete: the thread has no ring, and its file was read to its `# end`, after
+    /// which lines follow only when the process exits; or to its end, if the process has exited.
     pub fn is_done(&self, id: &FileId, alive: bool) -> bool {
         let current = self.reader.as_ref().filter(|reader| reader.id == *id);
         current.is_some_and(|reader| reader.finished || (alive && self.has_ended))
     }
 
-    /// Returns whether this file is the one that is read now.
+    /// Returns whether this file is the one that is being read.
     pub fn reads(&self, id: &FileId) -> bool {
         self.reader.as_ref().is_some_and(|reader| reader.id == *id)
     }
 
-    /// Takes the file for all that the thread has traced, because it has no ring.
+    /// Treats the file as the whole trace of the thread, because the thread has no ring.
     pub fn read_to_end_of(&mut self, path: &Path, id: &FileId, finished: bool) {
         let found = std::fs::metadata(path).ok().filter(|metadata| file_id(path, metadata) == *id);
         let held = || self.reader.as_ref().filter(|reader| reader.id == *id)?.held_length();
@@ -256,8 +254,8 @@ impl Stream {
         }
     }
 
-    /// Leaves a file for another one. What is not read of it yet is read first, if it is held open or has its name still:
-    /// nothing more is written to it.
+    /// Leaves a file for another one. If the file is held open or still has its name, its remaining bytes are read
+    /// first: no process writes to it any more.
     fn leave(&mut self, mut former: FileReader) {
         let is_other = self.reader.as_ref().is_some_and(|reader| reader.id != former.id);
         let length = former.held_length().unwrap_or(former.goal);
@@ -270,7 +268,7 @@ impl Stream {
         }
     }
 
-    /// The ticks of the last line that exists now, read or not.
+    /// Returns the ticks of the last line that exists now, read or not.
     pub fn newest(&self) -> Option<u64> {
         let in_ring = || last_ticks(&self.ring.as_ref()?.0);
         let in_file = || self.reader.as_ref().filter(|reader| reader.read < reader.goal)?.newest();
@@ -278,7 +276,7 @@ impl Stream {
         in_ring().or_else(in_file).max(queued)
     }
 
-    /// Fills the queue from the file, or, when that is read, from the ring. Returns whether there is more in
+    /// Fills the queue from the file or, if that is read completely, from the ring. Returns whether there is more in
     /// the file.
     pub fn fill(&mut self, round: u64) -> bool {
         if self.queue.iter().map(|chunk| chunk.bytes.len() - chunk.at).sum::<usize>() >= PORTION {
@@ -293,8 +291,8 @@ impl Stream {
         false
     }
 
-    /// Fills the queue from the file; returns the file's end that is no whole line, or `None` where there is
-    /// more to read before it.
+    /// Fills the queue from the file; returns the incomplete line at the file's end, or `None` if there is more to
+    /// read before it.
     fn fill_from_file(&mut self, round: u64) -> Option<Vec<u8>> {
         if let Some(former) = self.former.front_mut() {
             match former.rest() {
@@ -318,7 +316,8 @@ impl Stream {
         let ReadLines { mut lines, mut tail, read, rest, more } = match reader.portion() {
             Portion::Lines(lines) => lines,
             Portion::Gone => {
-                // The file has another name now, or is another one: the next look will tell.
+                // The file has another name now, or was replaced: the next read of the ring or the directory shows
+                // which.
                 (reader.goal, reader.open_file) = (reader.read, None);
                 return Some(Vec::new());
             }
@@ -348,32 +347,32 @@ impl Stream {
             || self.reader.as_ref().is_some_and(|reader| reader.read < reader.goal)
     }
 
-    /// The ticks up to which the thread is known, if it is not known to its end. They are never before the
+    /// Returns the ticks up to which the thread is known, if it is not known to its end. They are never before the
     /// first line of the queue.
     pub fn known_to(&self) -> Option<u64> {
-        // Of a record inside of another one the inner may stand first: the last line need not have the
+        // If one record was made inside another, the inner one may come first: the last line need not have the
         // largest ticks.
         let last = self.queue.iter().map(|chunk| chunk.last).chain(self.front()).max();
         self.has_more().then_some(last.unwrap_or(0))
     }
 
-    /// The ticks of the first line that is in no file yet.
+    /// Returns the ticks of the first line that is not in a file yet.
     pub fn first_ahead(&self) -> Option<u64> {
         let chunk = self.queue.iter().find(|chunk| chunk.ahead)?;
         chunk.line().map(|line| line.ticks)
     }
 
-    /// The ticks of the last line that was found before `round`.
+    /// Returns the ticks of the last line that was found before `round`.
     pub fn due(&self, round: u64) -> Option<u64> {
         self.queue.iter().filter(|chunk| chunk.round < round).map(|chunk| chunk.last).max()
     }
 
-    /// The ticks of the first line of the queue.
+    /// Returns the ticks of the first line of the queue.
     pub fn front(&self) -> Option<u64> {
         self.queue.front()?.line().map(|line| line.ticks)
     }
 
-    /// Takes the first line from the queue, with its line feed, and gives it to `show`.
+    /// Removes the first line from the queue, and passes it to `show`, with its line feed.
     pub fn pop(&mut self, show: impl FnOnce(&[u8])) {
         let Some(chunk) = self.queue.front_mut() else { return };
         if let Some(line) = chunk.line() {
@@ -440,8 +439,8 @@ impl Stream {
         !was_ahead(&mut self.ahead, digest)
     }
 
-    /// Returns whether a line is the first of its kind: a thread has one `# run` line and one `# thread` line
-    /// in all its files.
+    /// Returns whether a line is the first of its kind: a thread has one `# run` line and one `# thread` line in all
+    /// its files.
     fn is_first_of_its_kind(&mut self, text: &[u8]) -> bool {
         match word(text) {
             Some(b"run") => !std::mem::replace(&mut self.has_run, true),
@@ -484,7 +483,7 @@ impl Stream {
         self.messages.shown += u64::from(!line.meta && !is_continuation(text));
     }
 
-    /// Puts a `# damaged` line in the place of bytes that are no line, with the key of the line before.
+    /// Replaces bytes that are not a line by a `# damaged` line with the key of the line before.
     fn damage(&mut self, bytes: &[u8], fresh: &mut Vec<u8>) {
         let ticks = self.last.0.max(self.key.since);
         let offset = self.reader.as_ref().map_or(0, |reader| reader.read);
@@ -517,34 +516,34 @@ fn digest(text: &[u8], ticks: u64) -> LineDigest {
     (ticks, hasher.finish())
 }
 
-/// Returns whether a line is one of `ahead`; it and those that should have come before it are taken out. Both
-/// are in the order of their ticks.
+/// Returns whether a line is one of `ahead`; removes it, and the lines that should have come before it. Both
+/// sequences are in the order of their ticks.
 fn was_ahead(ahead: &mut VecDeque<LineDigest>, digest: LineDigest) -> bool {
     while ahead.front().is_some_and(|(ticks, _)| *ticks < digest.0) {
-        // The line was overwritten before the flusher came.
+        // The line was overwritten before the flusher could write it.
         ahead.pop_front();
     }
     let found = ahead.iter().take_while(|(ticks, _)| *ticks == digest.0).position(|other| *other == digest);
     found.and_then(|at| ahead.remove(at)).is_some()
 }
 
-/// The payload of a line; empty where it has none.
+/// Returns the payload of a line; empty if it has none.
 fn payload(text: &[u8]) -> &[u8] {
     Line::parse(without_feed(text)).map_or(&[], |line| line.payload)
 }
 
-/// Returns whether a line goes on with the message before it.
+/// Returns whether a line continues the message before it.
 fn is_continuation(text: &[u8]) -> bool {
     Line::parse(without_feed(text)).is_ok_and(|line| line.kind == Kind::Continuation)
 }
 
-/// The first word of a `#` line.
+/// Returns the first word of a `#` line.
 fn word(text: &[u8]) -> Option<&[u8]> {
     payload(text).split(|&b| b == b' ').next()
 }
 
-/// Returns a line without the number of the file that it begins: a ring's text does not have it, for there is
-/// no file yet.
+/// Returns a `# thread` line without the number of the file: the line in a ring's text does not have it, because
+/// there is no file yet.
 fn without_number(line: &[u8]) -> &[u8] {
     let end = line.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |last| last + 1);
     let is_thread = || memchr::memmem::find(line, b" # thread ").is_some_and(|at| at < 40);

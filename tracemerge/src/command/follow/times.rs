@@ -1,4 +1,4 @@
-//! Ticks and the wall clock of what is followed: readings come while it runs.
+//! The ticks and the wall clock of followed runs: readings arrive while they run.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use trace_store::inspect::now_in;
 use crate::time::clocks::{Anchor, TickClock, wall_clock};
 use crate::time::point_of_time::{WallPeriod, When};
 
-/// The nanoseconds within which of two readings only one is kept.
+/// The nanoseconds within which only one of two readings is kept.
 const APART_NS: u64 = 1_000_000_000;
-/// The nanoseconds after which the present is kept as a reading, if there was none.
+/// The nanoseconds after which the current time is kept as a reading, if there was no other.
 const KEPT_NS: u64 = 10_000_000_000;
-/// The number of last readings that are kept: shown lines are mostly not older.
+/// The number of last readings that are kept: shown lines are rarely older.
 const READINGS: usize = 64;
-/// The nanoseconds that the wall clock may have strayed when a point of time is taken for over.
+/// The error of the wall clock, in nanoseconds, that is allowed before a point of time counts as over.
 const STRAY_NS: u64 = 1_000_000;
 
 /// The readings of one boot, for one kind of ticks.
@@ -28,7 +28,7 @@ struct BootReadings {
     first: Anchor,
     last: VecDeque<Anchor>,
     clock: Arc<TickClock>,
-    /// The first ticks that are wanted, once they are settled.
+    /// The first requested ticks, once they are settled.
     since: Option<u64>,
 }
 
@@ -68,32 +68,32 @@ impl BootReadings {
 pub struct Times(BTreeMap<(Vec<u8>, bool), BootReadings>);
 
 impl Times {
-    /// Learns the reading in a `# run` line.
+    /// Adds the reading in a `# run` line.
     pub fn learn_run(&mut self, run: &Run) {
         let boot = self.0.entry(key(run)).or_insert_with(|| BootReadings::new(run));
         boot.keep(Anchor { ticks: run.ticks, wall: run.wall }, APART_NS);
     }
 
-    /// Learns a reading that stands in a trace of `run`.
+    /// Adds a reading from a trace of `run`.
     pub fn learn(&mut self, run: &Run, reading: Anchor) {
         if let Some(boot) = self.0.get_mut(&key(run)) {
             boot.keep(reading, APART_NS);
         }
     }
 
-    /// Reads the time that all clocks show now.
+    /// Reads the present time of all clocks.
     pub fn read(&mut self) {
         self.0.values_mut().for_each(BootReadings::read);
     }
 
-    /// The clock of `run`, or any clock where that is not known.
+    /// Returns the clock of `run`, or any clock if that is unknown.
     pub fn of(&self, run: Option<&Run>) -> Option<&Arc<TickClock>> {
         let own = run.and_then(|run| self.0.get(&key(run)));
         own.or_else(|| self.0.values().next()).map(|boot| &boot.clock)
     }
 
-    /// The first ticks of `run` that are not before `when`. `period` has the lines that existed when following
-    /// began: ticks in it are settled, and do not change when more is known of the clock.
+    /// Returns the first ticks of `run` that are not before `when`. `period` has the lines that existed when
+    /// following began: ticks in it are settled, and do not change when more readings of the clock arrive.
     pub fn since(&mut self, when: When, run: Option<&Run>, period: WallPeriod, zone: &TimeZone) -> u64 {
         let own = run.map(key).filter(|key| self.0.contains_key(key));
         let Some(key) = own.or_else(|| self.0.keys().next().cloned()) else { return 0 };
@@ -121,14 +121,14 @@ pub struct Until {
 }
 
 impl Until {
-    /// Makes a limit at the time `when`.
+    /// Returns a limit at the time `when`.
     pub fn new(when: When, zone: TimeZone, began: Wall) -> Until {
         Until { when, zone, began }
     }
 
-    /// The first ticks by `clock` that are not before the limit, for runs that began at `first`.
+    /// Returns the first ticks by `clock` that are not before the limit, for runs that began at `first`.
     pub fn ticks(&self, clock: &TickClock, first: Wall) -> Ticks {
-        // The trace has no end yet: a time of day is one that comes.
+        // The trace has no end yet: a time of day is in the future.
         let period = WallPeriod { first, last: Wall(u64::MAX) };
         self.when.ticks(clock, period, &self.zone).unwrap_or(Ticks(u64::MAX))
     }
@@ -139,7 +139,7 @@ impl Until {
         wall_clock(SystemTime::now()).0 >= until.0.saturating_add(STRAY_NS)
     }
 
-    /// Returns whether the limit has passed before anything has begun, if that can be said.
+    /// Returns whether the limit has passed before any run has begun, if this can be determined.
     pub fn is_over_before(&self) -> bool {
         matches!(self.when, When::Instant(_) | When::Local(_) | When::OfDay(..))
             && self.is_over(&wall_as_ticks(), self.began)
@@ -159,7 +159,7 @@ mod tests {
     /// The nanoseconds of 2026-11-20, 15:11:02 UTC.
     const BEGAN: Wall = Wall(1_795_187_462 * S);
 
-    /// Makes a run whose ticks are nanoseconds since it began.
+    /// Returns a run whose ticks are nanoseconds since it began.
     fn run(boot: &str) -> Run {
         let (exe, boot) = (b"/app".to_vec(), boot.as_bytes().to_vec());
         let (ticks, wall, clock) = (Ticks(0), BEGAN, ClockKind::Ordered);
@@ -175,7 +175,7 @@ mod tests {
         let since = |times: &mut Times, after| {
             times.since(When::AfterFirst(after), Some(&run), period, &TimeZone::UTC)
         };
-        // Times to come are better known later; those of existing lines are not moved.
+        // Future times become more exact later; those of existing lines do not change.
         assert_eq!(since(&mut times, 6 * S), 6 * S);
         times.learn(&run, Anchor { ticks: Ticks(20 * S), wall: Wall(BEGAN.0 + 10 * S) });
         times.read();
@@ -198,7 +198,7 @@ mod tests {
         times.read();
         let boot = times.0.values().next().unwrap();
         assert_eq!(boot.last.len(), READINGS);
-        // The first reading is not forgotten.
+        // The first reading is kept.
         assert_eq!(times.of(Some(&run)).unwrap().wall(Ticks(0)), BEGAN);
         assert_eq!(times.of(Some(&run)).unwrap().wall(Ticks(999 * S)), Wall(BEGAN.0 + 999 * S));
     }

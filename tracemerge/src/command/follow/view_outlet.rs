@@ -1,9 +1,9 @@
-//! The outlet of a view: a part of what is followed, or another look of it. Its stages take lines that come
+//! The outlet of a view: a part of the followed records, or another layout of them. Its stages take lines that arrive
 //! in rounds.
 //!
-//! Threads, processes and times are left out here, for what is followed cannot be selected beforehand; then
-//! come *records*, *select*, *late* and *export*. No record is in two rounds, so at the end of each round all
-//! records go out.
+//! Threads, processes and times are selected here, because followed traces cannot be selected beforehand. Then come
+//! *records*, *select*, *late* and *export*. No record is in two rounds, so at the end of each round all records are
+//! passed on.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -44,11 +44,11 @@ use crate::view::request::{Layout, Request, View};
 use crate::view::select::{Limit, Matching, Selection, enough};
 use crate::view::thread_labels::ThreadLabels;
 
-/// The number of rounds that show the present: everything that exists already is found in the first one, and
-/// passed on by the end of the second.
+/// The number of rounds up to the present: all records that already exist are found in the first one, and passed on
+/// by the end of the second.
 const ROUNDS_TO_THE_PRESENT: u32 = 2;
 
-/// The options of the view that is followed.
+/// The options of the followed view.
 pub struct FollowedView<'a> {
     view: &'a View,
     selection: Selection,
@@ -57,10 +57,10 @@ pub struct FollowedView<'a> {
 }
 
 impl FollowedView<'_> {
-    /// Takes over the options of `view`.
+    /// Takes the options of `view`.
     ///
     /// # Errors
-    /// An option has no sense for a trace that goes on.
+    /// If an option does not apply to a trace that is still being written.
     pub fn new(view: &View) -> Result<FollowedView<'_>, Error> {
         let zone = TimeZone::system();
         let began = wall_clock(SystemTime::now());
@@ -72,26 +72,26 @@ impl FollowedView<'_> {
         }
         if let Some(When::BeforeLast(_)) = view.until {
             return Err(Error::plain(
-                "--until with a time before the last line ends before --follow begins: leave --follow out to see what \
-                 there is up to then, or name a time that comes",
+                "--until with a time before the last line ends before --follow begins: leave --follow out to see the \
+                 lines up to then, or name a future time",
             ));
         }
         let until = view.until.map(|when| Until::new(when, zone.clone(), began));
         Ok(FollowedView { view, selection: view.selection.clone(), zone, until })
     }
 
-    /// Returns whether nothing is wanted any more though nothing has begun.
+    /// Returns whether the requested time is over before any run has begun.
     pub fn is_over(&self) -> bool {
         self.until.as_ref().is_some_and(Until::is_over_before)
     }
 }
 
-/// The facts about a thread beside its origin.
+/// The facts about a thread besides its origin.
 struct ThreadFacts {
     has_name: bool,
-    /// The first ticks that are wanted.
+    /// The first requested ticks.
     since: u64,
-    /// The first ticks that are not wanted any more.
+    /// The first ticks after the requested ones.
     until: u64,
 }
 
@@ -100,24 +100,24 @@ pub struct ViewOutlet<'a> {
     wanted: &'a FollowedView<'a>,
     needs_clock: bool,
     times: Times,
-    /// The times between which there were lines when following began.
+    /// The times of the first and the last line that existed when following began.
     period: Option<WallPeriod>,
     processes: HashSet<(Vec<u8>, u32, u32)>,
     numbers: HashMap<ThreadKey, usize>,
     known: Vec<ThreadFacts>,
     text: Vec<u8>,
     labels: ThreadLabels,
-    /// The names of functions, where they are wanted.
+    /// The names of functions, if they are needed.
     names: Option<SharedNames>,
-    /// Whether a line was seen that is behind the wanted time.
+    /// Whether a line after the requested time was seen.
     is_past: bool,
     rounds: u32,
     records: RecordJoiner<LossCounter<Matching<'a, Limit<LateInView<TextOutput>>>>>,
 }
 
 impl<'a> ViewOutlet<'a> {
-    /// Shows the wanted view in `out`, as `request` says; `terminal` says whether `out` is one. `anew` says that there was
-    /// nothing before, so there are no last records of that.
+    /// Returns an outlet that shows the wanted view in `out`, as `request` specifies. `terminal` is true if `out` is
+    /// a terminal. `anew` is true if no run existed before, so there are no last records of that time.
     pub fn new(
         wanted: &'a FollowedView<'a>,
         request: &Request,
@@ -134,9 +134,9 @@ impl<'a> ViewOutlet<'a> {
         let has_names = layout.tells_calls() || request.names_in_lines;
         let format: Box<dyn FollowedFormat> = match layout {
             Layout::Trace => with_names(request, &names, TextFormat::new(TextStyle { time, palette, found })),
-            // The command line does not ask for it.
+            // The command line does not allow it.
             Layout::Other(_) | Layout::Locks(_) => {
-                return Err(io::Error::other("this is not written while programs run"));
+                return Err(io::Error::other("this format cannot be written while programs run"));
             }
             Layout::Stats(style) => Box::new(StatsFormat::new(style.clone(), Arc::default())),
             Layout::Tree(style) => Box::new(TreeFormat::new(style.clone(), time, names.clone(), Vec::new())),
@@ -185,7 +185,7 @@ impl<'a> ViewOutlet<'a> {
         self.limit().next_mut().next_mut()
     }
 
-    /// The number of a thread, which may be a new one with these `lines`.
+    /// Returns the number of a thread, which may be a new one with these `lines`.
     fn number(&mut self, of: &ThreadKey, lines: &[u8]) -> usize {
         if let Some(&number) = self.numbers.get(of) {
             if !self.known[number].has_name {
@@ -216,7 +216,7 @@ impl<'a> ViewOutlet<'a> {
         number
     }
 
-    /// Learns the thread's name, if `lines` say it, and finds out whether the thread is shown.
+    /// Reads the thread's name from `lines`, if it is there, and determines whether the thread is shown.
     fn name(&mut self, number: usize, of: &ThreadKey, lines: &[u8]) {
         let name = thread_name(lines);
         self.known[number].has_name = name.is_some();
@@ -232,7 +232,7 @@ impl<'a> ViewOutlet<'a> {
         }
     }
 
-    /// Learns the modules that `lines` tell of, which the view may leave out.
+    /// Reads the modules recorded in `lines`, which the view may leave out.
     fn learn_modules(&mut self, number: usize, lines: &[u8]) {
         let Some(names) = self.names.clone() else { return };
         let mut names = lock(&names);
@@ -247,7 +247,7 @@ impl<'a> ViewOutlet<'a> {
         }
     }
 
-    /// Gives a thread the clock of its run, and the ticks that are wanted of it.
+    /// Sets the clock of a thread to that of its run, and its requested ticks.
     fn set_times(&mut self, number: usize) {
         let Some(period) = self.period else { return };
         let origin = &mut self.records.next_mut().next.next_mut().next_mut().next_mut().origins[number];
@@ -263,7 +263,7 @@ impl<'a> ViewOutlet<'a> {
         }
     }
 
-    /// Keeps those of the `lines` that are in the wanted range of time, in `self.text`.
+    /// Keeps those `lines` that are in the requested range of time, in `self.text`.
     fn keep_wanted(&mut self, number: usize, lines: &[u8]) {
         let ThreadFacts { since, until, .. } = self.known[number];
         self.text.clear();
@@ -306,7 +306,7 @@ impl Outlet for ViewOutlet<'_> {
         }
         self.period = Some(WallPeriod { first, last });
         self.shown_mut().format.begin_at(first);
-        // Runs of which only some threads are shown, or none, are told apart when their lines come.
+        // Runs of which only some threads or none are shown are distinguished when their lines arrive.
         let View { thread, process, .. } = self.wanted.view;
         let shown = |run: &&Run| thread.is_empty() && (process.is_empty() || process.contains(&run.pid));
         found.runs.iter().filter(shown).for_each(|run| self.tell_apart(run));
@@ -359,7 +359,7 @@ impl Outlet for ViewOutlet<'_> {
         let lost = (lost > 0).then(|| format!("{} lost", count(lost, "record")));
         let damaged = (damaged > 0).then(|| format!("{} damaged", count(damaged, "place")));
         let what: Vec<String> = lost.into_iter().chain(damaged).collect();
-        let lines = "--grep does not show the '#' lines that say so";
+        let lines = "--grep does not show the '#' lines that report this";
         (!what.is_empty()).then(|| format!("{}; {lines}", what.join(", ")))
     }
 
@@ -370,7 +370,7 @@ impl Outlet for ViewOutlet<'_> {
     }
 }
 
-/// The stage before *select*: it counts losses where a pattern leaves out the lines that tell them.
+/// The stage before *select*: it counts losses if a pattern leaves out the lines that report them.
 struct LossCounter<T> {
     next: T,
     watches: bool,
@@ -393,7 +393,7 @@ impl<T: Take> Take for LossCounter<T> {
     }
 }
 
-/// A format of what is followed, which learns on the way what other formats know at their beginning.
+/// A format of followed records, which learns facts on the way that other formats know at their beginning.
 trait FollowedFormat: Export {
     /// Makes the offsets of all later records count from `first`.
     fn begin_at(&mut self, first: Wall);
@@ -401,16 +401,15 @@ trait FollowedFormat: Export {
     /// Makes all later records name the process of their thread, because there are several processes.
     fn tell_apart(&mut self);
 
-    /// Learns the thread of the origin with this number, a new one or one whose name has become known, and the
-    /// label by which it is shown.
+    /// Takes the thread of the origin with this number, a new one or one whose name has become known, and its label.
     fn learn_thread(&mut self, number: usize, origin: &Origin, label: String);
 
-    /// Returns the whole output as it would be now, if that is another one with each record.
+    /// Returns the whole output as it would be now, if each record changes all of it.
     fn so_far(&self) -> Option<String> {
         None
     }
 
-    /// The word for what is done with the lines.
+    /// Returns the word for the use of the lines.
     fn verb(&self) -> &'static str {
         "shown"
     }
@@ -506,7 +505,7 @@ impl<F: FollowedFormat> FollowedFormat for NamedLines<F> {
     }
 }
 
-/// Returns a format of lines, with names behind the addresses of functions if the request says so.
+/// Returns a format of lines, with names after the addresses of functions if requested.
 fn with_names<F: FollowedFormat + 'static>(
     request: &Request,
     names: &SharedNames,
@@ -523,12 +522,12 @@ struct TextOutput {
     made: Vec<u8>,
     out: Box<dyn Write>,
     lines: u64,
-    /// The place on the terminal, if there is one, where the output so far is drawn.
+    /// The area on the terminal, if there is one, in which the output so far is drawn.
     redrawn: Option<Redrawn>,
 }
 
 impl TextOutput {
-    /// Has everything written, or drawn again.
+    /// Writes all output, or draws it again.
     fn end_round(&mut self) -> io::Result<()> {
         if let Some(redrawn) = self.redrawn.as_mut().filter(|redrawn| redrawn.is_due()) {
             self.format.so_far().into_iter().for_each(|text| redrawn.draw(text));
@@ -536,7 +535,7 @@ impl TextOutput {
         self.out.flush()
     }
 
-    /// Writes what the format has kept for the end.
+    /// Writes the output that the format has kept for the end.
     fn finish(&mut self) -> io::Result<()> {
         self.redrawn = None;
         self.made.clear();
@@ -555,7 +554,7 @@ impl Take for TextOutput {
     }
 }
 
-/// The run that a thread's trace begins with.
+/// Returns the run in the first line of a thread's trace.
 fn run_in(lines: &[u8]) -> Option<Run> {
     match Meta::parse(Line::parse(without_feed(lines_of(lines).next()?)).ok()?.payload)? {
         Meta::Run(run) => Some(run),

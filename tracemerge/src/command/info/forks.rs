@@ -1,12 +1,12 @@
-//! Trees of runs: one program and its forks. A `# run` line names the run at the root of its tree, not the
-//! one between.
+//! Trees of runs: one program and its forks. A `# run` line names the run at the root of its tree, not the runs
+//! between.
 
 use std::collections::BTreeMap;
 
 use crate::command::info::model::{ForkTree, RunInfo};
 
-/// Returns the trees of forked processes among `runs`, by boot and root in the order of the runs; tells each
-/// run the process at its root.
+/// Returns the trees of forked processes among `runs`, by boot and root in the order of the runs; sets in each run
+/// the process at its root.
 pub fn trees(runs: &mut [RunInfo]) -> Vec<ForkTree> {
     let mut trees: Vec<ForkTree> = Vec::new();
     let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();

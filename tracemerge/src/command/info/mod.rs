@@ -1,7 +1,7 @@
-//! The subcommand `info`: tells which traces an application has, by run and by thread, without merging them.
+//! The subcommand `info`: lists the traces of an application, by run and by thread, without merging them.
 //!
-//! It recovers what a killed application left in memory, as a merge does; then it reads every file once, on
-//! all processors.
+//! It recovers the records that a killed application left in memory, as a merge does. Then it reads every file once,
+//! on all processors.
 
 mod forks;
 mod model;
@@ -27,7 +27,7 @@ use crate::ui::console::{Content, print};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown_name};
 
-/// A part of a thread's trace, its file or one of its files, after it was read.
+/// A part of a thread's trace, one of its files, after it was read.
 struct Read<'a> {
     trace: &'a Trace,
     alive: bool,
@@ -35,10 +35,10 @@ struct Read<'a> {
     bytes: u64,
 }
 
-/// Writes what there is of `app` to standard output: as a table, or as `json`.
+/// Writes the facts about the traces of `app` to standard output: as a table, or as `json`.
 ///
 /// # Errors
-/// There is no trace, or standard output does not take what is written.
+/// If there is no trace, or if standard output does not accept the text.
 pub fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<(), Error> {
     let text = text(app, choice, json, messages)?;
     print(if json { Content::Json } else { Content::Text }, text.as_bytes())
@@ -47,7 +47,7 @@ pub fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> R
 /// Returns the text that [`info`] writes.
 ///
 /// # Errors
-/// There is no trace.
+/// If there is no trace.
 pub fn text(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<String, Error> {
     let found = find_traces(app, choice, messages)?;
     let read = read_all(found.chosen.boots.iter().flatten(), messages);
@@ -79,7 +79,7 @@ fn size(parts: &[Source]) -> usize {
 fn describe(app: &App, read: &[Read<'_>]) -> TraceInfo {
     let mut runs = Vec::new();
     let mut rest = read;
-    // The files of a run stand together.
+    // The files of a run are adjacent.
     while let Some(first) = rest.first() {
         let is_same = |trace: &Trace| trace.run == first.trace.run && trace.owner == first.trace.owner;
         let same = rest.iter().take_while(|read| is_same(read.trace)).count();
@@ -108,7 +108,7 @@ fn describe(app: &App, read: &[Read<'_>]) -> TraceInfo {
 
 fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunInfo {
     let known = ClockQuality::of(run, files.iter().flat_map(|file| file.audit.anchors.iter().copied()));
-    // A thread differs from a later one with the same number in its first ticks.
+    // The first ticks distinguish a thread from a later one with the same number.
     let mut by_thread: BTreeMap<(u64, u64), Vec<&Read<'_>>> = BTreeMap::new();
     for file in files {
         by_thread.entry((file.trace.first, file.trace.tid)).or_default().push(file);
@@ -117,7 +117,7 @@ fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunInfo {
     let mut sums = Sums::default();
     threads.iter().for_each(|thread| sums.add(&thread.sums));
     let alive = files.iter().any(|file| file.alive);
-    // Of threads that ended with the process all say the same; others do not know.
+    // Threads that ended with the process all record the same cause; others do not record one.
     let ends = files.iter().filter_map(|file| file.audit.end.as_ref());
     let cause = ends.fold(Cause::default(), |known, end| known.or(end.cause));
     let first_ns = threads.iter().filter_map(|thread| thread.first_ns).min();
@@ -148,7 +148,7 @@ fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunInfo {
     }
 }
 
-/// The end of a run, which those of its threads' traces tell.
+/// Returns the end of a run, from the ends of its threads' traces.
 fn state(threads: &[ThreadInfo]) -> &'static str {
     let mut ends = threads.iter().filter_map(|thread| thread.end.as_deref());
     let deaths = [EndReason::Killed, EndReason::Panic];
@@ -166,7 +166,7 @@ fn of_thread(files: &[&Read<'_>], known: &ClockQuality<'_>) -> ThreadInfo {
     let audit = last.map(|file| &file.audit);
     let first_ticks = files.iter().filter_map(|file| Some(file.audit.range?.0)).min();
     let last_ticks = files.iter().filter_map(|file| Some(file.audit.range?.1)).max();
-    // Each loss is told in one of a thread's files.
+    // Each loss is recorded in one of a thread's files.
     let mut lost_by_reason: BTreeMap<String, u64> = BTreeMap::new();
     for (reason, lost) in files.iter().flat_map(|file| file.audit.losses()) {
         *lost_by_reason.entry(reason.to_owned()).or_default() += lost;

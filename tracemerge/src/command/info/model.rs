@@ -1,6 +1,6 @@
-//! The facts that `info` tells, as they are written with `--json`: the names of the fields are part of the
-//! interface. Times are nanoseconds: `..._wall_ns` since 1970, `first_ns` and `last_ns` since the run began.
-//! An unknown value is `null`.
+//! The facts that `info` prints, in the form of `--json`: the names of the fields are part of the interface. Times
+//! are nanoseconds: `..._wall_ns` since 1970, `first_ns` and `last_ns` since the run began. An unknown value is
+//! `null`.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use trace_format::meta::Cause;
 use crate::input::other_kinds::OtherKinds;
 use crate::ui::error::Error;
 
-/// The version of the layout. It grows when a field changes its meaning or goes; new fields may come at any
-/// time.
+/// The version of the layout. It increases when a field changes its meaning or is removed; new fields may be added at
+/// any time.
 pub const VERSION: u32 = 1;
 
 /// All facts about the traces of an application.
@@ -43,11 +43,11 @@ pub struct TraceInfo {
 pub struct ForkTree {
     /// The id of the run at the root.
     pub root: String,
-    /// The process of that run, where it is among the runs.
+    /// The process of that run, if it is among the runs.
     pub root_pid: Option<u32>,
     /// The id of the machine's boot.
     pub boot: String,
-    /// The ids of the runs, in the order in which these stand.
+    /// The ids of the runs, in the order of `runs` in [`TraceInfo`].
     pub runs: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ pub struct RunInfo {
     pub run: Option<String>,
     /// The id of the run at the root of the tree of forked processes.
     pub root: Option<String>,
-    /// The process of that run, where it is among the runs.
+    /// The process of that run, if it is among the runs.
     pub root_pid: Option<u32>,
     /// The process id.
     pub pid: Option<u32>,
@@ -68,21 +68,20 @@ pub struct RunInfo {
     pub boot: Option<String>,
     /// The version of the files' format.
     pub format_version: Option<u32>,
-    /// The state of the run: `alive`, `ended`, `killed`, or `unknown` where no file has an end.
+    /// The state of the run: `alive`, `ended`, `killed`, or `unknown` if no file has an end.
     pub state: &'static str,
-    /// The id of the thread whose panic ended the process; `null` where none is known to have done that.
+    /// The id of the thread whose panic ended the process; `null` if there is none or it is unknown.
     pub panic_tid: Option<u64>,
-    /// The name of the signal that ended the process, or its number; `null` where none is known.
+    /// The name of the signal that ended the process, or its number; `null` if there is none or it is unknown.
     pub signal: Option<String>,
-    /// The status with which the process exited; `null` where that is not known, or where it was 0 at an `exit`.
+    /// The status with which the process exited; `null` if it is unknown, or if it was 0 at an `exit`.
     pub status: Option<u32>,
-    /// The last three as one.
+    /// The last three fields together.
     #[serde(skip)]
     pub cause: Cause,
     /// The time when the run began, in nanoseconds since 1970.
     pub start_wall_ns: Option<u64>,
-    /// The time that the start of the run took the program's threads, in nanoseconds; `null` where no file
-    /// tells it.
+    /// The time that the start of the run cost the program's threads, in nanoseconds; `null` if no file records it.
     pub start_ns: Option<u64>,
     /// The time of the first message, in nanoseconds since the run began.
     pub first_ns: Option<i64>,
@@ -103,21 +102,21 @@ pub struct RunInfo {
     pub threads: Vec<ThreadInfo>,
 }
 
-/// The quality of a run's clock: how well ticks are known as times.
+/// The quality of a run's clock: how exactly ticks convert to times.
 #[derive(Debug, Serialize)]
 pub struct ClockInfo {
     /// The kind of ticks: `ordered`, `fast` or `system`.
     pub kind: Option<&'static str>,
-    /// The number of ticks in a second; `null` where only one moment is known by both clocks and the machine
-    /// was restarted since.
+    /// The number of ticks in a second; `null` if there is only one reading of both clocks and the machine has been
+    /// restarted since.
     pub ticks_per_second: Option<f64>,
-    /// The number of moments that are known by both clocks.
+    /// The number of readings of both clocks.
     pub readings: u64,
-    /// The drift of the counter against the wall clock, in parts per million: how much faster it is in the
-    /// last interval between such moments than in the first; `null` where there are not two intervals.
+    /// The drift of the counter against the wall clock, in parts per million: how much faster it is in the last
+    /// interval between two readings than in the first; `null` if there are fewer than two intervals.
     pub drift_ppm: Option<f64>,
-    /// The largest error that times would have at one of these moments if it were not known, in nanoseconds;
-    /// `null` where there are not two intervals.
+    /// The largest error that times would have at one of these readings if it were missing, in nanoseconds; `null` if
+    /// there are fewer than two intervals.
     pub uncertainty_ns: Option<u64>,
 }
 
@@ -131,7 +130,7 @@ pub struct ThreadInfo {
     /// The memory of the thread's ring: `shared` or `private`.
     pub ring: Option<&'static str>,
     /// The end of the thread's trace: `exit`, `shutdown`, `thread`, `killed`, `panic`, or a word of a later version;
-    /// `null` where the trace has no end.
+    /// `null` if the trace has no end.
     pub end: Option<String>,
     /// The time of the first message, in nanoseconds since the run began.
     pub first_ns: Option<i64>,
@@ -149,7 +148,7 @@ pub struct ThreadInfo {
 /// Sums over files, of a thread, a run or all runs.
 #[derive(Debug, Default, Serialize)]
 pub struct Sums {
-    /// The number of trace files, or of rings whose text is in no file yet.
+    /// The number of trace files, or of rings whose text is not in a file yet.
     pub files: u64,
     /// The number of messages.
     pub records: u64,
@@ -157,13 +156,13 @@ pub struct Sums {
     pub bytes: u64,
     /// The number of times that a thread reports to have waited for room in its ring.
     pub stalls: u64,
-    /// The time that threads report to have waited in all, in nanoseconds.
+    /// The total time that threads report to have waited, in nanoseconds.
     pub stall_ns: u64,
     /// The number of messages reported lost.
     pub lost: u64,
     /// The lost messages by reason.
     pub lost_by_reason: BTreeMap<String, u64>,
-    /// The number of places that are no line of the thread's trace.
+    /// The number of damaged places in the files: bytes that are not a line of the thread's trace.
     pub damaged: u64,
     /// The numbers of lines of kinds that only later versions know, by their kinds.
     #[serde(skip_serializing_if = "OtherKinds::is_empty")]
@@ -196,7 +195,7 @@ impl TraceInfo {
     /// Returns the facts for programs: JSON on several lines.
     ///
     /// # Errors
-    /// No error is known.
+    /// None are known.
     pub fn to_json(&self) -> Result<String, Error> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|error| Error::plain(format!("cannot write JSON: {error}")))

@@ -1,4 +1,4 @@
-//! The quality of a run's clock: how well its ticks are known as times.
+//! The quality of a run's clock: how exactly its ticks convert to times.
 
 use trace_format::line::Ticks;
 use trace_format::meta::Run;
@@ -6,16 +6,16 @@ use trace_format::meta::Run;
 use crate::command::info::model::ClockInfo;
 use crate::time::clocks::{Anchor, TickClock};
 
-/// A run's clock, and the moments that it was made from.
+/// A run's clock, and the readings from which it was made.
 pub struct ClockQuality<'a> {
     run: Option<&'a Run>,
-    /// The moments that the files tell by both clocks, by ticks, each once.
+    /// The readings of both clocks in the files, by ticks, without duplicates.
     anchors: Vec<Anchor>,
     clock: Option<TickClock>,
 }
 
 impl<'a> ClockQuality<'a> {
-    /// Takes the clock readings of `run` that its files tell.
+    /// Returns the clock of `run` from the readings `told` in its files.
     pub fn of(run: Option<&'a Run>, told: impl Iterator<Item = Anchor>) -> ClockQuality<'a> {
         let mut anchors: Vec<Anchor> = told.collect();
         anchors.sort_unstable();
@@ -24,12 +24,12 @@ impl<'a> ClockQuality<'a> {
         ClockQuality { run, anchors, clock: clock.filter(TickClock::rate_is_known) }
     }
 
-    /// The time of the wall clock at these ticks, in nanoseconds since 1970.
+    /// Returns the time of the wall clock at these ticks, in nanoseconds since 1970.
     pub fn wall(&self, ticks: u64) -> Option<u64> {
         self.clock.as_ref().map(|clock| clock.wall(Ticks(ticks)).0)
     }
 
-    /// The time at these ticks, in nanoseconds since the run began; negative before.
+    /// Returns the time at these ticks, in nanoseconds since the run began; negative before.
     pub fn since_start(&self, ticks: u64) -> Option<i64> {
         let start = self.wall(self.run?.ticks.0)?;
         let (later, wall) = (self.wall(ticks)? >= start, self.wall(ticks)?);
@@ -37,7 +37,7 @@ impl<'a> ClockQuality<'a> {
         Some(if later { distance } else { -distance })
     }
 
-    /// Describes how well the clock is known.
+    /// Returns the quality of the clock.
     pub fn clock(&self) -> ClockInfo {
         let first = self.anchors.windows(2).next().and_then(|pair| rate(pair[0], pair[1]));
         let last = self.anchors.windows(2).last().and_then(|pair| rate(pair[0], pair[1]));
@@ -51,8 +51,8 @@ impl<'a> ClockQuality<'a> {
         }
     }
 
-    /// The number of ticks in a second, from the first moment to the last, or over the next second where
-    /// there is only one.
+    /// Returns the number of ticks in a second, from the first reading to the last, or over the next second if there
+    /// is only one reading.
     fn ticks_per_second(&self) -> Option<f64> {
         let measured = self.anchors.first().zip(self.anchors.last()).and_then(|(a, b)| rate(*a, *b));
         let known = || {
@@ -65,7 +65,7 @@ impl<'a> ClockQuality<'a> {
     }
 }
 
-/// The number of ticks in a second between two moments; `None` where the wall clock did not go on.
+/// Returns the number of ticks in a second between two readings; `None` if the wall clock did not advance.
 fn rate(from: Anchor, to: Anchor) -> Option<f64> {
     let ns = to.wall.0.checked_sub(from.wall.0).filter(|ns| *ns > 0)?;
     #[expect(clippy::cast_precision_loss, reason = "rates are shown with a few digits")]

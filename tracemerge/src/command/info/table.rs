@@ -1,4 +1,4 @@
-//! The facts that `info` tells, for people.
+//! The facts that `info` prints, for people.
 
 use itertools::Itertools;
 use trace_format::wall::Wall;
@@ -9,10 +9,10 @@ use crate::ui::messages::{Grouped, count};
 use crate::ui::table::{Alignment, Columns};
 use crate::ui::units::{bytes, duration, signed_duration};
 
-/// The number of forks of a process that are named.
+/// The number of forks of a process that are listed.
 const FEW: usize = 12;
 
-/// Writes the facts as text.
+/// Returns the facts as text.
 pub fn of(info: &TraceInfo) -> String {
     let mut text = String::new();
     for run in &info.runs {
@@ -57,12 +57,12 @@ fn is_fork_of(fork: &RunInfo, root: &RunInfo) -> bool {
     root.run.is_some() && (&fork.root, &fork.boot) == (&root.run, &root.boot) && fork.run != root.run
 }
 
-/// Writes the facts of a run, from which the processes `forks` come.
+/// Returns the facts of a run as text; `forks` are the processes forked from it.
 fn of_run(run: &RunInfo, forks: &[u32]) -> String {
     let unknown = || "?".to_owned();
     let mut text = match (&run.exe, run.pid) {
         (Some(exe), Some(pid)) => format!("{exe}, process {pid}, {}{}\n", run.state, in_words(&run.cause)),
-        _ => "files that do not say which run they are of\n".to_owned(),
+        _ => "files that do not name their run\n".to_owned(),
     };
     if let (Some(id), Some(root)) = (&run.run, &run.root) {
         let family = match run.root_pid {

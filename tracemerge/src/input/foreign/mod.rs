@@ -1,9 +1,9 @@
-//! `--with`: text logs of others, put into the timeline by the wall clock.
+//! `--with`: text logs of other programs, put into the timeline by the wall clock.
 //!
-//! Each line that begins with a time becomes a message of thread 0, `FILE: LINE`, keyed by the ticks that the
-//! traces' clock has at that time; lines without a time continue it. Logs are read once, in a stream, into
-//! temporary files that have no name and whose lines are sorted (see [`spool`]); these are sources of the
-//! merge as any trace is.
+//! Each line that begins with a time becomes a message of thread 0, `FILE: LINE`, with the ticks that the traces'
+//! clock has at that time as its key; lines without a time continue that message. Logs are read once, in a stream,
+//! into temporary files that have no name and whose lines are sorted (see [`spool`]). The merge reads these files
+//! like any trace.
 
 mod spool;
 mod stamp;
@@ -27,14 +27,14 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::ui::units::duration;
 
-/// The number of first bytes of a log that tell how it writes times.
+/// The number of bytes at the beginning of a log that decide in which format it writes times.
 const PROBE: u64 = 64 << 10;
 /// The number of bytes after which a line is split in two.
 const LONGEST: u64 = 1 << 20;
-/// The number of first lines that are shown of a log in which no time was found, and of characters of each.
+/// The number of first lines, and of characters of each, that the error for a log without times shows.
 const SHOWN: (usize, usize) = (3, 80);
 
-/// A boot of the machine, as far as its traces tell.
+/// A boot of the machine, as its traces record it.
 struct LogBoot {
     clock: TickClock,
     /// The time when the boot's first run began.
@@ -43,11 +43,10 @@ struct LogBoot {
     range: (u64, u64),
 }
 
-/// Adds the logs `with` to the sources of the boots that are to be merged, and tells how well they are
-/// placed.
+/// Adds the logs `with` to the sources of the boots that are to be merged, and reports how well they are placed.
 ///
 /// # Errors
-/// A log cannot be read or has no times, or no trace tells the time.
+/// A log cannot be read or has no times, or no trace records the wall time.
 pub fn add(
     with: &[PathBuf],
     chosen: &Chosen,
@@ -61,12 +60,12 @@ pub fn add(
         chosen.boots.iter().zip(sources.iter()).map(|(traces, sources)| boot(traces, sources)).collect();
     let Some(newest) = boots.iter().flatten().last() else {
         return Err(Error::plain(
-            "no trace begins with a '# run' line that tells the time: logs cannot be placed",
+            "no trace begins with a '# run' line that has the time: logs cannot be placed",
         ));
     };
     if !newest.clock.rate_is_known() {
         messages.warn(
-            "the traces tell the time only once, and the machine was restarted since: logs are misplaced",
+            "the traces record the time only once, and the machine was restarted since: logs are misplaced",
         );
     }
     for path in with {
@@ -130,7 +129,7 @@ fn read(
         let is_whole = line.ends_with(b"\n");
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
         let text = text.strip_suffix(b"\r").unwrap_or(text);
-        // The rest of a line that was split is no line of its own.
+        // The rest of a line that was split is not a line of its own.
         let time = if goes_on { None } else { format.find(text, &zone) };
         let written = match time {
             Some((wall, resolution)) => log.dated(text, wall, resolution, boots),
@@ -152,7 +151,7 @@ struct Log {
     /// The lines before the first time.
     early: Vec<Vec<u8>>,
     records: u64,
-    /// The number of records before the first line of a trace, and behind the last.
+    /// The number of records before the first line of the traces, and of those behind the last.
     outside: (u64, u64),
     /// The finest resolution of a time so far, in nanoseconds.
     resolution: u64,
@@ -209,7 +208,7 @@ impl Log {
 
     fn tell(&self, path: &Path, format: StampFormat, newest: &LogBoot, messages: &mut Messages) {
         let mut text = format!(
-            "{}: {} placed by {}, told to {}; the traces' clocks agree to {}",
+            "{}: {} placed by {}, with a resolution of {}; the traces' clocks agree to {}",
             shown(path),
             count(self.records, "record"),
             format.name(),

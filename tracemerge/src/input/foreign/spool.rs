@@ -1,6 +1,6 @@
-//! Lines of a log, sorted in bounded memory. They are collected in portions, each of which is sorted and
-//! written to temporary files without names. A portion that stands behind the one before goes into the same
-//! file; another one begins a new file, and the merge does the rest.
+//! Lines of a log, sorted in bounded memory. Lines are collected in portions. Each portion is sorted and written to a
+//! temporary file without a name: to the last file if the portion is not before that file's last line, otherwise to a
+//! new file. The merge puts the files in order.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -89,8 +89,8 @@ mod tests {
     use proptest::prelude::*;
     use std::io::{Read, Seek};
 
-    /// Spools records with these ticks; returns the text of all files, and the number of those that are
-    /// sorted.
+    /// Spools records with these ticks, and checks that each file is sorted. Returns the lines of all files, and the
+    /// number of files.
     fn spooled(records: &[u64]) -> (Vec<String>, usize) {
         let mut spool = Spool::default();
         for (number, ticks) in records.iter().enumerate() {

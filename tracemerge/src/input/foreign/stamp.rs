@@ -6,19 +6,19 @@ use serde_json::Value;
 use trace_format::wall::Wall;
 
 const SECOND: u64 = 1_000_000_000;
-/// The number of first bytes of a line in which a date is looked for.
+/// The number of first bytes of a line that are searched for a date.
 const NEAR: usize = 64;
-/// The number of first bytes in a line of a web server, where names of hosts and users stand before the date.
+/// The number of these bytes in a line of a web server, in which names of hosts and users stand before the date.
 const FAR: usize = 1024;
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 /// The fields of a JSON object that may have its time.
 const FIELDS: [&str; 6] = ["timestamp", "time", "ts", "@timestamp", "__REALTIME_TIMESTAMP", "datetime"];
 
-/// A time, and the worth of its last digit in nanoseconds.
+/// A time, and its resolution: the value of its last digit in nanoseconds.
 pub type Stamp = (Wall, u64);
 
-/// The facts about times that are not written in every log.
+/// The zone and the year of times that do not state them.
 pub struct Zone {
     /// The zone of times that do not name theirs.
     local: TimeZone,
@@ -27,13 +27,13 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// Takes the machine's zone (or `TZ`).
+    /// Uses the machine's zone (or `TZ`); `about` is a time near those of the log.
     pub fn new(about: Wall) -> Zone {
         Zone { local: TimeZone::system(), about }
     }
 }
 
-/// A way in which a log writes times.
+/// A format in which a log writes times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampFormat {
     /// Each line is a JSON object with a time.
@@ -54,7 +54,7 @@ impl StampFormat {
     pub const ALL: [StampFormat; 5] =
         [StampFormat::Json, StampFormat::Common, StampFormat::Iso, StampFormat::Epoch, StampFormat::Syslog];
 
-    /// The name of the format, for messages.
+    /// Returns the name of the format, for messages.
     pub fn name(self) -> &'static str {
         match self {
             StampFormat::Json => "JSON fields",
@@ -65,7 +65,7 @@ impl StampFormat {
         }
     }
 
-    /// The format in which most lines of `start` have a time.
+    /// Returns the format in which most lines of `start` have a time.
     pub fn of(start: &[u8], zone: &Zone) -> Option<StampFormat> {
         let lines = || start.split(|&b| b == b'\n').take(1000);
         let count = |format: StampFormat| lines().filter(|line| format.find(line, zone).is_some()).count();
@@ -74,7 +74,7 @@ impl StampFormat {
         counts.iter().find(|(_, count)| *count == most).map(|(format, _)| *format)
     }
 
-    /// The time of a line, if it begins with one.
+    /// Returns the time of a line, if the line begins with one.
     pub fn find(self, line: &[u8], zone: &Zone) -> Option<Stamp> {
         match self {
             StampFormat::Json => json(line, zone),
@@ -221,7 +221,7 @@ impl StampReader<'_> {
         Some(*first)
     }
 
-    /// Reads a number of exactly so many `digits`.
+    /// Reads a number of exactly `digits` digits.
     fn number(&mut self, digits: usize) -> Option<i64> {
         let (number, rest) = self.0.split_at_checked(digits)?;
         self.0 = rest;
@@ -234,8 +234,7 @@ impl StampReader<'_> {
         MONTHS.iter().zip(1..).find(|(month, _)| **month == name).map(|(_, number)| number)
     }
 
-    /// Reads `14:43:52.123`; returns the time of day, the nanoseconds, and the worth of the last digit in
-    /// nanoseconds.
+    /// Reads `14:43:52.123`; returns the time of day, the nanoseconds, and the resolution in nanoseconds.
     fn clock(&mut self) -> Option<(ClockTime, u64, u64)> {
         let hour = self.number(2)?;
         self.byte(b":")?;
@@ -246,8 +245,7 @@ impl StampReader<'_> {
         Some(((hour, minute, second), ns, resolution))
     }
 
-    /// Reads a decimal fraction of a second, if there is one; returns it and the worth of its last digit, in
-    /// nanoseconds.
+    /// Reads a decimal fraction of a second, if there is one; returns it and its resolution, in nanoseconds.
     fn fraction(&mut self) -> (u64, u64) {
         let Some((b'.' | b',', rest)) = self.0.split_first() else { return (0, SECOND) };
         let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();

@@ -1,6 +1,6 @@
-//! The way from the plan to the output: the planned bytes are merged, put into their format, and written. All
-//! of this begins anew where a file shows to be non-monotonic, or is truncated meanwhile, as long as nobody
-//! has read the output.
+//! The steps from the plan to the output: a merge of the planned bytes, their conversion into a format, and
+//! writing. All of this is repeated if a file is found to be non-monotonic, or is truncated meanwhile, as
+//! long as nobody can have read the output.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -28,44 +28,43 @@ use crate::view::plan::Plan;
 use crate::view::select::{Amount, Limit, Selection, is_enough};
 use crate::view::thread_by_thread;
 
-/// The number of times that a merge begins anew at most because files were truncated meanwhile.
+/// The maximum number of times that a merge is repeated because files were truncated meanwhile.
 const RESTARTS: u32 = 3;
-/// The number of first or last records that are kept in memory at most until all lines are known to be in
-/// order. Where more are wanted, the files are looked through beforehand.
+/// The maximum number of first or last records that are kept in memory until all lines are known to be in
+/// order. If more are wanted, the files are examined beforehand.
 const KEPT_RECORDS: usize = 1 << 16;
 
-/// The traces that are delivered, the part of them that is wanted, and the place where it goes.
+/// The delivered traces, the wanted part of them, and their destination.
 pub struct Delivery<'a, 'v> {
     /// The traces.
     pub inputs: &'a mut Inputs,
-    /// The bytes of the traces that are wanted.
+    /// The plan of the wanted bytes of the traces.
     pub plan: &'a mut Plan<'v>,
     /// The selection of the records in these bytes.
     pub selection: &'a Selection,
-    /// The maker of the format, which makes a new one for each attempt.
+    /// A function that makes the format, anew for each attempt.
     pub format: &'a dyn Fn() -> Box<dyn Export>,
-    /// The place where the output goes.
+    /// The destination of the output.
     pub target: &'a Target,
-    /// The sort of the output.
+    /// The type of the output's content.
     pub content: Content,
     /// Whether a pager shows the output.
     pub paged: bool,
 }
 
 impl Delivery<'_, '_> {
-    /// Merges and writes the wanted lines, and tells the user what was found on the way. Returns the number
-    /// of lines; `None` where the reader of a pipe went away.
+    /// Merges and writes the wanted lines, and reports the findings to the user. Returns the number of lines;
+    /// `None` if the reader of a pipe has closed it.
     ///
     /// # Errors
-    /// The output cannot be written, or files change again and again.
+    /// Returns an error if the output cannot be written, or if files keep changing.
     pub fn write(self, messages: &mut Messages) -> Result<Option<u64>, Error> {
         let is_kept = match self.selection.amount {
             Amount::First(wanted) | Amount::Last(wanted) => wanted <= KEPT_RECORDS,
             Amount::All => false,
         };
         let can_restart = is_kept || self.target.can_restart() && !self.paged;
-        // Where written bytes cannot be taken back, the files are looked through before the first byte is
-        // written.
+        // If written bytes cannot be taken back, the files are examined before the first byte is written.
         let mut is_looked_through = !can_restart;
         if is_looked_through {
             self.plan.look_through(self.inputs)?;
@@ -85,7 +84,7 @@ impl Delivery<'_, '_> {
             let result = self.attempt(draft.writer());
             let is_shorter = self.inputs.give_up_truncated(&mut truncated);
             let stop = match result {
-                // Zeros may have been merged in the place of lines, or lines that are gone now.
+                // The merge may have read zeros in place of lines, or lines that no longer exist.
                 Ok(_) if is_shorter && can_restart && restarts > 0 => {
                     draft.abandon();
                     restarts -= 1;
@@ -127,16 +126,16 @@ impl Delivery<'_, '_> {
         }
     }
 
-    /// Merges the wanted lines into memory, and tells nobody what was found on the way.
+    /// Merges the wanted lines into memory, and discards the findings.
     ///
     /// # Errors
-    /// Files are not in order, or change while they are read.
+    /// Returns an error if files are out of order, or change while they are read.
     pub fn write_into(self, out: &mut Vec<u8>) -> Result<(), Stop> {
         self.attempt(out).map(|_| ())
     }
 
-    /// Merges boot after boot, for ticks of different boots do not compare. Returns the number of lines, and
-    /// the findings of each boot, and what the format could not tell.
+    /// Merges one boot after another, because ticks of different boots cannot be compared. Returns the number
+    /// of lines, the findings of each boot, and sentences about the things that the format omits.
     fn attempt(&self, out: &mut dyn Write) -> Result<(u64, Vec<Findings>, Vec<String>), Stop> {
         let mut format = (self.format)();
         let origins = &self.inputs.origins[..];
@@ -181,8 +180,8 @@ impl Delivery<'_, '_> {
         Ok((lines, findings, format.untold()))
     }
 
-    /// Gives all records to a format that only counts calls, without a merge. Returns the findings of each boot; `None`
-    /// where a merge is needed, to which the format is as it was.
+    /// Passes all records to a format that only counts calls, without a merge. Returns the findings of each
+    /// boot. Returns `None`, and leaves the format unchanged, if a merge is needed.
     fn count_thread_by_thread(&self, format: &mut dyn Export) -> Option<Vec<Findings>> {
         let counts = format.call_counts().filter(|_| self.selection.takes_all())?;
         let mut all = counts.anew();
@@ -191,8 +190,9 @@ impl Delivery<'_, '_> {
         Some(findings)
     }
 
-    /// Merges each boot into batches, which get records with what is `wanted` of them, if anything is. A batch is made by `make`, from the number of the boot's first source
-    /// and the boot's sources. Returns the findings of each boot.
+    /// Merges each boot into batches, whose records contain the `wanted` details, if any. `make` makes a
+    /// batch from the number of the boot's first source and the boot's sources. Returns the findings of each
+    /// boot.
     fn merge<'s, B: Batch>(
         &'s self,
         wanted: Option<&Wanted>,
@@ -228,12 +228,12 @@ impl Delivery<'_, '_> {
     }
 }
 
-/// Warns of each truncated file and tells its length.
+/// Warns of each truncated file, with its new length.
 fn tell_truncated(ends: &BTreeMap<PathBuf, usize>, messages: &mut Messages) {
     for (path, end) in ends {
         let (path, end) = (shown(path), count(*end as u64, "byte"));
         messages.warn(format_args!(
-            "{path} was truncated to {end} while it was read: what stood from there on is missing or damaged"
+            "{path} was truncated to {end} while it was read: the later records are missing or damaged"
         ));
     }
 }

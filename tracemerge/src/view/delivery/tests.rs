@@ -1,5 +1,4 @@
-//! Tests of the delivery of files that are truncated after they were mapped: the lines that are left are
-//! merged.
+//! Tests of the delivery of files that are truncated after they were mapped: the remaining lines are merged.
 #![cfg(unix)]
 
 use super::*;
@@ -30,7 +29,7 @@ fn lines(tid: u64, ticks: impl Iterator<Item = u64>) -> Vec<u8> {
     ticks.flat_map(|ticks| format!("{ticks:016x}-{tid:08} : {:011}\n", ticks * 7).into_bytes()).collect()
 }
 
-/// Returns the trace at `path`, of which nothing is known but that.
+/// Returns the trace at `path`, without other information.
 fn trace_at(path: &Path) -> Trace {
     Trace {
         path: path.to_owned(),
@@ -65,7 +64,7 @@ fn place(length: u64) -> (TempDir, Vec<Vec<Source>>) {
     (directory, vec![sources])
 }
 
-/// Returns these sources as inputs, of threads of which nothing is known.
+/// Returns these sources as inputs of unknown threads.
 fn inputs(boots: Vec<Vec<Source>>) -> Inputs {
     let clock = Arc::new(TickClock::of(ClockKind::Ordered, []));
     let origin = Origin {
@@ -171,7 +170,7 @@ fn a_view_of_a_truncated_file_is_begun_anew_as_a_merge_is() {
     }
 }
 
-/// Adds so many files to the first boot that lines are dealt out to buckets.
+/// Adds enough files to the first boot that the merge distributes lines to buckets.
 fn add_many(boots: &mut [Vec<Source>], directory: &TempDir) {
     for tid in 3..=MANY as u64 {
         let path = directory.path().join(tid.to_string());
@@ -208,7 +207,7 @@ fn a_merge_that_cannot_begin_anew_has_the_lines_that_were_there_when_it_read_the
 fn lines_that_are_truncated_after_they_were_dealt_out_are_left_out() {
     truncation::watch();
     for length in [0, 4096, 8192] {
-        // A file of this length is not truncated yet.
+        // A file of this length is not yet truncated.
         let (directory, boots) = place(400_000);
         let sources = &boots[0];
         let mut windows = Windows::new(sources, &whole(sources), TickPeriod::ALL, None, 1);
@@ -221,7 +220,7 @@ fn lines_that_are_truncated_after_they_were_dealt_out_are_left_out() {
                     windows.done(job);
                 }
                 Turn::Lines(mut job) => {
-                    // The lines that are dealt out by now are of later pages than those that stay.
+                    // The lines that are distributed by now are on later pages than the remaining ones.
                     if text.len() > 50_000 && before.is_none() {
                         let file = OpenOptions::new().write(true).open(directory.path().join("second"));
                         file.unwrap().set_len(length).unwrap();

@@ -1,5 +1,5 @@
-//! What some formats cannot tell of messages, calls and functions, and how often that was so. Each format names what it has no
-//! place for; the numbers are the scene's.
+//! The details of messages, calls and functions that some formats omit, and how often this happened. Each
+//! format names the details that it has no place for; the scene counts them.
 
 use trace_format::record::Flags;
 use trace_format::sites::Level;
@@ -7,57 +7,57 @@ use trace_format::sites::Level;
 use crate::view::export::events::{Scene, TypedSite, sentences};
 use crate::view::function_names::Told;
 
-/// Something that a format may have no place for.
+/// A detail that a format may have no place for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aspect {
     /// The level of messages.
     Levels,
     /// The target of messages.
     Targets,
-    /// The module path of messages, where the target is another name.
+    /// The module path of messages, if it differs from the target.
     Modules,
     /// The file, the line and the function of messages.
     Places,
-    /// The function that messages are in.
+    /// The function that contains the message.
     Functions,
-    /// The values of messages by name and type; their text is told.
+    /// The names and types of the values of messages, whose text is in the output.
     Values,
-    /// The text of messages whose values are told.
+    /// The text of messages whose values are in the output.
     Texts,
     /// The file and the line of functions.
     FunctionPlaces,
     /// The ids of spans.
     Spans,
-    /// That a span ended, or was given up before its end.
+    /// The end of a span, or its cancellation.
     Ends,
-    /// That a panic unwinds the stack.
+    /// The unwinding of the stack by a panic.
     Unwinding,
-    /// From where functions were called.
+    /// The places from which functions were called.
     CallSites,
 }
 
-/// The numbers of calls by what is known of them.
+/// The numbers of calls with additional details.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KnownOfCalls {
     /// Calls of spans.
     spans: u64,
-    /// Leavings of spans that have ended with them.
+    /// Leave records that ended a span.
     ends: u64,
-    /// Leavings because a panic unwinds the stack.
+    /// Leave records that were written because a panic unwinds the stack.
     unwinding: u64,
-    /// Calls of which it is known where they were made.
+    /// Calls with a known call site.
     call_sites: u64,
 }
 
 impl KnownOfCalls {
-    /// Counts the entering of a function.
+    /// Counts an enter record.
     #[inline]
     pub fn entered(&mut self, told: &Told) {
         self.spans += u64::from(told.span.is_some());
         self.call_sites += u64::from(told.called.from.is_some());
     }
 
-    /// Counts the leaving of a function.
+    /// Counts a leave record.
     #[inline]
     pub fn left(&mut self, told: &Told) {
         self.ends += u64::from(told.left.has(Flags::ENDED) || told.left.has(Flags::CANCELLED));
@@ -66,22 +66,22 @@ impl KnownOfCalls {
 }
 
 impl Aspect {
-    /// Returns what is counted, and what is said of it.
+    /// Returns a noun for the counted thing, and a phrase that describes the omission.
     #[must_use]
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
-            Aspect::Levels => ("message", "with a level: it is not told"),
-            Aspect::Targets => ("message", "with a target: it is not told"),
-            Aspect::Modules => ("message", "with a module path besides the target: it is not told"),
-            Aspect::Places => ("message", "with a place in the source: it is not told"),
-            Aspect::Functions => ("message", "whose function is known: it is not told"),
-            Aspect::Values => ("message", "with values: told in the text, without their names and types"),
-            Aspect::Texts => ("message", "with values: told by the template and these, without the text"),
-            Aspect::FunctionPlaces => ("function", "with a place in the source: it is not told"),
-            Aspect::Spans => ("call", "of a span: its id is not told"),
-            Aspect::Ends => ("leaving", "with which a span ended: that is not told"),
-            Aspect::Unwinding => ("leaving", "because of a panic: that is not told"),
-            Aspect::CallSites => ("call", "from a known place: it is not told"),
+            Aspect::Levels => ("message", "with a level: the level is omitted"),
+            Aspect::Targets => ("message", "with a target: the target is omitted"),
+            Aspect::Modules => ("message", "with a module path besides the target: the path is omitted"),
+            Aspect::Places => ("message", "with a place in the source: the place is omitted"),
+            Aspect::Functions => ("message", "with a known function: the function is omitted"),
+            Aspect::Values => ("message", "with values: these are in the text, without their names and types"),
+            Aspect::Texts => ("message", "with values: the template and the values replace the text"),
+            Aspect::FunctionPlaces => ("function", "with a place in the source: the place is omitted"),
+            Aspect::Spans => ("call", "of a span: the id of the span is omitted"),
+            Aspect::Ends => ("leave record", "with the end of a span: the end is omitted"),
+            Aspect::Unwinding => ("leave record", "because of a panic: the panic is omitted"),
+            Aspect::CallSites => ("call", "from a known place: the place is omitted"),
         }
     }
 }
@@ -95,13 +95,13 @@ pub fn untold(numbers: impl IntoIterator<Item = (u64, Aspect)>) -> Vec<String> {
 }
 
 impl Scene {
-    /// Returns a sentence for each of the `aspects` that something in the events had, with their number.
+    /// Returns a sentence for each of the `aspects` that occurred in the events, with its number.
     #[must_use]
     pub fn without(&self, aspects: &[Aspect]) -> Vec<String> {
         untold(aspects.iter().map(|aspect| (self.number_with(*aspect), *aspect)))
     }
 
-    /// Returns how many messages, calls or functions have something.
+    /// Returns the number of messages, calls or functions with a detail.
     fn number_with(&self, aspect: Aspect) -> u64 {
         let messages = |has: fn(&TypedSite) -> bool| {
             let sites = self.sites.iter().flatten().filter(|known| has(known));

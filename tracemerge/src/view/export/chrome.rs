@@ -1,10 +1,11 @@
-//! The JSON of Chrome's `about:tracing` (Trace Event Format): an object with an array of events, one in a
-//! line.
+//! The JSON of Chrome's `about:tracing` (Trace Event Format): an object with an array of events, one event in
+//! each line.
 //!
-//! Functions are `B` and `E`, messages and `#` lines `i`, stalls `X` on a thread of their own, for they
-//! overlap calls. Flows are `s`, `t` and `f` behind the events that they join. Times are microseconds with three decimals since the first event; the time of that is in
-//! `otherData`. Readers put an `E` before a `B` of the same time, which would end another call, so no two of
-//! a thread have one: the later one is put off by a nanosecond.
+//! Calls are `B` and `E`, messages and `#` lines are `i`, and stalls are `X` on a thread of their own,
+//! because they overlap calls. Flows are `s`, `t` and `f` after the events that they join. Times are
+//! microseconds with three decimals since the first event; `otherData` has the time of the first event.
+//! Readers sort an `E` before a `B` of the same time, which would end another call. So no two of them in a
+//! thread have the same time: the later one is delayed by a nanosecond.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -23,10 +24,10 @@ use crate::view::export::pids::Pids;
 use crate::view::function_names::Told;
 use crate::view::values::Value;
 
-/// The number of events from which on some viewers give up.
+/// The number of events above which some viewers fail.
 const MANY: u64 = 100_000;
-/// What is added to the number of a thread, from 1, to give that of its stalls: more than any thread id of
-/// Linux, and readers keep 32 bits of one.
+/// A number that is added to the number of a thread, from 1, to give the thread id of its stalls: greater
+/// than any thread id of Linux, and with fewer than 32 bits, because readers keep only 32.
 const STALLS: u64 = 1 << 30;
 
 /// The format of Chrome's tracing.
@@ -37,19 +38,19 @@ pub struct ChromeFormat {
     first: Option<u64>,
     /// The number of events.
     events: u64,
-    /// The threads that are named.
+    /// Whether each thread has its name in the output.
     named: Vec<bool>,
     /// The time of the last `B` or `E` of each thread.
     last: Vec<Option<u64>>,
     /// The end of the last stall of each thread.
     stalled_until: Vec<Option<u64>>,
-    /// The flows that have begun and have not ended, and what begins others.
+    /// The flows that have begun and not ended, and the state from which others begin.
     flows: HashSet<u64>,
     of_messages: Flows,
 }
 
 impl ChromeFormat {
-    /// Begins an event of a thread with the phase `phase`, up to its last key.
+    /// Begins an event of a thread with the phase `phase`, up to its last fixed key.
     fn put(&mut self, (thread, phase, wall): (usize, char, u64), scene: &Scene, out: &mut Vec<u8>) {
         let of = &scene.threads[thread];
         let pid = self.pids.of(of.process, scene).0;
@@ -80,7 +81,8 @@ impl ChromeFormat {
         put_microseconds(wall.abs_diff(first), out);
     }
 
-    /// Begins the output at its first event, and names the process and the thread of an event, each once.
+    /// Begins the output at its first event, and writes the names of the event's process and thread, each
+    /// once.
     fn introduce(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
         if self.first.is_none() {
             self.first = Some(event.wall);
@@ -109,12 +111,12 @@ impl ChromeFormat {
         }
     }
 
-    /// Writes that the event of a thread which was written last, at this time, is a part of a flow.
+    /// Writes that the last written event of a thread, at this time, is a part of a flow.
     fn flow(&mut self, (thread, wall): (usize, u64), flow: Flow, scene: &Scene, out: &mut Vec<u8>) {
         let (phase, id) = match flow {
             Flow::Passes(id) => (if self.flows.insert(id) { 's' } else { 't' }, id),
             Flow::Ends(id) if self.flows.remove(&id) => ('f', id),
-            // What it would be joined with is not there.
+            // The flow has no other event.
             Flow::Ends(_) => return,
             Flow::Began { id, thread, wall } => {
                 self.flows.insert(id);
@@ -132,7 +134,7 @@ impl ChromeFormat {
         out: &mut Vec<u8>,
     ) {
         self.put((thread, phase, wall), scene, out);
-        // Writing to memory does not fail. `bp` has readers take the event before, and not the one behind.
+        // Writing to memory does not fail. `bp` makes readers choose the event before, not the one after.
         let _ = write!(out, ",\"id\":\"{id:#x}\",\"bp\":\"e\",\"cat\":\"flow\",\"name\":\"flow\"}}");
     }
 
@@ -149,7 +151,7 @@ impl ChromeFormat {
         }
     }
 
-    /// Appends what a message says, and ends its event.
+    /// Appends the contents of a message, and ends its event.
     fn put_message(what: &What<'_>, scene: &Scene, out: &mut Vec<u8>) {
         let What::Message { site, text, values, .. } = what else { return };
         let Some(known) = scene.site(*site) else {
@@ -174,7 +176,7 @@ impl ChromeFormat {
         out.push(b'}');
     }
 
-    /// Forgets the flow of a span that has ended: nothing more is joined with it.
+    /// Forgets the flow of a span that has ended, because no further event belongs to it.
     fn end_flow(&mut self, told: &Told, process: usize) {
         let has_ended = told.left.has(Flags::ENDED) || told.left.has(Flags::CANCELLED);
         if let Some(Flow::Passes(id)) =
@@ -329,7 +331,7 @@ impl EventFormat for ChromeFormat {
         if self.events > MANY {
             let events = count(self.events, "event");
             untold.push(format!(
-                "{events}: many for viewers that parse it at once; --format perfetto is smaller"
+                "{events}: maybe too many for viewers that parse the whole file; --format perfetto is smaller"
             ));
         }
         untold

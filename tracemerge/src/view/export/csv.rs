@@ -1,5 +1,5 @@
-//! Comma-separated values (RFC 4180): each record is a row, the first row names the columns. Cells of what is
-//! not known are empty.
+//! Comma-separated values (RFC 4180): each record is a row, and the first row has the names of the columns.
+//! Cells with unknown values are empty.
 
 use crate::view::export::events::{Event, EventFormat, Scene};
 use crate::view::export::fields::{TimeText, put_fields, row_of};
@@ -16,7 +16,7 @@ pub struct CsvFormat {
     fields: Vec<u8>,
 }
 
-/// Appends a comma, and a text, between quotes where it needs them.
+/// Appends a comma and a text, in quotes if necessary.
 fn put_text(text: &[u8], out: &mut Vec<u8>) {
     out.push(b',');
     if !text.iter().any(|byte| matches!(byte, b'"' | b',' | b'\n' | b'\r')) {

@@ -1,10 +1,10 @@
-//! The Common Trace Format, version 1.8: a stream of packets for each thread, and a description of all types of
-//! events, `metadata`, which is written last.
+//! The Common Trace Format, version 1.8: a stream of packets for each thread, and `metadata`, a description
+//! of all types of events, which is written last.
 //!
-//! Each site of messages is a class of events with typed fields; enterings and leavings are classes whose field
-//! is a number that the description names; each word of `#` lines is a class. Ticks stand as they are in the
-//! trace: the clock has the rate that they had on average. A loss is an event, and counts as discarded events
-//! between its packet and the one before.
+//! Each site of messages is a class of events with typed fields. Enter and leave records are classes with a
+//! function number as a field, and the description maps the number to a name. Each word of `#` lines is a
+//! class. Ticks are unchanged: the rate of the clock is their average rate. A loss is an event, and also
+//! counts as discarded events between its packet and the previous one.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -27,28 +27,29 @@ use crate::view::export::pids::Pids;
 use crate::view::function_names::{FunctionId, Told};
 use crate::view::values::{Type, Value};
 
-/// The number of bytes of events from which on a packet ends. Each thread has one.
+/// The number of bytes of events above which a packet ends. Each thread has one packet.
 const ENOUGH: usize = 32 << 10;
-/// The length of what stands before the fields of an event.
+/// The number of bytes before the fields of an event.
 const EVENT_START: usize = 12;
-/// The number that each packet begins with.
+/// The number at the beginning of each packet.
 const MAGIC: u32 = 0xc1fc_1fc1;
-/// Where the numbers are in the head of a packet that differ from packet to packet, each of 64 bits: the ticks of the first
-/// and of the last event, the bits of the content and of the packet, and the events that were lost.
+/// The byte range of those numbers in the head of a packet that differ from packet to packet, each of 64
+/// bits: the ticks of the first and the last event, the bits of the content and of the packet, and the number
+/// of lost events.
 const NUMBERS: Range<usize> = 16..56;
 
 /// A class of events.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Class {
-    /// Messages of a site whose values are known.
+    /// Messages of a site with known values.
     Values(usize),
-    /// Messages of a site of which only the text is known.
+    /// Messages of a site whose values are unknown.
     Text(usize),
-    /// Messages of no known site.
+    /// Messages without a known site.
     Message,
     /// Call stacks.
     Stack,
-    /// Enterings and leavings, and whether they are of spans.
+    /// Enter and leave records; the flag says whether they belong to spans.
     Enter(bool),
     Leave(bool),
     Stall,
@@ -57,19 +58,19 @@ enum Class {
     Word(String),
 }
 
-/// The packet of a thread that is not written yet.
+/// The packet of a thread that is not yet written.
 #[derive(Debug, Default)]
 struct Stream {
     /// The number of the clock.
     clock: usize,
-    /// The bytes: the head, and the events. Empty before the thread's first event.
+    /// The bytes: the head and the events; empty before the first event of the thread.
     packet: Vec<u8>,
     /// The length of the head, whose [numbers](NUMBERS) are filled in when the packet is written.
     head: usize,
-    /// The ticks of the first event and of the last one.
+    /// The ticks of the first and the last event.
     begin: u64,
     end: u64,
-    /// The events that were lost so far.
+    /// The number of events that were lost so far.
     discarded: u64,
 }
 
@@ -77,21 +78,22 @@ struct Stream {
 #[derive(Debug, Default)]
 pub struct CtfFormat {
     streams: Vec<Stream>,
-    /// The clocks, with the ticks of their first event and of their last.
+    /// The clocks, with the ticks of their first and last event.
     clocks: Vec<(Arc<TickClock>, u64, u64)>,
     classes: FastMap<Class, u32>,
-    /// The same by number.
+    /// The classes by number.
     known: Vec<Class>,
-    /// The numbers of the classes that most events are of: values by their site, and calls.
+    /// The numbers of the most frequent classes: values by their site, and calls.
     of_sites: Vec<Option<u32>>,
     of_calls: [Option<u32>; 4],
     pids: Pids,
-    /// The number of texts with a NUL, and of records whose ticks go back.
+    /// The number of texts with a NUL, and the number of records whose ticks go back.
     nul: u64,
     back: u64,
 }
 
-/// Returns a string of the description. What would end it or is no text is escaped.
+/// Returns a quoted string for the description. Escapes the characters that would end the string or are not
+/// text.
 fn quoted(text: &str) -> String {
     let mut plain = Vec::new();
     escape_into(&mut plain, text.as_bytes(), EscapeContext::Line);
@@ -99,7 +101,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", plain.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Returns the name of a field: letters, digits and `_`, with a `_` in front that readers take away.
+/// Returns the name of a field: letters, digits and `_`, after a leading `_` that readers remove.
 fn field_name(name: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
     format!("_{}", name.chars().map(plain).collect::<String>())
@@ -126,7 +128,8 @@ fn type_of(of: Type) -> &'static str {
     }
 }
 
-/// Returns the number of a level, by which readers name it: those of LTTng, the last two by their order.
+/// Returns the number of a level, which readers show by its LTTng name. The numbers of the last two levels
+/// only keep their order.
 fn level_number(level: Level) -> Option<u32> {
     Some(match level {
         Level::None => return None,
@@ -172,7 +175,7 @@ fn put_text(text: &str, nul: &mut u64, out: &mut Vec<u8>) {
 /// Appends the first bytes of a number to an event.
 #[inline]
 fn put_first_bytes(number: u64, size: usize, out: &mut Vec<u8>) {
-    // To store all bytes and take some back is faster than to copy so many.
+    // Storing all bytes and truncating is faster than copying a variable number of bytes.
     let end = out.len() + size;
     out.extend_from_slice(&number.to_le_bytes());
     out.truncate(end);
@@ -197,13 +200,13 @@ fn put_value(of: Type, value: &Value<'_>, nul: &mut u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the number by which an event names a function; 0 is none.
+/// Returns the number of a function in an event; 0 means no function.
 fn number_of(function: Option<FunctionId>) -> [u8; 4] {
     function.map_or(0, |function| function + 1).to_le_bytes()
 }
 
 impl CtfFormat {
-    /// Begins an event: what stands before its fields. Returns the bytes for these.
+    /// Begins an event with the bytes before its fields. Returns the buffer for the fields.
     #[inline(always)]
     fn begin_event(
         &mut self,
@@ -231,7 +234,7 @@ impl CtfFormat {
         &mut stream.packet
     }
 
-    /// Begins the first packet of a thread, or the one behind a packet that has enough events, which is written.
+    /// Begins the first packet of a thread, or writes a full packet and begins the next one.
     #[cold]
     fn begin_packet(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
         let thread = event.thread;
@@ -257,7 +260,7 @@ impl CtfFormat {
         self.streams[thread] = Stream { clock, packet, head, begin: ticks, end: ticks, discarded: 0 };
     }
 
-    /// Returns the number of a class, a new one where it is met for the first time.
+    /// Returns the number of a class. Assigns a number to a new class.
     #[inline]
     fn number_of_class(&mut self, class: &Class) -> u32 {
         let known = match class {
@@ -380,7 +383,7 @@ impl CtfFormat {
                 bytes.extend_from_slice(&ns.to_le_bytes());
             }
             Some(Meta::Lost { records, .. } | Meta::LostOtherwise { records, .. }) => {
-                // Readers count what was discarded between two packets, so the one before has to be there, even
+                // Readers count discarded events between two packets, so the previous packet must exist, even
                 // if it has no events.
                 let bytes = self.begin_event(event, &Class::Lost, scene, out);
                 let start = bytes.split_off(bytes.len() - EVENT_START);
@@ -398,7 +401,8 @@ impl CtfFormat {
         self.nul += nul;
     }
 
-    /// Returns the description of a clock. Its time is that of the day at its first event and at its last one.
+    /// Returns the description of a clock. The clock agrees with the wall clock at its first and its last
+    /// event.
     fn clock(number: usize, clock: &TickClock, first: u64, last: u64) -> String {
         const SECOND: i128 = 1_000_000_000;
         let wall = |ticks: u64| i128::from(clock.wall(Ticks(ticks)).0);
@@ -420,8 +424,8 @@ impl CtfFormat {
         )
     }
 
-    /// Returns what the description of a class has besides its number: its name, its place and its level, and its
-    /// fields.
+    /// Returns the parts of the description of a class besides its number: its name; its place and level; and
+    /// its fields.
     fn class(class: &Class, scene: &Scene) -> (String, String, String) {
         let named = |name: &str, fields: &str| (quoted(name), String::new(), fields.to_owned());
         let of_site = |known: &TypedSite, fields: String| {
@@ -468,7 +472,7 @@ impl CtfFormat {
         .unwrap_or_else(|| named("message", text))
     }
 
-    /// Returns the number of names of values that are not told as they are.
+    /// Returns the number of names of values that are not written unchanged.
     fn renamed(&self, scene: &Scene) -> u64 {
         let mut renamed = 0;
         for class in &self.known {
@@ -480,7 +484,7 @@ impl CtfFormat {
         renamed
     }
 
-    /// Returns the description.
+    /// Returns the description of all types of events.
     fn metadata(&self, scene: &Scene) -> String {
         let mut text = TYPES.to_owned();
         text.push_str("enum function : uint32_t {\n    \"not known\" = 0");
@@ -513,7 +517,7 @@ impl EventFormat for CtfFormat {
             What::Leave(told, ended) => {
                 self.leave(event, told, function_left(told, ended), scene, out);
             }
-            // No record says so.
+            // There is no record of these ends.
             What::Close(_) => {}
             What::Stack(text) => {
                 put_text(text, &mut 0, self.begin_event(event, &Class::Stack, scene, out));
@@ -546,9 +550,17 @@ impl EventFormat for CtfFormat {
         untold.extend(scene.without(&[Aspect::Targets, Aspect::Modules, Aspect::Functions, Aspect::Texts]));
         untold.extend(self.pids.untold());
         untold.extend(sentences([
-            (self.nul, "record", "with NUL in a text: it stands as \\x00"),
-            (self.back, "record", "whose ticks go back: with those of the record of its thread before"),
-            (self.renamed(scene), "name", "of a value with letters that are not ASCII: they stand as _"),
+            (self.nul, "record", "with NUL in a text: written as \\x00"),
+            (
+                self.back,
+                "record",
+                "whose ticks go back: written with the ticks of the previous record of its thread",
+            ),
+            (
+                self.renamed(scene),
+                "name",
+                "of a value with characters other than ASCII letters and digits: replaced by _",
+            ),
         ]));
         untold
     }

@@ -1,8 +1,8 @@
-//! Records as formats for other programs take them: with their threads and processes by number, their times,
-//! sites with typed values, and functions whose enterings and leavings are matched.
+//! Records as events for the formats of other programs. Events have their threads and processes by number,
+//! times, sites with typed values, and functions with matched enter and leave records.
 //!
-//! A format implements [`EventFormat`], and [`EventExport`] puts it behind [`Export`]. Calls are matched as
-//! `report` does it, so all formats agree with it.
+//! A format implements [`EventFormat`], and [`EventExport`] adapts it to [`Export`]. Calls are matched as in
+//! `report`, so all formats agree with it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,33 +27,35 @@ use crate::view::export::aspects::KnownOfCalls;
 use crate::view::function_names::{Called, FunctionId, FunctionNames, KnownCalls, SharedNames, Told, lock};
 use crate::view::values::{Fields, Value, emptied};
 
-/// A format that takes events.
+/// A format that accepts events.
 pub trait EventFormat: Send + Sync {
     /// Begins the output.
     fn begin(&mut self, _out: &mut Vec<u8>) {}
 
-    /// Appends an event, the next one in the order of the merge.
+    /// Appends an event, which must be the next one in the order of the merge.
     fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>);
 
-    /// Returns whether the format takes the text of a message whose values are known, too; where not, it gets an empty one.
-    /// `text` is the text as it stands in the trace, escaped.
+    /// Returns whether the format also needs the text of a message with known values; if not, it gets an
+    /// empty text. `text` is the escaped text from the trace.
     fn takes_text_of_values(&self, _text: &[u8]) -> bool {
         true
     }
 
-    /// Returns whether the format takes the values of numbers as the bytes that the record has of them.
+    /// Returns whether the format accepts numeric values as the bytes in the record.
     fn takes_bytes_of_numbers(&self) -> bool {
         false
     }
 
-    /// Returns whether the format takes the times of day of events. Where not, they are 0; the ticks are always there.
+    /// Returns whether the format needs the wall-clock times of events. If not, they are 0; ticks are always
+    /// present.
     fn takes_times(&self) -> bool {
         true
     }
 
-    /// Returns whether the format shows calls inside of each other. Then it gets those that are further in than is wanted as
-    /// one call with their number in its name, when that ends: an entering, whose time is before that of the event before
-    /// if the thread has sent messages meanwhile, and what ends it.
+    /// Returns whether the format shows nested calls. If so, it gets calls that are nested too deeply as one
+    /// call with their number in its name, when the outermost of them ends: an enter event, followed by the
+    /// event that ends it. The time of this enter event may be before the previous event, if the thread has
+    /// recorded messages in between.
     fn nests_calls(&self) -> bool {
         false
     }
@@ -61,11 +63,11 @@ pub trait EventFormat: Send + Sync {
     /// Ends the output, after the last event.
     fn finish(&mut self, _scene: &Scene, _out: &mut Vec<u8>) {}
 
-    /// Returns a sentence for each sort of things that the output does not tell, with their number.
+    /// Returns a sentence for each type of information that the output omits, with its number.
     fn untold(&self, scene: &Scene) -> Vec<String>;
 }
 
-/// What happened.
+/// An event of a thread.
 #[derive(Debug)]
 pub struct Event<'a> {
     /// The number of the thread in the scene.
@@ -74,18 +76,18 @@ pub struct Event<'a> {
     pub ticks: Ticks,
     /// The time, in nanoseconds since 1970.
     pub wall: u64,
-    /// What it was.
+    /// The content.
     pub what: What<'a>,
 }
 
-/// Whether a message tells of a lock.
+/// Whether a message is a lock record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfLock {
-    /// It does not.
+    /// Not a lock record.
     No,
-    /// Its trace is of a version in which what locks tell are messages: it may.
+    /// Perhaps a lock record: its trace has a version in which lock records are messages.
     Text,
-    /// It is a record of the kind that only locks make.
+    /// A record of the kind that only locks write.
     Record,
 }
 
@@ -94,33 +96,34 @@ pub enum OfLock {
 pub enum What<'a> {
     /// A message.
     Message {
-        /// The number of its site in the scene, where that is known.
+        /// The number of its site in the scene, if known.
         site: Option<usize>,
-        /// The text, not escaped; bytes that are not UTF-8 are, as in the trace. Empty where the format does not take it.
+        /// The unescaped text; bytes that are not UTF-8 are escaped as in the trace. Empty if the format does
+        /// not need the text.
         text: &'a str,
-        /// The values, one for each field of the site, where they were captured.
+        /// The values, one for each field of the site, if they were captured.
         values: Option<&'a [Value<'a>]>,
-        /// The bytes of the values in the place of these, where the format takes them so: those of
+        /// The bytes of the values, which replace the values if the format accepts them and all are
         /// [numbers](Fields::bytes_of_numbers).
         bytes: Option<&'a [u8]>,
-        /// Whether it tells of a lock. Any text of another message may look like that.
+        /// Whether it is a lock record. The text of any other message may look like one.
         lock: OfLock,
     },
-    /// A function was entered.
+    /// An enter record.
     Enter(&'a Told),
-    /// A function was left: the record, and the calls that end with it, the innermost first. There is none
-    /// where no record tells that the function was entered.
+    /// A leave record, and the calls that end with it, the innermost first; no calls if there is no enter
+    /// record.
     Leave(&'a Told, &'a [EndedCall]),
-    /// These calls, the innermost first, end because their thread has, because tracing was paused, or because the
-    /// output ends. No record says so. Their time may be before that of the event before.
+    /// The end of these calls, the innermost first, because their thread has ended, tracing was paused, or
+    /// the output ends. No record reports it. Its time may be before the previous event.
     Close(&'a [EndedCall]),
-    /// A call stack, with names, as a line has it.
+    /// A call stack with names, in the form of a line.
     Stack(&'a str),
     /// A `#` line.
     Meta {
-        /// The payload, as the line has it: a word, and keys with values.
+        /// The payload in the form of a line: a word, and keys with values.
         payload: &'a str,
-        /// What it says, where it is of a known kind.
+        /// The parsed payload, if its kind is known.
         meta: Option<&'a Meta>,
     },
 }
@@ -130,21 +133,21 @@ pub enum What<'a> {
 pub struct EndedCall {
     /// The number of the function in the scene.
     pub function: FunctionId,
-    /// Whether a record tells that it was left.
+    /// Whether the call has a leave record.
     pub was_left: bool,
 }
 
 /// A process.
 #[derive(Debug)]
 pub struct Process {
-    /// The run, where it is known.
+    /// The run, if known.
     pub run: Option<Run>,
-    /// The executable's file name; the log's name for lines of other logs.
+    /// The executable's file name; for lines of other logs, the name of the log.
     pub name: String,
 }
 
 impl Process {
-    /// Returns the process id; 0 where it is not known.
+    /// Returns the process id; 0 if it is not known.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.run.as_ref().map_or(0, |run| run.pid)
@@ -158,18 +161,18 @@ pub struct Thread {
     pub process: usize,
     /// The operating system's id.
     pub tid: u64,
-    /// The name by which people know it, which is unique in its process.
+    /// The label for people, which is unique in its process.
     pub label: String,
-    /// The clock of its ticks, which the threads of one boot share.
+    /// The clock of its ticks, which is common to the threads of one boot.
     pub clock: Arc<TickClock>,
 }
 
-/// A function: texts that are not escaped.
+/// A function, with unescaped texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedFunction {
-    /// The name; an address where it has none, and nothing where not even that is known.
+    /// The name; the address if there is no name; empty if neither is known.
     pub name: String,
-    /// The source file; empty where it is not known.
+    /// The source file; empty if it is not known.
     pub file: String,
     /// The line.
     pub line: Option<u32>,
@@ -184,7 +187,7 @@ pub struct TypedSite {
     pub fields: Fields,
     /// The number of the site's messages so far.
     pub messages: u64,
-    /// The number of those among them that have values which are known.
+    /// The number of these messages that have known values.
     pub with_values: u64,
 }
 
@@ -196,7 +199,7 @@ impl TypedSite {
     }
 }
 
-/// What the events of an output are about, as far as it was met.
+/// The threads, processes, functions and sites of the events so far, and counts of omitted information.
 #[derive(Debug, Default)]
 pub struct Scene {
     /// The processes.
@@ -209,21 +212,21 @@ pub struct Scene {
     pub sites: Vec<Option<TypedSite>>,
     /// The number of messages with bytes that are not UTF-8.
     pub not_text: u64,
-    /// The number of messages whose values are not those of their site.
+    /// The number of messages whose values do not fit their site.
     pub without_values: u64,
-    /// The number of leavings whose entering no record tells.
+    /// The number of leave records without an enter record.
     pub unmatched: u64,
-    /// The number of calls whose leaving no record tells, and that have ended with a call around them.
+    /// The number of calls without a leave record that ended together with an enclosing call.
     pub unseen: u64,
     /// The number of calls that were open when their thread or the output ended.
     pub still_open: u64,
-    /// The number of calls that are folded.
+    /// The number of folded calls.
     pub folded: u64,
-    /// The number of calls inside of each other that are shown.
+    /// The maximum number of nested calls that are shown.
     pub depth: usize,
-    /// The numbers of calls by what is known of them.
+    /// The numbers of calls with additional details.
     pub calls: KnownOfCalls,
-    /// The lines of kinds that are not known here.
+    /// The numbers of lines of unknown kinds.
     pub other_kinds: OtherKinds,
 }
 
@@ -234,13 +237,13 @@ impl Scene {
         self.sites.get(number?)?.as_ref()
     }
 
-    /// Returns a function.
+    /// Returns the function with a number.
     #[must_use]
     pub fn function(&self, id: FunctionId) -> &NamedFunction {
         &self.functions[id as usize]
     }
 
-    /// Knows from here on the functions that a record tells of, and all that have a smaller number.
+    /// Adds the functions of a record, and all functions with smaller numbers, if they are missing.
     #[inline]
     fn learn_functions(&mut self, told: &Told, names: &SharedNames) {
         let most = told.called.function.max(told.called.from.unwrap_or(0)) as usize;
@@ -263,21 +266,21 @@ impl Scene {
         }
     }
 
-    /// Returns what every format tells of texts.
+    /// Returns the sentences about texts, which are common to all formats.
     #[must_use]
     pub fn odd_texts(&self) -> Vec<String> {
         sentences([
-            (self.not_text, "message", "with bytes that are not UTF-8: they stand as \\xNN"),
-            (self.without_values, "message", "whose values cannot be read: only the text is there"),
+            (self.not_text, "message", "with bytes that are not UTF-8: written as \\xNN"),
+            (self.without_values, "message", "whose values cannot be read: only the text is shown"),
         ])
     }
 
-    /// Returns what formats tell in which calls nest.
+    /// Returns the sentences about calls, which are common to all formats with nested calls.
     #[must_use]
     pub fn cut_calls(&self) -> Vec<String> {
         let mut told = sentences([
-            (self.unmatched, "leaving", "whose entering no record tells: left out"),
-            (self.unseen, "call", "whose leaving no record tells: ended with the call around"),
+            (self.unmatched, "leave record", "without an enter record: left out"),
+            (self.unseen, "call", "without a leave record: ended with the enclosing call"),
             (self.still_open, "call", "still running at the end: ended with the thread or the trace"),
         ]);
         told.extend(folded_calls(self.folded, self.depth));
@@ -285,7 +288,7 @@ impl Scene {
     }
 }
 
-/// Returns what formats say of calls that are folded, if there are any: those inside of `depth` others.
+/// Returns the sentence about folded calls, if there are any: calls inside `depth` others.
 pub fn folded_calls(folded: u64, depth: usize) -> Vec<String> {
     let why =
         format!("inside of {} others: folded, and counted (--depth all shows them)", Grouped(depth as u64));
@@ -298,28 +301,29 @@ pub fn sentences<'a>(of: impl IntoIterator<Item = (u64, &'a str, &'a str)>) -> V
     some.map(|(number, noun, rest)| format!("{} {rest}", count(number, noun))).collect()
 }
 
-/// The numbers by which records of an origin are told, and its clock.
+/// The numbers that identify the thread of an origin, and its clock.
 #[derive(Debug)]
 struct ThreadOfOrigin {
-    /// The number of the thread in the scene, that of its process there, and that of its process among the names.
+    /// The number of the thread in the scene, the number of its process in the scene, and the number of its
+    /// process in [`FunctionNames`].
     thread: usize,
     process: usize,
     named: usize,
     clock: ClockReader,
 }
 
-/// The thread of a record, and its time.
+/// The thread and the time of a record.
 #[derive(Clone, Copy, Debug)]
 struct At {
     thread: usize,
     process: usize,
     named: usize,
     ticks: Ticks,
-    /// The time by the clock, if the format takes it.
+    /// The wall-clock time, if the format needs it.
     wall: u64,
 }
 
-/// Puts a format that takes events behind [`Export`].
+/// Adapts a format that accepts events to [`Export`].
 pub struct EventExport<F> {
     format: F,
     names: SharedNames,
@@ -331,7 +335,7 @@ pub struct EventExport<F> {
     /// The thread of each origin.
     threads: Vec<Option<ThreadOfOrigin>>,
     by_id: HashMap<(usize, u64, Option<Vec<u8>>), usize>,
-    /// The number of each process among the names.
+    /// The number of each process in [`FunctionNames`].
     named: Vec<usize>,
     open: Vec<OpenCalls>,
     last: LastRecords,
@@ -342,8 +346,8 @@ pub struct EventExport<F> {
 }
 
 impl<F: EventFormat> EventExport<F> {
-    /// Makes an export of this format, with `labels` for the threads of all origins, and calls up to this `depth` if it
-    /// shows them inside of each other.
+    /// Makes an export in this format, with `labels` for the threads of all origins. `depth` limits nested
+    /// calls, if the format shows them.
     pub fn new(
         format: F,
         depth: Depth,
@@ -370,7 +374,7 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Returns the thread of a record of an origin, and the record's time.
+    /// Returns the thread and the time of a record of an origin.
     #[inline]
     fn at(&mut self, number: usize, origin: &Origin, ticks: Ticks) -> At {
         if self.threads.get(number).is_none_or(Option::is_none) {
@@ -378,7 +382,7 @@ impl<F: EventFormat> EventExport<F> {
         }
         let Some(Some(ThreadOfOrigin { thread, process, named, clock })) = self.threads.get_mut(number)
         else {
-            // It was made above.
+            // Unreachable: the thread was made above.
             return At { thread: 0, process: 0, named: 0, ticks, wall: 0 };
         };
         let wall = if self.format.takes_times() { clock.wall(ticks).0 } else { 0 };
@@ -485,7 +489,7 @@ impl<F: EventFormat> EventExport<F> {
         if let Some(left) = left {
             self.end_calls(thread, left, (ticks, wall), &mut ended, out);
         }
-        // Where none has ended, what was left is inside of what is folded.
+        // If no call has ended, the record belongs to a call inside folded calls.
         if left.is_none() || !ended.is_empty() {
             let what = What::Leave(&told, &ended);
             self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
@@ -494,8 +498,8 @@ impl<F: EventFormat> EventExport<F> {
         self.ended = ended;
     }
 
-    /// Takes the open calls of a thread beyond those that are `left`, which end now, into `ended`, the innermost first. Of
-    /// those that are folded, the format is given the entering.
+    /// Moves the open calls of a thread, except the outermost `left` ones, to `ended`, the innermost first.
+    /// They end now. The format gets an enter event for folded calls.
     fn end_calls(
         &mut self,
         thread: usize,
@@ -522,7 +526,8 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Gives the format the entering of calls that are folded; returns the number of the function that stands for them.
+    /// Passes an enter event for folded calls to the format. Returns the number of the function that stands
+    /// for them.
     #[cold]
     fn enter_folded(
         &mut self,
@@ -542,7 +547,7 @@ impl<F: EventFormat> EventExport<F> {
         function
     }
 
-    /// Ends what is still open in a thread.
+    /// Ends all open calls of a thread.
     fn close(&mut self, thread: usize, (ticks, wall): (Ticks, u64), out: &mut Vec<u8>) {
         let (mut ended, unseen) = (Vec::new(), self.scene.unseen);
         self.scene.still_open += self.open[thread].open().len() as u64;
@@ -584,8 +589,8 @@ impl<F: EventFormat> EventExport<F> {
     }
 }
 
-/// Appends the text of a message, its lines joined by line feeds. Returns whether it is one: bytes that are
-/// not UTF-8 stay as they stand in the trace.
+/// Appends the text of a message, its lines joined by line feeds. Returns whether it is UTF-8. If it is not,
+/// appends the bytes as the trace has them.
 fn text_of(record: &RecordText<'_>, text: &mut String) -> bool {
     if record.line_count == 1 {
         return put_text(record.payload(), text);
@@ -624,12 +629,13 @@ impl<F: EventFormat> Export for EventExport<F> {
         self.last.see(at.process, at.ticks);
         match record.kind {
             Kind::Message | Kind::Continuation => {
-                // The end of a message whose beginning is missing may look like anything, and so may a log.
+                // The rest of a message without its beginning may look like a lock record, and so may a line
+                // of a log.
                 let is_log = origin.is_log || self.scene.threads[at.thread].tid == 0;
                 let whole_of_trace = record.kind == Kind::Message && !is_log;
                 let is_text = whole_of_trace && may_be_of_lock(record.payload());
                 let run = self.scene.processes[at.process].run.as_ref();
-                // Without a run nobody knows the version.
+                // Without a run, the version is unknown.
                 let is_earlier = || run.is_none_or(|run| run.version < FIRST_WITH_OTHER_KINDS);
                 let lock = if is_text && is_earlier() { OfLock::Text } else { OfLock::No };
                 self.message(record, at, lock, out);

@@ -1,4 +1,5 @@
-//! The columns of formats of one record a line: what stands in each, by kind of record.
+//! The columns of the formats with one record in each line: the contents of each column, by the kind of the
+//! record.
 
 use std::io::Write;
 
@@ -12,7 +13,8 @@ use crate::view::export::events::{EndedCall, Event, NamedFunction, OfLock, Scene
 use crate::view::export::json::{put_number, put_string, put_value};
 use crate::view::function_names::{FunctionId, Told};
 
-/// A record in columns. Those that are `None` are not known, or are of other kinds of records.
+/// A record in columns. A column is `None` if its value is unknown, or if it does not apply to the kind of
+/// the record.
 #[derive(Debug, Default)]
 pub struct Row<'a> {
     /// The id of the process.
@@ -39,11 +41,11 @@ pub struct Row<'a> {
     pub function: Option<&'a str>,
     /// The format string.
     pub template: Option<&'a str>,
-    /// The text: of a message, of a stack, of a `#` line behind its word.
+    /// The text: of a message, of a call stack, or of a `#` line after its word.
     pub message: Option<&'a str>,
 }
 
-/// Returns the columns of an event; `None` where it is of no record.
+/// Returns the columns of an event; `None` if the event has no record.
 #[must_use]
 pub fn row_of<'a>(event: &Event<'a>, scene: &'a Scene) -> Option<Row<'a>> {
     let thread = &scene.threads[event.thread];
@@ -85,7 +87,7 @@ pub fn row_of<'a>(event: &Event<'a>, scene: &'a Scene) -> Option<Row<'a>> {
     })
 }
 
-/// Returns the text of an event: of a message, of a stack, of a `#` line behind its word.
+/// Returns the text of an event: of a message, of a call stack, or of a `#` line after its word.
 #[must_use]
 pub fn message_of<'a>(event: &Event<'a>) -> Option<&'a str> {
     match event.what {
@@ -95,7 +97,7 @@ pub fn message_of<'a>(event: &Event<'a>) -> Option<&'a str> {
     }
 }
 
-/// Returns the function that a record tells is left.
+/// Returns the function to which a leave record belongs.
 #[must_use]
 pub fn function_left(told: &Told, ended: &[EndedCall]) -> FunctionId {
     ended.last().map_or(told.called.function, |call| call.function)
@@ -128,7 +130,7 @@ fn some(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Returns the name of a level, as formats have it.
+/// Returns the name of a level in the formats; `None` if there is no level.
 #[must_use]
 pub fn level(level: Level) -> Option<&'static str> {
     Some(match level {
@@ -145,7 +147,7 @@ fn of_function<'a>(row: Row<'a>, function: &'a NamedFunction) -> Row<'a> {
     Row { function: some(&function.name), file: some(&function.file), line: function.line, ..row }
 }
 
-/// Appends what is known of a call besides its function.
+/// Appends the details of a call besides its function.
 fn put_call(told: &Told, from: Option<&NamedFunction>, out: &mut Vec<u8>) {
     if told.span.is_none() && from.is_none() && told.left == Flags::NONE {
         return;
@@ -197,19 +199,18 @@ pub fn put_object<'a, T>(
     out.push(b'}');
 }
 
-/// The value of a key in a `#` line, or of what a line tells of a call.
+/// The value of a key in a `#` line, or of a detail of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Key {
     /// Decimal digits.
     Number(u64),
-    /// It is so.
+    /// The value `true`.
     Yes,
-    /// Anything else, not escaped.
+    /// Any other value, unescaped.
     Text(String),
 }
 
-/// Returns the keys of a `#` line behind its word, with their values. Those that have 8 or 16 hex digits are
-/// texts.
+/// Returns the keys of a `#` line after its word, with their values. Keys with hexadecimal values are texts.
 pub fn keys_of(payload: &str) -> impl Iterator<Item = (&str, Key)> {
     let mut rest = payload;
     std::iter::from_fn(move || {
@@ -234,7 +235,7 @@ pub fn keys_of(payload: &str) -> impl Iterator<Item = (&str, Key)> {
     })
 }
 
-/// Writes times as text: the date, and the second, are those of the last time as a rule.
+/// A writer of times as text. It reuses the text of the last time if the second is the same.
 #[derive(Debug, Default)]
 pub struct TimeText {
     second: Option<u64>,
@@ -261,7 +262,7 @@ impl TimeText {
     }
 }
 
-/// Returns whether a `#` line belongs to the table of modules, which other programs have no use for.
+/// Returns whether a `#` line belongs to the module table, which other programs do not use.
 #[must_use]
 pub fn is_of_modules(meta: Option<&Meta>) -> bool {
     matches!(meta, Some(Meta::Module(_) | Meta::Unloaded { .. } | Meta::Missed { .. }))

@@ -13,18 +13,18 @@ use crate::view::function_names::SharedNames;
 const TOO_LONG: &str =
     "no graph: all calls together would have taken more than 584 years, so ticks in the trace are damaged";
 
-/// The format of flame graphs. A graph is as wide as all threads have taken, and has one frame for each
-/// path. Memory grows with the number of paths.
+/// The format of flame graphs. The width of a graph is the time that all threads have taken together, and the
+/// graph has one frame for each path. Memory grows with the number of paths.
 #[derive(Debug)]
 pub struct FlamegraphFormat {
     folded: FoldedFormat,
-    /// Why there is no graph.
+    /// The reason for which there is no graph.
     failure: Option<String>,
 }
 
 impl FlamegraphFormat {
-    /// Makes a format with the functions of `names`, and `labels` for the threads of all origins, whose paths may have this
-    /// `depth`.
+    /// Makes a format with the functions of `names`, and `labels` for the threads of all origins. `depth`
+    /// limits the paths.
     #[must_use]
     pub fn new(depth: Depth, names: SharedNames, labels: Vec<String>) -> FlamegraphFormat {
         FlamegraphFormat { folded: FoldedFormat::new(depth, names, labels), failure: None }
@@ -48,9 +48,9 @@ impl Export for FlamegraphFormat {
         let mut options = Options::default();
         options.count_name = "ns".to_owned();
         options.title = "Calls by thread and path".to_owned();
-        // The same colours for the same names each time.
+        // The same names have the same colours each time.
         options.hash = true;
-        // Without stacks, the image says that there is nothing to show.
+        // If there are no stacks, the image says that there is nothing to show.
         let drawn = flamegraph::from_lines(&mut options, folded.lines().filter(|_| fits), out);
         self.failure = match drawn {
             _ if !fits => Some(TOO_LONG.to_owned()),

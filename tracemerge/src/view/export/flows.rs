@@ -1,5 +1,5 @@
-//! Flows: events of several threads that belong together, which viewers join by arrows. The polls of a span are one, and so
-//! are a notification of a condition and the moment when the thread that it was for goes on.
+//! Flows: related events of several threads, which viewers join by arrows. The polls of a span are a flow,
+//! and so are the notification of a condition and the moment when the notified thread continues.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,14 +7,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::view::export::locks::numbers::Numbers;
 use trace_format::locks::LockRecord;
 
-/// How an event is a part of a flow, with the flow's id, which is that of no other flow in practice.
+/// The role of an event in a flow, with the id of the flow. The id is a hash, which in practice no other flow
+/// has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Further events may belong to it.
+    /// The event belongs to the flow, and further events may follow.
     Passes(u64),
-    /// The event is the last one.
+    /// The event is the last one of the flow.
     Ends(u64),
-    /// An event of that thread, which was at that time and is written already, is the first one.
+    /// The first event of the flow is an already written event of this thread at this time.
     Began {
         /// The flow.
         id: u64,
@@ -25,7 +26,7 @@ pub enum Flow {
     },
 }
 
-/// What makes an id of a flow.
+/// The input of the hash for the id of a flow.
 #[derive(Hash)]
 enum Subject {
     Span(u64),
@@ -44,25 +45,26 @@ pub fn of_span(span: u64, process: usize) -> Flow {
     Flow::Passes(id(&Subject::Span(span), process))
 }
 
-/// Returns whether a message with this text, escaped or not, may be a part of a flow: whether it is of a condition.
+/// Returns whether a message with this text, escaped or not, may be a part of a flow, because it is about a
+/// condition.
 #[must_use]
 pub fn may_be_of(text: &[u8]) -> bool {
     text.starts_with(b"condvar ")
 }
 
-/// The number of threads for which the event of a notification begins a flow at once. For all others it does when they are
-/// woken: a notification may be for 65,535.
+/// The maximum number of threads for which the event of a notification begins flows immediately. For the
+/// others, flows begin when they are woken: a notification may be for 65,535 threads.
 const AT_ONCE: u32 = 4;
 
-/// The flows of messages that have begun with an event which does not say so.
+/// The flows of messages whose first event was written without its flow.
 #[derive(Debug, Default)]
 pub struct Flows {
-    /// The thread that has notified and the time, by the process, the condition and the number.
+    /// The notifying threads and the times, by the process and the condition, and then by the number.
     pending: HashMap<(usize, u64), Numbers<(usize, u64)>>,
 }
 
 impl Flows {
-    /// Passes on the flows of a message of a thread of a process, if it is one of a condition.
+    /// Passes the flows of a message to `take`, if the message is about a condition.
     pub fn of_message(
         &mut self,
         text: &str,

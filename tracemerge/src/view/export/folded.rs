@@ -1,4 +1,4 @@
-//! Folded stacks: a line for each call path with its own time in nanoseconds, as `report --format folded`
+//! Folded stacks: one line for each call path with its own time in nanoseconds, as `report --format folded`
 //! writes them. Memory grows with the number of paths, not with the trace.
 
 use crate::file::record_text::RecordText;
@@ -17,8 +17,8 @@ pub struct FoldedFormat {
 }
 
 impl FoldedFormat {
-    /// Makes a format with the functions of `names`, and `labels` for the threads of all origins, whose paths may have this
-    /// `depth`.
+    /// Makes a format with the functions of `names`, and `labels` for the threads of all origins. `depth`
+    /// limits the paths.
     #[must_use]
     pub fn new(depth: Depth, names: SharedNames, labels: Vec<String>) -> FoldedFormat {
         let counting = Counting { paths: true, depth, ..Counting::default() };
@@ -66,10 +66,10 @@ impl Export for FoldedFormat {
         let (cut, others) = (self.counts.cut_calls(), self.counts.others());
         let mut untold = sentences([
             (others.messages, "message", "left out: call paths have none"),
-            (others.stacks, "call stack", "left out: paths are those of calls"),
-            (others.metas, "# line", "left out, losses and stalls among them"),
-            (cut.unmatched, "leaving", "whose entering no record tells: left out"),
-            (cut.unseen, "call", "whose leaving no record tells: ended with the call around"),
+            (others.stacks, "call stack", "left out: only calls are shown"),
+            (others.metas, "# line", "left out, including losses and stalls"),
+            (cut.unmatched, "leave record", "without an enter record: left out"),
+            (cut.unseen, "call", "without a leave record: ended with the enclosing call"),
             (cut.still_open, "call", "still running at the end: ended with the thread or the trace"),
         ]);
         untold.extend(self.counts.other_kinds().untold());

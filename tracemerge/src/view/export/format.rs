@@ -1,4 +1,4 @@
-//! The formats of other programs that a merge can be written in, by name.
+//! The formats of other programs for the output of a merge, by name.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl OtherFormat {
         OtherFormat::Parquet,
     ];
 
-    /// Returns the name, and what it is.
+    /// Returns the name and a description.
     #[must_use]
     pub fn named(self) -> (&'static str, &'static str) {
         match self {
@@ -80,7 +80,7 @@ impl OtherFormat {
         }
     }
 
-    /// Returns what the name of the output has behind that of the application.
+    /// Returns the extension of the output's file name.
     #[must_use]
     pub fn extension(self) -> &'static str {
         match self {
@@ -97,8 +97,8 @@ impl OtherFormat {
         }
     }
 
-    /// Returns whether `head`, the beginning of a file, is as that of an output in this format; of a directory, it is not
-    /// asked.
+    /// Returns whether `head`, the beginning of a file, looks like an output in this format. Not used for
+    /// directories.
     #[must_use]
     pub fn begins(self, head: &[u8]) -> bool {
         let has = |text: &[u8]| memchr::memmem::find(head, text).is_some();
@@ -106,7 +106,7 @@ impl OtherFormat {
         match self {
             OtherFormat::Jsonl => head.starts_with(b"{\"ticks\":") && has(b",\"ns\":"),
             OtherFormat::Csv => head.starts_with(b"ticks,time,ns,pid,process,tid,thread,kind,level,target,"),
-            // A packet with a number of its sequence and a time.
+            // A packet with a sequence number and a time.
             OtherFormat::Perfetto => matches!(head, [0x0a, _, 0x50, 0x01, 0x40, ..]),
             OtherFormat::Chrome => {
                 head.starts_with(b"{") && has(b"\"displayTimeUnit\":\"ns\",\"traceEvents\":[")
@@ -121,8 +121,8 @@ impl OtherFormat {
         }
     }
 
-    /// Makes the export to this format, of the functions of `names` and the sites of `catalog`, with `labels`
-    /// for the threads of all origins. Where calls nest, those up to this `depth` are shown.
+    /// Makes the export in this format, with the functions of `names`, the sites of `catalog`, and `labels`
+    /// for the threads of all origins. `depth` limits nested calls.
     #[must_use]
     pub fn export(
         self,
@@ -147,7 +147,7 @@ impl OtherFormat {
             OtherFormat::Folded => Box::new(FoldedFormat::new(about.0, about.1, about.3)),
             #[cfg(feature = "flamegraph")]
             OtherFormat::Flamegraph => Box::new(FlamegraphFormat::new(about.0, about.1, about.3)),
-            // It is refused before.
+            // An earlier check refuses this format.
             #[cfg(not(feature = "flamegraph"))]
             OtherFormat::Flamegraph => Box::new(FoldedFormat::new(about.0, about.1, about.3)),
             OtherFormat::Speedscope => of(SpeedscopeFormat::default(), about),
@@ -155,13 +155,13 @@ impl OtherFormat {
             OtherFormat::Ctf => of(CtfFormat::default(), about),
             #[cfg(feature = "parquet")]
             OtherFormat::Parquet => of(ParquetFormat::default(), about),
-            // It is refused before.
+            // An earlier check refuses this format.
             #[cfg(not(feature = "parquet"))]
             OtherFormat::Parquet => of(CsvFormat::default(), about),
         }
     }
 
-    /// Returns the feature that this command was built without and the format needs.
+    /// Returns the missing feature, if the format needs a feature that this command was built without.
     #[must_use]
     pub fn missing_feature(self) -> Option<&'static str> {
         match self {
@@ -171,13 +171,13 @@ impl OtherFormat {
         }
     }
 
-    /// Returns whether the output is text, which may go to a terminal.
+    /// Returns whether the output is text, which may be written to a terminal.
     #[must_use]
     pub fn is_text(self) -> bool {
         self != OtherFormat::Perfetto && !self.is_directory()
     }
 
-    /// Returns whether calls are shown inside of each other.
+    /// Returns whether the output has nested calls.
     #[must_use]
     pub fn nests_calls(self) -> bool {
         match self {
@@ -191,7 +191,7 @@ impl OtherFormat {
         }
     }
 
-    /// Returns the sort of what is written.
+    /// Returns the type of the output's content.
     #[must_use]
     pub fn content(self) -> Content {
         match self {

@@ -1,4 +1,4 @@
-//! JSON, piece by piece: texts, numbers and values.
+//! JSON, piece by piece: strings, numbers and values.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use crate::view::values::Value;
 pub fn put_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = text.as_bytes();
-    // All bytes are looked at, many at once: few texts have one that is escaped.
+    // Checks all bytes at once, because few texts have a byte that must be escaped.
     let is_odd = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
     if !bytes.iter().fold(false, |any, &byte| any | is_odd(byte)) {
         out.extend_from_slice(bytes);
@@ -56,7 +56,7 @@ pub fn put_number(mut number: u64, out: &mut Vec<u8>) {
         digits[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
         number /= 100;
     }
-    // Where the digits are odd in number, the first one has no other beside it.
+    // If the number of digits is odd, one digit remains.
     if number > 0 || at == digits.len() {
         at -= 1;
         digits[at] = b'0' + number as u8;
@@ -64,7 +64,7 @@ pub fn put_number(mut number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends a value: an integer of more than 64 bits, and a float that is no number, as a string.
+/// Appends a value. Integers of more than 64 bits, and floats that are not finite numbers, become strings.
 pub fn put_value(value: &Value<'_>, out: &mut Vec<u8>) {
     // Writing to memory does not fail.
     let _ = match value {
@@ -112,7 +112,7 @@ mod tests {
             prop_assert_eq!(written(&Value::Signed(signed.into())), serde_json::json!(signed));
             prop_assert_eq!(written(&Value::Unsigned(number.into())), serde_json::json!(number));
             if float.is_finite() {
-                // Its reader may be off by one in the last place.
+                // The other reader may be off by one in the last place.
                 let read = written(&Value::F64(float)).as_f64();
                 prop_assert!(read.is_some_and(|read| (read - float).abs() <= float.abs() * 1e-15), "{float}");
             }

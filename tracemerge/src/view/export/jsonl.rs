@@ -1,4 +1,4 @@
-//! JSON lines: each record is an object in a line. Keys whose values are not known are missing.
+//! JSON lines: each record is an object in its own line. Keys with unknown values are missing.
 
 use crate::view::export::events::{Event, EventFormat, Scene};
 use crate::view::export::fields::{TimeText, put_fields, row_of};

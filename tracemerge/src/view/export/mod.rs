@@ -1,4 +1,4 @@
-//! Puts records into a format. Each format has a file of its own, behind one trait.
+//! Converts records into a format. Each format has its own file, and all implement one trait.
 
 pub mod aspects;
 pub mod chrome;
@@ -37,44 +37,45 @@ use crate::input::inputs::Origin;
 use crate::view::call_counts::CallCounts;
 use crate::view::lines_to_records::Take;
 
-/// The number of bytes that are written at once.
+/// The number of buffered bytes that triggers a write.
 const BUFFER: usize = 64 << 10;
 
-/// A format of the output. Formatted records are appended to memory, which is written from time to time.
+/// A format of the output. Formatted records are appended to memory, which the caller writes from time to
+/// time.
 pub trait Export: Send + Sync {
-    /// Begins the output, which may have records of all these `origins`.
+    /// Begins the output, which may contain records of all these `origins`.
     fn begin(&mut self, origins: &[Origin], out: &mut Vec<u8>);
 
-    /// Appends a record, the next one in the order of the merge.
+    /// Appends a record, which must be the next one in the order of the merge.
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>);
 
     /// Ends the output, after the last record.
     fn finish(&mut self, out: &mut Vec<u8>);
 
-    /// Returns a sentence for each sort of things that were in the records and are not in the output, with their
-    /// number, when the output has ended.
+    /// Returns a sentence for each type of information that was in the records and is not in the output, with
+    /// its number. Call this after the output has ended.
     fn untold(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns whether the output has the records as they stand in the traces, and nothing else.
+    /// Returns whether the output consists of the unchanged records of the traces.
     fn is_verbatim(&self) -> bool {
         false
     }
 
-    /// Returns a maker of copies of this format, which has begun, for threads that each format records of
-    /// their own; `None` where the output of a record depends on the records before it.
+    /// Returns a function that copies this format, which must have begun, for threads that each format
+    /// records of their own. Returns `None` if the output of a record depends on the records before it.
     fn copies(&self) -> Option<Copies<'_>> {
         None
     }
 
-    /// Returns whether this format takes calls as numbers, without their lines.
+    /// Returns whether this format accepts calls as numbers, without their lines.
     fn takes_calls(&self) -> bool {
         false
     }
 
-    /// Returns the counts of calls that are all that this format shows; `None` where it shows anything else. Records may
-    /// be given to the counts in the place of [`Export::record`].
+    /// Returns the counts of calls, if this format shows nothing else; otherwise `None`. The caller may add
+    /// records to the counts instead of calling [`Export::record`].
     fn call_counts(&mut self) -> Option<&mut CallCounts> {
         None
     }
@@ -114,10 +115,10 @@ impl Export for Box<dyn Export> {
     }
 }
 
-/// A maker of copies of a format.
+/// A function that copies a format.
 pub type Copies<'a> = Box<dyn Fn() -> Box<dyn Export> + Sync + 'a>;
 
-/// The stage that puts records into a format and writes them.
+/// The stage that converts records into a format and writes them.
 pub struct Exporting<'a> {
     format: &'a mut dyn Export,
     origins: &'a [Origin],
@@ -134,10 +135,10 @@ impl<'a> Exporting<'a> {
         Exporting { format, origins, out, text: Vec::new(), lines: 0 }
     }
 
-    /// Writes the bytes that are not written yet, and returns the number of lines.
+    /// Writes the remaining bytes, and returns the number of lines.
     ///
     /// # Errors
-    /// The output takes no more.
+    /// Returns an error if the output cannot be written.
     pub fn finish(self) -> io::Result<u64> {
         self.out.write_all(&self.text)?;
         Ok(self.lines)

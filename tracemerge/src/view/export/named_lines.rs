@@ -1,4 +1,4 @@
-//! The stage before a format of lines that puts names behind the addresses of functions and call stacks.
+//! The stage before a line format that inserts names after the addresses of functions and call stacks.
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
@@ -6,20 +6,20 @@ use crate::view::export::Export;
 use crate::view::function_names::{SharedNames, lock};
 use trace_format::line::{Kind, Line};
 
-/// A format whose lines of functions and call stacks have names behind their addresses.
+/// A format whose lines of functions and call stacks have names after their addresses.
 pub struct NamedLines<F> {
     /// The format of the lines.
     pub format: F,
     names: SharedNames,
     /// The process of each origin.
     processes: Vec<Option<usize>>,
-    /// Buffers for a payload, and for the line that it is in.
+    /// Buffers for a payload, and for its line.
     payload: Vec<u8>,
     line: Vec<u8>,
 }
 
 impl<F> NamedLines<F> {
-    /// Makes a format that puts the names of functions into lines, which have the form of `format`.
+    /// Makes a format that inserts the names of functions into the lines of `format`.
     pub fn new(format: F, names: SharedNames) -> NamedLines<F> {
         NamedLines { format, names, processes: Vec::new(), payload: Vec::new(), line: Vec::new() }
     }
@@ -31,7 +31,7 @@ impl<F> NamedLines<F> {
         *self.processes[number].get_or_insert_with(|| lock(&self.names).process(origin))
     }
 
-    /// Puts the line of a record with its names into the buffer; returns whether it has any.
+    /// Writes the line of a record with its names into the buffer. Returns whether it has any names.
     fn name(&mut self, process: usize, record: &RecordText<'_>) -> bool {
         let Some(line) = record.parsed().next() else { return false };
         self.payload.clear();

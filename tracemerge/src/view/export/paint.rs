@@ -6,7 +6,7 @@ use regex::bytes::Regex;
 use crate::ui::colour::number_of;
 use crate::ui::escaping::put_mark;
 
-/// Calls `write`, and has all that it writes shown in `style`.
+/// Calls `write`, and shows its output in `style`.
 pub fn paint(out: &mut Vec<u8>, style: Style, write: impl FnOnce(&mut Vec<u8>)) {
     if style.is_plain() {
         return write(out);
@@ -16,7 +16,7 @@ pub fn paint(out: &mut Vec<u8>, style: Style, write: impl FnOnce(&mut Vec<u8>)) 
     put_mark(number_of(Style::new()), out);
 }
 
-/// Writes the text of a message; what the pattern `found` matches in it is shown in `style`.
+/// Writes the text of a message, and shows the matches of the pattern `found` in `style`.
 pub fn write_found(out: &mut Vec<u8>, found: Option<&Regex>, style: Style, text: &[u8]) {
     let mut done = 0;
     if let Some(found) = found.filter(|_| !style.is_plain()) {

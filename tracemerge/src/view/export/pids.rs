@@ -1,11 +1,12 @@
-//! The numbers by which formats tell processes that know nothing but ids: two processes of one id are two.
+//! The process numbers in formats that identify processes only by ids: two processes with the same id get
+//! different numbers.
 
 use std::collections::BTreeSet;
 
 use crate::view::export::events::{Scene, sentences};
 
-/// The first of the numbers that stand for a process id that an earlier process has, or that nobody knows: no
-/// process of Linux has one so great.
+/// The first of the numbers for processes whose id is unknown or belongs to an earlier process. No process id
+/// of Linux is this great.
 const OWN_PIDS: u32 = 1 << 22;
 
 /// The numbers of processes.
@@ -14,12 +15,12 @@ pub struct Pids {
     /// The number of each process of the scene.
     known: Vec<Option<u32>>,
     given: BTreeSet<u32>,
-    /// How many processes have another number than their id.
+    /// The number of processes whose number differs from their id.
     renumbered: u64,
 }
 
 impl Pids {
-    /// Returns the number of a process, and whether it is asked for the first time.
+    /// Returns the number of a process, and whether this is the first call for it.
     pub fn of(&mut self, process: usize, scene: &Scene) -> (u32, bool) {
         self.known.resize(self.known.len().max(process + 1), None);
         if let Some(pid) = self.known[process] {
@@ -35,7 +36,7 @@ impl Pids {
         (pid, true)
     }
 
-    /// Returns a sentence if a process has another number than its id.
+    /// Returns a sentence if the number of a process differs from its id.
     #[must_use]
     pub fn untold(&self) -> Vec<String> {
         sentences([(self.renumbered, "process", "with the id of another one: numbered from 4194304 on")])

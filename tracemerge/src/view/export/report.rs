@@ -1,5 +1,5 @@
-//! The report: how often each function was called, and how long that took; and the same by call path, for
-//! flame graphs.
+//! The report: how often each function was called, and how long its calls took; and the same by call path,
+//! for flame graphs.
 
 use std::fmt::Write as _;
 
@@ -15,15 +15,15 @@ use crate::view::export::Export;
 use crate::view::export::folded::write_folded;
 use crate::view::function_names::{FunctionId, SharedNames, lock};
 
-/// What the functions of a report are sorted by; the greatest comes first.
+/// The sort order of the functions of a report; the greatest value comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReportOrder {
     /// The number of calls.
     Calls,
-    /// The time from entering to leaving, of all calls together.
+    /// The total time of all calls, from entering to leaving.
     #[default]
     Total,
-    /// The same without the calls inside.
+    /// The total time without the calls inside.
     Own,
     /// The longest call.
     Max,
@@ -34,14 +34,14 @@ pub enum ReportOrder {
 /// The form of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReportStyle {
-    /// What the functions are sorted by.
+    /// The sort order of the functions.
     pub order: ReportOrder,
     /// Whether each thread has a report of its own.
     pub by_thread: bool,
-    /// Whether call paths are written, one in a line with its own time in nanoseconds: the form that flame
-    /// graphs are made of.
+    /// Whether call paths are written instead, one in each line with its own time in nanoseconds: the input
+    /// of flame graph tools.
     pub folded: bool,
-    /// How long these call paths may be.
+    /// The depth limit of these call paths.
     pub depth: Depth,
 }
 
@@ -60,12 +60,12 @@ impl ReportFormat {
         ReportFormat { style, counts: CallCounts::new(counting, names, labels) }
     }
 
-    /// Gives the thread of an origin its label.
+    /// Sets the label of the thread of an origin.
     pub fn label_thread(&mut self, number: usize, origin: &Origin, label: String) {
         self.counts.label_thread(number, origin, label);
     }
 
-    /// Returns the report as it would be now, without the calls that are open.
+    /// Returns the report as of now, without the open calls; `None` for call paths.
     #[must_use]
     pub fn so_far(&self) -> Option<String> {
         let mut out = Vec::new();
@@ -148,8 +148,8 @@ impl ReportFormat {
         let mut head = format!("{} of {}", count(calls, "call"), count(threads, "thread"));
         for (number, what) in [
             (still_open, "still running at the end"),
-            (unseen, "whose leaving no record tells"),
-            (unmatched, "whose entering no record tells"),
+            (unseen, "without a leave record"),
+            (unmatched, "without an enter record"),
         ] {
             if number > 0 {
                 let _ = write!(head, ", {} {what}", Grouped(number));
@@ -162,7 +162,7 @@ impl ReportFormat {
             let function = lock(self.counts.names()).get(function).name.clone();
             let calls = Grouped(calls.into());
             let text = format!(
-                "{label} ended inside {calls} calls of {function}. If the program does not end so without hooks, its compiler makes jumps of these calls, as it cannot with hooks: docs/functions.md, 'Limits'\n"
+                "{label} ended inside {calls} calls of {function}. If the program does not end like this without hooks, its compiler turns these calls into jumps, which it cannot do with hooks: docs/functions.md, 'Limits'\n"
             );
             out.extend_from_slice(text.as_bytes());
         }

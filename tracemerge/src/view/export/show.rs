@@ -1,5 +1,5 @@
-//! The format for people: the time, the thread's name and the message in columns, and nothing else but what
-//! warns.
+//! The format for people: the time, the name of the thread and the message in columns, and otherwise only
+//! warnings.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub enum Column {
     Time,
     /// Seconds since the record shown before
     Delta,
-    /// The thread: its name, or its id where names are not unique
+    /// The thread: its name, or its id if names are not unique
     Thread,
     /// The process id
     Process,
@@ -43,16 +43,16 @@ pub enum Column {
 }
 
 impl Column {
-    /// The columns that are shown where none are asked for.
+    /// The default columns.
     pub const USUAL: [Column; 2] = [Column::Time, Column::Thread];
 
-    /// Returns whether the column tells where a message comes from, which only raw files tell.
+    /// Returns whether the column shows the origin of a message, which only raw files record.
     #[must_use]
     pub fn is_of_site(self) -> bool {
         matches!(self, Column::Level | Column::Target | Column::Module | Column::Site | Column::Function)
     }
 
-    /// The number of characters that a column of texts of any length takes.
+    /// Returns the number of characters of a column whose texts vary in length.
     fn width(self) -> usize {
         match self {
             Column::Level => 5,
@@ -75,7 +75,7 @@ pub struct ShowStyle {
     pub catalog: Arc<SiteCatalog>,
     /// The colours, or none.
     pub palette: Option<Palette>,
-    /// A pattern whose matches stand out in colours.
+    /// A pattern whose matches are highlighted.
     pub found: Option<Regex>,
 }
 
@@ -84,7 +84,7 @@ pub struct ShowStyle {
 pub struct ShowFormat {
     style: ShowStyle,
     palette: Palette,
-    /// The seconds since the record before.
+    /// The seconds since the previous record.
     delta: TimeColumn,
     /// The width of the column of threads, in characters.
     thread_width: usize,
@@ -95,7 +95,7 @@ pub struct ShowFormat {
     cell: Vec<u8>,
 }
 
-/// A site as its columns show it.
+/// The columns of a site.
 #[derive(Clone, Debug)]
 struct SiteColumns {
     level: String,
@@ -107,7 +107,7 @@ struct SiteColumns {
 
 impl SiteColumns {
     fn of(site: &Site) -> SiteColumns {
-        // Most of the path is the same for all.
+        // Most of the path is the same for all files.
         let file = site.file.rsplit(['/', '\\']).next().unwrap_or_default();
         let target = if site.target.is_empty() { &site.module } else { &site.target };
         SiteColumns {
@@ -120,7 +120,7 @@ impl SiteColumns {
     }
 }
 
-/// Returns a text that has exactly `width` characters: filled up, or without its beginning.
+/// Returns a text of exactly `width` characters: padded, or without its beginning.
 fn fitted(text: &str, width: usize) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     let length = text.chars().count();
@@ -131,7 +131,7 @@ fn fitted(text: &str, width: usize) -> String {
 }
 
 impl ShowFormat {
-    /// Makes a format whose lines look as `style` says.
+    /// Makes a format with this `style`.
     #[must_use]
     pub fn new(style: ShowStyle) -> ShowFormat {
         let mut delta = style.time.clone();
@@ -147,17 +147,17 @@ impl ShowFormat {
         }
     }
 
-    /// Makes the offsets of all later records count from `first`.
+    /// Sets the time from which the offsets of all later records count.
     pub fn begin_at(&mut self, first: Wall) {
         self.style.time.first = first;
     }
 
-    /// Makes all later records name the process of their thread, which the labels do not.
+    /// Adds the process to the threads of all later records, because the labels do not contain it.
     pub fn tell_apart(&mut self) {
         self.names_processes = true;
     }
 
-    /// Gives the thread of an origin its label.
+    /// Sets the label of the thread of an origin.
     pub fn label_thread(&mut self, origin: usize, label: String) {
         self.thread_width = self.thread_width.max(label.chars().count());
         let threads = &mut self.style.threads;
@@ -165,7 +165,7 @@ impl ShowFormat {
         threads[origin] = label;
     }
 
-    /// Writes the columns before the message; returns the number of characters that they take.
+    /// Writes the columns before the message, and returns the number of characters.
     fn write_columns(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) -> usize {
         let mut width = 0;
         let columns = std::mem::take(&mut self.style.columns);
@@ -183,7 +183,7 @@ impl ShowFormat {
         width
     }
 
-    /// Writes one column into the buffer for it; returns how it looks.
+    /// Writes one column into its buffer, and returns its style.
     fn write_cell(&mut self, column: Column, origin: &Origin, record: &RecordText<'_>) -> Style {
         let cell = &mut self.cell;
         match column {

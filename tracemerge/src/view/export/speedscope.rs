@@ -1,6 +1,6 @@
-//! The evented profiles of speedscope: one for each thread that has calls, balanced, on one axis of time.
+//! The evented profiles of speedscope: one for each thread that has calls, balanced, with a common time axis.
 //!
-//! The format has threads one after the other, so all calls are held in memory until the output ends.
+//! The format has one thread after another, so all calls are held in memory until the output ends.
 
 use crate::ui::messages::count;
 use crate::view::export::aspects::Aspect;
@@ -8,12 +8,12 @@ use crate::view::export::events::{EndedCall, Event, EventFormat, Process, Scene,
 use crate::view::export::json::{put_number, put_string};
 use crate::view::function_names::FunctionId;
 
-/// The number of calls from which on the user is told that they are held in memory.
+/// The number of calls above which the user is informed that they are held in memory.
 const MANY: u64 = 1_000_000;
-/// The bytes that a call takes in memory: its entering and its end.
+/// The number of bytes that a call takes in memory: its beginning and its end.
 const CALL_BYTES: u64 = 2 * size_of::<Step>() as u64;
 
-/// The entering of a call, or its end.
+/// The beginning or the end of a call.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     /// The time, in nanoseconds since the first event.
@@ -26,12 +26,12 @@ struct Step {
 #[derive(Debug, Default)]
 struct Profile {
     steps: Vec<Step>,
-    /// The step that entered each open call, the outermost first.
+    /// The step that began each open call, the outermost first.
     open: Vec<usize>,
 }
 
 impl Profile {
-    /// Appends a step, which is not before the last one.
+    /// Appends a step. A time before the last step becomes that of the last step.
     fn put(&mut self, at: u64, function: FunctionId, is_end: bool) {
         let at = at.max(self.steps.last().map_or(0, |last| last.at));
         self.steps.push(Step { at, function, is_end });
@@ -42,7 +42,8 @@ impl Profile {
         self.put(at, function, false);
     }
 
-    /// Ends calls, the innermost first. The name that a call ends with is the one that is known best.
+    /// Ends calls, the innermost first. The name at the end of a call is the best known one, and replaces
+    /// that at its beginning.
     fn end(&mut self, at: u64, ended: &[EndedCall]) {
         for call in ended {
             let Some(entered) = self.open.pop() else { return };
@@ -60,11 +61,11 @@ pub struct SpeedscopeFormat {
     /// The time of the first event.
     first: Option<u64>,
     calls: u64,
-    /// The numbers of messages, call stacks and `#` lines, which profiles have no place for.
+    /// The numbers of messages, call stacks and `#` lines, which profiles cannot represent.
     messages: u64,
     stacks: u64,
     metas: u64,
-    /// The number of each function among the frames, and the functions that are frames.
+    /// The frame number of each function, and the functions of the frames.
     frames: Vec<Option<u64>>,
     of_frames: Vec<FunctionId>,
 }
@@ -116,7 +117,7 @@ impl SpeedscopeFormat {
     }
 }
 
-/// Returns the name of a thread's profile: with its process where there are several.
+/// Returns the name of a thread's profile, with the process if there are several.
 fn name_of(thread: usize, scene: &Scene) -> String {
     let thread = &scene.threads[thread];
     let process: &Process = &scene.processes[thread.process];
@@ -168,8 +169,8 @@ impl EventFormat for SpeedscopeFormat {
     fn untold(&self, scene: &Scene) -> Vec<String> {
         let mut untold = sentences([
             (self.messages, "message", "left out: profiles have none"),
-            (self.stacks, "call stack", "left out: paths are those of calls"),
-            (self.metas, "# line", "left out, losses and stalls among them"),
+            (self.stacks, "call stack", "left out: only calls are shown"),
+            (self.metas, "# line", "left out, including losses and stalls"),
         ]);
         untold.extend(scene.cut_calls());
         untold.extend(scene.without(&[Aspect::Spans, Aspect::Ends, Aspect::Unwinding, Aspect::CallSites]));

@@ -1,4 +1,4 @@
-//! The time with which a line begins: ticks, seconds, or date and time.
+//! The time at the beginning of a line: ticks, seconds, or date and time.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -7,10 +7,10 @@ use trace_format::wall::Wall;
 
 use crate::time::clocks::TickClock;
 
-/// The terms in which the time of a line is given.
+/// The form of the time of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeMode {
-    /// Raw ticks: lines as they are in the trace
+    /// Raw ticks: unchanged lines of the trace
     #[default]
     Ticks,
     /// Seconds since the first line of the chosen runs
@@ -25,16 +25,16 @@ pub enum TimeMode {
 
 /// The nanoseconds of a second.
 const NS: u64 = 1_000_000_000;
-/// The columns that seconds take before their decimal point. The point and nine digits make them as wide as
-/// ticks are.
+/// The number of columns before the decimal point of seconds. The point and nine digits make them as wide as
+/// ticks.
 const SECONDS_COLUMNS: usize = TICKS_DIGITS - 10;
 
 /// The column of times.
 #[derive(Clone, Debug)]
 pub struct TimeColumn {
-    /// The terms in which times are given.
+    /// The form of the times.
     pub mode: TimeMode,
-    /// The time from which offsets count: that of the first line of the chosen runs.
+    /// The time from which offsets count: the first line of the chosen runs.
     pub first: Wall,
     /// The time zone of local times.
     zone: TimeZone,
@@ -44,14 +44,14 @@ pub struct TimeColumn {
 }
 
 impl TimeColumn {
-    /// Makes a column in the terms of `mode`, whose offsets count from `first` and whose local times are those
-    /// of `zone`.
+    /// Makes a column with times in the form `mode`. Offsets count from `first`, and local times are in
+    /// `zone`.
     #[must_use]
     pub fn new(mode: TimeMode, first: Wall, zone: TimeZone) -> TimeColumn {
         TimeColumn { mode, first, zone, before: None, second: Second::default() }
     }
 
-    /// Writes the time of a record, whose `ticks` are those of `clock`.
+    /// Writes the time of a record with `ticks` of `clock`.
     pub fn write(&mut self, clock: &TickClock, ticks: Ticks, out: &mut Vec<u8>) {
         if self.mode == TimeMode::Ticks {
             return out.extend_from_slice(&ticks_digits(ticks));
@@ -67,11 +67,11 @@ impl TimeColumn {
     }
 }
 
-/// Writes the seconds from `from` to `to`, in at least as many columns as ticks have.
+/// Writes the seconds from `from` to `to`, at least as wide as ticks.
 fn seconds(out: &mut Vec<u8>, from: Wall, to: Wall) {
     let ns = to.0.abs_diff(from.0);
     let start = out.len();
-    // The machinery of `write!` would take longer than all other work that is done for a line.
+    // `write!` would take longer than all other work for a line.
     let mut whole = ns / NS;
     loop {
         out.push(digit(whole));
@@ -119,8 +119,8 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// The text of the last second that was written. It is kept because many lines are of the same second, and
-/// time zones take long.
+/// A cache of the text of the last written second, because many lines have the same second, and conversion to
+/// a time zone is slow.
 #[derive(Clone, Debug, Default)]
 struct Second {
     number: Option<u64>,
@@ -128,7 +128,7 @@ struct Second {
 }
 
 impl Second {
-    /// Writes a time in `zone`; without a zone, in UTC and with a `Z` behind it.
+    /// Writes a time in `zone`. Without a zone, writes it in UTC, followed by `Z`.
     fn write(&mut self, out: &mut Vec<u8>, wall: Wall, zone: Option<&TimeZone>) {
         let number = wall.0 / NS;
         if self.number != Some(number) {

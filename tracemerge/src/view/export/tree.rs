@@ -1,12 +1,13 @@
-//! The tree: calls indented below the calls that they are in, with how long each took, and messages and call
-//! stacks in their place.
+//! The tree: calls indented below their callers, with the time that each took, and messages and call stacks
+//! in their place.
 //!
-//! A call without anything inside is one line; any other call has a line where it is entered and one where it
-//! is left. Where a call stands is told with its entering, if debug information of inlined functions or a call
-//! stack behind the entering tells it. Nothing is kept but the calls that are open. Those that are still open when
-//! their process ends stand behind all others: they are the stacks of all its threads at that moment.
+//! A call without anything inside is one line; any other call has one line for its enter record and one for
+//! its leave record. The first line also names the place of the call, if debug information of inlined
+//! functions or a call stack after the enter record contains it. The tree keeps only the open calls in
+//! memory. Calls that are still open when their process ends are shown after all others: they are the stacks
+//! of all its threads at that moment.
 //!
-//! Calls inside of too many others are one line, with their number, where the outermost of them ends.
+//! Calls that are nested too deeply are one line with their number, at the end of the outermost of them.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -30,17 +31,18 @@ use crate::view::function_names::{Called, FunctionId, KnownCalls, SharedNames, T
 
 /// The number of characters of a duration.
 const DURATION: usize = 9;
-/// The number of spaces by which a call stands further in than the one around it.
+/// The number of spaces of indentation for each nested call.
 const STEP: usize = 2;
 
-/// What of the calls is shown.
+/// The selection of the calls that are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeStyle {
-    /// How many calls inside of each other are shown. Where the user has asked for so many, messages further in are not.
+    /// The maximum number of nested calls that are shown. If the user has given a number, messages further in
+    /// are not shown.
     pub depth: Depth,
-    /// How long a call must take to be shown, in nanoseconds, and a message in it.
+    /// The minimum duration of a shown call, in nanoseconds. Messages in shorter calls are not shown.
     pub min_duration: u64,
-    /// The functions that are shown, with what they call; `None` shows all.
+    /// A pattern for the functions that are shown, with the functions that they call; `None` shows all.
     pub function: Option<String>,
 }
 
@@ -71,43 +73,44 @@ struct ThreadTree {
     label: String,
     /// The number of characters of the label.
     columns: usize,
-    /// The number of outermost open calls that are not wanted. Those inside of a wanted call are.
+    /// The number of outermost open calls that are not wanted. Calls inside a wanted call are wanted.
     unwanted: usize,
-    /// The number of outermost open calls whose lines are all written, or not wanted.
+    /// The number of outermost open calls that need no further line: it is written, or the call is not
+    /// wanted.
     written: usize,
     calls: OpenCalls,
-    /// What is known of each open call beside its times.
+    /// The display state of each open call.
     shown: Vec<ShownCall>,
-    /// The origin of the thread's last record, and the process.
+    /// The origin and the process of the thread's last record.
     of: Option<(Origin, usize)>,
-    /// The reason why its calls have not been left, if the thread has ended with its process.
+    /// The reason for which its calls have no leave records, if the thread has ended with its process.
     why: Option<&'static str>,
-    /// Whether the thread's last record is the entering of its innermost open call: a call stack of the same
-    /// ticks may tell from where that was called.
+    /// Whether the thread's last record is the enter record of its innermost open call. A call stack with the
+    /// same ticks may then contain the place of the call.
     has_just_entered: bool,
 }
 
-/// An open call, as far as it is shown.
+/// The display state of an open call.
 #[derive(Clone, Copy, Debug)]
 struct ShownCall {
-    /// The ticks of its entering.
+    /// The ticks of the enter record.
     entered: Ticks,
-    /// The place of the call, where that is known.
+    /// The place of the call, if known.
     called_from: Option<FunctionId>,
-    /// Whether its line is written: it has something inside, or has become long enough.
+    /// Whether its first line is written, because it has something inside or has become long enough.
     is_written: bool,
-    /// Whether it is one of those that are asked for, or in one of them.
+    /// Whether the user wants this call or a call around it.
     is_wanted: bool,
 }
 
 impl TreeFormat {
     /// Makes a format that shows the calls of functions of `names`, with `labels` for the threads of all
-    /// origins, and times by `time`.
+    /// origins. `time` writes the times.
     #[must_use]
     pub fn new(style: TreeStyle, time: TimeColumn, names: SharedNames, labels: Vec<String>) -> TreeFormat {
         let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
         TreeFormat {
-            // The command line takes none that is no pattern.
+            // The command line rejects invalid patterns.
             function: style.function.as_deref().and_then(|pattern| Regex::new(pattern).ok()),
             style,
             time,
@@ -124,7 +127,7 @@ impl TreeFormat {
         }
     }
 
-    /// Returns the number of an origin's process and of its thread.
+    /// Returns the numbers of the process and of the thread of an origin.
     fn know(&mut self, number: usize, origin: &Origin) -> (usize, usize) {
         while self.processes.len() <= number {
             self.processes.push(None);
@@ -146,12 +149,12 @@ impl TreeFormat {
         (process, thread)
     }
 
-    /// Writes what stands before the text of a line.
+    /// Writes the columns before the text of a line.
     fn begin(&mut self, thread: usize, origin: &Origin, ticks: Ticks, taken: Option<u64>, out: &mut Vec<u8>) {
         self.time.write(&origin.clock, ticks, out);
         out.extend_from_slice(b"  ");
         out.extend_from_slice(self.tree[thread].label.as_bytes());
-        // The machinery of `write!` would take longer than all other work that is done for a line.
+        // `write!` would take longer than all other work for a line.
         out.resize(out.len() + self.width - self.tree[thread].columns + 2, b' ');
         let start = out.len();
         taken.into_iter().for_each(|taken| put_duration(taken, out));
@@ -161,12 +164,12 @@ impl TreeFormat {
         out.extend_from_slice(b"  ");
     }
 
-    /// Makes the offsets of all later records count from `first`.
+    /// Sets the time from which the offsets of all later records count.
     pub fn begin_at(&mut self, first: Wall) {
         self.time.first = first;
     }
 
-    /// Gives the thread of an origin its label.
+    /// Sets the label of the thread of an origin.
     pub fn label_thread(&mut self, number: usize, origin: &Origin, label: String) {
         self.width = self.width.max(label.chars().count());
         self.labels.resize(self.labels.len().max(number + 1), String::new());
@@ -176,24 +179,25 @@ impl TreeFormat {
         self.tree[thread].label = label;
     }
 
-    /// Returns the number of open calls of a thread around those that are folded, shown or not wanted.
+    /// Returns the number of open calls of a thread, wanted or not, that are around the folded ones.
     fn most(&self, thread: usize) -> usize {
         self.tree[thread].unwanted.saturating_add(self.style.depth.most())
     }
 
-    /// Appends the spaces in front of what is inside of so many calls of a thread.
+    /// Appends the indentation for a line inside `depth` calls of a thread.
     fn indent(&self, thread: usize, depth: usize, out: &mut Vec<u8>) {
         let depth = depth.min(self.most(thread).saturating_add(1)) - self.tree[thread].unwanted.min(depth);
         out.resize(out.len() + depth * STEP, b' ');
     }
 
-    /// Writes the lines of the open calls that have none yet, if they are wanted and have taken long enough.
+    /// Writes the first lines of the open calls that have none yet, if they are wanted and have taken long
+    /// enough.
     fn write_open(&mut self, thread: usize, origin: &Origin, now: u64, out: &mut Vec<u8>) {
         let most = self.most(thread);
         let end = self.tree[thread].shown.len().min(most.saturating_add(1));
         for depth in self.tree[thread].written..end {
             let (call, shown) = (self.tree[thread].calls.open()[depth], self.tree[thread].shown[depth]);
-            // What is inside of a short call is shorter.
+            // Calls inside a short call are shorter.
             if call.taken(now).0 < self.style.min_duration {
                 break;
             }
@@ -207,7 +211,7 @@ impl TreeFormat {
             if depth < most {
                 self.write_function(&call, shown.called_from, out);
             } else {
-                // How many they are is known when they end.
+                // Their number is known only when they end.
                 let _ = write!(out, "{MORE} more calls");
             }
             out.extend_from_slice(b" {\n");
@@ -240,8 +244,8 @@ impl TreeFormat {
         out: &mut Vec<u8>,
     ) {
         let now = origin.clock.wall(ticks).0;
-        // Whether this call will be shown is not known yet where short ones are not, and what is not shown makes no
-        // difference to what is.
+        // If short calls are hidden, it is not yet known whether this call will be shown. Hidden calls must
+        // not affect the shown ones.
         if self.style.min_duration == 0 && self.tree[thread].shown.len() <= self.most(thread) {
             self.write_open(thread, origin, now, out);
         }
@@ -256,8 +260,8 @@ impl TreeFormat {
         tree.has_just_entered = true;
     }
 
-    /// Takes the call stack that tells from where the innermost call was called; returns whether the record is
-    /// one: it stands right behind the entering, has the same ticks, and goes no further than to the caller.
+    /// Reads the call stack with the place of the innermost call. Returns whether the record is such a call
+    /// stack: it comes directly after the enter record, has the same ticks, and goes only to the caller.
     fn take_call_site(&mut self, thread: usize, process: usize, record: &RecordText<'_>) -> bool {
         let tree = &mut self.tree[thread];
         let (Some(shown), Some(call)) = (tree.shown.last_mut(), tree.calls.open().last()) else {
@@ -287,15 +291,16 @@ impl TreeFormat {
         let (called, span, flags) = told;
         let how = match flags {
             _ if flags.has(Flags::UNWINDING) => " left by a panic",
-            _ if flags.has(Flags::CANCELLED) => " given up",
+            _ if flags.has(Flags::CANCELLED) => " cancelled",
             _ => "",
         };
         let Some(left) = self.tree[thread].calls.leave(called.place, called.function, span) else { return };
-        let how = |ending| if ending == Ending::Unseen { " no record of its leaving" } else { how };
+        let how = |ending| if ending == Ending::Unseen { " no leave record" } else { how };
         self.end_calls(thread, origin, (ticks, now), left, how, out);
     }
 
-    /// Ends the open calls of a thread beyond those that are `left`, the innermost first; `how` tells how one has ended.
+    /// Ends the open calls of a thread except the outermost `left` ones, the innermost first. `how` returns a
+    /// text for the way in which a call has ended.
     fn end_calls<'h>(
         &mut self,
         thread: usize,
@@ -320,7 +325,7 @@ impl TreeFormat {
         }
     }
 
-    /// Writes the line of a call that has ended, which was taken from the open ones.
+    /// Writes the line of an ended call, which was already removed from the open calls.
     fn end(
         &mut self,
         thread: usize,
@@ -339,7 +344,7 @@ impl TreeFormat {
             let names = lock(&self.names);
             folded.text(|function| &names.get(function).name)
         });
-        // What is around a call that took long enough did, too.
+        // The calls around this one took long enough, too.
         self.write_open(thread, origin, now, out);
         self.begin(thread, origin, if shown.is_written { ticks } else { shown.entered }, Some(taken), out);
         self.indent(thread, depth, out);
@@ -360,7 +365,7 @@ impl TreeFormat {
         out.push(b'\n');
     }
 
-    /// Writes a message, a call stack or a warning in its place.
+    /// Writes a message, a call stack or a warning, indented below its call.
     fn write_lines(
         &mut self,
         thread: usize,
@@ -377,7 +382,7 @@ impl TreeFormat {
             Some((shown, call)) => shown.is_wanted && call.taken(now).0 >= self.style.min_duration,
             None => self.function.is_none() && self.style.min_duration == 0,
         };
-        // Whoever asks for an overview wants none of the messages further in.
+        // A user who limits the depth for an overview does not want the messages further in.
         let is_deep = matches!(self.style.depth, Depth::AtMost(_)) && depth >= self.most(thread);
         if (!is_wanted && record.kind != Kind::Meta) || is_deep {
             return;
@@ -425,14 +430,14 @@ impl TreeFormat {
         lines
     }
 
-    /// Says of the calls that are still open why nothing is told of their end.
+    /// Ends the calls that are still open, and writes the reason `why` they have no leave record.
     fn still_open(&mut self, thread: usize, origin: &Origin, ticks: Ticks, why: &str, out: &mut Vec<u8>) {
         let now = origin.clock.wall(ticks).0;
         self.end_calls(thread, origin, (ticks, now), 0, |_| why, out);
     }
 }
 
-/// Returns why calls are open where a thread ends with its process.
+/// Returns the reason for which calls are still open if a thread ends with its process.
 fn why_open(reason: EndReason) -> Option<&'static str> {
     match reason {
         EndReason::Killed => Some(" still running when the process was killed"),
@@ -501,8 +506,8 @@ impl Export for TreeFormat {
     fn finish(&mut self, out: &mut Vec<u8>) {
         for thread in 0..self.tree.len() {
             let Some((origin, process)) = self.tree[thread].of.take() else { continue };
-            // Of threads that still run, or of which a part was selected, no end is known.
-            let why = self.tree[thread].why.unwrap_or(" still running at the end of what is shown");
+            // The end of a thread is unknown if it still runs or was only partly selected.
+            let why = self.tree[thread].why.unwrap_or(" still running at the end of the shown records");
             self.still_open(thread, &origin, self.last.of(process), why, out);
         }
     }
@@ -587,7 +592,7 @@ main               app::fib  (main.rs:9) {
 main      20 ns      app::fib  (main.rs:9)
 main      30 ns    } app::fib
 net              app::serve #3  (net.rs:7) {
-net       10 ns    app::lost  (net.rs:8)  <- no record of its leaving
+net       10 ns    app::lost  (net.rs:8)  <- no leave record
 net       20 ns  } app::serve
 net              app::idle  (net.rs:9) {
 net                : waiting
@@ -613,7 +618,7 @@ net      740 ns  } app::idle  <- still running when the process was killed
                 "main             app::main  (main.rs:1) {{
 main      30 ns    … 2 more calls of app::fib
 net              app::serve #3  (net.rs:7) {{
-net       10 ns    … 1 more call of app::lost  <- no record of its leaving
+net       10 ns    … 1 more call of app::lost  <- no leave record
 net       20 ns  }} app::serve
 main     730 ns    … 2 more calls (1 of 0x1f (of no known module)) {still}
 main     830 ns  }} app::main {still}
@@ -644,7 +649,7 @@ net      740 ns  app::idle  (net.rs:9) {still}
             .collect();
         assert!(
             text.starts_with(
-                "8 calls of 2 threads, 3 still running at the end, 1 whose leaving no record tells, 1 whose"
+                "8 calls of 2 threads, 3 still running at the end, 1 without a leave record, 1 without an"
             ),
             "{text}"
         );
@@ -669,8 +674,8 @@ net      740 ns  app::idle  (net.rs:9) {still}
         }
     }
 
-    /// Checks that the tree of threads that have taken these steps is the same whether sources leave out short calls, or
-    /// have them, or are text.
+    /// Checks that the tree of threads with these steps is the same whether their sources leave out short
+    /// calls, contain them, or are texts.
     fn is_the_same_without_short_calls(threads: &[Vec<(u64, Step)>], min_duration: u64) {
         let directory = tempfile::tempdir().unwrap();
         let raw = |(tid, steps): (u64, &Vec<(u64, Step)>)| (raw_file(tid, steps), tid);

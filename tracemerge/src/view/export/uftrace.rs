@@ -1,10 +1,10 @@
-//! The directory that `uftrace` works on: a file of records for each thread that has calls, symbols for the
-//! functions, and all else as text in `extern.dat`.
+//! The directory for `uftrace`: a file of records for each thread that has calls, symbols for the functions,
+//! and everything else as text in `extern.dat`.
 //!
-//! Functions have invented addresses, by their numbers, and a file of symbols gives the names back. Sessions are
-//! processes. What is in `extern.dat` uftrace shows as a comment beside the calls of whichever thread it looks at,
-//! so each text begins with its thread. Losses stand there, too: uftrace's own record of a loss would end all
-//! open calls of the thread.
+//! Functions have invented addresses, derived from their numbers, and a file of symbols maps them to names.
+//! Sessions are processes. uftrace shows the texts of `extern.dat` as comments beside the calls of any
+//! thread, so each text begins with its thread. Losses are such texts, too: uftrace's own record of a loss
+//! would end all open calls of the thread.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
@@ -23,23 +23,23 @@ use crate::view::function_names::FunctionId;
 
 /// The beginning of `info`: the magic number, version 4, the size of this header, little-endian, 64 bits.
 const HEADER: &[u8] = b"Ftrace!\0\x04\0\0\0\x28\0\x01\x02";
-/// What uftrace finds in the directory: sessions, symbols by the address in their file, and a greatest depth.
+/// The contents of the directory: sessions, symbols by their address within the file, and a maximum depth.
 const FEATURES: u64 = 1 << 1 | 1 << 5 | 1 << 6;
-/// What `info` tells: the name of the executable, and the threads.
+/// The contents of `info`: the name of the executable, and the threads.
 const INFOS: u64 = 1 | 1 << 7;
-/// The number of nested calls that a record can tell.
+/// The maximum number of nested calls in a record.
 const DEEPEST: usize = 1 << 10;
-/// The addresses at which the invented file is mapped, and how far apart functions are in it.
+/// The address at which the invented file is mapped, and the positions of functions in it.
 const BASE: u64 = 0x40_0000;
 const FIRST: u64 = 0x1000;
 const APART: u64 = 16;
-/// The first of the numbers for threads whose id another thread has, or that is none of uftrace.
+/// The first of the numbers for threads whose id is already taken or is not valid in uftrace.
 const OWN_TIDS: u32 = 1 << 23;
-/// The number of bytes of a text that uftrace takes.
+/// The maximum number of bytes of a text in uftrace.
 const LONGEST: usize = 1000;
 const SECOND: u64 = 1_000_000_000;
 
-/// What the directory has no place for.
+/// The details that the directory omits.
 const UNTOLD: [Aspect; 10] = [
     Aspect::Levels,
     Aspect::Targets,
@@ -56,11 +56,11 @@ const UNTOLD: [Aspect; 10] = [
 const ENTRY: u64 = 0;
 const EXIT: u64 = 1;
 
-/// What is written of a thread so far.
+/// The state of the output for a thread.
 #[derive(Debug)]
 struct Task {
     tid: u32,
-    /// The file of its records, if it has any, and the time of the first.
+    /// The file of its records, and the time of the first record, if there is any.
     file: Option<(usize, u64)>,
     /// The number of its open calls.
     depth: usize,
@@ -74,14 +74,15 @@ pub struct UftraceFormat {
     parts: Parts,
     pids: Pids,
     tasks: Vec<Option<Task>>,
-    /// The numbers of threads that are taken.
+    /// The thread numbers that are taken.
     tids: HashSet<u32>,
     renumbered: u64,
-    /// The time at which each process, by its number in the scene, was met.
+    /// The time of the first event of each process, by its number in the scene.
     processes: BTreeMap<usize, u64>,
     texts: Option<usize>,
     has_calls: bool,
-    /// The numbers of texts that came before the first call, and that were cut; of calls that were too deep.
+    /// The number of texts before the first call, of truncated texts, and of calls that were nested too
+    /// deeply.
     before: u64,
     cut: u64,
     too_deep: u64,
@@ -89,12 +90,12 @@ pub struct UftraceFormat {
     text: Vec<u8>,
 }
 
-/// Returns the address of a function, from the beginning of its file.
+/// Returns the address of a function, relative to its file.
 fn offset(function: FunctionId) -> u64 {
     FIRST + u64::from(function) * APART
 }
 
-/// Returns a name of a process that is a name of a file everywhere.
+/// Returns a form of a process name that is a valid file name on all systems.
 fn plain_name(name: &str) -> String {
     let is_plain = |byte: char| byte.is_ascii_alphanumeric() || matches!(byte, '.' | '-' | '_');
     let plain: String = name.chars().map(|byte| if is_plain(byte) { byte } else { '_' }).collect();
@@ -108,7 +109,7 @@ fn plain_name(name: &str) -> String {
 }
 
 impl UftraceFormat {
-    /// Gives the thread of an event its number, and notes its process.
+    /// Assigns a number to the thread of an event, and registers its process.
     fn introduce(&mut self, event: &Event<'_>, scene: &Scene) {
         self.tasks.resize_with(self.tasks.len().max(scene.threads.len()), || None);
         let process = scene.threads[event.thread].process;
@@ -132,7 +133,7 @@ impl UftraceFormat {
         self.tasks[event.thread] = Some(Task { tid, file: None, depth: 0, last: 0 });
     }
 
-    /// Writes that a function is entered or left.
+    /// Writes the record of entering or leaving a function.
     fn call(&mut self, (thread, wall): (usize, u64), of: u64, function: FunctionId, out: &mut Vec<u8>) {
         let Some(Some(task)) = self.tasks.get_mut(thread) else { return };
         if of == EXIT {
@@ -150,8 +151,8 @@ impl UftraceFormat {
         task.last = task.last.max(wall);
         let file =
             task.file.get_or_insert_with(|| (self.parts.add(format!("{}.dat", task.tid)), task.last)).0;
-        // Two bits for the kind, one for arguments, of which there are none, three for a magic number, ten for the
-        // depth and the rest for the address.
+        // Two bits for the kind, one for arguments (none here), three for a magic number, ten for the depth,
+        // and the rest for the address.
         let word = of | 5 << 3 | (depth as u64) << 6 | (BASE + offset(function)) << 16;
         let bytes = self.parts.of(file);
         bytes.extend_from_slice(&task.last.to_le_bytes());
@@ -165,7 +166,7 @@ impl UftraceFormat {
         }
     }
 
-    /// Writes a text of a thread, which has no bytes with a meaning in lines.
+    /// Writes a text of a thread. The text must not contain line feeds or other control bytes.
     fn text(&mut self, event: &Event<'_>, text: &[u8], scene: &Scene, out: &mut Vec<u8>) {
         if !self.has_calls {
             // uftrace would show it as a call without a name.
@@ -190,7 +191,7 @@ impl UftraceFormat {
         self.parts.pass_on(file, out);
     }
 
-    /// Writes the files that tell what the records mean.
+    /// Writes the files that describe the records.
     fn tell(&mut self, scene: &Scene) {
         let time = |wall: u64| format!("{}.{:09}", wall / SECOND, wall % SECOND);
         let end = BASE + offset(u32::try_from(scene.functions.len()).unwrap_or(u32::MAX));
@@ -205,7 +206,8 @@ impl UftraceFormat {
             let map = self.parts.add(format!("sid-{process:016x}.map"));
             let line = format!("{BASE:012x}-{end:012x} r-xp 00000000 00:00 0 /{name}\n");
             self.parts.of(map).extend_from_slice(line.as_bytes());
-            // By the stack uftrace knows which addresses are those of the kernel; without it, all are.
+            // uftrace uses the stack to distinguish kernel addresses. Without it, all addresses would count
+            // as kernel addresses.
             self.parts
                 .of(map)
                 .extend_from_slice(b"7ffffffde000-7ffffffff000 rw-p 00000000 00:00 0 [stack]\n");
@@ -288,18 +290,14 @@ impl EventFormat for UftraceFormat {
             (
                 self.renumbered,
                 "thread",
-                "with the id of another one, or with none of 31 bits: numbered from 8388608 on",
+                "with an id that is taken or has more than 31 bits: numbered from 8388608 on",
             ),
             (self.too_deep, "call", "inside of 1,024 others: left out"),
-            (
-                self.before,
-                "line",
-                "before the first call, to which uftrace has nothing to put them: left out",
-            ),
+            (self.before, "line", "before the first call: left out, because uftrace attaches lines to calls"),
             (self.cut, "text", "of more than 1,000 bytes: cut"),
         ]));
         if !self.has_calls {
-            untold.push("there are no calls, and uftrace opens no trace without any".to_owned());
+            untold.push("there are no calls, and uftrace cannot open a trace without calls".to_owned());
         }
         untold
     }

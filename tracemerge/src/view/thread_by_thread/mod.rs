@@ -1,8 +1,8 @@
-//! Counts calls without a merge: each thread by itself, several at once.
+//! Counts calls without a merge: each thread separately, several threads in parallel.
 //!
-//! A call is entered and left by one thread, so the [counts](CallCounts) do not depend on the order of records of different
-//! threads, and a merge is not needed, which takes most of the time. Falls back to the merge if a file is damaged or out of
-//! order, or if modules came or went.
+//! One thread enters and leaves a call, so the [counts](CallCounts) do not depend on the order of records of
+//! different threads. This avoids the merge, which takes most of the time. Falls back to the merge if a file
+//! is damaged or out of order, or if modules were loaded or unloaded.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -25,14 +25,14 @@ use crate::view::function_names::lock;
 use crate::view::lines_to_records::{Take, each_record};
 use crate::view::plan::Plan;
 
-/// The number of shares for each processor, so that one that is done sooner takes more of them.
+/// The number of shares for each processor, so that a processor that finishes early takes more of them.
 const SHARES: usize = 4;
-/// The number of batches that one thread may be ahead of the other.
+/// The maximum number of batches that the decoding thread may be ahead of the counting thread.
 const AHEAD: usize = 4;
-/// The bytes of text whose records are taken at once.
+/// The number of bytes of text whose records are counted at once.
 const BATCH: usize = if cfg!(test) { 200 } else { 1 << 20 };
 
-/// A source of one thread, with all that is wanted of it.
+/// A planned source, with its process and its thread.
 #[derive(Clone, Copy)]
 struct OfThread<'a> {
     /// The number of the source among all, and among those of its boot.
@@ -40,14 +40,14 @@ struct OfThread<'a> {
     source: usize,
     process: usize,
     thread: usize,
-    /// The ticks of the first line and of the last.
+    /// The ticks of the first and the last line.
     ends: (u64, u64),
     from: &'a Source,
     size: usize,
 }
 
-/// Takes all records of the planned files into `counts`, which must be empty. Returns the findings of each boot; `None`
-/// where a merge is needed: then the counts are to be made anew.
+/// Adds all records of the planned files to `counts`, which must be empty. Returns the findings of each boot.
+/// Returns `None` if a merge is needed; the caller must then make new counts.
 pub fn count(counts: &mut CallCounts, inputs: &Inputs, plan: &Plan<'_>) -> Option<Vec<Findings>> {
     if plan.periods.iter().any(|period| *period != TickPeriod::ALL) {
         return None;
@@ -61,9 +61,9 @@ pub fn count(counts: &mut CallCounts, inputs: &Inputs, plan: &Plan<'_>) -> Optio
     let is_given_up = AtomicBool::new(false);
     let parts = map_on_all_processors(&shares, bytes, |share| {
         let mut part = Part { origins: &inputs.origins, counts: empty.part(), findings: Vec::new() };
-        // While a source is read that has more than all others, a processor has nothing else to do.
+        // While a thread reads a source that is larger than all others together, another processor is idle.
         let is_sound = share.iter().all(|source| {
-            // Relaxed: nothing else is read by it, and to see it late costs only time.
+            // Relaxed: the flag guards no other data, and seeing it late costs only time.
             !is_given_up.load(Ordering::Relaxed) && part.count(source, can_help && source.size > all / 2)
         });
         is_given_up.fetch_or(!is_sound, Ordering::Relaxed);
@@ -94,8 +94,8 @@ pub fn count(counts: &mut CallCounts, inputs: &Inputs, plan: &Plan<'_>) -> Optio
     Some(boots)
 }
 
-/// Returns the planned sources in the order of their first lines, in which their threads become known to `counts`;
-/// `None` where a merge is needed.
+/// Returns the planned sources in the order of their first lines, and makes their threads known to `counts`
+/// in this order. Returns `None` if a merge is needed.
 fn sources<'a>(counts: &mut CallCounts, inputs: &'a Inputs, plan: &Plan<'_>) -> Option<Vec<OfThread<'a>>> {
     let mut all = Vec::new();
     let mut first = 0;
@@ -133,8 +133,8 @@ fn sources<'a>(counts: &mut CallCounts, inputs: &'a Inputs, plan: &Plan<'_>) -> 
     Some(all)
 }
 
-/// Deals out the sources: all of a thread are in one share, one behind the other. `None` where those of a thread are not
-/// of one time after the other.
+/// Distributes the sources: all sources of a thread are consecutive in one share. Returns `None` if the
+/// periods of a thread's sources overlap.
 fn shares<'a>(sources: &[OfThread<'a>]) -> Option<Vec<Vec<OfThread<'a>>>> {
     let mut threads: Vec<Vec<OfThread<'a>>> = Vec::new();
     for source in sources {
@@ -161,12 +161,13 @@ fn shares<'a>(sources: &[OfThread<'a>]) -> Option<Vec<Vec<OfThread<'a>>>> {
 struct Part<'a> {
     origins: &'a [Origin],
     counts: CallCounts,
-    /// The findings in each source, by its number among all.
+    /// The findings in each source, by the number of the source among all sources.
     findings: Vec<(usize, Findings)>,
 }
 
 impl Part<'_> {
-    /// Takes the records of a source, which another thread decodes if `has_help`; returns false where a merge is needed.
+    /// Counts the records of a source; another thread decodes them if `has_help` is set. Returns false if a
+    /// merge is needed.
     fn count(&mut self, source: &OfThread<'_>, has_help: bool) -> bool {
         self.findings.push((source.origin, Findings::default()));
         if let Content::Text(bytes) = source.from.content() {
@@ -184,8 +185,8 @@ impl Part<'_> {
         batches.is_sound
     }
 
-    /// Takes the records of a source that another thread decodes; returns whether they are plainly in order. `None`: there
-    /// is no other thread.
+    /// Counts the records of a source that another thread decodes. Returns whether the source is undamaged
+    /// and in order; `None` if no thread could be started.
     fn count_with_help(&mut self, source: &OfThread<'_>) -> Option<bool> {
         let (full, ready) = mpsc::sync_channel::<Records>(AHEAD);
         let (empty, used) = mpsc::channel::<Records>();
@@ -194,7 +195,7 @@ impl Part<'_> {
                 let mut batches = Batches::of(source);
                 loop {
                     let mut records = used.try_recv().unwrap_or_default();
-                    // Nobody receives where counting has panicked, which ends this scope.
+                    // There is no receiver if counting has panicked, which ends this scope.
                     if !batches.next(&mut records) || full.send(records).is_err() {
                         return batches.is_sound;
                     }
@@ -216,14 +217,14 @@ impl Part<'_> {
     }
 }
 
-/// The records of a source, some at a time.
+/// An iteration over the records of a source in batches.
 struct Batches<'a> {
     source: &'a OfThread<'a>,
-    /// The text that is left.
+    /// The remaining text.
     text: &'a [u8],
-    /// The periods that are left of a source that is no text.
+    /// The remaining periods, if the source is not a text.
     slices: Slicer<'a>,
-    /// Whether the records so far are plainly in order.
+    /// Whether the records so far are undamaged and in order.
     is_sound: bool,
 }
 
@@ -238,7 +239,8 @@ impl<'a> Batches<'a> {
         Batches { source, text, slices, is_sound: true }
     }
 
-    /// Puts the next records into `records`; returns whether there were any, and all so far are plainly in order.
+    /// Reads the next records into `records`. Returns whether there were any, and all records so far are
+    /// undamaged and in order.
     fn next(&mut self, records: &mut Records) -> bool {
         records.clear();
         if let Content::Rendered(render) = self.source.from.content() {
@@ -254,13 +256,13 @@ impl<'a> Batches<'a> {
         }
         let (batch, rest) = self.text.split_at(end_of_batch(self.text));
         self.text = rest;
-        // The stage takes all.
+        // The stage accepts all records.
         let _ = each_record(self.source.source, batch, &mut InBatch(records));
         !batch.is_empty()
     }
 }
 
-/// The stage that puts records into a batch.
+/// A stage that puts records into a batch.
 struct InBatch<'r>(&'r mut Records);
 
 impl Take for InBatch<'_> {
@@ -270,7 +272,7 @@ impl Take for InBatch<'_> {
     }
 }
 
-/// Returns where the lines end that are taken at once: not before a line that continues a message.
+/// Returns the end of the next batch of lines. It is never before a line that continues a message.
 fn end_of_batch(text: &[u8]) -> usize {
     let mut end = text.get(BATCH..).map_or(text.len(), |rest| BATCH + whole_line(rest).len());
     while kind_of(&text[end..]) == Some(Kind::Continuation) {
@@ -279,7 +281,7 @@ fn end_of_batch(text: &[u8]) -> usize {
     end
 }
 
-/// Returns whether all of a text is lines, and their ticks do not go back.
+/// Returns whether a text consists only of lines, and their ticks do not go back.
 fn is_in_order(bytes: &[u8]) -> bool {
     let (mut at, mut last) = (0, 0);
     loop {

@@ -1,5 +1,5 @@
-//! Tests that threads which are counted one by one give what their merge gives, whatever they have recorded, and that
-//! what is not plainly in order is left to the merge.
+//! Tests that counting thread by thread gives the same result as a merge, whatever the threads have recorded,
+//! and that damaged or unordered files fall back to the merge.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::view::export::report::{ReportFormat, ReportStyle};
 use crate::view::made_traces::{Step, delivered, inputs, names, raw_file, steps, text, write};
 use crate::view::request::View;
 
-/// A format that is given its records by a merge, whatever it does with them.
+/// A format that gets its records from a merge, even if it only counts calls.
 struct ByMerge(Box<dyn Export>);
 
 impl Export for ByMerge {
@@ -39,7 +39,7 @@ impl Export for ByMerge {
     }
 }
 
-/// Returns a format that shows nothing but counts of calls: one of four.
+/// Returns one of four formats that show only counts of calls.
 fn format(number: usize) -> Box<dyn Export> {
     let style = ReportStyle { by_thread: number == 1, folded: number == 2, ..ReportStyle::default() };
     let labels = vec!["main".to_owned(), "net;1".to_owned()];
@@ -72,7 +72,7 @@ proptest! {
             match stored {
                 0 => contents.push((raw, tid)),
                 1 => contents.push((text(&raw), tid)),
-                // As where the last records of a thread are in its ring.
+                // As if the last records of a thread were in its ring buffer.
                 _ => {
                     let (file, ring) = steps.split_at(steps.len() / 2);
                     let passed = file.iter().map(|(passed, _)| passed).sum();
@@ -123,7 +123,7 @@ fn what_is_not_plainly_in_order_is_left_to_the_merge() {
         assert_eq!(is_counted(&files), is_sound, "{what}");
         let counted = delivered(&files, 0, &|| format(0));
         let merged = delivered(&files, 0, &|| Box::new(ByMerge(format(0))));
-        // What the first look has found of modules is known to the merge from its beginning.
+        // The merge knows the modules that the first attempt has found from its beginning.
         if what != "modules that came and went" {
             assert_eq!(counted, merged, "{what}");
         }

@@ -1,6 +1,6 @@
-//! A trace with everything in it, and what is in it, for tests of formats: functions that are cut off,
-//! panics with their messages and call stacks, losses, stalls, damage, several processes, a killed one and one
-//! that a panic has ended, odd names and texts, values of several types, and spans that two threads poll by turns.
+//! A trace with everything in it, and its expected contents, for tests of formats: functions that are cut off, panics
+//! with their messages and call stacks, losses, stalls, damage, several processes, one that was killed and one that a
+//! panic ended, odd names and texts, values of several types, and spans that two threads poll by turns.
 
 mod threads;
 
@@ -17,7 +17,7 @@ pub const FIRST: u64 = 0x1000_0000;
 pub const WALL: u64 = 1_795_187_462_000_000_000;
 pub const TICK_NS: u64 = 250;
 
-/// What is known of a record that the trace has.
+/// The expected contents of a record in the trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
     pub ticks: u64,
@@ -29,9 +29,9 @@ pub struct Expected {
     pub text: Option<String>,
     /// The name of the function that was entered or left.
     pub function: Option<String>,
-    /// The values of a message of which they are known.
+    /// The values of a message, if they are known.
     pub values: Option<Value>,
-    /// The site of a message or a function, where that is known.
+    /// The site of a message or a function, if it is known.
     pub site: Option<u32>,
 }
 
@@ -41,7 +41,7 @@ impl Expected {
     }
 }
 
-/// A call, as the records tell it. Those that are cut off end with the call around, the thread, or the trace.
+/// A call, as recorded. Calls that are cut off end with the call around, the thread, or the trace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
     pub pid: u32,
@@ -52,38 +52,38 @@ pub struct Call {
     pub function: String,
 }
 
-/// What all calls of a function took, in nanoseconds.
+/// The times of all calls of a function, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Times {
-    /// The time of those that are not inside of another call of the function.
+    /// The time of the calls that are not inside of another call of the function.
     pub total: u64,
     /// The time without the calls inside.
     pub own: u64,
 }
 
-/// The trace: what is in it, in no order.
+/// The trace, and its contents in no order.
 pub struct Everything {
     pub place: Place,
     pub records: Vec<Expected>,
     pub calls: Vec<Call>,
-    /// How often functions were called by those around them, by process; the outermost one is first.
+    /// The numbers of calls by the path of functions around them, by process; the outermost function is first.
     pub paths: BTreeMap<(u32, Vec<&'static str>), u64>,
     /// The times of the functions, by name.
     pub times: BTreeMap<&'static str, Times>,
     pub sites: Vec<Site>,
-    /// The numbers of losses reported, of stalls, of leavings without an entering.
+    /// The numbers of losses reported, of stalls, and of leave records without an enter record.
     pub lost: u64,
     pub stalls: u64,
     pub unmatched: u64,
-    /// The calls whose leaving no record tells: of those that end with the call around, and of the others.
+    /// The calls without a leave record: those that end with the call around, and the others.
     pub unseen: u64,
     pub still_open: u64,
-    /// The leavings because a panic unwinds the stack.
+    /// The number of leave records because a panic unwinds the stack.
     pub unwinding: u64,
-    /// The calls of spans, and those that another one of the same span was before.
+    /// The number of calls of spans, and the number of those that follow another call of the same span.
     pub polls: u64,
     pub joined: u64,
-    /// The spans that have ended.
+    /// The number of spans that have ended.
     pub ended: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The makers of the files: what each thread of the trace has.
+//! The makers of the files, with the contents of each thread of the trace.
 
 use serde_json::json;
 use trace_format::kinds::Apart;
@@ -24,7 +24,7 @@ struct Raw<'a> {
 impl Raw<'_> {
     const BLOCK: usize = 256 << 10;
 
-    /// Puts a record with this first half of word 0.
+    /// Puts a record with these parts in the first half of word 0.
     fn put(&mut self, kind: u64, flags: u64, site: u32, ticks: u64, payload: &[u8]) {
         let length = 16 + payload.len().next_multiple_of(8);
         if self.bytes.len() % Self::BLOCK != 0 && self.bytes.len() % Self::BLOCK + length > Self::BLOCK {
@@ -85,7 +85,7 @@ pub struct OpenCall {
     inside: u64,
 }
 
-/// What a thread of a raw file has open.
+/// The open calls of a thread of a raw file.
 pub struct Stack(pub Vec<OpenCall>);
 
 impl Everything {
@@ -114,7 +114,7 @@ impl Everything {
         stack
     }
 
-    /// Makes the raw file of a thread; returns its last ticks and what is open then.
+    /// Makes the raw file of a thread; returns its last ticks and the calls that are open then.
     pub fn raw_thread(
         &mut self,
         pid: u32,
@@ -131,7 +131,7 @@ impl Everything {
         self.expect(now, pid, tid, "run");
         self.expect(now, pid, tid, "thread");
         let mut stack = Stack(Vec::new());
-        // A function that was entered before the file begins, as behind a rotation.
+        // This function was entered before the file begins, as after a rotation.
         raw.put(9, 4, 14, now, &[]);
         let left = self.expect(now, pid, tid, "leave");
         (left.function, left.site) = (Some(FUNCTIONS[4].to_owned()), Some(14));
@@ -142,7 +142,7 @@ impl Everything {
             n += 1;
             now += seeded.below(9);
             if n == size / 2 {
-                // A panic that is caught: the calls that are left next may be unwinding or not.
+                // This panic is caught: the calls that are left next may be unwinding or not.
                 self.panic(&mut raw, (pid, tid), now, "as the test wants");
                 records += 2;
             }
@@ -152,7 +152,7 @@ impl Everything {
                     if stack.0.len() >= 20 {
                         continue;
                     }
-                    // No other span of the run has it.
+                    // No other span of the run has this id.
                     let span = (function == SPAN).then_some(tid << 32 | n);
                     self.polls += u64::from(span.is_some());
                     let payload = span.map_or_else(Vec::new, |span| span.to_le_bytes().to_vec());
@@ -166,11 +166,11 @@ impl Everything {
                     records += 1;
                 }
                 30..=59 => {
-                    // Now and then the leavings of the innermost calls are missing, as behind a longjmp.
+                    // Now and then the leave records of the innermost calls are missing, as after a longjmp.
                     let missing = usize::from(seeded.below(20) == 0);
                     let Some(at) = stack.0.len().checked_sub(1 + missing) else { continue };
                     let OpenCall { function, span, .. } = stack.0[at];
-                    // A call of the same function further in would be taken for it.
+                    // A reader would mistake a call of the same function further in for it.
                     if missing > 0
                         && stack.0[at + 1..]
                             .iter()
@@ -226,7 +226,7 @@ impl Everything {
                     records += 1;
                 }
                 95..=97 => {
-                    // Formatted by its thread: the values are not known.
+                    // Its thread formatted this message, so the values are not known.
                     let text = format!("sent {n} of 2 at 0.5");
                     raw.put(2, 0, 1, now, text.as_bytes());
                     let message = self.expect(now, pid, tid, "message");
@@ -247,7 +247,7 @@ impl Everything {
             }
         }
         if pid == 7 {
-            // A panic that nobody catches: nothing is left any more.
+            // No code catches this panic: nothing is left any more.
             self.panic(&mut raw, (pid, tid), now, "of which the process dies\nin two lines");
             records += 2;
         }
@@ -285,7 +285,7 @@ impl Everything {
         self.expect(now, pid, tid, "message").text = Some(text);
         let addresses: [u64; 3] = [0x5000_1000, 0x5000_2040, 0x5000_30ff];
         raw.put(6, 0, 0, now, &addresses.map(u64::to_le_bytes).concat());
-        // It does not go up to where the thread began.
+        // The stack does not reach the beginning of the thread.
         let text = addresses.map(|address| format!("{address:#x}")).join(" ") + " ...";
         self.expect(now, pid, tid, "stack").text = Some(text);
     }
@@ -336,7 +336,7 @@ impl Everything {
         now
     }
 
-    /// Makes the text file of a thread with odd messages, and with bytes that are no lines.
+    /// Makes the text file of a thread with odd messages, and with bytes that are not lines.
     pub fn text_thread(&mut self) -> u64 {
         let (pid, tid) = (5, 53);
         let mut now = FIRST + 7;

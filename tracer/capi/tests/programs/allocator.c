@@ -1,4 +1,4 @@
-/* Has an allocator that is traced itself, which the tracer calls, too. */
+/* Has its own traced allocator, which the tracer calls, too. */
 #include "counted.h"
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A part of an allocator that is traced itself, for programs that it is preloaded into. */
+/* A part of an allocator with traced functions, for programs into which it is preloaded. */
 #include <stddef.h>
 
 void *__libc_calloc(size_t count, size_t size);

@@ -1,4 +1,4 @@
-/* Calls functions in the manner that its argument names, and prints how often each was called. It is C, and C++, too. */
+/* Calls functions in the manner that its argument names, and prints how often each was called. Both C and C++. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -116,7 +116,7 @@ TRACED static void forks(void) {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        /* Only what the child calls itself. */
+        /* From here on, count only the child's own calls. */
         memset(counted, 0, sizeof counted);
         fib(7);
         exit(0);
@@ -126,7 +126,7 @@ TRACED static void forks(void) {
     fib(3);
 }
 
-/* A thing of which the compiler does not make a loop, nor a call that needs no stack. */
+/* A recursion of which the compiler makes neither a loop nor a call that needs no stack. */
 TRACED static int deep(int depth) {
     volatile char frame[256];
     frame[0] = (char)depth;
@@ -136,7 +136,7 @@ TRACED static int deep(int depth) {
 TRACED static void overflows(void) {
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
-    /* What is killed in its first milliseconds leaves no names. */
+    /* A process that is killed in its first milliseconds leaves no names. */
     usleep(500 * 1000);
     printf("%d\n", deep(1 << 30));
 }

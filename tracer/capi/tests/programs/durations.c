@@ -1,5 +1,5 @@
-/* Calls functions that take long and functions that do not, in the manner that its argument names, and prints how often
- * each one that takes long was called. */
+/* Calls functions that take long and functions that do not, in the manner that its argument names, and prints how
+ * often each of the long ones was called. */
 #define _GNU_SOURCE
 #include "counted.h"
 #include <pthread.h>
@@ -64,7 +64,7 @@ TRACED static void says(int number) {
 
 static __thread unsigned state;
 
-/* Waits for 0 to some 3 microseconds, and now and then longer. */
+/* Waits for 0 to about 3 microseconds, and sometimes longer. */
 NOT_TRACED static void wait_a_little(void) {
     state = state * 1664525 + 1013904223;
     for (volatile unsigned turn = state >> 20; turn > (state >> 31 ? 4000u : 0u); turn--) {
@@ -102,7 +102,7 @@ TRACED static void *go_on_for_ever(void *number) {
 }
 
 TRACED static void innermost(void) {
-    /* Who is killed in his first moments leaves no names. */
+    /* A process that is killed in its first moments leaves no names. */
     for (int turn = 0; turn < 10; turn++) {
         wait_a_while();
     }

@@ -1,4 +1,4 @@
-// A library whose functions have hooks, and which is not linked with the tracer.
+// A library that has functions with hooks, and is not linked with the tracer.
 namespace space {
 __attribute__((noinline)) static unsigned inner(unsigned n) {
     return n * 2;

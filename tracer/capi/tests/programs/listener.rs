@@ -12,13 +12,13 @@ unsafe extern "C" {
     fn dlerror() -> *const std::ffi::c_char;
 }
 
-/// The flag that has all symbols looked up at once.
+/// The flag for looking up all symbols at once.
 const RTLD_NOW: i32 = 2;
 
 fn main() {
     let [_, path, count] = &std::env::args().collect::<Vec<_>>()[..] else { panic!("a library and a count") };
     let path = CString::new(path.as_str()).expect("a path without NUL");
-    // SAFETY: the library is one of the tests, whose function has this type; it stays loaded.
+    // SAFETY: the library is one of the tests', whose function has this type; it stays loaded.
     let function = unsafe {
         let library = dlopen(path.as_ptr(), RTLD_NOW);
         assert!(!library.is_null(), "{:?}", CStr::from_ptr(dlerror()));

@@ -1,4 +1,4 @@
-/* A plugin of which every function is traced, its constructor among them, or which says something. */
+/* A plugin whose functions are all traced, including its constructor, or which records a message. */
 #ifdef SAYS
 #include <tracer.h>
 #endif

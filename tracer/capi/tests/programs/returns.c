@@ -1,5 +1,5 @@
-/* Functions whose arguments and results are in every kind of register, that are called in every manner in which a changed
-   return could be noticed. What is printed is what it computes, and the counts of `counted.h`. */
+/* Functions whose arguments and results are in every kind of register, called in every manner in which a changed
+   return address could be noticed. Prints the computed values, and the counts of `counted.h`. */
 #define _GNU_SOURCE
 #include "counted.h"
 #include <complex.h>
@@ -127,7 +127,7 @@ static void values(void) {
     }
 }
 
-/* Each is the last thing that the other one does; at `-O2` that is a jump. */
+/* Each ends with a call of the other one; at `-O2` that is a jump. */
 TRACED static long odd(long n);
 
 TRACED static long even(long n) {
@@ -140,7 +140,7 @@ TRACED static long odd(long n) {
     return n == 0 ? 1 : even(n - 1);
 }
 
-/* Calls itself more often than returns can be waited for. */
+/* Calls itself more often than returns can be awaited. */
 TRACED static long deep(long n) {
     COUNT(15);
     long below = n == 0 ? -1 : deep(n - 1);
@@ -150,7 +150,7 @@ TRACED static long deep(long n) {
 
 int main(int count, char **arguments);
 
-/* Returns whether a backtrace through `n` calls more leads to `main`. */
+/* Returns whether a backtrace through `n` more calls reaches `main`. */
 TRACED static int reaches_main(int n) {
     COUNT(16);
     if (n > 0) {

@@ -8,7 +8,7 @@ fn in_rust(n: u32) -> u32 {
     std::hint::black_box(n)
 }
 
-/// Says the number, and calls a function.
+/// Records the number, and calls a function.
 #[unsafe(no_mangle)]
 pub extern "C" fn speaker_says(n: u32) {
     trace!("rust {n}");

@@ -1,4 +1,4 @@
-/* Says something, calls functions, and has a library in another language do the same. */
+/* Records messages, calls functions, and has a library in another language do the same. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

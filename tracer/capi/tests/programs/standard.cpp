@@ -1,5 +1,5 @@
-// Has the standard library do its work, by functions of it that are compiled with the program, and prints how often it has
-// called one of the program's own.
+// Uses functions of the standard library that are compiled with the program, and prints how often they have called
+// one of the program's own.
 #include <algorithm>
 #include <cstdio>
 #include <string>

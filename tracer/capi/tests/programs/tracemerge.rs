@@ -1,4 +1,5 @@
-//! The commands `tracemerge` and `cargo-tracer`, for the tests: which one depends on the name under which this is started.
+//! The commands `tracemerge` and `cargo-tracer`, for the tests. The name under which this is started selects one of
+//! them.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-/* Passes values in all registers that there are for that, and returns them, and finds out whether they arrive. */
+/* Passes and returns values in all registers that can hold them, and checks whether they arrive. */
 #include "counted.h"
 #include <stdarg.h>
 #include <string.h>
@@ -19,7 +19,7 @@ TRACED static long integers(long a, long b, long c, long d, long e, long f, long
     return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g;
 }
 
-/* Ends with a jump to another function, where the compiler optimizes. */
+/* Ends with a jump to another function if the compiler optimizes. */
 TRACED static long by_jump(long a, long b) {
     COUNT(8);
     return integers(b, a, 2, 3, 4, 5, 6);

@@ -1,5 +1,5 @@
-/* Has functions of the C library of its own, as programs wrap them that count or check calls; they are traced, and the tracer
-   calls them, too. Compiled with -fno-builtin, so that what is written here is what is called. */
+/* Has its own functions in place of the C library's, like programs that count or check calls. They are traced, and
+   the tracer calls them, too. Compiled with -fno-builtin, so that the calls reach the functions in this file. */
 #define _GNU_SOURCE
 #include "counted.h"
 #include <errno.h>
@@ -73,7 +73,7 @@ TRACED static void of_program(int turn) {
     if (memcmp(copy, text, sizeof copy) || strlen(copy) != sizeof copy - 1 || clock_gettime(CLOCK_MONOTONIC, &now)) {
         _exit(1);
     }
-    /* That nothing but the wrapper says so. */
+    /* getpid must succeed, and tracing it must not change errno. */
     errno = turn;
     if (getpid() <= 0 || errno != turn) {
         _exit(2);

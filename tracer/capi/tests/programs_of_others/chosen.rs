@@ -1,5 +1,6 @@
-//! The calls that are recorded where the user wants some only: by name, by depth, by duration, and from a function on. What
-//! is to be left is found out in a slow and simple way, from a trace of all calls or from what the program counts.
+//! The calls that are recorded if the user wants only some: by name, by depth, by duration, and from a function on.
+//! The expected calls are computed in a slow and simple way, from a trace of all calls or from the program's own
+//! counts.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,8 @@ use trace_format::line::{Kind, Line};
 
 use crate::compiled::{Program, calls, counted, tracemerge};
 
-/// Returns the names of what was entered, with the depth of each, from the merge of a trace of all calls; calls of the
-/// function `but` are left out.
+/// Returns the names of the functions that were entered, with the depth of each, from the merge of a trace of all
+/// calls; leaves out calls of the function `but`.
 fn depths(lines: &[String], but: &str) -> Vec<(String, usize)> {
     let mut open: BTreeMap<u64, Vec<bool>> = BTreeMap::new();
     let mut entered = Vec::new();
@@ -38,7 +39,7 @@ fn name_of(line: &Line<'_>) -> String {
     String::from_utf8_lossy(named.function).into_owned()
 }
 
-/// Returns the messages and the names of what was entered, in order.
+/// Returns the messages and the names of the functions that were entered, in order.
 fn told(lines: &[String]) -> Vec<String> {
     let lines = lines.iter().map(|line| Line::parse(line.as_bytes()).expect("a line"));
     lines
@@ -50,7 +51,7 @@ fn told(lines: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Returns how often each name is among those that `wanted` takes.
+/// Returns how often each name is among those that `wanted` accepts.
 fn count(entered: &[(String, usize)], wanted: impl Fn(&str, usize) -> bool) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for (name, _) in entered.iter().filter(|(name, depth)| wanted(name, *depth)) {
@@ -59,7 +60,7 @@ fn count(entered: &[(String, usize)], wanted: impl Fn(&str, usize) -> bool) -> B
     counts
 }
 
-/// Runs the program with these variables set, and returns how often each function was entered. Each is left.
+/// Runs the program with these variables set, and returns how often each function was entered. Each must be left.
 fn entered(program: &Program, how: &str, variables: &[(&str, &str)]) -> BTreeMap<String, u64> {
     let traced = run(program, how, variables);
     let calls = calls(&program.merged(&traced));
@@ -92,7 +93,7 @@ fn functions_are_recorded_by_their_names_and_depths_as_a_trace_of_all_calls_has_
                 let wanted = count(&all, |_, at| at <= depth);
                 assert_eq!(of(&[("TRACER_MAX_DEPTH", &most)]), wanted, "{compiler} {how} {depth}");
             }
-            // Of what is recorded by name, the outermost.
+            // The outermost of the functions recorded by name.
             let outermost = of(&[("TRACER_FUNCTIONS", "-main"), ("TRACER_MAX_DEPTH", "1")]);
             let below_main = count(&depths(&lines, "main"), |_, at| at == 1);
             assert_eq!(outermost, below_main, "{compiler} {how}");
@@ -102,8 +103,8 @@ fn functions_are_recorded_by_their_names_and_depths_as_a_trace_of_all_calls_has_
     }
 }
 
-/// Returns how often functions of a program that jumps out of them were entered that were named, and how many calls were
-/// left that were not the innermost.
+/// Returns how often a named function of a program that jumps out of functions was entered, and how many calls were
+/// left while they were not the innermost.
 fn entered_in_jumps(program: &Program) -> (Option<u64>, u64) {
     let traced = run(program, "jumps", &[("TRACER_FUNCTIONS", "around_jumps,leaf")]);
     let calls = calls(&program.merged(&traced));
@@ -131,7 +132,7 @@ fn functions_of_cpp_and_of_namespaces_have_their_names() {
 
 #[test]
 fn calls_from_a_duration_on_are_recorded_and_shorter_ones_leave_nothing() {
-    // Longer than what the system takes from a thread now and then, and shorter than what the program waits for.
+    // Longer than the time that the system sometimes takes from a thread, and shorter than the program's waits.
     const SHORTEST: &str = "20ms";
     for compiler in those_of(["cc", "clang"]) {
         let program = Program::linked(compiler, "durations.c");
@@ -146,7 +147,7 @@ fn calls_from_a_duration_on_are_recorded_and_shorter_ones_leave_nothing() {
             assert!(told.entered.len() <= 5, "{compiler} {how}: {told:?}");
             assert_eq!(told.entered.get("quick").copied().unwrap_or(0), 0, "{compiler} {how}");
         }
-        // Nothing is as long, and what is still open as the process ends is told.
+        // No call is as long, but calls that are open when the process ends are recorded.
         let none = run(&program, "plain", &[("TRACER_MIN_DURATION", "1000s")]);
         assert!(none.files.is_empty(), "{:?}", none.files);
         let exits = run(&program, "exits", &[("TRACER_MIN_DURATION", "1000s")]);

@@ -1,4 +1,4 @@
-//! The installed library, programs that are compiled with it, and what their traces tell.
+//! The installed library, programs that are compiled with it, and the contents of their traces.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,8 @@ use tempfile::TempDir;
 use trace_format::function::{FunctionLine, FunctionPlace};
 use trace_format::line::{Kind, Line};
 
-/// What programs are compiled and linked with: where it is installed, and the name of what Cargo has built.
+/// The libraries with which programs are linked: the place of the installed file, and the name of the file that Cargo
+/// has built.
 const INSTALLED: [(&str, &str); 2] =
     [("lib/libtracer.so.0", "libtracer_capi.so"), ("lib/libtracer.a", "libtracer_capi.a")];
 
@@ -20,8 +21,8 @@ fn libraries() -> PathBuf {
     std::env::current_exe().expect("a path").parent().expect("a directory").to_owned()
 }
 
-/// Returns a directory in which the library and the commands are as `make install` puts them, which `make_installed` holds
-/// it against: so only a test of that needs `make`.
+/// Returns a directory in which the library and the commands are as `make install` puts them. A test compares it with
+/// `make_installed`: so only that test needs `make`.
 pub fn installed() -> &'static Path {
     static PLACE: OnceLock<TempDir> = OnceLock::new();
     let place = PLACE.get_or_init(|| {
@@ -46,8 +47,8 @@ pub fn installed() -> &'static Path {
     place.path()
 }
 
-/// Installs the library by `make install`, as users do it; the files that [`installed`] has made are among those that are
-/// there then.
+/// Installs the library by `make install`, as users do; the result must contain the files that [`installed`] has
+/// made.
 pub fn make_installed() -> TempDir {
     let place = TempDir::new().expect("a directory");
     let variable = |name: &str, value: &Path| format!("{name}={}", value.display());
@@ -78,14 +79,14 @@ pub struct Program {
 }
 
 impl Program {
-    /// Compiles `source`, of the folder of the test programs, with these options.
+    /// Compiles `source`, from the folder of the test programs, with these options.
     pub fn compile(compiler: &str, source: &str, options: &[&str]) -> Program {
         let directory = TempDir::new().expect("a directory");
         let name = source.rsplit_once('.').expect("an extension").0;
         let path = directory.path().join(name);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
         let mut command = Command::new(compiler);
-        // What is C as well as C++ is compiled as the compiler's name says.
+        // A source that is both C and C++ is compiled according to the compiler's name.
         let language = if compiler.ends_with("++") { "c++" } else { "c" };
         command.args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-x", language]).arg(source);
         command.args(["-x", "none", "-o"]).arg(&path);
@@ -101,17 +102,17 @@ impl Program {
         Program::compile(compiler, source, &[&["-finstrument-functions"], &library[..]].concat())
     }
 
-    /// Returns another file in the program's directory.
+    /// Returns the path of another file in the program's directory.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// Returns the program as it is to be run, with tracing switched on.
+    /// Returns the scenario of the program, with tracing switched on.
     pub fn scenario(&self, arguments: &[&str]) -> Scenario {
         Scenario::new(&self.path, arguments)
     }
 
-    /// Runs the program, which must succeed and say nothing on stderr, and must lose nothing.
+    /// Runs the program, which must succeed, print nothing on stderr, and lose nothing.
     pub fn run(&self, arguments: &[&str]) -> Traced {
         let traced = self.scenario(arguments).run().succeeded();
         assert_eq!(traced.stderr(), "");
@@ -119,12 +120,12 @@ impl Program {
         traced
     }
 
-    /// Returns the name under which the traces of the program stand in a directory of traces.
+    /// Returns the path under which the program's traces are stored in a directory of traces.
     pub fn in_traces(&self, traced: &Traced) -> PathBuf {
         traced.directory.path().join(self.path.file_name().expect("a name"))
     }
 
-    /// Returns the lines of the merged traces, with the names of functions. Nothing is lost.
+    /// Returns the lines of the merged traces, with the names of functions. Nothing may be lost.
     pub fn merged(&self, traced: &Traced) -> Vec<String> {
         let (lines, said) = self.merge(traced);
         let is_usual = |line: &str| line.starts_with("tracemerge: recovered ");
@@ -132,12 +133,12 @@ impl Program {
         lines
     }
 
-    /// Returns the lines of the merged traces, with the names of functions, of which some may be lost.
+    /// Returns the lines of the merged traces, with the names of functions. Some records may be lost.
     pub fn merged_with_losses(&self, traced: &Traced) -> Vec<String> {
         self.merge(traced).0
     }
 
-    /// Returns the lines of the merged traces, with the names of functions, and what the command has said.
+    /// Returns the lines of the merged traces, with the names of functions, and the command's messages.
     fn merge(&self, traced: &Traced) -> (Vec<String>, String) {
         let merged = self.beside("merged");
         let mut command = tracemerge(traced.runtime.path());
@@ -165,20 +166,20 @@ pub fn shared_library() -> PathBuf {
     installed().join("lib/libtracer.so.0")
 }
 
-/// What the lines of a merge tell of functions.
+/// The calls of functions in the lines of a merge.
 #[derive(Debug, Default)]
 pub struct Calls {
-    /// How often each function was entered, by its name.
+    /// The number of times that each function was entered, by its name.
     pub entered: BTreeMap<String, u64>,
-    /// How often a function was left that was not the one entered last.
+    /// The number of times that a function was left that was not the one entered last.
     pub not_innermost: u64,
-    /// How often what was entered last was left where nothing was open.
+    /// The number of records that the function entered last was left, while none was open.
     pub of_nothing: u64,
     /// The names of the functions that were never left, by thread, the outermost first.
     pub open: BTreeMap<u64, Vec<String>>,
 }
 
-/// Reads what the lines of a merge tell of functions, in the most simple way.
+/// Reads the calls of functions in the lines of a merge, in the simplest way.
 pub fn calls(lines: &[String]) -> Calls {
     let mut calls = Calls::default();
     for line in lines {
@@ -203,7 +204,7 @@ pub fn calls(lines: &[String]) -> Calls {
     calls
 }
 
-/// Returns what a program has printed of how often its functions were called: lines `called NAME COUNT`, which are added up.
+/// Returns the counts of calls that a program has printed: lines `called NAME COUNT`, which are added up.
 pub fn counted(printed: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for line in printed.lines().filter_map(|line| line.strip_prefix("called ")) {

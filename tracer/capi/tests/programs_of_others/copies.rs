@@ -1,5 +1,5 @@
-//! Programs and libraries in several languages, each with a copy of the tracer of its own, have one run: their records are in
-//! the same files, in the order in which they were made.
+//! Programs and libraries in several languages, each with its own copy of the tracer, have one run: their records are
+//! in the same files, in the order in which they were made.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::compiled::{Program, calls, linking, shared_library, tracemerge};
 
 const COUNT: u32 = 500;
 
-/// Returns what Cargo has built beside this test.
+/// Returns the path of an example that Cargo has built beside this test.
 fn built(name: &str) -> PathBuf {
     let exe = std::env::current_exe().expect("a path");
     let path = exe.parent().expect("a directory").with_file_name("examples").join(name);
@@ -20,8 +20,8 @@ fn built(name: &str) -> PathBuf {
     path
 }
 
-/// Returns what the one file of the program tells, in order: messages, and the names of functions that are entered (`>`) and
-/// left (`<`).
+/// Returns the records of the program's only file, in order: messages, and the names of functions that are entered
+/// (`>`) and left (`<`).
 fn told(traced: &Traced, program: &str) -> Vec<String> {
     let [file] = &traced.files.values().collect::<Vec<_>>()[..] else { panic!("one thread of one run") };
     assert_eq!((file.end().lost, file.end().records), (0, file.records()));
@@ -89,7 +89,7 @@ fn what_a_copy_cannot_hand_over_is_told_lost() {
     }
     let options = ["-finstrument-functions", "-shared", "-fPIC"];
     let library = Program::compile("g++", "library.cpp", &options);
-    // The owner calls it while it decides, and its hooks are those of the guest.
+    // The owner calls this allocator while it decides, and the allocator's hooks are those of the guest.
     let allocator = Program::compile("cc", "calloc.c", &options);
     let preloaded = format!("{}:{}", shared_library().display(), allocator.path.display());
     let arguments = [library.path.to_str().expect("UTF-8"), &COUNT.to_string()];
@@ -112,7 +112,7 @@ fn the_users_choice_of_functions_is_that_of_the_copy_that_owns_the_process() {
         return;
     }
     let hooks = ["-finstrument-functions"];
-    // Names of C++ are known to the copy with the hooks alone.
+    // Only the copy with the hooks knows names of C++.
     let inner = rounds(&["rust #", ">space::inner", "<space::inner"]);
     assert_eq!(listener("g++", &hooks, &[("TRACER_FUNCTIONS", "space::inner")]), inner);
     let outermost = rounds(&["rust #", ">of_library", "<of_library"]);

@@ -1,5 +1,5 @@
-//! The commands of the guide's chapter on the functions of unmodified programs are run as they stand there, beside programs that
-//! know nothing of tracing.
+//! The commands of the guide's chapter on the functions of unmodified programs are run exactly as printed, beside
+//! programs that do not know of tracing.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::compiled::installed;
 use crate::rust::forget_cargo;
 
-/// Returns the commands of the first block behind `heading` in a document, one in a line.
+/// Returns the commands of the first block after `heading` in a document, one in a line.
 fn commands(document: &str, heading: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);
     let text = fs::read_to_string(path).expect("the document");
@@ -19,14 +19,15 @@ fn commands(document: &str, heading: &str) -> Vec<String> {
     block.lines().filter_map(|line| line.strip_prefix("$ ")).map(str::to_owned).collect()
 }
 
-/// Returns the two commands that lead to a tree in the guide, which are those of the document on functions, too.
+/// Returns the two commands that lead to a tree in the guide, which must be equal to those of the document on
+/// functions.
 fn recipe(language: &str) -> [String; 2] {
     let commands = commands("guide.md", &format!("\n**A program in {language}.**"));
     assert_eq!(commands, self::commands("functions.md", &format!("\n## {language}\n")));
     commands.try_into().unwrap_or_else(|commands| panic!("not two commands: {commands:?}"))
 }
 
-/// Runs a command as a user does, and returns what it prints.
+/// Runs a command as a user does, and returns its output.
 fn printed(command: &str, place: &Path, runtime: &Path) -> String {
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).current_dir(place);
@@ -39,7 +40,7 @@ fn printed(command: &str, place: &Path, runtime: &Path) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Returns how deep a function stands in a tree, in letters.
+/// Returns the depth of a function in a tree, as a number of characters.
 fn depth(tree: &str, function: &str) -> usize {
     let line = tree.lines().find(|line| line.contains(function));
     line.and_then(|line| line.find(function)).unwrap_or_else(|| panic!("{function}: {tree}"))

@@ -1,5 +1,5 @@
-//! Programs in C and C++ that are compiled with `-finstrument-functions` have each of their calls in their traces: the
-//! counts are those that the programs keep themselves, and they compute what they compute without.
+//! Programs in C and C++ that are compiled with `-finstrument-functions` have each of their calls in their traces:
+//! the counts are equal to the programs' own counts, and their results are the same as without.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -14,10 +14,10 @@ const C: [&str; 2] = ["cc", "clang"];
 const CPP: [&str; 2] = ["g++", "clang++"];
 const ALL: [&str; 4] = ["cc", "clang", "g++", "clang++"];
 
-/// The manners in which the program of the calls can be run by itself.
+/// The manners in which the program of the calls can be run alone.
 const MANNERS: [&str; 6] = ["plain", "threads", "jumps", "coroutines", "signals", "forks"];
 
-/// Returns what a program prints in one manner without being traced.
+/// Returns the untraced program's output in one manner.
 fn untraced(program: &Program, arguments: &[&str]) -> String {
     let output =
         Command::new(&program.path).args(arguments).env_remove("TRACER_ENABLE").output().expect("it runs");
@@ -25,7 +25,7 @@ fn untraced(program: &Program, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Checks that the functions that are in `counts` were entered as often.
+/// Checks that the functions in `counts` were entered as often.
 fn assert_same_counts(counts: &BTreeMap<String, u64>, entered: &BTreeMap<String, u64>, how: &str) {
     assert!(!counts.is_empty(), "{how}");
     for (name, count) in counts {
@@ -42,7 +42,7 @@ fn each_call_of_a_linked_program_is_in_its_trace_and_its_output_is_unchanged() {
             assert_eq!(traced.stdout(), untraced(&program, &[how]), "{compiler} {how}");
             let calls = calls(&program.merged(&traced));
             assert_same_counts(&counted(&traced.stdout()), &calls.entered, &format!("{compiler} {how}"));
-            // What jumps out of its functions, or has two stacks, leaves some without an end.
+            // A program that jumps out of its functions, or has two stacks, leaves some without an end.
             let is_in_order = !["jumps", "coroutines"].contains(&how);
             assert!(!is_in_order || calls.not_innermost == 0, "{compiler} {how}: {calls:?}");
             // The last function that prints its counts is left before the process ends.
@@ -93,8 +93,8 @@ fn a_plugin_is_traced_from_its_constructor_on_each_time_that_it_is_loaded() {
         let traced = program.run(&["plugins", plugin.path.to_str().expect("a path")]);
         let calls = calls(&program.merged(&traced));
         assert_same_counts(&counted(&traced.stdout()), &calls.entered, compiler);
-        // Where a plugin is loaded and unloaded at once, its addresses may be told of no module: they are counted without
-        // a name.
+        // If a plugin is loaded and unloaded at once, the trace may have no module for its addresses: they are
+        // counted without a name.
         let of_plugin = |name: &str| calls.entered.get(name).copied().unwrap_or(0);
         let named = of_plugin("of_plugin") + of_plugin("inside_plugin") + of_plugin("plugin_is_loaded");
         assert_eq!(named + of_plugin(""), 20 * 4, "{:?}", calls.entered);
@@ -107,10 +107,10 @@ fn a_plugin_may_bring_the_library_into_a_running_program() {
     let run = |options: &[&str]| {
         let plugin = Program::compile("cc", "plugin.c", &[&["-shared", "-fPIC"], options].concat());
         let traced = program.run(&["plugins", plugin.path.to_str().expect("a path")]);
-        // The file of the plugin is asked for names.
+        // The plugin's file must exist when its names are looked up.
         (traced, plugin)
     };
-    // The hooks of glibc come first where the program has those only, unless the plugin's are bound to its own.
+    // If the program has only the hooks of glibc, they take precedence, unless the plugin's are bound to its own.
     let archive = installed().join("lib/libtracer.a");
     let archive = archive.to_str().expect("text");
     let (traced, _plugin) = run(&["-finstrument-functions", archive, "-Wl,-Bsymbolic"]);
@@ -136,7 +136,8 @@ fn exceptions_leave_the_depth_as_it_was() {
         assert_eq!(traced.stdout(), untraced(&program, &[]));
         let calls = calls(&program.merged(&traced));
         assert_same_counts(&counted(&traced.stdout()), &calls.entered, compiler);
-        // gcc calls the hook while an exception unwinds the stack, clang does not: the call around it ends these.
+        // gcc calls the hook while an exception unwinds the stack, clang does not: then the end of the call around
+        // them ends these calls, too.
         assert!(compiler != "g++" || calls.not_innermost == 0, "{calls:?}");
         assert!(calls.open.values().all(Vec::is_empty), "{calls:?}");
     }
@@ -192,7 +193,7 @@ fn calls_are_told_from_where_where_that_is_wanted() {
         traced.files.values().flat_map(|file| &file.calls).filter(|(_, kind, _)| kind.byte() == b'>').count();
     let stacks: usize = traced.files.values().map(|file| file.stacks.len()).sum();
     assert_eq!(stacks, entered);
-    // The second address is behind the call: in the function that has called.
+    // The second address is the return address: in the function that has called.
     let merged = program.merged(&traced);
     let of_leaf =
         merged.iter().skip_while(|line| !line.contains(" > hook ") || !line.contains(" leaf at ")).nth(1);
@@ -217,7 +218,7 @@ fn the_command_run_preloads_the_library_and_the_children_do_not_get_it() {
     };
     let (output, scenario) = run(&["7"], None);
     assert_eq!(output.status.code(), Some(7), "{output:?}");
-    // The program prints what its child has in its environment, and the child is not traced.
+    // The program prints a part of its child's environment, and the child is not traced.
     let printed = String::from_utf8(output.stdout).expect("text");
     assert_eq!(printed, "child: LD_PRELOAD=(none) TRACER_PRELOADED=(none) TRACER_ENABLE=1\n");
     let said = String::from_utf8(output.stderr).expect("text");
@@ -229,7 +230,7 @@ fn the_command_run_preloads_the_library_and_the_children_do_not_get_it() {
         "{files:?}"
     );
 
-    // What the user preloads is left to all of them.
+    // Libraries that the user preloads are kept for all of them.
     let (output, _) = run(&["0"], Some("libm.so.6"));
     let printed = String::from_utf8(output.stdout).expect("text");
     assert!(printed.starts_with("child: LD_PRELOAD=libm.so.6 TRACER_PRELOADED=(none)"), "{printed}");
@@ -257,9 +258,9 @@ fn an_allocator_may_be_traced_that_the_tracer_calls_itself() {
         let calls = calls(&program.merged_with_losses(&traced));
         let counts = counted(&traced.stdout());
         assert_same_counts(&counts, &calls.entered, compiler);
-        // More are those that the tracer has called while it began, as far as it was ready to record them.
+        // There are more: those that the tracer has called while it began, as far as it was ready to record them.
         assert!(calls.entered["calloc"] >= counts["of_program"], "{calls:?}");
-        // The others are told lost; no call of the program is among them.
+        // The others are counted as lost; no call of the program is among them.
         let lost: u64 = traced.files.values().map(|file| file.end().lost).sum();
         assert!(lost < 100 && calls.not_innermost == 0, "{lost}: {calls:?}");
     }
@@ -295,7 +296,7 @@ fn functions_of_the_c_library_may_be_traced_that_the_tracer_calls_itself() {
             let calls = calls(&program.merged_with_losses(&traced));
             let counts = counted(&traced.stdout());
             assert_same_counts(&counts, &calls.entered, &said);
-            // More are those that the tracer calls outside of its hooks.
+            // There are more: those that the tracer calls outside of its hooks.
             for wrapper in wrappers {
                 assert!(
                     calls.entered[wrapper] >= counts["of_program"],
@@ -308,7 +309,7 @@ fn functions_of_the_c_library_may_be_traced_that_the_tracer_calls_itself() {
     }
 }
 
-/// Compiles a program with the sleds of XRay in each function, and links it without anything that belongs to them.
+/// Compiles a program with the sleds of XRay in each function, and links it without XRay's own library.
 fn with_sleds(source: &str, compiler: &str, optimization: &[&str]) -> Program {
     let sleds = ["-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps"];
     Program::compile(compiler, source, &[&sleds, optimization].concat())
@@ -321,7 +322,7 @@ fn dormant_hooks_are_woken_where_tracing_is_switched_on_and_nothing_is_changed_o
     }
     let library = shared_library();
     let library = library.to_str().expect("text");
-    // A recursion of which the compiler makes a loop has fewer calls than the program counts.
+    // If the compiler makes a loop of a recursion, it has fewer calls than the program counts.
     for optimization in [&["-O0"][..], &["-O2", "-fno-optimize-sibling-calls"]] {
         let program = with_sleds("calls.c", "clang", optimization);
         for how in ["plain", "threads", "signals", "forks", "jumps", "coroutines"] {
@@ -345,7 +346,7 @@ fn dormant_hooks_are_woken_where_tracing_is_switched_on_and_nothing_is_changed_o
             assert!(!is_in_order || calls.not_innermost == 0, "{optimization:?} {how}: {calls:?}");
         }
     }
-    // An exception leaves functions by no exit; these end with the call around them.
+    // An exception leaves functions without an exit; the end of the call around them ends these calls.
     let program = with_sleds("exceptions.cpp", "clang++", &["-O1"]);
     let traced = program.scenario(&[]).env("LD_PRELOAD", library).run().succeeded();
     assert_eq!(traced.stdout(), untraced(&program, &[]));
@@ -362,7 +363,7 @@ fn handlers_of_dormant_hooks_keep_what_is_passed_and_returned() {
     let program = with_sleds("values.c", "clang", &["-O2"]);
     let off = untraced(&program, &[]);
     assert!(off.ends_with("all as it was\n"), "{off}");
-    // A ring that is full again and again takes the cold ways, too.
+    // A ring that is full again and again uses the cold paths, too.
     for ring in ["16K", "1M"] {
         let scenario = program.scenario(&[]).env("LD_PRELOAD", library.to_str().expect("text"));
         let traced = scenario.env("TRACER_RING_SIZE", ring).run().succeeded();

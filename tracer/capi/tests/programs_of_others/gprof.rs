@@ -1,5 +1,6 @@
-//! Programs that are compiled for `gprof` (`-pg`) have each of their calls in their traces, with their ends, and compute what
-//! they compute without: whatever is in registers when functions are entered and left, and however they are left.
+//! Programs that are compiled for `gprof` (`-pg`) have each of their calls in their traces, with their ends, and
+//! their results are the same as without: for any content of the registers at entries and ends, and for any way of
+//! leaving a function.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -8,7 +9,7 @@ use support::programs::{lacks, those_of};
 
 use crate::compiled::{Program, calls, counted, installed, linking, shared_library, tracemerge};
 
-/// The ways in which hooks are put into functions: when these have made their frame, and before.
+/// The ways in which hooks are put into functions: after they have made their frame, and before.
 const HOOKS: [&[&str]; 2] = [&["-pg"], &["-pg", "-mfentry"]];
 
 /// The manners of `returns.c` in which the calls are the same each time, and those in which they are not.
@@ -20,7 +21,7 @@ fn linked(compiler: &str, source: &str, options: &[&str]) -> Program {
     Program::compile(compiler, source, &[options, &linking()].concat())
 }
 
-/// Returns what a program prints without being traced.
+/// Returns the untraced program's output.
 fn untraced(program: &Program, arguments: &[&str]) -> String {
     let mut command = Command::new(&program.path);
     command.args(arguments).env_remove("TRACER_ENABLE").current_dir(program.beside(""));
@@ -40,7 +41,7 @@ fn assert_same_counts(counts: &BTreeMap<String, u64>, entered: &BTreeMap<String,
 fn results_and_arguments_arrive_in_every_register_and_each_call_is_told() {
     let all = those_of(["cc", "clang"]).into_iter().flat_map(|compiler| HOOKS.map(|hooks| (compiler, hooks)));
     for (compiler, hooks) in all {
-        // Calls in last position are jumps.
+        // Tail calls are jumps.
         let program = linked(compiler, "returns.c", &[hooks, &["-foptimize-sibling-calls"]].concat());
         for how in MANNERS {
             let (said, traced) = (format!("{compiler} {hooks:?} {how}"), program.run(&[how]));
@@ -55,7 +56,7 @@ fn results_and_arguments_arrive_in_every_register_and_each_call_is_told() {
         for how in BY_CHANCE {
             let traced = program.scenario(&[how]).run().succeeded();
             assert_eq!(traced.stdout(), untraced(&program, &[how]), "{compiler} {hooks:?} {how}");
-            // A jump out of a handler that has interrupted a record loses that one.
+            // A jump out of a handler that has interrupted a record loses that record.
             let entered = calls(&program.merged_with_losses(&traced)).entered;
             assert!(entered.values().sum::<u64>() > 1_000, "{compiler} {hooks:?} {how}: {entered:?}");
         }
@@ -72,7 +73,7 @@ fn threads_jumps_coroutines_signals_and_forks_are_told_as_with_other_hooks() {
             assert_eq!(traced.stdout(), untraced(&program, &[how]), "{said}");
             let calls = calls(&program.merged(&traced));
             assert_same_counts(&counted(&traced.stdout()), &calls.entered, &said);
-            // What is left by a jump is told when the next function is entered.
+            // Functions that a jump has left are recorded as left when the next function is entered.
             assert_eq!(calls.not_innermost, 0, "{said}: {calls:?}");
         }
     }
@@ -95,7 +96,7 @@ fn a_debugger_shows_who_has_called_and_stops_where_functions_return_to() {
         command.env("TRACER_RUNTIME_DIR", scenario.runtime.path());
         let output = command.arg(&program.path).output().expect("gdb runs");
         let shown = String::from_utf8_lossy(&output.stdout);
-        // From the innermost function to `main`, with nothing left out: between them stand the library's returns.
+        // From the innermost function to `main`, without gaps; the trampolines of the library stand between them.
         let frames = shown.lines().filter(|line| line.starts_with('#'));
         let own = |name: &str| frames.clone().filter(|line| line.contains(&format!(" {name} ("))).count();
         assert_eq!((own("leaf"), own("fib"), own("main")), (1, 12, 1), "{hooks:?}: {output:?}");

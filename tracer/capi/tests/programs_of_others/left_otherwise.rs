@@ -1,6 +1,6 @@
-//! Functions of Rust that are left in ways of which Rust knows nothing: by jumps, on other stacks, in forked children, in
-//! libraries that are unloaded, in signal handlers, by calls that are jumps, and where the stack ends. Those of C and C++ are
-//! in `functions.rs`.
+//! Functions of Rust that are left in ways that Rust does not know: by jumps, on other stacks, in forked children, in
+//! libraries that are unloaded, in signal handlers, by calls that are jumps, and at the end of the stack. Functions
+//! of C and C++ are tested in `functions.rs`.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn untraced(program: &Path, arguments: &[&str]) -> Output {
     Command::new(program).args(arguments).env_remove("TRACER_ENABLE").output().expect("it runs")
 }
 
-/// Returns what a view of the traces of `moves` shows.
+/// Returns the output of a view of the traces of `moves`.
 fn shown(traced: &Traced, view: &[&str]) -> String {
     let mut command = tracemerge(traced.runtime.path());
     command.args(view).arg(traced.directory.path().join("moves"));
@@ -27,7 +27,7 @@ fn shown(traced: &Traced, view: &[&str]) -> String {
     text(&shown.stdout)
 }
 
-/// Returns what the merged traces of `moves` tell of calls.
+/// Returns the calls in the merged traces of `moves`.
 fn told(traced: &Traced) -> Calls {
     let merged = shown(traced, &["--quiet", "--symbols", "-o", "/dev/stdout"]);
     calls(&merged.lines().map(str::to_owned).collect::<Vec<_>>())
@@ -58,8 +58,8 @@ fn each_call_of_rust_is_told_whatever_leaves_the_function() {
             for (name, count) in counts {
                 assert_eq!(entered.get(&name), Some(&count), "{profile} {how} {name}: {entered:?}");
             }
-            // Where a library is loaded and unloaded at once, its addresses may be told of no module. Without optimization
-            // there are more functions than its two.
+            // If a library is loaded and unloaded at once, the trace may have no module for its addresses. Without
+            // optimization there are more functions than its two.
             let of_plugin =
                 ["of_plugin", "plugin::inside_plugin", ""].iter().filter_map(|name| entered.get(*name));
             let of_plugin: u64 = of_plugin.sum();
@@ -81,7 +81,7 @@ fn a_stack_overflow_ends_a_program_of_rust_as_ever_and_the_report_names_the_recu
     let program = workspace.built("release", "examples/moves");
     let without = untraced(&program, &["overflows"]);
     let traced = Scenario::new(&program, &["overflows"]).run();
-    // The standard library says so, and aborts.
+    // The standard library reports that, and aborts.
     let said = "thread 'main'";
     assert!(text(&without.stderr).contains(said), "{}", text(&without.stderr));
     assert!(traced.stderr().contains(said) && traced.stderr().contains("has overflowed its stack"));
@@ -102,7 +102,10 @@ fn a_stack_overflow_ends_a_program_of_rust_as_ever_and_the_report_names_the_recu
     let number =
         named.split(" ended inside ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
     assert_eq!(number.replace(',', ""), deep.to_string(), "{report}");
-    assert!(named.contains(" calls of moves::deep. If the program does not end so without hooks"), "{named}");
+    assert!(
+        named.contains(" calls of moves::deep. If the program does not end like this without hooks"),
+        "{named}"
+    );
 }
 
 #[test]
@@ -126,7 +129,7 @@ fn calls_that_are_jumps_stay_so_with_dormant_hooks_and_are_named_where_other_hoo
     for name in ["moves::even", "moves::odd"] {
         assert_eq!(calls.entered.get(name), counted(&traced.stdout()).get(name), "{name}");
     }
-    // A jump ends the call that it is made by.
+    // A jump ends the call that makes it.
     assert_eq!(calls.not_innermost, 0);
     build(&[]);
     let traced = Scenario::new(workspace.built("release", "examples/moves"), &["siblings"]).run();

@@ -1,4 +1,4 @@
-//! Programs in C, C++ and Rust are compiled, run, and compared with what their traces tell.
+//! Programs in C, C++ and Rust are compiled, run, and compared with the contents of their traces.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::expect_used, reason = "a failure in a test fails it")]
 

@@ -1,4 +1,5 @@
-//! What C and C++ programs trace by the functions of `tracer.h` is what `printf` gives, by each standard of the languages.
+//! Messages that C and C++ programs record with the functions of `tracer.h` are equal to the output of `printf`, with
+//! each standard of the languages.
 
 use support::programs::{lacks, those_of};
 
@@ -28,7 +29,7 @@ fn messages_of_c_are_what_printf_prints() {
         traced.assert_whole();
         let printed: Vec<String> = traced.stdout().lines().map(str::to_owned).collect();
         assert!(printed.len() > 12, "{printed:?}");
-        // Entering and leaving a scope are no messages.
+        // Entering and leaving a scope do not make messages.
         assert_eq!(messages(&traced), printed, "{compiler} {standard}");
         let records = traced.files.values().map(|file| file.records()).sum::<u64>();
         assert_eq!(traced.stderr(), format!("enabled 1 records {records} lost 0 flush 0\n"));
@@ -94,8 +95,8 @@ fn pkg_config_and_the_installed_files_are_enough() {
     assert_eq!(messages(&program.run(&[])).len(), 2);
 }
 
-/// Returns a program that prints, and traces, a table of formats and values: each twice, the second time when the library has
-/// told readers of all places.
+/// Returns a program that prints, and traces, a table of formats and values: each twice, the second time when the
+/// library has all places in the table for readers.
 fn table_of_formats() -> String {
     let integers = ["0", "1", "-1", "42", "INT_MIN", "INT_MAX"];
     let mut rows: Vec<String> = Vec::new();
@@ -166,7 +167,7 @@ fn a_table_of_formats_gives_the_bytes_of_the_c_library_whether_they_are_formatte
     let directory = tempfile::TempDir::new().expect("a directory");
     let source = directory.path().join("formats.c");
     std::fs::write(&source, table_of_formats()).expect("it can be written");
-    // Some combinations mean nothing, and are formatted all the same.
+    // Some combinations are meaningless, and are formatted all the same.
     let options = [&["-D_GNU_SOURCE", "-O0", "-Wno-format", "-Wno-unused"], &linking()[..]].concat();
     let program = Program::compile("cc", source.to_str().expect("a path"), &options);
     let traced = program.scenario(&[]).env("TRACER_FORMAT", "raw").run().succeeded();
@@ -183,7 +184,7 @@ fn a_table_of_formats_gives_the_bytes_of_the_c_library_whether_they_are_formatte
         assert_eq!(told, printed);
     }
     assert_eq!(told.len(), printed.len());
-    // What the second half has deferred is told with its values.
+    // Messages of the second half, which were formatted later, have their values.
     let json = program.beside("json");
     let mut command = tracemerge(traced.runtime.path());
     command.args(["--quiet", "--format", "jsonl", "-o"]).arg(&json).arg(program.in_traces(&traced));

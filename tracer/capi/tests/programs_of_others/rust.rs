@@ -1,4 +1,5 @@
-//! `cargo tracer` builds a workspace whose source says nothing of tracing; what its programs count is in their traces.
+//! `cargo tracer` builds a workspace whose source does not mention tracing; the traces of its programs agree with the
+//! programs' own counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +12,7 @@ use crate::compiled::{Calls, calls, counted, installed, tracemerge};
 
 /// A copy of the workspace, so that nothing is built among the sources.
 pub struct Workspace {
-    /// Where it is.
+    /// The directory of the copy.
     pub place: TempDir,
 }
 
@@ -23,7 +24,7 @@ impl Workspace {
         Workspace { place }
     }
 
-    /// Calls `cargo tracer` in the workspace, as Cargo does.
+    /// Runs `cargo tracer` in the workspace, as Cargo does.
     pub fn cargo_tracer(&self, words: &[&str]) -> Output {
         let mut command = Command::new(installed().join("bin/cargo-tracer"));
         command.arg("tracer").args(words).current_dir(self.place.path());
@@ -31,14 +32,15 @@ impl Workspace {
         command.output().expect("it runs")
     }
 
-    /// Returns the path of something that was built, with its traces beside it.
+    /// Returns the path of a file that was built, with its traces beside it.
     pub fn built(&self, profile: &str, name: &str) -> PathBuf {
         let place = self.place.path().join("target/tracer").join(env!("HOST_OF_TEST")).join(profile);
         place.join(name)
     }
 }
 
-/// Takes from a command what Cargo tells this test, which is not meant for another build.
+/// Removes the variables that Cargo sets for this test, which are not meant for another build, from a command's
+/// environment.
 pub fn forget_cargo(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let of_cargo = ["CARGO", "TRACER_", "RUST", "DOCTEST_"];
@@ -62,7 +64,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Returns what a program has printed.
+/// Returns the output of a program as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("text")
 }
@@ -103,7 +105,8 @@ fn each_call_of_an_unedited_program_is_in_its_trace() {
         for (name, count) in &counts {
             assert_eq!(calls.entered.get(name), Some(count), "{profile}: {name}: {:?}", calls.entered);
         }
-        // All is left in the order in which it was entered, through panics too, but for what calls `exit`.
+        // All functions are left in the order in which they were entered, even through panics, except those that call
+        // `exit`.
         assert_eq!((calls.not_innermost, calls.of_nothing), (0, 0));
         let open: Vec<&String> = calls
             .open
@@ -112,7 +115,7 @@ fn each_call_of_an_unedited_program_is_in_its_trace() {
             .filter(|name| !name.starts_with("std::") && !name.starts_with("core::"))
             .collect();
         assert_eq!(open, ["main", "the_app::main"]);
-        // Build scripts and procedural macros have no trace, and none was made by them.
+        // Build scripts and procedural macros have no traces, and made none.
         assert!(!calls.entered.keys().any(|name| name.contains("build_script") || name.contains("macros::")));
     }
 }
@@ -133,12 +136,12 @@ fn the_status_of_the_program_is_passed_on_and_crates_can_be_chosen() {
     assert!(!calls.entered.keys().any(|name| name.starts_with("the_app::")), "{calls:?}");
 }
 
-/// Returns a program that was built in a directory of its own for what was chosen, and what its trace tells.
+/// Returns a program that was built in its own directory for the chosen options, and the calls in its trace.
 fn chosen(workspace: &Workspace, output: &Output, profile: &str) -> (PathBuf, Calls) {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said = text(&output.stderr);
     assert!(!said.contains("CSV"), "{said}");
-    // Cargo says what it runs.
+    // Cargo prints the path of the program that it runs.
     let at = said.rsplit_once("target/tracer/").map(|(_, at)| at.split('`').next().unwrap_or_default());
     let place = at.and_then(|at| at.split(env!("HOST_OF_TEST")).next()).expect("the program");
     let place = workspace.place.path().join("target/tracer").join(place).join(env!("HOST_OF_TEST"));
@@ -147,8 +150,8 @@ fn chosen(workspace: &Workspace, output: &Output, profile: &str) -> (PathBuf, Ca
     (program, calls)
 }
 
-/// Returns the functions of a program whose code calls a hook, and the number of all of Rust, by what objdump says; none, and
-/// 0, where there is no objdump.
+/// Returns the functions of a program whose code calls a hook, and the number of all functions of Rust, from the
+/// output of objdump; none, and 0, if objdump is missing.
 fn with_hooks(program: &Path) -> (BTreeSet<String>, usize) {
     if support::programs::those_of(["objdump"]).is_empty() {
         return (BTreeSet::new(), 0);
@@ -188,13 +191,13 @@ fn functions_are_left_out_of_the_program_by_their_paths() {
             assert_eq!(counted(&printed), counts, "the program does what it did");
             let (program, calls) = chosen(&workspace, &output, profile);
             assert_eq!((calls.not_innermost, calls.of_nothing), (0, 0), "{calls:?}");
-            // Of each function that is wanted there are the calls that there were, and of no other one.
+            // Each wanted function has all of its calls, and no other function has any.
             let expected = all.iter().filter(|(name, _)| wanted(name));
             let expected: BTreeMap<String, u64> =
                 expected.map(|(name, count)| (name.clone(), *count)).collect();
             assert!(!expected.is_empty() && expected.len() < all.len(), "{options:?}: {all:?}");
             assert_eq!(calls.entered, expected, "{options:?} {profile}");
-            // And the code of these functions only has hooks.
+            // Only the code of these functions has hooks.
             let expected: BTreeSet<String> = hooked.iter().filter(|name| wanted(name)).cloned().collect();
             assert_eq!(with_hooks(&program), (expected, functions), "{options:?} {profile}");
         }
@@ -209,7 +212,7 @@ fn the_code_of_a_function_that_is_left_out_is_that_of_a_build_without_tracing() 
     let workspace = Workspace::new();
     let mut plain = Command::new("cargo");
     forget_cargo(&mut plain);
-    // As `cargo tracer` builds, so that the same functions are inlined.
+    // With the options of `cargo tracer`, so that the same functions are inlined.
     plain.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1");
     let built = plain.args(["build", "--release"]).current_dir(workspace.place.path()).output();
     assert!(built.expect("Cargo can be run").status.success());
@@ -244,7 +247,7 @@ fn a_compiler_that_leaves_no_function_out_is_told_of_before_anything_is_built() 
     };
     let refused = build(&["--exclude", "doubled"]);
     let said = text(&refused.stderr);
-    let why = "cannot be given hooks in some functions only: one that was to have none has one. ";
+    let why = "cannot compile programs with hooks in some functions only: one that must have none has one. ";
     assert!(!refused.status.success() && said.contains(why), "{said}");
     let all = build(&[]);
     assert!(all.status.success(), "{}", text(&all.stderr));
@@ -257,7 +260,7 @@ fn a_compiler_is_tried_once() {
     let compiler = workspace.place.path().join("compiler");
     fs::write(&compiler, "#!/bin/sh\necho \"$*\" >> \"$0.called\"\nexec rustc \"$@\"\n").expect("a file");
     fs::set_permissions(&compiler, fs::Permissions::from_mode(0o755)).expect("a file of ours");
-    // How often a probe was compiled in all builds so far.
+    // Returns the number of times that a probe was compiled in all builds so far.
     let probed = |words: &[&str]| {
         let mut command = Command::new(installed().join("bin/cargo-tracer"));
         command.args(["tracer", "build", "--package", "helper"]).args(words);
@@ -269,9 +272,9 @@ fn a_compiler_is_tried_once() {
         called.lines().filter(|line| line.contains("/probe.rs ")).count()
     };
     assert_eq!([probed(&[]), probed(&[]), probed(&["--release"])], [1, 1, 1]);
-    // Other hooks are tried by themselves.
+    // Other hooks are tried separately.
     assert_eq!([probed(&["--dormant"]), probed(&["--dormant"])], [2, 2]);
-    // A library that was installed anew is another one only by its path, so the compiler's version decides.
+    // A newly installed library differs only by its path, so the compiler's version decides.
     let again = "#!/bin/sh\necho \"$*\" >> \"$0.called\"\nif [ \"$*\" = -vV ]; then rustc -vV; echo LLD; else exec rustc \"$@\"; fi\n";
     fs::write(&compiler, again).expect("a file");
     assert_eq!(probed(&[]), 3, "a compiler of another version is tried again");
@@ -291,7 +294,7 @@ fn the_tracer_is_not_traced_where_a_program_is_built_with_it() {
         tracer("log"),
     );
     fs::write(program.join("Cargo.toml"), manifest).expect("a file");
-    // With the versions that are there.
+    // With the versions of this repository.
     fs::copy(repository.join("Cargo.lock"), program.join("Cargo.lock")).expect("a copy");
     let source = "\
 #[inline(never)]
@@ -342,11 +345,11 @@ fn instructions(program: &Path, function: &str) -> Vec<String> {
     };
     let lines = output.lines().skip_while(|line| !is_own(line)).skip(1).take_while(|line| !line.is_empty());
     let name = |line: &str| line.split('\t').nth(1)?.split_whitespace().next().map(str::to_owned);
-    // What fills the room up to the next function is none of it.
+    // The padding up to the next function is not part of it.
     lines.filter_map(name).filter(|name| name != "int3" && !name.starts_with("nop")).collect()
 }
 
-/// What is chosen by options, and whether a function is.
+/// Options that choose functions, and a function that returns whether a name is chosen.
 type Chosen = (&'static [&'static str], fn(&str) -> bool);
 
 const CHOICES: [Chosen; 3] = [
@@ -384,7 +387,8 @@ fn functions_that_call_nothing_are_traced_where_that_is_wanted() {
     // The leaves of the recursion, by Fibonacci's numbers, and one for each panic.
     let fib = |n: u64| (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0;
     let ends: u64 = 20 * (8..12u64).map(|n| fib(n + 1)).sum::<u64>();
-    // A panic calls this closure, which does nothing. With optimization, what returns what it got is not called.
+    // A panic calls this closure, which does nothing. With optimization, functions that only return their argument
+    // are not called.
     let closure = "the_app::main::{{closure}}";
     for (profile, how, leaf, calls_of_leaf) in
         [("debug", &["run"][..], "the_app::one", ends + 80), ("release", &["run", "--release"], closure, 80)]
@@ -402,7 +406,7 @@ fn functions_that_call_nothing_are_traced_where_that_is_wanted() {
             "{profile}"
         );
         assert_eq!((calls.not_innermost, calls.of_nothing), (0, 0), "{calls:?}");
-        // All others are traced as they are without. Another closure has the same name.
+        // All other functions are traced as without the option. Another closure has the same name.
         let in_closure = without.get(closure).unwrap_or(&0) + counts["the_app::catches"];
         assert_eq!(calls.entered.get(closure), Some(&in_closure), "{profile}");
         for (name, count) in without.iter().filter(|(name, _)| *name != closure) {
@@ -441,9 +445,9 @@ fn what_cannot_be_done_is_told() {
         assert!(!output.status.success());
         text(&output.stderr)
     };
-    // Messages begin with what the user has called.
+    // Messages begin with the command that the user has called.
     let unknown = said(&["bench"]);
-    assert!(unknown.starts_with("cargo tracer: error: 'bench' is none of build, run and test"), "{unknown}");
+    assert!(unknown.starts_with("cargo tracer: error: 'bench' is not build, run or test"), "{unknown}");
     let nowhere = said(&["run", "--manifest-path", "nowhere/Cargo.toml"]);
     assert!(nowhere.starts_with("cargo tracer: error: Cargo finds no workspace"), "{nowhere}");
     let none = workspace.cargo_tracer(&["run", "--include", "nowhere::*", "--", "3"]);
@@ -455,7 +459,7 @@ fn what_cannot_be_done_is_told() {
     );
     assert!(said(&["run", "--include"]).starts_with("cargo tracer: error: --include needs "));
     assert!(
-        said(&["build", "--target", "wasm32-unknown-unknown"]).contains("can be traced, and not for wasm32")
+        said(&["build", "--target", "wasm32-unknown-unknown"]).contains("can be traced, not programs for wasm32")
     );
     assert!(said(&["build", "--manifest-path", "nowhere/Cargo.toml"]).contains("Cargo finds no workspace: "));
 }
@@ -463,7 +467,7 @@ fn what_cannot_be_done_is_told() {
 #[test]
 fn a_program_with_dormant_hooks_needs_no_library_and_has_its_calls_traced_where_that_is_wanted() {
     let workspace = Workspace::new();
-    // With optimization, a function of another crate is inlined, and has no room for hooks then.
+    // With optimization, a function of another crate is inlined, and then has no room for hooks.
     let output = workspace.cargo_tracer(&["run", "--dormant"]);
     let (printed, said) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{said}");
@@ -475,7 +479,7 @@ fn a_program_with_dormant_hooks_needs_no_library_and_has_its_calls_traced_where_
     for (name, count) in &counts {
         assert_eq!(calls.entered.get(name), Some(count), "{name}: {:?}", calls.entered);
     }
-    // As it is shipped: nothing of the tracer is needed, and nothing is written.
+    // In a shipped program nothing of the tracer is needed, and nothing is written.
     let shipped = TempDir::new().expect("a directory");
     let alone = shipped.path().join("the-app");
     fs::copy(&program, &alone).expect("a copy");

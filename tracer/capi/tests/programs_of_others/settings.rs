@@ -1,4 +1,4 @@
-//! What users set for their programs and for Cargo holds where every function is traced.
+//! The settings that users make for their programs and for Cargo apply if every function is traced.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -30,7 +30,7 @@ fn calls_are_the_same_by_each_clock_in_each_format_and_with_small_rings() {
                 assert_eq!(calls.entered.get(&name), Some(&count), "{said} {name}: {:?}", calls.entered);
             }
             assert_eq!(calls.not_innermost, 0, "{said}: {calls:?}");
-            // Where the processor's counter cannot be trusted, it is the system's clock that is read.
+            // If the processor's counter cannot be trusted, the system's clock is read.
             let clocks = traced.files.values().flat_map(|file| &file.metas).filter_map(|meta| match meta {
                 Meta::Run(run) => Some(run.clock),
                 _ => None,
@@ -48,7 +48,8 @@ fn a_flight_recorder_keeps_the_newest_calls_before_the_end() {
     let traced = scenario.env("TRACER_FULL", "overwrite").env("TRACER_RING_SIZE", "64K").run();
     assert_eq!(traced.output.status.signal(), Some(11), "{:?}", traced.output);
     let calls = calls(&program.merged_with_losses(&traced));
-    // The recursion has more calls than the ring has room for, which is 16 bytes for each; a block may just be written anew.
+    // The recursion has more calls than the ring has room for, at 16 bytes for each; a block may be in the middle of
+    // being overwritten.
     assert_eq!(calls.entered.keys().collect::<Vec<_>>(), ["deep"], "{:?}", calls.entered);
     assert!((2048..=4096).contains(&calls.entered["deep"]), "{:?}", calls.entered);
     let open: usize = calls.open.values().map(Vec::len).sum();
@@ -66,14 +67,14 @@ fn a_flight_recorder_keeps_the_calls_that_are_chosen() {
     };
     let entered =
         |calls: &Calls| calls.entered.iter().map(|(name, count)| (name.clone(), *count)).collect::<Vec<_>>();
-    // The first calls of the program stay, where the recursion is left out or is too deep.
+    // The first calls of the program stay if the recursion is left out or is too deep.
     let outer =
         [("before_main", 1), ("main", 1), ("overflows", 1)].map(|(name, count)| (name.to_owned(), count));
     assert_eq!(entered(&run("TRACER_FUNCTIONS", "*,-deep")), outer);
     let shallow = entered(&run("TRACER_MAX_DEPTH", "5"));
     assert_eq!(shallow, [&[outer[0].clone(), ("deep".to_owned(), 3)], &outer[1..]].concat());
-    // Of calls that are all too short yet, the stack at the end is there: the innermost as far as they are held back, and
-    // the newest of those around them.
+    // If all calls are still too short, the stack at the end is recorded: the innermost calls, as far as they are
+    // held back, and the newest of those around them.
     let held = run("TRACER_MIN_DURATION", "1h");
     let open: usize = held.open.values().map(Vec::len).sum();
     assert!(held.entered["deep"] >= 2048 && open as u64 == held.entered.values().sum::<u64>(), "{held:?}");
@@ -96,7 +97,7 @@ fn a_program_with_hooks_is_switched_on_and_off_from_outside() {
         let lines = fs::read_to_string(merged).unwrap_or_default();
         calls(&lines.lines().map(str::to_owned).collect::<Vec<_>>()).entered
     };
-    // The process has to have begun before it can be asked.
+    // The process must have begun before it can be controlled.
     support::wait_until(60, "it is on", || has("on"));
     support::wait_until(60, "it records calls", || entered().contains_key("level_3"));
     assert!(has("off"), "it is switched off");
@@ -123,11 +124,11 @@ fn what_the_user_tells_cargo_holds_as_ever() {
         ("rustc-workspace-wrapper", &[]),
         ("rustc-wrapper", &["--deps"]),
     ] {
-        // In the environment, or in a file, from whose directory a path goes out.
+        // In the environment, or in a file; a path in a file is relative to the file's directory.
         let is_in_file = variable.starts_with("rustc");
         let named = if is_in_file { format!("{variable} = \"./wrapper\"\n") } else { String::new() };
         write(".cargo/config.toml", &format!("{config}{named}"));
-        // Cargo would not compile again what another wrapper has compiled.
+        // Otherwise Cargo would not compile again crates that another wrapper has compiled.
         let _ = fs::remove_dir_all(place.join("target"));
         let mut command = Command::new(installed().join("bin/cargo-tracer"));
         forget_cargo(&mut command);

@@ -10,8 +10,8 @@ use super::descriptor as d;
 use super::signature::Signature;
 use super::{Capture, Cursor, TOO_LONG, by};
 
-/// Implements [`Capture`] for a type whose bytes are those of a type of fixed size, given by an expression of
-/// the value.
+/// Implements [`Capture`] for a type whose bytes are those of a type of fixed size; an expression of the value
+/// gives them.
 macro_rules! fixed {
     ($type:ty, $of:ident, $tag:expr, $as:ty, $value:ident => $bytes:expr) => {
         impl<By: by::$of> Capture<By> for $type {
@@ -64,8 +64,8 @@ fixed!(f64, OfFloat, d::F64, f64, value => value.to_le_bytes());
 fixed!(bool, OfText, d::BOOL, u8, value => [u8::from(value)]);
 fixed!(char, OfText, d::CHAR, u32, value => u32::from(value).to_le_bytes());
 
-/// A width or precision. Values beyond 16 bits are formatted at the call: what std prints for them depends on
-/// its version.
+/// A width or precision. Values beyond 16 bits are formatted at the call, because the text that std prints for them
+/// depends on its version.
 impl Capture<by::Count> for usize {
     const SIGNATURE: u32 = Signature::of(d::U64).end();
 
@@ -104,7 +104,7 @@ impl<By: by::OfText> Capture<By> for str {
     }
 }
 
-/// Implements [`Capture`] for `()`. It pads as a whole, so its Debug may have a width.
+/// Implements [`Capture`] for `()`. Its Debug may have a width, because std pads it as a whole.
 macro_rules! unit {
     ($($by:ident)*) => { $(
         impl Capture<by::$by> for () {
@@ -127,7 +127,8 @@ macro_rules! unit {
 
 unit!(Debug PaddedDebug);
 
-/// Implements [`Capture`] for a type that prints as another one does, which is reached by `*self` or a field.
+/// Implements [`Capture`] for a type that prints like an inner type; an expression of the value reaches the inner
+/// one.
 macro_rules! transparent {
     ($([$($generics:tt)*] $by:ident, $type:ty => $inner:ty, $value:ident => $reached:expr;)*) => { $(
         impl<$($generics)*> Capture<$by> for $type {
@@ -190,7 +191,7 @@ macro_rules! pointers {
     )* };
 }
 
-// Only pointers to sized types have Debug here: for others it may print more than an address.
+// Only pointers to sized types implement this for Debug: for others, Debug may print more than an address.
 pointers! {
     [By: by::OfPointer, T] By, *const T, value => value;
     [By: by::OfPointer, T] By, *mut T, value => value;

@@ -1,4 +1,4 @@
-//! Captures, for Debug, of values that are made of other values: options, results, tuples, slices.
+//! Captures, for Debug, of values that consist of other values: options, results, tuples, slices.
 
 use super::descriptor as d;
 use super::signature::Signature;
@@ -107,7 +107,7 @@ impl<T: Capture<by::Debug>, const N: usize> Capture<by::Debug> for [T; N] {
     const SIGNATURE: u32 = Signature::of(d::ARRAY).number(N as u64).part(T::SIGNATURE).end();
 
     fn describe(descriptor: &mut Vec<u8>) {
-        // An array that is longer than this has more bytes than a record can hold.
+        // A longer array has more bytes than a record can hold.
         let count = u32::try_from(N).unwrap_or(u32::MAX);
         descriptor.push(d::ARRAY);
         descriptor.extend(count.to_le_bytes());
@@ -125,7 +125,7 @@ impl<T: Capture<by::Debug>, const N: usize> Capture<by::Debug> for [T; N] {
     }
 }
 
-/// Returns the bytes that the elements take: at least one byte each, so that the length of a record limits
+/// Returns the number of bytes that the elements take: at least one byte each, so that the length of a record limits
 /// their number.
 #[inline(always)]
 fn elements_size<T: Capture<by::Debug>>(elements: &[T]) -> usize {

@@ -1,7 +1,7 @@
-//! The descriptor, which tells the types of captured values: its writer, for the types, and its parser, for
+//! The descriptor, which describes the types of captured values: its writer, for the types, and its parser, for
 //! the renderer.
 //!
-//! It is written in prefix notation: a tag, then the parts that it needs. The tags of primitive types are the
+//! It is in prefix notation: a tag, then the parts that the tag needs. The tags of primitive types are the
 //! letters that Rust's v0 symbol mangling gives them; numbers are little-endian; a name is a length of 16
 //! bits and UTF-8.
 //!
@@ -51,7 +51,7 @@ pub(crate) const TUPLE: u8 = b'T';
 pub(crate) const NAMED: u8 = b'N';
 pub(crate) const ENUM: u8 = b'E';
 
-/// The tags by which this process's pointers, `usize` and `isize` are written.
+/// The tags of this process's pointers, `usize` and `isize`.
 #[cfg(target_pointer_width = "32")]
 mod width {
     pub(crate) use super::{I32 as ISIZE, POINTER_32 as POINTER, U32 as USIZE};
@@ -75,21 +75,21 @@ pub fn unit(to: &mut Vec<u8>, name: &str) {
     self::name(to, name);
 }
 
-/// Appends a tuple struct or variant; the types of its `count` fields are to follow.
+/// Appends a tuple struct or variant; the caller appends the types of its `count` fields.
 pub fn tuple(to: &mut Vec<u8>, name: &str, count: u16) {
     to.push(TUPLE);
     self::name(to, name);
     to.extend(count.to_le_bytes());
 }
 
-/// Appends a struct or variant with named fields; for each, its [`name`] and type are to follow.
+/// Appends a struct or variant with named fields; the caller appends the [`name`] and the type of each field.
 pub fn named(to: &mut Vec<u8>, name: &str, count: u16) {
     to.push(NAMED);
     self::name(to, name);
     to.extend(count.to_le_bytes());
 }
 
-/// Appends the name of a field. One of more than 65,535 bytes, which the compiler does not take, is left
+/// Appends the name of a field. A name of more than 65,535 bytes, which the compiler does not accept, becomes
 /// empty.
 pub fn name(to: &mut Vec<u8>, name: &str) {
     let (length, name) = u16::try_from(name.len()).map_or((0, ""), |length| (length, name));
@@ -97,7 +97,7 @@ pub fn name(to: &mut Vec<u8>, name: &str) {
     to.extend(name.as_bytes());
 }
 
-/// Appends an enum; its `count` variants are to follow: [`unit()`], [`tuple()`] or [`named`].
+/// Appends an enum; the caller appends its `count` variants: [`unit()`], [`tuple()`] or [`named`].
 pub fn variants(to: &mut Vec<u8>, count: u16) {
     to.push(ENUM);
     to.extend(count.to_le_bytes());
@@ -161,12 +161,12 @@ scalars! {
     Pointer32 POINTER_32; Pointer64 POINTER_64;
 }
 
-/// A reason why bytes are no descriptor.
+/// The reason why bytes are not a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DescriptorError {
     /// The descriptor ends within a type.
     Cut,
-    /// A byte, this one, stands where a type begins and is no tag.
+    /// A type begins with this byte, which is not a tag.
     UnknownTag(u8),
     /// A name is not UTF-8.
     NotText,
@@ -178,7 +178,7 @@ impl fmt::Display for DescriptorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DescriptorError::Cut => f.write_str("it ends in the middle of a type"),
-            DescriptorError::UnknownTag(tag) => write!(f, "the byte {tag:#04x} begins no type"),
+            DescriptorError::UnknownTag(tag) => write!(f, "the byte {tag:#04x} is not the tag of a type"),
             DescriptorError::NotText => f.write_str("a name in it is not UTF-8"),
             DescriptorError::TooDeep => write!(f, "its types are nested more than {MAX_DEPTH} deep"),
         }

@@ -1,7 +1,7 @@
 //! Arguments as they are copied into a record: raw now, formatted later.
 //!
-//! The thread that traces copies the bytes of the arguments; their meaning stands in the site's *descriptor*,
-//! written once per site by the same types. [`SitePlan`](crate::fields::SitePlan) makes the text of both.
+//! The traced thread copies the bytes of the arguments; the site's *descriptor*, which the same types write
+//! once per site, describes them. [`SitePlan`](crate::fields::SitePlan) makes text of both.
 //!
 //! # Bytes
 //!
@@ -19,10 +19,10 @@
 //! | slice | count u16, elements |
 //! | array | elements |
 //!
-//! An element of a slice or array that would take no byte (`()`, a unit struct) takes one, which is 0. So no
-//! few bytes stand for a great many values.
+//! An element of a slice or array that would take no byte (`()`, a unit struct) takes one, which is 0. So a few
+//! bytes cannot stand for a great many values.
 //!
-//! The form of the descriptor is described in [`descriptor`].
+//! [`descriptor`] describes the form of the descriptor.
 
 mod builtin;
 mod composite;
@@ -53,10 +53,10 @@ pub mod by {
     pub enum UpperExp {}
     /// Marks `{:p}`.
     pub enum Pointer {}
-    /// Marks a width or precision that is given by an argument: `usize` only.
+    /// Marks an argument that gives a width or precision: `usize` only.
     pub enum Count {}
 
-    /// The ways to format that work through references and boxes: all but [`Pointer`] and [`Count`].
+    /// The ways to format that work through references and boxes: all except [`Pointer`] and [`Count`].
     pub trait OfValue {}
     /// The ways to format an integer.
     pub trait OfInteger: OfValue {}
@@ -88,10 +88,10 @@ pub mod by {
 /// The result of [`Capture::size`] for a value that no record can hold.
 pub const TOO_LONG: usize = usize::MAX;
 
-/// A type whose values are copied into a record as they are, and formatted later as `By` says.
+/// A type whose values are copied into a record as bytes, and formatted later in the way `By`.
 ///
-/// It is to be implemented for a user's types by `derive(Capture)` only, which stands beside `derive(Debug)`:
-/// values are printed as that one prints them. It makes code like this:
+/// User types implement it only with `derive(Capture)`, beside `derive(Debug)`: the formatted value is the same
+/// as that of `Debug`. The derive makes code like this:
 ///
 /// ```
 /// # use trace_format::capture::{Capture, Cursor, by, descriptor, signature::Signature};
@@ -162,11 +162,11 @@ pub const TOO_LONG: usize = usize::MAX;
     note = "`#[derive(Capture)]` makes a type capturable whose fields are"
 )]
 pub trait Capture<By> {
-    /// The number that tells types apart: types with different descriptors have different signatures, but for
-    /// a chance of one in four thousand million. It is never 0 and never [`u32::MAX`].
+    /// The number that distinguishes types: types with different descriptors have different signatures, except with
+    /// a probability of one in four thousand million. It is never 0 and never [`u32::MAX`].
     const SIGNATURE: u32;
 
-    /// The number of bytes of every value, where all values have the same; it makes slices of such values
+    /// The number of bytes of every value if all values have the same number; it makes slices of such values
     /// faster.
     #[doc(hidden)]
     const SIZE: Option<usize> = None;
@@ -175,7 +175,7 @@ pub trait Capture<By> {
     fn describe(descriptor: &mut Vec<u8>);
 
     /// Returns the number of bytes that [`write`](Capture::write) writes; more than
-    /// [`MAX_PAYLOAD`](crate::record::MAX_PAYLOAD) where it cannot write the value.
+    /// [`MAX_PAYLOAD`](crate::record::MAX_PAYLOAD) if it cannot write the value.
     fn size(&self) -> usize;
 
     /// Writes the value.
@@ -184,8 +184,8 @@ pub trait Capture<By> {
 
 /// Copies a slice, which must be as long as the other one.
 ///
-/// On Windows, what is short is copied by two moves that may overlap: to call the C library's `memcpy` there goes through
-/// another module, and under Wine takes as long as half a record.
+/// On Windows, it copies short slices with two moves that may overlap: a call of the C library's `memcpy` goes
+/// through another module there, and under Wine takes as long as half a record.
 #[inline(always)]
 fn copy(to: &mut [u8], from: &[u8]) {
     let copied = match from.len() {
@@ -199,7 +199,7 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Copies the first `N` and the last `N` bytes of a slice; `None` where it has fewer.
+/// Copies the first `N` and the last `N` bytes of a slice; `None` if it has fewer.
 #[inline(always)]
 fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> Option<()> {
     let (first, last) = (from.first_chunk::<N>()?, from.last_chunk::<N>()?);
@@ -210,8 +210,8 @@ fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> Option<()> {
 
 /// The place to which captured bytes are written.
 ///
-/// Writing more than there is room for writes nothing, then and afterwards; [`is_full`](Cursor::is_full)
-/// tells.
+/// If there is no room for a value, neither it nor any later value is written, and [`is_full`](Cursor::is_full)
+/// returns true.
 #[derive(Debug)]
 pub struct Cursor<'a> {
     rest: &'a mut [u8],
@@ -226,7 +226,7 @@ impl<'a> Cursor<'a> {
         Cursor { rest: to, full: false }
     }
 
-    /// Writes the array `bytes`. The call compiles to one store where the room is known.
+    /// Writes the array `bytes`. The call compiles to one store if the compiler knows the room.
     #[inline(always)]
     pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         match std::mem::take(&mut self.rest).split_first_chunk_mut::<N>() {
@@ -246,7 +246,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes the next `length` bytes, to be written by the caller; `None` where there is no room for them.
+    /// Takes the next `length` bytes, which the caller writes; `None` if there is no room for them.
     #[inline(always)]
     fn take(&mut self, length: usize) -> Option<&'a mut [u8]> {
         let parts = std::mem::take(&mut self.rest).split_at_mut_checked(length);
@@ -256,7 +256,7 @@ impl<'a> Cursor<'a> {
         Some(here)
     }
 
-    /// Writes a length of 16 bits; one that does not fit into them counts as no room.
+    /// Writes a length of 16 bits; if the length does not fit into 16 bits, the cursor becomes full.
     #[inline(always)]
     pub fn put_length(&mut self, length: usize) {
         match u16::try_from(length) {
@@ -268,14 +268,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns the number of bytes that there is room for.
+    /// Returns the number of bytes of the remaining room.
     #[inline(always)]
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// Returns whether something was not written for lack of room.
+    /// Returns whether a value was not written because there was no room.
     #[inline(always)]
     #[must_use]
     pub fn is_full(&self) -> bool {

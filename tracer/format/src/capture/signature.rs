@@ -1,10 +1,10 @@
-//! Numbers that tell types apart, computed by the compiler.
+//! Numbers that distinguish types, computed by the compiler.
 //!
 //! A signature is a hash of the content of the type's descriptor. The mixing function is the finalizer of
 //! SplitMix64 with the constants of David Stafford's *Mix13*.
 
-/// A signature while it is computed. Every step is `const`; the steps are those by which the descriptor is
-/// written.
+/// A signature while it is computed. Every step is `const`; the steps are the same as those that write the
+/// descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature(u64);
 
@@ -79,7 +79,7 @@ impl Signature {
         self.number(signature as u64)
     }
 
-    /// Adds a number that the type depends on.
+    /// Adds a number on which the type depends.
     #[must_use]
     pub const fn number(self, number: u64) -> Signature {
         let mut hash = (self.0 ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);

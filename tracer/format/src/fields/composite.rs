@@ -1,4 +1,5 @@
-//! Values made of other values, printed by std itself: it is told only their structure, piece by piece.
+//! Values that consist of other values. The `Debug` helpers of std print them; this module only passes on their
+//! structure, piece by piece.
 
 use std::cell::Cell;
 use std::fmt::{self, Debug, Write};
@@ -26,8 +27,8 @@ pub(super) fn render(
     written.map_err(|fmt::Error| source.error.get().unwrap_or(PayloadError::NoValue))
 }
 
-/// Prints with one `write!` for each combination of flags, since a `Formatter` with given flags cannot be
-/// made.
+/// Prints a value. Has one `write!` for each combination of flags, because a program cannot make a `Formatter` with
+/// given flags.
 fn write_debug(
     to: &mut dyn Write,
     value: &dyn Debug,
@@ -77,7 +78,7 @@ impl Write for Bounded<'_> {
     }
 }
 
-/// The bytes of one argument, which are read while they are printed, and the error that was met.
+/// The bytes of one argument, which are read while they are printed, and the error if one was found.
 struct PayloadSource<'p> {
     reader: Cell<ValueReader<'p>>,
     error: Cell<Option<PayloadError>>,
@@ -175,7 +176,7 @@ impl Debug for Decoded<'_, '_> {
 }
 
 impl PayloadSource<'_> {
-    /// Prints the next value by the Debug of the type that it had: the hex digits depend on the type.
+    /// Prints the next value with the Debug of its original type, because the hex digits depend on the type.
     fn fmt_scalar(&self, scalar: Scalar, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         macro_rules! number {
             ($type:ty) => {
@@ -205,7 +206,7 @@ impl PayloadSource<'_> {
     }
 }
 
-/// Prints a pointer of `bits` bits, which may be more or less than pointers have here.
+/// Prints a pointer of `bits` bits, which may differ from the width of this process's pointers.
 fn fmt_address(address: u64, bits: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let digits = if f.alternate() { bits / 4 + 2 } else { 0 };
     if f.sign_plus() { write!(f, "{address:+#0digits$x}") } else { write!(f, "{address:#0digits$x}") }

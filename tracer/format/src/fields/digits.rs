@@ -1,8 +1,8 @@
 //! Numbers as digits, written eight at a time.
 //!
-//! The functions write at a place and return the place after it. They write 8 or 16 bytes, however many of
-//! them count: later writes overwrite the rest. Those that take a page return `None` where it ends, and where
-//! they do not know how std writes the number.
+//! The functions write at a place and return the place after the number. They always write 8 or 16 bytes, even if
+//! fewer of them count: later writes overwrite the rest. Functions that take a page return `None` if it is too short,
+//! or if they cannot write the number in the same way as std.
 
 /// The greatest number of bytes of literal text in one step.
 pub(super) const CHUNK: usize = 16;
@@ -14,8 +14,8 @@ pub(super) const NUMBER: usize = 26;
 /// A page for one number, filled with zeros.
 pub(super) const NUMBER_PAGE: [u8; NUMBER + ROOM] = [0; NUMBER + ROOM];
 
-/// Writes `bytes` at a place of `room`. The compiler sees that there is room wherever this is used, and takes
-/// the test away.
+/// Writes `bytes` at a place of `room`. The compiler sees at each call that there is room, and removes
+/// the test.
 #[inline(always)]
 pub(super) fn put<const N: usize>(room: &mut [u8; ROOM], at: usize, bytes: [u8; N]) {
     if let Some(place) = room.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
@@ -40,7 +40,7 @@ pub(super) fn signed(page: &mut [u8], at: usize, number: i64) -> Option<usize> {
     unsigned(page, at, number.unsigned_abs())
 }
 
-/// Writes an integer. `at` is at most the length of a literal and a sign, in bytes.
+/// Writes an integer. `at` must be at most the length of a literal and a sign, in bytes.
 #[inline(always)]
 pub(super) fn unsigned(page: &mut [u8], at: usize, number: u64) -> Option<usize> {
     if number < EIGHT_DIGITS {
@@ -89,14 +89,14 @@ pub(super) fn hex(room: &mut [u8; ROOM], at: usize, number: u64, prefix: bool) -
     at + digits as usize
 }
 
-/// Writes an `f64` without its sign, as `{}` or, with `debug`, `{:?}` does. `None` for values that these
-/// write in other ways, too.
+/// Writes an `f64` without its sign, as `{}` or, with `debug`, `{:?}` does. Returns `None` for values that these
+/// may write with an exponent, or in another way.
 #[inline(always)]
 pub(super) fn float64(page: &mut [u8], at: usize, value: f64, debug: bool) -> Option<usize> {
-    // A decimal of at most 15 digits that is read as `value` is the only one, and so the shortest: floats are
-    // denser than such decimals. To look for one, scale `value` to an integer; beside 2^52 there is no room
-    // for a fraction, so adding that rounds, and leaves the integer in the lowest bits. The integer and 1e8
-    // are both exact, so their quotient is the value that the decimal is read as.
+    // If a decimal of at most 15 digits parses as `value`, it is the only one, and so the shortest: floats are denser
+    // than such decimals. To search for one, scale `value` to an integer: adding 2^52, where a float has no room for
+    // a fraction, rounds, and leaves the integer in the lowest bits. The integer and 1e8 are both exact, so their
+    // quotient is the value as which the decimal parses.
     if value < 1e7 {
         const SHIFT: f64 = (1u64 << 52) as f64;
         let shifted = value * 1e8 + SHIFT;
@@ -128,13 +128,13 @@ fn eight_decimals(room: &mut [u8; ROOM], at: usize, scaled: u64, debug: bool) ->
     at + decimals
 }
 
-/// Writes a float that is in the range where neither std nor zmij writes an exponent. `wide` is the same
+/// Writes a float in the range for which neither std nor zmij writes an exponent. `wide` is the same
 /// number as an `f64`.
 #[inline(never)]
 fn shortest<F: zmij::Float>(page: &mut [u8], at: usize, value: F, wide: f64, debug: bool) -> Option<usize> {
     let mut buffer = zmij::Buffer::new();
     let all = buffer.format_finite(value).as_bytes();
-    // A binary fraction of so many bits has as many decimals, of which the last is a 5. Where all but that 5
+    // A binary fraction of n bits has n decimals, and the last one is a 5. If all decimals except that 5
     // suffice, the value lies in the middle between two decimals, and std and zmij do not agree on which to
     // take. Most values have more bits than the 21 decimals that the smallest can have.
     let bits = fraction_bits(wide);
@@ -157,7 +157,7 @@ fn shortest<F: zmij::Float>(page: &mut [u8], at: usize, value: F, wide: f64, deb
     Some(at + all.len())
 }
 
-/// Returns the number of bits after the point that a float needs; not more than 0 for an integer. The value
+/// Returns the number of bits after the point that a float needs; 0 or less for an integer. The value
 /// must not be subnormal.
 fn fraction_bits(value: f64) -> i32 {
     let bits = value.to_bits();
@@ -167,8 +167,8 @@ fn fraction_bits(value: f64) -> i32 {
 }
 
 /// Writes a float without its sign, with `precision` digits after the point, as `{:.3}` does: rounded to the
-/// nearest decimal by its exact value, to the even one of two. `None` for a value that is large, too precise,
-/// or no number.
+/// nearest decimal by its exact value, to the even one of two. Returns `None` for a value that is large, too precise,
+/// or not a number.
 pub(super) fn fixed(page: &mut [u8], at: usize, value: f64, precision: usize) -> Option<usize> {
     let scale = *POWERS.get(precision)?;
     let bits = value.to_bits();
@@ -184,7 +184,7 @@ pub(super) fn fixed(page: &mut [u8], at: usize, value: f64, precision: usize) ->
         let rest = exact - (floor << shift);
         floor + u128::from(rest > half || (rest == half && floor & 1 == 1))
     } else {
-        // `exact` is below 2^103, and so this far below a half.
+        // `exact` is below 2^103, and so the quotient is far below a half.
         0
     };
     let scaled = u64::try_from(scaled).ok()?;

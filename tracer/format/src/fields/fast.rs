@@ -1,9 +1,8 @@
-//! The fast way: arguments in their order, most of them numbers and text by `{}`.
+//! The fast way: arguments in their order, most of them numbers and text with `{}`.
 //!
-//! The message is written into a page of zeros that is as long as the message can be. Each piece of it is
-//! written as 8 or 16 bytes, whatever its length, and the next piece overwrites the bytes that do not count.
-//! So there is no call of `memcpy`, one test for room per argument, and no branch that depends on the length
-//! of a number.
+//! The steps write the message into a page of zeros that is as long as the message can be. They write each piece as 8
+//! or 16 bytes, whatever its length, and the next piece overwrites the surplus bytes. So there is no call of
+//! `memcpy`, one test for room per argument, and no branch that depends on the length of a number.
 
 use super::digits::{
     CHUNK, NUMBER, POWERS, ROOM, fixed, float32, float64, hex, put, sign, signed, text, unsigned,
@@ -19,18 +18,18 @@ use crate::template::Trait;
 #[derive(Clone, Debug)]
 pub(super) struct FastPlan {
     runs: Box<[Segment]>,
-    /// Whether nothing of the message is escaped but perhaps texts and characters among the arguments.
+    /// Whether only texts and characters among the arguments may need escapes.
     clean: bool,
 }
 
-/// Some steps, and perhaps a field behind them that goes the general way.
+/// A list of steps, and perhaps a field after them that goes the general way.
 #[derive(Clone, Debug)]
 struct Segment {
     steps: Box<[Step]>,
-    /// The greatest number of bytes that the steps write, and [`ROOM`]; the texts among the arguments are not
-    /// counted.
+    /// The greatest number of bytes that the steps write, plus [`ROOM`], without the texts among the
+    /// arguments.
     page: usize,
-    /// Whether there are texts among the arguments.
+    /// Whether some arguments are texts.
     texts: bool,
     /// The number of the field that follows the steps, if there is one.
     then: Option<usize>,
@@ -60,13 +59,13 @@ enum Conversion {
     F64,
     DebugF32,
     DebugF64,
-    /// An `f32` with so many digits after the point.
+    /// An `f32` with this number of digits after the point.
     FixedF32(u8),
     FixedF64(u8),
     Bool,
     Char,
     Str,
-    /// Hex digits, with `0x` before them where this is true.
+    /// Hex digits, after `0x` if this is true.
     Hex8(bool),
     Hex16(bool),
     Hex32(bool),
@@ -74,8 +73,8 @@ enum Conversion {
 }
 
 impl FastPlan {
-    /// Returns the fast plan of a site; `None` where a field is not at the place of its argument, or needs
-    /// another argument.
+    /// Returns the fast plan of a site; `None` if the fields do not show the arguments in order, each once, or a
+    /// field needs another argument.
     pub(super) fn new(arguments: &[Type], fields: &[(Box<[u8]>, Field)], tail: &[u8]) -> Option<FastPlan> {
         if arguments.len() != fields.len() {
             return None;
@@ -98,9 +97,8 @@ impl FastPlan {
         Some(FastPlan { runs: runs.into(), clean })
     }
 
-    /// Writes the message to the beginning of `page` if nothing of it is to be escaped; returns its length in
-    /// bytes. `None` where something is to be escaped, where the payload is odd, and where `page` is too
-    /// short: then the bytes that were written have no meaning.
+    /// Writes the message to the beginning of `page`; returns its length in bytes. Returns `None` if the message
+    /// needs escapes, the payload is odd, or `page` is too short: then the written bytes have no meaning.
     #[inline(always)]
     pub(super) fn write_plain(&self, payload: &[u8], page: &mut [u8]) -> Option<usize> {
         let [run] = &*self.runs else { return None };
@@ -113,8 +111,8 @@ impl FastPlan {
         Some(length)
     }
 
-    /// Appends the message; `plan` has its types and fields. `None` where the payload is odd: then the bytes
-    /// that were appended have no meaning.
+    /// Appends the message; `plan` has its types and fields. Returns `None` if the payload is odd: then the appended
+    /// bytes have no meaning.
     #[inline]
     pub(super) fn render(&self, plan: &SitePlan, payload: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let start = out.len();
@@ -132,7 +130,7 @@ impl FastPlan {
     }
 }
 
-/// Appends a field in the general way. The reader comes and goes by value, so that it stays in registers
+/// Appends a field in the general way. Takes and returns the reader by value, so that it stays in registers
 /// elsewhere.
 #[inline(never)]
 fn render_field<'p>(
@@ -157,7 +155,7 @@ impl Segment {
     #[inline(always)]
     fn render<'p>(&self, mut reader: ValueReader<'p>, out: &mut Vec<u8>) -> Option<ValueReader<'p>> {
         let start = out.len();
-        // A length that the compiler knows is filled without a call.
+        // If the compiler knows the length, it fills the page without a call.
         match self.page + if self.texts { reader.remaining() } else { 0 } {
             0..=64 => out.extend_from_slice(&[0; 64]),
             65..=128 => out.extend_from_slice(&[0; 128]),
@@ -169,8 +167,8 @@ impl Segment {
         Some(reader)
     }
 
-    /// Writes the text to the beginning of `page`; returns its length in bytes. `None` also where `PLAIN` is
-    /// set and something of it would have to be escaped.
+    /// Writes the text to the beginning of `page`; returns its length in bytes. Returns `None` if the payload is odd
+    /// or `page` is too short, or if `PLAIN` is set and the text needs escapes.
     #[inline(always)]
     fn write<const PLAIN: bool>(&self, reader: &mut ValueReader<'_>, page: &mut [u8]) -> Option<usize> {
         let whole = page.len();
@@ -183,7 +181,7 @@ impl Segment {
     }
 }
 
-/// Returns whether text is not changed by being escaped, whatever follows it.
+/// Returns whether escaping leaves the text unchanged, whatever follows it.
 fn is_clean(text: &[u8]) -> bool {
     let mut escaped = Vec::new();
     escape_into(&mut escaped, text, EscapeContext::Line);
@@ -212,7 +210,7 @@ impl Conversion {
     /// Returns the greatest number of bytes that the text of a value has.
     fn bound(self) -> usize {
         match self {
-            // Text is counted apart: it is part of the payload.
+            // Text is counted separately: it is part of the payload.
             Conversion::Nothing | Conversion::Str => 0,
             Conversion::I8 | Conversion::U8 | Conversion::Char | Conversion::Hex8(_) => 4,
             Conversion::I16 | Conversion::U16 | Conversion::Hex16(_) | Conversion::Bool => 6,
@@ -268,7 +266,7 @@ fn simple(ty: &Type, field: &Field) -> Option<Conversion> {
 }
 
 impl Step {
-    /// Writes literal and argument to the beginning of `page`; returns the place where they end.
+    /// Writes literal and argument to the beginning of `page`; returns their length in bytes.
     #[inline(always)]
     fn write<const PLAIN: bool>(&self, reader: &mut ValueReader<'_>, page: &mut [u8]) -> Option<usize> {
         let room = page.first_chunk_mut::<ROOM>()?;

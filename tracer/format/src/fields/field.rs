@@ -1,4 +1,4 @@
-//! One place of a format string, rendered the general way: the body first, then the characters that fill it
+//! One place of a format string, rendered in the general way: first the body, then the characters that fill it
 //! up to its width.
 
 use std::fmt::{self, Debug, Display, LowerExp, UpperExp};
@@ -52,7 +52,7 @@ impl Size {
 /// The way in which a body is padded to its width.
 #[derive(Clone, Copy, Debug)]
 enum Body {
-    /// A number, padded after a sign and prefix of so many bytes where it is padded with zeros.
+    /// A number. Zeros are inserted after its sign and prefix, which have this number of bytes.
     Number(usize),
     Text,
     /// A body that is not padded.
@@ -60,13 +60,13 @@ enum Body {
 }
 
 impl Field {
-    /// Returns whether nothing but the trait counts, and perhaps `#`: fill, alignment and `0` do not without
+    /// Returns whether only the trait, and perhaps `#`, have an effect: fill, alignment and `0` have none without
     /// a width.
     pub(super) fn is_plain(&self) -> bool {
         self.width == Size::None && self.precision == Size::None && !self.plus && self.hex.is_none()
     }
 
-    /// Returns the precision, if it stands in the format string and nothing else counts.
+    /// Returns the precision, if the format string contains it and neither a width nor `+`.
     pub(super) fn only_precision(&self) -> Option<usize> {
         match self.precision {
             Size::Is(digits) if self.width == Size::None && !self.plus => Some(digits),
@@ -79,7 +79,7 @@ impl Field {
         !matches!(self.width, Size::Argument(_)) && !matches!(self.precision, Size::Argument(_))
     }
 
-    /// Appends the value of this field, which `reader` has next. `others` are the values of all arguments:
+    /// Appends the value of this field, which is the next one of `reader`. `others` are the values of all arguments:
     /// one of them may be the width or precision.
     pub(super) fn render(
         &self,
@@ -141,7 +141,7 @@ impl Field {
                 self.pad(out, start, missing, Align::Right);
             }
             (Body::Text, Some(width)) => {
-                // Every character has one byte that does not continue another.
+                // Every character has exactly one byte that is not a continuation byte.
                 let text = out.get(start..).unwrap_or(&[]);
                 let chars = text.iter().filter(|&&byte| byte & 0xc0 != 0x80).count();
                 self.pad(out, start, width.saturating_sub(chars), Align::Left);
@@ -151,7 +151,7 @@ impl Field {
         Ok(())
     }
 
-    /// Appends the sign, if there is to be one; returns its length in bytes.
+    /// Appends the sign, if the format asks for one; returns its length in bytes.
     fn sign(&self, negative: bool, out: &mut Vec<u8>) -> usize {
         if negative || self.plus {
             out.push(if negative { b'-' } else { b'+' });
@@ -159,7 +159,7 @@ impl Field {
         usize::from(negative || self.plus)
     }
 
-    /// Appends the sign of a float, if there is to be one; returns its length in bytes. NaN has no sign.
+    /// Appends the sign of a float, if the format asks for one; returns its length in bytes. NaN has no sign.
     fn float_sign(&self, negative: bool, no_number: bool, out: &mut Vec<u8>) -> usize {
         if no_number { 0 } else { self.sign(negative, out) }
     }
@@ -184,7 +184,7 @@ impl Field {
             Trait::Binary => "0b",
             _ => "",
         };
-        // Digits that are not decimal are those of the two's complement, which has no sign.
+        // Hex, octal and binary digits are those of the two's complement, which has no sign.
         let mut prefix = self.sign(negative && base.is_empty(), out);
         if self.alternate {
             out.extend_from_slice(base.as_bytes());
@@ -249,7 +249,7 @@ impl Field {
         }
     }
 
-    /// Fills up the body that begins at `start` by the `missing` characters that it lacks.
+    /// Adds the `missing` fill characters to the body that begins at `start`.
     fn pad(&self, out: &mut Vec<u8>, start: usize, missing: usize, default: Align) {
         let before = match self.align.unwrap_or(default) {
             Align::Left => 0,
@@ -299,7 +299,7 @@ fn fill(out: &mut Vec<u8>, at: usize, count: usize, with: char) {
     }
 }
 
-/// Appends the text that std makes of the arguments.
+/// Appends the text that std makes from the arguments.
 fn write(out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
     // Appending to a vector does not fail.
     let _ = fmt::Write::write_fmt(&mut TextBuffer(out), text);

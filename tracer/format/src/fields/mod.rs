@@ -1,12 +1,12 @@
-//! Captured arguments to text: the text that `format!` would have made of them, made later.
+//! Captured arguments to text: the same text that `format!` would have made of them, made later.
 //!
-//! A [`SitePlan`] is made once per site of its format string and its descriptor; it then renders any number
-//! of payloads. It runs on the flusher and in `tracemerge`; never on a thread that traces.
+//! A [`SitePlan`] is made once per site, from its format string and its descriptor; it then renders any number
+//! of payloads. It runs on the flusher and in `tracemerge`, never on a traced thread.
 //!
-//! Plans have two ways to the text. Most sites show their arguments in order, and most of these are numbers
-//! and text by `{}`: that is the *fast* way, a list of steps that write into bytes whose number is known to
-//! suffice. Everything that the fast way does not know, or finds odd, goes the *general* way, which is also
-//! the one that knows errors.
+//! A plan can make text in two ways. Most sites show their arguments in order, and most of these are numbers
+//! and text with `{}`: for these there is the *fast* way, a list of steps that write into a buffer that is known to
+//! suffice. The *general* way handles everything that the fast way does not know or finds odd; it also
+//! reports errors.
 
 mod composite;
 mod digits;
@@ -26,7 +26,7 @@ use crate::capture::descriptor::{self, DescriptorError, Scalar, Type};
 use crate::locks;
 use crate::template::{CountSpec, Piece, Position, Sign, Spec, Template, TemplateError, Trait};
 
-/// The longest message that is rendered, in bytes. Programs capture far less; the limit is for damaged
+/// The length of the longest rendered message, in bytes. Programs capture far less; the limit is for damaged
 /// tables.
 pub const MAX_MESSAGE: usize = 16 << 20;
 
@@ -39,11 +39,11 @@ pub struct SitePlan {
     /// The literal text after the last field.
     tail: Box<[u8]>,
     fast: Option<FastPlan>,
-    /// Whether a message may begin as one of a lock does, though the site is none; see [`locks`].
+    /// Whether a message may begin like a lock message, although the site is not a lock; see [`locks`].
     seems_of_lock: bool,
 }
 
-/// A reason why format string and descriptor make no plan.
+/// The reason why no plan can be made from a format string and a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -51,7 +51,7 @@ pub enum PlanError {
     Template(TemplateError),
     /// The descriptor cannot be parsed.
     Descriptor(DescriptorError),
-    /// The format string names an argument of this index, and there are not so many.
+    /// The format string refers to an argument of this index, which does not exist.
     NoArgument(usize),
     /// The argument of this index has a type that does not implement its trait, or cannot be its width or
     /// precision.
@@ -64,12 +64,12 @@ impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PlanError::Template(e) => e.fmt(f),
-            PlanError::Descriptor(e) => write!(f, "not a description of types: {e}"),
+            PlanError::Descriptor(e) => write!(f, "not a descriptor of types: {e}"),
             PlanError::NoArgument(index) => {
-                write!(f, "the format string means an argument {index} that is not there")
+                write!(f, "the format string refers to argument {index}, which does not exist")
             }
             PlanError::Unformattable(index) => {
-                write!(f, "argument {index} has a type that cannot be formatted so")
+                write!(f, "the type of argument {index} does not support its format")
             }
             PlanError::CountTooLarge(count) => write!(f, "the width or precision {count} is too large"),
         }
@@ -90,15 +90,15 @@ impl From<DescriptorError> for PlanError {
     }
 }
 
-/// A reason why bytes are not the arguments of a site.
+/// The reason why bytes are not the arguments of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PayloadError {
     /// The bytes end within a value.
     Cut,
-    /// There are more bytes than the arguments have.
+    /// The bytes are more than the arguments have.
     Excess,
-    /// A `bool`, a `char`, a text or the number of a variant is impossible.
+    /// A `bool`, a `char`, a text or the number of a variant is invalid.
     NoValue,
     /// A width or precision is beyond 65,535.
     CountTooLarge,
@@ -111,7 +111,7 @@ impl fmt::Display for PayloadError {
         f.write_str(match self {
             PayloadError::Cut => "the arguments end in the middle of a value",
             PayloadError::Excess => "there are bytes after the last argument",
-            PayloadError::NoValue => "an argument has a value that its type does not have",
+            PayloadError::NoValue => "an argument has a value that is invalid for its type",
             PayloadError::CountTooLarge => "a width or precision is too large",
             PayloadError::TooLong => "the message would be too long",
         })
@@ -123,11 +123,11 @@ impl std::error::Error for PayloadError {}
 impl SitePlan {
     /// Returns the plan for a format string and the descriptor of its arguments.
     ///
-    /// Places without an index are counted as `format_args!` does; names are not known here. Cost: some
-    /// microseconds and some fifty bytes for each byte given.
+    /// Numbers places without an index as `format_args!` does; does not accept names. Cost: a few
+    /// microseconds, and about fifty bytes of memory for each byte given.
     ///
     /// # Errors
-    /// The error says which of the two is damaged, or that they do not fit each other.
+    /// The format string or the descriptor is damaged, or they do not match each other.
     pub fn new(format: &str, descriptor: &[u8]) -> Result<SitePlan, PlanError> {
         let arguments = descriptor::parse(descriptor)?.into_boxed_slice();
         let mut template = Template::parse(format)?;
@@ -149,23 +149,23 @@ impl SitePlan {
         Ok(SitePlan { arguments, steps: steps.into(), tail: literal.into(), fast, seems_of_lock })
     }
 
-    /// Has the plan know that its site is one of the tracer's locks.
+    /// Notes that the site is one of the tracer's locks.
     pub(crate) fn is_of_lock(&mut self) {
         self.seems_of_lock = false;
     }
 
-    /// Returns whether a message of this site, which is none of a lock, begins as one of a lock does.
+    /// Returns whether a message of this site, which is not a lock, begins like a lock message.
     #[inline(always)]
     pub(crate) fn begins_as_of_lock(&self, text: &[u8]) -> bool {
         self.seems_of_lock && locks::begins_as_of_lock(text, false)
     }
 
-    /// Appends the message, exactly as `format!` would give it, not escaped. On error nothing is appended.
+    /// Appends the message, exactly as `format!` would make it, not escaped. On error, appends nothing.
     ///
-    /// Cost: no allocation but for the message, unless there are more than 8 arguments.
+    /// Cost: no allocation except for the message, unless there are more than 8 arguments.
     ///
     /// # Errors
-    /// The error says why `payload` is not what threads write at this site.
+    /// `payload` is not a payload that this site can write, for the reason in the error.
     pub fn render(&self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), PayloadError> {
         let start = out.len();
         if let Some(fast) = &self.fast {
@@ -181,9 +181,8 @@ impl SitePlan {
         result
     }
 
-    /// Writes the message to the beginning of `page` if it goes the fast way and nothing of it is to be
-    /// escaped; returns its length in bytes. `None` where that is not so, or `page` is too short: then the
-    /// bytes that were written have no meaning.
+    /// Writes the message to the beginning of `page` if it goes the fast way and needs no escapes; returns its length
+    /// in bytes. Otherwise, or if `page` is too short, returns `None`: then the written bytes have no meaning.
     #[inline(always)]
     pub(crate) fn write_plain(&self, payload: &[u8], page: &mut [u8]) -> Option<usize> {
         self.fast.as_ref()?.write_plain(payload, page)
@@ -219,7 +218,7 @@ impl SitePlan {
     }
 }
 
-/// Returns a place of the template, checked against the argument's type.
+/// Returns the field for a place of the template, after checking it against the argument's type.
 fn field(position: &Position, spec: &Spec, arguments: &[Type]) -> Result<Field, PlanError> {
     let Position::Index(argument) = *position else { return Err(PlanError::NoArgument(arguments.len())) };
     let ty = arguments.get(argument).ok_or(PlanError::NoArgument(argument))?;

@@ -1,9 +1,9 @@
-//! Captured bytes, read as values.
+//! The reader of captured bytes, which returns values.
 
 use super::PayloadError;
 use crate::capture::descriptor::{Composite, FieldTypes, Scalar, Type};
 
-/// The bytes of a payload that are not read yet.
+/// A reader of a payload, with the bytes that are not read yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ValueReader<'p> {
     rest: &'p [u8],
@@ -15,7 +15,7 @@ pub(super) struct ValueReader<'p> {
 /// number of fields without bytes.
 const MAX_VALUES: u32 = 1 << 24;
 
-/// A value that is not made of others.
+/// A value that does not consist of others.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'p> {
     Integer {
@@ -131,7 +131,7 @@ impl<'p> ValueReader<'p> {
         })
     }
 
-    /// Reads the bytes of one value of a type, whose content is not looked at more than needed.
+    /// Reads the bytes of one value of a type; decodes only the parts that determine its length.
     pub(super) fn bytes_of(&mut self, ty: &Type) -> Result<&'p [u8], PayloadError> {
         let before = self.rest;
         self.skip(ty)?;
@@ -188,8 +188,8 @@ impl<'p> ValueReader<'p> {
         Ok(())
     }
 
-    /// Ends an element that began when `before` bytes remained: an element that has no bytes is followed by
-    /// one.
+    /// Ends an element that began when `before` bytes remained: after an element without bytes, skips
+    /// one byte.
     pub(super) fn end_element(&mut self, before: usize) -> Result<(), PayloadError> {
         if self.remaining() == before {
             self.take::<1>()?;

@@ -1,16 +1,16 @@
-//! What ended a process: the part of an `# end` line that says more than by which way the file came to its end.
+//! The cause of a process's end: the part of an `# end` line that adds to the reason why the file ends.
 
 use super::payload::{PayloadReader, PayloadWriter};
 use super::reasons::{EndReason, Name};
 use crate::line::Ticks;
 
-/// What ended a process, as far as somebody knows it: the program's panic hook, the exit itself, or the parent
+/// The cause of a process's end, as far as it is known: from the program's panic hook, the exit itself, or the parent
 /// that has waited for the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Cause {
     /// The id of the thread whose panic ended the process.
     pub panic: Option<u64>,
-    /// The name of the signal that ended the process, such as `SIGKILL`; its number where it has no name.
+    /// The name of the signal that ended the process, such as `SIGKILL`; its number if it has no name.
     pub signal: Option<Name>,
     /// The status with which the process exited.
     pub status: Option<u32>,
@@ -23,7 +23,7 @@ impl Cause {
         *self == Cause::default()
     }
 
-    /// Adds what `other` knows beyond this.
+    /// Returns this cause, with missing parts taken from `other`.
     #[must_use]
     pub fn or(self, other: Cause) -> Cause {
         Cause {
@@ -54,14 +54,14 @@ impl Cause {
     }
 }
 
-/// The way in which a file comes to its end, and what ended the process where that is why.
+/// The reason why a file ends, and the cause of the process's end if the file ends with the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ended {
     /// The reason why the file ends.
     pub reason: EndReason,
-    /// What ended the process, where the file ends with it.
+    /// The cause of the process's end, if the file ends with the process.
     pub cause: Cause,
-    /// The ticks of the process's last sign of life, where the file ends with it.
+    /// The ticks of the process's last sign of life, if the file ends with the process.
     pub seen: Option<Ticks>,
 }
 

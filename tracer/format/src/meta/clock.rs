@@ -1,22 +1,23 @@
-//! What the system's clocks showed when the ticks and the wall clock were read: the rest of a `# clock` line.
+//! The readings of the system's clocks at the moment when the ticks and the wall clock were read: the rest of a `#
+//! clock` line.
 
 use super::payload::{PayloadReader, PayloadWriter};
 
-/// Readings of the system's clocks at the moment of a `# clock` line. What a system does not have, or does not say, is
-/// `None`, and so is all of it in files of versions 1 and 2.
+/// The readings of the system's clocks at the moment of a `# clock` line. A reading that a system does not have or
+/// does not report is `None`; in files of versions 1 and 2 all are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SystemClocks {
-    /// The number of ticks between the readings of the counter before and behind those of the clocks; the ticks of the line
-    /// are in the middle.
+    /// The number of ticks between the two readings of the counter, one before and one after those of the clocks; the
+    /// ticks of the line are in the middle.
     pub within: Option<u64>,
-    /// The monotonic clock that nobody steers, in nanoseconds: the rate of the ticks comes from it. It stands still while
-    /// the machine is suspended.
+    /// The raw monotonic clock, which is never adjusted, in nanoseconds: the rate of the ticks comes from it. It
+    /// stands still while the machine is suspended.
     pub raw: Option<u64>,
-    /// The time since the machine was started, in nanoseconds, which counts the time for which it was suspended.
+    /// The time since the machine was started, in nanoseconds, including the time for which it was suspended.
     pub since_boot: Option<u64>,
-    /// The greatest error of the wall clock, in nanoseconds, as the system says it.
+    /// The greatest error of the wall clock, in nanoseconds, as the system reports it.
     pub error: Option<u64>,
-    /// The bits by which the system says what it does to the wall clock, `STA_*` of `adjtimex`.
+    /// The system's status bits of the wall clock, `STA_*` of `adjtimex`.
     pub status: Option<u32>,
     /// The state of the wall clock, `TIME_*` of `adjtimex`: 5 if it is not synchronized.
     pub state: Option<u32>,

@@ -1,11 +1,11 @@
 //! The `#` lines: `word key=value key="quoted" ...`, typed.
 //!
-//! Numbers are decimal unless a field says hex; addresses have 16 hex digits; strings stand between double quotes and are escaped as
-//! [`crate::escape`] says, with `"` as `\x22`. A reader ignores keys and words that it does not know, so that
-//! later versions may add some. A reason that it does not know is kept by its [`Name`]: a loss is a loss, and
-//! an end an end, whatever the reason.
+//! Numbers are decimal unless a field says hex; addresses have 16 hex digits; strings are in double quotes, with the
+//! escapes of [`crate::escape`] and `"` as `\x22`. A reader ignores unknown keys and words, so that
+//! later versions may add some. It keeps an unknown reason by its [`Name`], so that losses and ends with new reasons
+//! still count.
 //!
-//! The content of a `# run` line decides what is shown, so from version 2 on it ends in a checksum; see
+//! The content of a `# run` line decides which files belong together, so from version 2 on it ends in a checksum; see
 //! [`RunLine`].
 
 mod cause;
@@ -30,8 +30,8 @@ pub use self::reasons::{ClockKind, EndReason, LossReason, Name, RingPlace};
 use self::run_line::CHECK;
 pub use self::run_line::{Claim, FIRST_CHECKED, Run, RunDamage, RunLine};
 
-/// The reason for which the records of files are lost that were [dropped](Meta::Dropped). It is told by the run's own file
-/// alone, so no ring has a count of it.
+/// The name of the reason for the loss of records in [dropped](Meta::Dropped) files. Only the run's own file reports
+/// such losses, so no ring counts them.
 pub const DROPPED: &str = "dropped";
 
 /// The content of a `# thread` line, the second line of each file.
@@ -39,17 +39,17 @@ pub const DROPPED: &str = "dropped";
 pub struct Thread {
     /// The thread's name as the operating system knows it.
     pub name: Vec<u8>,
-    /// The place where the thread's ring lives.
+    /// The memory that contains the thread's ring.
     pub ring: RingPlace,
-    /// The reason why the ring is private; empty where it is not.
+    /// The reason why the ring is private; empty if it is not.
     pub why: Vec<u8>,
     /// The number of this file among the run's files, from 1, in the order in which they were made; `None`
-    /// where the line does not give it.
+    /// if the line does not contain it.
     pub file: Option<u32>,
 }
 
-/// The content of an `# end` line, the last line of a whole file. More lines after it mean that the program
-/// still traced while it exited; then the last `# end` counts.
+/// The content of an `# end` line, the last line of a whole file. If more lines follow it, the program has
+/// traced while it exited; then the last `# end` counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     /// The number of this thread's records that are in the file.
@@ -58,12 +58,12 @@ pub struct End {
     pub lost: u64,
     /// The reason why the file ends.
     pub reason: EndReason,
-    /// The number of files that the run had made by then; where the run has ended, of all its files. `None`
-    /// where the files were not counted.
+    /// The number of files that the run had made by then; if the run has ended, the number of all its files. `None`
+    /// if the files were not counted.
     pub files: Option<u64>,
-    /// What ended the process, where the file ends with it and that is known.
+    /// The cause of the process's end, if the file ends with the process and the cause is known.
     pub cause: Cause,
-    /// The ticks of the process's last sign of life, where the file ends with it and somebody has seen it.
+    /// The ticks of the process's last sign of life, if the file ends with the process and these ticks are known.
     pub seen: Option<Ticks>,
     /// The numbers of the file's lines that are counted apart.
     pub apart: Apart,
@@ -78,7 +78,7 @@ pub enum Meta {
     Thread(Thread),
     /// The thread has another name than before.
     Name {
-        /// The ticks from which on it is known to have it.
+        /// The ticks from which on the thread is known to have the name.
         ticks: Ticks,
         /// The name as the operating system knows it.
         name: Vec<u8>,
@@ -108,17 +108,17 @@ pub enum Meta {
     },
     /// The thread made the first record of its run.
     Start {
-        /// The time that the start of the run has taken the program's threads, in nanoseconds: until it was
-        /// decided that the process traces, and until the first record had a ring.
+        /// The time that the program's threads have spent in the start of the run, in nanoseconds: until the decision
+        /// whether the process traces, and until the first record had a ring.
         ns: u64,
     },
-    /// The thread waited for room in its ring, in files of versions 1 and 2; else it has waited, and no record could tell
-    /// where.
+    /// The thread has waited. In files of versions 1 and 2 it has waited for room in its ring; in later versions the
+    /// place of the wait is unknown, because it has no record.
     Stall {
         /// The time waited since the last such line, in nanoseconds.
         ns: u64,
     },
-    /// The thread has waited because of the tracer, until where this line stands.
+    /// The thread has waited because of the tracer; the wait ended at this line.
     Wait(Wait),
     /// The counter of the thread's processor went back; lines keep the ticks of the line before this one
     /// until it has caught up.
@@ -126,11 +126,12 @@ pub enum Meta {
         /// The number of ticks by which the counter went back.
         ticks: u64,
     },
-    /// The process was paused, or goes on: calls that were open when it was paused may have been left unseen.
+    /// Tracing of the process was paused or resumed: calls that were open at the pause may have been left without a
+    /// record.
     Switched {
-        /// Tells whether the process records from here on.
+        /// Whether the process records from here on.
         on: bool,
-        /// The time when that was done, at which the thread may have recorded nothing for long.
+        /// The time of the switch; the thread's last record may be much older.
         ticks: Ticks,
     },
     /// The process's effective user id changed to this: later files of the run belong to that user.
@@ -140,29 +141,29 @@ pub enum Meta {
     },
     /// A file is mapped as code.
     Module(Module),
-    /// The module at these addresses is gone.
+    /// The module at these addresses was unloaded.
     Unloaded {
         /// The addresses of the module.
         range: AddressRange,
-        /// When the module went.
+        /// The time in which the module was unloaded.
         gone: Between,
     },
-    /// Modules have come and gone between two looks: nobody knows where they were.
+    /// Modules were loaded and unloaded between two looks, so that their addresses are unknown.
     Missed {
         /// The number of modules.
         modules: u64,
-        /// When they were there.
+        /// The time in which they were loaded.
         there: Between,
     },
-    /// So many files of the run were dropped, so that all of them together do not take more than they may. What was in them
-    /// is told lost in the same file, with the reason [`DROPPED`].
+    /// Files of the run were dropped to keep their total size within the limit. The same file reports their records
+    /// as lost, with the reason [`DROPPED`].
     Dropped {
         /// The number of files.
         files: u64,
     },
     /// The end of the file.
     End(End),
-    /// A line that `tracemerge` writes in the place of bytes that are no trace line.
+    /// A line that `tracemerge` writes in place of bytes that are not a trace line.
     Damaged {
         /// The name of the file in which the bytes were found.
         file: Vec<u8>,
@@ -170,7 +171,7 @@ pub enum Meta {
         offset: u64,
         /// The number of the bytes.
         bytes: u64,
-        /// The first of the bytes.
+        /// The first bytes.
         text: Vec<u8>,
     },
 }
@@ -265,8 +266,8 @@ impl Meta {
         }
     }
 
-    /// Reads a payload; `None` for an unknown word, where a needed key is missing or malformed, and for a
-    /// `# run` line whose checksum is not right.
+    /// Reads a payload; `None` if its word is unknown, if a required key is missing or malformed, or if the checksum
+    /// of a `# run` line is wrong.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Meta> {
         let (word, fields) = split(payload)?;

@@ -1,18 +1,18 @@
-//! The module table: which file the code at an address is of, as `# module`, `# unloaded` and `# missed` lines
-//! tell it.
+//! The module table, which names the file of the code at an address: `# module`, `# unloaded` and `# missed`
+//! lines.
 //!
-//! The tracer looks now and then which files are mapped as code. So of each change it knows two moments: the
-//! look before it and the look after it. What is told of an address is certain only outside of that time.
+//! The tracer checks now and then which files are mapped as code. So it knows two moments of each change: the
+//! look before it and the look after it. Between them, the module at an address is uncertain.
 
 use std::fmt::Write as _;
 
 use crate::line::Ticks;
 use crate::meta::payload::{PayloadReader, PayloadWriter};
 
-/// The time between two looks, in which something has changed.
+/// The time between two looks, in which a change has happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Between {
-    /// The ticks of the last look before the change; 0 where there was none.
+    /// The ticks of the last look before the change; 0 if there was none.
     pub after: Ticks,
     /// The ticks of the first look after the change.
     pub seen: Ticks,
@@ -28,12 +28,12 @@ impl Between {
     }
 }
 
-/// The addresses from `start` on, up to `end` and without it.
+/// The addresses from `start` up to, but not including, `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AddressRange {
     /// The first address of the range.
     pub start: u64,
-    /// The address behind the last one of the range.
+    /// The address after the last one of the range.
     pub end: u64,
 }
 
@@ -42,19 +42,19 @@ pub struct AddressRange {
 pub struct Module {
     /// The addresses at which the file is mapped: from its first segment with code to the end of its last one.
     pub range: AddressRange,
-    /// The load bias, `dlpi_addr` of `dl_iterate_phdr`: an address minus it, modulo 2⁶⁴, is the address that
-    /// the file's own symbols have.
+    /// The load bias, `dlpi_addr` of `dl_iterate_phdr`: an address minus the bias, modulo 2⁶⁴, is the address in
+    /// the file's own symbols.
     pub bias: u64,
-    /// The file's GNU build-id; empty where the file has none.
+    /// The file's GNU build-id; empty if the file has none.
     pub build_id: Vec<u8>,
-    /// The file's path, as bytes; empty where the module has no file.
+    /// The file's path, as bytes; empty if the module has no file.
     pub path: Vec<u8>,
-    /// When the file was mapped.
+    /// The time in which the file was mapped.
     pub loaded: Between,
 }
 
 impl AddressRange {
-    /// Returns whether `address` is one of these.
+    /// Returns whether `address` is in the range.
     #[must_use]
     pub fn contains(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
@@ -74,7 +74,7 @@ impl Module {
         let mut fields = PayloadWriter::new(out, "module");
         self.range.write(&mut fields);
         let build_id = self.build_id.iter().fold(String::new(), |mut digits, byte| {
-            // A `String` takes whatever is written.
+            // Writing to a `String` does not fail.
             let _ = write!(digits, "{byte:02x}");
             digits
         });

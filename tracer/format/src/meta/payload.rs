@@ -35,7 +35,7 @@ impl<'a> PayloadWriter<'a> {
     }
 }
 
-/// The `key=value` part of a payload, in which values are looked up by key. Payloads are short: a search per
+/// A reader of the `key=value` part of a payload, which finds values by key. Payloads are short, so a search per
 /// key is cheap.
 pub(crate) struct PayloadReader<'a>(&'a [u8]);
 
@@ -81,7 +81,7 @@ impl<'a> PayloadReader<'a> {
         (text.len() == 8).then(|| u32::from_str_radix(text, 16).ok())?
     }
 
-    /// Returns the value of 16 hex digits in lower case.
+    /// Returns the value of `key`, which must have 16 hex digits in lower case.
     pub(super) fn address(&self, key: &str) -> Option<u64> {
         let digits = self.bare(key)?;
         let value =
@@ -89,7 +89,8 @@ impl<'a> PayloadReader<'a> {
         (digits.len() == 16).then_some(value)
     }
 
-    /// Returns the bytes that pairs of hex digits in lower case are; no bytes where the value is empty.
+    /// Returns the value of `key` as bytes; it must consist of pairs of hex digits in lower case. An empty value
+    /// gives no bytes.
     pub(super) fn bytes(&self, key: &str) -> Option<Vec<u8>> {
         let byte = |pair: &[u8]| Some(digit_of(pair[0])? << 4 | digit_of(*pair.get(1)?)?);
         self.bare(key)?.chunks(2).map(byte).collect()

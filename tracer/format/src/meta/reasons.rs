@@ -1,13 +1,13 @@
-//! The words that `#` lines have for kinds and reasons, and words that are not known here.
+//! The words for kinds and reasons in `#` lines, and unknown words.
 
 use std::fmt;
 
 /// The way in which the ticks of a run are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClockKind {
-    /// The processor's counter, read not before the instructions that stand ahead of it in the program.
+    /// The processor's counter, read in program order, after the instructions before it.
     Ordered,
-    /// The processor's counter, read when the processor likes; hand-overs may look reversed.
+    /// The processor's counter, read out of order; a hand-over between threads may look reversed.
     Fast,
     /// The operating system's monotonic clock, in nanoseconds.
     System,
@@ -24,12 +24,12 @@ impl ClockKind {
     }
 }
 
-/// The place where a ring lives.
+/// The memory that contains a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RingPlace {
     /// A shared mapping, which outlives the process.
     Shared,
-    /// The process's own memory: the records in it are gone when the process is killed.
+    /// The process's own memory: its records are lost if the process is killed.
     Private,
 }
 
@@ -59,7 +59,7 @@ pub enum LossReason {
     Damaged,
     /// The file had reached its limit: its older part was dropped.
     Rotated,
-    /// The file was deleted, or truncated, by somebody else.
+    /// The file was deleted or truncated from outside the tracer.
     FileRemoved,
     /// The flight recorder, which keeps the newest records only, overwrote them.
     Overwritten,
@@ -99,8 +99,8 @@ impl LossReason {
     }
 }
 
-/// The name of a reason that only later versions know: as it is written, but for a part beyond
-/// [`LONGEST`](Name::LONGEST) bytes, which is left out.
+/// The name of a reason that only later versions know, shortened to [`LONGEST`](Name::LONGEST)
+/// bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
     bytes: [u8; Name::LONGEST],
@@ -111,7 +111,7 @@ impl Name {
     /// The greatest length of a kept name in bytes.
     pub const LONGEST: usize = 31;
 
-    /// Returns the name that `text` is; `None` where that is not a word of visible ASCII characters.
+    /// Returns `text` as a name; `None` if it is not a word of visible ASCII characters, or begins with `"`.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Name> {
         if text.is_empty() || !text.iter().all(u8::is_ascii_graphic) || text.first() == Some(&b'"') {
@@ -153,11 +153,11 @@ pub enum EndReason {
     Shutdown,
     /// The thread ended.
     Thread,
-    /// The process was killed; the line was written by recovery.
+    /// The process was killed; recovery wrote the line.
     Killed,
-    /// A panic ended the process, which has not exited; the line was written by recovery.
+    /// A panic ended the process without an exit; recovery wrote the line.
     Panic,
-    /// The file may not become longer: the thread goes on in its next one.
+    /// The file may not become longer: the thread continues in its next file.
     Full,
     /// A reason that only later versions know.
     Other(Name),

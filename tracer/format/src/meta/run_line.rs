@@ -1,4 +1,4 @@
-//! The `# run` line, its checksum, and what a damaged one still says.
+//! The `# run` line, its checksum, and the readable content of a damaged one.
 
 use std::fmt;
 
@@ -16,19 +16,19 @@ pub(super) const CHECK: &[u8] = b" check=";
 
 pub(super) const CHECK_DIGITS: usize = 8;
 
-/// The content of a `# run` line, and whether it can be believed.
+/// The content of a `# run` line, and whether it is damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunLine {
     /// A line whose checksum is right, or whose version has none.
     Sound(Run),
-    /// A line that is not as it was written.
+    /// A line that was changed after it was written, or is malformed.
     Damaged(Claim),
 }
 
-/// The content of a damaged `# run` line: nothing may be decided by it alone.
+/// The content of a damaged `# run` line. No decision may depend on it alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The damage that was found.
+    /// The damage.
     pub why: RunDamage,
     /// The process id, if it can be read.
     pub pid: Option<u32>,
@@ -41,11 +41,11 @@ pub struct Claim {
 /// The damage of a `# run` line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunDamage {
-    /// The line has no checksum, and its version has one.
+    /// The line has no checksum, although its version has one.
     NoCheck,
-    /// The line's checksum is that of another line.
+    /// The line's checksum does not match its content.
     WrongCheck,
-    /// The key of this name is missing, or has an impossible value.
+    /// The key of this name is missing or malformed.
     Unreadable(&'static str),
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for RunDamage {
 }
 
 impl RunLine {
-    /// Reads the payload of a `#` line; `None` where its word is not `run`.
+    /// Reads the payload of a `#` line; `None` if its word is not `run`.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<RunLine> {
         let (word, fields) = split(payload)?;
@@ -80,7 +80,7 @@ impl RunLine {
     }
 }
 
-/// Checks whether the payload of a `# run` line is as it was written, as far as its checksum tells.
+/// Checks the checksum of the payload of a `# run` line.
 pub(super) fn check(payload: &[u8], fields: &PayloadReader<'_>) -> Result<(), RunDamage> {
     let place = payload.len().saturating_sub(CHECK.len() + CHECK_DIGITS);
     let (said, tail) = payload.split_at(place);
@@ -88,7 +88,7 @@ pub(super) fn check(payload: &[u8], fields: &PayloadReader<'_>) -> Result<(), Ru
         let right = format!("{:08x}", crc32::of(said));
         return if digits == right.as_bytes() { Ok(()) } else { Err(RunDamage::WrongCheck) };
     }
-    // Only a line that can be of an earlier version needs no checksum.
+    // Only a line of an earlier version needs no checksum.
     let version = fields.number("version").ok_or(RunDamage::Unreadable("version"))?;
     let is_earlier = version < u64::from(FIRST_CHECKED) && fields.raw("check").is_none();
     if is_earlier { Ok(()) } else { Err(RunDamage::NoCheck) }
@@ -119,14 +119,14 @@ pub struct Run {
     pub version: u32,
     /// The run's random id, 8 hex digits.
     pub id: u32,
-    /// The id of the run at the root of the tree of forked processes; the run's own id where no process
-    /// forked.
+    /// The id of the run at the root of the tree of forked processes; the run's own id if it is not the run of a
+    /// forked process.
     pub root: u32,
     /// The process id.
     pub pid: u32,
     /// The executable's path, as bytes.
     pub exe: Vec<u8>,
-    /// The id of this boot of the machine: ticks compare only within one.
+    /// The id of this boot of the machine: only ticks of the same boot can be compared.
     pub boot: Vec<u8>,
     /// The ticks at the start of the run.
     pub ticks: Ticks,

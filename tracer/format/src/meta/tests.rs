@@ -1,4 +1,4 @@
-//! The `#` lines: what is written is read, and what is damaged is known.
+//! Tests of the `#` lines: written lines are read back, and damage is found.
 
 use proptest::prelude::*;
 
@@ -148,7 +148,7 @@ fn the_lines_of_the_documentation_are_written_so() {
 
 const LOADED: Between = Between { after: Ticks(3), seen: Ticks(5) };
 
-/// The beginning of a line of the module table, up to what differs in these tests.
+/// The beginning of a line of the module table, up to the part that differs in these tests.
 const MAPPED: &str = "module start=00007f1c2a001000 end=00007f1c2a0f4000 bias=00007f1c2a000000";
 
 #[test]
@@ -300,7 +300,7 @@ fn an_end_says_what_ended_the_process_where_that_is_known() {
     );
     let status = Cause { status: Some(3), ..Cause::default() };
     assert_eq!(told(b"end records=3 lost=0 reason=killed status=3"), (EndReason::Killed, status));
-    // What cannot be read says nothing, and the end is one all the same.
+    // Values that cannot be read are ignored, and the line is an end nevertheless.
     for odd in ["signal=", "signal=\"x\"", "status=-1", "status=4294967296", "panic=main"] {
         let text = format!("end records=3 lost=0 reason=killed {odd}");
         assert_eq!(told(text.as_bytes()), (EndReason::Killed, Cause::default()), "{odd}");
@@ -345,7 +345,7 @@ proptest! {
         for (at, bit) in &changes {
             changed[at.index(payload.len())] ^= 1 << bit;
         }
-        // Two changes may be of one bit; with three it may become a line of version 1 that has no
+        // Two changes may hit one bit; three may turn it into a line of version 1, which has no
         // checksum.
         if changed != payload && !changed.windows(9).any(|part| part.starts_with(b"version=") && part[8] < b'2') {
             prop_assert_eq!(Meta::parse(&changed), None);

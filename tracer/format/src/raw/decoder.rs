@@ -1,7 +1,7 @@
-//! The decoder of raw files: makes those lines of a raw file's records that a text file would have.
+//! The decoder of raw files, which makes the same lines of a raw file's records that a text file would have.
 //!
-//! Bytes that are no record are shown in their place, and nothing is believed twice: bytes may change while
-//! they are looked at.
+//! It shows bytes that are not a record as `# damaged` lines. Because bytes may change while it reads them, it never
+//! relies on an earlier read of the same bytes.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,26 +19,26 @@ use crate::render::{LineWriter, ONE_BY_ONE, Plain, PlainContent, Plains, plain_t
 use crate::sites::Site;
 use crate::states::ThreadState;
 
-/// The number of bytes of a damaged place that are shown at most.
+/// The greatest number of bytes of a damaged place that are shown.
 const SHOWN: usize = 256;
 
 /// The result of [`Decoder::decode`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
-    /// The ranges of bytes that are no record.
+    /// The ranges of bytes that are not a record.
     pub damaged: Vec<Range<usize>>,
-    /// Whether the last line has no line feed: its message goes on behind the range.
+    /// Whether the last line has no line feed because its message continues after the range.
     pub open: bool,
-    /// Whether ticks went back, or out of the range.
+    /// Whether ticks went back, or were outside the range.
     pub backward: bool,
 }
 
-/// A record as [`Decoder::records`] passes it on. Ticks are in order, whatever the file has.
+/// A record that [`Decoder::records`] passes on. Ticks are in order, even if those in the file are not.
 #[derive(Clone, Copy, Debug)]
 pub enum Decoded<'a> {
     /// A function was entered or left: a [`RecordKind::Enter`] or [`RecordKind::Leave`], which has an address.
     Call(Ticks, Record<'a>),
-    /// A site was entered or left: a [`RecordKind::Scope`], and the site's place as a line has it.
+    /// A site was entered or left: a [`RecordKind::Scope`], and the site's place in the form of a line.
     Scope(Ticks, Record<'a>, &'a [u8]),
     /// A message.
     Message {
@@ -49,16 +49,16 @@ pub enum Decoded<'a> {
         /// The captured values; `None` if the message was formatted by its thread.
         values: Option<&'a [u8]>,
     },
-    /// The lines of other records, one line a record.
+    /// The lines of other records, one line for each record.
     Lines(&'a [u8]),
 }
 
-/// Writes the lines of the calls that [`Decoder::records`] passes on, of one thread.
+/// A writer of the lines of calls that [`Decoder::records`] passes on, for one thread.
 #[derive(Clone, Debug)]
 pub struct CallLines(LineWriter);
 
 impl CallLines {
-    /// Makes a writer of lines of thread `tid`.
+    /// Returns a writer of lines of thread `tid`.
     #[must_use]
     pub fn new(tid: u64) -> CallLines {
         CallLines(LineWriter::new(tid))
@@ -70,7 +70,7 @@ impl CallLines {
     }
 }
 
-/// Gives each site a number, from 1, which means the same in all files.
+/// A function that gives each site a number, from 1, which means the same in all files.
 #[derive(Clone)]
 pub struct SiteNumbers(pub Arc<dyn Fn(&Site) -> u32 + Send + Sync>);
 
@@ -80,20 +80,20 @@ impl fmt::Debug for SiteNumbers {
     }
 }
 
-/// Makes lines of the records of one file.
+/// A decoder of one file, which makes lines of its records.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     lines: LineWriter,
-    /// The plans of all sites that were ever met: each entry is parsed once.
+    /// The plans of all sites found so far: each entry is parsed once.
     plans: Plans,
     /// The sites that the block has defined.
     defined: Defined,
-    /// What numbers sites, and the number of each site that was ever met, by its number in the file.
+    /// The function that numbers sites, and its number for each site found so far, indexed by the number in the file.
     numbers: Option<(SiteNumbers, Vec<u32>)>,
     last: Ticks,
     most: Ticks,
     behind: bool,
-    /// Whether a record was behind since the range was begun.
+    /// Whether a record's ticks were behind or outside the range since the range began.
     went_back: bool,
     open: bool,
     short: ShortCalls,
@@ -117,27 +117,27 @@ impl Decoder {
         }
     }
 
-    /// Leaves out calls that have taken fewer than `ticks` and have nothing else inside. They cost a fraction of those
-    /// whose lines are written. The last record of a range is never left out.
+    /// Makes the decoder leave out calls that have taken fewer than `ticks` ticks and contain no other shown record.
+    /// They cost a fraction of calls whose lines are written. The last record of a range is never left out.
     #[must_use]
     pub fn without_shorter_calls(mut self, ticks: u64) -> Decoder {
         self.short.least = ticks;
         self
     }
 
-    /// Gives the sites of [messages](Decoded::Message) the numbers that `numbers` has for them.
+    /// Makes the decoder give the sites of [messages](Decoded::Message) the numbers that `numbers` returns.
     #[must_use]
     pub fn numbering(mut self, numbers: SiteNumbers) -> Decoder {
         self.numbers = Some((numbers, Vec::new()));
         self
     }
 
-    /// Appends the lines of the records from `from` on and before `until`, where given, as if all others were
-    /// not there. `name` stands for the file in the `# damaged` lines of bytes that are no record.
+    /// Appends the lines of the records from `from` on and before `until`, if given, as if there were no
+    /// others. `name` is the file's name in the `# damaged` lines for bytes that are not a record.
     ///
-    /// Ticks that go back, or out of the range, which a sound file does not have, are brought back into it,
-    /// and a `# backward` line says so: the appended lines are sorted, whatever the file is. A message that
-    /// the file does not end is ended, and reported as lost.
+    /// Ticks that go back, or are outside the range, do not occur in a sound file. The decoder moves them into the
+    /// range and reports this in a `# backward` line: the appended lines are sorted, whatever the file contains. If
+    /// the file does not end a message, the decoder ends it and reports it as lost.
     pub fn decode_times(
         &mut self,
         raw: Raw<'_>,
@@ -152,7 +152,7 @@ impl Decoder {
         found
     }
 
-    /// Appends the lines of the records in a range of bytes that begins and ends where records begin.
+    /// Appends the lines of the records in a range of bytes, whose two ends must be at borders between records.
     pub fn decode(&mut self, raw: Raw<'_>, range: Range<usize>, name: &[u8], out: &mut Vec<u8>) -> Rendered {
         (self.last, self.most) = (Ticks(0), Ticks(u64::MAX));
         (self.open, self.behind, self.went_back) = (false, false, false);
@@ -160,9 +160,9 @@ impl Decoder {
         self.decode_range(raw, range, name, out)
     }
 
-    /// Calls `take` with the records from `from` on and before `until`, in order: calls as they are, which is several
-    /// times as fast as to write lines and to read these, and others as the lines that [`Decoder::decode_times`] would
-    /// append. Of messages, the sites and the captured values are passed on, too.
+    /// Calls `take` with the records from `from` on and before `until`, in order. It passes on calls as records,
+    /// which is several times as fast as writing and reading lines, and others as the lines that
+    /// [`Decoder::decode_times`] would append. For messages, it also passes on the sites and the captured values.
     pub fn records(
         &mut self,
         raw: Raw<'_>,
@@ -211,7 +211,7 @@ impl Decoder {
         found
     }
 
-    /// Passes on the calls that stand behind each other, up to a record of another kind; returns where they end.
+    /// Passes on successive calls, up to a record of another kind; returns the position where they end.
     #[inline]
     fn each_call(
         &mut self,
@@ -243,8 +243,8 @@ impl Decoder {
         at
     }
 
-    /// Passes on the enterings that are held; at the end of a range also a call that was left out last, if no other
-    /// record is behind it.
+    /// Passes on the held entries; at the end of a range also the call that was left out last, if no other
+    /// record follows it.
     #[inline]
     fn take_held(&mut self, is_end: bool, take: &mut impl FnMut(Decoded<'_>)) {
         self.short.give_back(is_end, |record| take(Decoded::Call(record.ticks, *record)));
@@ -311,7 +311,8 @@ impl Decoder {
         true
     }
 
-    /// Passes on a message whose last piece does not come, and what is to be said of the ticks of the next record.
+    /// Passes on a message whose last piece does not come, and the `# backward` line of the next record, if it needs
+    /// one.
     #[inline]
     fn begin_record(
         &mut self,
@@ -358,7 +359,7 @@ impl Decoder {
     ) -> Rendered {
         let mut found = Rendered::default();
         let mut at = range.start;
-        // Where one record is not of the usual kind, the next ones may not be either.
+        // If one record cannot be rendered with others at once, the next ones often cannot either.
         let mut one_by_one = 0;
         while at < range.end {
             if self.short.least > 0 {
@@ -405,8 +406,8 @@ impl Decoder {
         found
     }
 
-    /// Takes the calls that stand behind each other, up to a record of another kind; returns where they end. Appends the
-    /// lines of those that are not short.
+    /// Takes successive calls, up to a record of another kind; returns the position where they end. Appends the
+    /// lines of the calls that are not short.
     fn calls_but_short_ones(&mut self, raw: Raw<'_>, range: Range<usize>, out: &mut Vec<u8>) -> usize {
         let (mut at, mut last) = (range.start, self.last);
         while let Some(record) = raw.call(at).filter(|_| at < range.end) {
@@ -431,15 +432,15 @@ impl Decoder {
         at
     }
 
-    /// Appends the lines of the enterings that are held; at the end of a range also those of a call that was left out
-    /// last, if no other record is behind it.
+    /// Appends the lines of the held entries; at the end of a range also the lines of the call that was left out
+    /// last, if no other record follows it.
     #[inline]
     fn write_held(&mut self, is_end: bool, out: &mut Vec<u8>) {
         let lines = &self.lines;
         self.short.give_back(is_end, |record| lines.function(record.ticks, record, None, out));
     }
 
-    /// Appends the lines of as many of the next records as can be done at once; returns the position where
+    /// Appends the lines of as many of the next records as can be rendered at once; returns the position where
     /// they end.
     #[inline]
     fn many(&mut self, raw: Raw<'_>, range: Range<usize>, out: &mut Vec<u8>) -> usize {
@@ -453,7 +454,7 @@ impl Decoder {
         end
     }
 
-    /// Defines the sites whose entries stand in front of a position, in its block.
+    /// Defines the sites whose entries come before a position, in its block.
     fn define_before(&mut self, raw: Raw<'_>, position: usize) {
         self.defined.clear();
         let block = position / BLOCK_BYTES * BLOCK_BYTES;
@@ -472,7 +473,7 @@ impl Decoder {
         border
     }
 
-    /// Appends the lines of a record; returns false where it cannot be read.
+    /// Appends the lines of a record; returns false if it cannot be read.
     #[inline]
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) -> bool {
         match record.kind {
@@ -520,7 +521,7 @@ impl Decoder {
                 self.lines.line(self.last, Kind::State, |out| state.write(out), out);
                 true
             }
-            // A raw file tells of a wait in a record of metadata.
+            // In a raw file, a wait is a record of metadata.
             RecordKind::Captured | RecordKind::Meta | RecordKind::Wait | RecordKind::Pad => false,
         }
     }
@@ -535,7 +536,7 @@ impl Decoder {
         } else if self.open {
             self.lines.text(self.last, record.payload, out);
         } else {
-            // The message's beginning is in front of the range, or was dropped.
+            // The message's beginning is before the range, or was dropped.
             return;
         }
         self.open = more;
@@ -560,7 +561,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the ticks of the next line.
+    /// Sets the ticks of the next line: moves them into the range and reports the first that it moves.
     #[inline]
     fn go_on_to(&mut self, ticks: Ticks, out: &mut Vec<u8>) {
         let shown = ticks.clamp(self.last, self.most);
@@ -587,7 +588,7 @@ impl Decoder {
         true
     }
 
-    /// Returns whether the block tells a site, and that it is one of the tracer's locks.
+    /// Returns whether the block defines the site, and the site is one of the tracer's locks.
     fn is_of_lock(&self, site: u32) -> bool {
         self.defined.has(site) && self.plans.is_of_lock(site)
     }
@@ -599,7 +600,7 @@ impl Decoder {
         known.copied().filter(|_| self.defined.has(site)).unwrap_or(0)
     }
 
-    /// Shows bytes that are no record.
+    /// Appends a `# damaged` line for bytes that are not a record.
     #[cold]
     fn damaged(
         &mut self,
@@ -621,12 +622,12 @@ impl Decoder {
 /// The message that was begun last in a [decoding of records](Decoder::records).
 #[derive(Default)]
 struct OpenMessage {
-    /// The number of its site; `None` if the text at hand is of other records.
+    /// The number of its site; `None` if the current text belongs to other records.
     site: Option<u32>,
 }
 
 impl OpenMessage {
-    /// Passes on the text at hand, which no record continues.
+    /// Passes on the current text, which no record continues.
     #[inline]
     fn end(&mut self, text: &mut Vec<u8>, take: &mut impl FnMut(Decoded<'_>)) {
         if text.is_empty() {
@@ -640,7 +641,7 @@ impl OpenMessage {
     }
 }
 
-/// The next records, as long as they are whole messages and their ticks are in order.
+/// The next records, as long as they are whole messages or calls, and their ticks are in order.
 struct RawMessages<'d, 'a> {
     raw: Raw<'a>,
     decoder: &'d Decoder,

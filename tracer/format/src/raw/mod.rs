@@ -1,19 +1,19 @@
-//! The raw file: a thread's records as they lay in its ring, for volume. `tracemerge` makes text of them
-//! later.
+//! The raw file, which contains a thread's records unchanged, so that large traces cost less. `tracemerge` turns them
+//! into text later.
 //!
 //! ```text
-//! file    blocks of 256 KiB; the last is as long as it is
+//! file    blocks of 256 KiB; the last may be shorter
 //! block   magic "TRCRAW1\n", thread id u64, then records up to the border
 //! record  as in a ring, see `record`: two words of header, payload, meaningless bytes up to a multiple of 8
 //! ```
 //!
-//! No record crosses the border of a block; where a record does not fit, a *pad*, a single word, fills the
-//! rest of the block. Besides the records of a ring there are two kinds:
+//! No record crosses the border of a block; if a record does not fit, the rest of the block begins with a *pad*, a
+//! single word. Besides the records of a ring there are two kinds:
 //! [`RecordKind::Meta`](crate::record::RecordKind::Meta) has the payload of a `#` line,
 //! [`RecordKind::Site`](crate::record::RecordKind::Site) has the number of a site in word 0, nothing in word
-//! 1, and the site's entry in a site table as its payload. It stands before the first record of that site *in
+//! 1, and the site's entry in a site table as its payload. It comes before the first record of that site *in
 //! each block*. So any block can be read alone: a reader may begin at any time, the older half of a file may
-//! be dropped, and damage goes no further than the next border.
+//! be dropped, and damage reaches no further than the next border.
 //!
 //! Ticks never go back in a file. All numbers are little-endian.
 

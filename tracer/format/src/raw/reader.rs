@@ -1,7 +1,7 @@
-//! The reader of raw files: finds records, one after the other and by time.
+//! The reader of raw files, which finds records, one after the other and by time.
 //!
-//! All bytes are taken for hostile, and for bytes that may change while they are looked at: nothing is
-//! believed twice.
+//! It treats all bytes as hostile, and as bytes that may change while it reads them: it never relies on an earlier
+//! read of the same bytes.
 
 use super::{BLOCK_BYTES, BLOCK_HEADER, MAGIC};
 use crate::escape::is_harmless;
@@ -14,24 +14,24 @@ use crate::record::{Flags, HEADER, PAD_WORD, Record, RecordKind, aligned};
 pub struct Raw<'a> {
     pub(super) bytes: &'a [u8],
     tid: u64,
-    /// Whether a record may be of a kind that is not known. If not, that is damage.
+    /// Whether a record may be of an unknown kind. If not, such a record is damage.
     has_others: bool,
 }
 
-/// The item that stands at a position.
+/// The item at a position.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RawItem<'a> {
     End,
-    /// Bytes that are no record, up to this position: the next block, or the end.
+    /// Bytes that are not a record, up to this position: the next block, or the end.
     Bad(usize),
-    /// The beginning of a block, or a pad; the next record is to be looked for at this position.
+    /// The beginning of a block, or a pad; the next record may begin at this position.
     Border(usize),
     /// A record, and the position where the next one may begin.
     Record(Record<'a>, usize),
 }
 
 impl<'a> Raw<'a> {
-    /// Returns the file whose bytes these are; `None` where they do not begin as a raw file does.
+    /// Returns the file with these bytes; `None` if they do not begin like a raw file.
     #[must_use]
     pub fn parse(bytes: &'a [u8]) -> Option<Raw<'a>> {
         let (tid, records) = bytes.strip_prefix(&MAGIC)?.split_first_chunk::<8>()?;
@@ -47,7 +47,7 @@ impl<'a> Raw<'a> {
         self.tid
     }
 
-    /// Returns the ticks of the first record, and its content if that is metadata; `None` where the first
+    /// Returns the ticks of the first record, and its content if that is metadata; `None` if the first
     /// block has no record.
     #[must_use]
     pub fn first(&self) -> Option<(Ticks, Option<Meta>)> {
@@ -55,7 +55,7 @@ impl<'a> Raw<'a> {
         Some((ticks, payload.and_then(Meta::parse)))
     }
 
-    /// Returns the ticks of the first record, and its payload if it is that of a `#` line; `None` where the
+    /// Returns the ticks of the first record, and its payload if it is that of a `#` line; `None` if the
     /// first block has no record.
     #[must_use]
     pub fn first_payload(&self) -> Option<(Ticks, Option<&'a [u8]>)> {
@@ -65,7 +65,7 @@ impl<'a> Raw<'a> {
         Some((record.ticks, is_meta.then_some(record.payload)))
     }
 
-    /// Returns what the second record says of the file's thread; `None` where it is none that does.
+    /// Returns the thread that the second record describes; `None` if it does not describe one.
     #[must_use]
     pub fn thread(self) -> Option<Thread> {
         let mut metas = self.records(0).take(2).filter(|(_, record)| record.kind == RecordKind::Meta);
@@ -76,8 +76,8 @@ impl<'a> Raw<'a> {
     }
 
     /// Returns the ticks of the last record. In a damaged file, whose ticks go back, these are the greatest
-    /// ticks that a [position](Raw::position) is found for: nothing stands behind the position of greater
-    /// ones.
+    /// ticks for which [`position`](Raw::position) finds a record: for greater ticks it returns the
+    /// end.
     #[must_use]
     pub fn last(&self) -> Option<Ticks> {
         let mut block = self.bytes.len().saturating_sub(1) / BLOCK_BYTES * BLOCK_BYTES;
@@ -89,7 +89,7 @@ impl<'a> Raw<'a> {
             }
             block = block.checked_sub(BLOCK_BYTES)?;
         };
-        // This goes the way of a search for ticks that are greater than all others.
+        // This is the binary search for ticks that are greater than all others.
         let (mut low, mut high) = (0usize, self.bytes.len().div_ceil(BLOCK_BYTES));
         while high - low > 1 {
             let middle = low.midpoint(high);
@@ -101,10 +101,10 @@ impl<'a> Raw<'a> {
         Some(last)
     }
 
-    /// Returns the position of the first record whose ticks are not below `ticks`, in bytes; the end where
+    /// Returns the position of the first record whose ticks are not below `ticks`, in bytes; the end if
     /// there is none.
     ///
-    /// Costs a look into a few blocks, and at the records of one.
+    /// Cost: reads the first records of a few blocks, and all records of one.
     #[must_use]
     pub fn position(&self, ticks: Ticks) -> usize {
         let at_least = |record: &Record<'_>| record.has_ticks() && record.ticks >= ticks;
@@ -112,8 +112,8 @@ impl<'a> Raw<'a> {
         found.map_or(self.bytes.len(), |(at, _)| at)
     }
 
-    /// Returns a position near [`position`](Raw::position), within a block, for callers that ask often.
-    /// Greater ticks never have a smaller place.
+    /// Returns a position near [`position`](Raw::position), in the same block, for frequent calls. It interpolates
+    /// between the ticks of two blocks. Greater ticks never have a smaller place.
     #[must_use]
     pub fn place(&self, ticks: Ticks) -> usize {
         let block = self.block_of(ticks);
@@ -128,7 +128,7 @@ impl<'a> Raw<'a> {
         start + usize::try_from(bytes as u128 * u128::from(part) / u128::from(whole)).unwrap_or(bytes)
     }
 
-    /// Returns the last record, where the last block has one that is complete, with nothing behind it.
+    /// Returns the last record, if the last block ends with a complete record and nothing follows it.
     #[must_use]
     pub fn last_record(&self) -> Option<Record<'a>> {
         let block = self.bytes.len().saturating_sub(1) / BLOCK_BYTES * BLOCK_BYTES;
@@ -154,7 +154,7 @@ impl<'a> Raw<'a> {
         open
     }
 
-    /// Returns the number of bytes without a last record, or pad, that is incomplete.
+    /// Returns the number of bytes of the file without an incomplete record, or pad, at its end.
     #[must_use]
     pub fn without_torn_tail(&self) -> usize {
         let mut at = self.bytes.len().saturating_sub(1) / BLOCK_BYTES * BLOCK_BYTES;
@@ -168,13 +168,13 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Returns the number of the block in which the records before `ticks` end; the first for ticks before
-    /// all records.
+    /// Returns the number of the block in which the records before `ticks` end; 0 if all records are at or after
+    /// `ticks`.
     fn block_of(&self, ticks: Ticks) -> usize {
         let (mut low, mut high) = (0, self.bytes.len().div_ceil(BLOCK_BYTES));
         while high - low > 1 {
             let middle = low.midpoint(high);
-            // A block without records is as the next one.
+            // A block without records counts like the next one.
             if self.first_of(middle).is_some_and(|first| first < ticks) {
                 low = middle;
             } else {
@@ -184,15 +184,15 @@ impl<'a> Raw<'a> {
         low
     }
 
-    /// Returns the ticks of the first record at or behind the start of a block.
+    /// Returns the ticks of the first record at or after the start of a block.
     fn first_of(&self, block: usize) -> Option<Ticks> {
         self.records(block * BLOCK_BYTES)
             .find(|(_, record)| record.has_ticks())
             .map(|(_, record)| record.ticks)
     }
 
-    /// Returns the records from a position on, with their positions; bytes that are no record are passed
-    /// over.
+    /// Returns the records from a position on, with their positions; skips bytes that are not a
+    /// record.
     pub fn records(self, mut at: usize) -> impl Iterator<Item = (usize, Record<'a>)> {
         std::iter::from_fn(move || {
             loop {
@@ -247,7 +247,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// Returns the position behind a record that begins at `at`.
+/// Returns the position after a record that begins at `at`.
 #[inline]
 fn end_of(at: usize, record: &Record<'_>) -> usize {
     at.saturating_add(usize::try_from(aligned(record.bytes() as u64)).unwrap_or(usize::MAX))

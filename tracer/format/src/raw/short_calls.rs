@@ -1,31 +1,32 @@
-//! Calls that are left out because they are short: which enterings wait for what becomes of their calls.
+//! The calls that are left out because they are short, and the entries that wait until the duration of their calls is
+//! known.
 
 use crate::line::Ticks;
 use crate::record::{Flags, Record};
 
-/// What is known of calls where short ones are left out.
+/// The state of a decoder that leaves out short calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ShortCalls {
-    /// The least ticks of a call that is shown; 0: all are.
+    /// The least duration of a shown call, in ticks; 0 if all calls are shown.
     pub(super) least: u64,
-    /// The enterings whose lines are not written yet, for nothing tells so far that their calls are long: word 0 and the
+    /// The entries whose lines are not written yet, because their calls may still be short: word 0 and the
     /// ticks of each.
     held: Vec<(u64, Ticks)>,
-    /// The entering and the leaving of the call that was left out last...
+    /// The entry and the exit of the call that was left out last...
     left_out: [(u64, Ticks); 2],
-    /// ...and whether no record is behind it.
+    /// ...and whether no record has followed it.
     has_left_out: bool,
 }
 
 impl ShortCalls {
-    /// Takes an entering, whose line is held back.
+    /// Takes the record of an entry, whose line is held back.
     #[inline(always)]
     pub(super) fn enter(&mut self, record: &Record<'_>) {
         self.held.push((record.word(), record.ticks));
         self.has_left_out = false;
     }
 
-    /// Takes a leaving; returns whether the call is left out.
+    /// Takes the record of an exit; returns whether the call is left out.
     #[inline(always)]
     pub(super) fn leave(&mut self, left: &Record<'_>) -> bool {
         let Some(&entered) = self.held.last() else { return false };
@@ -42,8 +43,8 @@ impl ShortCalls {
         is_left_out
     }
 
-    /// Calls `take` with the enterings that are held, which are not any longer then; at the end of a range also with the
-    /// records of the call that was left out last, if no other record is behind it.
+    /// Calls `take` with the held entries, and holds them no longer. At the end of a range, also calls it with the
+    /// records of the call that was left out last, if no other record follows it.
     #[inline]
     pub(super) fn give_back(&mut self, is_end: bool, mut take: impl FnMut(&Record<'_>)) {
         if self.held.is_empty() && !self.has_left_out {

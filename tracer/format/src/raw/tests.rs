@@ -1,4 +1,4 @@
-//! Raw files are compared with text files: the same records give the same lines, by whatever way.
+//! Tests that compare raw files with text files: the same records give the same lines, however they are decoded.
 
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
@@ -20,7 +20,7 @@ use crate::render::{References, RenderState, Renderer};
 use crate::sites::Site;
 
 const TID: u64 = 320;
-/// The length in bytes of a block of the rings that are made up here.
+/// The length in bytes of a block of the rings in these tests.
 const RING_BLOCK: u64 = 1 << 17;
 
 fn site(id: u32) -> Site {
@@ -38,11 +38,11 @@ enum Act {
     Captured(u32),
     Enter(u64),
     Leave(u64, bool),
-    /// A hook of the compiler tells of a function: whether it is entered.
+    /// A compiler's hook records a function; true if it is entered.
     Hook(u64, bool),
     Stack(Vec<u64>, bool),
     Scope(u32, Option<u64>, bool),
-    /// The flusher writes the records that there are.
+    /// The flusher writes the committed records.
     Flush,
     Lost,
 }
@@ -376,8 +376,8 @@ fn a_copy_has_the_same_lines() {
     assert_eq!(decode(&out).0, decode(bytes).0);
 }
 
-/// Returns the text of the records of a file between two times, as [`Decoder::records`] passes them on, the places that
-/// are damaged, and the site and the values of each message.
+/// Returns the text of the records of a file between two times, as [`Decoder::records`] passes them on, the damaged
+/// places, and the site and the values of each message.
 fn by_records(
     bytes: &[u8],
     times: (Ticks, Option<Ticks>),
@@ -496,7 +496,7 @@ fn a_record_of_a_kind_that_is_not_known_is_a_line_and_in_earlier_versions_damage
         assert!(found.damaged.is_empty(), "{version}");
         assert_eq!((last.kind, last.key.ticks), (Kind::from_byte(b'?').unwrap(), Ticks(2000)));
         assert_eq!(last.payload, b"kind=31 flags=240 site=5 bytes=ff0baa");
-        // Whoever copies the file copies the record.
+        // A copy of the file contains the record.
         let (mut writer, mut copy) = (Writer::new(TID), Vec::new());
         for (_, record) in Raw::parse(&bytes).unwrap().records(0) {
             writer.copy(&record, &plans(), &mut copy);

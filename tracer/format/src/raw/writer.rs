@@ -1,4 +1,4 @@
-//! The writing of raw files: records as they are in a ring, in blocks that can be read alone.
+//! The writer of raw files: it writes records unchanged, in blocks that can be read alone.
 
 use crate::line::Ticks;
 use crate::meta::Meta;
@@ -6,7 +6,7 @@ use crate::plans::Plans;
 use crate::raw::{BLOCK, Defined, MAGIC};
 use crate::record::{HEADER, MAX_PAYLOAD, PAD_WORD, Record, RecordKind, Records, aligned};
 
-/// Writes the records of one thread as a raw file has them.
+/// A writer of one thread's records in the form of a raw file.
 #[derive(Clone, Debug)]
 pub struct Writer {
     tid: u64,
@@ -22,24 +22,24 @@ impl Writer {
         Writer { tid, base: 0, defined: Defined::default() }
     }
 
-    /// Goes on at this position of the file, in bytes; the output vector is empty from here on.
+    /// Continues at this position of the file, in bytes; the output vector is empty from here on.
     pub(crate) fn begin_at(&mut self, position: u64) {
         if position != self.base {
-            // The bytes of the block that were written before need not be those that are there, so no site
+            // The block may contain other bytes than those that this writer has written, so no site
             // counts as defined.
             self.base = position;
             self.defined.clear();
         }
     }
 
-    /// Notes that all `bytes` bytes of the output vector were written to the file, and that the next records
-    /// go to an empty one.
+    /// Notes that all `bytes` bytes of the output vector were written to the file, and that the vector is empty
+    /// again.
     pub fn written(&mut self, bytes: usize) {
         self.base += bytes as u64;
     }
 
-    /// Copies a record of another file, in which sites mean what `plans` says. Definitions of sites are left
-    /// out, and made where they are needed. Returns false where the site is not in `plans`.
+    /// Copies a record of another file, whose sites are in `plans`. Does not copy definitions of sites, but
+    /// writes those that are needed. Returns false if captured arguments have a site that is not in `plans`.
     pub fn copy(&mut self, record: &Record<'_>, plans: &Plans, out: &mut Vec<u8>) -> bool {
         match record.kind {
             RecordKind::Captured => {
@@ -55,14 +55,14 @@ impl Writer {
     pub(crate) fn meta(&mut self, ticks: Ticks, meta: &Meta, out: &mut Vec<u8>) {
         let mut payload = Vec::new();
         meta.write(&mut payload);
-        // Only a line of a hostile manifest is so long.
+        // Only a line of a hostile manifest is longer.
         payload.truncate(MAX_PAYLOAD);
         self.record(word(RecordKind::Meta, 0, payload.len()), ticks, &payload, out);
     }
 
-    /// Copies as many whole records as can be copied at once: up to one that is not `wanted`, that needs a
-    /// definition, a border, another order or more than `limit` bytes. Returns their number and the ticks of
-    /// the last one; `last` are the ticks of the record before them.
+    /// Copies as many whole records as can be copied at once: it stops before a record that is not `wanted`, needs a
+    /// definition, crosses a border, has smaller ticks than the record before it, or exceeds `limit` bytes. Returns
+    /// the number of records and the ticks of the last one; `last` are the ticks of the record before them.
     pub(crate) fn copy_run(
         &mut self,
         records: &mut Records<'_>,
@@ -89,8 +89,8 @@ impl Writer {
         (count, last)
     }
 
-    /// Returns whether the record can stand where it would stand now: its site is defined in the block, or
-    /// nobody can define it and the record means something without it.
+    /// Returns whether the record can be appended without a definition: its site is defined in the block, or
+    /// the site is unknown and the record has a meaning without it.
     #[inline]
     fn is_told(&self, record: &Record<'_>, plans: &Plans) -> bool {
         let site = record.site();
@@ -99,8 +99,8 @@ impl Writer {
             || (record.kind != RecordKind::Captured && plans.entry(site).is_none())
     }
 
-    /// Writes a record that means something without its site, with the given ticks: one of a function, or a
-    /// message or a piece of one, whose text is whole. So a site that is not in `plans` is not missed.
+    /// Writes, with the given ticks, a record that has a meaning without its site: a function, a
+    /// message, or a piece of a message. So the site need not be in `plans`.
     pub(crate) fn whole_without_site(
         &mut self,
         record: &Record<'_>,
@@ -118,7 +118,7 @@ impl Writer {
         self.record(record.word(), ticks, record.payload, out);
     }
 
-    /// Writes captured arguments; returns false where the site is not in `plans`.
+    /// Writes captured arguments; returns false if the site is not in `plans`.
     #[inline]
     pub(crate) fn captured(
         &mut self,

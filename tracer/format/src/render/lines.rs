@@ -7,31 +7,31 @@ use crate::line::{Kind, Prefix, Ticks};
 use crate::locks;
 use crate::record::{Flags, Record, RecordKind};
 
-/// The length in bytes of the window that lines are written into at once.
+/// The length in bytes of the window into which several lines are written at once.
 const WINDOW: usize = 4096;
-/// The length in bytes beyond which a line may find the window too short.
+/// The number of bytes at the end of the window in which no line begins: a longer line may not fit.
 const LINE: usize = 512;
 
-/// A record that is whole, of which perhaps nothing is to be escaped.
+/// A whole record that may need no escapes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain<'a> {
     pub ticks: Ticks,
     pub content: PlainContent<'a>,
 }
 
-/// The content of such a record.
+/// The content of a [`Plain`] record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PlainContent<'a> {
     /// The text of a message.
     Text(&'a [u8]),
-    /// The values of a message, and the plan by which they become text.
+    /// The values of a message, and the plan that turns them into text.
     Captured(&'a SitePlan, &'a [u8]),
-    /// The address of a function that was entered or left, without more but for [`Flags::HOOK`].
+    /// The address of a function that was entered or left, without flags except [`Flags::HOOK`].
     Address(RecordKind, Flags, u64),
 }
 
-/// Returns the content of a message that its thread has formatted; `None` where its text seems to be of a lock and its
-/// site is none (`of_lock`).
+/// Returns the content of a message that its thread has formatted; `None` if its text looks like a lock message
+/// although its site is not one of the tracer's locks (`of_lock`).
 #[inline(always)]
 pub(crate) fn plain_text<'a>(
     message: &Record<'a>,
@@ -41,12 +41,12 @@ pub(crate) fn plain_text<'a>(
     (!seems).then_some(PlainContent::Text(message.payload))
 }
 
-/// Records that are taken one after the other.
+/// A source of plain records, which are taken one after the other.
 pub(crate) trait Plains {
-    /// Returns the next record; `None` where there is something else.
+    /// Returns the next record; `None` if there is none, or it is not plain.
     fn peek(&mut self) -> Option<Plain<'_>>;
 
-    /// Goes on behind the record that was seen last.
+    /// Advances past the record that [`peek`](Plains::peek) returned last.
     fn advance(&mut self);
 }
 
@@ -54,7 +54,7 @@ pub(crate) trait Plains {
 #[derive(Clone, Debug)]
 pub(crate) struct LineWriter {
     prefix: Prefix,
-    /// A message on its way; empty between calls.
+    /// The text of the current message; without meaning between calls.
     text: Vec<u8>,
 }
 
@@ -69,7 +69,7 @@ impl LineWriter {
         self.prefix.begin(out, ticks, Kind::Message);
     }
 
-    /// Goes on behind [`LineWriter::message`] with the first piece of a message that its thread has formatted; `of_lock`
+    /// Writes, after [`LineWriter::message`], the first piece of a message that its thread has formatted. `of_lock`
     /// says whether its site is one of the tracer's locks, and `more` whether another piece follows.
     #[inline]
     pub(crate) fn first_piece(
@@ -84,7 +84,7 @@ impl LineWriter {
         self.first_text(ticks, text, seems, out);
     }
 
-    /// Writes the first text of a message. Where it `seems` to be of a lock, its first letter becomes an escape.
+    /// Writes the first text of a message. If it `seems` to be a lock message, writes its first letter as an escape.
     #[inline]
     fn first_text(&self, ticks: Ticks, text: &[u8], seems: bool, out: &mut Vec<u8>) {
         match text.split_first() {
@@ -96,7 +96,7 @@ impl LineWriter {
         }
     }
 
-    /// Goes on with the message that was begun.
+    /// Writes further text of the current message.
     #[inline]
     pub(crate) fn text(&self, ticks: Ticks, text: &[u8], out: &mut Vec<u8>) {
         let mut rest = text;
@@ -111,7 +111,7 @@ impl LineWriter {
         }
     }
 
-    /// Writes a whole message of captured arguments; returns false, with nothing written, where they do not
+    /// Writes a whole message of captured arguments; returns false, and writes nothing, if they do not
     /// fit `plan`.
     #[inline]
     pub(crate) fn captured(
@@ -133,14 +133,14 @@ impl LineWriter {
         rendered
     }
 
-    /// Writes the lines of the next messages, as long as nothing of them is to be escaped and `out` has less
+    /// Writes the lines of the next messages, as long as they need no escapes and `out` has less
     /// than `limit` bytes; returns the number of these messages.
     pub(crate) fn plain_lines(&self, next: &mut impl Plains, limit: usize, out: &mut Vec<u8>) -> u64 {
         let mut count = 0;
         while out.len() < limit && next.peek().is_some() {
             let start = out.len();
-            // Zeros are appended, to be written over: so there is one test for room per line, and no call for
-            // one.
+            // The lines overwrite these zeros: so there is one test for room per line, and no call of a
+            // function.
             out.extend_from_slice(&[0; WINDOW]);
             let (messages, length) = self.fill(next, limit - start, out.get_mut(start..).unwrap_or(&mut []));
             out.truncate(start + length);
@@ -167,8 +167,8 @@ impl LineWriter {
         (count, at)
     }
 
-    /// Writes one line to the beginning of `page`; returns its length in bytes. `None` where it has to be
-    /// written in another way.
+    /// Writes one line to the beginning of `page`; returns its length in bytes. Returns `None` if the line needs
+    /// escapes or does not fit.
     #[inline(always)]
     fn plain_line(&self, message: &Plain<'_>, page: &mut [u8]) -> Option<usize> {
         let kind = match message.content {
@@ -201,7 +201,7 @@ impl LineWriter {
     }
 
     /// Writes the line of a function that was entered or left, or of a call stack. `place` is that of the
-    /// record's site, where it is known.
+    /// record's site, if it is known.
     pub(crate) fn function(
         &self,
         ticks: Ticks,
@@ -220,7 +220,7 @@ impl LineWriter {
         out.push(b'\n');
     }
 
-    /// Writes the line of what a lock tells.
+    /// Writes the line of a lock record.
     pub(crate) fn lock(&self, ticks: Ticks, text: &[u8], out: &mut Vec<u8>) {
         self.line(ticks, Kind::Lock, |out| escape_into(out, text, EscapeContext::Line), out);
     }
@@ -230,7 +230,7 @@ impl LineWriter {
         self.line(ticks, Kind::Meta, payload, out);
     }
 
-    /// Writes a line of any kind. Its payload is escaped already.
+    /// Writes a line of any kind. `payload` appends the payload, already escaped.
     pub(crate) fn line(
         &self,
         ticks: Ticks,

@@ -1,9 +1,9 @@
-//! The renderer: makes the content of a thread's file of its records. There is one, used by the flusher of a
-//! living process and by recovery.
+//! The renderer, which turns the records of a thread into the contents of its file. The flusher of a living process
+//! and recovery use the same renderer.
 //!
 //! It takes the committed records of a thread's ring and nested ring, merges the two by ticks, and appends
-//! lines, or records for a [`raw`] file. It holds no text between calls: all that it must remember,
-//! [`RenderState`], is published with each step, so that another process can go on where it stopped.
+//! lines, or records for a [`raw`] file. It holds no text between calls: the state that it needs to continue,
+//! [`RenderState`], is published with each step, so that another process can continue from there.
 
 mod lines;
 
@@ -17,36 +17,36 @@ use crate::record::{Flags, Record, RecordKind, Records};
 use crate::wait::Wait;
 pub(crate) use lines::{LineWriter, Plain, PlainContent, Plains, plain_text};
 
-/// The number of records that are rendered one by one behind two that are not of the usual kind.
+/// The number of records that are rendered one by one after a record that cannot be rendered with others at once.
 pub(crate) const ONE_BY_ONE: u32 = 16;
 
-/// The state from which the renderer of a thread's records goes on.
+/// The state from which the renderer of a thread's records continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RenderState {
     /// The ticks of the last line.
     pub last: Ticks,
-    /// Whether the text ends inside a message: neither its last piece nor its line feed is there.
+    /// Whether the text ends inside a message, without its last piece and its line feed.
     pub in_message: bool,
-    /// Whether the ring goes on inside a message that is reported lost already.
+    /// Whether the ring continues a message that is already reported lost.
     pub in_lost: bool,
     /// Whether the text ends with an `# end` line.
     pub ended: bool,
-    /// The number of messages in the text, which is that of the thread's current file.
+    /// The number of messages in the text of the thread's current file.
     pub records: u64,
-    /// The numbers of messages reported lost in all files that there are, in the order of [`LossReason`].
+    /// The numbers of messages reported lost in all existing files of the thread, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
-    /// The stall time reported in all files that there are, in nanoseconds.
+    /// The stall time reported in all existing files of the thread, in nanoseconds.
     pub stall_ns: u64,
-    /// The number of waits that the text of the current file tells of.
+    /// The number of waits that the current file reports.
     pub waits: u64,
     /// The content of the thread's earlier files.
     pub elsewhere: FileTotals,
-    /// Whether the thread's clock went back behind `last` and has not caught up yet; a `# backward` line has
+    /// Whether the thread's clock went back before `last` and has not caught up yet; a `# backward` line has
     /// reported it.
     pub behind: bool,
 }
 
-/// The content of those files of a thread that are no longer written and are still there.
+/// The content of the files of a thread that are no longer written and still exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileTotals {
     /// The number of messages in these files.
@@ -71,8 +71,7 @@ impl FileTotals {
         }
     }
 
-    /// Returns the part of this that can be in files that have no more than `most`: somebody may have put
-    /// anything there.
+    /// Returns these totals, limited to `most`: the files may have been changed by another process.
     fn at_most(&self, most: &FileTotals) -> FileTotals {
         FileTotals {
             records: self.records.min(most.records),
@@ -97,7 +96,7 @@ impl RenderState {
     }
 }
 
-/// Totals that a producer has counted since it took its ring.
+/// The totals that a producer has counted since it took its ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// The number of messages that found no room in the ring.
@@ -110,7 +109,7 @@ pub struct Losses {
     pub stall_ns: u64,
 }
 
-/// What the records of a process refer to.
+/// The tables to which the records of a process refer.
 pub struct References<'a> {
     /// The plans of the process's sites.
     pub plans: &'a Plans,
@@ -118,10 +117,10 @@ pub struct References<'a> {
     pub modules: &'a mut dyn Modules,
 }
 
-/// The module table of a process: which file the code at an address is of.
+/// The module table of a process, which names the file of the code at an address.
 pub trait Modules {
-    /// Returns the lines of all modules that the process has had, as far as that is known, in the order in
-    /// which they were seen; at least of those that it had at this call. There are never fewer of them.
+    /// Returns the lines of all known modules that the process has had, in the order in which they were seen; at
+    /// least of the modules that it has during this call. Their number never decreases.
     fn lines(&mut self) -> &[Meta];
 }
 
@@ -132,22 +131,22 @@ impl<const N: usize> Modules for [Meta; N] {
 }
 
 impl<'a> References<'a> {
-    /// Returns what records refer to that have no addresses.
+    /// Returns the references for records without addresses.
     #[must_use]
     pub fn without_modules(plans: &'a Plans) -> References<'a> {
         References { plans, modules: &mut [] }
     }
 }
 
-/// Renders the records of one thread.
+/// A renderer of one thread's records.
 #[derive(Clone, Debug)]
 pub struct Renderer {
     state: RenderState,
     form: Form,
-    /// The number of lines of the module table that were appended. Who goes on from a state appends them
-    /// again: that says the same twice.
+    /// The number of lines of the module table that were appended. A renderer that continues from a state appends
+    /// them again: the repetition does no harm.
     modules_told: usize,
-    /// Whether the module table was asked for its lines since the records at hand were committed.
+    /// Whether the module table has returned its lines since the current records were committed.
     modules_asked: bool,
     /// The number of records reported lost in this file for reasons that no ring counts.
     lost_otherwise: u64,
@@ -161,7 +160,7 @@ enum Form {
 }
 
 impl Renderer {
-    /// Returns a renderer for thread `tid` that goes on from `state`.
+    /// Returns a renderer for thread `tid` that continues from `state`.
     #[must_use]
     pub fn new(tid: u64, state: RenderState, encoding: Encoding) -> Renderer {
         let form = match encoding {
@@ -171,28 +170,28 @@ impl Renderer {
         Renderer { state, form, modules_told: 0, modules_asked: false, lost_otherwise: 0 }
     }
 
-    /// Notes that the output from here on begins at this position of the file, in bytes, and that the vector
-    /// to which it is appended is empty. A raw file has borders that its records know.
+    /// Notes that further output begins at this position of the file, in bytes, and that the output vector
+    /// is empty. The position matters for a raw file, whose records must not cross the borders of blocks.
     pub fn begin_at(&mut self, position: u64) {
         if let Form::Raw(raw) = &mut self.form {
             raw.begin_at(position);
         }
     }
 
-    /// Notes that so many bytes were appended since [`Renderer::begin_at`], and are now in the file.
+    /// Notes that `bytes` bytes were appended since [`Renderer::begin_at`], and are now in the file.
     pub fn written(&mut self, bytes: usize) {
         if let Form::Raw(raw) = &mut self.form {
             raw.written(bytes);
         }
     }
 
-    /// Returns the state from which another renderer would go on.
+    /// Returns the state from which another renderer would continue.
     #[must_use]
     pub fn state(&self) -> RenderState {
         self.state
     }
 
-    /// Notes that the output goes on in another file, which has no line of the module table.
+    /// Notes that the output continues in another file, which has no lines of the module table.
     pub fn begin_file(&mut self) {
         self.modules_told = 0;
     }
@@ -205,9 +204,9 @@ impl Renderer {
 
     /// Appends records in the order of their ticks until both are empty or `out` has `limit` bytes.
     ///
-    /// A nested record is held back while the record that it was made in may still come: after the last
-    /// record of `main` it is taken only if `idle`, that is, if the thread was seen outside of any record and
-    /// with nothing more in `main`, after `nested` was read, which was after `main`.
+    /// A nested record is held back while the record inside which it was made may still come: after the last record
+    /// of `main` it is taken only if `idle`. The caller sets `idle` if it has read `main`, then `nested`, and then
+    /// has seen that the thread was not inside a record and that `main` had no further record.
     pub fn records<'a>(
         &mut self,
         main: &mut Records<'a>,
@@ -220,7 +219,7 @@ impl Renderer {
         let damaged = main.damaged() + nested.damaged();
         let alone = nested.peek().is_none();
         self.modules_asked = false;
-        // Where one record is not of the usual kind, the next ones may not be either.
+        // If one record cannot be rendered with others at once, the next ones often cannot either.
         let mut one_by_one = 0;
         while out.len() < limit {
             if one_by_one > 0 {
@@ -256,7 +255,7 @@ impl Renderer {
         }
     }
 
-    /// Appends as many of the next records as can be done at once, if there are any.
+    /// Appends as many of the next records as can be rendered at once; returns whether there were any.
     #[inline]
     fn many(&mut self, main: &mut Records<'_>, plans: &Plans, limit: usize, out: &mut Vec<u8>) -> bool {
         let last = self.state.last;
@@ -320,8 +319,8 @@ impl Renderer {
         }
     }
 
-    /// Goes on behind a piece of a message whose start is not in this text. The last piece of the message
-    /// reports it, once.
+    /// Skips a piece of a message whose beginning is not in this text. Reports the message as torn at its last
+    /// piece, once.
     fn headless(&mut self, piece: &Record<'_>, from_main: bool, out: &mut Vec<u8>) {
         if piece.flags().has(Flags::MORE) {
             return;
@@ -329,7 +328,7 @@ impl Renderer {
         if from_main && std::mem::take(&mut self.state.in_lost) {
             return;
         }
-        // The line has ticks of its own, for it is not the message before it that is torn; see `Tally`.
+        // The line has ticks of its own, because the message before it is not torn; see `Tally`.
         self.state.last = self.state.last.max(piece.ticks);
         self.lost(1, LossReason::Torn, out);
     }
@@ -356,7 +355,8 @@ impl Renderer {
         }
     }
 
-    /// Appends that a function was entered or left, or a call stack, behind what its addresses mean.
+    /// Appends the line of an entered or left function, or of a call stack, after the module lines that its addresses
+    /// need.
     fn function(&mut self, record: &Record<'_>, refer: &mut References<'_>, out: &mut Vec<u8>) {
         self.state.ended = false;
         self.close_before_next(out);
@@ -372,9 +372,9 @@ impl Renderer {
         self.state.records = self.state.records.saturating_add(1);
     }
 
-    /// Appends that the thread has waited because of the tracer.
+    /// Appends a wait of the thread because of the tracer.
     fn wait(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
-        // Only a hostile ring has another one.
+        // Only a hostile ring has a wait that cannot be read.
         let Some(wait) = Wait::of_record(record) else { return };
         self.state.ended = false;
         self.close_before_next(out);
@@ -384,7 +384,7 @@ impl Renderer {
         self.meta(&Meta::Wait(wait), out);
     }
 
-    /// Appends what a lock tells.
+    /// Appends a lock record.
     fn lock(&mut self, record: &Record<'_>, plans: &Plans, out: &mut Vec<u8>) {
         self.state.ended = false;
         self.close_before_next(out);
@@ -397,7 +397,7 @@ impl Renderer {
         self.state.records = self.state.records.saturating_add(1);
     }
 
-    /// Appends those lines of the module table that were not appended yet.
+    /// Appends the lines of the module table that were not appended yet.
     fn tell_modules(&mut self, modules: &mut dyn Modules, out: &mut Vec<u8>) {
         if std::mem::replace(&mut self.modules_asked, true) {
             return;
@@ -409,9 +409,8 @@ impl Renderer {
         self.modules_told = lines.len();
     }
 
-    /// Returns the ticks of the next line. The counters of a machine may go back (a virtual machine that is
-    /// moved), and a hostile ring may say anything: the order of the file holds, and the break is reported
-    /// once.
+    /// Sets the ticks of the next line. If they went back (because a virtual machine was moved, or the ring is
+    /// hostile), keeps the last ticks, so that the file stays in order, and reports the break once.
     fn go_on_to(&mut self, ticks: Ticks, out: &mut Vec<u8>) {
         let back = self.state.last.0.saturating_sub(ticks.0);
         if back == 0 {
@@ -422,7 +421,7 @@ impl Renderer {
         self.state.behind = back > 0;
     }
 
-    /// Ends a message whose last piece will not come, or will be left out when it comes.
+    /// Ends a message whose last piece will not come, or will be skipped when it comes.
     pub fn close_torn(&mut self, out: &mut Vec<u8>) {
         if self.state.in_message {
             (self.state.in_message, self.state.in_lost) = (false, true);
@@ -433,7 +432,7 @@ impl Renderer {
         }
     }
 
-    /// Ends a message whose thread goes on with its next message: no further piece of it will come.
+    /// Ends a message whose thread has begun its next message, so that no further piece will come.
     fn close_before_next(&mut self, out: &mut Vec<u8>) {
         if self.state.in_message {
             self.close_torn(out);
@@ -453,8 +452,8 @@ impl Renderer {
         }
     }
 
-    /// Appends the time waited that no record tells of. It is to be called when no record of the thread will follow: a wait
-    /// is counted before its record can be read, or behind that.
+    /// Appends the waiting time that no record reports. The caller must know that no record of the thread will
+    /// follow, because a wait may be counted before or after its record can be read.
     pub fn waits_without_record(&mut self, now: &Losses, out: &mut Vec<u8>) {
         let ns = now.stall_ns.saturating_sub(self.state.stall_ns);
         if ns > 0 && !self.state.in_message {
@@ -463,7 +462,7 @@ impl Renderer {
         }
     }
 
-    /// Appends that records are missing, if they are. It may be called only between messages.
+    /// Appends a `# lost` line if `records` is not zero. It may be called only between messages.
     pub fn lost(&mut self, records: u64, reason: LossReason, out: &mut Vec<u8>) {
         if records > 0 {
             self.state.ended = false;
@@ -473,7 +472,8 @@ impl Renderer {
         }
     }
 
-    /// Appends that records are missing, if they are, for a reason that no ring counts. It may be called only between messages.
+    /// Appends a `# lost` line for a reason that no ring counts, if `records` is not zero. It may be called only
+    /// between messages.
     pub fn lost_otherwise(&mut self, records: u64, reason: &str, out: &mut Vec<u8>) {
         if let Some(reason) = Name::parse(reason.as_bytes()).filter(|_| records > 0) {
             self.lost_otherwise = self.lost_otherwise.saturating_add(records);
@@ -481,7 +481,7 @@ impl Renderer {
         }
     }
 
-    /// Appends the losses and stalls that were reported by an earlier part of the file, or an earlier file,
+    /// Appends the losses and stalls that were reported in an earlier part of the file, or in an earlier file,
     /// that no longer exists.
     pub fn told_before(&mut self, gone: &FileTotals, out: &mut Vec<u8>) {
         for (records, reason) in gone.lost.iter().zip(LossReason::ALL) {
@@ -494,9 +494,9 @@ impl Renderer {
         }
     }
 
-    /// Leaves the file, which is no longer written: the thread goes on in another one, where everything is
-    /// reported again that stands in no file. `remaining` is the content of all its files that are still
-    /// there. Messages that are in none of them are lost.
+    /// Leaves the file, which is no longer written: the thread continues in another one. That file reports again
+    /// everything that no existing file reports. `remaining` is the content of all existing files of the thread.
+    /// Messages that are in none of them are lost.
     pub fn leave(&mut self, remaining: &FileTotals) {
         let state = &mut self.state;
         let most = FileTotals {
@@ -509,8 +509,8 @@ impl Renderer {
         let lost = &mut state.lost[LossReason::FileRemoved as usize];
         *lost = lost.saturating_add(most.records - state.elsewhere.records);
         if state.in_message {
-            // The beginning of the message stays behind, and nobody knows whether the rest of it will come:
-            // it is reported now.
+            // The beginning of the message stays in the old file, and its rest may never come: the message is
+            // reported now.
             let torn = &mut state.lost[LossReason::Torn as usize];
             *torn = torn.saturating_add(1);
             state.in_lost = true;
@@ -519,9 +519,9 @@ impl Renderer {
         (state.in_message, state.ended) = (false, false);
     }
 
-    /// Reports what the missing ones of the files that were left contained: only those are still there that
-    /// hold `remaining`. Reports again the losses that stand in no file any more, and reports the messages of
-    /// the missing files as lost. It may be called only between messages.
+    /// Reports the content of earlier files that no longer exist; `remaining` is the content of those that still do.
+    /// Reports again the losses that are in no file any more, and reports the messages of the missing files as lost.
+    /// It may be called only between messages.
     pub fn miss(&mut self, remaining: &FileTotals, out: &mut Vec<u8>) {
         let before = self.state.elsewhere;
         let now = remaining.at_most(&before);
@@ -536,8 +536,8 @@ impl Renderer {
         self.lost(gone.records, LossReason::FileRemoved, out);
     }
 
-    /// Notes that `gone` messages and `waits` are no longer in the file, for the given reason, and that the file goes on
-    /// behind them with a line of its own.
+    /// Notes that `gone` messages and `waits` waits are no longer in the file, for the given reason, and that the
+    /// file continues after them with a new line.
     pub fn forget(&mut self, gone: u64, waits: u64, reason: LossReason) {
         let gone = gone.min(self.state.records);
         self.state.waits = self.state.waits.saturating_sub(waits);
@@ -547,8 +547,8 @@ impl Renderer {
         (self.state.in_message, self.state.ended) = (false, false);
     }
 
-    /// Appends the last line of a file; `files` is the number of files that the run has made so far, where
-    /// that was counted.
+    /// Appends the last line of a file; `files` is the number of files that the run has made so far, if
+    /// they were counted.
     pub fn end(&mut self, ended: impl Into<Ended>, files: Option<u64>, out: &mut Vec<u8>) {
         self.close_torn(out);
         self.state.ended = true;
@@ -578,7 +578,7 @@ impl Renderer {
 struct WholeRecords<'s, 'a> {
     records: Records<'a>,
     plans: &'s Plans,
-    /// Whether what addresses mean was told.
+    /// Whether the module lines that addresses need were appended.
     with_addresses: bool,
     next: Option<Record<'a>>,
     last: Ticks,

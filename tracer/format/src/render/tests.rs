@@ -1,4 +1,4 @@
-//! Rings are made up record by record, and the lines that are rendered of them are compared.
+//! Tests of the renderer: they build rings record by record, and compare the lines that the renderer makes.
 
 use proptest::prelude::*;
 

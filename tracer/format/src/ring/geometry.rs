@@ -1,4 +1,4 @@
-//! The sizes of the parts of a ring, and whether the sizes that a file gives can be believed.
+//! The sizes of the parts of a ring, and the check of the sizes in a file.
 
 #[cfg(not(loom))]
 use core::sync::atomic::Ordering;
@@ -65,20 +65,20 @@ impl Geometry {
     }
 }
 
-/// A reason why bytes are not a ring that can be read.
+/// The reason why bytes cannot be read as a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingError {
-    /// The magic number is not there.
+    /// The magic number is missing.
     NotARing,
-    /// The layout is of another version, this one.
+    /// The layout has this version, which is unknown.
     Version(u32),
     /// The sizes are impossible, or do not fit the file.
     Geometry,
     /// The positions are impossible.
     Positions,
-    /// The state is an impossible number, this one.
+    /// The state has this impossible number.
     State(u32),
-    /// The ring holds a record of this kind, which is kept for later versions.
+    /// The ring contains a record of this kind, which is reserved for later versions.
     Kind(u8),
 }
 
@@ -88,13 +88,13 @@ impl std::fmt::Display for RingError {
             RingError::NotARing => f.write_str("it is not a ring of tracer"),
             RingError::Version(v) => write!(
                 f,
-                "ring layout {v} is not known here ({OLDEST_LAYOUT} to {LAYOUT_VERSION}); it is left as it is; use the \
-                 tracemerge of the program's version"
+                "ring layout {v} is unknown (this program reads {OLDEST_LAYOUT} to {LAYOUT_VERSION}); \
+                 the ring is left unchanged; use the tracemerge of the program's version"
             ),
             RingError::Kind(kind) => write!(
                 f,
-                "a record of kind {kind} is not known here; the ring is left as it is; use the tracemerge of the \
-                 program's version"
+                "record kind {kind} is unknown; the ring is left unchanged; \
+                 use the tracemerge of the program's version"
             ),
             RingError::Geometry => f.write_str("its sizes are impossible"),
             RingError::Positions => f.write_str("its positions are impossible"),
@@ -120,10 +120,10 @@ impl Identity {
         self.magic.store(MAGIC, Ordering::Release);
     }
 
-    /// Returns the sizes of the ring, after checking that it is one and fits in `file_size` bytes.
+    /// Returns the sizes of the ring, after checking that it is a ring and fits in `file_size` bytes.
     ///
     /// # Errors
-    /// The error says what is wrong; nothing of the ring may then be read.
+    /// The bytes are not a ring of a known layout, or its sizes do not fit; then no part of the ring may be read.
     pub fn check(&self, file_size: u64) -> Result<Geometry, RingError> {
         if self.magic.load(Ordering::Acquire) != MAGIC {
             return Err(RingError::NotARing);
@@ -145,11 +145,11 @@ impl Identity {
         if sane { Ok(found) } else { Err(RingError::Geometry) }
     }
 
-    /// Returns the sizes of a ring in a file of `file_size` bytes, as [`Identity::check`] does; `None` where the making of the
-    /// ring was not finished, so that no thread can have had it: the magic number is written last.
+    /// Returns the sizes of a ring in a file of `file_size` bytes, as [`Identity::check`] does; `None` if the ring
+    /// was not finished, so that no thread can have had it: the magic number is written last.
     ///
     /// # Errors
-    /// It is no ring of a layout that is known, or its sizes do not fit.
+    /// The bytes are not a ring of a known layout, or its sizes do not fit.
     pub fn check_made(&self, file_size: u64) -> Result<Option<Geometry>, RingError> {
         if self.magic.load(Ordering::Acquire) == 0 {
             return Ok(None);

@@ -1,8 +1,8 @@
 //! The ring file: a header of [`HEADER_BYTES`], the data of the ring, the data of the nested ring.
 //!
-//! The header is shared between a traced thread (*producer*), the flusher or, after death, the recoverer
-//! (*consumer*), and whoever looks on. All its fields are atomics; each group has a cache line of its own and
-//! one writer:
+//! The header is shared between a traced thread (*producer*), the flusher or, after the process's death, the
+//! recoverer (*consumer*), and onlookers, which only read. All its fields are atomics; each group has a cache line of
+//! its own and one writer:
 //!
 //! ```text
 //! line  group       writer                      read by
@@ -20,13 +20,13 @@
 //!
 //! # Positions
 //!
-//! A position counts bytes ever written; it only grows; its place in the data is `position % capacity`.
-//! `consumed <= head <= reserve`, and `head - consumed <= capacity`. Bytes from `consumed` to `head` are
-//! committed records. Positions of records are multiples of 8, so the lowest three bits of the word that
+//! A position is the number of bytes ever written before it; it only grows; its offset in the data is
+//! `position % capacity`. `consumed <= head <= reserve`, and `head - consumed <= capacity`. Bytes from `consumed` to
+//! `head` are committed records. Positions of records are multiples of 8, so the lowest three bits of the word that
 //! holds the head are free: they hold the number of messages that the thread has committed, modulo 8. See
 //! [`Written::publish`]. The producer writes only in `[head, reserve)`; it advances `reserve`, block by
-//! block, before it writes there. So a reader that comes late to a producer which laps it knows which bytes
-//! may be half-overwritten: those below `reserve - capacity`. Every block begins with a record.
+//! block, before it writes there. So a reader that the producer has lapped knows which bytes may be half-overwritten:
+//! those below `reserve - capacity`. Every block begins with a record.
 //!
 //! # Publication
 //!
@@ -40,9 +40,9 @@
 //!   may overwrite up to consumed + capacity
 //! ```
 //!
-//! A consumer that dies before `selected` is stored has done nothing: the file is truncated to the length in
-//! the slot that rules and the records are rendered again. A consumer that dies after it has done everything
-//! but free the space. The producer never sees a consumed position that the ruling slot does not have.
+//! If a consumer dies before it stores `selected`, its step is undone: recovery truncates the file to the length in
+//! the selected slot and renders the records again. If it dies after that, it has done everything except freeing the
+//! space. The producer never sees a consumed position that the selected slot does not have.
 
 mod geometry;
 pub mod open_calls;
@@ -62,20 +62,20 @@ use open_calls::OpenCalls;
 pub const HEADER_BYTES: usize = 4096;
 /// The first eight bytes of a ring file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TRCRING\n");
-/// The version of the ring's layout, as rings are made here.
+/// The version of the layout of new rings.
 pub const LAYOUT_VERSION: u32 = 5;
-/// The oldest layout that is read and recovered here. In layout 2, the lowest bits of the head's word are
-/// zero and say nothing, and the slots have no [`FileTotals`]. Layout 3 has no [`OpenCalls`]. Layout 4 has
+/// The oldest layout that this version reads and recovers. In layout 2, the lowest bits of the head's word are
+/// zero and have no meaning, and the slots have no [`FileTotals`]. Layout 3 has no [`OpenCalls`]. Layout 4 has
 /// no records of kinds 10 and 11, and the slots count no waits.
 pub const OLDEST_LAYOUT: u32 = 2;
-/// The number of times that [`Written::end`] looks again while the producer goes on.
+/// The greatest number of times that [`Written::end`] reads the words while the producer goes on.
 const TRIES: u32 = 100;
 
-/// The state of a ring: who has it. See [`Header`] for who may change it.
+/// The state of a ring, which says whether a thread has it. [`Header`] describes the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
-    /// Nobody has the ring: its content has no meaning.
+    /// No thread has the ring: its content has no meaning.
     Free = 0,
     /// A thread writes to the ring.
     Owned = 1,
@@ -84,7 +84,7 @@ pub enum State {
 }
 
 impl State {
-    /// Returns the state that a number stands for; `None` where it stands for none.
+    /// Returns the state with this number; `None` if there is none.
     #[must_use]
     pub const fn from_number(number: u32) -> Option<State> {
         match number {
@@ -118,7 +118,7 @@ pub struct Identity {
     pub run: AtomicU32,
     /// The number of the ring in its run.
     pub index: AtomicU32,
-    /// A flag, 1 where the producer does not wait for the consumer but overwrites the oldest records; see
+    /// A flag, 1 if the producer does not wait for the consumer but overwrites the oldest records; see
     /// [`survivors`].
     pub overwrite: AtomicU32,
 }
@@ -139,18 +139,18 @@ pub struct Tenancy {
     pub since: AtomicU64,
 }
 
-/// A thread's name of more bytes than [`Tenancy::name`] has. In rings of programs that know no longer names,
-/// these bytes are zero.
+/// A thread's name that is too long for [`Tenancy::name`]. These bytes are zero in rings of earlier versions, which
+/// have no long names.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct LongName {
-    /// The number of bytes; 0 where the name in the tenancy is whole.
+    /// The number of bytes; 0 if the name in the tenancy is whole.
     pub length: AtomicU64,
     /// The bytes, eight in a word.
     pub bytes: [AtomicU64; MAX_NAME / 8],
 }
 
-/// The number of bytes of a thread's name that are kept at most.
+/// The greatest number of bytes of a thread's name that the ring keeps.
 pub const MAX_NAME: usize = 248;
 
 /// The progress of the producer, in the ring or in the nested ring. See the module's text for the positions.
@@ -163,7 +163,7 @@ pub struct Written {
     head: AtomicU64,
     /// The position up to which the producer may be writing. A multiple of the block size.
     pub reserve: AtomicU64,
-    /// The number of messages committed by the thread that has the ring. It is stored behind the head that
+    /// The number of messages committed by the thread that has the ring. The producer stores it after the head that
     /// ends the last of them, so it may be one less than the number that [`Written::end`] returns.
     pub committed: AtomicU64,
     /// The number of messages lost because there was no room.
@@ -180,30 +180,30 @@ pub struct Written {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Consumed {
-    /// The position of the ring before which space may be written again.
+    /// The position in the ring up to which the producer may write again.
     pub main: AtomicU64,
-    /// The position of the nested ring before which space may be written again.
+    /// The position in the nested ring up to which the producer may write again.
     pub nested: AtomicU64,
 }
 
-/// The number of the slot that rules.
+/// The number of the selected slot.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Selected {
-    /// The number of times that a slot was published; the lowest bit is the number of the slot that rules. It
+    /// The number of times that a slot was published; the lowest bit is the number of the selected slot. It
     /// is stored with `Release`, loaded with `Acquire`.
     pub count: AtomicU64,
 }
 
-/// The progress of the consumer, all of one moment. Only the ruling slot has a meaning.
+/// The progress of the consumer at one moment. Only the selected slot has a meaning.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Slot {
-    /// The position of the ring before which records are in the file.
+    /// The position in the ring before which all records are in the file.
     pub consumed: AtomicU64,
-    /// The position of the nested ring before which records are in the file.
+    /// The position in the nested ring before which all records are in the file.
     pub nested_consumed: AtomicU64,
-    /// The length in bytes of the file that goes with this progress; 0 where no file was made yet.
+    /// The length in bytes of the file that goes with this progress; 0 if no file was made yet.
     pub file_length: AtomicU64,
     /// The file's device.
     pub device: AtomicU64,
@@ -211,8 +211,8 @@ pub struct Slot {
     pub inode: AtomicU64,
     /// The `<n>` of the file's name.
     pub file_number: AtomicU64,
-    /// A state: 1 while the file ends inside a message whose last piece was not seen; 2 while the ring goes
-    /// on inside a message that is reported lost.
+    /// Two flags: 1 while the file ends inside a message whose last piece is not in it; 2 while the ring
+    /// continues a message that is reported lost.
     pub in_message: AtomicU64,
     /// A flag, 1 when the file's last line is an `# end`.
     pub ended: AtomicU64,
@@ -236,16 +236,16 @@ pub struct Slot {
     pub stall_ns_elsewhere: AtomicU64,
     /// The sum of the earlier files' lengths in bytes.
     pub bytes_elsewhere: AtomicU64,
-    /// The number of waits that the file tells of.
+    /// The number of waits that the file reports.
     pub waits: AtomicU64,
 }
 
 /// The plain values of a [`Slot`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The position of the ring before which records are in the file.
+    /// The position in the ring before which all records are in the file.
     pub consumed: u64,
-    /// The position of the nested ring before which records are in the file.
+    /// The position in the nested ring before which all records are in the file.
     pub nested_consumed: u64,
     /// The length of the file in bytes.
     pub file_length: u64,
@@ -255,7 +255,7 @@ pub struct Progress {
     pub inode: u64,
     /// The `<n>` of the file's name.
     pub file_number: u32,
-    /// The state from which the renderer goes on.
+    /// The state from which the renderer continues.
     pub render: RenderState,
 }
 
@@ -318,7 +318,7 @@ impl Slot {
 }
 
 impl Header {
-    /// Returns a header in memory of its own, all zero. It is for tests and model checking: a real one lies
+    /// Returns a header in memory of its own, all zero. It is for tests and model checking: a real header is
     /// in a mapping.
     #[must_use]
     pub fn zeroed() -> Header {
@@ -393,8 +393,8 @@ impl Header {
         words.flatten().take(length).collect()
     }
 
-    /// Sets the name of the thread that has the ring: the system's, and a longer one where that is known, of
-    /// which at most [`MAX_NAME`] bytes are kept.
+    /// Sets the name of the thread that has the ring: the system's name, and the longer one if that is known. It
+    /// keeps at most [`MAX_NAME`] bytes of the longer one.
     pub fn set_thread_name(&self, name: [u8; 16], longer: Option<&str>) {
         self.tenancy.set_name(name);
         let mut longer = longer.unwrap_or_default();
@@ -409,18 +409,18 @@ impl Header {
         self.long_name.length.store(longer.len() as u64, Ordering::Relaxed);
     }
 
-    /// Publishes the progress of a consumer: steps (b) and (c) of the write order. It is to be called after
-    /// the text is in the file and before [`Header::free`].
+    /// Publishes the progress of a consumer: steps (b) and (c) of the write order. The caller has written
+    /// the text to the file, and calls [`Header::free`] afterwards.
     pub fn publish(&self, progress: &Progress) {
         let count = self.selected.count.load(Ordering::Relaxed).wrapping_add(1);
-        // An onlooker may still read the slot that is filled now. If it sees any of that, it sees, when it is
-        // done, the count that was stored before this fence.
+        // An onlooker may still read the slot that is filled now. If it sees any of the new values, its last load of
+        // the count sees the count that was stored before this fence, or a later one.
         fence(Ordering::Release);
         self.slots[usize::from(count & 1 == 1)].store(progress);
         self.selected.count.store(count, Ordering::Release);
     }
 
-    /// Lets the producer write again to the space that `progress` has read: step (d).
+    /// Lets the producer write again to the space of the records that `progress` has consumed: step (d).
     pub fn free(&self, progress: &Progress) {
         self.consumed.main.store(progress.consumed, Ordering::Release);
         self.consumed.nested.store(progress.nested_consumed, Ordering::Release);
@@ -433,8 +433,8 @@ impl Header {
         self.slot(self.selected.count.load(Ordering::Acquire))
     }
 
-    /// Returns the number of the last publication of a living consumer, and its progress; `None` where the
-    /// consumer published more while this was read.
+    /// Returns the number of the last publication of a living consumer, and its progress; `None` if the
+    /// consumer published again during the call.
     #[must_use]
     pub fn published_meanwhile(&self) -> Option<(u64, Progress)> {
         let count = self.selected.count.load(Ordering::Acquire);
@@ -444,8 +444,8 @@ impl Header {
         (self.selected.count.load(Ordering::Relaxed) == count).then_some((count, progress))
     }
 
-    /// Returns whether a copy of this header that was made later shows the same tenant, and nothing published meanwhile: what
-    /// was read between the two is what the first one says.
+    /// Returns whether `later`, a copy that was made later, shows the same tenant and no further publication. If so,
+    /// everything that was read between the two copies belongs to this one.
     #[must_use]
     pub fn is_of_one_moment_with(&self, later: &Header) -> bool {
         let moment = |header: &Header| {
@@ -466,8 +466,8 @@ impl Header {
         self.identity.version.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of messages that the thread that has the ring has committed, those made inside
-    /// others included: exact where the thread has ended, in whatever way; see [`Written::end`].
+    /// Returns the number of messages that the ring's thread has committed, including messages made inside
+    /// others. The number is exact if the thread has ended, in whatever way; see [`Written::end`].
     #[must_use]
     pub fn committed(&self) -> u64 {
         let layout = self.layout();
@@ -489,7 +489,7 @@ impl Header {
 
 /// The header of a ring.
 ///
-/// `tenancy.state`, and who may change it:
+/// The transitions of `tenancy.state`, and the threads that make them:
 ///
 /// ```text
 ///            thread claims (store Release,                 thread ends, or the flusher
@@ -510,15 +510,15 @@ pub struct Header {
     pub tenancy: Tenancy,
     /// The progress of the producer.
     pub main: Written,
-    /// The progress of the producer with records made inside others.
+    /// The progress of the producer in the nested ring, with records made inside others.
     pub nested: Written,
     /// The progress of the consumer.
     pub consumed: Consumed,
-    /// The number of the slot that rules.
+    /// The number of the selected slot.
     pub selected: Selected,
-    /// The two slots, of which one rules.
+    /// The two slots, one of them selected.
     pub slots: [Slot; 2],
-    /// The thread's name where it is longer than the tenancy has room for.
+    /// The thread's name if the tenancy has no room for all of it.
     pub long_name: LongName,
     /// The calls that are too short yet to be recorded.
     pub open_calls: OpenCalls,
@@ -541,7 +541,7 @@ const _: () = assert!(core::mem::offset_of!(Header, open_calls) == 1152);
 pub struct Counts {
     /// The number of messages committed.
     pub committed: u64,
-    /// The number of messages lost for want of room.
+    /// The number of messages lost because there was no room.
     pub lost_full: u64,
     /// The number of messages lost because their formatting did not end.
     pub lost_panic: u64,
@@ -556,7 +556,7 @@ pub struct Counts {
 pub struct CommittedEnd {
     /// The position of the head.
     pub position: u64,
-    /// The number of messages that the thread that has the ring has committed up to there.
+    /// The number of messages that the ring's thread has committed before that position.
     pub messages: u64,
 }
 
@@ -566,12 +566,12 @@ const POSITION: u64 = !COUNT;
 const COUNT: u64 = 7;
 
 impl Written {
-    /// Makes everything before `position`, a multiple of 8, readable: with it, the thread has committed
-    /// `messages` messages. Only the producer may call it, which then stores `messages` in
+    /// Makes everything before `position`, a multiple of 8, readable, and publishes that the thread has committed
+    /// `messages` messages up to there. Only the producer may call it; the producer then stores `messages` in
     /// [`Written::committed`] if that is more than before.
     ///
-    /// Position and count are one word, so a producer that is stopped after this and before the other store
-    /// has still said how many messages there are: see [`Written::end`].
+    /// Position and count are one word, so the number of messages is known even if the producer is stopped between
+    /// the two stores: see [`Written::end`].
     #[inline(always)]
     pub fn publish(&self, position: u64, messages: u64) {
         debug_assert!(position & COUNT == 0);
@@ -583,33 +583,33 @@ impl Written {
     #[must_use]
     #[inline(always)]
     pub fn head(&self) -> u64 {
-        // Acquire: whoever sees this head sees the records before it.
+        // Acquire: a thread that sees this head sees the records before it.
         self.head.load(Ordering::Acquire) & POSITION
     }
 
-    /// Returns the position where records end, and the number of messages that were committed before that:
-    /// both of one moment, in a ring of layout `layout`.
+    /// Returns the position where records end, and the number of messages that were committed before that,
+    /// both at the same moment. `layout` is the layout of the ring.
     ///
     /// The producer stores head `h` (with the number of messages `n` modulo 8), then the counter `n`, then
-    /// the next head. So this holds for a head that is loaded between two loads of the counter, which gave
-    /// `before` and `after`:
+    /// the next head. If a reader loads the counter (`before`), then the head, then the counter again (`after`), it
+    /// knows that:
     ///
-    /// - `before <= n`: whoever sees the counter `before` sees the head that was stored ahead of it, or a
+    /// - `before <= n`: a thread that sees the counter `before` sees the head that was stored before it, or a
     ///   later one;
-    /// - `n <= after + 1`: whoever sees the head with `n` sees the counter `n - 1`, or a later one.
+    /// - `n <= after + 1`: a thread that sees the head with `n` sees the counter `n - 1`, or a later one.
     ///
-    /// Where fewer than eight numbers are between, one of them is `n` modulo 8: that is the number. Where a
+    /// If that range has at most eight numbers, only one of them equals `n` modulo 8: that is the number. If the
     /// producer has ended, in whatever way, `before` and `after` are equal, and `n` is that number or one
-    /// more. If a living one has gone on meanwhile by more, its words are read again; after many tries the
-    /// smallest possible number is taken, so nothing is counted that is not there. In layout 2 the head has
-    /// no number, and the counter is taken.
+    /// more. If a living producer has committed more messages meanwhile, its words are read again; after many tries
+    /// the result is the smallest possible number, so no missing message is counted. In layout 2 the head has
+    /// no number, and the counter is the result.
     #[must_use]
     pub fn end(&self, layout: u32) -> CommittedEnd {
         let mut tries = 0;
         loop {
             let before = self.committed.load(Ordering::Acquire);
             let word = self.head.load(Ordering::Acquire);
-            // This load comes behind that of the head, which was loaded with Acquire.
+            // This load comes after that of the head, because the head was loaded with Acquire.
             let after = self.committed.load(Ordering::Relaxed);
             let position = word & POSITION;
             if layout < 3 {
@@ -619,8 +619,8 @@ impl Written {
             let most = after.wrapping_sub(before).wrapping_add(1);
             tries += 1;
             if most <= COUNT || tries == TRIES {
-                // No producer leaves a head whose number does not fit the counter; where it does not fit, the
-                // counter is believed.
+                // No producer leaves a head whose number contradicts the counter. If it does contradict it, the ring
+                // is hostile, and the counter is the result.
                 let more = if more <= most { more } else { 0 };
                 return CommittedEnd { position, messages: before.wrapping_add(more) };
             }
@@ -628,7 +628,7 @@ impl Written {
         }
     }
 
-    /// Returns the counters, each as it is now.
+    /// Returns the current values of the counters, each read alone.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let get = |field: &AtomicU64| field.load(Ordering::Relaxed);
@@ -641,7 +641,7 @@ impl Written {
         }
     }
 
-    /// Sets the counters back for another thread; the positions go on. It may be called only while no thread
+    /// Resets the counters for another thread; the positions stay. It may be called only while no thread
     /// has the ring.
     pub fn clear_counters(&self) {
         self.publish(self.head(), 0);
@@ -656,13 +656,13 @@ impl Tenancy {
     /// Returns the state of the ring.
     ///
     /// # Errors
-    /// The number in the header is no state.
+    /// The number in the header is not a state.
     pub fn state(&self) -> Result<State, RingError> {
         let number = self.state.load(Ordering::Acquire);
         State::from_number(number).ok_or(RingError::State(number))
     }
 
-    /// Returns the thread's name without the zeros behind it.
+    /// Returns the thread's name without the zeros after it.
     #[must_use]
     pub fn name(&self) -> Vec<u8> {
         let words = [self.name[0].load(Ordering::Relaxed), self.name[1].load(Ordering::Relaxed)];
@@ -688,8 +688,8 @@ pub fn readable(written: &Written, consumed: u64, capacity: u64) -> Result<std::
     readable_to(written.head(), consumed, capacity)
 }
 
-/// Returns the range of committed records that a consumer at `consumed` may read, where the head was loaded
-/// before, with [`Written::head`] or [`Written::end`]; see [`readable`].
+/// Returns the range of committed records that a consumer at `consumed` may read up to `head`, which
+/// [`Written::head`] or [`Written::end`] has returned; see [`readable`].
 ///
 /// # Errors
 /// The positions contradict each other or the alignment.
@@ -700,10 +700,10 @@ pub fn readable_to(head: u64, consumed: u64, capacity: u64) -> Result<std::ops::
     }
 }
 
-/// Returns the range of committed records at or after `consumed` and before `head`, which was loaded from
-/// `written` just now, that a producer has not overwritten. It is for a reader whose position the producer
-/// does not wait for. The range begins where a record does, but that may be a later piece of a message. The
-/// bytes that were read are to be checked with [`oldest`] afterwards: the producer goes on.
+/// Returns the range of committed records from `consumed` to `head` that the producer has not overwritten. `head`
+/// must have been loaded from `written` just now. This is for a reader for which the producer does not wait. The
+/// range begins at a record, which may be a later piece of a message. The producer continues to overwrite, so the
+/// caller must compare the positions of the bytes that it has read with [`oldest`] afterwards.
 ///
 /// # Errors
 /// The positions contradict each other or the alignment.
@@ -721,12 +721,12 @@ pub fn survivors(
     Ok(start.clamp(consumed, head)..head)
 }
 
-/// Returns the position where the oldest bytes begin that the producer has not begun to overwrite by now: the
-/// border of a block, and so of a record. It is to be called after the bytes were read.
+/// Returns the position of the oldest bytes that the producer has not begun to overwrite: the
+/// border of a block, and so of a record. The caller must have read the bytes before.
 #[must_use]
 pub fn oldest(written: &Written, capacity: u64, block: u64) -> u64 {
-    // The other half is in the producer, which stores `reserve`, then a fence, then the bytes that overwrite
-    // older ones.
+    // This fence pairs with one of the producer, which stores `reserve`, then has a fence, then overwrites older
+    // bytes.
     fence(Ordering::Acquire);
     let reserve = written.reserve.load(Ordering::Relaxed);
     reserve.saturating_sub(capacity).checked_next_multiple_of(block).unwrap_or(u64::MAX)

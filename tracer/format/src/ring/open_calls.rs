@@ -1,10 +1,10 @@
-//! The calls of a ring's thread that are too short yet to be recorded: where they stand, so that the stack of a thread is
-//! known however its process ends.
+//! The open calls of a ring's thread that are still too short to be recorded. They are kept in shared memory, so that
+//! the stack of a thread is known however its process ends.
 //!
-//! A program that asks for calls from some duration on (`TRACER_MIN_DURATION`) records a call only when it has lasted as
-//! long. Until then it is *held back* here: behind those that were entered before it, and still go on. All calls that
-//! are held back were entered after everything that is in the ring, for who records something that comes later records
-//! them first.
+//! If a program sets a least duration of calls (`TRACER_MIN_DURATION`), it records a call only when the call has
+//! lasted that long. Until then the call is *held back* here, after the calls that were entered before it and are
+//! still open. All calls that are held back were entered after every record in the ring, because the thread records
+//! them before it records anything later.
 //!
 //! ```text
 //!              hold                                     in the ring: the calls in which it was made,
@@ -14,8 +14,8 @@
 //!                      forgotten
 //! ```
 //!
-//! The producer alone writes. The recoverer reads when the process is gone. The flusher of a process that exits reads
-//! while other threads may go on: see [`OpenCalls::calls`].
+//! Only the producer writes. The recoverer reads after the process has ended. The flusher of an exiting process reads
+//! while other threads may still run: see [`OpenCalls::calls`].
 
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicU64, Ordering, fence};
@@ -26,7 +26,8 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::line::Ticks;
 use crate::record::hook_enter_word;
 
-/// The number of calls that can be held back. Of more, the outermost is recorded although it may be left soon.
+/// The greatest number of calls that are held back. If there are more, the outermost one is recorded although it may
+/// be left soon.
 pub const MAX_OPEN: u64 = 112;
 
 /// A call that is held back.
@@ -36,11 +37,12 @@ pub struct OpenCall {
     pub ticks: Ticks,
     /// An address in the function.
     pub address: u64,
-    /// The address that the call returns to; 0 where that is not to be recorded.
+    /// The address that the call returns to; 0 if it is not recorded.
     pub call_site: u64,
 }
 
-/// The calls of a ring's thread that are held back. Zeros where there are none, as in rings of earlier layouts.
+/// The calls of a ring's thread that are held back. All fields are zero in rings of earlier layouts, which hold no
+/// calls back.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct OpenCalls {
@@ -50,12 +52,12 @@ pub struct OpenCalls {
     end: AtomicU64,
     /// The number of the call that was moved into the ring last, plus 1.
     moved: AtomicU64,
-    /// The head of the ring when that was begun.
+    /// The head of the ring when that move began.
     moved_at: AtomicU64,
     places: [Place; MAX_OPEN as usize],
 }
 
-/// A place of a call. Its ticks are 0 while it is written.
+/// A place for a call. Its ticks are 0 while it is being written.
 #[derive(Debug)]
 #[repr(C)]
 struct Place {
@@ -65,7 +67,7 @@ struct Place {
 }
 
 impl OpenCall {
-    /// Appends the record of entering, as a hook of the compiler makes it, as it stands in a ring.
+    /// Appends the record of the call's entry in its ring form, as a compiler's hook makes it.
     pub fn append_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&hook_enter_word(self.address).to_le_bytes());
         out.extend_from_slice(&self.ticks.0.to_le_bytes());
@@ -86,8 +88,8 @@ impl OpenCalls {
         }
     }
 
-    /// Returns the number of the outermost call that is held back. Only the producer may call it, as all that follows
-    /// but [`calls`](Self::calls).
+    /// Returns the number of the outermost call that is held back. Only the producer may call this and the methods
+    /// below, except [`calls`](Self::calls).
     #[inline(always)]
     pub fn first(&self) -> u64 {
         self.first.load(Ordering::Relaxed)
@@ -99,30 +101,30 @@ impl OpenCalls {
         self.end.load(Ordering::Relaxed).wrapping_sub(self.first())
     }
 
-    /// Holds a call back, the innermost one; returns its number. There must be less than [`MAX_OPEN`].
+    /// Holds a call back, the innermost one; returns its number. Fewer than [`MAX_OPEN`] calls must be held back.
     #[inline(always)]
     pub fn hold(&self, call: OpenCall) -> u64 {
         let number = self.end.load(Ordering::Relaxed);
         let place = self.place(number);
-        // Who reads the place meanwhile sees that it is being written.
+        // A thread that reads the place meanwhile sees that it is being written.
         place.ticks.store(0, Ordering::Relaxed);
         fence(Ordering::Release);
         place.address.store(call.address, Ordering::Relaxed);
         place.call_site.store(call.call_site, Ordering::Relaxed);
-        // Release: who sees the ticks sees the rest.
+        // Release: a thread that sees the ticks sees the rest.
         place.ticks.store(call.ticks.0, Ordering::Release);
         self.end.store(number.wrapping_add(1), Ordering::Release);
         number
     }
 
-    /// Forgets the calls with this number and above, the innermost ones, which were left too soon.
+    /// Forgets the calls with this number and above: the innermost ones, which were too short.
     #[inline(always)]
     pub fn forget_from(&self, number: u64) {
         debug_assert!(number >= self.first() && number <= self.end.load(Ordering::Relaxed));
         self.end.store(number, Ordering::Release);
     }
 
-    /// Forgets all calls: another thread has the ring.
+    /// Forgets all calls, because another thread has the ring.
     pub fn clear(&self) {
         self.end.store(self.first(), Ordering::Release);
     }
@@ -133,36 +135,37 @@ impl OpenCalls {
         (self.count() > 0).then(|| self.read(self.first())).flatten()
     }
 
-    /// Notes that the outermost call is going to be in the ring, as the next record that is committed there; its head is at
-    /// `head` until then.
+    /// Notes that the outermost call will be the next record that is committed in the ring; until then the ring's
+    /// head is `head`.
     pub fn begin_move(&self, head: u64) {
         self.moved_at.store(head, Ordering::Relaxed);
-        // Release: who sees the number sees the head.
+        // Release: a thread that sees the number sees the head.
         self.moved.store(self.first().wrapping_add(1), Ordering::Release);
     }
 
-    /// Notes that the call of which [`begin_move`](Self::begin_move) has told is in the ring, or lost.
+    /// Notes that the call that [`begin_move`](Self::begin_move) has announced is in the ring, or lost.
     pub fn end_move(&self) {
         self.first.store(self.first().wrapping_add(1), Ordering::Release);
     }
 
-    /// Returns the calls that are held back, the outermost first, but for one that is in the ring already, whose head is
-    /// at `head`.
+    /// Returns the calls that are held back, the outermost first, except one that is in the ring already. `head` is
+    /// the ring's head.
     ///
-    /// It is exact where the producer has stopped. Where it goes on, these are calls that have been going on: of each
-    /// place its ticks are read before and after the rest, and are the same only if nothing was written between.
+    /// The result is exact if the producer has stopped. If it still runs, each returned call was open at some moment:
+    /// this reads a place's ticks before and after its other fields, and they are equal only if nothing was written
+    /// between.
     #[must_use]
     pub fn calls(&self, head: u64) -> Vec<OpenCall> {
         let (mut first, end) = (self.first.load(Ordering::Acquire), self.end.load(Ordering::Acquire));
         let is_in_ring = self.moved.load(Ordering::Acquire) == first.wrapping_add(1)
             && self.moved_at.load(Ordering::Relaxed) != head;
         first = first.wrapping_add(u64::from(is_in_ring));
-        // What is no list of ours has any numbers.
+        // In a hostile ring the numbers may have any values.
         let is_list = end.checked_sub(first).is_some_and(|count| count <= MAX_OPEN);
         let numbers = if is_list { first..end } else { 0..0 };
         let mut calls: Vec<OpenCall> = Vec::new();
         for call in numbers.map_while(|number| self.read(number)) {
-            // Of a thread that goes on, a place may have a later call than the next ones.
+            // If the thread still runs, a place may have a later call than the places after it.
             if calls.last().is_none_or(|outer| outer.ticks <= call.ticks) {
                 calls.push(call);
             }

@@ -1,4 +1,4 @@
-//! The ring's header, written and read by hand.
+//! Tests of the ring's header.
 
 use super::*;
 
@@ -33,18 +33,18 @@ fn a_producer_that_is_stopped_between_its_two_stores_has_said_how_many_messages_
     let header = header();
     let written = &header.main;
     for messages in 0..40u64 {
-        // This is done as `Lane::commit` does it.
+        // `Lane::commit` does the same.
         written.publish((messages + 1) * 24, messages + 1);
         assert_eq!(written.end(3), CommittedEnd { position: (messages + 1) * 24, messages: messages + 1 });
         assert_eq!(written.end(2).messages, messages, "layout 2 has but the counter");
-        // A piece of a message that goes on behind it may be published then.
+        // A piece of the next message may be published now.
         written.committed.store(messages + 1, Ordering::Release);
         assert_eq!(written.end(3), CommittedEnd { position: (messages + 1) * 24, messages: messages + 1 });
         assert_eq!((written.end(2).messages, written.head()), (messages + 1, (messages + 1) * 24));
     }
     written.clear_counters();
     assert_eq!(written.end(3), CommittedEnd { position: 40 * 24, messages: 0 });
-    // The positions are impossible, so the counter is believed.
+    // The head's number contradicts the counter, so the counter is the result.
     written.publish(8, 5);
     assert_eq!(written.end(3), CommittedEnd { position: 8, messages: 0 });
 }

@@ -1,22 +1,22 @@
-//! The grammar of format strings: parser, writer, and the counting of arguments.
+//! The grammar of format strings: parser, writer, and the numbering of arguments.
 //!
-//! The macros read a program's format strings with it at compile time, the renderer reads the strings that
-//! the macros made of them at run time. The grammar is that of [`std::fmt`]; where its text says little, the
-//! behaviour of the compiler's own parser (`rustc_parse_format`) was followed: white space is allowed before
-//! `:` and before `}` only, `0$` is a width and no flag, any character before an alignment is a fill.
+//! The macros read a program's format strings with it at compile time, the renderer reads the strings that the macros
+//! made of them at run time. The grammar is that of [`std::fmt`]. If its documentation is not precise, this follows
+//! the compiler's own parser (`rustc_parse_format`): white space is allowed only before `:` and before `}`, `0$` is a
+//! width and not a flag, any character before an alignment is a fill.
 //!
 //! The parser accepts a little more than the compiler does (identifiers of any letters, numbers of any size):
-//! the compiler has seen, or will see, the same string.
+//! the compiler also checks the same string.
 
 mod parse;
 mod write;
 
 use std::fmt;
 
-/// A format string, taken apart.
+/// A parsed format string.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
-    /// The texts and arguments as they follow each other. No two literals stand side by side.
+    /// The texts and arguments, in order. No literal directly follows another.
     pub pieces: Vec<Piece>,
 }
 
@@ -27,14 +27,14 @@ pub enum Piece {
     Literal(String),
     /// A place for an argument.
     Argument {
-        /// The argument that is meant.
+        /// The argument that the place refers to.
         position: Position,
-        /// The look of the argument.
+        /// The format of the argument.
         spec: Spec,
     },
 }
 
-/// The argument that a place means.
+/// The argument that a place refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Position {
     /// `{}`, the next argument that no other place without a number has taken.
@@ -45,19 +45,19 @@ pub enum Position {
     Name(String),
 }
 
-/// The look of an argument: the part of its place after the `:`.
+/// The format of an argument: the part of its place after the `:`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
-    /// The character that fills up to the width. It counts only where there is an alignment; else it is not
-    /// written.
+    /// The character that fills up to the width. It has an effect only with an alignment; otherwise the writer omits
+    /// it.
     pub fill: Option<char>,
     /// The position of the value in its width.
     pub align: Option<Align>,
     /// The sign flag, `+` or `-`.
     pub sign: Option<Sign>,
-    /// Whether the flag `#` is there.
+    /// Whether the flag `#` is set.
     pub alternate: bool,
-    /// Whether the flag `0` is there.
+    /// Whether the flag `0` is set.
     pub zero: bool,
     /// The least number of characters. It is never [`CountSpec::Star`].
     pub width: CountSpec,
@@ -83,9 +83,9 @@ pub enum Align {
 /// A sign flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// `+`, a sign in any case.
+    /// `+`, a sign also for positive numbers.
     Plus,
-    /// `-`, which std gives no meaning.
+    /// `-`, which has no meaning in std.
     Minus,
 }
 
@@ -110,7 +110,7 @@ pub enum CountSpec {
     Index(usize),
     /// `name$`, the value of an argument by its name.
     Name(String),
-    /// `.*`, the value of the next argument, taken before the one that is formatted; for a precision only.
+    /// `.*`, the value of the next argument, before the formatted one; only for a precision.
     Star,
 }
 
@@ -169,7 +169,7 @@ impl Trait {
     }
 }
 
-/// A reason why a text is no format string, and its place.
+/// The reason why a text is not a format string, and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TemplateError {
     /// The position of the error in the text, in bytes.
@@ -185,7 +185,7 @@ pub enum TemplateErrorReason {
     Unclosed,
     /// A `}` has no `{` before it.
     Unopened,
-    /// A letter or word here names no trait.
+    /// A letter or word is not the name of a trait.
     UnknownTrait,
     /// A number is beyond the range of `usize`.
     TooLarge,
@@ -197,10 +197,10 @@ impl fmt::Display for TemplateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.reason {
             TemplateErrorReason::Unclosed => "a '}' is expected",
-            TemplateErrorReason::Unopened => "a '}' closes nothing",
-            TemplateErrorReason::UnknownTrait => "there is no such format",
+            TemplateErrorReason::Unopened => "a '}' has no matching '{'",
+            TemplateErrorReason::UnknownTrait => "unknown format",
             TemplateErrorReason::TooLarge => "the number is too large",
-            TemplateErrorReason::NoName => "'_' is no name",
+            TemplateErrorReason::NoName => "'_' is not a name",
         };
         write!(f, "not a format string: at byte {}, {what}", self.at)
     }
@@ -210,8 +210,8 @@ impl std::error::Error for TemplateError {}
 
 impl Template {
     /// Replaces every [`Position::Next`], [`Position::Name`], [`CountSpec::Name`] and [`CountSpec::Star`] by
-    /// the index that `format_args!` gives it: `positional` arguments come first, then those with `names`. A
-    /// name that is not among them is appended: it is captured from the scope of the call.
+    /// the index that `format_args!` gives it: `positional` arguments come first, then those with `names`. If a
+    /// name is not among them, appends it: it is captured from the scope of the call.
     ///
     /// Indices are not checked against the number of arguments.
     pub fn resolve(&mut self, positional: usize, names: &mut Vec<String>) {

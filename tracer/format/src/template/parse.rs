@@ -6,10 +6,10 @@ use super::{
 };
 
 impl Template {
-    /// Takes a format string apart. Cost: one pass.
+    /// Parses a format string. Cost: one pass.
     ///
     /// # Errors
-    /// The error says where the text breaks the grammar.
+    /// The text violates the grammar at the position in the error.
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
         let mut parser = TemplateParser { text, at: 0 };
         let mut pieces = Vec::new();
@@ -109,7 +109,7 @@ impl<'a> TemplateParser<'a> {
             spec.sign = Some(Sign::Minus);
         }
         spec.alternate = self.take('#');
-        // A lone `0$` is a width, and so no flag.
+        // `0$` is a width, and not a flag.
         if !self.rest().starts_with("0$") {
             spec.zero = self.take('0');
         }
@@ -136,7 +136,7 @@ impl<'a> TemplateParser<'a> {
         Ok(spec)
     }
 
-    /// Reads a number, `number$` or `name$`; a name without `$` is the trait's and left alone.
+    /// Reads a number, `number$` or `name$`; does not consume a name without `$`, which is a trait.
     fn count(&mut self) -> Result<CountSpec, TemplateError> {
         if let Some(number) = self.number()? {
             return Ok(if self.take('$') { CountSpec::Index(number) } else { CountSpec::Is(number) });
@@ -164,8 +164,8 @@ impl<'a> TemplateParser<'a> {
         }
     }
 
-    /// Reads an identifier, or nothing. Characters beyond ASCII are taken as letters: the compiler knows
-    /// better.
+    /// Reads an identifier, which may be empty. Accepts all characters beyond ASCII as letters: the compiler checks
+    /// them.
     fn word(&mut self) -> Result<&'a str, TemplateError> {
         let letter = |c: char| c == '_' || c.is_alphanumeric() || (!c.is_ascii() && !c.is_whitespace());
         let rest = self.rest();

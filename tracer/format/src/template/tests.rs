@@ -1,10 +1,10 @@
-//! Format strings are read as the compiler reads them: those that it takes, counts and refuses.
+//! Tests that format strings are read as the compiler reads them: it accepts, numbers and refuses the same.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Returns the position and the look in a format string with one place for an argument.
+/// Returns the position and the format in a format string with one place for an argument.
 fn only(text: &str) -> (Position, Spec) {
     match Template::parse(text).unwrap().pieces.remove(0) {
         Piece::Argument { position, spec } => (position, spec),
@@ -62,7 +62,7 @@ fn every_part_of_a_place_is_read() {
     assert_eq!(only("{:0$}").1, Spec { width: CountSpec::Index(0), ..Spec::default() });
     assert_eq!(only("{:00$}").1, Spec { zero: true, width: CountSpec::Index(0), ..Spec::default() });
     assert_eq!(only("{:07}").1, Spec { zero: true, width: CountSpec::Is(7), ..Spec::default() });
-    // Older compilers do not take this.
+    // Older compilers do not accept this.
     assert_eq!(only("{0 :?}"), only("{0:?}"));
     assert_eq!(only("{:.*}").1, Spec { precision: CountSpec::Star, ..Spec::default() });
 }
@@ -94,8 +94,8 @@ fn what_the_compiler_refuses_is_refused() {
     }
 }
 
-/// Checks that indices are those by which the compiler counts: a format string, resolved, gives the same text
-/// when all its arguments are given by number.
+/// Checks that the indices are the compiler's: a resolved format string gives the same text if all its arguments are
+/// given by number.
 macro_rules! same_when_resolved {
     (
         $given:literal, $positional:literal, [$($name:ident),*],
@@ -147,7 +147,7 @@ prop_compose! {
             align: aligned.map(|(_, align)| align),
             sign,
             alternate: flags.0,
-            // `0` and then `0$` is written as it is read; a number after the flag is the width's.
+            // `0` and then `0$` is written in the same way; a number after the flag belongs to the width.
             zero: flags.1,
             width,
             precision,

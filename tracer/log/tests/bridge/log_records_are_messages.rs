@@ -1,5 +1,5 @@
-//! What is said by `log` is in the trace: the same text that `env_logger` makes, with its values, levels, targets and
-//! places; by the filter; from all threads; and after a kill.
+//! The messages of `log` are in the trace: with the text that `env_logger` makes, with their values, levels, targets
+//! and places; as the filter says; from all threads; and after a kill.
 
 #![allow(clippy::expect_used, reason = "a failure in a test fails it")]
 
@@ -34,7 +34,7 @@ fn run(args: &[&str]) -> Traced {
     traced
 }
 
-/// Returns a message as `env_logger` writes it: the level has five places, and the text stands behind a bracket.
+/// Returns a message as `env_logger` writes it: the level has five places, and the text follows a bracket.
 fn as_env_logger(message: &str) -> String {
     let (level, rest) = message.split_once(' ').expect("a level");
     let (target, rest) = rest.split_once(": ").expect("a target");
@@ -68,7 +68,7 @@ fn a_level_and_a_target_select_messages_and_are_columns() {
         let is_one = |message: &&String| levels.iter().any(|level| message.starts_with(level));
         messages.iter().filter(is_one).count()
     };
-    // Lines of a message behind its first one have no columns.
+    // Lines of a message after its first one have no columns.
     let begin = |shown: &str, level: &str| shown.lines().filter(|line| line.starts_with(level)).count();
     let urgent = shown(&["--level", "warn"]);
     assert!(of(&["ERROR"]) > 0 && of(&["WARN"]) > 0);
@@ -92,7 +92,7 @@ fn records(args: &[&str]) -> Vec<Sited> {
     sited(traced.directory.path())
 }
 
-/// Returns the site of the records whose names of values are these.
+/// Returns the site of the records whose values have these names.
 fn site_with<'a>(records: &'a [Sited], names: &[&str]) -> &'a Site {
     let sites = records.iter().filter_map(|record| record.site.as_ref());
     sites.into_iter().find(|site| site.names == names).unwrap_or_else(|| panic!("no site with {names:?}"))

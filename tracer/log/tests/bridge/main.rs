@@ -1,3 +1,3 @@
-//! What programs say by `log` is in their traces.
+//! The messages that programs write with `log` are in their traces.
 
 mod log_records_are_messages;

@@ -1,6 +1,6 @@
-//! The program that the tests trace: it says things by `log`, and what it has said on stdout where a test compares.
+//! The program that the tests trace: it logs messages, and prints them on stdout if a test compares them.
 //!
-//! One run, one logger: so it is run for each scenario.
+//! A process has one logger, so the program is run for each scenario.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use support::stdout::InPieces;
 use support::words::words;
 use tracer::Tracer;
 
-/// A logger that says the same by `env_logger`'s own formatter, on stdout, without the time.
+/// Makes a logger that prints the same messages by `env_logger`'s own formatter, on stdout, without the time.
 fn oracle() -> env_logger::Logger {
     env_logger::Builder::new()
         .format_timestamp(None)
@@ -31,7 +31,7 @@ impl fmt::Display for Point {
     }
 }
 
-/// A value that says something while it is formatted.
+/// A value that logs a message while it is formatted.
 struct Talks(u32);
 
 impl fmt::Display for Talks {
@@ -52,7 +52,7 @@ impl fmt::Display for Panics {
     }
 }
 
-/// Says each thing in many ways, twice: before its place is told to readers, and behind that.
+/// Logs messages of many kinds, each twice: before readers know its place, and after that.
 fn everything() {
     for round in 0..2u8 {
         error!("a fixed text with {{braces}}");
@@ -65,7 +65,7 @@ fn everything() {
         info!(at:% = Point(round.into(), -7), list:? = [1, 2, 3]; "formatted");
         info!(target: "another::target", n = round; "elsewhere");
         info!(long = "x".repeat(5000).as_str(); "{}", "y".repeat(70_000));
-        // Two calls in one line, told apart by all that they say.
+        // Similar calls, distinguished by their texts, levels, targets and keys.
         info!("one");
         info!("two");
         warn!("one");
@@ -79,7 +79,7 @@ fn everything() {
     }
 }
 
-/// Says what a program says whose keys are not known before.
+/// Logs records with keys that are made at run time.
 fn dynamic_keys(count: usize) {
     for n in 0..count {
         let key = format!("key{n}");
@@ -90,7 +90,7 @@ fn dynamic_keys(count: usize) {
     }
 }
 
-/// Four threads that each say numbers, and count in a shared file what they have said.
+/// Runs four threads that each log numbers, and count their messages in a shared file.
 fn stress(path: &str) {
     let committed = words(Path::new(path), 4);
     let end = Instant::now() + Duration::from_secs(10);
@@ -113,7 +113,7 @@ fn stress(path: &str) {
     });
 }
 
-/// A logger that keeps what it gets: debug and up of target `wanted`.
+/// A logger that keeps the messages that it gets: debug and up of target `wanted`.
 struct Keeps(Mutex<Vec<String>>);
 
 impl Log for Keeps {
@@ -161,7 +161,7 @@ fn both() {
     say(&KEEPS.0.0.lock().unwrap_or_else(|e| e.into_inner()).join("\n"));
 }
 
-/// Tracing switched on and off while the program runs.
+/// Switches tracing on and off while the program runs.
 fn switched() {
     tracer_log::init().unwrap_or_else(|e| die(&e));
     say(&format!("max {}", log::max_level()));
@@ -177,7 +177,7 @@ fn switched() {
     info!("said again: {}", Tells);
 }
 
-/// Says on stdout that it is formatted.
+/// A value that prints on stdout when it is formatted.
 struct Tells;
 
 impl fmt::Display for Tells {

@@ -141,7 +141,7 @@ fn packed_structs() {
 }
 
 mod hostile {
-    //! Names that are not those that the code of the macro would mean by them.
+    //! Items that have the names of those that the macro's code uses, but are others.
     #![allow(non_camel_case_types, unused)]
 
     struct Vec;

@@ -1,5 +1,5 @@
-//! A program may forbid what it likes: the code that the macros make does not offend. Compiling this file
-//! shows it, and clippy.
+//! A program may forbid any lint: the code that the macros make has no warnings. Compiling this file shows that, and
+//! so does clippy.
 
 #![forbid(unsafe_code, unused, nonstandard_style, let_underscore_drop)]
 #![forbid(rust_2018_idioms, missing_debug_implementations, single_use_lifetimes, trivial_casts)]

@@ -1,6 +1,6 @@
-//! What the macros accept, make and refuse.
+//! The code that the macros accept, make and refuse.
 
-// These are taken at the crate's level only; `expansions_please_every_lint` has the others.
+// These lints can be set at the crate's level only; `expansions_please_every_lint` has the others.
 #![forbid(future_incompatible)]
 
 mod captured_types_print_as_debug_prints;

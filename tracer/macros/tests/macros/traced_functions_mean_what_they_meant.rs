@@ -1,5 +1,5 @@
-//! `#[traced]` changes nothing of a function but that its calls are recorded: whatever compiles without it
-//! compiles with it, and returns the same. The other half, what is recorded, is tested where files are read.
+//! `#[traced]` changes nothing in a function except that its calls are recorded: all code that compiles without it
+//! compiles with it, and returns the same. Other tests, which read files, check the records.
 //!
 //! Tracing is off in these tests, and on in one.
 
@@ -360,7 +360,7 @@ pub(crate) struct Pair {
     right: (u32, Opaque),
 }
 
-/// Is ready at the second poll.
+/// Returns `value` at the second poll.
 async fn ready<T>(value: T) -> T {
     let mut polled = false;
     std::future::poll_fn(|context| {
@@ -387,7 +387,7 @@ functions!(entered_and_left, traced);
 functions!(with_values, traced(args));
 functions!(without_what_is_returned, traced(skip(ret)));
 
-/// Has its functions traced, each by its own attribute where it has one.
+/// A module whose functions are traced, each by its own attribute if it has one.
 #[traced]
 mod around {
     use super::{Opaque, ready};

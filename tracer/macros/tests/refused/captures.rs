@@ -1,4 +1,4 @@
-//! `derive(Capture)` in places where it cannot be.
+//! `derive(Capture)` on types that cannot have it.
 
 use tracer::Capture;
 

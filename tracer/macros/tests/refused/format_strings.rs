@@ -1,4 +1,4 @@
-//! Texts that are no format strings.
+//! Texts that are not format strings.
 
 use tracer::trace;
 

@@ -1,4 +1,4 @@
-//! Names that nothing has.
+//! Names that do not exist.
 
 use tracer::trace;
 

@@ -1,4 +1,4 @@
-//! `#[traced]` where it cannot be, and with what it does not know.
+//! `#[traced]` on items that cannot have it, and with unknown options.
 
 use tracer::traced;
 

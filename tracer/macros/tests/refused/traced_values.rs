@@ -1,4 +1,4 @@
-//! Values of calls that cannot be recorded, since nobody can show them.
+//! Values of calls that cannot be recorded, because they have no `Debug`.
 
 use tracer::traced;
 

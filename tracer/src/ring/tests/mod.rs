@@ -28,7 +28,7 @@ use crate::ring::clock::now;
 use crate::user::config::FullPolicy;
 use crate::words::wake::Wake;
 
-/// A ring, its producer and what plays the flusher. The lane's memory is a real mapping.
+/// A ring, its producer and a stand-in for the flusher. The lane's memory is a real mapping.
 struct Bench {
     memory: Memory,
     link: Box<Link>,
@@ -43,7 +43,7 @@ impl Bench {
         Bench::with(Geometry::of(MIN_CAPACITY), true, policy, max_stall)
     }
 
-    /// Makes a ring of which only the first bytes may be written so far.
+    /// Makes a ring in which only the first bytes may be written so far.
     fn in_part() -> Bench {
         let geometry = Geometry::of(1 << 20);
         assert!(may_begin_small(&geometry));
@@ -237,7 +237,8 @@ fn a_wait_is_a_record_ahead_of_the_one_that_waited_and_counts_as_none() {
         (ns, end) = (ns + wait.ns, wait.end);
     }
     assert_eq!(ns, bench.memory.header().losses().stall_ns, "each wait is told");
-    // Its line has the ticks of the call that waited: it stands ahead of that record, or behind one that waited in its middle.
+    // Its line has the ticks of the call that waited: it comes before that record, or after a record that waited in
+    // its middle.
     for line in bench.lines().iter().filter(|line| line.kind == Kind::Meta) {
         let Some(Meta::Wait(wait)) = Meta::parse(line.payload) else { panic!("a wait") };
         assert!(line.key.ticks <= wait.begin, "{wait:?}");
@@ -336,7 +337,7 @@ fn a_word_is_written_at_once_where_that_is_usual_and_nothing_is_done_otherwise()
     }
     // The first one of each block.
     assert_eq!(refused, (1000 * 16_u64).div_ceil(bench.memory.geometry().block));
-    // The clock has gone back, and the thread is inside of another record.
+    // The clock has gone back, and the thread is inside another record.
     assert!(!bench.producer.record_word_at_once(Ticks(1), hook_enter_word(7)));
     bench.producer.record(now(), 0, format_args!("{}", Enters(&bench.producer)));
     bench.drain();
@@ -371,7 +372,7 @@ fn a_record_inside_of_another_one_stays_in_a_ring_that_is_closed_meanwhile() {
             f.write_str(rest)
         }
     }
-    // What is written of the outer one behind that finds no room.
+    // After that, the rest of the outer record finds no room.
     for (rest, outcome) in [("", Outcome::Committed), ("more", Outcome::Lost)] {
         let mut bench = Bench::new(FullPolicy::Block, Duration::ZERO);
         let outer = bench.producer.record(now(), 0, format_args!("outside{}", Closes(&bench, rest)));
@@ -385,7 +386,7 @@ fn a_record_inside_of_another_one_stays_in_a_ring_that_is_closed_meanwhile() {
     }
 }
 
-/// Returns whether a part of the data that begins with its first bytes has zeros only behind these.
+/// Returns whether `data` has nothing but zeros after its `first` bytes.
 fn is_untouched_behind(first: u64, data: &[u8]) -> bool {
     data[usize::try_from(first).unwrap()..].iter().all(|byte| *byte == 0)
 }
@@ -414,7 +415,7 @@ fn behind_its_first_bytes_a_ring_is_written_when_all_of_it_is_reserved() {
             let (head, geometry) = (&memory.header().main, memory.geometry());
             scope.spawn(move || {
                 std::thread::sleep(Duration::from_millis(30));
-                // Nobody writes now: the producer waits, or has done.
+                // The producer does not write now: it waits, or is done.
                 let (main, nested) =
                     (memory.copy(0..geometry.capacity), memory.copy_nested(0..geometry.nested_capacity));
                 let untouched = is_untouched_behind(FIRST_BYTES, &main)
@@ -474,7 +475,7 @@ fn a_wiped_producer_sends_its_thread_away() {
     drop(bench);
 }
 
-/// The way out of a record that no Rust code sees: the frame is gone, the mark is still there.
+/// A record is left in a way that no Rust code sees: the frame is gone, the mark is still there.
 #[test]
 fn a_record_left_by_longjmp_leaves_nothing_stuck() {
     let mut bench = Bench::new(FullPolicy::Block, Duration::ZERO);
@@ -508,7 +509,7 @@ proptest! {
     }
 }
 
-/// Short and long texts in which what matters at the borders of pieces is common.
+/// Makes short and long texts with many of the characters that matter at the borders of pieces.
 fn chunk() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => r"(\\|x|[0-9a-f]|\n|é|🦀|[a-z ]|\x1b){0,40}",

@@ -1,4 +1,4 @@
-//! A ring looked at from outside, beside a busy thread and its flusher.
+//! A ring that is read from outside, beside a busy thread and its flusher.
 
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
@@ -27,7 +27,7 @@ use manifest::manifest;
 
 const TID: u64 = 7;
 
-/// A run with one ring, which a thread has: in `directory`, where its trace files are, too.
+/// Makes a run with one ring, which a thread has, in `directory`, where its trace files are, too.
 fn run_with_ring(directory: &Path, capacity: u64) -> (RunInMemory, Memory) {
     let manifest = manifest(directory);
     let place = directory.join("rings/1-00000001");
@@ -45,7 +45,7 @@ fn run_with_ring(directory: &Path, capacity: u64) -> (RunInMemory, Memory) {
     (run, memory)
 }
 
-/// The numbers of the last messages in the file, and of all in the text.
+/// Returns the numbers of the last messages in the file, and of all messages in the text.
 fn numbers(thread: &ThreadInMemory) -> Vec<u64> {
     let mut bytes = Vec::new();
     if let Some(file) = &thread.file {
@@ -61,7 +61,7 @@ fn numbers(thread: &ThreadInMemory) -> Vec<u64> {
     messages.map(|number| number.parse().unwrap()).collect()
 }
 
-/// Says so when it is dropped, even by a panic.
+/// A guard that sets its flag when it is dropped, even by a panic.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -73,7 +73,7 @@ impl Drop for Ends<'_> {
 #[test]
 fn beside_a_busy_thread_and_a_busy_flusher_file_and_text_have_no_seam() {
     let directory = tempfile::tempdir().unwrap();
-    // Small, so that it goes round all the time; large, so that the flusher goes on while it is copied.
+    // Small, so that it wraps all the time; large, so that the flusher goes on while it is copied.
     let (run, memory) = run_with_ring(directory.path(), 256 * 1024);
     let link: &Link = Box::leak(Box::new(Link {
         closed: AtomicBool::new(false),

@@ -1,4 +1,4 @@
-//! What is left of a ring that its producer overwrites, copied while it does.
+//! The surviving records of a ring that is copied while its producer overwrites it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn recorder() -> (Memory, Producer) {
     (memory, producer)
 }
 
-/// The messages, their pieces put together.
+/// Returns the messages, their pieces put together.
 fn texts(records: Records<'_>) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for piece in records {
@@ -63,8 +63,8 @@ fn the_newest_records_are_there_and_the_rest_is_counted() {
     assert_eq!((later.messages(), later.jumped()), (0, false));
 }
 
-/// A kill between the two stores of a commit, at any number of messages, and whether the ring has overwritten
-/// some or not: as many are told overwritten as there were.
+/// A kill between the two stores of a commit, at any number of messages, with and without overwritten ones: the
+/// number reported as overwritten is exact.
 #[test]
 fn a_producer_that_was_killed_before_it_counted_its_last_message_has_lost_none() {
     for made in (1..40).chain(5000..5010) {

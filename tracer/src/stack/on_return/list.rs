@@ -1,20 +1,22 @@
-//! The calling thread's slots: those of the functions that it awaits, the innermost first, and those that it has given up.
+//! The calling thread's slots: those of the functions that it awaits, the innermost first, and those that it has
+//! given up.
 //!
-//! Everything here is the thread's own, but for the free slots of the process, which it takes from and gives back to.
+//! Everything here belongs to the thread, except the free slots of the process, which it takes from and gives back
+//! to.
 //!
 //! ```text
 //!          take                    its function returns
 //!   free ────────► on the list ──────────────────────────────────────────────► free
 //!                      │ found to be left: by a jump or by unwinding             ▲
-//!                      ├── its return is overwritten ────────────────────────────┤
+//!                      ├── its return address is overwritten ────────────────────┤
 //!                      └── not yet ──► doubtful ── overwritten, or returned ─────┘
 //! ```
 //!
-//! A slot is free again only when no frame leads to it any more. That a frame is further in than a later one does not show
-//! that: it may be on a stack that lies inside of the thread's own, and go on later. So such a slot waits until its
-//! trampoline's address is overwritten.
+//! A slot is free again only when no frame leads to it any more. A frame that is further in than a later one may
+//! still lead to it: it may be on a stack that lies inside of the thread's own, and go on later. So such a slot waits
+//! until its trampoline's address is overwritten.
 //!
-//! A signal handler may interrupt a change of the lists. What it calls is not awaited then.
+//! A signal handler may interrupt a change of the lists. Functions that it calls then are not awaited.
 
 use std::cell::Cell;
 use std::ptr;
@@ -23,18 +25,19 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use super::trampoline::{self, Awaited};
 use crate::sys;
 
-/// The number of free slots that a thread keeps for itself: to take them takes no word that other threads write.
+/// The number of free slots that a thread keeps for itself: taking one of them touches no word that other threads
+/// write.
 const KEPT: u32 = 64;
 
 /// The lists. They have no destructor, so they can be used as long as the thread runs.
 pub(super) struct Slots {
     /// The innermost function's slot, or 0. Each slot leads to the next one, here and in the other lists.
     innermost: Cell<u32>,
-    /// The first slot that was left, and whose return is not overwritten yet.
+    /// The first slot whose function was left, and whose return address is not overwritten yet.
     doubtful: Cell<u32>,
     /// The first slot that is free for this thread.
     free: Cell<u32>,
-    /// The number of these.
+    /// The number of slots that are free for this thread.
     len_free: Cell<u32>,
     /// The end of the stack of the function that changes the lists, or 0.
     changing: Cell<usize>,
@@ -55,7 +58,8 @@ thread_local! {
     };
 }
 
-/// Changes the calling thread's lists. Returns `None`, and does nothing, where a signal handler has interrupted a change.
+/// Changes the calling thread's lists. Returns `None`, and does nothing, if a signal handler has interrupted a
+/// change.
 #[inline(always)]
 pub(super) fn change<R>(change: impl FnOnce(&Slots) -> R) -> Option<R> {
     let here = sys::stack_pointer();
@@ -104,7 +108,7 @@ impl Slots {
         at == number
     }
 
-    /// Takes a free slot. `None` if all are in use.
+    /// Takes a free slot. Returns `None` if all are in use.
     pub(super) fn take(&self) -> Option<u32> {
         if self.free.get() == 0 {
             self.look_at_doubtful();
@@ -118,13 +122,13 @@ impl Slots {
         }
     }
 
-    /// Puts the slot of a function on the list that is called by the others.
+    /// Puts a function's slot in front of those of its callers.
     pub(super) fn push(&self, number: u32) {
         push(&self.innermost, number);
     }
 
-    /// Takes the innermost slot off the list if its function was left without a return: its return was below `place`, where
-    /// no frame of a running function is, or is overwritten. Returns what was to be done at its return.
+    /// Takes the innermost slot off the list if its function was left without a return: its return address was below
+    /// `place`, where no frame of a running function is, or is overwritten. Returns the action for its end.
     pub(super) fn pop_left(&self, place: usize) -> Option<Awaited> {
         let number = self.innermost.get();
         if number == 0 {
@@ -134,7 +138,8 @@ impl Slots {
         is_left.then(|| self.pop_innermost())
     }
 
-    /// Takes the innermost slot off the list if its function was called by that of the slot `number`, which is on the list.
+    /// Takes the innermost slot off the list if its function was called by that of the slot `number`, which is on the
+    /// list.
     pub(super) fn pop_inside(&self, number: u32) -> Option<Awaited> {
         (self.innermost.get() != number && self.has(number)).then(|| self.pop_innermost())
     }
@@ -150,7 +155,7 @@ impl Slots {
         awaited
     }
 
-    /// Takes the slot of a function that has returned off the list that it is on. Returns what is to be done.
+    /// Takes the slot of a function that has returned off its list. Returns the action for its return.
     pub(super) fn take_returned(&self, number: u32) -> Awaited {
         let awaited = trampoline::slot(number).take_awaited();
         if remove(&self.innermost, number) || remove(&self.doubtful, number) {
@@ -167,7 +172,7 @@ impl Slots {
         self.len_free.set(self.len_free.get() + 1);
     }
 
-    /// Frees the doubtful slots whose return is overwritten by now.
+    /// Frees the doubtful slots whose return address is overwritten by now.
     #[cold]
     fn look_at_doubtful(&self) {
         let mut left = self.doubtful.take();
@@ -182,7 +187,7 @@ impl Slots {
         }
     }
 
-    /// Gives the process the slots back that the thread keeps for nobody.
+    /// Gives the thread's unused slots back to the process.
     pub(super) fn give_spare_back(&self) {
         for list in [&self.doubtful, &self.free] {
             while let Some(number) = pop(list) {
@@ -193,7 +198,7 @@ impl Slots {
     }
 }
 
-/// Returns whether the function of a slot, one of the calling thread's, still would return to its trampoline.
+/// Returns whether the function of a slot, one of the calling thread's, would still return to its trampoline.
 fn is_in_place(number: u32) -> bool {
     let at = trampoline::slot(number).place.load(Ordering::Relaxed);
     // SAFETY: aligned, and on this thread's stack, which was used down to there and stays mapped.

@@ -1,14 +1,15 @@
-//! What is to be run right after a function has returned.
+//! Closures that run right after a function has returned.
 //!
-//! Runs on any thread. The function's return on the stack is replaced by the address of a trampoline
-//! ([`trampoline`]), which comes here. Where the return is, is never guessed: the unwind tables say it.
+//! Runs on any thread. The function's return address on the stack is replaced by the address of a trampoline
+//! ([`trampoline`]), which comes here. The place of the return address is never guessed: it comes from the unwind
+//! tables.
 //!
-//! A function is awaited because somebody has asked for that ([`on_return`], outside of signal handlers), or because a hook
-//! of a compiler has told that it is entered, and there is none for its end ([`find`]; also in signal handlers).
+//! A function is awaited because a caller has requested that ([`on_return`], outside of signal handlers), or because
+//! a compiler's hook has reported its entry and there is no hook for its end ([`find`]; also in signal handlers).
 //!
-//! Each thread has a list of its slots, the innermost function's first ([`list`]). A function that was left by a panic
-//! or a `longjmp` does not come here; its slot is found to be left over when the thread uses the list next,
-//! by where it is on the stack.
+//! Each thread has a list of its slots, the innermost function's first ([`list`]). A function that was left by a
+//! panic or a `longjmp` does not come here. When the thread uses the list next, the place of the slot on the stack
+//! shows that it is left over.
 #![allow(unsafe_code, reason = "changes a function's return; argued where it stands")]
 
 mod list;
@@ -27,15 +28,15 @@ use super::rules::Rule;
 use crate::sys;
 use trampoline::Awaited;
 
-/// What is to be run.
+/// A closure to be run.
 pub(crate) type Call = Box<dyn FnOnce()>;
 
-/// Why nothing will be run at the return of a function. The closure was dropped.
+/// The reason why no closure will run at the return of a function. The closure was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnReturnError {
-    /// The unwind tables do not say where the function's return is, or what is there is no return: the
-    /// program was linked without tables, for instance, or glibc is older than 2.35.
+    /// The unwind tables do not give the place of the function's return address, or that place does not contain one:
+    /// for example, the program was linked without tables, or glibc is older than 2.35.
     UnknownReturn,
     /// The function does not run on the thread's own stack, but on that of a coroutine or a signal handler.
     ForeignStack,
@@ -43,7 +44,7 @@ pub enum OnReturnError {
     TooMany,
     /// The thread is ending: its variables were destroyed.
     ThreadEnds,
-    /// The processor forbids it (a shadow stack is in use), or has registers that nobody knew of.
+    /// The processor forbids it (a shadow stack is in use), or has registers that this library does not know.
     Processor,
 }
 
@@ -61,10 +62,11 @@ impl fmt::Display for OnReturnError {
 
 impl error::Error for OnReturnError {}
 
-/// What is told that a function is left which a hook has entered, by the address that was given then.
+/// A function that is called when a function that a hook has entered is left, with the address that was given at its
+/// entry.
 pub(crate) type Left = fn(address: u64);
 
-/// What is told of all these: null before the first of them.
+/// The function that is called for all these: null before the first of them.
 static LEFT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 thread_local! {
@@ -82,7 +84,7 @@ impl Drop for AtEnd {
     }
 }
 
-/// Has `call` run after the function that `from` belongs to has returned.
+/// Runs `call` after the function that `from` belongs to has returned.
 #[cold]
 #[inline(never)]
 pub fn on_return(from: Registers, call: Call) -> Result<(), OnReturnError> {
@@ -103,12 +105,12 @@ pub fn on_return(from: Registers, call: Call) -> Result<(), OnReturnError> {
     }
 }
 
-/// The return of a function that a hook has told of.
+/// The return of a function that a hook has reported.
 #[derive(Debug)]
 pub(crate) struct Return {
     place: usize,
     caller: usize,
-    /// The slot that leads there already, because the function was jumped to by one that is awaited; or 0.
+    /// The slot that leads there already, because an awaited function has jumped to this one; or 0.
     slot: u32,
 }
 
@@ -119,8 +121,9 @@ impl Return {
     }
 }
 
-/// Finds the return of a function that a hook has told of, where it can be awaited. `left` is told of functions that are found
-/// to be left before: by a jump, or by unwinding, or as the last thing that they did was to jump to this one.
+/// Finds the return of a function that a hook has reported, if it can be awaited. Calls `left` for functions that
+/// turn out to have been left before: by a jump, by unwinding, or because the last thing that they did was to jump to
+/// this one.
 #[inline(always)]
 pub(crate) fn find(from: Registers, left: Left) -> Option<Return> {
     if LEFT.load(Ordering::Relaxed).is_null() {
@@ -135,7 +138,8 @@ pub(crate) fn find(from: Registers, left: Left) -> Option<Return> {
     follow(number, place)
 }
 
-/// Gives the return of a function that an awaited one, of the slot `number`, has jumped to as the last thing that it did.
+/// Returns the return of a function to which an awaited one, of the slot `number`, has jumped as the last thing that
+/// it did.
 #[cold]
 #[inline(never)]
 fn follow(number: u32, place: usize) -> Option<Return> {
@@ -145,7 +149,7 @@ fn follow(number: u32, place: usize) -> Option<Return> {
         is_same.then(|| slot.take_awaited())
     })??;
     if let Awaited::Calls(_) = awaited {
-        // What is to be run is run when this function returns.
+        // The closures run when this function returns.
         list::change(|_| slot.set_awaited(awaited))?;
         return None;
     }
@@ -153,8 +157,8 @@ fn follow(number: u32, place: usize) -> Option<Return> {
     Some(Return { place, caller: slot.caller.load(Ordering::Relaxed), slot: number })
 }
 
-/// Has the end of a function told of which a hook has said that it is entered, by `address`. Returns false where that cannot
-/// be: all slots are in use, the thread is ending, or this is a signal handler that has interrupted a change of the list.
+/// Awaits the end of a function whose entry at `address` a hook has reported. Returns false if that is impossible:
+/// all slots are in use, the thread is ending, or this is a signal handler that has interrupted a change of the list.
 #[inline(always)]
 pub(crate) fn await_function(found: Return, address: u64) -> bool {
     let awaited = Awaited::Function(address);
@@ -164,12 +168,12 @@ pub(crate) fn await_function(found: Return, address: u64) -> bool {
     list::change(|_| trampoline::slot(found.slot).set_awaited(awaited)).is_some()
 }
 
-/// Gives the calling thread's slots back, at its end: what hooks tell of later is not awaited.
+/// Gives the calling thread's slots back, at its end: functions that hooks report later are not awaited.
 pub(crate) fn release() {
     list::release();
 }
 
-/// Has the return at `place`, which leads to `caller`, lead to a trampoline.
+/// Replaces the return address at `place`, which is `caller`, by that of a trampoline.
 #[inline(always)]
 fn divert(place: usize, caller: usize, awaited: Awaited) -> bool {
     let is_function = matches!(awaited, Awaited::Function(_));
@@ -183,8 +187,8 @@ fn divert(place: usize, caller: usize, awaited: Awaited) -> bool {
         slot.place.store(place, Ordering::Relaxed);
         slot.set_awaited(awaited);
         slots.push(number);
-        // SAFETY: the unwind tables say that the running function's return is here, and it leads to code. The
-        // compiler does not read it. What stands there now comes back to `returned`.
+        // SAFETY: the unwind tables say that the running function's return address is here, and it leads to code. The
+        // compiler does not read it. `returned` restores the old value.
         unsafe {
             ptr::with_exposed_provenance_mut::<usize>(place).write_volatile(trampoline::address(number));
         }
@@ -193,12 +197,12 @@ fn divert(place: usize, caller: usize, awaited: Awaited) -> bool {
     is_diverted == Some(true)
 }
 
-/// Adds to what is run after a function whose return is changed already.
+/// Adds a closure to run after a function whose return address is changed already.
 fn add(number: u32, place: usize, call: Call) -> Result<(), OnReturnError> {
     let slot = trampoline::slot(number);
     let added = list::change(|slots| {
         if slots.innermost() != number || slot.place.load(Ordering::Relaxed) != place {
-            // A return that was copied from elsewhere.
+            // A return address that was copied from elsewhere.
             return false;
         }
         let calls = match slot.take_awaited() {
@@ -215,7 +219,8 @@ fn add(number: u32, place: usize, call: Call) -> Result<(), OnReturnError> {
     added.filter(|added| *added).map(|_| ()).ok_or(OnReturnError::UnknownReturn)
 }
 
-/// Returns where on the stack the function's return is, and what stands there. `rule_at` gives the rule of a place in code.
+/// Returns the place on the stack of the function's return address, and the address. `rule_at` returns the rule of a
+/// place in code.
 #[inline(always)]
 fn place_and_caller(
     from: Registers,
@@ -228,7 +233,7 @@ fn place_and_caller(
     Ok((place, caller))
 }
 
-/// Returns where on the stack the function's return is, if the rule of its unwind table says so.
+/// Returns the place on the stack of the function's return address, if the rule of its unwind table gives it.
 fn place_of_return(from: Registers, rule: Rule) -> Option<usize> {
     match rule {
         Rule::FramePointer => from.fp.checked_add(8),
@@ -237,15 +242,15 @@ fn place_of_return(from: Registers, rule: Rule) -> Option<usize> {
     }
 }
 
-/// Returns whether the processor lets a return be changed, and all of its registers can be saved.
+/// Returns whether the processor lets a return address be changed, and all of its registers can be saved.
 fn is_possible() -> bool {
     const UNKNOWN: u8 = 0;
     const YES: u8 = 1;
     const NO: u8 = 2;
-    // Relaxed: each thread would find out the same.
+    // Relaxed: each thread would get the same result.
     static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
     if KNOWN.load(Ordering::Relaxed) == UNKNOWN {
-        // The code of the trampolines must not go while a function returns to it.
+        // The code of the trampolines must stay loaded while a function returns to it.
         sys::stay_loaded();
         let is_possible = trampoline::finds_slots() && saves_all_registers() && !has_shadow_stack();
         KNOWN.store(if is_possible { YES } else { NO }, Ordering::Relaxed);
@@ -255,7 +260,7 @@ fn is_possible() -> bool {
 
 fn saves_all_registers() -> bool {
     if !is_x86_feature_detected!("xsave") {
-        // Then there are no registers but those of `fxsave`.
+        // Then there are only the registers of `fxsave`.
         return true;
     }
     let fits = |part: u32| {
@@ -264,10 +269,10 @@ fn saves_all_registers() -> bool {
         let area = unsafe { __cpuid_count(0xd, part) };
         area.ebx as usize + area.eax as usize <= trampoline::STATE
     };
-    // AVX, and the three parts of AVX-512; those that are missing have the size 0.
+    // AVX, and the three parts of AVX-512; missing parts have the size 0.
     trampoline::HAS_XSAVE.store(1, Ordering::Relaxed);
     #[allow(unused_unsafe, reason = "a safe function since Rust 1.94")]
-    // SAFETY: as above. Bit 2 tells of `xgetbv` with the argument 1.
+    // SAFETY: as above. Bit 2 shows whether `xgetbv` takes the argument 1.
     let tells_use = unsafe { __cpuid_count(0xd, 1) }.eax & 4 != 0;
     trampoline::TELLS_USE.store(u8::from(tells_use), Ordering::Relaxed);
     [2, 5, 6, 7].into_iter().all(fits)
@@ -275,28 +280,28 @@ fn saves_all_registers() -> bool {
 
 fn has_shadow_stack() -> bool {
     let pointer: u64;
-    // SAFETY: `rdsspq rax` leaves the register as it is where there is no shadow stack.
+    // SAFETY: `rdsspq rax` does not change the register if there is no shadow stack.
     unsafe {
         asm!("xor eax, eax", ".byte 0xf3, 0x48, 0x0f, 0x1e, 0xc8", out("rax") pointer, options(nostack))
     };
     pointer != 0
 }
 
-/// Is called by the trampolines, after a function has returned: puts its return back, and runs what is to be
-/// run.
+/// Restores the return address, and runs the closures. The trampolines call this after a function has returned.
 ///
 /// # Safety
-/// The function of slot `number` has just returned, and `place` is where its return was.
+/// The function of slot `number` has just returned, and `place` is the place of its return address.
 unsafe extern "C" fn returned(number: u32, place: *mut usize) {
     let _errno = sys::keep_errno();
-    // Those that are further in were left by a jump.
+    // Functions that are further in were left by a jump.
     while let Some(awaited) = list::change(|slots| slots.pop_inside(number)).flatten() {
         tell(awaited);
     }
     let slot = trampoline::slot(number);
-    // The list is changed together with the return: a signal handler between would take the slot for one that is left.
+    // The list is changed together with the return address: a signal handler between would take the slot for one that
+    // is left.
     let put_back = |slots: Option<&list::Slots>| {
-        // SAFETY: the promise; the trampoline has reserved the word, and jumps to where it leads.
+        // SAFETY: the promise; the trampoline has reserved the word, and jumps to the address in it.
         unsafe { place.write_volatile(slot.caller.load(Ordering::Relaxed)) };
         slots.map_or(Awaited::Nothing, |slots| slots.take_returned(number))
     };
@@ -306,14 +311,14 @@ unsafe extern "C" fn returned(number: u32, place: *mut usize) {
     }
 }
 
-/// Is called when a function is unwound: runs what is to be run. The slot is needed until the unwinder has
-/// gone on, and is given back later.
+/// Runs the closures of a function that is unwound. The slot is needed until the unwinder has gone on, and is given
+/// back later.
 fn unwound(number: u32) {
     let _errno = sys::keep_errno();
     run(trampoline::slot(number).take_awaited());
 }
 
-/// Returns where a function was called that returns to this trampoline.
+/// Returns the original return address of a function that returns to this trampoline.
 pub(super) fn real_return(trampoline: usize) -> Option<usize> {
     let caller = trampoline::slot(trampoline::number_of(trampoline)?).caller.load(Ordering::Relaxed);
     (caller != 0).then_some(caller)
@@ -324,8 +329,8 @@ pub(super) fn is_trampoline(address: usize) -> bool {
     trampoline::number_of(address).is_some()
 }
 
-/// Gives up the functions that were left without a return: whose return was below `place`, where no frame of a running
-/// function is, or is overwritten.
+/// Gives up the functions that were left without a return: their return address was below `place`, where no frame of
+/// a running function is, or is overwritten.
 #[inline(always)]
 fn leave_those_below(place: usize) {
     while let Some(awaited) = list::change(|slots| slots.pop_left(place)).flatten() {
@@ -333,7 +338,7 @@ fn leave_those_below(place: usize) {
     }
 }
 
-/// Does what is to be done of a function that was left without a return. What was to be run after that is dropped.
+/// Handles a function that was left without a return. Closures that were to run after it are dropped.
 #[cold]
 #[inline(never)]
 fn tell(awaited: Awaited) {
@@ -344,7 +349,7 @@ fn tell(awaited: Awaited) {
     }
 }
 
-/// Does what is to be done when a function has returned.
+/// Handles a function that has returned.
 #[inline(always)]
 fn run(awaited: Awaited) {
     match awaited {
@@ -363,10 +368,10 @@ fn tell_left(address: u64) {
     }
 }
 
-/// Calls something of the user's; a panic ends here.
+/// Calls a closure of the user's; a panic ends here.
 fn quietly(call: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
-        // To drop it may panic as well; then it stays.
+        // Dropping it may panic as well; then it is leaked.
         if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             mem::forget(another);
         }

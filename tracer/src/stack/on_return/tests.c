@@ -39,12 +39,12 @@ RETURNS(a_large, struct large, ((struct large){{19, [39] = 20}}))
 
 static void nothing(void) {}
 
-// Returns the number of functions that return something else where their return is awaited, and gives the number
-// of functions.
+// Returns the number of functions that return another value if their return is awaited, and stores the number of
+// functions.
 int differences(called await, int *functions) {
     int different = 0;
     *functions = 0;
-    // Of 16 bytes of a `long double` 6 are not used.
+    // 6 of the 16 bytes of a `long double` are not used.
 #define COMPARE(name, type, bytes)                                              \
     do {                                                                        \
         type alone = name(nothing), awaited = name(await);                      \
@@ -107,7 +107,7 @@ void jumps(called await, int number) {
     longjmp(target, number);
 }
 
-// Awaits its return after its own call, and computes with what it got.
+// Awaits its return after its own call, and computes with the result of that call.
 int returns_after(called await, called inside, int number) {
     await();
     int got = guarded(inside);

@@ -1,5 +1,4 @@
-//! Functions of C are awaited: what they return arrives, and those that are left by `longjmp` leave nothing
-//! behind.
+//! Functions of C are awaited: their results arrive, and functions that are left by `longjmp` leave nothing behind.
 #![allow(unsafe_code, clippy::unwrap_used, reason = "loads functions of C; a failure fails a test")]
 #![allow(clippy::missing_transmute_annotations, reason = "the types stand in `Functions`")]
 
@@ -59,7 +58,7 @@ fn of_caller() -> Registers {
 
 thread_local! {
     static RUN: Cell<usize> = const { Cell::new(0) };
-    /// How many closures were dropped, run or not.
+    /// The number of closures that were dropped, run or not.
     static DROPPED: Cell<usize> = const { Cell::new(0) };
     static INSIDE: RefCell<Vec<fn()>> = const { RefCell::new(Vec::new()) };
 }
@@ -72,7 +71,7 @@ impl Drop for Counted {
     }
 }
 
-/// Has the function of C that calls this awaited.
+/// Awaits the function of C that calls this.
 #[inline(never)]
 extern "C-unwind" fn await_caller() {
     let counted = Counted;
@@ -108,7 +107,7 @@ fn a_function_that_is_left_by_a_jump_runs_nothing_and_gives_its_slot_back() {
     for n in 1..=10_000 {
         assert_eq!((c().guarded)(jump), 5);
         assert_eq!(RUN.get(), 0, "it has not returned");
-        // The one before is found to be left.
+        // The function of the round before is found to be left.
         assert_eq!(DROPPED.get(), n - 1);
     }
     let mut functions = 0;

@@ -1,22 +1,22 @@
-//! Where functions return to that are to be followed by something: code for each slot, and the slots.
+//! The trampolines to which awaited functions return: code for each slot, and the slots.
 //!
-//! A function whose return is to be noticed finds the address of a trampoline where its return was. It leads
-//! to [`super::returned`], which runs what is to be run, and then to where the function was called.
+//! A function whose return is awaited has the address of a trampoline in place of its return address. The trampoline
+//! leads to [`super::returned`], which runs the closures, and then to the original return address.
 //!
 //! ```text
 //!   page of code, 4 KiB                          slots of the page, 32 bytes each
 //!   ┌───────────────────────────────┐           ┌──────────────────────────────────┐
 //!   │ distance to the page's slots ─┼─────────► │ (not used)                       │
-//!   │ 1: mov r11d, 1;  jmp common   │           │ 1: where the function was called │
+//!   │ 1: mov r11d, 1;  jmp common   │           │ 1: the original return address   │
 //!   │ 2: mov r11d, 2;  jmp common   │           │ 2: …                             │
 //! ```
 //!
-//! So whoever finds the address of a trampoline on the stack can compute where the caller is. That is what
-//! the trampolines' entry in the unwind tables does, and therefore panics, backtraces and debuggers go through
-//! them. In that entry the frame of a trampoline ends 8 bytes above that of the function that returns to it:
-//! unwinders tell frames by their ends, and would take the caller for the trampoline if both were one. No other
-//! frame ends there, since ends are aligned to 16 bytes. It is not below, for debuggers stop where frames do not
-//! go up. The personality routine of the entry has panics run what is to be run.
+//! So code that finds the address of a trampoline on the stack can compute the original return address. The
+//! trampolines' entry in the unwind tables does that, and therefore panics, backtraces and debuggers go through them.
+//! In that entry the frame of a trampoline ends 8 bytes above that of the function that returns to it: unwinders
+//! distinguish frames by their ends, and would take the caller for the trampoline if both were the same. No other
+//! frame ends there, since ends are aligned to 16 bytes. It is not below, because debuggers stop if frames do not go
+//! up. The personality routine of the entry runs the closures in a panic.
 #![allow(unsafe_code, reason = "code that the compiler does not write; each argued where it stands")]
 
 use std::arch::{asm, global_asm};
@@ -28,28 +28,29 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, 
 use super::Call;
 use crate::stack::module::Module;
 
-/// The number of pages, and of slots in a page, of which the first is not used.
+/// The number of pages, and of slots in a page. The first slot of a page is not used.
 const PAGES: usize = if cfg!(feature = "hooks") { 64 } else { 16 };
 const IN_PAGE: usize = 256;
 const PAGE: usize = 4096;
 
-/// The bytes that the state of the vector registers takes at most.
+/// The most bytes that the state of the vector registers takes.
 pub(super) const STATE: usize = 2752;
 
-/// Whether the processor saves that state with `xsave`; otherwise it has no registers but those of `fxsave`.
+/// Whether the processor saves that state with `xsave`; otherwise it has only the registers of `fxsave`.
 pub(super) static HAS_XSAVE: AtomicU8 = AtomicU8::new(0);
 
-/// Whether the processor tells (`xgetbv` of 1) that vector registers have nothing in them but what SSE knows.
+/// Whether the processor reports (`xgetbv` of 1) that vector registers are in use only as far as SSE knows them.
 pub(super) static TELLS_USE: AtomicU8 = AtomicU8::new(0);
 
 global_asm!(
     ".pushsection .text.tracer_on_return,\"ax\",@progbits",
     ".balign 4096",
-    // The name is that of this copy of the library: the compiler's for `returned`, with its hash, and more.
-    // Nothing but `start` uses it; that may be in another unit of compilation, so it cannot be local.
+    // The name is that of this copy of the library: the compiler's for `returned`, with its hash, and a suffix. Only
+    // `start` uses it; that may be in another compilation unit, so it cannot be local.
     ".globl {returned}.trampolines",
     ".hidden {returned}.trampolines",
-    // So that the static library can be linked into a shared object, whose other symbols may be another object's.
+    // So that the static library can be linked into a shared object, whose other symbols may belong to another
+    // object.
     ".hidden {slots}",
     ".hidden {has_xsave}",
     ".hidden {tells_use}",
@@ -81,7 +82,7 @@ global_asm!(
     ".endr",
     ".cfi_endproc",
     ".size {returned}.trampolines, . - {returned}.trampolines",
-    // What all trampolines lead to. The return is right below the stack pointer: there it was.
+    // The target of all trampolines. The return address was right below the stack pointer.
     "7:",
     ".cfi_startproc",
     ".cfi_def_cfa rsp, 0",
@@ -92,7 +93,7 @@ global_asm!(
     ".cfi_offset rbp, -16",
     "mov rbp, rsp",
     ".cfi_def_cfa rbp, 16",
-    // All registers that a function may change, for it may return something in each.
+    // All registers that a function may change, because it may return a value in each.
     "push rax",
     "push rdx",
     "push rcx",
@@ -101,9 +102,9 @@ global_asm!(
     "push r8",
     "push r9",
     "push r10",
-    // Functions that a hook has entered return far more often than others, and what is run then is the tracer's own, which
-    // uses no register of x87. So where the wide parts of the vector registers (AVX, AVX-512) are not in use, what such a
-    // function returns is in the registers above, in xmm0 and in xmm1.
+    // Functions that a hook has entered return far more often than others, and after them only the tracer's own code
+    // runs, which uses no register of x87. So if the wide parts of the vector registers (AVX, AVX-512) are not in
+    // use, all results of such a function are in the registers above, in xmm0 and in xmm1.
     "mov eax, r11d",
     "shl rax, 5",
     "lea rcx, [rip + {slots}]",
@@ -147,7 +148,7 @@ global_asm!(
     "2:",
     "fxsave64 [rsp]",
     "3:",
-    // The x87 registers of the function may be in use, which other functions do not expect.
+    // The x87 registers of the function may be in use; other functions do not expect that.
     "fninit",
     "mov edi, r11d",
     "lea rsi, [rbp + 8]",
@@ -173,7 +174,7 @@ global_asm!(
     "pop rbp",
     ".cfi_def_cfa rsp, 8",
     ".cfi_restore rbp",
-    // A jump: the processor's own stack of returns has had the function's return already.
+    // A jump, because the processor's own stack of return addresses has already popped the function's.
     "pop r11",
     ".cfi_def_cfa rsp, 0",
     "jmp r11",
@@ -194,39 +195,39 @@ unsafe extern "C" {
     fn _Unwind_GetIP(context: *mut c_void) -> usize;
 }
 
-/// A function whose return is awaited. Only the thread that has taken a slot uses it, so what is in it needs
-/// no order; free slots are handed over by [`FREE`].
+/// A function whose return is awaited. Only the thread that has taken a slot uses it, so its fields need no ordering;
+/// free slots are handed over by [`FREE`].
 #[repr(C)]
 pub(super) struct Slot {
-    /// Where the function was called. Unwinders read it, at its place.
+    /// The original return address of the function. Unwinders read it, at its place.
     pub(super) caller: AtomicUsize,
-    /// Where the function's return is on the stack.
+    /// The place of the function's return address on the stack.
     pub(super) place: AtomicUsize,
-    /// What is to be done ([`Awaited`]): a pointer to what is to be run, the last one first; or twice the address of a
-    /// function that a hook has entered, and [`FUNCTION`]; null if nothing is, or was done.
+    /// The action at the end ([`Awaited`]): a pointer to the closures to be run, the last one first; or twice the
+    /// address of a function that a hook has entered, plus [`FUNCTION`]; null if there is no action, or it was done.
     awaited: AtomicPtr<Vec<Call>>,
-    /// The next slot of the list that this one is on; of a free slot the next free one. 0 if there is none.
+    /// The next slot of the list that this one is on; for a free slot the next free one. 0 if there is none.
     pub(super) below: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Slot>() * IN_PAGE == 8192);
 
-/// The bit that tells the address of a function from a pointer.
+/// The bit that distinguishes the address of a function from a pointer.
 const FUNCTION: usize = 1;
 
-/// What is to be done when a function is left.
+/// The action when a function is left.
 pub(super) enum Awaited {
     /// Nothing, or nothing any more.
     Nothing,
-    /// These are to be run, the last one first.
+    /// Closures to be run, the last one first.
     #[allow(clippy::box_collection, reason = "a slot has room for one word")]
     Calls(Box<Vec<Call>>),
-    /// It is to be told that the function with this address, which a hook has entered, is left.
+    /// The function with this address, which a hook has entered, is to be reported as left.
     Function(u64),
 }
 
 impl Slot {
-    /// Takes out what is to be done.
+    /// Takes out the action.
     pub(super) fn take_awaited(&self) -> Awaited {
         let awaited = self.awaited.swap(ptr::null_mut(), Ordering::Relaxed);
         if awaited.is_null() {
@@ -239,7 +240,7 @@ impl Slot {
         }
     }
 
-    /// Puts in what is to be done; nothing was in it.
+    /// Puts in the action; the slot had none.
     pub(super) fn set_awaited(&self, awaited: Awaited) {
         let word = match awaited {
             Awaited::Nothing => ptr::null_mut(),
@@ -259,19 +260,19 @@ static SLOTS: [Slot; PAGES * IN_PAGE] = [const {
     }
 }; PAGES * IN_PAGE];
 
-/// The free slots: the number of changes so far (upper half), which tells a list that looks the same from one
-/// that is the same, and the first slot. Acquire and release: a slot is handed over with what is in it.
+/// The free slots: the number of changes so far (upper half), which distinguishes a list that looks the same from an
+/// unchanged one, and the first slot. Acquire and Release: a slot is handed over together with its fields.
 static FREE: AtomicU64 = AtomicU64::new(0);
-/// The slots that were never taken begin here.
+/// The first of the slots that were never taken.
 static FRESH: AtomicU32 = AtomicU32::new(1);
 
-/// The expression in the trampolines' entry in the unwind tables that says where the return is.
+/// The expression for the place of the return address, in the trampolines' entry in the unwind tables.
 pub(in crate::stack) const PLACE_OF_RETURN: &[u8] = &[
     0x80, 0x00, 0x0b, 0x00, 0xf0, 0x1a, 0x12, 0x94, 0x04, 0x22, 0x80, 0x00, 0x0a, 0xf0, 0x0f, 0x1a, 0x31,
     0x24, 0x22,
 ];
 
-/// Computes what that expression says of the trampoline at `pc` in `module`; `None` where that is not in the
+/// Computes the value of that expression for the trampoline at `pc` in `module`; `None` if its place is not in the
 /// module's memory, or no function is awaited there.
 pub(in crate::stack) fn kept_return(module: &Module, pc: usize) -> Option<usize> {
     let page = pc & !(PAGE - 1);
@@ -289,7 +290,7 @@ pub(super) fn slot(number: u32) -> &'static Slot {
     &SLOTS[number as usize % SLOTS.len()]
 }
 
-/// Takes a free slot. `None` if all are in use.
+/// Takes a free slot. Returns `None` if all are in use.
 pub(super) fn take() -> Option<u32> {
     let mut free = FREE.load(Ordering::Acquire);
     while free as u32 != 0 {
@@ -308,7 +309,7 @@ pub(super) fn take() -> Option<u32> {
     FRESH.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
 }
 
-/// Gives a slot back that no frame has any more.
+/// Gives a slot back that no frame refers to any more.
 pub(super) fn give_back(number: u32) {
     let mut free = FREE.load(Ordering::Relaxed);
     loop {
@@ -325,7 +326,7 @@ fn next_change(free: u64) -> u64 {
     ((free >> 32) + 1) << 32
 }
 
-/// Returns where the trampolines begin.
+/// Returns the address at which the trampolines begin.
 fn start() -> usize {
     let start: usize;
     // SAFETY: the address of a label of this module.
@@ -341,21 +342,21 @@ pub(super) fn address(number: u32) -> usize {
     start() + number as usize * 16
 }
 
-/// Returns the slot whose trampoline has this address, if any has.
+/// Returns the slot whose trampoline has this address, if there is one.
 pub(super) fn number_of(address: usize) -> Option<u32> {
     let offset = address.wrapping_sub(start());
     let is_one = offset < PAGES * PAGE && offset % 16 == 0 && offset % PAGE != 0;
     is_one.then_some((offset / 16) as u32)
 }
 
-/// Returns whether trampolines lead unwinders to their slots: the linker has put these behind the code.
+/// Returns whether trampolines lead unwinders to their slots: the linker has put the slots after the code.
 pub(super) fn finds_slots() -> bool {
-    // SAFETY: the page's first four bytes, as they are written above.
+    // SAFETY: the page's first four bytes, as written above.
     let distance = unsafe { ptr::with_exposed_provenance::<u32>(start()).read() };
     start() + distance as usize == SLOTS.as_ptr().addr()
 }
 
-/// Says to unwinders that there is nothing to catch, and runs what is to be run when the function is unwound.
+/// Reports to unwinders that there is nothing to catch, and runs the closures when the function is unwound.
 unsafe extern "C" fn personality(
     _version: c_int,
     actions: c_int,
@@ -366,7 +367,7 @@ unsafe extern "C" fn personality(
     const CLEANUP: c_int = 2;
     const CONTINUE: c_int = 8;
     if actions & CLEANUP != 0 {
-        // SAFETY: the unwinder's own, at whose request this runs.
+        // SAFETY: the context of the unwinder that has called this.
         let place = unsafe { _Unwind_GetIP(context) };
         if let Some(number) = number_of(place) {
             super::unwound(number);

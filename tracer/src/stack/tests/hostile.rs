@@ -8,7 +8,7 @@ use std::{mem, ptr, thread};
 use super::super::{End, Registers, Walk, walk};
 use super::{MANY, nested};
 
-// A function that is never called, with a frame pointer by its unwind table: what a walk begins in.
+// A function that is never called, with a frame pointer according to its unwind table: walks begin in it.
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".pushsection .text.tracer_test_frame,\"ax\",@progbits",
@@ -75,13 +75,13 @@ fn a_chain_of_frames_is_followed_as_far_as_it_goes_up() {
     // The first, five returns, and the frame pointer 0.
     let fp = at(&stack, 0);
     assert_eq!(walk_chain(&mut stack, fp), Walk { len: 6, end: End::Stopped });
-    // In a cycle, down, to itself, unaligned, not canonical: up to there.
+    // In a cycle, down, to itself, unaligned, not canonical: the walk ends there.
     for wrong in [at(&stack, 0), at(&stack, 29), at(&stack, 30), at(&stack, 40) + 4, usize::MAX, 1 << 47] {
         stack[30] = wrong;
         assert_eq!(walk_chain(&mut stack, fp).len, 5, "{wrong:x}");
     }
     stack[30] = at(&stack, 40);
-    // No code: the frame is not shown.
+    // Not code: the frame is not shown.
     for wrong in [0, 1, 4096, at(&stack, 0), usize::MAX, 1 << 47, (&raw const DATA).addr()] {
         stack[31] = wrong;
         assert_eq!(walk_chain(&mut stack, fp).len, 4, "{wrong:x}");
@@ -91,7 +91,7 @@ fn a_chain_of_frames_is_followed_as_far_as_it_goes_up() {
 // Not constant: linkers put constants among the code.
 static DATA: AtomicUsize = AtomicUsize::new(7);
 
-/// The top of the calling thread's stack, found from below: the last word that a walk reads.
+/// Returns the end of the calling thread's stack.
 fn near_the_top() -> usize {
     // SAFETY: asks for the thread's own stack; the attributes are given back.
     unsafe {
@@ -138,7 +138,7 @@ fn no_content_of_registers_and_stack_faults() {
     }
 }
 
-/// What the code on another stack has found.
+/// The results of the code on another stack.
 static FOREIGN: AtomicUsize = AtomicUsize::new(0);
 
 #[inline(never)]
@@ -192,9 +192,9 @@ extern "C" fn handler(_: libc::c_int) {
     HANDLED.set((len, end == End::Complete));
 }
 
-/// Has a handler walk, on the thread's stack or on one of its own.
+/// Walks in a signal handler, on the thread's stack or on one of its own.
 fn signal(flags: libc::c_int, signal: libc::c_int) -> (usize, bool) {
-    // SAFETY: the handler does what handlers may do.
+    // SAFETY: the handler is async-signal-safe.
     unsafe {
         let mut action: libc::sigaction = mem::zeroed();
         action.sa_sigaction = handler as extern "C" fn(libc::c_int) as usize;

@@ -40,14 +40,14 @@ impl Library {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: loaded once; whoever drops it uses no function of it any more.
+        // SAFETY: loaded once; a test that drops it does not use its functions any more.
         assert_eq!(unsafe { libc::dlclose(self.0.as_ptr()) }, 0);
     }
 }
 
 thread_local!(static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) });
 
-/// What a walk has found, how it ended, and what a backtrace has found.
+/// The frames of a walk, its end, and the frames of a backtrace.
 type Seen = (Vec<u64>, End, Vec<u64>);
 
 extern "C-unwind" fn look() {
@@ -87,7 +87,7 @@ fn a_library_at_the_addresses_of_another_is_walked_by_its_own_rules() {
     };
     let small = compile(directory.path(), "small", &source(1000));
     let large = compile(directory.path(), "large", &source(3000));
-    // Other threads map memory as well, so it is tried more than once.
+    // Other threads map memory as well, so this tries more than once.
     for _ in 0..50 {
         let walks = [&small, &large, &small].map(|path| walk_through(path));
         for (frames, end, expected) in &walks {

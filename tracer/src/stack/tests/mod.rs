@@ -19,7 +19,7 @@ use super::{End, Registers, Walk, walk};
 /// Room for more frames than the tests have.
 const MANY: usize = 4096;
 
-/// Calls itself `depth` times, with frames of several sizes, and then `bottom`.
+/// Calls itself `depth` times, with frames of several sizes, and then calls `bottom`.
 #[inline(never)]
 fn nested<T>(depth: usize, bottom: &mut dyn FnMut() -> T) -> T {
     if depth == 0 {
@@ -50,8 +50,8 @@ fn aligned<T>(depth: usize, bottom: &mut dyn FnMut() -> T) -> T {
     result
 }
 
-/// Walks, and has `backtrace` walk, from the same function. What is left out is the innermost frame, where
-/// the two calls stand at different places.
+/// Walks, and has `backtrace` walk, from the same function. Leaves out the innermost frame, in which the two calls
+/// have different places.
 #[inline(never)]
 fn both() -> (Vec<u64>, End, Vec<u64>) {
     let mut frames = vec![0; MANY];

@@ -1,5 +1,5 @@
-//! Windows: frames of every kind that a table can record are left as the system itself leaves them, and frames of any
-//! content harm nobody.
+//! Windows: frames of every kind that a table can record are unwound as the system itself unwinds them, and frames of
+//! any content are harmless.
 
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -8,9 +8,9 @@ use std::ptr;
 use super::super::{End, Registers, Walk, walk};
 use super::MANY;
 
-// Functions that call the one whose address they are given, in frames as compilers make them: with a frame pointer in the
-// middle of the frame and room of a size that nobody knows before; with the frame pointer saved where the caller has left
-// room, above the return; and large, with the frame pointer saved by a step that needs a long offset.
+// Functions that call the one whose address they are given, in frames as compilers make them: with a frame pointer in
+// the middle of the frame and a variable amount of room; with the frame pointer saved in the room that the caller has
+// left, above the return address; and large, with the frame pointer saved by a step that needs a long offset.
 std::arch::global_asm!(
     ".globl tracer_test_in_the_middle",
     ".def tracer_test_in_the_middle; .scl 2; .type 32; .endef",
@@ -85,15 +85,15 @@ thread_local! {
     static SEEN: std::cell::RefCell<Vec<(Vec<u64>, End, Vec<u64>)>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
-/// Walks, and has the system walk. What is left out is the innermost frame.
+/// Walks, and has the system walk. Leaves out the innermost frame.
 extern "C" fn look() {
     let mut frames = vec![0; MANY];
     let Walk { len, end } = walk(Registers::here(), &mut frames, 1);
     frames.truncate(len);
     let mut all = [ptr::null_mut(); 62];
-    // SAFETY: so many addresses may be written.
+    // SAFETY: that many addresses may be written.
     let count = unsafe { RtlCaptureStackBackTrace(0, 62, all.as_mut_ptr(), ptr::null_mut()) };
-    // Wine goes on behind the outermost frame's return, which is 0.
+    // Wine goes on after the outermost frame's return address, which is 0.
     let all = all[..usize::from(count)].iter().take_while(|frame| !frame.is_null());
     let all: Vec<u64> = all.map(|frame| frame.addr() as u64).collect();
     let own = all.iter().position(|frame| frames.first() == Some(frame)).unwrap_or(0);
@@ -103,7 +103,7 @@ extern "C" fn look() {
 #[test]
 fn a_frame_of_each_kind_is_left_as_the_system_leaves_it() {
     for function in [tracer_test_in_the_middle, tracer_test_above_the_return, tracer_test_large] {
-        // SAFETY: they call what they are given, and keep to the convention.
+        // SAFETY: they call the function that they get, and keep to the calling convention.
         unsafe { black_box(function)(look, 0x230) };
     }
     let seen = SEEN.take();

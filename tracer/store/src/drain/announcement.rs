@@ -1,4 +1,5 @@
-//! Says beside the executable where its trace files are, if they are elsewhere.
+//! The announcement of trace files: a list beside the executable that names the directories of its trace files, if
+//! they are elsewhere.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Seek, Write};
@@ -14,10 +15,10 @@ use crate::sys;
 pub struct Announcement {
     /// The name of the list.
     name: OsString,
-    /// The executable's own directory, of which nothing is to be said: whoever looks for its traces looks
-    /// there.
+    /// The executable's own directory, which is not announced, because every search for its traces includes
+    /// it.
     beside: PathBuf,
-    /// The directory of the rings.
+    /// The directory that contains the directories of rings.
     runtime: PathBuf,
     place: Place,
     /// The directories that were announced.
@@ -25,8 +26,8 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// Makes the announcement of a run: beside its executable or, where that cannot be, where the rings are.
-    /// `name` is what its trace files' names begin with.
+    /// Returns the announcement of a run: beside its executable or, if that fails, in the directory of the rings.
+    /// `name` is the beginning of the names of its trace files.
     pub fn new(run: &Run, name: &OsStr, runtime: PathBuf) -> Option<Announcement> {
         let beside = sys::path_from_bytes(&run.exe).parent()?.to_path_buf();
         let mut name = name.to_os_string();
@@ -36,8 +37,8 @@ impl Announcement {
         Some(Announcement { name, beside, runtime, place, done: Vec::new() })
     }
 
-    /// Says that there will be files in `directory`. Where nobody takes it, the files are found by those who
-    /// know where they are.
+    /// Announces that there will be files in `directory`. If no list can be written, only readers that know the
+    /// directory find the files.
     pub fn announce(&mut self, directory: &Path) {
         if directory == self.beside || self.done.iter().any(|done| done == directory) {
             return;
@@ -53,7 +54,7 @@ impl Announcement {
     }
 }
 
-/// Appends a line to a list of this user's, which is made if need be.
+/// Appends a line to a list of this user, which is made if it does not exist.
 fn append(list: &Path, line: &[u8]) -> Option<()> {
     let mut file = sys::open_to_append(list).ok()?;
     if file.metadata().is_ok_and(|found| found.len() > LONGEST as u64) {
@@ -62,8 +63,8 @@ fn append(list: &Path, line: &[u8]) -> Option<()> {
     file.write_all(line).ok()
 }
 
-/// Drops the older half of a list that has become too long. What another run appends meanwhile may go with
-/// it.
+/// Drops the older half of a list that has become too long. Lines that another run appends meanwhile may be lost,
+/// too.
 fn shorten(list: &Path) -> io::Result<()> {
     let mut file = sys::open_own_file(list)?;
     let mut bytes = Vec::new();
@@ -85,7 +86,8 @@ mod tests {
 
     use super::*;
 
-    /// Announces a directory for an executable whose own directory does not exist. Returns what is in `victim` then.
+    /// Announces a directory for an executable whose own directory does not exist; returns the names in `victim`
+    /// afterwards.
     fn announced(runtime: &Path, victim: &Path) -> Vec<OsString> {
         let run = Run {
             version: 2,

@@ -1,6 +1,6 @@
-//! A ring into a file, in the order that loses and doubles nothing: the way of one thread's records.
+//! The drain of a ring: it writes one thread's records to a file, in an order that neither loses nor doubles records.
 //!
-//! The same code serves the flusher of a living process and the recoverer of a dead one. It runs on the
+//! The flusher of a living process and the recoverer of a dead one use the same code. It runs on the
 //! flusher thread or in the recovering process, never on a traced thread.
 #![allow(unsafe_code, reason = "reads committed records out of the mapping; argued where it stands")]
 
@@ -33,37 +33,37 @@ use trace_format::ring::open_calls::MAX_OPEN;
 use trace_format::ring::{Header, Progress, RingError, readable};
 pub use trace_place::{EndedFile, SMALLEST_FILE, Say, TracePlace};
 
-/// The size in bytes of the portions in which text is written, so that a waiting thread soon finds room.
+/// The size in bytes of the portions in which text is written. It is small, so that a waiting thread soon finds room.
 const PORTION: usize = 512 * 1024;
 /// The size in bytes of the portions of a raw file, whose records are as long as in the ring: a quarter of
-/// the usual ring at once, so that a thread hardly waits for a flusher that is as fast as it is.
+/// the usual ring, so that a thread hardly waits if the flusher is as fast as the thread.
 const RAW_PORTION: usize = 256 * 1024;
 
-/// The bytes that are left free, for its last lines, in a file that may not become longer than the process's
-/// limit.
+/// The number of bytes that are left free for the last lines of a file, if the process's limit restricts its
+/// length.
 const ROOM_FOR_END: u64 = 512;
 
-/// The number of bytes, a power of two, in which the records of all calls have room that can be held back.
+/// The number of bytes, a power of two, that suffice for the records of all calls that can be held back.
 const OPEN_CALLS_BYTES: usize = (MAX_OPEN as usize * HEADER).next_power_of_two();
 
-/// Returns whether a file cannot be written since there is no room for so much. There may be room for less.
+/// Returns whether a write failed because there is no room for it. There may be room for less.
 fn is_no_room(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// A ring that is drained, and what its file's first lines say of it.
+/// A ring that is drained, and the values for the first lines of its file.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainedRing<'a> {
     /// The ring.
     pub memory: &'a Memory,
-    /// Tells whether the ring outlives its process.
+    /// The kind of the ring's memory, which decides whether it outlives its process.
     pub place: RingPlace,
-    /// The reason why the ring does not outlive its process; empty where it does.
+    /// The reason why the ring does not outlive its process; empty if it does.
     pub why: &'a str,
-    /// The place that says what the start of the run has cost; `None` where nobody has noted that.
+    /// The cost of the run's start; `None` if it was not recorded.
     pub start: Option<&'a Start>,
-    /// The place that says what the clocks showed when the run began; `None` where nobody has noted that.
+    /// The clock readings at the beginning of the run and at the last look; `None` if they were not recorded.
     pub looks: Option<&'a Looks>,
 }
 
@@ -72,19 +72,19 @@ impl<'a> DrainedRing<'a> {
         self.memory.header()
     }
 
-    /// Returns when the thread took the ring: the ticks of its files' first lines.
+    /// Returns the ticks when the thread took the ring, which are those of its files' first lines.
     fn since(&self) -> Ticks {
         Ticks(self.header().tenancy.since.load(Ordering::Relaxed))
     }
 }
 
-/// The tables of a run: what its records refer to.
+/// The tables of a run, to which its records refer.
 pub trait RunTables {
-    /// Returns what the records of the run refer to, at least of those that were committed before this call.
+    /// Returns the references of the run's records, at least of those that were committed before this call.
     fn references(&mut self) -> References<'_>;
 }
 
-/// The tables of a run of whose records none has an address.
+/// The tables of a run whose records have no addresses.
 impl RunTables for &Plans {
     fn references(&mut self) -> References<'_> {
         References::without_modules(self)
@@ -97,9 +97,9 @@ pub struct DrainContext<'a> {
     pub info: &'a meta::Run,
     /// The place where files are made.
     pub place: &'a mut TracePlace,
-    /// The tables that say what the records refer to.
+    /// The tables to which the records refer.
     pub tables: &'a mut dyn RunTables,
-    /// The lines on their way into a file.
+    /// The buffer for lines that will be written to a file.
     pub out: &'a mut Vec<u8>,
 }
 
@@ -108,19 +108,19 @@ pub struct DrainContext<'a> {
 pub struct Drain {
     tid: u64,
     renderer: Renderer,
-    /// The file; `None` before there is one, and while it is closed for want of descriptors.
+    /// The file; `None` before there is one, and while it is closed to save descriptors.
     file: Option<TraceFile>,
     progress: Progress,
-    /// The number of the file in its run, from 1; `None` where this is not the drain that has made it.
+    /// The number of the file in its run, from 1; `None` if another drain has made the file.
     serial: Option<u32>,
-    /// The copy that is being written now, of a ring that is overwritten.
+    /// The copy of a ring with an overwriting producer that is being written now.
     copy: Option<Survivors>,
-    /// The thread's name as its file tells it; `None` where this is not the drain that has told it.
+    /// The thread's name in its file; `None` if another drain has written it.
     told_name: Option<Vec<u8>>,
 }
 
 impl Drain {
-    /// Makes the drain of the thread that has the ring. Its file, if there is one, is as was published.
+    /// Returns the drain of the thread that has the ring. It continues with the published file, if there is one.
     pub fn new(header: &Header, encoding: Encoding) -> Drain {
         Drain::going_on_from(header, header.published(), encoding)
     }
@@ -133,14 +133,15 @@ impl Drain {
         Drain { tid, renderer, file: None, progress, serial: None, copy: None, told_name: None }
     }
 
-    /// Returns whether there is a file whose last line is its end, or neither file nor reason to make one.
+    /// Returns whether there is a file whose last line is its end, or there is neither a file nor a reason to make
+    /// one.
     pub fn is_ended(&self, header: &Header) -> bool {
         let state = self.renderer.state();
         if self.has_file() {
             return state.ended;
         }
-        // Losses that were told in a file that is gone, and those that the producer has counted and no file
-        // tells.
+        // The losses that were reported in a file that no longer exists, and those that the producer has counted and
+        // no file reports.
         let (gone, counted) = (state.here(0).lost, header.losses());
         let told = |reason: LossReason| state.lost[reason as usize];
         gone.iter().all(|lost| *lost == 0)
@@ -155,14 +156,15 @@ impl Drain {
         self.file.is_some() || self.progress.inode != 0
     }
 
-    /// Ends the drain, and removes its file if nothing was written to that.
+    /// Ends the drain, and removes its file if nothing was written to it.
     pub fn discard_empty(self) {
         if let Some(file) = self.file.filter(|_| self.progress.file_length == 0) {
             file.discard();
         }
     }
 
-    /// Closes the file until it is written again. One that was never written to is made anew then.
+    /// Closes the file until the next write. If it was never written to, removes it; the next write makes another
+    /// one.
     pub fn close(&mut self) {
         let file = self.file.take();
         if let Some(file) = file.filter(|_| self.progress.inode == 0) {
@@ -170,7 +172,7 @@ impl Drain {
         }
     }
 
-    /// Returns the positions of the ring and of the nested ring before which all records are in the file.
+    /// Returns the positions in the ring and in the nested ring before which all records are in the file.
     pub fn consumed(&self) -> (u64, u64) {
         (self.progress.consumed, self.progress.nested_consumed)
     }
@@ -181,15 +183,15 @@ impl Drain {
         state.records.saturating_add(state.elsewhere.records)
     }
 
-    /// Renders and writes one portion; returns the bytes written, 0 when there was nothing.
+    /// Renders and writes one portion; returns the number of bytes written, 0 if there was nothing to write.
     ///
-    /// Where there is no room for all of it, less is tried, down to a single message: a file holds as much as
-    /// fits. Where the file may not become longer, the thread goes on in another one.
+    /// If there is no room for all of it, tries less, down to a single message, so that the file gets as much as
+    /// fits. If the file may not become longer, the thread continues in another one.
     ///
-    /// `is_idle` is asked whether the thread is outside of any record. See [`Renderer::records`].
+    /// `is_idle` returns whether the thread is outside of any record. See [`Renderer::records`].
     ///
     /// # Errors
-    /// The ring is damaged, or nothing can be written: then nothing has happened.
+    /// The ring is damaged, or nothing can be written: then the state is unchanged.
     pub fn portion(
         &mut self,
         drained: DrainedRing<'_>,
@@ -201,10 +203,10 @@ impl Drain {
             Encoding::Raw => RAW_PORTION,
         };
         let mut limit = usual.min(context.place.portion());
-        // A message is not to be in two files.
+        // A message must not be split between two files.
         let longest = sys::file_size_limit();
         let mut whole = longest != u64::MAX;
-        // What has no room is not rendered again and again to find that out.
+        // Limits the portion to the known room, so that records are not rendered in vain.
         let room = longest.saturating_sub(self.progress.file_length).saturating_sub(ROOM_FOR_END);
         limit = limit.min(usize::try_from(room).unwrap_or(usize::MAX)).max(1);
         loop {
@@ -259,10 +261,10 @@ impl Drain {
         }
     }
 
-    /// Has `write` done in another file, since this one may not become longer; returns what that returns.
+    /// Calls `write` for another file, because this one may not become longer; returns the result of `write`.
     ///
     /// # Errors
-    /// `error`, where it can be done in no other file either: then all is as it was.
+    /// Returns `error` if `write` fails for the other file, too: then the state is unchanged.
     fn in_next_file(
         &mut self,
         drained: DrainedRing<'_>,
@@ -271,16 +273,16 @@ impl Drain {
         write: impl FnOnce(&mut Drain, &mut DrainContext<'_>) -> io::Result<usize>,
     ) -> io::Result<usize> {
         if self.progress.file_length == 0 {
-            // There is nothing in the file but its beginning, and the next one would be no better.
+            // The file contains only its first lines, and another one would have no more room.
             return Err(error);
         }
         if !self.renderer.state().in_message && !self.is_ended(drained.header()) {
-            // There is room for that, unless it is not by the process's limit that the file ends.
+            // There is room for the end, unless another limit than that of the process ends the file.
             let _ = self.write_end(drained, context, EndReason::Full.into(), None);
         }
         let memory = drained.memory;
-        // Closed, for there may be no descriptor for another one beside it. What comes back to it opens it
-        // again.
+        // The file is closed, because there may be no descriptor for a second one. The code that returns to it opens
+        // it again.
         self.file = None;
         let left = (self.renderer.clone(), self.progress);
         let state = self.renderer.state();
@@ -299,7 +301,7 @@ impl Drain {
         }
     }
 
-    /// Empties `out`, but for the lines that a file begins with, if it has none yet; returns their bytes.
+    /// Empties `out`. If the file has no lines yet, appends its first lines; returns their number of bytes.
     fn begin(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) -> usize {
         context.out.clear();
         if !self.has_file() {
@@ -309,7 +311,7 @@ impl Drain {
         if self.progress.file_length == 0 {
             self.renderer.begin_file();
             let told = drained.header().published().render;
-            // Nothing of it is there yet, and others may have been made since this was tried.
+            // The file does not exist yet, and other files may have been made since the last try.
             self.serial = context.place.next_file();
             self.told_name = Some(drained.header().thread_name());
             let thread = (self.tid, self.serial);
@@ -323,7 +325,7 @@ impl Drain {
         self.copy = None;
     }
 
-    /// Renders what the ring holds until `out` has about `limit` bytes, and goes on behind it.
+    /// Renders the ring's records until `out` has about `limit` bytes, and advances past them.
     fn render(
         &mut self,
         memory: &Memory,
@@ -342,7 +344,7 @@ impl Drain {
         Ok(())
     }
 
-    /// Renders the records as they lie in the ring: the producer waits until they are consumed.
+    /// Renders the records directly from the ring: the producer waits until they are consumed.
     fn render_ring(
         &mut self,
         memory: &Memory,
@@ -351,29 +353,30 @@ impl Drain {
         limit: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), RingError> {
-        // If the thread is idle after that and the ring still as it was, no record is open that what was read
-        // could belong to.
+        // If the thread is idle after that and the ring has not changed, no open record can precede the nested
+        // records that were read.
         let (mut main, mut nested, whole) = self.unread(memory)?;
         let idle = is_idle() && memory.header().main.head() == whole;
         self.renderer.records(&mut main, &mut nested, idle, &mut tables.references(), limit, out);
         if idle && main.position() == whole {
-            // Its thread has gone on without the rest of the message.
+            // The thread is outside of any record, so the rest of the message will not come.
             self.renderer.close_torn(out);
         }
         (self.progress.consumed, self.progress.nested_consumed) = (main.position(), nested.position());
         Ok(())
     }
 
-    /// Gives the records that the ring and the nested ring hold behind what was consumed, and where those of
-    /// the ring end. This is not for a ring that is overwritten. The records are to be used no more when
+    /// Returns the unconsumed records of the ring and the nested ring, and the position where those of
+    /// the ring end. The producer must not be an overwriting one, and the records must not be used after their
     /// space is freed.
     fn unread<'a>(&self, memory: &'a Memory) -> Result<(Records<'a>, Records<'a>, u64), RingError> {
         let (header, geometry) = (memory.header(), memory.geometry());
-        // First the ring, then the nested ring: what was made inside a record is committed before it.
+        // First the ring, then the nested ring: nested records are committed before the record inside which they were
+        // made.
         let main = readable(&header.main, self.progress.consumed, geometry.capacity)?;
         let nested = readable(&header.nested, self.progress.nested_consumed, geometry.nested_capacity)?;
         let (consumed, nested_consumed, end) = (main.start, nested.start, main.end);
-        // SAFETY: this is the consumer; both ranges go from what was consumed to a head loaded with Acquire,
+        // SAFETY: this is the consumer; both ranges go from the consumed position to a head loaded with Acquire,
         // and are freed only in `write`, when the records are no longer used.
         let (main, nested) = unsafe { (memory.data().parts(main), memory.nested_data().parts(nested)) };
         Ok((
@@ -383,8 +386,11 @@ impl Drain {
         ))
     }
 
-    /// Looks whether the ring holds records of a kind that is kept for later versions: then nothing may be
-    /// drained, for they would be taken for damage, and be lost.
+    /// Checks that the ring contains no records of a kind that is reserved for later versions. If it does, nothing
+    /// may be drained, because these records would be taken for damage, and be lost.
+    ///
+    /// # Errors
+    /// The ring contains such a record, or its positions are impossible.
     pub fn check_kinds(&self, memory: &Memory) -> Result<(), RingError> {
         let unknown = if memory.overwrites() {
             let (consumed, nested_consumed) = self.consumed();
@@ -398,8 +404,8 @@ impl Drain {
         unknown.map_or(Ok(()), |kind| Err(RingError::Kind(kind)))
     }
 
-    /// Renders the records of a copy, which is made when the one before is used up: the producer waits for
-    /// nobody.
+    /// Renders the records of a copy, because the producer does not wait. Makes a new copy when the one before is
+    /// used up.
     fn render_copy(
         &mut self,
         memory: &Memory,
@@ -422,17 +428,18 @@ impl Drain {
         let (mut main, mut nested) = copy.records(consumed, nested_consumed);
         self.renderer.records(&mut main, &mut nested, idle, &mut tables.references(), limit, out);
         (self.progress.consumed, self.progress.nested_consumed) = (main.position(), nested.position());
-        // What is left of the nested ring waits for the record that it was made in: for the next copy.
+        // The remaining nested records wait for the record inside which they were made, which is in the next copy.
         if self.progress.consumed < copy.end() {
             self.copy = Some(copy);
         }
         Ok(())
     }
 
-    /// Writes the last lines of the file, if there is a file and it does not have them; returns the bytes.
+    /// Writes the last lines of the file, if it does not have them; makes a file if one is needed for them. Returns
+    /// the number of bytes written.
     ///
     /// # Errors
-    /// The file cannot be written: then nothing has happened.
+    /// The file cannot be written: then the state is unchanged.
     pub fn end(
         &mut self,
         drained: DrainedRing<'_>,
@@ -445,7 +452,7 @@ impl Drain {
         }
         if !self.find_file(context)? {
             self.forget_file(drained, context)?;
-            // A new file tells how many records are gone with this one.
+            // A new file reports the number of records that are lost with this one.
             if self.is_ended(drained.header()) {
                 return Ok(0);
             }
@@ -477,7 +484,7 @@ impl Drain {
         if ended.reason != EndReason::Full {
             self.render_open_calls(drained.header(), context);
         }
-        // Of a file that is made for this, too.
+        // This counts also a file that is made for these lines.
         let files = context.place.files_so_far().max(self.serial.map(u64::from));
         self.render_end(drained.header(), ended, clock, files, context.out);
         let written = self.write(drained, context, 0).inspect_err(|_| self.go_back(before))?;
@@ -485,7 +492,8 @@ impl Drain {
         Ok(written)
     }
 
-    /// Renders the calls that were held back when the thread ended, or was ended: all records of the ring come before them.
+    /// Renders the calls that were held back when the thread ended or was killed: all records of the ring come before
+    /// them.
     fn render_open_calls(&mut self, header: &Header, context: &mut DrainContext<'_>) {
         let calls = header.open_calls.calls(header.main.head());
         let mut bytes = Vec::with_capacity(OPEN_CALLS_BYTES);
@@ -504,7 +512,7 @@ impl Drain {
         );
     }
 
-    /// Returns what the thread's earlier files hold, if that is not what they held when they were left.
+    /// Returns the content of the thread's earlier files, if it has changed since they were left.
     fn missed(&self, drained: DrainedRing<'_>, context: &DrainContext<'_>) -> io::Result<Option<FileTotals>> {
         let bytes = self.progress.render.elsewhere.bytes;
         let look = || {
@@ -516,8 +524,8 @@ impl Drain {
             context.place.survey(self.tid, info, since, &self.progress, own.as_ref()).map(Some)
         };
         match look() {
-            // Without a descriptor nobody can look. To write the end matters more than to find out whether
-            // somebody has changed the earlier files.
+            // Without a free descriptor this cannot be checked. Writing the end is more important than finding out
+            // whether the earlier files were changed.
             Err(error) if sys::is_without_descriptors(&error) => Ok(None),
             result => result,
         }
@@ -543,11 +551,11 @@ impl Drain {
         self.renderer.end(ended, files, out);
     }
 
-    /// Writes another last line, behind the one of a thread that has ended: how the run has ended, and how
-    /// many files it has. Its ring serves another thread by then, or none.
+    /// Writes another last line after that of a thread that has ended, with the end of the run and the number of
+    /// its files. The ring may serve another thread by then, or none.
     ///
     /// # Errors
-    /// The file is gone, or cannot be written.
+    /// The file no longer exists, or cannot be written.
     pub fn end_run(&mut self, context: &mut DrainContext<'_>, ended: Ended) -> io::Result<()> {
         if !self.find_file(context)? {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the last trace file is gone"));
@@ -558,10 +566,11 @@ impl Drain {
         self.file.as_mut().map_or(Ok(()), |file| file.append(context.out, 0))
     }
 
-    /// Writes a `#` line, if this is a place for one; returns the bytes.
+    /// Writes a `#` line, if the file is open and neither inside a message nor ended; returns the number of bytes
+    /// written.
     ///
     /// # Errors
-    /// As [`Drain::end`].
+    /// The same as those of [`Drain::end`].
     pub fn tell(
         &mut self,
         drained: DrainedRing<'_>,
@@ -576,16 +585,17 @@ impl Drain {
         self.begin(drained, context);
         self.renderer.meta(line, context.out);
         match self.write(drained, context, ROOM_FOR_END).inspect_err(|_| self.go_back(before)) {
-            // There is another one at the end of the file.
+            // The end of the file will have such a line.
             Err(error) if is_no_room(&error) => Ok(0),
             result => result,
         }
     }
 
-    /// Writes that the thread has another name than its file says, if that is so, and was seen at `ticks`; returns the bytes.
+    /// Writes the thread's name, which was seen at `ticks`, if it differs from the name in its file; returns the
+    /// number of bytes written.
     ///
     /// # Errors
-    /// As [`Drain::end`].
+    /// The same as those of [`Drain::end`].
     pub fn tell_name(
         &mut self,
         drained: DrainedRing<'_>,
@@ -600,17 +610,17 @@ impl Drain {
         Ok(bytes)
     }
 
-    /// Returns the line that says that the thread has another name than its file says, if that is so.
+    /// Returns the `# name` line if the thread's name differs from the name in its file.
     fn other_name(&self, header: &Header, ticks: Ticks) -> Option<Meta> {
         let (told, name) = (self.told_name.as_ref()?, header.thread_name());
         (*told != name).then_some(Meta::Name { ticks, name })
     }
 
-    /// Opens the file that was published, if there is one, and truncates it to the published length. If it is
-    /// no more, forgets it: the thread goes on in a new one.
+    /// Opens the published file, if there is one, and truncates it to the published length. If it no longer
+    /// exists, forgets it: the thread continues in a new one.
     ///
     /// # Errors
-    /// The file is there and cannot be opened.
+    /// The file exists and cannot be opened.
     pub fn resume(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) -> io::Result<()> {
         if !self.find_file(context)? {
             self.forget_file(drained, context)?;
@@ -618,20 +628,20 @@ impl Drain {
         Ok(())
     }
 
-    /// Closes the file if somebody has deleted or truncated it: its space is free then. What is missing is
-    /// found out when there is more to write.
+    /// Closes the file if it was deleted or truncated, so that its space is freed. The next write finds out which
+    /// records are missing.
     pub fn look_after_file(&mut self) {
         if self.file.as_ref().is_some_and(|file| file.is_open() && !file.is_intact()) {
             self.file = None;
         }
     }
 
-    /// Returns whether there is a file that can be written, or none was made yet.
+    /// Returns whether the file can be written, or none was made yet; opens the file if it is closed.
     fn find_file(&mut self, context: &DrainContext<'_>) -> io::Result<bool> {
         match &self.file {
             Some(file) if file.is_open() => Ok(file.is_intact()),
             None if self.progress.inode == 0 => Ok(true),
-            // Not opened yet, closed for want of descriptors, or by the host.
+            // The file is not opened yet, was closed to save descriptors, or was closed by the host.
             _ => {
                 self.file = TraceFile::reopen(context.place, self.tid, context.info, &self.progress)?;
                 Ok(self.file.is_some())
@@ -639,11 +649,11 @@ impl Drain {
         }
     }
 
-    /// Forgets a file that is no more, or is another one: what is in no file of the thread is lost, and
-    /// published as that, and there will be another file.
+    /// Forgets a file that no longer exists, or was replaced by another one. Publishes the records that are in no
+    /// file of the thread as lost; the next write makes another file.
     ///
     /// # Errors
-    /// What is there cannot be read: nothing is forgotten yet.
+    /// An existing file of the thread cannot be read: then the state is unchanged.
     fn forget_file(&mut self, drained: DrainedRing<'_>, context: &DrainContext<'_>) -> io::Result<()> {
         let published = drained.header().published();
         let remaining = context.place.survey(self.tid, context.info, drained.since(), &published, None)?;
@@ -653,16 +663,16 @@ impl Drain {
         Ok(())
     }
 
-    /// Leaves the file, since there will be another one; `remaining` is what the thread's files hold.
+    /// Leaves the file, because there will be another one; `remaining` is the content of the thread's files.
     fn leave(&mut self, remaining: &FileTotals) {
         self.renderer.leave(remaining);
         self.progress.render = self.renderer.state();
         (self.progress.file_length, self.progress.device, self.progress.inode) = (0, 0, 0);
     }
 
-    /// Appends `context.out` to the file, which is made if need be, publishes, and frees the space: the steps
-    /// (a) to (d) of [`trace_format::ring`]. The file must be able to grow by `room` more. On error nothing
-    /// has happened.
+    /// Appends `context.out` to the file, publishes, and frees the space: the steps (a) to (d) of
+    /// [`trace_format::ring`]. Makes the file if there is none. The file must be able to grow by `room` more. On
+    /// error, the file is unchanged.
     fn write(
         &mut self,
         drained: DrainedRing<'_>,
@@ -680,7 +690,7 @@ impl Drain {
                 let mut published = header.published();
                 let mut publish = |file: &TraceFile| {
                     file.mark(&mut published);
-                    // What is in the file counts when all that is known of it is published.
+                    // The file's contents count only after the complete progress is published below.
                     published.file_length = 0;
                     memory.publish(&published);
                 };
@@ -705,8 +715,8 @@ impl Drain {
         Ok(bytes)
     }
 
-    /// Drops the older half of the file if it has reached its limit. Where that cannot be done, the file
-    /// grows on, and it is tried again when it has grown by a quarter of the limit.
+    /// Drops the older half of the file if it has reached its limit. If that fails, the file continues to
+    /// grow, and this tries again when the file has grown by a quarter of the limit.
     fn rotate_if_full(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) {
         if self.file.as_ref().is_some_and(|file| file.length > file.rotate_at) {
             let most = context.place.max_bytes;
@@ -719,7 +729,7 @@ impl Drain {
         self.progress.file_length
     }
 
-    /// Returns the thread's file, whose end is written, if it has no other one.
+    /// Returns the thread's file if its end is written and the thread has no other file.
     pub fn ended_file(&self) -> Option<EndedFile> {
         let (state, progress) = (self.renderer.state(), &self.progress);
         let lost = state.here(0).lost;
@@ -737,7 +747,7 @@ impl Drain {
         })
     }
 
-    /// Drops the older half of the file now, whatever its length is; returns whether it was done.
+    /// Drops the older half of the file now, whatever its length; returns whether that succeeded.
     pub fn halve(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) -> bool {
         let before = self.progress.file_length;
         if !self.find_file(context).unwrap_or(false) {
@@ -747,7 +757,7 @@ impl Drain {
         self.progress.file_length < before
     }
 
-    /// Drops the older half of a file that may have `most` bytes, of what is beyond that half.
+    /// Drops the older part of a file that may have `most` bytes, so that about half of `most` remains.
     fn rotate(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>, most: u64) {
         let state = self.renderer.state();
         let may = !state.in_message && !state.ended;
@@ -755,13 +765,13 @@ impl Drain {
             return;
         };
         if !file.has_its_name() {
-            // Somebody has given it another one, and keeps what is in it.
+            // The file was renamed, so that its contents are kept.
             file.rotate_at = file.length + context.place.max_bytes / 4;
             return;
         }
         let (memory, info, tid, serial) = (drained.memory, context.info, self.tid, self.serial);
         let encoding = context.place.encoding;
-        // What the kept records refer to may be told in the half that is dropped.
+        // The module lines that the kept records need may be in the dropped half.
         let tables = &mut *context.tables;
         let (mut renderer, mut progress) = (self.renderer.clone(), self.progress);
         let first = |dropped: &rotation::Dropped| {
@@ -800,8 +810,8 @@ impl Drain {
 }
 
 /// Appends to `out`, which is empty, the two lines that a file begins with; their ticks are those when the
-/// thread took the ring. The cost of the run's start follows in the file that tells it. If this is not the
-/// thread's first file, what an earlier one has told of losses follows. The thread is given by its id and the
+/// thread took the ring. In the file that reports it, the cost of the run's start follows. If this is not the
+/// thread's first file, the losses that `told` contains follow. The first argument is the thread's id and the
 /// number of the file in its run.
 fn first_lines(
     (tid, file): (u64, Option<u32>),

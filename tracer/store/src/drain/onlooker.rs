@@ -1,4 +1,5 @@
-//! Renders what the flusher or a recoverer would write next, for an onlooker, who writes nothing.
+//! The renderer for an onlooker: it renders the text that the flusher or a recoverer would write next, and writes
+//! nothing.
 
 use std::io;
 
@@ -16,23 +17,23 @@ pub struct Onlooker<'a> {
     info: &'a meta::Run,
     tables: &'a mut dyn RunTables,
     drain: Drain,
-    /// The state in which the thread's file, and earlier ones, have left the renderer.
+    /// The state of the renderer at the end of the thread's current and earlier files.
     told: RenderState,
 }
 
-/// Text that belongs behind the published end of a thread's file.
+/// The text that belongs after the published end of a thread's file.
 #[derive(Debug, Default)]
 pub struct Rest {
     /// The text itself.
     pub text: Vec<u8>,
     /// The number of messages in the text.
     pub records: u64,
-    /// The number of messages that the text tells lost, and that no file of the thread does.
+    /// The number of messages that the text reports as lost, and no file of the thread does.
     pub lost: u64,
 }
 
 impl<'a> Onlooker<'a> {
-    /// Goes on from `progress`, which was published by the ring's consumer.
+    /// Returns an onlooker that continues from `progress`, which the ring's consumer has published.
     pub fn new(
         drained: DrainedRing<'a>,
         info: &'a meta::Run,
@@ -43,11 +44,11 @@ impl<'a> Onlooker<'a> {
         Onlooker { drained, info, tables, told: drain.renderer.state(), drain }
     }
 
-    /// Notes that there is no file where there should be one: the text begins another. The thread's files are
-    /// in `place`.
+    /// Notes that the thread's file does not exist any more, so that the text begins another. The thread's other
+    /// files are in `place`.
     ///
     /// # Errors
-    /// A file that is there cannot be read.
+    /// An existing file cannot be read.
     pub fn forget_file(&mut self, place: &TracePlace) -> io::Result<()> {
         let (drain, since) = (&mut self.drain, self.drained.since());
         let remaining = place.survey(drain.tid, self.info, since, &drain.progress, None)?;
@@ -56,8 +57,8 @@ impl<'a> Onlooker<'a> {
         Ok(())
     }
 
-    /// Renders what `copy` has of a thread that may go on. Returns `None` where a nested record waits for the
-    /// record that it was made in, and may be waited for.
+    /// Renders the records in `copy` of a thread that may still run. Returns `None` if a nested record waits for the
+    /// record inside which it was made, and `patient` is set.
     pub fn living(mut self, copy: &Survivors, losses: &Losses, patient: bool) -> Option<Rest> {
         let (consumed, nested_consumed) = self.drain.consumed();
         let (renderer, mut text) = (&mut self.drain.renderer, Vec::new());
@@ -83,7 +84,7 @@ impl<'a> Onlooker<'a> {
         Some(self.finish(text))
     }
 
-    /// Renders all that is left of a thread of a dead run, as recovery would write it.
+    /// Renders the remaining records of a thread of a dead run, as recovery would write them.
     ///
     /// # Errors
     /// The ring is damaged.
@@ -115,7 +116,7 @@ impl<'a> Onlooker<'a> {
         }
         let state = self.drain.renderer.state();
         let records = state.records.saturating_sub(self.told.records);
-        // Without a file, what was told in one that is gone stands nowhere.
+        // If there is no file, no file contains the reports of the one that was removed.
         let has_file = self.drain.progress.file_length > 0;
         let told = if has_file { self.told.lost } else { self.told.elsewhere.lost };
         let lost = state.lost.iter().zip(told).map(|(now, told)| now.saturating_sub(told));

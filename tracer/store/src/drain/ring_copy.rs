@@ -1,11 +1,12 @@
-//! Copies what a ring holds that its producer may overwrite, and checks the copy then.
+//! Copies of a ring that its producer may overwrite, which are checked after copying.
 //!
-//! For readers whom the producer does not wait for: the flusher, where the ring is a flight recorder, and
-//! onlookers from other processes. The way of a sequence lock, with the producer's `reserve` as the sequence.
+//! They are for readers for which the producer does not wait: the flusher, if the ring is a flight recorder, and
+//! onlookers from other processes. The method is that of a sequence lock, with the producer's `reserve` as the
+//! sequence.
 //!
-//! A producer that waits for the flusher does not overwrite what the flusher has not published as written. So
-//! an onlooker copies all of such a ring, and afterwards asks what was published meanwhile: from there on the
-//! copy is what it was.
+//! A producer that waits for the flusher does not overwrite records that the flusher has not published as written. So
+//! an onlooker copies all of such a ring, and afterwards reads the published position: from there on the
+//! copy is valid.
 
 use std::ops::Range;
 
@@ -16,7 +17,7 @@ use trace_format::ring::{CommittedEnd, RingError, Written, oldest, readable_to, 
 
 use crate::memory::Memory;
 
-/// The number of times that a copy is begun anew of which nothing is left when it is done.
+/// The greatest number of tries to copy a ring, if the producer overwrites all of it during the copying.
 const TRIES: u32 = 100;
 
 /// The records of a ring and of its nested ring at one moment, as far as they were not overwritten.
@@ -24,11 +25,11 @@ const TRIES: u32 = 100;
 pub struct Survivors {
     main: RingCopy,
     nested: RingCopy,
-    /// The number of messages that were committed in all, up to where the copies end.
+    /// The total number of messages that were committed before the ends of the copies.
     pub committed: u64,
 }
 
-/// A ring or nested ring that is to be copied.
+/// A ring or nested ring to copy.
 struct Copied<'a> {
     written: &'a Written,
     /// The version of the ring's layout.
@@ -41,13 +42,13 @@ struct Copied<'a> {
     bytes: &'a dyn Fn(Range<u64>) -> Vec<u8>,
 }
 
-/// A copy of what a ring or nested ring held.
+/// A copy of the records of a ring or nested ring.
 #[derive(Debug)]
 struct RingCopy {
     bytes: Vec<u8>,
     /// The position of the first byte.
     start: u64,
-    /// Tells that records between the position that was asked for and `start` were overwritten.
+    /// Whether records between the requested position and `start` were overwritten.
     jumped: bool,
     block: u64,
     /// The number of messages that were committed up to the end of the copy.
@@ -55,7 +56,7 @@ struct RingCopy {
 }
 
 impl Survivors {
-    /// Copies what lies behind the given positions.
+    /// Copies the records after the given positions.
     ///
     /// # Errors
     /// The ring's positions are impossible.
@@ -88,18 +89,18 @@ impl Survivors {
         self.main.range().end
     }
 
-    /// Returns whether something was overwritten that was not read before.
+    /// Returns whether records were overwritten that were not read before.
     pub fn jumped(&self) -> bool {
         self.main.jumped || self.nested.jumped
     }
 
-    /// Gives the records from the given positions on. Where a message's beginning was overwritten, so is its
+    /// Returns the records from the given positions on. If a message's beginning was overwritten, leaves out its
     /// rest.
     pub fn records(&self, consumed: u64, nested_consumed: u64) -> (Records<'_>, Records<'_>) {
         (self.main.records(consumed), self.nested.records(nested_consumed))
     }
 
-    /// Returns the kind of a record that is kept for later versions, if there is one: see
+    /// Returns the kind of a record that is reserved for later versions, if there is one: see
     /// [`RESERVED`](trace_format::record::RESERVED).
     pub fn unknown_kind(&self, consumed: u64, nested_consumed: u64) -> Option<u8> {
         let (mut main, mut nested) = self.records(consumed, nested_consumed);
@@ -108,8 +109,8 @@ impl Survivors {
         main.unknown().or(nested.unknown())
     }
 
-    /// Tells what was overwritten since that was told last: all messages that were committed, but for those
-    /// that are or were in the file, are told of, or are here.
+    /// Reports the messages that were overwritten since the last report: all committed messages, except those
+    /// that are or were in a file, are reported as lost already, or are in this copy.
     pub fn tell_overwritten(&self, renderer: &mut Renderer, out: &mut Vec<u8>) {
         use LossReason::{Damaged, FileRemoved, Overwritten, Rotated, Torn};
         if self.jumped() {
@@ -122,13 +123,13 @@ impl Survivors {
         let known = told.into_iter().chain(there).fold(0, u64::saturating_add);
         let lost = self.committed.saturating_sub(known);
         if lost > 0 {
-            // A hostile ring may be inside of a message all the same.
+            // A hostile ring may be inside a message nevertheless.
             renderer.close_torn(out);
             renderer.lost(lost, Overwritten, out);
         }
     }
 
-    /// Returns how many messages the copies have.
+    /// Returns the number of messages in the copies.
     pub fn messages(&self) -> u64 {
         let (main, nested) = self.records(0, 0);
         main.chain(nested).filter(Record::counts).count() as u64
@@ -144,7 +145,7 @@ impl RingCopy {
             let mut bytes = (of.bytes)(range.clone());
             let start = oldest(of.written, of.capacity, of.block).clamp(range.start, range.end);
             tries += 1;
-            // While this reads, a busy producer may have gone round once: then there is something newer.
+            // While this reads, a busy producer may have overwritten the whole ring: then there are newer records.
             if start < range.end || range.is_empty() || tries == TRIES {
                 let overwritten = usize::try_from(start - range.start).unwrap_or(usize::MAX).min(bytes.len());
                 bytes.drain(..overwritten);

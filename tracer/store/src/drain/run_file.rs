@@ -1,7 +1,7 @@
-//! The run's own file: what belongs to the run and to no thread's file. It is made only where there is
-//! something to say that no other file says.
+//! The run's own file, with the reports that belong to the run and to no thread's file. It is made only if it reports
+//! something that no other file does.
 //!
-//! It has the name of a thread's file, with the flusher's thread id, and gets it when it is whole.
+//! It has the name of a thread's file, with the flusher's thread id, and gets the name when it is whole.
 
 use std::io;
 
@@ -20,20 +20,20 @@ pub struct RunFile {
     pub unplaced: u64,
     /// The number of records that were dropped with flight recorders of threads that had ended.
     pub forgotten: u64,
-    /// What was in files that were dropped.
+    /// The counts of the dropped files.
     pub dropped: Dropped,
     /// The way in which the run ended.
     pub ended: Ended,
 }
 
 impl RunFile {
-    /// Writes the file, unless it is there already: a recoverer may have been killed behind that.
+    /// Writes the file, unless it exists already: a recoverer may have been killed after it had written the file.
     ///
     /// # Errors
-    /// No file can be made, or written.
+    /// No file can be made or written.
     pub fn write(&self, place: &mut TracePlace, run: &Run) -> io::Result<()> {
         if place.has_file_of(self.tid, run.id) {
-            // ... and before it had removed the other name.
+            // The recoverer may not have removed the other name.
             place.remove_unfinished(self.tid, run.id);
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! An open trace file: how it is opened again, named, and appended to.
+//! An open trace file: reopening, naming, and appending.
 
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ use crate::sys::{self, FileIdentity};
 #[derive(Debug)]
 pub(super) struct FirstBytes<'a> {
     pub bytes: &'a [u8],
-    /// The number of bytes by which the file must be able to grow further, as in [`TraceFile::append`].
+    /// The number of further bytes by which the file must be able to grow, as in [`TraceFile::append`].
     pub room: u64,
 }
 
-/// An open trace file, written by this process alone.
+/// An open trace file, which only this process writes.
 #[derive(Debug)]
 pub struct TraceFile {
     pub(super) file: Descriptor,
@@ -30,14 +30,14 @@ pub struct TraceFile {
     pub number: u32,
     /// The identity of the file when it was made or opened.
     pub identity: FileIdentity,
-    /// The number of bytes that are whole and published; what is behind them is truncated.
+    /// The number of bytes that are whole and published; bytes after them are truncated.
     pub length: u64,
     /// The length, in bytes, above which the file is rotated.
     pub(super) rotate_at: u64,
     pub(super) _open: Open,
 }
 
-/// A count of one open file, as long as it is open.
+/// A guard that counts one open file while it is open.
 #[derive(Debug)]
 pub(super) struct Open(pub(super) Arc<AtomicUsize>);
 
@@ -48,15 +48,15 @@ impl Drop for Open {
 }
 
 impl TraceFile {
-    /// Removes a file that was made and not written to, if it still has the name that it got.
+    /// Removes a file that was made and not written to, if it still has its name.
     pub fn discard(self) {
         if sys::path_identity(&self.path).is_ok_and(|found| found.is_same_file(&self.identity)) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 
-    /// Opens the file that `progress` names and truncates it to its published length. `None` where there is
-    /// none, or a shorter one: that is not touched, nor is another file in its place.
+    /// Opens the file that `progress` names and truncates it to its published length. Returns `None` if it does not
+    /// exist, is shorter, or was replaced by another file, and does not change such a file.
     pub fn reopen(
         place: &TracePlace,
         tid: u64,
@@ -66,7 +66,7 @@ impl TraceFile {
         let Some((file, path)) = place.find(tid, run.id, progress)? else { return Ok(None) };
         let is_unfinished = path.ends_with(place.unfinished_name(tid, run.id));
         let aside = place.aside_path(tid, run.id);
-        // Where there are no links, one without content cannot get its name; and it is not needed.
+        // If the file system has no links, an empty file cannot get its name, and is not needed.
         if (is_unfinished && progress.file_length == 0)
             || !begins_as(&file, tid, run, place.encoding, progress.file_length > 0)?
         {
@@ -82,7 +82,7 @@ impl TraceFile {
         if is_unfinished || found.path == aside {
             found.take_own_name(place, tid, run.id)?;
         }
-        // Left by a kill in the middle of a rotation.
+        // A kill in the middle of a rotation may have left this file.
         if sys::OPEN_FILES_KEEP_NAMES {
             place.remove(aside);
         }
@@ -92,7 +92,7 @@ impl TraceFile {
     /// Gives the name of `old`, which is dropped, to this file.
     ///
     /// # Errors
-    /// The system refuses that, or `old` has another name by now: somebody keeps it, and it is written on.
+    /// The system refuses that, or `old` was renamed, and so is kept: then the thread continues to write to `old`.
     pub(super) fn take_name_of(
         &mut self,
         old: &TraceFile,
@@ -112,17 +112,17 @@ impl TraceFile {
                 self.path.clone_from(&old.path);
                 return Ok(());
             }
-            // It got its other name between the look and the renaming.
+            // The old file was renamed between the check and the renaming here.
             std::fs::remove_file(&old.path)?;
         }
         if old.names() > 0 {
             return Err(io::Error::other("it was renamed meanwhile"));
         }
-        // Somebody has put another file in its place.
+        // Another process has put another file in its place.
         self.take_own_name(place, tid, run)
     }
 
-    /// Returns the number of names that the file has; 0 where names are not counted while it is open.
+    /// Returns the number of names that the file has; 0 on systems that do not count the names of an open file.
     fn names(&self) -> u64 {
         if sys::OPEN_FILES_KEEP_NAMES {
             return 0;
@@ -130,22 +130,23 @@ impl TraceFile {
         sys::open_file_identity(&self.file).map_or(0, |now| now.links)
     }
 
-    /// Gives the name of `old` to this file where a file that is open can be renamed, but not replaced: `old` gets the
-    /// name `aside` before, to be deleted when it is closed. Killed in between, the slot names this file, which recovery
-    /// finds under the name of an unfinished one, and it deletes what is aside.
+    /// Gives the name of `old` to this file, on systems on which an open file can be renamed, but not replaced:
+    /// renames `old` to `aside` first, which is deleted when it is closed. If the process is killed in between, the
+    /// slot names this file: recovery finds it under the name of an unfinished file, and deletes `aside`.
     fn push_aside(&self, old: &TraceFile, place: &TracePlace, aside: PathBuf) -> io::Result<()> {
         place.make_way(&aside)?;
         sys::give_name(&old.path, &aside)?;
         if let Err(error) = sys::give_name(&self.path, &old.path) {
-            // The old file is written on; where it cannot get its name back it is found by what it is.
+            // The thread continues to write to the old file; if that cannot get its name back, it is found by its
+            // identity.
             let _ = sys::give_name(&aside, &old.path);
             return Err(error);
         }
         Ok(())
     }
 
-    /// Gives this file, which has the name of an unfinished one, the thread's first name that is free; or
-    /// that of the file that it was made to replace, which is known by its first line.
+    /// Gives this file, which has the name of an unfinished file, the first free name of the thread; or
+    /// the name of the file that it replaces, which is recognized by its first line.
     fn take_own_name(&mut self, place: &TracePlace, tid: u64, run: u32) -> io::Result<()> {
         let own = self.path.with_file_name(place.file_name(tid, self.number));
         if is_of_run(&own, run) {
@@ -173,17 +174,17 @@ impl TraceFile {
         self.file.is_ours()
     }
 
-    /// Returns whether the file still has the name that it was given.
+    /// Returns whether the file still has its name.
     pub(super) fn has_its_name(&self) -> bool {
         sys::path_identity(&self.path).is_ok_and(|there| there.is_same_file(&self.identity))
     }
 
-    /// Returns whether the file still has a name, and all that was written.
+    /// Returns whether the file still has a name, and was not truncated.
     pub fn is_intact(&self) -> bool {
         sys::open_file_identity(&self.file).is_ok_and(|now| now.links > 0 && now.length >= self.length)
     }
 
-    /// Writes what this file is, and its length, into `progress`.
+    /// Stores the identity, the number and the length of this file in `progress`.
     pub fn mark(&self, progress: &mut Progress) {
         progress.file_length = self.length;
         progress.device = self.identity.device;
@@ -191,8 +192,8 @@ impl TraceFile {
         progress.file_number = self.number;
     }
 
-    /// Appends all of `text` or, on error, nothing. Where the process may not write files that long, or
-    /// `room` bytes longer, it is not tried: the process would get a signal.
+    /// Appends all of `text` or, on error, nothing. Does not try if the file would exceed the process's limit, or has
+    /// less than `room` bytes left up to it, because the process would get a signal.
     pub fn append(&mut self, text: &[u8], room: u64) -> io::Result<()> {
         let named = |error: io::Error, path: &Path| {
             io::Error::new(error.kind(), format!("cannot write {path:?}: {error}"))
@@ -203,7 +204,7 @@ impl TraceFile {
             return Err(named(io::Error::new(io::ErrorKind::FileTooLarge, why), &self.path));
         }
         if let Err(error) = self.file.write_all(text) {
-            // Best effort: what cannot be cut now is cut by the next append's seek, or by recovery.
+            // Best effort: if this fails, the next append overwrites the rest, or recovery truncates it.
             let _ = self.file.set_len(self.length);
             let _ = self.file.seek(SeekFrom::Start(self.length));
             return Err(named(error, &self.path));

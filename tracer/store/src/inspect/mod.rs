@@ -1,10 +1,10 @@
-//! Inspection: what the rings of a run hold, read as they are, while its threads go on or where recovery may
-//! not write.
+//! Inspection: reads the records in the rings of a run without changing them, while its threads run, or if recovery
+//! may not write.
 //!
-//! For `tracemerge`. Nothing is locked that a run or a recoverer locks, nothing is written or removed, and
-//! nobody is waited for by anybody: a living process cannot tell. What a thread has traced is its file up to
-//! the length that its ring publishes, and behind that [`ThreadInMemory::text`], which has what the flusher
-//! would write next. Everything that is read is taken for hostile.
+//! This is for `tracemerge`. It takes no lock that a run or a recoverer takes, writes and removes nothing, and
+//! no thread of the run waits for it: a living process does not notice it. The trace of a thread is its file up to
+//! the length that its ring publishes, and after that [`ThreadInMemory::text`], which is the text that the flusher
+//! would write next. The inspection treats everything that it reads as hostile.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -31,21 +31,21 @@ use crate::recovery::unknown_manifest;
 use crate::run_directory::{StoredTables, name, open_table, plans_in, read_manifest, ring_paths};
 use crate::sys;
 
-/// The number of times that a ring is read that changes meanwhile.
+/// The greatest number of times that a ring is read, if it changes meanwhile.
 const TRIES: u32 = 1000;
-/// The number of pauses, in all rings of a run together, for which what a flusher or a thread is about to do
-/// is waited for.
+/// The greatest number of pauses, for all rings of a run together, to wait for a change that a flusher or a thread is
+/// about to make.
 const PATIENCE: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A run that has left its directory, or lives in it.
+/// A run that has a directory, whether it is alive or dead.
 #[derive(Clone, Debug)]
 pub struct RunInMemory {
-    /// The manifest, which says whose run it is.
+    /// The manifest, which describes the run.
     pub manifest: Manifest,
-    /// The directory in which the run's rings are.
+    /// The directory of the run's rings.
     pub directory: PathBuf,
-    /// The user whose rings they are.
+    /// The owner of the rings.
     user: u32,
 }
 
@@ -60,22 +60,23 @@ pub struct ThreadInMemory {
     pub since: Ticks,
     /// The ring's file.
     pub ring: PathBuf,
-    /// The thread's file; `None` where it has none, or where somebody has deleted or truncated it: then the
+    /// The thread's file; `None` if it has none, or if the file was deleted or truncated: then the
     /// text begins another one.
     pub file: Option<FileInUse>,
-    /// The file that is not found any more, if the thread had one. Whoever holds it open may read it to there.
+    /// The thread's file that is not found any more, if it had one. A reader that has it open may read it up to the
+    /// published length.
     pub gone: Option<GoneFile>,
-    /// The text that follows in the file, or will. Of a dead run it ends with `# end`, of a living one it may
-    /// end inside a line.
+    /// The text that follows the file's published contents. If the run is dead, the text ends with `# end`; if it is
+    /// alive, the text may end inside a line.
     pub text: Vec<u8>,
-    /// Tells that the file ends inside a message, and that the text goes on with that.
+    /// Whether the file ends inside a message that the text continues.
     pub continues: bool,
-    /// The number of messages that the text has.
+    /// The number of messages in the text.
     pub records: u64,
-    /// The number of messages that the thread had put into its ring in all, at least, when this was begun.
+    /// The least total number of messages that the thread had put into its ring when the reading began.
     pub committed: u64,
-    /// The kind of a record in the ring that only a later version knows. Such records are not in the text,
-    /// which tells them as damaged.
+    /// The kind of a record in the ring that only a later version knows. The text does not contain such records,
+    /// and reports them as damaged.
     pub unknown_kind: Option<u8>,
 }
 
@@ -86,45 +87,45 @@ pub struct FileInUse {
     pub file: File,
     /// The path at which the file was found.
     pub path: PathBuf,
-    /// The number in the name that it was given.
+    /// The number in the name that the file was given.
     pub number: u32,
-    /// The published length of the file, in bytes. The file may be longer: what is behind that is in the
+    /// The published length of the file, in bytes. The file may be longer: the bytes after that are also in the
     /// text.
     pub length: u64,
 }
 
-/// A thread's file that was deleted, moved or truncated, as it was published last.
+/// The last published identity and length of a thread's file that was deleted, moved or truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoneFile {
-    /// The device that the file is on.
+    /// The file's device.
     pub device: u64,
-    /// The number of the file there.
+    /// The file's inode number.
     pub inode: u64,
     /// The published length of the file, in bytes.
     pub length: u64,
 }
 
-/// The states that the rings of a run were in when they were last looked at.
+/// The states of a run's rings when they were last read.
 #[derive(Debug, Default)]
 pub struct Looked(HashMap<PathBuf, Fingerprint>);
 
-/// The values that differ when something has happened in a ring: its tenant, how often a slot was published,
-/// both heads.
+/// The values of a ring that change with its contents: its tenant, whether the tenant has ended, the number of
+/// publications, both heads.
 type Fingerprint = (Tenant, bool, u64, u64, u64);
 
-/// The result of a look at a ring, compared with the one before.
+/// The result of reading a ring, compared with the previous reading.
 #[derive(Debug)]
 pub enum Change {
     /// No thread has the ring.
     Nobody,
-    /// The ring is as it was.
+    /// The ring has not changed.
     Same,
-    /// The ring has more, or something else.
+    /// The ring has changed.
     Thread(Box<ThreadInMemory>),
 }
 
-/// Reads the counter and the wall clock now, if this is the machine's boot `boot` and it has a counter of its
-/// own.
+/// Reads the counter and the wall clock now, if `boot` is the current boot of this machine, and its processor has a
+/// counter that can be trusted.
 #[must_use]
 pub fn now_in(boot: &[u8]) -> Option<(Ticks, Wall)> {
     let counts = counter::available(ClockKind::Ordered) == ClockKind::Ordered;
@@ -132,8 +133,8 @@ pub fn now_in(boot: &[u8]) -> Option<(Ticks, Wall)> {
         .then(|| counter::pair(|| Ticks(counter::ordered())))
 }
 
-/// Finds the runs of this user in `directories` whose manifests `wanted` accepts, living or dead. Other users'
-/// directories, what is no run, and runs of other versions are passed over.
+/// Finds the runs of this user in `directories` whose manifests `wanted` accepts, living or dead. Skips other users'
+/// directories, everything that is not a run, and runs of unknown versions.
 pub fn runs(directories: &[PathBuf], wanted: impl Fn(&Manifest) -> bool) -> Vec<RunInMemory> {
     let user = sys::effective_user();
     let own = directories.iter().filter(|directory| sys::is_private_directory(directory));
@@ -151,14 +152,14 @@ pub fn runs(directories: &[PathBuf], wanted: impl Fn(&Manifest) -> bool) -> Vec<
 pub struct RunsOfOthers {
     /// The runs, living or dead.
     pub runs: Vec<RunInMemory>,
-    /// The errors that say which runs are of another version.
+    /// The errors for runs of unknown versions.
     pub unknown: Vec<io::Error>,
-    /// The directories that were not looked through to their end, for the time was used up, with their users.
+    /// The directories that were not read to their end because the time was used up, with their users.
     pub unlisted: Vec<(u32, PathBuf)>,
 }
 
-/// Finds the runs of other users in `directories` that `wanted` accepts, for root. Takes one entry of each directory in turn,
-/// so that a full one hides nothing in the others, and ends when it is `until`.
+/// Finds the runs of other users in `directories` that `wanted` accepts, for root. Takes one entry of each directory
+/// in turn, so that a full directory does not hide runs in the others, and ends at the time `until`.
 pub fn runs_of_others(
     directories: &[PathBuf],
     wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
@@ -197,13 +198,14 @@ pub fn runs_of_others(
 }
 
 impl RunInMemory {
-    /// Returns the user whose run it is.
+    /// Returns the owner of the run.
     #[must_use]
     pub fn user(&self) -> u32 {
         self.user
     }
 
-    /// Returns whether the run's directory has the name that the run gives it: a user has one such run at most.
+    /// Returns whether the run's directory has the name that the run gives it. At most one run of a user has this
+    /// name.
     #[must_use]
     pub fn has_its_name(&self) -> bool {
         let Run { pid, id, .. } = self.manifest.run;
@@ -216,14 +218,14 @@ impl RunInMemory {
         sys::path_from_bytes(&self.manifest.run.exe)
     }
 
-    /// Returns the directories that the run's trace files may be in, the one first that further ones go to.
+    /// Returns the directories that may contain the run's trace files; new files go to the first.
     #[must_use]
     pub fn traces(&self) -> Vec<PathBuf> {
         self.manifest.directories.iter().map(|path| sys::path_from_bytes(path)).collect()
     }
 
-    /// Returns how many trace files the run has made so far, and how many of them it has dropped; `None` where it does not say
-    /// that.
+    /// Returns the number of trace files that the run has made so far, and the number of those that it has dropped;
+    /// `None` if its life file does not contain them.
     #[must_use]
     pub fn files(&self) -> Option<(u64, u64)> {
         let lock = self.life()?;
@@ -231,22 +233,23 @@ impl RunInMemory {
         Some((life.flusher.files.load(Ordering::Acquire), life.drops.get().files))
     }
 
-    /// Reads the life file, if it is there.
+    /// Reads the life file, if it exists.
     fn life(&self) -> Option<Lock> {
         let path = self.directory.join(life::FILE_NAME);
         Lock::to_read(&sys::open_file_of_user_to_read(&path, self.user).ok()?).ok()
     }
 
-    /// Returns why nobody can recover this run here, if it is dead: its files in memory cannot be written.
+    /// Returns the reason why this user cannot recover the run if it is dead: its files in memory cannot be written.
+    /// Returns `None` if they can.
     #[must_use]
     pub fn why_not_recovered(&self) -> Option<io::Error> {
         sys::open_own_file(&self.directory.join(FILE_NAME)).err()
     }
 
-    /// Reads the rings, each when it is asked for. `alive` says whether the run may go on; it must have been
-    /// found out before.
+    /// Returns an iterator that reads one ring at each step. `alive` says whether the run may be alive; the caller
+    /// must have found that out before.
     ///
-    /// An error is that of one ring, which is named in it.
+    /// An error concerns one ring, and names it.
     pub fn threads(&self, alive: bool) -> impl Iterator<Item = io::Result<ThreadInMemory>> {
         let place = TracePlace::of(&self.manifest);
         let mut patience = if alive { PATIENCE } else { 0 };
@@ -257,11 +260,11 @@ impl RunInMemory {
         })
     }
 
-    /// Looks at the rings again and again, while the run may go on: reads those in which something has
-    /// happened since the last time, and never waits for what a thread or the flusher is just about to do. So
-    /// a record that was made inside of another one may be seen before that.
+    /// Reads the rings that have changed since the last call, of a run that may be alive. Never waits for a change
+    /// that a thread or the flusher is about to make, so a record that was made inside another one may be seen before
+    /// that one.
     ///
-    /// Gives each ring's file, and an error that is of this ring only.
+    /// Returns the path of each ring's file, and its change or an error that concerns only this ring.
     pub fn changes(&self, looked: &mut Looked) -> impl Iterator<Item = (PathBuf, io::Result<Change>)> {
         let place = TracePlace::of(&self.manifest);
         let paths = ring_paths(&self.directory);
@@ -273,7 +276,7 @@ impl RunInMemory {
     }
 
     fn change(&self, path: &Path, place: &TracePlace, looked: &mut Looked) -> io::Result<Change> {
-        // Before it is read: what happens from here on is for the next look.
+        // The fingerprint is taken before the ring is read: the next call sees later changes.
         let mark = mark(path, self.user)?;
         match mark {
             None => return Ok(Change::Nobody),
@@ -285,7 +288,7 @@ impl RunInMemory {
         Ok(thread.map_or(Change::Nobody, |thread| Change::Thread(Box::new(thread))))
     }
 
-    /// Reads a ring. Returns `None` where no thread has it: what it may have held is in a file.
+    /// Reads a ring. Returns `None` if no thread has it: all its records are in a file.
     fn thread(
         &self,
         path: &Path,
@@ -293,7 +296,7 @@ impl RunInMemory {
         alive: bool,
         patience: &mut u32,
     ) -> io::Result<Option<ThreadInMemory>> {
-        // Opened before the ring is looked at: a run that ends removes its directory.
+        // The table is opened before the ring is read, because a run that ends removes its directory.
         let table = open_table(&self.directory, self.user).ok();
         let file = match sys::open_file_of_user_to_read(path, self.user) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -323,7 +326,7 @@ impl RunInMemory {
     }
 }
 
-/// Takes the fingerprint of a ring. Returns `None` where no thread has it.
+/// Returns the fingerprint of a ring; `None` if no thread has it.
 fn mark(path: &Path, user: u32) -> io::Result<Option<Fingerprint>> {
     let file = match sys::open_file_of_user_to_read(path, user) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -336,7 +339,7 @@ fn mark(path: &Path, user: u32) -> io::Result<Option<Fingerprint>> {
     Ok(Some((tenant, reason == EndReason::Thread, published, header.main.head(), header.nested.head())))
 }
 
-/// The thread that had the ring when it was looked at.
+/// The thread that had the ring when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tenant {
     generation: u32,
@@ -344,11 +347,11 @@ struct Tenant {
 }
 
 impl Tenant {
-    /// Gives the ring's tenant, with the reason that its file ends with if the run is dead. Returns `None`
-    /// where nobody has the ring.
+    /// Returns the ring's tenant, and the reason in the last line of its file if the run is dead. Returns `None`
+    /// if no thread has the ring.
     fn of(header: &Header) -> io::Result<Option<(Tenant, EndReason)>> {
         let tenancy = &header.tenancy;
-        // Acquire, before the rest is looked at.
+        // Acquire: the state is loaded before the rest is read.
         let reason = match tenancy.state().map_err(io::Error::other)? {
             State::Free => return Ok(None),
             State::Owned => EndReason::Killed,
@@ -363,7 +366,7 @@ impl Tenant {
 enum Reading {
     Nobody,
     Thread(Box<ThreadInMemory>),
-    /// The ring has changed meanwhile.
+    /// The ring has changed during the reading.
     Changed,
     /// The ring is about to change.
     Changing,
@@ -380,7 +383,7 @@ struct RingReader<'a> {
 }
 
 impl RingReader<'_> {
-    /// Reads the ring once. With `patient`, what is about to change may be waited for.
+    /// Reads the ring once. If `patient`, the result may be [`Reading::Changing`], for which the caller waits.
     fn read(&self, patient: bool) -> io::Result<Reading> {
         let header = self.memory.header();
         let Some((tenant, reason)) = Tenant::of(header)? else { return Ok(Reading::Nobody) };
@@ -388,12 +391,13 @@ impl RingReader<'_> {
         let (name, since) = (header.thread_name(), header.tenancy.since.load(Ordering::Relaxed));
         let copy = Survivors::copy(self.memory, first.1.consumed, first.1.nested_consumed);
         let losses = header.losses();
-        // The copy is read before what is published now: the producer overwrites nothing of it from there on.
+        // The copy is read before the publication below: the producer has not overwritten the copied bytes from that
+        // position on.
         fence(Ordering::Acquire);
         let Some(now) = header.published_meanwhile() else { return Ok(Reading::Changed) };
         let same = Tenant::of(header)?.is_some_and(|(now, _)| now == tenant);
-        // A flight recorder's losses are counted from where its copy begins. A dead run is looked at below.
-        // Positions that contradict each other may be of two moments.
+        // A flight recorder's losses are counted from the beginning of its copy. A dead run is read again below.
+        // Positions that contradict each other may belong to two moments.
         let moved = now.0 != first.0 && (self.memory.overwrites() || !self.alive || copy.is_err());
         if !same || moved {
             return Ok(Reading::Changed);
@@ -408,7 +412,7 @@ impl RingReader<'_> {
                 return Ok(Reading::Changed);
             }
             if patient {
-                // It may just be given another name, or the flusher is about to see that it is gone.
+                // The file may be about to get another name, or the flusher is about to see that it was removed.
                 return Ok(Reading::Changing);
             }
         }
@@ -416,7 +420,7 @@ impl RingReader<'_> {
         let life = lock.as_ref().and_then(|lock| lock.life().ok()?);
         let (start, looks) = (life.map(|life| &life.traced.start), life.map(|life| &life.looks));
         let drained = DrainedRing { memory: self.memory, place: RingPlace::Shared, why: "", start, looks };
-        // After the copy: what it has was in the table before.
+        // The table is read after the copy, so it contains all sites of the copied records.
         let plans = self.table.map_or_else(|| Ok(Plans::default()), plans_in)?;
         let modules = StoredModules::open(&self.run.directory, self.run.user);
         let mut tables = StoredTables::new(plans, modules);
@@ -432,7 +436,7 @@ impl RingReader<'_> {
         let rest = if self.alive {
             let patient = patient && !self.memory.overwrites();
             let Some(rest) = onlooker.living(&copy, &losses, patient) else { return Ok(Reading::Changing) };
-            // The text has the tenant's id, which was read again to render it.
+            // The rendering has read the tenant's id again, for the text.
             if Tenant::of(header)?.is_none_or(|(now, _)| now != tenant) {
                 return Ok(Reading::Changed);
             }
@@ -462,7 +466,7 @@ impl RingReader<'_> {
         })))
     }
 
-    /// Opens the thread's file, if it is all there.
+    /// Opens the thread's file, if it exists and is not truncated.
     fn file(&self, tid: u64, progress: &Progress) -> io::Result<Option<FileInUse>> {
         if progress.inode == 0 {
             return Ok(None);
@@ -477,8 +481,8 @@ impl RingReader<'_> {
     }
 }
 
-/// Returns whether the file says in its first line that it is of that thread and run: the number of a file
-/// that was deleted may be another's now.
+/// Returns whether the first line of the file names this thread and run: the inode number of a deleted file
+/// may be that of another file now.
 fn is_of(mut file: &File, tid: u64, run: u32) -> io::Result<bool> {
     let mut start = Vec::new();
     Read::by_ref(&mut file).take(FIRST_BYTES as u64).read_to_end(&mut start)?;

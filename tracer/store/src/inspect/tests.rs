@@ -1,4 +1,4 @@
-//! Rings that are hostile, looked at from outside.
+//! Tests of the inspection of hostile rings.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ use manifest::manifest;
 
 const TID: u64 = 7;
 
-/// A run with one ring, which a thread has.
+/// Returns a run with one ring, which a thread has.
 fn run_with_ring(directory: &Path, capacity: u64) -> (RunInMemory, Memory) {
     let manifest = manifest(directory);
     let geometry = Geometry::of(capacity);
@@ -28,7 +28,7 @@ fn run_with_ring(directory: &Path, capacity: u64) -> (RunInMemory, Memory) {
     (RunInMemory { manifest, directory: directory.to_path_buf(), user: sys::effective_user() }, memory)
 }
 
-/// Words that a hostile header may have.
+/// Returns words that a hostile header may contain.
 fn word() -> impl Strategy<Value = u64> {
     prop_oneof![0..3u64, (0..80_000u64).prop_map(|n| n * 8), 0..80_000u64, any::<u64>(), Just(u64::MAX - 7)]
 }
@@ -66,7 +66,8 @@ proptest! {
                 prop_assert!(thread.file.is_none());
                 let lines = thread.text.split(|&b| b == b'\n');
                 let bad = lines.filter(|line| !line.is_empty() && Line::parse(line).is_err()).count();
-                // It may go on where the slot says that a message is; the last line may not be all there yet.
+                // The text may continue a message of which the slot says that it is open; the last line may be
+                // incomplete.
                 prop_assert!(bad <= 2, "{}", String::from_utf8_lossy(&thread.text));
             }
         }

@@ -1,8 +1,8 @@
-//! Recovery of other users' runs, by root: with those users' rights to files, so that what they say can do no more than they
-//! may, and on threads for which nobody waits longer than they are worth.
+//! Recovery of other users' runs, by root. It uses those users' rights to files, so that their data cannot make root
+//! do more than they may do themselves, and runs on threads for which the caller waits only for a limited time.
 //!
-//! Their rings and life files are copied, never mapped (see [`crate::memory`]). A thread that is left alone at the end of
-//! the time is as a recoverer that was killed: the next one goes on.
+//! Their rings and life files are copied, never mapped (see [`crate::memory`]). A thread that is abandoned at the end
+//! of the time is like a recoverer that was killed: the next recoverer continues.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,47 +16,47 @@ use trace_format::meta::Cause;
 use super::{DeadRun, OtherRecoverer, Recovered, Taken};
 use crate::sys;
 
-/// The time between two looks at locks that others hold.
+/// The time between two tries to take locks that other processes hold.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// A run of another user that is to be recovered if it is dead.
+/// A run of another user, which is recovered if it is dead.
 #[derive(Clone, Debug)]
 pub struct OtherRun {
-    /// The user whose run it is.
+    /// The owner of the run.
     pub user: u32,
     /// The run's directory.
     pub directory: PathBuf,
-    /// What the caller knows of how the run's process has ended.
+    /// The cause of the end of the run's process, as far as the caller knows it.
     pub cause: Cause,
 }
 
-/// How long other users may keep a recoverer.
+/// The limits of the time that a recoverer spends on other users.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The time up to which locks are waited for.
+    /// The end of the time in which the recoverer waits for locks.
     pub wait: Instant,
-    /// The time up to which anything is done; `None` where that may take as long as it takes.
+    /// The end of the time in which the recoverer works; `None` for no limit.
     pub work: Option<Instant>,
 }
 
-/// What became of a run of another user.
+/// The result for a run of another user.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The run is dead, and was recovered as far as its errors say.
+    /// The run is dead, and was recovered, except for the parts with an error.
     Recovered(Recovered),
-    /// There is nothing to recover: the run lives, or is gone.
+    /// There is nothing to recover: the run is alive, or was removed.
     Nothing,
-    /// The version of the run's manifest is not known, as the error says; all is left as it is.
+    /// The version of the run's manifest is unknown; the run was left unchanged.
     Unknown(io::Error),
-    /// Somebody else has held the locks of a recoverer for all of the time.
+    /// Another recoverer has held the locks until the end of the time.
     Busy,
-    /// The time was used up before.
+    /// The time was used up before the run was recovered.
     OutOfTime,
-    /// The user's rights cannot be had.
+    /// The process cannot get the user's rights.
     NoRights,
 }
 
-/// Recovers the dead ones among `runs`, those of each user on a thread of their own. The outcomes stand in the same order.
+/// Recovers the dead runs among `runs`, with one thread for each user. Returns the outcomes in the order of `runs`.
 #[must_use]
 pub fn recover_others(runs: &[OtherRun], limits: Limits) -> Vec<Outcome> {
     let mut users: BTreeMap<u32, Vec<(usize, OtherRun)>> = BTreeMap::new();
@@ -66,7 +66,7 @@ pub fn recover_others(runs: &[OtherRun], limits: Limits) -> Vec<Outcome> {
     let (sender, outcomes) = channel();
     for (user, runs) in users {
         let sender = sender.clone();
-        // Where there is no thread, nothing is sent.
+        // If no thread can be made, nothing is sent.
         let _ = sys::begin_as_user(user, move || recover_of_user(runs, limits, &sender));
     }
     drop(sender);
@@ -83,9 +83,9 @@ pub fn recover_others(runs: &[OtherRun], limits: Limits) -> Vec<Outcome> {
     }
 }
 
-/// Recovers runs of one user, those first that nobody else is recovering.
+/// Recovers runs of one user, first the runs on which no other recoverer works.
 fn recover_of_user(runs: Vec<(usize, OtherRun)>, limits: Limits, outcomes: &Sender<(usize, Outcome)>) {
-    // Nobody listens any more when the time is used up.
+    // The receiver is dropped when the time is used up, so errors of `send` are ignored.
     let send = |place, outcome| drop(outcomes.send((place, outcome)));
     let may_go_on = || limits.work.is_none_or(|end| Instant::now() < end);
     runs.iter().for_each(|(place, _)| send(*place, Outcome::OutOfTime));

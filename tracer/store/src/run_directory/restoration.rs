@@ -1,8 +1,9 @@
-//! What somebody has removed of a living run's directory: found out, and put back. Flusher thread only.
+//! The restoration of a living run's directory, after files in it were removed. Only the flusher thread does this.
 //!
-//! A cleaner, systemd's `RemoveIPC` or a person may remove the directory or files in it. The run's mappings stay, and so do
-//! its locks; only a recoverer finds nothing any more. Files are made under another name, and get theirs when they are
-//! whole and locked: whoever looks meanwhile finds a run that lives. A ring whose file is gone cannot be put back.
+//! A cleaner, systemd's `RemoveIPC` or a person may remove the directory or files in it. The run's mappings stay, and
+//! so do its locks, but a recoverer finds nothing any more. Files are made under another name, and renamed when they
+//! are whole and locked: meanwhile, other processes see that the run is alive. The removed file of a ring cannot be
+//! restored.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +17,7 @@ use super::{Maker, RunDirectory, ring_paths, write_manifest, write_table};
 use crate::life;
 use crate::sys::{self, FileIdentity};
 
-/// The directory and its files as the run has made them; `None` where that is not known.
+/// The identities of the directory and its files when the run has made them; `None` if they are not known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identities {
     directory: Option<FileIdentity>,
@@ -42,30 +43,30 @@ impl Identities {
     }
 }
 
-/// Returns whether what was `made` is what was `found`. Where files keep their names as long as they are open, they are
-/// there.
+/// Returns whether the file that was `made` is the one that was `found`. Returns true if `made` is not known, and on
+/// systems on which open files keep their names.
 fn is_same(made: Option<FileIdentity>, found: Option<FileIdentity>) -> bool {
     let Some(made) = made.filter(|_| !sys::OPEN_FILES_KEEP_NAMES) else { return true };
     found.is_some_and(|found| found.is_same_file(&made))
 }
 
-/// What is missing in a run's directory.
+/// The missing files of a run's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// The directory itself, with all that was in it.
+    /// Whether the directory itself is missing, with all its contents.
     pub directory: bool,
-    /// The life file.
+    /// Whether the life file is missing.
     pub life: bool,
-    /// The manifest.
+    /// Whether the manifest is missing.
     pub manifest: bool,
-    /// The site table.
+    /// Whether the site table is missing.
     pub sites: bool,
     /// The numbers of the rings whose files are missing.
     pub rings: Vec<u32>,
 }
 
 impl Missing {
-    /// Returns whether all is there.
+    /// Returns whether nothing is missing.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Missing::default()
@@ -73,7 +74,7 @@ impl Missing {
 }
 
 impl RunDirectory {
-    /// Looks what is missing. What was replaced by something else is missing, too.
+    /// Returns the missing files. A file that was replaced by another one is missing, too.
     #[must_use]
     pub fn missing(&self) -> Missing {
         let (made, found) = (&self.made, Identities::of(&self.path));
@@ -95,16 +96,16 @@ impl RunDirectory {
         }
     }
 
-    /// Returns whether the module table is not there.
+    /// Returns whether the module table is missing.
     #[must_use]
     pub fn has_no_modules(&self) -> bool {
         !self.path.join(MODULES_NAME).exists()
     }
 
-    /// Puts back what is missing, but for the files of rings.
+    /// Restores the missing files, except those of rings.
     ///
     /// # Errors
-    /// Something cannot be made; it may be tried again.
+    /// A file cannot be made; the caller may try again.
     pub fn restore(&mut self, missing: &Missing, maker: &Maker<'_>, sites: &[Site]) -> io::Result<()> {
         if missing.directory {
             let rings = std::mem::take(&mut self.rings);
@@ -136,11 +137,11 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Has `make` make a file under another name, and gives it its own.
+    /// Calls `make` to make a file under another name, and renames the file to `name`.
     fn put_back<T>(&self, name: &str, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
         let path = self.path.join(name);
         let unfinished = self.path.join(format!("{name}{UNFINISHED_SUFFIX}"));
-        // From an attempt that has failed.
+        // A failed attempt may have left a file.
         let _ = std::fs::remove_file(&unfinished);
         let put = make(&unfinished).and_then(|made| std::fs::rename(&unfinished, &path).map(|()| made));
         put.map_err(|e| io::Error::new(e.kind(), format!("cannot make {path:?} again: {e}")))
@@ -148,7 +149,7 @@ impl RunDirectory {
 }
 
 impl<'a> Maker<'a> {
-    /// Returns what a run's directory is made with.
+    /// Returns the values with which a run's directory is made.
     #[must_use]
     pub fn new(
         runtime: Option<&'a Path>,

@@ -1,4 +1,4 @@
-//! Linux.
+//! Functions for Linux.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
 use std::ffi::CString;
@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 
 use super::WallQuality;
 
-/// Reserves the file's space, so that touching its mapping cannot fail with SIGBUS for want of memory.
+/// Reserves the file's space, so that touching its mapping cannot fail with SIGBUS because memory is short.
 pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     reserve_part(file, 0, bytes)
 }
 
-/// Reserves the space of `bytes` bytes from `offset` on, which makes the file longer where need be.
+/// Reserves the space of `bytes` bytes from `offset` on; makes the file longer if necessary.
 pub fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     // SAFETY: the descriptor is open.
     match unsafe { libc::posix_fallocate(file.as_raw_fd(), offset as libc::off_t, bytes as libc::off_t) } {
@@ -26,14 +26,14 @@ pub fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Has the pages of a shared mapping ready, so that who touches them first need not wait for the kernel.
-/// Kernels before 5.14 make each page ready when it is touched.
+/// Prepares the pages of a shared mapping, so that the first thread that touches them need not wait for the kernel.
+/// On kernels before 5.14 this has no effect: they prepare each page when it is touched.
 pub fn populate(start: *mut u8, bytes: usize) {
-    // SAFETY: a mapping of the caller's, whose content is not touched.
+    // SAFETY: this is a mapping of the caller, whose content does not change.
     unsafe { libc::madvise(start.cast(), bytes, libc::MADV_POPULATE_WRITE) };
 }
 
-/// Makes a file in `directory` that has no name, readable and writable by its owner only; `None` where the
+/// Makes a file in `directory` that has no name, readable and writable by its owner only; `None` if the
 /// file system has no such files.
 ///
 /// # Errors
@@ -44,17 +44,17 @@ pub fn create_unnamed_file(directory: &Path) -> io::Result<Option<File>> {
         Err(error) if is_without_unnamed_files(&error) => Ok(None),
         Err(error) => Err(error),
         Ok(file) => {
-            // The umask may have taken more; a file system may know no modes.
+            // The umask may have removed more rights; a file system may not support modes.
             let _ = file.set_permissions(Permissions::from_mode(0o600));
             Ok(Some(file))
         }
     }
 }
 
-/// Gives a name to a file of [`create_unnamed_file`], which the calling thread alone can close.
+/// Gives a name to a file of [`create_unnamed_file`]. Only the calling thread may be able to close the file.
 ///
 /// # Errors
-/// Something has the name already; the file system has no links; `/proc` is not mounted.
+/// The name exists already, the file system has no links, or `/proc` is not mounted.
 pub fn link_unnamed_file(file: &File, path: &Path) -> io::Result<()> {
     let from = CString::new(format!("/proc/thread-self/fd/{}", file.as_raw_fd()))?;
     let to = CString::new(path.as_os_str().as_bytes())?;
@@ -66,11 +66,11 @@ pub fn link_unnamed_file(file: &File, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Looks whether this user may make files in `directory`. Nothing is made: on a disk that would take longer
-/// than all else that the start of a run does. A sandbox may refuse later what the file system grants.
+/// Checks that this user may make files in `directory`. Makes no file: on a disk, that would take longer
+/// than all other steps of a run's start. A sandbox may still refuse a file that the file system would accept.
 ///
 /// # Errors
-/// The error says why no file can be made.
+/// No file can be made, for the reason in the error.
 pub fn try_to_make_file(directory: &Path, _probe: &Path) -> io::Result<()> {
     let path = CString::new(directory.as_os_str().as_bytes())?;
     let wanted = libc::W_OK | libc::X_OK;
@@ -81,33 +81,34 @@ pub fn try_to_make_file(directory: &Path, _probe: &Path) -> io::Result<()> {
     if directory.is_dir() { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) }
 }
 
-/// Returns whether a file cannot be made because it was to have no name.
+/// Returns whether a file cannot be made because the file system has no files without names.
 fn is_without_unnamed_files(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL))
 }
 
-/// Tells whether a mapping of a file keeps the locks that were taken through the descriptor that it was
-/// mapped from.
+/// Whether a mapping of a file keeps the locks that were taken through the descriptor from which it was
+/// mapped.
 pub const MAPPINGS_HOLD_LOCKS: bool = true;
 
-/// Takes a lock on one byte of the file, which belongs to the open file description: it is held as long as a
-/// descriptor or a mapping refers to that. It keeps out every other description, also of this process.
+/// Takes a lock on one byte of the file. The lock belongs to the open file description and is held while a
+/// descriptor or a mapping refers to that. It excludes every other description, even in this process.
 pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     super::unix::set_lock(file, libc::F_OFD_SETLK, byte)
 }
 
-/// Has `work` done on a thread of its own that has the rights of `user` to files, and of no group but the one of the
-/// same number. Where these cannot be had, `work` is dropped. For root. Nobody waits for the thread.
+/// Starts `work` on a thread of its own that has the rights of `user` to files, and those of the group of the same
+/// number only. If the thread cannot get these rights, `work` is dropped. The process must be root's. The caller does
+/// not wait for the thread.
 ///
-/// The thread keeps the ids by which processes are allowed to send it signals: only those change by which the kernel
-/// decides about files (`setfsuid`). So the user cannot end this process.
+/// The thread changes only the ids that the kernel checks for files (`setfsuid`), and keeps those that it checks for
+/// signals. So the user cannot end this process.
 ///
 /// # Errors
 /// No thread can be made.
 pub fn begin_as_user(user: u32, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let take_rights = move || {
-        // SAFETY: these calls change the calling thread alone: the first is the system call itself, not that of the C
-        // library. With an id that nobody has, the others change nothing and return the id that they have set.
+        // SAFETY: these calls change only the calling thread: the first is the system call itself, not the C
+        // library's function. With an invalid id, the others change nothing and return the current id.
         let taken = unsafe {
             libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()) == 0 && {
                 libc::setfsgid(user);
@@ -131,18 +132,18 @@ pub fn begin_as_user(user: u32, work: impl FnOnce() + Send + 'static) -> io::Res
         .map(drop)
 }
 
-/// Makes a file that only this process can reach, and that is gone with it: on a disk if there is one.
+/// Makes a file that only this process can reach, and that disappears with the process: on a disk if there is one.
 ///
 /// # Errors
 /// No such file can be made.
 pub fn create_scratch_file() -> io::Result<File> {
-    // Where the system's place for temporary files is memory, this one is none.
+    // `/var/tmp` is on a disk even if the system's directory for temporary files is in memory.
     let large = crate::variables::value("TMPDIR").is_none().then(|| PathBuf::from("/var/tmp"));
     let places = large.into_iter().chain([std::env::temp_dir()]);
     if let Some(file) = places.filter_map(|place| create_unnamed_file(&place).ok().flatten()).next() {
         return Ok(file);
     }
-    // SAFETY: the name is a C string; the descriptor is a new one that nobody else has.
+    // SAFETY: the name is a C string; the descriptor is a new one that no other code has.
     unsafe {
         match libc::memfd_create(c"tracer".as_ptr(), libc::MFD_CLOEXEC) {
             -1 => Err(io::Error::last_os_error()),
@@ -151,11 +152,11 @@ pub fn create_scratch_file() -> io::Result<File> {
     }
 }
 
-/// Returns the next range of a file's first `length` bytes, at or behind `at`, that is no hole; `None` where the rest is
-/// one. Where a file system knows no holes, the rest is data.
+/// Returns the next range of a file's first `length` bytes, at or after `at`, that is not a hole; `None` if the rest
+/// is a hole. If a file system does not report holes, the rest is data.
 pub fn next_data(file: &File, at: u64, length: u64) -> Option<Range<u64>> {
     let seek = |from: u64, what| {
-        // SAFETY: the descriptor is open; nobody relies on its position.
+        // SAFETY: the descriptor is open; no code relies on its position.
         let found = unsafe { libc::lseek(file.as_raw_fd(), from as libc::off_t, what) };
         u64::try_from(found).map_err(|_| io::Error::last_os_error())
     };
@@ -171,30 +172,29 @@ pub fn next_data(file: &File, at: u64, length: u64) -> Option<Range<u64>> {
     (start < end).then_some(start..end)
 }
 
-/// Keeps a mapping from forked children. One that is forked between the mapping and this call has it.
+/// Keeps a mapping from forked children. A child that is forked between the mapping and this call has it.
 pub fn keep_from_children(start: *mut u8, bytes: usize) -> io::Result<()> {
-    // SAFETY: a mapping of the caller's, whose content is not touched.
+    // SAFETY: this is a mapping of the caller, whose content does not change.
     if unsafe { libc::madvise(start.cast(), bytes, libc::MADV_DONTFORK) } == 0 {
         return Ok(());
     }
     Err(io::Error::last_os_error())
 }
 
-/// Gives the calling thread a table of descriptors of its own, in which nothing is open but `/dev/null` as 0,
-/// 1 and 2: no other thread of the process can close what this thread opens, and this thread holds nothing
-/// open of theirs.
+/// Gives the calling thread a table of descriptors of its own, in which only `/dev/null` is open, as 0,
+/// 1 and 2: no other thread of the process can close a file that this thread opens, and this thread does not keep
+/// their files open.
 ///
 /// # Errors
-/// The system or a sandbox refuses that. The thread goes on with the descriptors that it had.
+/// The system or a sandbox refuses that. The thread keeps the descriptors that it had.
 pub fn take_own_descriptors() -> io::Result<()> {
     if !is_granted(|| has_left_descriptors().is_some()) {
         return Err(io::Error::other("a sandbox ends a process that calls close_range or unshare"));
     }
     leave_descriptors()?;
     for _ in 0..3 {
-        // What std writes to its standard streams must not end in a file of ours. Without `/dev`, a
-        // descriptor that can be neither read nor written takes the place.
-        // SAFETY: the names are C strings.
+        // Text that std writes to its standard streams must not end up in a file of ours. Without `/dev`, a
+        // descriptor that can be neither read nor written takes the place. SAFETY: the names are C strings.
         unsafe {
             let place = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
             if place == -1 {
@@ -205,32 +205,32 @@ pub fn take_own_descriptors() -> io::Result<()> {
     Ok(())
 }
 
-/// Leaves the table of descriptors that the calling thread shares: for an empty one (true), or for a copy
-/// (false). `None` where neither is granted. Calls nothing but the system.
+/// Leaves the table of descriptors that the calling thread shares; returns true if it has an empty table now, false
+/// if it has a copy, and `None` if the system refuses both. Makes only system calls.
 fn has_left_descriptors() -> Option<bool> {
-    // Since Linux 5.9, in one step: nothing is copied that is to be closed.
-    // SAFETY: from here on this thread uses no descriptor that was opened before.
+    // Since Linux 5.9 this is one step, without copies that must be closed. SAFETY: from here on this thread uses no
+    // descriptor that was opened before.
     let emptied = unsafe {
         libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE as libc::c_uint)
     };
-    // SAFETY: touches no memory.
+    // SAFETY: the call touches no memory.
     (emptied == 0 || unsafe { libc::unshare(libc::CLONE_FILES) } == 0).then_some(emptied == 0)
 }
 
-/// Leaves the table of descriptors that the calling thread shares, for an empty one.
+/// Replaces the table of descriptors that the calling thread shares with an empty one.
 fn leave_descriptors() -> io::Result<()> {
     match has_left_descriptors() {
         Some(true) => return Ok(()),
         Some(false) => {}
         None => return Err(io::Error::last_os_error()),
     }
-    // The copies of the host's descriptors: a pipe that stays open never ends for its reader.
+    // Closes the copies of the host's descriptors: a pipe that stays open never ends for its reader.
     let names = std::fs::read_dir("/proc/thread-self/fd").into_iter().flatten().flatten();
     let numbers: Vec<libc::c_int> =
         names.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     let all = 0..libc::c_int::try_from(super::descriptor_limit()).unwrap_or(libc::c_int::MAX).min(1 << 16);
     let close = |number| {
-        // SAFETY: the table is this thread's own, and what is in it are copies that nobody uses.
+        // SAFETY: the table is this thread's own, and contains only copies that no code uses.
         unsafe { libc::close(number) };
     };
     if numbers.is_empty() {
@@ -248,21 +248,21 @@ fn is_filtered() -> bool {
     mode.is_some_and(|mode| mode.trim() != "0")
 }
 
-/// Returns whether `call`, which makes system calls that are not usual, may be made at all: a filter
-/// (seccomp) may end the process for it. Where there is one, a child of this thread alone tries it first.
-/// (Where the filter ends who forks, nobody can find out; then `TRACER_DESCRIPTORS=shared` is the way.)
+/// Returns whether `call`, which makes unusual system calls, may be made: a filter of system calls
+/// (seccomp) may end the process for it. If there is a filter, a child process of this thread tries the call first.
+/// (If the filter also ends processes that fork, this cannot be found out; use `TRACER_DESCRIPTORS=shared` then.)
 fn is_granted(call: fn() -> bool) -> bool {
     if !is_filtered() {
         return true;
     }
-    // SAFETY: a child with a copy of this memory and this one thread, which calls nothing but the system: it
+    // SAFETY: the child has a copy of this memory and only this thread, and makes only system calls: it
     // takes no lock that another thread may have held. It sends no signal when it ends, so the host does not
-    // hear of it.
+    // notice it.
     unsafe {
         match libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) {
             -1 => false,
             0 => {
-                // Should it be ended, without a core dump.
+                // If the filter ends the child, there must be no core dump.
                 let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
                 libc::setrlimit(libc::RLIMIT_CORE, &none);
                 libc::syscall(libc::SYS_exit_group, libc::c_int::from(!call()));
@@ -276,20 +276,21 @@ fn is_granted(call: fn() -> bool) -> bool {
                         return false;
                     }
                 }
-                // Refused calls are for the caller to find out.
+                // The caller finds out whether the calls are refused.
                 libc::WIFEXITED(status)
             }
         }
     }
 }
 
-/// Returns where the directories of this user's runs are: in memory if the system has a place there.
+/// Returns the directory that contains the directories of this user's runs: in memory if the system has such a place.
 pub fn runtime_directory() -> PathBuf {
     let [shared, temporary] = both_runtime_directories();
     if shared.parent().is_some_and(Path::is_dir) { shared } else { temporary }
 }
 
-/// Returns where the directories of this user's runs may be and, for root, those of all other users.
+/// Returns the directories that may contain the directories of this user's runs and, for root, those of all other
+/// users.
 pub fn runtime_directories() -> Vec<PathBuf> {
     let own = both_runtime_directories();
     let mut all = own.to_vec();
@@ -302,14 +303,14 @@ pub fn runtime_directories() -> Vec<PathBuf> {
     all
 }
 
-/// Returns whether a directory has the name of the one of its owner's runs.
+/// Returns whether a directory has the name that its owner's directory of runs has.
 fn is_named_by_owner(path: &Path) -> bool {
     let user = path.file_name().and_then(|name| name.to_str()?.strip_prefix("tracer-")?.parse().ok());
     user.is_some() && super::private_directory_of(path) == user
 }
 
 fn both_runtime_directories() -> [PathBuf; 2] {
-    // SAFETY: asks only.
+    // SAFETY: the call only reads an id.
     let name = format!("tracer-{}", unsafe { libc::geteuid() });
     [Path::new("/dev/shm").join(&name), std::env::temp_dir().join(name)]
 }
@@ -321,7 +322,7 @@ pub fn boot_id() -> Vec<u8> {
 
 /// Returns whether the kernel itself relies on the processor's counter being the same on all cores.
 ///
-/// It takes `tsc` off this list when it finds the counters unstable or apart.
+/// The kernel removes `tsc` from this list if it finds the counters unstable or different.
 pub fn counter_is_trusted() -> bool {
     let path = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
     match std::fs::read_to_string(path) {
@@ -330,7 +331,8 @@ pub fn counter_is_trusted() -> bool {
     }
 }
 
-/// Reads the monotonic clock that nobody steers, in nanoseconds. It stands still while the machine is suspended.
+/// Reads the raw monotonic clock, which is never adjusted, in nanoseconds. It stands still while the machine is
+/// suspended.
 pub fn raw_ns() -> Option<u64> {
     super::unix::clock_ns(libc::CLOCK_MONOTONIC_RAW)
 }
@@ -340,8 +342,8 @@ pub fn since_boot_ns() -> Option<u64> {
     super::unix::clock_ns(libc::CLOCK_BOOTTIME)
 }
 
-/// Asks the system how exact the wall clock is. Nothing is changed. Where the thread is under a filter of system calls
-/// (seccomp) it is not asked: a filter that nobody has thought of may end the process for it.
+/// Reads the accuracy of the wall clock, and changes nothing. If the thread is under a filter of system calls
+/// (seccomp), this makes no system call, because the filter may end the process for it, and returns nothing.
 pub fn wall_quality() -> WallQuality {
     if is_filtered() {
         return WallQuality::default();
@@ -352,7 +354,7 @@ pub fn wall_quality() -> WallQuality {
         (libc::adjtimex(&mut told), told)
     };
     let Ok(state) = u32::try_from(state) else { return WallQuality::default() };
-    // In microseconds.
+    // `maxerror` is in microseconds.
     let error = u64::try_from(told.maxerror).ok().map(|error| error.saturating_mul(1000));
     WallQuality { error, status: u32::try_from(told.status).ok(), state: Some(state) }
 }

@@ -1,4 +1,4 @@
-//! Linux: which files are mapped as code, as the loader tells it.
+//! The list of files that are mapped as code on Linux, as the loader reports it.
 #![allow(unsafe_code, reason = "reads what the loader shows; argued where it stands")]
 #![allow(clippy::useless_conversion, reason = "addresses have 32 bits on other processors")]
 
@@ -13,19 +13,19 @@ use trace_format::meta::{AddressRange, Between, Module};
 
 use super::LoadedModules;
 
-/// The process in which threads hold the loader's lock for a look, or wait for it, and their number: its id in the upper
-/// half, the number in the lower one.
+/// The number of threads that hold the loader's lock for a look, or wait for it, in the lower half, and the id of
+/// their process in the upper half.
 ///
 /// ```text
 ///   (any, 0) ── a look begins ──► (own id, 1) ── more of them begin and end ──► (own id, n) ── all end ──► (own id, 0)
 /// ```
 ///
-/// A child that was forked meanwhile has a copy of the word, and of the lock: nobody will ever release that
-/// there, so the child must not ask for it. Relaxed: the child's copy is that of the moment of the fork.
+/// A child that was forked meanwhile has a copy of the word and of the lock. No thread of the child will ever release
+/// that lock, so the child must not wait for it. Relaxed: the child's copy is that of the moment of the fork.
 static HOLDERS: AtomicU64 = AtomicU64::new(0);
 
-/// Does something under the loader's lock; `None` where that would never be had. A look that is left by a jump, or by a
-/// panic, counts for good: children that are forked afterwards look no more.
+/// Calls `look`, which may take the loader's lock; returns `None` if the lock would never be free. If `look` is left
+/// by a jump or a panic, it counts for ever: children that are forked afterwards get `None`.
 pub fn with_loader_lock<T>(look: impl FnOnce() -> T) -> Option<T> {
     let own = u64::from(std::process::id()) << 32;
     let begin = |holders: u64| match holders as u32 {
@@ -40,15 +40,15 @@ pub fn with_loader_lock<T>(look: impl FnOnce() -> T) -> Option<T> {
     Some(seen)
 }
 
-/// Returns how many modules were loaded so far, and how many of them were unloaded. This takes the loader's
-/// lock, for a few nanoseconds; `None` in a child that was forked while its parent had it.
+/// Returns the number of modules that were loaded so far, and the number of those that were unloaded. Takes the
+/// loader's lock, for a few nanoseconds. Returns `None` in a child that was forked while its parent had the lock.
 pub fn module_counts() -> Option<(u64, u64)> {
     unsafe extern "C" fn first(
         info: *mut libc::dl_phdr_info,
         bytes: libc::size_t,
         counts: *mut libc::c_void,
     ) -> libc::c_int {
-        // SAFETY: `counts` is the pair that `dl_iterate_phdr` was called with, and `info` is the loader's.
+        // SAFETY: `counts` is the pair that was passed to `dl_iterate_phdr`, and `info` is the loader's.
         unsafe { *counts.cast::<(u64, u64)>() = counts_in(info, bytes) };
         // No further modules.
         1
@@ -59,28 +59,28 @@ pub fn module_counts() -> Option<(u64, u64)> {
     Some(counts)
 }
 
-/// Returns the counts that the loader gives with each module.
+/// Returns the counts in the loader's description of a module.
 ///
 /// # Safety
 /// `info` points to at least `bytes` bytes.
 unsafe fn counts_in(info: *const libc::dl_phdr_info, bytes: usize) -> (u64, u64) {
     if bytes < size_of::<libc::dl_phdr_info>() {
-        // Of a C library that does not count.
+        // This C library does not count.
         return (0, 0);
     }
-    // SAFETY: there are so many bytes, by the caller's promise.
+    // SAFETY: the caller promises that `info` points to this many bytes.
     unsafe { ((*info).dlpi_adds, (*info).dlpi_subs) }
 }
 
-/// Returns the files that are mapped as code now. This takes the loader's lock, for some microseconds, and
-/// allocates under it: it is not for threads that trace. `None` as for [`module_counts`].
+/// Returns the files that are mapped as code now. Takes the loader's lock, for some microseconds, and
+/// allocates under it: traced threads must not call it. Returns `None` in the same case as [`module_counts`].
 pub fn loaded_modules() -> Option<LoadedModules> {
     unsafe extern "C" fn each(
         info: *mut libc::dl_phdr_info,
         bytes: libc::size_t,
         found: *mut libc::c_void,
     ) -> libc::c_int {
-        // SAFETY: `found` is what `dl_iterate_phdr` was called with; `info` is the loader's, and valid here.
+        // SAFETY: `found` was passed to `dl_iterate_phdr`; `info` is the loader's, and valid here.
         unsafe {
             let found = &mut *found.cast::<LoadedModules>();
             found.counts = counts_in(info, bytes);
@@ -91,7 +91,7 @@ pub fn loaded_modules() -> Option<LoadedModules> {
     let mut found = LoadedModules::default();
     // SAFETY: `each` writes to `found`, which outlives the call. It does not unwind: it only copies.
     with_loader_lock(|| unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) })?;
-    // The loader does not tell the path of the executable, which comes first.
+    // The loader does not report the path of the executable, which comes first.
     if let Some(executable) = found.modules.first_mut().filter(|module| module.path.is_empty()) {
         let path = std::fs::read_link("/proc/self/exe").unwrap_or_default();
         executable.path = path.into_os_string().into_vec();
@@ -99,7 +99,7 @@ pub fn loaded_modules() -> Option<LoadedModules> {
     Some(found)
 }
 
-/// Returns what the loader says of one module; `None` where it has no code.
+/// Returns one module from the loader's description; `None` if it has no code.
 ///
 /// # Safety
 /// `info` is from the loader, which keeps the module mapped meanwhile.
@@ -121,7 +121,7 @@ unsafe fn module_in(info: &libc::dl_phdr_info) -> Option<Module> {
     let build_id = notes.find_map(|header| {
         let range = addresses(header);
         let (start, bytes) = (range.start as *const u8, usize::try_from(header.p_memsz).ok()?);
-        // SAFETY: the segment is mapped with the module, and readable: it is a part of one that is loaded.
+        // SAFETY: the segment is mapped with the module, and readable: it is a part of a loaded segment.
         build_id_in(unsafe { std::slice::from_raw_parts(start, bytes) }, header.p_align.into())
     });
     let path = if info.dlpi_name.is_null() {

@@ -1,36 +1,37 @@
-//! What differs by operating system in files, locks, users and counters: one file per system, all with the
-//! same functions.
+//! The parts that differ by operating system: files, locks, users and counters. There is one file per system, all
+//! with the same functions.
 //!
-//! | function | what it does | called by |
+//! | function | purpose | called by |
 //! |---|---|---|
-//! | `take_own_descriptors` | gives a thread descriptors that no other can close | start of a run |
-//! | `runtime_directory`, `runtime_directories` | say where rings live | flusher, recovery |
-//! | `make_private_directory`, `private_directory_of` | make such places, and test them | flusher, recovery |
-//! | `begin_as_user` | does something with another user's rights to files | recovery as root |
-//! | `is_of_another_user` | tells whose file may become shorter under a mapping | recovery, inspection, `tracemerge` |
+//! | `take_own_descriptors` | gives a thread descriptors that no other thread can close | start of a run |
+//! | `runtime_directory`, `runtime_directories` | return the directories of rings | flusher, recovery |
+//! | `make_private_directory`, `private_directory_of` | make such directories, and check them | flusher, recovery |
+//! | `begin_as_user` | starts work with another user's rights to files | recovery as root |
+//! | `is_of_another_user` | returns whether a mapped file may become shorter | recovery, inspection, `tracemerge` |
 //! | `create_scratch_file`, `next_data`, `read_at`, `write_at` | copy such a file | recovery, inspection, `tracemerge` |
 //! | `create_private_file`, `create_unnamed_file`, `link_unnamed_file` | make files | flusher, recovery |
-//! | `give_name` | gives a file a further name, or another one, that is free | both |
-//! | `try_to_make_file` | looks whether a directory takes files | start of a run |
-//! | `open_own_file`, `open_named_file`, `open_to_append` | open files that nobody else can have made | both |
+//! | `give_name` | gives a file a further name, or another name, that is free | both |
+//! | `try_to_make_file` | checks whether files can be made in a directory | start of a run |
+//! | `open_own_file`, `open_named_file`, `open_to_append` | open files that only this user can have made | both |
 //! | `open_file_of_user_to_read` | opens a file for an onlooker | inspection |
 //! | `reserve`, `reserve_part`, `hold_lock` | reserve a file's space, lock one of its bytes | flusher, recovery |
-//! | `populate` | has the pages of a mapping ready | flusher |
-//! | `MAPPINGS_HOLD_LOCKS` | tells whether a mapping alone holds a lock | start of a run; recovery |
-//! | `OPEN_FILES_KEEP_NAMES` | tells when a deleted file goes | recovery |
+//! | `populate` | prepares the pages of a mapping | flusher |
+//! | `MAPPINGS_HOLD_LOCKS` | whether a mapping alone holds a lock | start of a run; recovery |
+//! | `OPEN_FILES_KEEP_NAMES` | whether an open file keeps its name when it is deleted | recovery |
 //! | `keep_from_children` | keeps a mapping from forked children | start of a run; recovery |
-//! | `path_from_bytes` | gives a path that a manifest names | recovery |
-//! | `file_identity`, `path_identity` | tell which file it is | flusher, recovery |
-//! | `open_file_identity` | looks at an open file once more, and may leave its device out | flusher, recovery |
-//! | `real_path` | gives a path in the one form that is compared | `tracemerge` |
-//! | `descriptor_limit`, `is_without_descriptors`, `file_size_limit` | tell limits | flusher, recovery |
-//! | `effective_user`, `boot_id` | tell facts | flusher, recovery |
-//! | `count_modules`, `module_counts`, `loaded_modules` | tell which files are mapped as code | start of a run, flusher |
-//! | `counter_is_trusted`, `monotonic_ns`, `raw_ns`, `since_boot_ns`, `wall_quality` | tell about clocks | start of a run; a record without a counter |
+//! | `path_from_bytes` | returns a path that a manifest names | recovery |
+//! | `file_identity`, `path_identity` | return the identity of a file | flusher, recovery |
+//! | `open_file_identity` | returns the identity of an open file, perhaps without its device | flusher, recovery |
+//! | `real_path` | returns a path in the canonical form that is compared | `tracemerge` |
+//! | `descriptor_limit`, `is_without_descriptors`, `file_size_limit` | check limits | flusher, recovery |
+//! | `effective_user`, `boot_id` | return facts about the system | flusher, recovery |
+//! | `count_modules`, `module_counts`, `loaded_modules` | list the files mapped as code | start of a run, flusher |
+//! | `counter_is_trusted`, `wall_quality` | check clocks | start of a run, flusher |
+//! | `monotonic_ns`, `raw_ns`, `since_boot_ns` | read clocks | start of a run, flusher; a record without a counter |
 //!
-//! What hooks into a process that traces (the ends of threads and of the process, `errno`, waking) is in
-//! `tracer`. Linux is complete. docs/systems.md says what Windows keeps. macOS is a type-checked port of what
-//! is here, not yet run.
+//! The parts that hook into a traced process (the ends of threads and of the process, `errno`, waking) are in
+//! `tracer`. Linux is complete. docs/systems.md describes the guarantees on Windows. macOS is a type-checked port,
+//! not yet run.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -69,27 +70,27 @@ pub use windows_loader::*;
 
 use trace_format::meta::Module;
 
-/// What the system says of a process's modules at one moment: of the files that are mapped as code.
+/// The modules of a process at one moment, as the system reports them: the files that are mapped as code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadedModules {
     /// The number of modules that were loaded so far, and of those that were unloaded.
     pub counts: (u64, u64),
-    /// The modules that are there; when they were loaded is not said.
+    /// The loaded modules, without the times when they were loaded.
     pub modules: Vec<Module>,
 }
 
-/// What the system says of how exact the wall clock is. What it does not say is `None`.
+/// The accuracy of the wall clock, as the system reports it. Values that it does not report are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WallQuality {
     /// The greatest error, in nanoseconds.
     pub error: Option<u64>,
-    /// The bits that say what is done to the clock.
+    /// The status bits of the clock.
     pub status: Option<u32>,
     /// The number of the clock's state.
     pub state: Option<u32>,
 }
 
-/// The identity of a file, which tells it from others, and what has become of it.
+/// The identity of a file, which distinguishes it from others, and its current state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
     /// The device that the file is on.
@@ -103,14 +104,15 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// Returns whether both are one file, as long as it exists.
+    /// Returns whether both are the same file, provided that it still exists.
     #[must_use]
     pub fn is_same_file(&self, other: &FileIdentity) -> bool {
         self.is(other.device, other.inode)
     }
 
-    /// Returns whether it is the file of this number on this device. On Windows the device may be untold (0): an open file is
-    /// looked at without it, and Wine does not tell that of a file that was renamed while it was open.
+    /// Returns whether this is the file of this number on this device. On Windows the device may be unknown (0), and
+    /// then only the number counts: [`open_file_identity`] does not read it, and Wine does not report the device of a
+    /// file that was renamed while it was open.
     pub fn is(&self, device: u64, inode: u64) -> bool {
         let untold = cfg!(windows) && (self.device == 0 || device == 0);
         self.inode == inode && (self.device == device || untold)

@@ -1,4 +1,4 @@
-//! Systems on which every file has a name.
+//! Functions for systems on which every file has a name.
 
 use std::fs::File;
 use std::io;
@@ -14,21 +14,21 @@ pub fn link_unnamed_file(_file: &File, _path: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Returns whether a file can be made in `directory`; it is called `probe` for a moment.
+/// Checks that a file can be made in the directory, by making a file at `probe` and removing it.
 ///
 /// # Errors
-/// The error says why no file can be made.
+/// No file can be made, for the reason in the error.
 pub fn try_to_make_file(_directory: &Path, probe: &Path) -> io::Result<()> {
     super::create_private_file(probe)?;
     std::fs::remove_file(probe)
 }
 
-/// Returns an error: only files of other users are copied, and nobody reads their rings here.
+/// Returns an error: only rings of other users are copied to scratch files, and this system does not read those.
 pub fn create_scratch_file() -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Returns the rest of the file's first `length` bytes: holes are not known here.
+/// Returns the rest of the file's first `length` bytes as one range, because this system does not report holes.
 pub fn next_data(_file: &File, at: u64, length: u64) -> Option<std::ops::Range<u64>> {
     (at < length).then_some(at..length)
 }

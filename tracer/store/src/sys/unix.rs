@@ -1,4 +1,4 @@
-//! What all Unix systems do alike.
+//! Functions that are the same on all Unix systems.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
 use std::cell::Cell;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use super::FileIdentity;
 
-/// Tells whether a file that is deleted keeps its name, and its directory, until all have closed it.
+/// Whether a deleted file keeps its name, and its directory, until all processes have closed it.
 pub const OPEN_FILES_KEEP_NAMES: bool = false;
 
-/// Calls `open`: nobody keeps others from opening a file here.
+/// Calls `open` once, because no process can keep others from opening a file on these systems.
 pub fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     open()
 }
@@ -22,7 +22,7 @@ pub fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 /// Makes `path` a directory that only its owner, this user, can enter, or accepts that it is one.
 pub fn make_private_directory(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
-        // The umask may have taken more.
+        // The umask may have removed more rights.
         Ok(()) => return std::fs::set_permissions(path, Permissions::from_mode(0o700)),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         Err(e) => return Err(e),
@@ -35,19 +35,19 @@ pub fn make_private_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns `None`: nobody has files of his own in a place that the system names.
+/// Returns `None`: these systems have no directory for the data of a user's programs.
 pub fn directory_for_traces() -> Option<PathBuf> {
     None
 }
 
-/// Makes `path` a directory, with those above it, which only this user can enter; what is there stays as it
-/// is.
+/// Makes `path` a directory, and those above it, which only this user can enter; directories that exist stay
+/// unchanged.
 pub fn make_directories(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).recursive(true).create(path)
 }
 
 thread_local! {
-    /// The user whose rights to files the calling thread has taken; `None` where it has those of its process.
+    /// The user whose rights to files the calling thread has taken; `None` if it has those of its process.
     static FILE_USER: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
@@ -64,7 +64,7 @@ pub fn effective_user() -> u32 {
 
 /// Returns the user whose rights the process has.
 fn process_user() -> u32 {
-    // SAFETY: asks only.
+    // SAFETY: the call only reads an id.
     unsafe { libc::geteuid() }
 }
 
@@ -74,7 +74,7 @@ pub fn is_of_another_user(found: &Metadata) -> bool {
     ![process_user(), 0].contains(&found.uid())
 }
 
-/// Reads from `offset` on until `bytes` is full or the file ends; returns how many bytes that were.
+/// Reads from `offset` on until `bytes` is full or the file ends; returns the number of bytes read.
 pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut got = 0;
     while got < bytes.len() {
@@ -99,15 +99,15 @@ pub fn is_private_directory(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|f| f.is_dir() && f.uid() == user && f.mode() & 0o077 == 0)
 }
 
-/// Returns the user whose `path` is, if it is a directory, not a link to one, that only its owner can enter,
-/// and this user may: because it is this user's, or as root.
+/// Returns the owner of `path`, if it is a directory, not a link to one, that only its owner can enter,
+/// and this user may enter it, as its owner or as root.
 pub fn private_directory_of(path: &Path) -> Option<u32> {
     let found = std::fs::symlink_metadata(path).ok()?;
     let may = [found.uid(), 0].contains(&effective_user());
     (may && found.is_dir() && found.mode() & 0o077 == 0).then(|| found.uid())
 }
 
-/// Makes a new file, readable and writable by its owner only; fails where the name exists, even as a link.
+/// Makes a new file, readable and writable by its owner only; fails if the name exists, even as a link.
 pub fn create_private_file(path: &Path) -> io::Result<File> {
     // `create_new` is O_CREAT|O_EXCL, which follows no link; std adds O_CLOEXEC.
     let file = OpenOptions::new()
@@ -117,18 +117,18 @@ pub fn create_private_file(path: &Path) -> io::Result<File> {
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW)
         .open(path)?;
-    // The umask may have taken more; a file system may know no modes.
+    // The umask may have removed more rights; a file system may not support modes.
     let _ = file.set_permissions(Permissions::from_mode(0o600));
     above_standard_streams(file)
 }
 
-/// Moves a file above the standard streams: where the host has closed one, its number must not become a file
-/// of ours, for the host would write into it.
+/// Moves a file above the standard streams: if the host has closed one, its number must not become a file
+/// of ours, because the host would write into it.
 fn above_standard_streams(file: File) -> io::Result<File> {
     if file.as_raw_fd() > libc::STDERR_FILENO {
         return Ok(file);
     }
-    // SAFETY: the descriptor is open; the result is a new one that nobody else has.
+    // SAFETY: the descriptor is open; the result is a new one that no other code has.
     unsafe {
         match libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO + 1) {
             -1 => Err(io::Error::last_os_error()),
@@ -142,7 +142,7 @@ pub fn open_own_file(path: &Path) -> io::Result<File> {
     open_own(path, true, &[effective_user()])
 }
 
-/// Opens a file of this user's for writing at its end, wherever that is by then; makes it if it is not there.
+/// Opens a file of this user for appending: each write goes to its current end. Makes the file if it does not exist.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
@@ -150,8 +150,8 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a file that a ring of this user names, for reading and writing: a regular one, not through a link.
-/// As root it may be another user's, whom the process had become when it made the file. The caller sees to it
-/// that it is that file.
+/// For root, the file may belong to another user, to which the process had switched when it made the file. The caller
+/// checks that it is the file that the ring names.
 pub fn open_named_file(path: &Path) -> io::Result<File> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if effective_user() == 0 => open_own(path, true, &[0, found.uid()]),
@@ -159,19 +159,19 @@ pub fn open_named_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a file of this user, or of `user` where this one may read it, for reading: a regular one, not
+/// Opens a file of this user, or a file of `user` that this user may read, for reading: a regular one, not
 /// through a link.
 pub fn open_file_of_user_to_read(path: &Path, user: u32) -> io::Result<File> {
     open_own(path, false, &[effective_user(), user])
 }
 
 fn open_own(path: &Path, write: bool, users: &[u32]) -> io::Result<File> {
-    // A FIFO in its place must not make us wait.
+    // A FIFO in the file's place must not make us wait.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     is_own(OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)?, users)
 }
 
-/// Gives the file, if it is a regular one of one of these users.
+/// Returns the file if it is a regular file of one of these users.
 fn is_own(file: File, users: &[u32]) -> io::Result<File> {
     let found = file.metadata()?;
     if !found.is_file() || !users.contains(&found.uid()) {
@@ -180,28 +180,28 @@ fn is_own(file: File, users: &[u32]) -> io::Result<File> {
     Ok(file)
 }
 
-/// Returns the path of what is at `path`, without links.
+/// Returns `path` with all links resolved.
 ///
 /// # Errors
-/// There is nothing, or it cannot be reached.
+/// No file is at `path`, or it cannot be reached.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     std::fs::canonicalize(path)
 }
 
-/// Gives a file the name `to` beside the name `from`, which the caller removes.
+/// Gives a file the name `to` in addition to the name `from`, which the caller removes.
 ///
 /// # Errors
-/// The name is taken, or cannot be given.
+/// The name exists already, or the system refuses it.
 pub fn give_name(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::hard_link(from, to)
 }
 
-/// Makes a path of the bytes that the system knows it by.
+/// Returns the path with these bytes.
 pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes.to_vec()))
 }
 
-/// Asks for a write lock on one byte of the file, of the kind that `command` stands for; does not wait.
+/// Takes a write lock on one byte of the file, of the kind that `command` stands for; does not wait.
 pub(super) fn set_lock(file: &File, command: libc::c_int, byte: u32) -> io::Result<()> {
     // SAFETY: the descriptor is open; the request is plain memory.
     let result = unsafe {
@@ -215,29 +215,29 @@ pub(super) fn set_lock(file: &File, command: libc::c_int, byte: u32) -> io::Resu
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Returns what the open file is, and what has become of it.
+/// Returns the identity and the current state of an open file.
 pub fn file_identity(file: &File) -> io::Result<FileIdentity> {
     let found = file.metadata()?;
     Ok(FileIdentity { device: found.dev(), inode: found.ino(), links: found.nlink(), length: found.len() })
 }
 
-/// Returns the same. (Other systems leave the device out.)
+/// Returns the same as [`file_identity`]. (On other systems the result has no device.)
 pub fn open_file_identity(file: &File) -> io::Result<FileIdentity> {
     file_identity(file)
 }
 
-/// Returns what stands at `path` itself, be it a link.
+/// Returns the identity of the file at `path`; if that is a link, of the link itself.
 pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
     let found = std::fs::symlink_metadata(path)?;
     Ok(FileIdentity { device: found.dev(), inode: found.ino(), links: found.nlink(), length: found.len() })
 }
 
-/// Returns whether a file could not be opened because too many are.
+/// Returns whether a file could not be opened because too many are open.
 pub fn is_without_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// Returns how many files this process may have open.
+/// Returns the number of files that this process may have open.
 pub fn descriptor_limit() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the result is plain memory.
@@ -245,7 +245,7 @@ pub fn descriptor_limit() -> usize {
     usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
 }
 
-/// Returns how long, in bytes, a file may become that this process writes, now: who writes more gets a
+/// Returns the current limit of the length, in bytes, of files that this process writes: a write beyond it raises a
 /// signal.
 pub fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
@@ -254,7 +254,7 @@ pub fn file_size_limit() -> u64 {
     if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur }
 }
 
-/// Reads one of the system's clocks, in nanoseconds; `None` where it has none of this number.
+/// Reads one of the system's clocks, in nanoseconds; `None` if it has no clock of this number.
 pub(super) fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` may be written.

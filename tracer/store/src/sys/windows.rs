@@ -1,4 +1,4 @@
-//! Windows. What is kept here and what is weaker than on Linux is in docs/systems.md.
+//! Functions for Windows. docs/systems.md describes the guarantees, and those that are weaker than on Linux.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
 use std::ffi::{OsStr, c_void};
@@ -72,8 +72,8 @@ struct StandardInformation {
     directory: u8,
 }
 
-/// Returns where the directories of this user's runs are: in the user's own data, which the system lets nobody
-/// else but administrators enter.
+/// Returns the directory that contains the directories of this user's runs: in the user's own data, which only the
+/// user and administrators may enter.
 pub fn runtime_directory() -> PathBuf {
     let own = variables::value(variables::LOCAL_DATA);
     own.map_or_else(std::env::temp_dir, PathBuf::from).join("tracer")
@@ -92,22 +92,22 @@ pub fn make_private_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes `path` a directory, with those above it; what is there stays as it is.
+/// Makes `path` a directory, and those above it; directories that exist stay unchanged.
 pub fn make_directories(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// Returns 0: users have no numbers here.
+/// Returns 0: users have no numbers on Windows.
 pub fn effective_user() -> u32 {
     0
 }
 
-/// Returns `false`: a file that is mapped cannot become shorter here.
+/// Returns `false`: a mapped file cannot become shorter on Windows.
 pub fn is_of_another_user(_found: &std::fs::Metadata) -> bool {
     false
 }
 
-/// Reads from `offset` on until `bytes` is full or the file ends; returns how many bytes that were.
+/// Reads from `offset` on until `bytes` is full or the file ends; returns the number of bytes read.
 pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut got = 0;
     while got < bytes.len() {
@@ -131,14 +131,14 @@ pub fn write_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()
     Ok(())
 }
 
-/// Makes a new file that others may read and rename while it is open; fails where the name exists.
+/// Makes a new file that others may read and rename while it is open; fails if the name exists.
 pub fn create_private_file(path: &Path) -> io::Result<File> {
     const SHARE_READ_WRITE_DELETE: u32 = 7;
     OpenOptions::new().read(true).write(true).create_new(true).share_mode(SHARE_READ_WRITE_DELETE).open(path)
 }
 
-/// Calls `open` until it does not fail because somebody else has a file open and shares it with nobody, which programs
-/// that look for harm do for a moment; for two seconds at most.
+/// Calls `open` again, for at most two seconds, while it fails because another process has opened the file without
+/// sharing it. Virus scanners do that for a moment.
 pub fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     const SHARING_VIOLATION: i32 = 32;
     const PATIENCE: Duration = Duration::from_secs(2);
@@ -160,7 +160,7 @@ pub fn open_own_file(path: &Path) -> io::Result<File> {
     patiently(|| OpenOptions::new().read(true).write(true).open(path))
 }
 
-/// Opens a file for writing at its end; makes it if it is not there.
+/// Opens a file for writing at its end; makes it if it does not exist.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
@@ -170,17 +170,18 @@ pub fn open_named_file(path: &Path) -> io::Result<File> {
     open_own_file(path)
 }
 
-/// Opens a file for reading, and lets others do with it what they like. Files have no users' numbers here.
+/// Opens a file for reading, and shares it fully with other processes. Ignores the user: files have no users'
+/// numbers.
 pub fn open_file_of_user_to_read(path: &Path, _user: u32) -> io::Result<File> {
     patiently(|| OpenOptions::new().read(true).open(path))
 }
 
-/// Makes a path of the bytes that std's encoding has for it; what is not UTF-8 is replaced.
+/// Returns the path with these bytes in std's encoding; replaces bytes that are not UTF-8.
 pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Gives the file its size.
+/// Sets the file's size.
 pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)
 }
@@ -190,15 +191,15 @@ pub fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     if file.metadata()?.len() < offset + bytes { file.set_len(offset + bytes) } else { Ok(()) }
 }
 
-/// Has the pages of a shared mapping ready, so that who touches them first need not wait for the system. Threads may be
-/// writing there meanwhile.
+/// Prepares the pages of a shared mapping, so that the first thread that touches them need not wait for the system.
+/// Threads may write there meanwhile.
 pub fn populate(start: *mut u8, bytes: usize) {
     const PAGE: usize = 4096;
-    // On other processors each page is made ready when it is touched.
+    // On other processors, the system prepares each page when it is touched.
     #[cfg(target_arch = "x86_64")]
     for offset in (0..bytes).step_by(PAGE) {
-        // SAFETY: the byte is in a mapping of the caller's. It keeps its value, whoever else writes it: the instruction is
-        // one step to all.
+        // SAFETY: the byte is in a mapping of the caller. It keeps its value even if other threads write it, because
+        // the instruction is atomic.
         unsafe { std::arch::asm!("lock or byte ptr [{}], 0", in(reg) start.add(offset), options(nostack)) };
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -215,13 +216,13 @@ pub fn private_directory_of(path: &Path) -> Option<u32> {
     is_private_directory(path).then(effective_user)
 }
 
-/// Returns an error: nobody acts for other users here.
+/// Returns an error: a thread cannot act for another user on this system.
 pub fn begin_as_user(_user: u32, _work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Takes a lock that stands for one byte of the file. Not on the byte itself: what is locked here, others
-/// cannot read.
+/// Takes a lock that stands for one byte of the file. The lock is on a byte far behind the file's end, because others
+/// cannot read locked bytes.
 pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     const FAR_BEHIND_THE_END: u32 = 1 << 30;
     // SAFETY: the handle is open; a range need not be in the file.
@@ -229,11 +230,11 @@ pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     if locked == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Tells whether a mapping of a file keeps the locks that were taken through the handle that it was mapped
-/// from.
+/// Whether a mapping of a file keeps the locks that were taken through the handle from which it was
+/// mapped.
 pub const MAPPINGS_HOLD_LOCKS: bool = false;
 
-/// Tells whether a file that is deleted keeps its name, and its directory, until all have closed it.
+/// Whether a deleted file keeps its name, and its directory, until all processes have closed it.
 pub const OPEN_FILES_KEEP_NAMES: bool = true;
 
 /// Does nothing: there is no `fork`.
@@ -241,28 +242,28 @@ pub fn keep_from_children(_start: *mut u8, _bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns an error: a thread has no handles of its own here.
+/// Returns an error: a thread has no handles of its own on Windows.
 pub fn take_own_descriptors() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Returns false: errors of this kind are never told apart here.
+/// Returns false: errors of this kind are not distinguished on Windows.
 pub fn is_without_descriptors(_error: &io::Error) -> bool {
     false
 }
 
-/// Returns how many files this process may have open: as good as any number.
+/// Returns a number of files that this process may have open; the system has no such limit.
 pub fn descriptor_limit() -> usize {
     4096
 }
 
-/// Returns how long, in bytes, a file may become that this process writes.
+/// Returns the limit of the length, in bytes, of files that this process writes: none.
 pub fn file_size_limit() -> u64 {
     u64::MAX
 }
 
-/// Returns what the open file is, and what has become of it. A file that was deleted keeps its name until it
-/// is closed by all who have it open; it counts as one without a name.
+/// Returns the identity and the current state of an open file. A deleted file keeps its name until all processes have
+/// closed it, but counts as a file without a name.
 pub fn file_identity(file: &File) -> io::Result<FileIdentity> {
     let mut found = FileInformation::default();
     // SAFETY: the handle is open; the result is plain memory of the size and layout that the system writes.
@@ -272,11 +273,11 @@ pub fn file_identity(file: &File) -> io::Result<FileIdentity> {
     Ok(FileIdentity { device: u64::from(found.volume), ..open_file_identity(file)? })
 }
 
-/// Returns the same but for the device, which is 0: untold.
+/// Returns the same as [`file_identity`], except that the device is 0 (unknown).
 ///
-/// This is for looks at open files again and again. Under Wine the device's number is a question to another process, and if
-/// the process ends meanwhile, with the thread that asks, the last thread may wait for ever: Wine 8 holds its lock of the
-/// process's memory while it asks.
+/// This is for repeated checks of open files. Under Wine, reading the device's number is a request to another
+/// process. If the process ends during the request, together with the requesting thread, the last thread may wait for
+/// ever, because Wine 8 holds its lock of the process's memory during the request.
 pub fn open_file_identity(file: &File) -> io::Result<FileIdentity> {
     const STANDARD_INFORMATION: i32 = 1;
     const INTERNAL_INFORMATION: u32 = 6;
@@ -296,13 +297,13 @@ pub fn open_file_identity(file: &File) -> io::Result<FileIdentity> {
         NtQueryInformationFile(handle, &mut done, (&raw mut inode).cast(), 8, INTERNAL_INFORMATION)
     };
     if status < 0 {
-        return Err(io::Error::other(format!("the system does not tell the file's number: {status:#x}")));
+        return Err(io::Error::other(format!("cannot get the number of the file: {status:#x}")));
     }
     let links = if standard.delete_pending != 0 { 0 } else { u64::from(standard.links) };
     Ok(FileIdentity { device: 0, inode, links, length: standard.length })
 }
 
-/// Returns what stands at `path` itself, be it a link.
+/// Returns the identity of the file at `path`; if that is a link, of the link itself.
 pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
     const READ_ATTRIBUTES: u32 = 0x80;
     const BACKUP_SEMANTICS: u32 = 0x0200_0000;
@@ -312,20 +313,20 @@ pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
     file_identity(&options.open(path)?)
 }
 
-/// Returns what stands at `path`, or where a link at `path` leads.
+/// Returns the identity of the file at `path`; if that is a link, of its target.
 pub fn target_identity(path: &Path) -> io::Result<FileIdentity> {
     const READ_ATTRIBUTES: u32 = 0x80;
     const BACKUP_SEMANTICS: u32 = 0x0200_0000;
     file_identity(&OpenOptions::new().access_mode(READ_ATTRIBUTES).custom_flags(BACKUP_SEMANTICS).open(path)?)
 }
 
-/// Returns the path of what is at `path` as the system keeps it: without links, and with the letters' case of the
-/// names that were given. Not in the form with a prefix that the system itself uses, which users do not know. Where the
-/// system does not tell it of a file that is there, as Wine does not of long paths, that is the absolute path with the last
-/// name as its directory has it.
+/// Returns the canonical form of `path`: without links, with the case of letters that the file system has stored, and
+/// without the prefix that the system itself uses, which users do not know. If the system does not report the
+/// canonical form of an existing file (Wine does not for long paths), returns the absolute path, with the case of the
+/// last name taken from its directory.
 ///
 /// # Errors
-/// There is nothing, or it cannot be opened.
+/// No file is at `path`, or it cannot be opened.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     let real = match std::fs::canonicalize(path) {
         Err(_) if path.exists() => with_last_name_as_written(std::path::absolute(path)?),
@@ -334,18 +335,18 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     Ok(real.to_str().and_then(without_prefix).map(PathBuf::from).unwrap_or(real))
 }
 
-/// Returns the path with the letters' case that its last name has in its directory.
+/// Returns the path with its last name in the case that the directory has stored.
 fn with_last_name_as_written(path: PathBuf) -> PathBuf {
     let lowercase = |name: &OsStr| name.to_string_lossy().to_lowercase();
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return path };
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let same = entries.filter(|entry| lowercase(entry) == lowercase(name));
-    // A directory may tell names apart by their case.
+    // A directory may distinguish names by their case.
     let written = same.max_by_key(|entry| entry == name);
     written.map_or_else(|| path.clone(), |written| directory.join(written))
 }
 
-/// Returns a path without the prefix that the system itself uses; `None` where it has none.
+/// Returns a path without the prefix that the system itself uses; `None` if it has none.
 pub(super) fn without_prefix(path: &str) -> Option<String> {
     match path.strip_prefix(r"\\?\UNC\") {
         Some(share) => Some(format!(r"\\{share}")),
@@ -353,21 +354,21 @@ pub(super) fn without_prefix(path: &str) -> Option<String> {
     }
 }
 
-/// Gives a file that may be open the name `to` instead of `from`: a link would have to be followed by the
-/// deletion of `from`, and a name goes only when the file is closed.
+/// Gives a file, which may be open, the name `to` instead of `from`. A link would not do: the caller would have to
+/// delete `from`, and a name disappears only when the file is closed.
 ///
 /// # Errors
-/// The name is taken, or cannot be given.
+/// The name exists already, or the system refuses it.
 pub fn give_name(from: &Path, to: &Path) -> io::Result<()> {
     let (from, to) = (verbatim(from)?, verbatim(to)?);
     patiently(|| {
-        // SAFETY: both are texts with a zero at their end that outlive the call.
+        // SAFETY: both texts end with a zero and outlive the call.
         let moved = unsafe { MoveFileExW(from.as_ptr(), to.as_ptr(), 0) };
         if moved == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     })
 }
 
-/// Gives the path with a zero at its end, in the form that the system takes in any length.
+/// Returns the path with a zero at its end, in the form that the system accepts in any length.
 pub(super) fn verbatim(path: &Path) -> io::Result<Vec<u16>> {
     let absolute = std::path::absolute(path)?;
     let path: Vec<u16> = absolute.as_os_str().encode_wide().collect();
@@ -382,46 +383,46 @@ pub(super) fn verbatim(path: &Path) -> io::Result<Vec<u16>> {
     Ok(prefix.encode_utf16().chain(rest.iter().copied()).chain([0]).collect())
 }
 
-/// Returns where trace files go whose program is in a directory that the user may not write, such as that of installed
-/// programs.
+/// Returns the directory of trace files whose program is in a directory that the user may not write, such as that of
+/// installed programs.
 pub fn directory_for_traces() -> Option<PathBuf> {
     variables::value(variables::LOCAL_DATA).map(|own| PathBuf::from(own).join("tracer-files"))
 }
 
-/// Returns where the directories of this user's runs may be.
+/// Returns the directories that may contain the directories of this user's runs.
 pub fn runtime_directories() -> Vec<PathBuf> {
     vec![runtime_directory()]
 }
 
-/// Returns when the system was started, by a clock that nobody sets: the same in all processes until it is started
-/// again. Empty where the system does not say.
+/// Returns the time when the system was started, by a clock that is never set: the same in all processes until the
+/// next start. Returns nothing if the system does not report it.
 pub fn boot_id() -> Vec<u8> {
     const TIME_OF_DAY: u32 = 3;
     let mut time = TimeOfDay::default();
     let bytes = size_of::<TimeOfDay>() as u32;
-    // SAFETY: so many bytes may be written, and the last argument may be null.
+    // SAFETY: this many bytes may be written, and the last argument may be null.
     let status =
         unsafe { NtQuerySystemInformation(TIME_OF_DAY, (&raw mut time).cast(), bytes, std::ptr::null_mut()) };
-    // Each time that the clock is set, both are changed by as much.
+    // Setting the clock changes both by the same amount.
     let boot = time.boot.wrapping_sub(time.boot_bias);
     if status < 0 || time.boot == 0 { Vec::new() } else { format!("{boot:x}").into_bytes() }
 }
 
-/// Returns whether the processor's counter is the same on all cores: whether the system itself counts by it.
-/// Where it does not trust it, it counts by a timer of the machine, which is known by its frequency.
+/// Returns whether the processor's counter is the same on all cores, which is true if the system itself uses it.
+/// If the system does not trust the counter, it uses a timer of the machine, which has a known frequency.
 pub fn counter_is_trusted() -> bool {
     is_of_processor(counts_per_second())
 }
 
-/// Returns whether the system counts by the processor's counter, if its performance counter is so fast: Windows scales that
-/// one to a round frequency, 10 MHz since Windows 10, and leaves those of timers as they are.
+/// Returns whether the system uses the processor's counter, if its performance counter has this frequency. Windows
+/// scales the processor's counter to a round frequency, 10 MHz since Windows 10, and does not scale timers.
 fn is_of_processor(per_second: u64) -> bool {
     const POWER_MANAGEMENT_TIMER: u64 = 3_579_545;
     const HIGH_PRECISION_EVENT_TIMER: u64 = 14_318_180;
     ![0, POWER_MANAGEMENT_TIMER, HIGH_PRECISION_EVENT_TIMER].contains(&per_second)
 }
 
-/// Returns how fast the system's performance counter counts, which does not change while the system runs.
+/// Returns the frequency of the system's performance counter, which does not change while the system runs.
 fn counts_per_second() -> u64 {
     static KNOWN: AtomicU64 = AtomicU64::new(0);
     let known = KNOWN.load(Ordering::Relaxed);
@@ -445,17 +446,17 @@ pub fn monotonic_ns() -> u64 {
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
-/// Reads the monotonic clock that nobody steers, in nanoseconds.
+/// Reads the raw monotonic clock, in nanoseconds.
 pub fn raw_ns() -> Option<u64> {
     Some(monotonic_ns())
 }
 
-/// Returns nothing: no clock is read that counts the time for which the machine was suspended.
+/// Returns nothing: this does not read a clock that includes the time for which the machine was suspended.
 pub fn since_boot_ns() -> Option<u64> {
     None
 }
 
-/// Returns nothing: the system does not say how exact the wall clock is.
+/// Returns nothing: the system does not report the accuracy of the wall clock.
 pub fn wall_quality() -> WallQuality {
     WallQuality::default()
 }

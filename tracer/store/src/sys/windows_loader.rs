@@ -1,9 +1,8 @@
-//! Windows: which files are mapped as code, as the process's own list of modules tells it.
+//! The list of files that are mapped as code on Windows, from the process's own list of modules.
 //!
-//! The list is read as a debugger reads that of another process: by copies of memory, which may fail, without the
-//! loader's lock.
-//! Whoever has that may wait for the flusher, which looks at the list: the destructor of a thread-local that traces
-//! into a full ring. That something has changed is told by the loader, which counts what comes and goes.
+//! The flusher reads the list as a debugger reads that of another process: with copies of memory, which may fail, and
+//! without the loader's lock. A thread that has the lock may wait for the flusher: the destructor of a thread-local
+//! that traces into a full ring. The loader's notifications count the modules that are loaded and unloaded.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
 use std::ffi::{CStr, c_char, c_void};
@@ -51,11 +50,11 @@ struct Loader {
     modules: [usize; 2],
 }
 
-/// The beginning of the system's `LDR_DATA_TABLE_ENTRY`, behind the links that are not used here.
+/// The beginning of the system's `LDR_DATA_TABLE_ENTRY`.
 #[repr(C)]
 #[derive(Default)]
 struct Entry {
-    /// The addresses of the next module's links and of those of the one before.
+    /// The addresses of the links of the next module and of the previous one.
     links: [usize; 2],
     reserved: [usize; 2],
     base: usize,
@@ -65,23 +64,23 @@ struct Entry {
     name: usize,
 }
 
-/// The numbers of modules that the loader has told of since [`count_modules`]. Relaxed: a look that misses one is
-/// followed by another look.
+/// The number of modules that the loader has reported as loaded since [`count_modules`]. Relaxed: another look
+/// follows a look that misses one.
 static CAME: AtomicU64 = AtomicU64::new(0);
-/// See [`CAME`].
+/// The number of modules that the loader has reported as unloaded; see [`CAME`].
 static WENT: AtomicU64 = AtomicU64::new(0);
-/// Whether the loader counts: false ──Release──► true, for ever.
+/// Whether modules are counted: false ──Release──► true, for ever.
 static COUNTS: AtomicBool = AtomicBool::new(false);
 
-/// Is called by the loader, with its lock held, when a module has come or goes.
+/// Counts a module. The loader calls this, with its lock held, when a module was loaded or is being unloaded.
 unsafe extern "system" fn on_change(reason: u32, _module: *const c_void, _context: *mut c_void) {
     const LOADED: u32 = 1;
     let count = if reason == LOADED { &CAME } else { &WENT };
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Has the loader count the modules that come and go, from now on. The code must stay loaded. This takes the loader's
-/// lock: it is for a thread for which nobody waits.
+/// Registers a notification with which modules are counted from now on. The code must stay loaded. This takes the
+/// loader's lock: the calling thread must be one for which no other thread waits.
 pub fn count_modules() {
     type OnChange = unsafe extern "system" fn(u32, *const c_void, *mut c_void);
     type Register = unsafe extern "system" fn(u32, OnChange, *mut c_void, *mut *mut c_void) -> i32;
@@ -89,8 +88,9 @@ pub fn count_modules() {
     ONCE.call_once(|| {
         let name: Vec<u16> = "ntdll.dll\0".encode_utf16().collect();
         const REGISTER: &CStr = c"LdrRegisterDllNotification";
-        // SAFETY: both names have a zero at their ends; ntdll is loaded for ever, and the function of this name has
-        // this type. It is looked up, for a later system may not have it. The callback stays, by this function's terms.
+        // SAFETY: both names end with a zero; ntdll is never unloaded, and the function of this name has this type.
+        // It is looked up because a later system may not have it. The callback stays loaded, as this function
+        // demands.
         let is_registered = unsafe {
             let function = GetProcAddress(GetModuleHandleW(name.as_ptr()), REGISTER.as_ptr());
             let mut cookie = ptr::null_mut();
@@ -106,17 +106,17 @@ pub fn count_modules() {
     });
 }
 
-/// Returns how many modules have come since the loader counts them, and how many have gone; `None` if it does not.
+/// Returns the numbers of modules that were loaded and unloaded since counting began; `None` if they are not counted.
 pub fn module_counts() -> Option<(u64, u64)> {
     COUNTS.load(Ordering::Acquire).then(|| (CAME.load(Ordering::Relaxed), WENT.load(Ordering::Relaxed)))
 }
 
-/// Returns the files that are mapped as code now; `None` where they cannot be asked for. This takes no lock, and some
+/// Returns the files that are mapped as code now; `None` if they cannot be listed. Takes no lock, and makes about
 /// three system calls for each.
 pub fn loaded_modules() -> Option<LoadedModules> {
     const TRIES: usize = 4;
     let mut found = LoadedModules::default();
-    // What changes meanwhile may be missed, or told by half.
+    // If modules change meanwhile, the list may be incomplete or inconsistent.
     for _ in 0..TRIES {
         let counts = module_counts()?;
         found = LoadedModules { counts, modules: listed()? };
@@ -127,13 +127,13 @@ pub fn loaded_modules() -> Option<LoadedModules> {
     Some(found)
 }
 
-/// Returns the modules that are in the list; `None` where there is no list yet.
+/// Returns the modules in the list; `None` if there is no list yet.
 fn listed() -> Option<Vec<Module>> {
-    /// More than any process has, so that a list which changes meanwhile has an end.
+    /// A limit above the number of modules of any process, so that the loop ends if the list changes meanwhile.
     const MOST: usize = 1 << 14;
-    // SAFETY: the process's description, and that of its loader, stay as long as the process.
+    // SAFETY: the process's description, and that of its loader, exist as long as the process.
     let head = unsafe { &raw const (*RtlGetCurrentPeb()).loader.as_ref()?.modules };
-    // SAFETY: the words are there; the loader may change them, which each read may see or not.
+    // SAFETY: the words exist; the loader may change them, and each read may see the change or not.
     let [mut next, _] = unsafe { head.read_volatile() };
     let mut modules = Vec::new();
     for _ in 0..MOST {
@@ -150,12 +150,12 @@ fn listed() -> Option<Vec<Module>> {
 fn read_entry(address: usize) -> Option<Entry> {
     let mut entry = Entry::default();
     let bytes = size_of::<Entry>();
-    // SAFETY: any bytes are such a value.
+    // SAFETY: any bytes are a valid value of this type.
     read_into(address, unsafe { std::slice::from_raw_parts_mut((&raw mut entry).cast::<u8>(), bytes) })?;
     Some(entry)
 }
 
-/// Returns what there is to say of a module; `None` where it has no code, or has gone.
+/// Returns the module of an entry; `None` if it has no code, or was unloaded.
 fn module(entry: &Entry) -> Option<Module> {
     let headers = Headers::parse(&read(entry.base, HEADERS)?)?;
     let base = entry.base as u64;
@@ -180,10 +180,10 @@ fn read(address: usize, bytes: usize) -> Option<Vec<u8>> {
     Some(copy)
 }
 
-/// Copies memory, whether it is there or not.
+/// Copies memory that may not exist; `None` if it does not.
 fn read_into(address: usize, copy: &mut [u8]) -> Option<()> {
     let (from, mut read) = (ptr::without_provenance(address), 0);
-    // SAFETY: so many bytes may be written, and the result; memory that is not there is refused.
+    // SAFETY: the copy and the result may be written; the system refuses to read memory that does not exist.
     let is_read =
         unsafe { ReadProcessMemory(GetCurrentProcess(), from, copy.as_mut_ptr(), copy.len(), &mut read) };
     (is_read != 0 && read == copy.len()).then_some(())
@@ -208,7 +208,7 @@ mod tests {
         let file = std::fs::read(String::from_utf8_lossy(&own.path).as_ref()).expect("the file");
         let headers = Headers::parse(&file[..HEADERS]).expect("headers");
         assert_eq!(own.bias + u64::from(headers.code.start), own.range.start);
-        // A file on the disk has its debug directory elsewhere; without one both say the same.
+        // A file on the disk has its debug directory at another place; without one both ids are the same.
         if own.build_id.len() == 12 {
             assert_eq!(headers.build_id(|_, _| None), own.build_id);
         }

@@ -1,8 +1,9 @@
-//! Who may do what with a directory, on Windows: directories that only this user can enter, and whether one is such.
+//! The rights to directories on Windows: making directories that only this user can enter, and checking whether a
+//! directory is private.
 //!
-//! A directory is *private* if it is no link, its owner is this user, and all that its list of rights allows is allowed to
-//! this user, the system itself, or administrators, who may enter all directories anyway. Who has a right that the list
-//! does not know is nobody.
+//! A directory is *private* if it is not a link, its owner is this user, and its list of rights allows access only to
+//! this user, the system itself, or administrators, who may enter all directories anyway. The list is complete: users
+//! that it does not name have no rights.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
 use std::ffi::c_void;
@@ -71,7 +72,7 @@ struct Acl {
     reserved_too: u16,
 }
 
-/// The system's `ACE_HEADER` with what follows it in an entry that allows or denies something.
+/// The system's `ACE_HEADER` with the fields that follow it in an entry that allows or denies rights.
 #[repr(C)]
 struct Entry {
     kind: u8,
@@ -83,21 +84,22 @@ struct Entry {
 
 /// The system itself, and the group of administrators.
 const TRUSTED: [&str; 2] = ["S-1-5-18", "S-1-5-32-544"];
-/// Who makes a file in a directory, in the rights that the file inherits; and its owner.
+/// The creator of a file, in the rights that the file inherits from its directory, and the owner of the file.
 const OWNERS: [&str; 2] = ["S-1-3-0", "S-1-3-4"];
 
-/// Makes a directory that only this user can enter, and what is made in it inherits that. Fails where the name exists.
+/// Makes a directory that only this user can enter; files and directories in it inherit that. Fails if the name
+/// exists.
 pub(super) fn create_private_directory(path: &Path) -> io::Result<()> {
     let user = this_user(Of::User)?;
     let rights: String = [user.as_str()].into_iter().chain(TRUSTED).map(allows_all).collect();
     create_directory(path, &format!("O:{user}D:P{rights}"))
 }
 
-/// Makes a directory with an owner and rights that are written in the system's language for that.
+/// Makes a directory with an owner and rights, in the system's descriptor language.
 fn create_directory(path: &Path, rights: &str) -> io::Result<()> {
     let descriptor = Memory::of(|descriptor| {
         let text = wide(rights.encode_utf16());
-        // SAFETY: the text ends with a zero; the result may be written, and its size need not be told.
+        // SAFETY: the text ends with a zero; the result may be written, and the pointer to its size may be null.
         unsafe {
             ConvertStringSecurityDescriptorToSecurityDescriptorW(
                 text.as_ptr(),
@@ -117,7 +119,8 @@ fn create_directory(path: &Path, rights: &str) -> io::Result<()> {
     ok(unsafe { CreateDirectoryW(path.as_ptr(), &attributes) })
 }
 
-/// Gives a user all rights, in the system's language for that, also in what is made in the directory.
+/// Returns, in the system's descriptor language, the entry that gives a user all rights to the directory and its
+/// contents.
 fn allows_all(sid: &str) -> String {
     format!("(A;OICI;FA;;;{sid})")
 }
@@ -135,9 +138,9 @@ fn belongs_to_this_user(path: &Path) -> io::Result<bool> {
     const OWNER_AND_RIGHTS: u32 = 1 | 4;
     let path = super::windows::verbatim(path)?;
     let (mut owner, mut allowed): (Sid, *mut Acl) = (ptr::null_mut(), ptr::null_mut());
-    // Both point into it.
+    // `owner` and `allowed` point into the descriptor.
     let _descriptor = Memory::of(|descriptor| {
-        // SAFETY: the path ends with a zero; what is wanted may be written, what is not is null.
+        // SAFETY: the path ends with a zero; the wanted results may be written, the other pointers are null.
         let error = unsafe {
             GetNamedSecurityInfoW(
                 path.as_ptr(),
@@ -152,15 +155,15 @@ fn belongs_to_this_user(path: &Path) -> io::Result<bool> {
         };
         i32::from(error == 0)
     })?;
-    // What an administrator makes may be the group's, by a setting of the system.
+    // By a setting of the system, the group may own the files that an administrator makes.
     let own = [this_user(Of::User)?, this_user(Of::WhatItMakes)?];
     if allowed.is_null() || !own.contains(&text_of(owner)?) {
-        // Without a list all is allowed to all.
+        // Without a list, everybody has all rights.
         return Ok(false);
     }
     let is_trusted =
         |sid: &str| own.iter().any(|own| own == sid) || TRUSTED.contains(&sid) || OWNERS.contains(&sid);
-    // SAFETY: a list of the system's, which lives as long as the descriptor.
+    // SAFETY: this is a list of the system, which lives as long as the descriptor.
     let entries = u32::from(unsafe { (*allowed).entries });
     for index in 0..entries {
         let mut entry = ptr::null_mut();
@@ -173,37 +176,37 @@ fn belongs_to_this_user(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Returns whether an entry of a list allows nothing, or something to those alone who are `trusted`.
+/// Returns whether an entry of a list allows nothing, or allows rights only to a `trusted` identifier.
 fn allows_only(entry: *mut Entry, trusted: impl Fn(&str) -> bool) -> io::Result<bool> {
     const ALLOWS: u8 = 0;
     const DENIES: u8 = 1;
-    // SAFETY: an entry of the system's; each has this head.
+    // SAFETY: this is an entry of the system; each has this head.
     match unsafe { (*entry).kind } {
-        // SAFETY: in entries of this kind a security identifier stands here.
+        // SAFETY: entries of this kind have a security identifier here.
         ALLOWS => Ok(trusted(&text_of(unsafe { &raw mut (*entry).sid }.cast())?)),
         DENIES => Ok(true),
-        // Conditions, and objects of other kinds.
+        // Entries with conditions, or for objects of other kinds.
         _ => Ok(false),
     }
 }
 
-/// Whose identifier is asked for: the user's, or that of the owner of what the user makes.
+/// The requested identifier: that of the user, or that of the owner of the files that the user makes.
 #[derive(Clone, Copy)]
 enum Of {
     User = 1,
     WhatItMakes = 4,
 }
 
-/// Returns an identifier of the user of this process, as the system writes it.
+/// Returns an identifier of the user of this process, in the system's text form.
 fn this_user(of: Of) -> io::Result<String> {
     const QUERY: u32 = 8;
     let mut token = ptr::null_mut();
-    // SAFETY: the process's own; the result may be written.
+    // SAFETY: this is the process's own handle; the result may be written.
     ok(unsafe { OpenProcessToken(GetCurrentProcess(), QUERY, &mut token) })?;
-    // A pointer to the identifier, more of which not all is asked for, and the identifier, which has 68 bytes at most.
+    // The result is a pointer to the identifier, further fields, and the identifier, which has at most 68 bytes.
     let mut found = [0_usize; 32];
     let mut needed = 0;
-    // SAFETY: the token is open, and so many bytes may be written.
+    // SAFETY: the token is open, and this many bytes may be written.
     let told = unsafe {
         GetTokenInformation(
             token,
@@ -214,29 +217,29 @@ fn this_user(of: Of) -> io::Result<String> {
         )
     };
     let told = ok(told);
-    // SAFETY: opened above, and used no more.
+    // SAFETY: the token was opened above, and is not used any more.
     unsafe { CloseHandle(token) };
     told?;
     text_of(ptr::with_exposed_provenance_mut(found[0]))
 }
 
-/// Writes an identifier as the system does: `S-1-5-18`.
+/// Returns the text of an identifier in the system's form: `S-1-5-18`.
 fn text_of(sid: Sid) -> io::Result<String> {
     let mut text: *mut u16 = ptr::null_mut();
-    // SAFETY: an identifier of the system's; the result may be written.
+    // SAFETY: this is an identifier of the system; the result may be written.
     ok(unsafe { ConvertSidToStringSidW(sid, &mut text) })?;
     let owned = Memory(text.cast());
-    // SAFETY: a text of the system's, which ends with a zero.
+    // SAFETY: this is a text of the system, which ends with a zero.
     let letters =
         (0..).map(|at| unsafe { owned.0.cast::<u16>().add(at).read() }).take_while(|unit| *unit != 0);
     Ok(char::decode_utf16(letters).map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER)).collect())
 }
 
-/// Memory that the system has given, and gets back.
+/// A block of memory that the system has allocated; it is freed when this is dropped.
 struct Memory(*mut c_void);
 
 impl Memory {
-    /// Has `call` store memory of the system's; it returns 0 where it fails.
+    /// Returns the memory whose address `call` stores; `call` returns 0 if it fails.
     fn of(call: impl FnOnce(*mut *mut c_void) -> i32) -> io::Result<Memory> {
         let mut memory = ptr::null_mut();
         ok(call(&mut memory)).map(|()| Memory(memory))
@@ -245,7 +248,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: given by a function that says so, and used no more.
+        // SAFETY: the function that allocated the memory requires this call, and the memory is not used any more.
         unsafe { LocalFree(self.0) };
     }
 }
@@ -281,7 +284,7 @@ mod tests {
     fn one_that_others_may_enter_a_file_and_nothing_are_not() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("open");
-        // To everybody.
+        // This gives all rights to everybody.
         create_directory(&path, &format!("D:P{}", allows_all("S-1-1-0"))).unwrap();
         assert!(!is_private_directory(&path));
         std::fs::write(path.join("file"), "text").unwrap();

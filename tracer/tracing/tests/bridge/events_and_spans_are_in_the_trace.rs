@@ -1,6 +1,6 @@
-//! What is said by `tracing` is in the trace, through the layer and through the subscriber: the same text that
-//! `tracing_subscriber::fmt` makes, with its values, levels, targets and places; spans with ids of their own, also where
-//! futures move between threads; by the filters; and after a kill.
+//! Events and spans are in the trace, through the layer and through the subscriber: with the text that
+//! `tracing_subscriber::fmt` makes, with their values, levels, targets and places; spans have ids of their own, even
+//! if futures move between threads; as the filters say; and after a kill.
 
 #![allow(clippy::expect_used, reason = "a failure in a test fails it")]
 
@@ -71,7 +71,7 @@ fn records(args: &[&str]) -> Vec<Sited> {
     sited(whole(scenario(args).env("TRACER_FORMAT", "raw")).directory.path())
 }
 
-/// Returns the site of the records whose names of values are these.
+/// Returns the site of the records whose values have these names.
 fn site_with<'a>(records: &'a [Sited], names: &[&str]) -> &'a Site {
     let mut sites = records.iter().filter_map(|record| record.site.as_ref());
     sites.find(|site| site.names == names).unwrap_or_else(|| panic!("no site with {names:?}"))
@@ -87,7 +87,7 @@ fn sites_have_level_target_place_names_and_types_from_the_first_record_on() {
         assert_eq!((&*site.target, &*site.module), ("tracing_speaker", "tracing_speaker"));
         assert!(site.file.ends_with("tracing_speaker.rs") && site.line > 0, "{site:?}");
         assert_eq!(site.template, "INFO tracing_speaker: {message} a={a} b={b} c={c}");
-        // The letters that i32, which is handed over as i64, i64 and u64 have in descriptors; others follow.
+        // The letters of i32 (which is passed as i64), i64 and u64 in descriptors; others follow.
         assert_eq!(site.descriptor, b"exxy");
         assert_eq!(site_with(&records, &["message", "big", "bigger"]).descriptor, b"eno");
         assert_eq!(site_with(&records, &["message", "x", "y", "z", "whole"]).descriptor, b"edddd");
@@ -114,7 +114,7 @@ fn a_place_that_readers_know_has_its_values_copied() {
     }
 }
 
-/// Returns what a file has of spans: whether one is entered, its id, its name.
+/// Returns the span lines of a file: whether the span is entered, its id and its name.
 fn calls(file: &ThreadTrace) -> Vec<(bool, u64, String)> {
     let call = |(_, kind, text): &(_, Kind, String)| {
         let line = FunctionLine::parse(text.as_bytes()).expect("a line of a function");
@@ -243,8 +243,8 @@ fn a_span_is_closed_once_behind_all_that_happens_in_it() {
     }
 }
 
-/// Checks that each thread leaves what it has entered, innermost first; returns for each name and span how often it was
-/// entered, and on how many threads.
+/// Checks that each thread leaves the spans that it has entered, innermost first; returns for each name and span how
+/// often it was entered, and on how many threads.
 fn balanced(traced: &Traced) -> BTreeMap<(String, u64), (u64, usize)> {
     let mut entered: BTreeMap<(String, u64), (u64, BTreeSet<&str>)> = BTreeMap::new();
     for (file_name, file) in &traced.files {
@@ -329,13 +329,13 @@ fn a_debug_that_panics_harms_nothing() {
     }
 }
 
-/// What came of the program's levels.
+/// The outcome of the program's levels.
 struct Levels {
-    /// What is in the trace, without ids of spans, their values and what stands behind the texts.
+    /// The messages in the trace, without ids of spans, their values and the parts after the texts.
     told: Vec<String>,
-    /// The callsites that `tracing` had on: it evaluates their values, whoever looks at them.
+    /// The callsites that `tracing` had on: it evaluates their values, whether they are used or not.
     on: Vec<String>,
-    /// How often a value was formatted.
+    /// The number of times that a value was formatted.
     formatted: usize,
 }
 
@@ -352,7 +352,8 @@ impl Levels {
         Levels { told: traced.messages().iter().map(brief).collect(), on, formatted }
     }
 
-    /// Returns the levels where nobody but the bridge listens: what is not in the trace was off in `tracing`.
+    /// Returns the levels if only the bridge listens; checks that messages that are not in the trace were off in
+    /// `tracing`.
     fn alone(scenario: Scenario) -> (Vec<String>, usize) {
         let Levels { told, on, formatted } = Levels::of(scenario);
         let without_ends: Vec<_> = told.iter().filter(|text| !text.ends_with(" closed")).cloned().collect();
@@ -383,7 +384,7 @@ fn rust_log_decides_where_the_program_says_so() {
     for way in ["filtered", "filtered-alone", "global", "filtered-subscriber"] {
         let by = |rust_log: &str, filter: &str| {
             let scenario = scenario(&["levels", way]).env("RUST_LOG", rust_log).env("TRACER_FILTER", filter);
-            // In these two ways somebody else wants more: another layer, or what `tracing-subscriber` takes for one.
+            // In these two ways another layer wants more, or a part that `tracing-subscriber` takes for one.
             let others_want = ["filtered", "global"].contains(&way);
             if others_want { Levels::of(scenario).told } else { Levels::alone(scenario).0 }
         };
@@ -407,7 +408,7 @@ fn a_layer_beside_it_is_told_all_that_it_asks_for() {
             |line: &&str| !line.starts_with("on: ") && (line.contains("app") || line.contains("other"));
         stdout.lines().filter(of_fmt).count()
     };
-    // Nine events; spans are no lines of `fmt`.
+    // Nine events; spans are not lines of `fmt`.
     let filtered = |way| scenario(&["levels", way]).env("RUST_LOG", "error");
     assert_eq!(all(scenario(&["levels", "beside"])), 9);
     assert_eq!(all(scenario(&["levels", "beside"]).env("TRACER_FILTER", "off")), 9);
@@ -424,16 +425,17 @@ fn what_is_off_is_off_in_tracing_itself() {
         let traced = off(way).run().succeeded();
         assert_eq!((traced.stdout().as_str(), traced.files.len()), ("", 0), "{way}");
     }
-    // Also where the user's filter lets everything through.
+    // Also if the user's filter lets everything through.
     for way in ["filtered-alone", "filtered-subscriber"] {
         let traced = off(way).env("RUST_LOG", "trace").run().succeeded();
         assert_eq!((traced.stdout().as_str(), traced.files.len()), ("", 0), "{way}");
     }
-    // A filter for all layers has callsites on that it lets through, whoever is behind it; nothing is formatted.
+    // A filter for all layers keeps the callsites on that it lets through, whatever layers there are; nothing is
+    // formatted.
     let traced = off("global").env("RUST_LOG", "error").run().succeeded();
     assert!(traced.stdout().lines().all(|line| line.starts_with("on: ERROR ")), "{}", traced.stdout());
     assert_eq!(traced.files.len(), 0);
-    // What another layer wants is on, and nothing else.
+    // Only the callsites that another layer wants are on.
     let traced = off("beside-filtered").env("RUST_LOG", "error").run().succeeded();
     let targets = ["app", "app::net", "other"];
     let both = |target| [format!("on: ERROR {target}: error"), format!("ERROR {target}: error")];
@@ -539,7 +541,7 @@ fn a_kill_loses_nothing_that_was_said() {
             let count = events.len() as u64;
             assert!((*committed..=committed + 1).contains(&count), "{count} of {committed}");
             assert_eq!(events, (0..count).map(said).collect::<Vec<_>>());
-            // Of each that is counted there is the span, made, entered and left.
+            // For each counted one, the trace has the span: made, entered and left.
             let made = file.texts().into_iter().filter(|text| text.contains(" work{")).count() as u64;
             let (entered, left): (Vec<_>, Vec<_>) =
                 file.calls.iter().partition(|(_, kind, _)| *kind == Kind::Enter);

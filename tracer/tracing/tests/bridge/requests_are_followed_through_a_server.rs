@@ -1,5 +1,5 @@
-//! The example `http_server`: `tracemerge tree` tells by request who has the lock and who waits for it, also where a request
-//! moves between threads, as `docs/guide.md` shows it.
+//! The example `http_server`: `tracemerge tree` shows which request has the lock and which requests wait for it, even
+//! if a request moves between threads, as in `docs/guide.md`.
 
 #![allow(clippy::expect_used, reason = "a failure in a test fails it")]
 
@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use support::{Scenario, tracemerge};
 
-/// How often the server is run at most, until it has done what threads do now and then.
+/// The maximum number of runs of the server, until its threads have shown the behaviour that occurs only now and
+/// then.
 const RUNS: u32 = 50;
 
-/// What a tree tells of one request, in order: on which thread, and what.
+/// The lines of a tree about one request, in order: the thread, and the text.
 type Story = Vec<(String, String)>;
 
 /// Returns the example's executable: `target/<profile>/deps/<this test>` stands beside `target/<profile>/examples/`.
@@ -26,7 +27,7 @@ fn tree() -> Vec<String> {
     let traced = Scenario::new(server(), &[]).env("TRACER_FORMAT", "raw").run().succeeded();
     traced.assert_whole();
     assert!(traced.stdout().starts_with("200 answers"), "{}", traced.stdout());
-    // With an executable of that name, only the files that stand beside it are merged.
+    // With an executable of that name, only the files beside it are merged.
     let (app, tree) = (traced.directory.path().join("http_server"), traced.runtime.path().join("tree"));
     std::fs::write(&app, "").expect("a file");
     let args = ["tree".as_ref(), "-q".as_ref(), "-o".as_ref(), tree.as_ref(), app.as_ref()];
@@ -34,14 +35,14 @@ fn tree() -> Vec<String> {
     std::fs::read_to_string(tree).expect("the tree").lines().map(str::to_owned).collect()
 }
 
-/// Returns the number behind this word in a text.
+/// Returns the number after this word in a text.
 fn number_behind(text: &str, word: &str) -> Option<u64> {
     let (_, behind) = text.split_once(word)?;
     behind.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Tells each line of a tree that is of a request to `tell`: the request, the thread, and what the line says, without the time
-/// that a call took.
+/// Passes each line of a tree that belongs to a request to `tell`: the request, the thread, and the text of the line,
+/// without the time that a call took.
 fn each_of_request(tree: &[String], mut tell: impl FnMut(u64, &str, &str)) {
     let mut open: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for line in tree {
@@ -60,7 +61,7 @@ fn each_of_request(tree: &[String], mut tell: impl FnMut(u64, &str, &str)) {
         } else if said.starts_with('}') {
             Some(open.pop().expect("a request is open"))
         } else {
-            // What tells of the request itself stands outside of it.
+            // The messages about the request itself are outside it.
             number_behind(&said, "span=").or(open.last().copied())
         };
         tell(request.unwrap_or_else(|| panic!("of no request: {line}")), thread, &said);
@@ -77,13 +78,14 @@ fn stories(tree: &[String]) -> BTreeMap<u64, Story> {
     stories
 }
 
-/// Returns on how many threads a story has lines with any of these texts.
+/// Returns the number of threads on which a story has lines with any of these texts.
 fn threads(story: &Story, texts: &[&str]) -> usize {
     let with_text = story.iter().filter(|(_, said)| texts.iter().any(|text| said.contains(text)));
     with_text.map(|(thread, _)| thread).collect::<BTreeSet<_>>().len()
 }
 
-/// Returns a story without what differs between requests: numbers, and which threads they are; whether one is another one stays.
+/// Returns a story without the parts that differ between requests: numbers, and the ids of threads, but it still
+/// shows the changes of threads.
 fn shape(story: &Story) -> Vec<(usize, String)> {
     let mut seen = Vec::new();
     let mut number_of = |thread: &String| {

@@ -1,7 +1,7 @@
-//! The program that the tests trace: it says things by `tracing`, through the layer or through the subscriber, and what
-//! it has said on stdout where a test compares.
+//! The program that the tests trace: it makes events and spans, through the layer or through the subscriber, and
+//! prints them on stdout if a test compares them.
 //!
-//! One run, one subscriber: so it is run for each scenario.
+//! A process has one subscriber, so the program is run for each scenario.
 
 use std::fmt;
 use std::future::Future;
@@ -39,7 +39,7 @@ impl std::error::Error for Broken {
     }
 }
 
-/// A value that says something while it is formatted.
+/// A value that makes an event while it is formatted.
 struct Talks(u32);
 
 impl fmt::Debug for Talks {
@@ -60,7 +60,7 @@ impl fmt::Debug for Panics {
     }
 }
 
-/// A value that says on stdout that it is formatted.
+/// A value that prints on stdout when it is formatted.
 struct Tells;
 
 impl fmt::Debug for Tells {
@@ -70,13 +70,14 @@ impl fmt::Debug for Tells {
     }
 }
 
-/// Says on stdout that a callsite is on: `tracing` evaluates its values then, whether any subscriber looks at them or not.
+/// Prints on stdout that a callsite is on: `tracing` evaluates its values then, whether any subscriber uses them or
+/// not.
 fn evaluated<T>(site: &str, value: T) -> T {
     say(&format!("on: {site}"));
     value
 }
 
-/// Says each thing in many ways, twice: before its place is told to readers, and behind that.
+/// Makes events of many kinds, each twice: before readers know its place, and after that.
 fn everything() {
     for round in 0..2u8 {
         error!("a fixed text with {{braces}}");
@@ -104,7 +105,8 @@ fn everything() {
     }
 }
 
-/// Spans in each other, of other parents, of none; values that come later; what follows from what.
+/// Makes spans inside each other, with other parents, with none; with values that come later; and some that follow
+/// from others.
 fn spans() {
     for _ in 0..2 {
         let outer = info_span!("outer", a = 1, late = tracing::field::Empty, text = "t");
@@ -130,7 +132,7 @@ fn spans() {
     }
 }
 
-/// Spans that come and go, whose ids the registry gives again.
+/// Makes many short spans, whose ids the registry reuses.
 fn many() {
     for n in 0..3000u64 {
         info_span!("short", n).in_scope(|| ());
@@ -142,7 +144,7 @@ fn many() {
     });
 }
 
-/// A future that is polled many times, each time by whoever takes it, and counts that.
+/// A future that is polled many times, each time by any thread that takes it, and counts the polls.
 struct Wanders {
     left: u32,
     polled: Arc<AtomicU64>,
@@ -178,7 +180,7 @@ impl Wake for Task {
     }
 }
 
-/// Runs futures on four threads, each poll on another one than the poll before.
+/// Runs futures on four threads, each poll on another thread than the poll before.
 fn run_on_threads(futures: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>) {
     let (queue, tasks) = mpsc::channel();
     let left = AtomicU64::new(futures.len() as u64);
@@ -214,7 +216,7 @@ fn run_on_threads(futures: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>) {
                             left.fetch_sub(1, Ordering::Release);
                         }
                     }
-                    // So that the others get some, too.
+                    // So that the other threads get some, too.
                     std::thread::yield_now();
                 }
             });
@@ -222,7 +224,7 @@ fn run_on_threads(futures: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>) {
     });
 }
 
-/// Futures in spans, on an executor of our own; says for each how often it was polled.
+/// Runs futures in spans, on an executor of our own; prints for each how often it was polled.
 fn futures() {
     let counts: Vec<_> = (0..20).map(|_| Arc::new(AtomicU64::new(0))).collect();
     let wander = |(task, polled): (usize, &Arc<AtomicU64>)| {
@@ -238,7 +240,7 @@ fn futures() {
     }
 }
 
-/// Tasks of tokio in spans that move between its threads; says how many steps they have made.
+/// Runs tasks of tokio in spans that move between its threads; prints how many steps they have made.
 fn tokio_tasks() {
     let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build()
     else {
@@ -274,7 +276,7 @@ fn tokio_tasks() {
     say(&STEPS.load(Ordering::Relaxed).to_string());
 }
 
-/// Two threads of events in spans, which count in a shared file what they have said.
+/// Runs two threads that make events in spans, and count them in a shared file.
 fn stress(path: &str) {
     let committed = words(Path::new(path), 2);
     let end = Instant::now() + Duration::from_secs(10);
@@ -296,7 +298,7 @@ fn stress(path: &str) {
     });
 }
 
-/// The same at three levels and in three targets, and two spans. Each says on stdout that it is on.
+/// Makes the same events at three levels and in three targets, and two spans. Each prints on stdout that it is on.
 fn levels() {
     macro_rules! texts {
         ($target:literal) => {
@@ -312,7 +314,7 @@ fn levels() {
     info_span!(target: "other", "span", n = evaluated("INFO other: span", 1)).in_scope(|| ());
 }
 
-/// Tracing switched on and off while the program runs, with events of the same callsites.
+/// Switches tracing on and off while the program runs, with events of the same callsites.
 fn switched() {
     let round = |name: &str| {
         say(name);
@@ -343,8 +345,8 @@ fn die(error: &dyn fmt::Display) -> ! {
     std::process::exit(2)
 }
 
-/// A layer that says the same by the formatter of `tracing-subscriber`, on stdout, without the time. Its type depends
-/// on where it stands.
+/// Makes a layer that prints the same on stdout, by the formatter of `tracing-subscriber`, without the time. Its type
+/// depends on its position among the layers.
 macro_rules! oracle {
     () => {
         fmt_layer::layer().without_time().with_ansi(false).with_writer(|| InPieces)
@@ -356,7 +358,7 @@ fn set_up(way: &str) {
     let done = match way {
         "subscriber" => return tracer_tracing::init().unwrap_or_else(|e| die(&e)),
         "layer" => tracing_subscriber::registry().with(tracer_tracing::layer()).try_init(),
-        // Two layers that ask for everything.
+        // Two layers that want everything.
         "beside" => tracing_subscriber::registry().with(tracer_tracing::layer()).with(oracle!()).try_init(),
         // The layer without its filter.
         "plain" => {
@@ -370,7 +372,7 @@ fn set_up(way: &str) {
                 .with(oracle!())
                 .try_init()
         }
-        // The user's filter for this layer, and nobody else who wants anything.
+        // The user's filter for this layer, and no other layer.
         "filtered-alone" => {
             let filter = EnvFilter::from_default_env();
             tracing_subscriber::registry().with(tracer_tracing::layer().with_filter(filter)).try_init()

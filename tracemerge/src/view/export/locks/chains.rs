@@ -1,44 +1,46 @@
-//! Chains of waits: each is behind a thread that waits itself. A chain is kept as its first link and the chain behind that, so
-//! chains with one end share it, and as many threads as there may be in a row take as many entries.
+//! Chains of waits: each wait is for a thread that waits itself. A chain is stored as its first link and the
+//! chain after it, so chains with a common end share that end, and a row of waiting threads takes only one
+//! entry for each thread.
 
 use std::collections::HashMap;
 
 use crate::view::export::locks::waits::{Awaited, Holder, PlaceId, Sum};
 
-/// One step of a chain: a wait at a place for a lock or condition, which somebody has since another place.
+/// One step of a chain: a wait at a place for a lock or a condition, with its holder and the place since
+/// which it holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Link {
     /// The thread that waits.
     pub thread: u64,
-    /// What it waits for.
+    /// The awaited lock or condition.
     pub awaited: Awaited,
     /// The place of the wait.
     pub at: PlaceId,
-    /// The thread that it waits for, where that is known.
+    /// The thread that holds it, if known.
     pub holder: Option<Holder>,
 }
 
 /// The number of a chain.
 pub type ChainId = u32;
 
-/// The most links that are kept: chains that need more are not told of.
+/// The maximum number of stored links. Chains that need more are omitted.
 const MOST: usize = 1 << 19;
 
-/// All chains that there were.
+/// All chains that have occurred.
 #[derive(Debug, Default)]
 pub struct Chains {
-    /// The first link of each chain, the chain behind it, and the number of its links.
+    /// The first link of each chain, the chain after it, and the number of links.
     chains: Vec<(Link, Option<ChainId>, u32)>,
     known: HashMap<(Link, Option<ChainId>), ChainId>,
-    /// The waits that have ended, by the chain that began with them.
+    /// The ended waits, by the chain that began with them.
     sums: HashMap<ChainId, Sum>,
 }
 
-/// What is known of a thread while all are walked through.
+/// The state of a thread during the search for all chains.
 enum Met {
-    /// It is on the way that is walked now, at this place.
+    /// The thread is on the current path, at this position.
     OnTheWay(usize),
-    /// Its chain; `None` where it waits for nothing that is known.
+    /// The thread's chain; `None` if it does not wait for a known thread.
     Walked(Option<ChainId>),
 }
 
@@ -59,17 +61,17 @@ impl Chains {
         })
     }
 
-    /// Returns the chains with which waits have begun, and their times.
+    /// Returns the chains with ended waits, and their times.
     pub fn sums(&self) -> impl ExactSizeIterator<Item = (ChainId, Sum)> {
         self.sums.iter().map(|(chain, sum)| (*chain, *sum))
     }
 
-    /// Counts a wait that has begun with a chain.
+    /// Counts an ended wait at the beginning of a chain.
     pub fn count(&mut self, chain: ChainId, ns: u64) {
         self.sums.entry(chain).or_default().add(ns);
     }
 
-    /// Returns the chain of this link with another one behind it; `None` where there are too many.
+    /// Returns the chain of this link followed by another chain; `None` if there are too many chains.
     fn step(&mut self, link: Link, behind: Option<ChainId>) -> Option<ChainId> {
         if let Some(known) = self.known.get(&(link, behind)) {
             return Some(*known);
@@ -81,9 +83,9 @@ impl Chains {
         Some(chain)
     }
 
-    /// Returns the chain that begins with each of these threads, by what each waits for; false where there are too many.
-    /// Each thread is walked through once. The chain of a thread in a ring is that of the ring, which begins with its
-    /// smallest thread.
+    /// Returns the chain that begins with each of these threads; `link` returns the wait of a thread. Also
+    /// returns false if there are too many chains. Visits each thread once. The chain of a thread in a ring
+    /// is the chain of the ring, which begins with its smallest thread.
     pub fn of_all<'t>(
         &mut self,
         threads: impl Iterator<Item = &'t u64>,
@@ -136,14 +138,14 @@ impl Chains {
     }
 }
 
-/// Returns each ring of threads of which each waits for a lock that the next one has, and the last for one of the first. Each
-/// begins with its smallest thread.
+/// Returns each ring of threads in which each thread waits for a lock that the next one holds, and the last
+/// for a lock that the first holds. Each ring begins with its smallest thread.
 pub fn rings<'t>(
     threads: impl Iterator<Item = &'t u64>,
     holder_of: impl Fn(u64) -> Option<u64>,
 ) -> Vec<Vec<u64>> {
     let mut found = Vec::new();
-    // The thread from which each was walked to.
+    // The thread from which the walk reached each thread.
     let mut met: HashMap<u64, u64> = HashMap::new();
     for &start in threads {
         let mut next = Some(start);

@@ -1,5 +1,5 @@
-//! What the locks of `tracer::sync` tell: of each lock how often threads waited for it, how long and behind whom; who
-//! notified whom; which chains of waits there were; and which waits have not ended.
+//! The records of the locks of `tracer::sync`: for each lock, how often threads waited for it, how long and
+//! for which holder; which thread notified which; the chains of waits; and the waits that have not ended.
 
 mod chains;
 pub mod numbers;
@@ -13,21 +13,21 @@ use crate::view::export::events::{Event, EventFormat, OfLock, Scene, What};
 use crate::view::export::locks::waits::{Places, Waits};
 use trace_format::locks::LockRecord;
 
-/// The form of what is told of locks.
+/// The form of the text about locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocksStyle {
-    /// The number of locks, of conditions and of chains that are listed at most, and of the lines of each.
+    /// The maximum number of locks, conditions and chains that are listed, and of the lines of each.
     pub rows: usize,
 }
 
-/// The format that shows who waited for which lock, and for whom.
+/// The format that shows which thread waited for which lock, and for which holder.
 #[derive(Debug)]
 pub struct LocksFormat {
     style: LocksStyle,
     places: Places,
     /// The waits of each process, and the time of its last record.
     processes: Vec<(Waits, u64)>,
-    /// The number of records that were messages.
+    /// The number of lock records that were messages.
     of_text: u64,
 }
 
@@ -39,18 +39,19 @@ impl LocksFormat {
     }
 }
 
-/// Parts of paths of files whose functions only lead to a wait: those of the standard library, of crates of locks, and of
-/// what records the wait.
+/// Parts of the paths of files whose functions only lead to a wait: files of the standard library, of lock
+/// crates, and of the code that records the wait.
 const LEADING: [&str; 6] =
     ["/library/std/", "/library/core/", "/library/alloc/", "/parking_lot", "/lock_api", "capi/src/futex.rs"];
 
-/// Returns the place in a call stack with names where the program itself has called something that waits.
+/// Returns the place in a call stack with names at which the program itself has called a waiting function.
 fn place_in_program(stack: &str) -> Option<&str> {
     let mut places = frames(stack).filter_map(|frame| frame.rsplit_once(" at ").map(|(_, place)| place));
     places.find(|place| !LEADING.iter().any(|part| place.contains(part)))
 }
 
-/// Returns what stands between parentheses in a call stack, in which others stand in pairs.
+/// Returns the texts between the outermost parentheses in a call stack. Parentheses inside them must be
+/// balanced.
 fn frames(stack: &str) -> impl Iterator<Item = &str> {
     let (mut depth, mut start) = (0usize, 0);
     stack.bytes().enumerate().filter_map(move |(at, byte)| {
@@ -108,11 +109,9 @@ impl EventFormat for LocksFormat {
     }
 
     fn untold(&self, _scene: &Scene) -> Vec<String> {
-        let read = (self.of_text > 0).then(|| count(self.of_text, "record"));
+        let read = (self.of_text > 0).then(|| count(self.of_text, "lock record"));
         let told = read.map(|records| {
-            format!(
-                "{records} of locks are read from the text of messages: the trace is of an earlier version"
-            )
+            format!("{records} read from the text of messages: the trace has an earlier version")
         });
         told.into_iter().collect()
     }

@@ -1,9 +1,9 @@
-//! What is known of numbers that come in ranges, as those of the threads that one notification wakes: a range is one entry,
-//! however many numbers are in it.
+//! A map for numbers that come in ranges, such as the numbers of the threads that one notification wakes. A
+//! range is one entry, however many numbers it contains.
 
 use std::collections::BTreeMap;
 
-/// A map from numbers of 32 bits to values that neighbours share.
+/// A map from numbers of 32 bits to values that are common to ranges of numbers.
 #[derive(Clone, Debug)]
 pub struct Numbers<T> {
     /// The last number of each range, and its value, by the first number. No two ranges overlap.
@@ -17,7 +17,8 @@ impl<T> Default for Numbers<T> {
 }
 
 impl<T: Copy> Numbers<T> {
-    /// Gives `count` numbers from `first` on a value, in the place of any that they had. Behind the greatest number comes 0.
+    /// Sets the value of `count` numbers from `first` on, and replaces their earlier values. The number after
+    /// the greatest one is 0.
     pub fn insert(&mut self, first: u32, count: u32, value: T) {
         let Some(more) = count.checked_sub(1) else { return };
         match first.checked_add(more) {
@@ -39,7 +40,7 @@ impl<T: Copy> Numbers<T> {
         self.ranges.insert(first, (last, value));
     }
 
-    /// Keeps what of a range is not between `first` and `last`.
+    /// Keeps the parts of a range that are outside of `first` to `last`.
     fn keep(&mut self, start: u32, end: u32, first: u32, last: u32, value: T) {
         if let Some(before) = first.checked_sub(1).filter(|before| start <= *before) {
             self.ranges.insert(start, (before, value));
@@ -49,7 +50,7 @@ impl<T: Copy> Numbers<T> {
         }
     }
 
-    /// Takes the value of a number away from it, if it has one.
+    /// Removes and returns the value of a number, if it has one.
     pub fn remove(&mut self, number: u32) -> Option<T> {
         let (&start, &(end, value)) = self.ranges.range(..=number).next_back()?;
         if end < number {
@@ -76,7 +77,7 @@ mod tests {
         ) {
             let (mut ranges, mut each) = (Numbers::default(), HashMap::new());
             for (value, (inserts, number, count)) in steps.into_iter().enumerate() {
-                // About the greatest number.
+                // Numbers around the greatest one.
                 let number = number.wrapping_sub(20);
                 if inserts {
                     ranges.insert(number, count, value);

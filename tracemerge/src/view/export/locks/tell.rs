@@ -15,13 +15,14 @@ use crate::view::export::locks::waits::{
     Awaited, Condition, Holder, Lock, PlaceId, Places, Sum, Waiting, Waits,
 };
 
-/// The number of links of a chain, or threads of a ring, that are listed: the others are counted.
+/// The maximum number of links of a chain, or threads of a ring, that are listed. The others are only
+/// counted.
 const LINKS: usize = 64;
 
-/// What stands where nothing is known.
+/// The text for an unknown value.
 const UNKNOWN: &str = "?";
 
-/// Writes all that is known.
+/// Writes the whole text.
 pub fn tell(format: &LocksFormat, scene: &Scene, out: &mut Vec<u8>) {
     let mut text = String::new();
     let with_locks =
@@ -29,7 +30,7 @@ pub fn tell(format: &LocksFormat, scene: &Scene, out: &mut Vec<u8>) {
     let told: Vec<usize> =
         (0..format.processes.len()).filter(|process| with_locks(&format.processes[*process].0)).collect();
     if told.is_empty() {
-        text.push_str("no lock was waited for, as far as the locks of tracer::sync tell\n");
+        text.push_str("no lock was waited for, as far as tracer::sync recorded\n");
     }
     for (number, process) in told.iter().enumerate() {
         if number > 0 {
@@ -53,7 +54,7 @@ fn thread_names(scene: &Scene, process: usize) -> HashMap<u64, &str> {
     threads.map(|thread| (thread.tid, thread.label.as_str())).collect()
 }
 
-/// What is told of one process.
+/// The text about one process, while it is written.
 struct Telling<'a> {
     waits: &'a Waits,
     /// The time of the process's last record.
@@ -76,7 +77,7 @@ impl Telling<'_> {
             let _ = write!(head, "; {} not ended", has(open.len() as u64, "wait"));
         }
         if *unseen > 0 {
-            let _ = write!(head, "; of {} no record tells the end", count(*unseen, "wait"));
+            let _ = write!(head, "; {} without a record of the end", count(*unseen, "wait"));
         }
         self.line(&head);
         self.open_waits();
@@ -90,7 +91,7 @@ impl Telling<'_> {
         self.text.push('\n');
     }
 
-    /// Says how many more there are than were listed.
+    /// Writes how many more items exist than were listed.
     fn more(&mut self, number: usize, noun: &str) {
         if let Some(more) = number.checked_sub(self.rows).filter(|more| *more > 0) {
             self.line(&format!("  and {} (--rows)", count(more as u64, &format!("more {noun}"))));
@@ -105,7 +106,7 @@ impl Telling<'_> {
         self.places.text(id).unwrap_or(UNKNOWN)
     }
 
-    /// Returns what a thread waits for, with its place: `lock 3 (src/pool.rs:31)`.
+    /// Returns the object that a thread waits for, with its place: `lock 3 (src/pool.rs:31)`.
     fn awaited(&self, awaited: Awaited) -> String {
         let (kind, id, made) = match awaited {
             Awaited::Lock(id) => ("lock", id, self.waits.locks.get(&id).map(|lock| lock.made)),
@@ -161,11 +162,11 @@ impl Telling<'_> {
         match waiting.awaited {
             Awaited::Lock(_) => notes.push(match self.waits.holder(waiting) {
                 Some(holder) if holder.thread == thread => format!(
-                    "which it has itself since {}: it was locked twice, or is held over an await",
+                    "held by the thread itself since {}: locked twice, or held across an await",
                     self.place(holder.since)
                 ),
-                Some(holder) => format!("which {} has", self.holder(holder)),
-                None => "who has it is not known".to_owned(),
+                Some(holder) => format!("held by {}", self.holder(holder)),
+                None => "the holder is unknown".to_owned(),
             }),
             Awaited::Condition(id) => {
                 notes.extend(self.waits.conditions.get(&id).map(|of| self.last_notification(of, waiting)));
@@ -176,7 +177,7 @@ impl Telling<'_> {
         }
         if waiting.has_traced_since {
             notes.push(
-                "it has traced since: a signal handler has, or the end of the wait was lost".to_owned(),
+                "the thread has traced since: in a signal handler, or the wait's end was lost".to_owned(),
             );
         }
         for note in notes {
@@ -184,9 +185,9 @@ impl Telling<'_> {
         }
     }
 
-    /// Says how it stands with the last notification of a condition that is waited for.
+    /// Describes the last notification of a condition for which a thread waits.
     fn last_notification(&self, condition: &Condition, waiting: &Waiting) -> String {
-        let Some(last) = condition.last else { return "which nobody has notified".to_owned() };
+        let Some(last) = condition.last else { return "never notified".to_owned() };
         let by = format!("{} at {}", self.thread(last.by.thread), self.place(last.by.since));
         let when = match waiting.since.checked_sub(last.wall) {
             Some(before) => format!("{} before", duration(before)),
@@ -194,7 +195,7 @@ impl Telling<'_> {
         };
         if last.wakes == 0 {
             return format!(
-                "the last notification ({by}, {when}) found nobody waiting: it is lost if the wait was decided on earlier"
+                "the last notification ({by}, {when}) found nobody waiting: it is lost if the thread had already decided to wait"
             );
         }
         format!("the last notification ({by}, {when}) was for {}", count(last.wakes, "thread"))
@@ -228,7 +229,7 @@ impl Telling<'_> {
         let Waits { conditions, futexes, .. } = self.waits;
         let of_conditions = conditions.iter().map(|(id, of)| (Awaited::Condition(*id), of));
         let of_futexes = futexes.iter().map(|(address, of)| (Awaited::Futex(*address), of));
-        // The tracer's own threads are woken in the same way, and nobody is told to wait there.
+        // Threads of the tracer are woken in the same way, but their waits are not recorded.
         let of_futexes = of_futexes.filter(|(_, of)| of.sum.waits > 0);
         let mut all: Vec<(Awaited, &Condition)> = of_conditions.chain(of_futexes).collect();
         all.sort_by_key(|(awaited, condition)| (std::cmp::Reverse(condition.sum.total), *awaited));
@@ -242,7 +243,7 @@ impl Telling<'_> {
         let &Condition { sum, notifications, in_vain, latency, timeouts, .. } = condition;
         let mut head = format!("\n{}: {}", self.awaited(awaited), in_words(sum));
         if timeouts > 0 {
-            let _ = write!(head, ", {} ended by time", Grouped(timeouts));
+            let _ = write!(head, ", {} timed out", Grouped(timeouts));
         }
         let _ = write!(head, "; {}", count(notifications, "notification"));
         if in_vain > 0 {
@@ -264,7 +265,7 @@ impl Telling<'_> {
         self.table(["waited at", "woken by", "which notified at"], rows);
     }
 
-    /// Writes sums with the texts that they are for; the greatest time comes first.
+    /// Writes a table of sums with their texts; the greatest time comes first.
     fn table(&mut self, headings: [&str; 3], mut rows: Vec<(Sum, [String; 3])>) {
         rows.sort_by(|(a, texts_a), (b, texts_b)| b.total.cmp(&a.total).then_with(|| texts_a.cmp(texts_b)));
         let [one, two, three] = headings;
@@ -310,9 +311,7 @@ impl Telling<'_> {
         }
         self.more(chains.len(), "chain");
         if self.waits.misses_chains {
-            self.line(
-                "  there were too many waits at once to look at each chain: longer ones may be missing",
-            );
+            self.line("  too many simultaneous waits to examine each chain: longer chains may be missing");
         }
     }
 
@@ -328,7 +327,7 @@ impl Telling<'_> {
     }
 }
 
-/// Returns a sum in words: `12 waits, 1.25 s, 300 ms at most`.
+/// Returns the text of a sum: `12 waits, 1.25 s, 300 ms at most`.
 fn in_words(sum: Sum) -> String {
     match sum.waits {
         0 => "no waits".to_owned(),
@@ -337,7 +336,7 @@ fn in_words(sum: Sum) -> String {
     }
 }
 
-/// Returns how many have done something: `1 wait has`, `2 waits have`.
+/// Returns a count with a verb: `1 wait has`, `2 waits have`.
 fn has(number: u64, noun: &str) -> String {
     format!("{} {}", count(number, noun), if number == 1 { "has" } else { "have" })
 }

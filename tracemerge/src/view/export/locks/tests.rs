@@ -1,4 +1,4 @@
-//! The text about locks, against one that was made by hand.
+//! Tests of the text about locks against handwritten texts.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -37,12 +37,12 @@ fn origin_of(tid: u64, version: Option<u32>) -> Origin {
     Origin { run, tid, name, clock, is_shown: true, is_log: false, has_sites: true }
 }
 
-/// Returns what is told of these lines: ticks in nanoseconds, the id of the thread, and the rest of the line.
+/// Returns the text for these lines: ticks in nanoseconds, the id of the thread, and the rest of the line.
 fn told(lines: &[(u64, u64, &str)], rows: usize) -> String {
     told_by(None, lines, rows).0
 }
 
-/// Does the same for lines of a trace of this version, and returns what is said of them besides.
+/// Does the same for lines of a trace of this version, and also returns the notes about it.
 fn told_by(version: Option<u32>, lines: &[(u64, u64, &str)], rows: usize) -> (String, Vec<String>) {
     let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
     let labels = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
@@ -74,10 +74,7 @@ fn a_message_with_the_text_of_a_lock_is_only_a_message_from_version_3_on() {
     for version in [1, 2] {
         let (text, said) = told(version, ':');
         assert!(text.starts_with("1 lock waited for"), "{text}");
-        assert!(
-            said.len() == 1 && said[0].starts_with("2 records of locks are read from the text"),
-            "{said:?}"
-        );
+        assert!(said.len() == 1 && said[0].starts_with("2 lock records read from the text"), "{said:?}");
     }
 }
 
@@ -154,14 +151,14 @@ fn deadlocks_and_lost_wakeups_are_told() {
 
 waits that have not ended
   a: 3.00 us for condition 9 (src/q.rs:4), at src/q.rs:20
-    the last notification (b at src/q.rs:30, 1.00 us before) found nobody waiting: it is lost if the wait was decided on earlier
+    the last notification (b at src/q.rs:30, 1.00 us before) found nobody waiting: it is lost if the thread had already decided to wait
   b: 2.00 us for lock 2 (src/m.rs:2), at src/b.rs:9
-    which c since src/c.rs:5 has
+    held by c since src/c.rs:5
   c: 1.00 us for lock 1 (src/m.rs:1), at src/c.rs:7
-    which b since src/b.rs:8 has
+    held by b since src/b.rs:8
   d: 0 ns for lock 3 (src/m.rs:3), at src/d.rs:2
-    which it has itself since src/d.rs:1: it was locked twice, or is held over an await
-    it has traced since: a signal handler has, or the end of the wait was lost
+    held by the thread itself since src/d.rs:1: locked twice, or held across an await
+    the thread has traced since: in a signal handler, or the wait's end was lost
   deadlock: b -> c -> b
   deadlock: d waits for itself
 ";
@@ -173,7 +170,7 @@ condition 9 (src/q.rs:4): 2 waits, 8.00 us, 5.00 us at most; 2 notifications, 1 
       1  3.00 us  3.00 us  src/q.rs:20  nobody
 ";
     assert!(text.contains(condition), "{text}");
-    // Both threads of the ring have a chain; that of the first is the longer one.
+    // Both threads of the ring have a chain; the chain of the first is the longer one.
     assert!(text.contains("2 waits in a row"), "{text}");
     assert!(told(&lines, 1).contains("and 2 more locks (--rows)"));
 }
@@ -199,7 +196,7 @@ fn words_at_which_threads_sleep_are_told_with_the_program_s_own_places() {
     let expected = "\
 1 word waited for
 
-word 0x7f10 (/home/me/app.rs:3): 2 waits, 6.00 us, 5.00 us at most, 1 ended by time; 1 notification; woken after 2.00 us, 2.00 us at most
+word 0x7f10 (/home/me/app.rs:3): 2 waits, 6.00 us, 5.00 us at most, 1 timed out; 1 notification; woken after 2.00 us, 2.00 us at most
   waits    total      max  waited at          woken by  which notified at
       1  5.00 us  5.00 us  /home/me/app.rs:3  b         ?
       1  1.00 us  1.00 us  /home/me/app.rs:3  nobody
@@ -210,7 +207,7 @@ word 0x7f10 (/home/me/app.rs:3): 2 waits, 6.00 us, 5.00 us at most, 1 ended by t
 #[test]
 fn what_is_not_whole_is_told() {
     let lines = [
-        // A wait whose end was lost, and an end whose wait was.
+        // A wait whose end was lost, and an end whose wait was lost.
         (
             1_000,
             1,
@@ -223,7 +220,7 @@ fn what_is_not_whole_is_told() {
         ),
         (3_000, 1, ": lock got id=1 ns=1000"),
         (3_000, 2, ": lock got id=1 ns=1000"),
-        // Tracing is switched off while somebody waits.
+        // Tracing is switched off while a thread waits.
         (
             4_000,
             3,
@@ -232,12 +229,9 @@ fn what_is_not_whole_is_told() {
         (6_000, 3, "# off ticks=5000"),
     ];
     let text = told(&lines, 20);
-    assert!(text.starts_with("1 lock waited for; of 2 waits no record tells the end\n"), "{text}");
+    assert!(text.starts_with("1 lock waited for; 2 waits without a record of the end\n"), "{text}");
     assert!(text.contains("lock 1 (src/m.rs:1): 3 waits, 3.00 us, 1.00 us at most\n"), "{text}");
-    assert_eq!(
-        told(&[(1, 1, ": hello")], 20),
-        "no lock was waited for, as far as the locks of tracer::sync tell\n"
-    );
+    assert_eq!(told(&[(1, 1, ": hello")], 20), "no lock was waited for, as far as tracer::sync recorded\n");
 }
 
 fn wait(id: u64, holder: u64) -> LockRecord<'static> {
@@ -266,7 +260,7 @@ proptest! {
         steps in proptest::collection::vec((0..3_u8, 1..6_u64, 1..3_u64, 0..6_u64), 0..60)
     ) {
         let (mut waits, mut places) = (Waits::default(), Places::default());
-        // The lock that each thread waits for, and who has it.
+        // The lock that each thread waits for, and its holder.
         let mut expected: BTreeMap<u64, (u64, Option<u64>)> = BTreeMap::new();
         for (step, thread, id, holder) in steps {
             if step == 0 {

@@ -1,4 +1,4 @@
-//! The waits of threads for locks and conditions: which are going on, and sums of those that have ended.
+//! The waits of threads for locks and conditions: those that continue, and sums of those that have ended.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use trace_format::locks::{LockRecord, LockWait};
 /// A place in a program, by its number in [`Places`].
 pub type PlaceId = u32;
 
-/// The places in programs that were met: each is kept once.
+/// The places in programs that were met, each stored once.
 #[derive(Debug, Default)]
 pub struct Places {
     ids: HashMap<String, PlaceId>,
@@ -28,24 +28,24 @@ impl Places {
         id
     }
 
-    /// Returns a place, unless it was not known where it was met.
+    /// Returns the text of a place; `None` if the place was recorded as unknown.
     #[must_use]
     pub fn text(&self, id: PlaceId) -> Option<&str> {
         self.texts.get(id as usize).map(String::as_str).filter(|text| *text != UNKNOWN)
     }
 }
 
-/// A place that is not known, as records tell it.
+/// The text of an unknown place in records.
 pub const UNKNOWN: &str = "?:0";
 
-/// How often something was waited for, and how long, in nanoseconds.
+/// The number and the duration of waits, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
     /// The number of waits.
     pub waits: u64,
-    /// The time of all of them.
+    /// The total time.
     pub total: u64,
-    /// The time of the longest.
+    /// The longest time.
     pub max: u64,
 }
 
@@ -58,7 +58,7 @@ impl Sum {
     }
 }
 
-/// The thread that has a lock, by its id, and the place of its call.
+/// The thread that holds a lock, by its id, and the place of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Holder {
     /// The thread.
@@ -67,48 +67,48 @@ pub struct Holder {
     pub since: PlaceId,
 }
 
-/// What waits for a lock have in common that are counted together.
+/// The common properties of waits for a lock that are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Behind {
-    /// The thread that had the lock when the wait began, where it is known.
+    /// The thread that held the lock when the wait began, if known.
     pub holder: Option<Holder>,
     /// The place of the wait.
     pub at: PlaceId,
 }
 
-/// A lock that was waited for.
+/// A lock for which threads waited.
 #[derive(Debug)]
 pub struct Lock {
-    /// The place where it was made, or where it was waited for first.
+    /// The place of its creation, or else of the first wait for it.
     pub made: PlaceId,
     /// All waits.
     pub sum: Sum,
     /// The waits by holder and place.
     pub behind: BTreeMap<Behind, Sum>,
-    /// How many waits were given up.
+    /// The number of waits that ended without the lock.
     pub given_up: u64,
 }
 
-/// A condition that was waited for or notified.
+/// A condition that threads waited for or notified.
 #[derive(Debug)]
 pub struct Condition {
-    /// The place where it was made.
+    /// The place of its creation.
     pub made: PlaceId,
     /// All waits.
     pub sum: Sum,
-    /// The waits by the notification that has ended them, where one has, and by their place.
+    /// The waits by the notification that has ended them, if any, and by their place.
     pub woken: BTreeMap<(Option<Holder>, PlaceId), Sum>,
-    /// How many waits were ended by time.
+    /// The number of waits that timed out.
     pub timeouts: u64,
-    /// How many times it was notified.
+    /// The number of notifications.
     pub notifications: u64,
-    /// How many of the notifications found nobody waiting.
+    /// The number of notifications that found nobody waiting.
     pub in_vain: u64,
-    /// The times from notifications to the moments when the threads that they were for had the lock again.
+    /// The times from notifications to the moments at which the notified threads held the lock again.
     pub latency: Sum,
-    /// The notification that came last; `None` where there was none.
+    /// The last notification; `None` if there was none.
     pub last: Option<Notification>,
-    /// Notifications for threads that have not come back yet, by number.
+    /// The notifications of threads that have not yet returned from their wait, by number.
     pending: Numbers<Notification>,
 }
 
@@ -133,62 +133,63 @@ impl Condition {
 pub struct Notification {
     /// The time, in nanoseconds since 1970.
     pub wall: u64,
-    /// The thread that has notified, and where.
+    /// The notifying thread, and the place of its call.
     pub by: Holder,
-    /// The number of threads that it was for.
+    /// The number of notified threads.
     pub wakes: u64,
 }
 
-/// What a thread waits for.
+/// The object that a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Awaited {
     /// The lock with this number.
     Lock(u64),
     /// The condition with this number.
     Condition(u64),
-    /// The word in memory with this address, which the system compares.
+    /// The word in memory with this address, which the system compares (a futex).
     Futex(u64),
 }
 
-/// A thread's wait that goes on.
+/// A wait of a thread that continues.
 #[derive(Clone, Debug)]
 pub struct Waiting {
-    /// What the thread waits for.
+    /// The object that the thread waits for.
     pub awaited: Awaited,
-    /// The time since when, in nanoseconds since 1970.
+    /// The beginning, in nanoseconds since 1970.
     pub since: u64,
     /// The place of the wait.
     pub at: PlaceId,
-    /// Who had the lock when the wait began.
+    /// The holder of the lock when the wait began.
     first_holder: Option<Holder>,
-    /// The number of times that the lock had been handed over by then: see [`Queue`].
+    /// The number of times that the lock had changed its holder by then: see [`Queue`].
     handed: u64,
-    /// The longest chain that has begun with this wait; `None` where it was alone, as far as was looked.
+    /// The longest chain that has begun with this wait; `None` if no chain was found.
     chain: Option<ChainId>,
-    /// Whether the thread has recorded something else since.
+    /// Whether the thread has recorded something else since the beginning of the wait.
     pub has_traced_since: bool,
 }
 
-/// The waits for a lock that go on.
+/// The waits for a lock that continue.
 ///
-/// A lock that is handed over has one holder for all who wait, so that is noted once and not for each of them: many threads
-/// that get a lock one after the other cost no more than their records.
+/// A new holder of the lock is the holder for all waiting threads, so it is stored once and not for each of
+/// them. So many threads that get a lock one after another cost no more than their records.
 #[derive(Debug, Default)]
 struct Queue {
-    /// How many times the lock was handed over.
+    /// The number of times that the lock changed its holder.
     handed: u64,
-    /// Who has it since then; `None` where that is not known.
+    /// The holder since the last change; `None` if it is not known.
     holder: Option<Holder>,
-    /// The number of waits that began before it was handed over last.
+    /// The number of waits that began before the last change.
     before: u64,
-    /// The threads whose waits began since: each is behind the holder that its record names.
+    /// The threads whose waits began after the last change. The holder for each of them is the one in its
+    /// record.
     since: HashSet<u64>,
 }
 
-/// The number of threads that are walked through for chains at most, on average for each record: in a program with fewer
-/// that wait at once, all chains are found.
+/// The maximum number of threads that are visited in the search for chains, on average for each record. If
+/// fewer threads wait at the same time, all chains are found.
 const STEPS: usize = 64;
-/// How many may be walked through besides.
+/// The number of additional threads that may be visited.
 const FIRST_STEPS: usize = 1 << 20;
 
 /// All waits of one process.
@@ -198,23 +199,23 @@ pub struct Waits {
     pub locks: BTreeMap<u64, Lock>,
     /// The conditions by number.
     pub conditions: BTreeMap<u64, Condition>,
-    /// The futexes by address: whoever wakes those who sleep there is said to notify them.
+    /// The futexes by address. A thread that wakes the sleeping threads counts as notifying them.
     pub futexes: BTreeMap<u64, Condition>,
-    /// The waits that go on, by the id of the thread.
+    /// The waits that continue, by the id of the thread.
     pub open: BTreeMap<u64, Waiting>,
-    /// The waits for each lock that somebody waits for.
+    /// The queue of each lock for which threads wait.
     queues: HashMap<u64, Queue>,
-    /// The chains of waits, and the times of those that have ended of more than one.
+    /// The chains of waits, with the times of the ended waits that began a chain of more than one.
     pub chains: Chains,
-    /// Whether a chain may have become longer since the open waits were walked through.
+    /// Whether a chain may have become longer since the last search.
     has_new_chains: bool,
-    /// The number of threads that may be walked through.
+    /// The number of threads that may still be visited.
     steps: usize,
-    /// Whether there were too many chains, or too long ones, to look at each.
+    /// Whether there were too many chains, or too long ones, to examine each.
     pub misses_chains: bool,
-    /// The number of waits whose end no record tells.
+    /// The number of waits without a record of their end.
     pub unseen: u64,
-    /// How many waits go on behind each thread.
+    /// The number of waits that continue for each holder, by its thread.
     followers: HashMap<u64, u64>,
 }
 
@@ -237,7 +238,7 @@ impl Default for Waits {
 }
 
 impl Waits {
-    /// Takes a record of a thread.
+    /// Adds a record of a thread.
     pub fn take(&mut self, record: &LockRecord<'_>, thread: u64, wall: u64, places: &mut Places) {
         self.steps = self.steps.saturating_add(STEPS);
         match *record {
@@ -255,7 +256,7 @@ impl Waits {
             LockRecord::ConditionWait { id, lock, made, at } => {
                 let (made, at) = (places.id(made), places.id(at));
                 self.conditions.entry(id).or_insert_with(|| Condition::new(made));
-                // Whoever waits for the lock can have it now.
+                // The waiting threads can get the lock now.
                 self.hand_over(lock, None);
                 self.begin(thread, Awaited::Condition(id), at, None, wall);
             }
@@ -288,14 +289,14 @@ impl Waits {
         }
     }
 
-    /// Notes that a thread has recorded something that is not of a lock.
+    /// Registers that a thread has recorded something that is not a lock record.
     pub fn has_traced(&mut self, thread: u64) {
         if let Some(waiting) = self.open.get_mut(&thread) {
             waiting.has_traced_since = true;
         }
     }
 
-    /// Ends all waits: from this time on nothing is recorded.
+    /// Ends all waits at this time, because nothing is recorded from then on.
     pub fn pause(&mut self, wall: u64) {
         let open: Vec<(u64, Awaited, u64)> =
             self.open.iter().map(|(thread, of)| (*thread, of.awaited, of.since)).collect();
@@ -305,7 +306,7 @@ impl Waits {
         }
     }
 
-    /// Counts what goes on as waits up to `wall`, and leaves it open.
+    /// Counts the open waits up to `wall`, and leaves them open.
     pub fn count_open(&mut self, wall: u64) {
         self.find_chains();
         let open: Vec<Waiting> = self.open.values().cloned().collect();
@@ -314,7 +315,7 @@ impl Waits {
         }
     }
 
-    /// Notes the place from which a thread waits for a futex, where only the call stack tells it.
+    /// Sets the place at which a thread waits for a futex, if only the call stack contains it.
     pub fn place(&mut self, thread: u64, place: &str, places: &mut Places) {
         let unknown = places.id(UNKNOWN);
         let Some(waiting) = self.open.get_mut(&thread).filter(|waiting| waiting.at == unknown) else {
@@ -363,8 +364,8 @@ impl Waits {
         self.has_new_chains |= waits_behind_it || is_behind_one;
     }
 
-    /// Finds the chains of the waits that go on, before one of them ends or changes: until then, chains only become longer,
-    /// so each wait keeps the longest.
+    /// Finds the chains of the open waits, before one of them ends or changes. Until then, chains only become
+    /// longer, so each wait keeps its longest chain.
     fn find_chains(&mut self) {
         if !std::mem::take(&mut self.has_new_chains) {
             return;
@@ -391,7 +392,7 @@ impl Waits {
         }
     }
 
-    /// Takes away a wait that goes on.
+    /// Removes an open wait.
     fn remove(&mut self, thread: u64) -> Option<Waiting> {
         let waiting = self.open.remove(&thread)?;
         self.unfollow(self.holder(&waiting), 1);
@@ -408,7 +409,7 @@ impl Waits {
         Some(waiting)
     }
 
-    /// Returns who has what a wait is for, as far as that is known.
+    /// Returns the holder of the object of a wait, if known.
     #[must_use]
     pub fn holder(&self, waiting: &Waiting) -> Option<Holder> {
         holder_in(&self.queues, waiting)
@@ -438,14 +439,14 @@ impl Waits {
         self.follow(holder, 1);
     }
 
-    /// Counts more waits behind a thread.
+    /// Adds to the number of waits for a holder.
     fn follow(&mut self, holder: Option<Holder>, waits: u64) {
         if let Some(Holder { thread, .. }) = holder.filter(|_| waits > 0) {
             *self.followers.entry(thread).or_default() += waits;
         }
     }
 
-    /// Counts fewer waits behind a thread.
+    /// Subtracts from the number of waits for a holder.
     fn unfollow(&mut self, holder: Option<Holder>, waits: u64) {
         let Some(Holder { thread, .. }) = holder else { return };
         let Some(number) = self.followers.get_mut(&thread) else { return };
@@ -455,7 +456,7 @@ impl Waits {
         }
     }
 
-    /// Ends a thread's wait. Returns the place of the wait; `None` if no record tells of it.
+    /// Ends a thread's wait. Returns the place of the wait; `None` if the wait has no record.
     fn end(&mut self, thread: u64, awaited: Awaited, ns: u64, by: Option<Notification>) -> Option<PlaceId> {
         if self.open.get(&thread)?.awaited != awaited {
             return None;
@@ -490,7 +491,7 @@ impl Waits {
         }
     }
 
-    /// Notes who has a lock now, for all that wait for it.
+    /// Sets the current holder of a lock, for all threads that wait for it.
     fn hand_over(&mut self, id: u64, holder: Option<Holder>) {
         if !self.queues.contains_key(&id) {
             return;
@@ -522,14 +523,16 @@ impl Waits {
         self.end(thread, Awaited::Condition(id), ns, notification);
     }
 
-    /// Returns each ring of threads of which each waits for a lock that the next one has, and the last for one of the first.
+    /// Returns each ring of threads in which each thread waits for a lock that the next one holds, and the
+    /// last for a lock that the first holds.
     #[must_use]
     pub fn deadlocks(&self) -> Vec<Vec<u64>> {
         rings(self.open.keys(), |thread| Some(self.holder(self.open.get(&thread)?)?.thread))
     }
 }
 
-/// Returns who has what a wait is for: whoever the lock was handed to last or, if that was before, whom the wait's record names.
+/// Returns the holder of the object of a wait: the latest holder of the lock or, if it has not changed since
+/// the wait began, the holder in the wait's record.
 fn holder_in(queues: &HashMap<u64, Queue>, waiting: &Waiting) -> Option<Holder> {
     let Awaited::Lock(id) = waiting.awaited else { return waiting.first_holder };
     match queues.get(&id) {

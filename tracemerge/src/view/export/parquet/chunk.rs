@@ -1,6 +1,6 @@
-//! The columns of a row group that are encoded here, from what the rows keep of them: values that rows share by a dictionary and
-//! their numbers in it, integers by their differences, and texts as they are. The crate would look at each value of each row
-//! for that, several times.
+//! The columns of a row group that this program encodes itself, from the data that the rows keep: shared
+//! values by a dictionary and their numbers in it, integers by their differences, and texts unchanged. The
+//! crate would examine each value of each row several times for that.
 
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, LogicalType, ZstdLevel};
@@ -17,33 +17,33 @@ use super::deltas::{Integer, largest, least, put_deltas};
 use super::hybrid::{Bits, bits, put_hybrid, put_hybrid_of_bytes, put_run};
 use super::words::{NONE, WordId, Words, put_text};
 
-/// How columns are compressed: as zstd does it fastest.
+/// The compression level of columns: the fastest level of zstd.
 pub const LEVEL: i32 = 1;
-/// The number of bytes of texts from which on a page ends, for readers that want a part of a column.
+/// The number of bytes of texts at which a page ends, for readers that need a part of a column.
 const PAGE: usize = 1 << 20;
 
-/// A column of a row group, as it stands in the file.
+/// An encoded column of a row group.
 pub struct Chunk {
     /// The pages.
     pub bytes: Bytes,
-    /// What the file tells of them.
+    /// The metadata of the pages in the file.
     pub close: ColumnCloseResult,
 }
 
-/// Texts of a column that are not written yet.
+/// The texts of a column that are not written yet.
 #[derive(Debug, Default)]
 pub struct Texts {
-    /// The texts as a page has them.
+    /// The texts in the form of a page.
     bytes: Vec<u8>,
-    /// Whether each row of the last page has a text, and where that page begins in the bytes.
+    /// Whether each row of the last page has a text, and the offset of that page in the bytes.
     there: Bits,
     begin: usize,
-    /// The pages before: where they end in the bytes, and whether each of their rows has a text.
+    /// The earlier pages: their ends in the bytes, and whether each of their rows has a text.
     before: Vec<(usize, Bits)>,
 }
 
 impl Texts {
-    /// Adds a row; returns how much memory it takes, in bytes.
+    /// Adds a row. Returns the number of bytes of memory that it takes.
     #[inline]
     pub fn add(&mut self, text: Option<&str>) -> usize {
         self.there.push(text.is_some());
@@ -62,11 +62,11 @@ impl Texts {
     }
 }
 
-/// What rows have by which several columns are known: a number for each row.
+/// The keys of rows, from which the values of several columns follow: a number for each row.
 #[derive(Debug, Default)]
 pub struct Rows {
     keys: Vec<u32>,
-    /// The numbers that there are, each once, and which are among them.
+    /// The distinct keys, each once, and whether each number is among them.
     distinct: Vec<u32>,
     is_there: Vec<bool>,
 }
@@ -89,12 +89,12 @@ impl Rows {
         self.distinct.push(key);
     }
 
-    /// Returns a number that is above all that there are.
+    /// Returns a number above all keys.
     fn limit(&self) -> usize {
         self.is_there.len()
     }
 
-    /// Takes all rows away.
+    /// Removes all rows.
     pub fn clear(&mut self) {
         self.keys.clear();
         for key in self.distinct.drain(..) {
@@ -103,26 +103,27 @@ impl Rows {
     }
 }
 
-/// Encodes columns.
+/// An encoder of columns.
 pub struct Encoder {
     zstd: Compressor<'static>,
-    /// The number in the dictionary of each word, in a column. Buffers, as all of these are.
+    /// The number in the column's dictionary of each word. This and the following fields are buffers.
     places: Vec<u32>,
-    /// The same by what rows have.
+    /// The number in the dictionary for each key.
     of_keys: Vec<u32>,
     dictionary: Vec<WordId>,
     numbers: Vec<u32>,
-    /// The same where the dictionary has so few words that bytes are enough.
+    /// The numbers as bytes, if the dictionary is small enough.
     small: Vec<u8>,
     small_of_keys: Vec<u8>,
     there: Bits,
     body: Vec<u8>,
 }
 
-/// The place of a word that is not in the dictionary. As a byte it is the place of none either, where bytes are used.
+/// The number for a word that is not in the dictionary. Its lowest byte is not a valid number either, if
+/// bytes are used.
 const NOWHERE: u32 = u32::MAX;
 
-/// The pages of a column, which are being written.
+/// The pages of a column while they are written.
 struct Pages {
     sink: TrackedWrite<Vec<u8>>,
     dictionary: Option<i64>,
@@ -180,7 +181,7 @@ impl Encoder {
     /// Makes an encoder.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// Returns an error if there is not enough memory.
     pub fn new() -> Result<Encoder> {
         let (places, of_keys, dictionary) = Default::default();
         let (numbers, small, small_of_keys, there, body) = Default::default();
@@ -193,7 +194,7 @@ impl Encoder {
         Pages { sink, dictionary: None, data: None, compressed: 0, uncompressed: 0 }
     }
 
-    /// Puts what stands in the body as a page of rows.
+    /// Compresses the body and writes it as a page of rows.
     fn put_body(&mut self, rows: usize, encoding: Encoding, pages: &mut Pages) -> Result<()> {
         let page = Page::DataPage {
             buf: self.zstd.compress(&self.body)?.into(),
@@ -206,10 +207,10 @@ impl Encoder {
         pages.put(page, self.body.len())
     }
 
-    /// Encodes a column of values that rows share: `of` returns the word for what a row has.
+    /// Encodes a column of shared values. `of` returns the word for a key of a row.
     ///
     /// # Errors
-    /// It is too large.
+    /// Returns an error if the column is too large.
     pub fn words(
         &mut self,
         column: ColumnDescPtr,
@@ -289,10 +290,10 @@ impl Encoder {
         pages.finish(column, count, vec![Encoding::PLAIN, Encoding::RLE, encoding], None)
     }
 
-    /// Encodes a column of texts, of which none is left.
+    /// Encodes a column of texts, and removes the texts.
     ///
     /// # Errors
-    /// It is too large.
+    /// Returns an error if the column is too large.
     pub fn texts(&mut self, column: ColumnDescPtr, texts: &mut Texts) -> Result<Chunk> {
         if texts.there.count() > 0 {
             texts.end_page();
@@ -312,10 +313,10 @@ impl Encoder {
         pages.finish(column, rows, vec![Encoding::PLAIN, Encoding::RLE], None)
     }
 
-    /// Encodes a column of integers, of which there is one at least before and none is left.
+    /// Encodes a column of integers, and removes the integers. There must be at least one.
     ///
     /// # Errors
-    /// It is too large.
+    /// Returns an error if the column is too large.
     pub fn integers<T: Integer>(&mut self, column: ColumnDescPtr, numbers: &mut Vec<T>) -> Result<Chunk> {
         let is_unsigned =
             matches!(column.logical_type_ref(), Some(LogicalType::Integer { is_signed: false, .. }));
@@ -333,7 +334,7 @@ impl Encoder {
     }
 }
 
-/// Appends what `put` appends, which is for each row whether it has a value, with the length in front.
+/// Calls `put`, which must append whether each row has a value. Writes the length before that.
 fn put_levels(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     let begin = out.len();
     out.extend_from_slice(&[0; 4]);

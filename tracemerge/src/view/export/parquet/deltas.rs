@@ -1,6 +1,7 @@
-//! Integers by their differences, as Parquet has them (<https://parquet.apache.org/docs/file-format/data-pages/encodings/>,
-//! "DELTA_BINARY_PACKED"): in each block the least difference, and how much larger each one is, in as many bits as the largest of
-//! a part of the block needs.
+//! Integers encoded by their differences, as Parquet defines it
+//! (<https://parquet.apache.org/docs/file-format/data-pages/encodings/>, "DELTA_BINARY_PACKED"): for each
+//! block the least difference, and the excess of each difference over it. A part of a block uses as many bits
+//! as its largest excess needs.
 
 use std::cmp::Reverse;
 
@@ -8,7 +9,7 @@ use parquet::file::statistics::Statistics;
 
 use super::hybrid::put_length;
 
-/// The number of values of a block, and of its parts.
+/// The number of values of a block and of its parts.
 const BLOCK: usize = 128;
 const PART: usize = 32;
 const PARTS: usize = BLOCK / PART;
@@ -17,12 +18,12 @@ const PARTS: usize = BLOCK / PART;
 pub trait Integer: Copy + Ord {
     /// Returns the number with 64 bits.
     fn wide(self) -> i64;
-    /// Returns the difference from another one, in the type's bits.
+    /// Returns the difference from an earlier number, in the type's bits.
     fn since(self, before: Self) -> i64;
-    /// Returns the number with the highest bit the other way around: so numbers without a sign are ordered as those with one.
+    /// Returns the number with its highest bit inverted, so that comparisons order numbers as unsigned.
     #[must_use]
     fn with_sign_turned(self) -> Self;
-    /// Returns what a file tells of a column whose least and largest numbers these are.
+    /// Returns the statistics of a column with this least and this largest number.
     fn statistics(range: [Option<Self>; 2]) -> Statistics;
 }
 
@@ -95,8 +96,9 @@ pub fn put_deltas<T: Integer>(values: &[T], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the least of some numbers. Processors that compare no 64 bits at once, for which programs are built, take several
-/// times as long for the usual loop without branches; here the branch is hardly ever taken, unless numbers go down and down.
+/// Returns the least of some numbers. Programs are built for processors without 64-bit vector comparisons, on
+/// which the usual loop without branches takes several times as long. The branch here is hardly ever taken,
+/// unless the numbers decrease steadily.
 #[inline]
 pub fn least<T: Ord>(numbers: impl Iterator<Item = T>) -> Option<T> {
     let mut rest = numbers;
@@ -107,13 +109,13 @@ pub fn least<T: Ord>(numbers: impl Iterator<Item = T>) -> Option<T> {
     Some(least)
 }
 
-/// Returns the largest of some numbers in the same way, from the last one on.
+/// Returns the largest of some numbers in the same way, starting with the last one.
 #[inline]
 pub fn largest<T: Ord>(numbers: impl DoubleEndedIterator<Item = T>) -> Option<T> {
     least(numbers.rev().map(Reverse)).map(|Reverse(largest)| largest)
 }
 
-/// Appends numbers of so many bits, the lowest bits first.
+/// Appends numbers of `width` bits each, the lowest bits first.
 fn put_packed(numbers: &[u64; PART], width: u32, out: &mut Vec<u8>) {
     if width == 0 {
         return;
@@ -128,7 +130,7 @@ fn put_packed(numbers: &[u64; PART], width: u32, out: &mut Vec<u8>) {
             filled -= u64::BITS;
         }
     }
-    // All together are a multiple of 32 bits.
+    // The total length is a multiple of 32 bits.
     if filled > 0 {
         out.extend_from_slice(&(words as u32).to_le_bytes());
     }

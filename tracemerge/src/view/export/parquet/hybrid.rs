@@ -1,15 +1,15 @@
-//! Numbers of few bits as Parquet has them: runs of one number, and groups of packed ones
+//! Numbers of few bits as Parquet encodes them: runs of equal numbers, and groups of packed numbers
 //! (<https://parquet.apache.org/docs/file-format/data-pages/encodings/>, "RLE").
 
-/// The length of a run from which on it is told as one. Packed values stand in groups of so many.
+/// The minimum length of a run, and the number of packed values in a group.
 const GROUP: usize = 8;
 
-/// Returns the number of bits that numbers up to the largest one have, one at least.
+/// Returns the number of bits that numbers up to `largest` need, at least one.
 pub fn bits(largest: usize) -> u8 {
     (usize::BITS - largest.leading_zeros()).max(1) as u8
 }
 
-/// Whether each of some rows has a value: a bit for each, the lowest of each byte first.
+/// The presence of values in rows: one bit for each row, the lowest bit of each byte first.
 #[derive(Debug, Default)]
 pub struct Bits {
     bytes: Vec<u8>,
@@ -28,7 +28,7 @@ impl Bits {
         self.count += 1;
     }
 
-    /// Adds rows, to none or to a multiple of eight.
+    /// Adds rows. The number of earlier rows must be 0 or a multiple of eight.
     pub fn extend<T: Copy>(&mut self, rows: &[T], is_there: impl Fn(T) -> bool) {
         let byte = |group: &[T]| group.iter().rev().fold(0, |byte, row| byte << 1 | u8::from(is_there(*row)));
         self.bytes.extend(rows.chunks(GROUP).map(byte));
@@ -41,13 +41,13 @@ impl Bits {
         self.count
     }
 
-    /// Takes all rows away.
+    /// Removes all rows.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.count = 0;
     }
 
-    /// Appends all bits, of which there is one at least.
+    /// Appends all bits, in the form of [`put_hybrid`] with a width of 1.
     pub fn put(&self, out: &mut Vec<u8>) {
         let mut rest = &self.bytes[..];
         let mut left = self.count;
@@ -69,7 +69,7 @@ impl Bits {
     }
 }
 
-/// Appends numbers of so many bits: runs of one number, and groups of packed ones.
+/// Appends numbers of `width` bits: runs of equal numbers, and groups of packed numbers.
 pub fn put_hybrid(numbers: &[u32], width: u8, out: &mut Vec<u8>) {
     let is_run = |group: &[u32]| group.iter().all(|number| *number == group[0]);
     let mut rest = numbers;
@@ -80,7 +80,7 @@ pub fn put_hybrid(numbers: &[u32], width: u8, out: &mut Vec<u8>) {
             rest = &rest[run..];
             continue;
         }
-        // The first group is none. Only the last one of all may be short.
+        // The first group is not a run. Only the last group of all may be short.
         let groups = rest.chunks(GROUP).take_while(|group| !is_run(group)).count();
         let packed = &rest[..rest.len().min(groups * GROUP)];
         put_length((groups as u64) << 1 | 1, out);
@@ -89,7 +89,8 @@ pub fn put_hybrid(numbers: &[u32], width: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends numbers of at most eight bits as [`put_hybrid`] does; all numbers of a group are one word here.
+/// Appends numbers of at most eight bits like [`put_hybrid`]; the numbers of a group are processed as one
+/// word.
 pub fn put_hybrid_of_bytes(numbers: &[u8], width: u8, out: &mut Vec<u8>) {
     let word = |group: &[u8]| group.first_chunk().map_or(0, |group| u64::from_le_bytes(*group));
     let is_run = |group: u64| group == group.rotate_left(8);
@@ -103,7 +104,7 @@ pub fn put_hybrid_of_bytes(numbers: &[u8], width: u8, out: &mut Vec<u8>) {
             continue;
         }
         let packed = groups.position(is_run).unwrap_or(rest.len() / GROUP);
-        // The last group of all is short: numbers that it lacks are 0.
+        // The last group of all is short, and is filled with 0.
         let has_last = packed * GROUP == rest.len() && !last.is_empty();
         let count = packed + usize::from(has_last);
         if count == 0 {
@@ -122,27 +123,27 @@ pub fn put_hybrid_of_bytes(numbers: &[u8], width: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a number of so many bits that stands there `count` times.
+/// Appends a run of `count` equal numbers of `width` bits.
 pub fn put_run(number: u32, count: usize, width: u8, out: &mut Vec<u8>) {
     put_length((count as u64) << 1, out);
     out.extend_from_slice(&number.to_le_bytes()[..usize::from(width.div_ceil(8))]);
 }
 
-/// Appends a group of numbers of so many bits, at most eight; the group has a byte for each.
+/// Appends a group of numbers of `width` bits, at most eight; `group` has a byte for each number.
 #[inline]
 fn put_packed_bytes(group: u64, width: u8, out: &mut Vec<u8>) {
-    // Neighbours are moved together, then pairs of them, then fours.
+    // Joins neighbours, then pairs, then groups of four.
     let gap = 8 - u32::from(width);
     let twos = group & 0x00ff_00ff_00ff_00ff | (group & 0xff00_ff00_ff00_ff00) >> gap;
     let fours = twos & 0x0000_ffff_0000_ffff | (twos & 0xffff_0000_ffff_0000) >> (2 * gap);
     let packed = fours & 0xffff_ffff | (fours >> 32) << (32 - 4 * gap);
     let end = out.len() + usize::from(width);
-    // To append all bytes and take some back is faster than to copy so many.
+    // Appending all bytes and truncating is faster than copying a variable number of bytes.
     out.extend_from_slice(&packed.to_le_bytes());
     out.truncate(end);
 }
 
-/// Appends a group of numbers, the lowest bits first; numbers that it lacks are 0.
+/// Appends a group of numbers, the lowest bits first. Fills a short group with 0.
 fn put_packed(group: &[u32], width: u8, out: &mut Vec<u8>) {
     let (mut word, mut filled) = (0u64, 0);
     for at in 0..GROUP {
@@ -157,7 +158,7 @@ fn put_packed(group: &[u32], width: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&word.to_le_bytes()[..filled.div_ceil(8) as usize]);
 }
 
-/// Appends a number in seven bits a byte, the lowest first.
+/// Appends a number with seven bits in each byte, the lowest bits first.
 pub fn put_length(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_the_specification_says() {
-        // Numbers of any width, in runs of all lengths, one behind the other.
+        // Numbers of any width, in consecutive runs of all lengths.
         let mut seed = 0x9e37_79b9_7f4a_7c15u64;
         let mut random = |below: u64| {
             seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);

@@ -1,8 +1,8 @@
-//! Apache Parquet: a directory with a table of all records, and one for each template whose columns are the values of its
-//! messages, with their names and types.
+//! Apache Parquet: a directory with a table of all records, and one table for each template, whose columns
+//! are the values of its messages with their names and types.
 //!
-//! Rows are gathered up to a row group for each table, and up to a limit for all of them, so memory does not grow with the
-//! number of records.
+//! Rows are collected until they form a row group of their table, and up to a memory limit for all tables. So
+//! memory does not grow with the number of records.
 
 mod chunk;
 mod deltas;
@@ -22,11 +22,11 @@ use crate::view::export::events::{Event, EventFormat, Scene, TypedSite, What, se
 use crate::view::export::fields::{Row, function_left, message_of, put_fields, row_of};
 use crate::view::values::Type;
 
-/// The number of bytes from which on the largest table is written, however few rows it has.
+/// The number of bytes of all tables above which the largest table is written, however few rows it has.
 const MOST: usize = 128 << 20;
 /// The name of the table of all records, without its extension.
 const RECORDS: &str = "records";
-/// The number of letters of a template that are in the name of its table at most.
+/// The maximum length of the name of a template's table.
 const SHORT: usize = 40;
 
 /// The format of Parquet.
@@ -41,23 +41,23 @@ pub struct ParquetFormat {
     known: HashMap<(String, Vec<(String, ColumnType)>), usize>,
     /// The table of each site.
     of_sites: Vec<Option<usize>>,
-    /// The number of each subject, by what is known of it.
+    /// The number of each subject, by its properties.
     subjects: HashMap<[WordId; OF_SUBJECT], u32>,
-    /// The subject of each site's messages: without values, and with them.
+    /// The subject of each site's messages, without values and with values.
     messages: [Vec<Option<u32>>; 2],
-    /// The subject of each function's calls: entered, and left.
+    /// The subject of each function's enter records and of its leave records.
     calls: [Vec<Option<u32>>; 2],
     /// The number of records so far.
     count: u64,
-    /// Why there is not all of the output.
+    /// The reason for which the output is incomplete.
     failure: Option<String>,
-    /// The number of values that have no type here.
+    /// The number of values that are written as texts because their type does not exist in the format.
     as_text: u64,
     /// A buffer.
     fields: Vec<u8>,
 }
 
-/// Returns the columns that every table begins with.
+/// Returns the columns with which every table begins.
 fn common() -> Vec<ColumnOf> {
     vec![
         column("record", ColumnType::Unsigned(64), false, Source::Number),
@@ -73,7 +73,7 @@ fn column(name: &str, of: ColumnType, is_optional: bool, source: Source) -> Colu
     ColumnOf { name: name.to_owned(), of, is_optional, source }
 }
 
-/// Returns the columns of the table of all records. Those that are known by a subject are in the order of
+/// Returns the columns of the table of all records. Those that belong to a subject are in the order of
 /// [`ParquetFormat::new_subject`].
 fn columns_of_records() -> Vec<ColumnOf> {
     let text = |name, is_optional, source| column(name, ColumnType::Text, is_optional, source);
@@ -94,7 +94,7 @@ fn columns_of_records() -> Vec<ColumnOf> {
     common().into_iter().chain(more).collect()
 }
 
-/// Returns the type of the column of a value. What has none is text.
+/// Returns the type of the column of a value: text if there is no matching type.
 fn type_of(of: Type) -> ColumnType {
     let bits = |bits: u32| u8::try_from(bits).ok().filter(|bits| *bits <= 64);
     match of {
@@ -108,7 +108,8 @@ fn type_of(of: Type) -> ColumnType {
     }
 }
 
-/// Returns the columns of a template's table. Readers take names for the same that differ in capitals only.
+/// Returns the columns of a template's table. Makes names unique without regard to case, because readers
+/// ignore it.
 fn columns_of(values: &[(String, ColumnType)]) -> Vec<ColumnOf> {
     let mut columns = common();
     for (number, (name, of)) in values.iter().enumerate() {
@@ -131,7 +132,7 @@ fn name_of(number: usize, template: &str) -> String {
 }
 
 impl ParquetFormat {
-    /// Returns the number of the table of a site, which is made where there is none yet.
+    /// Returns the number of the table of a site. Makes the table if it does not exist yet.
     fn table_of(&mut self, number: usize, site: &TypedSite) -> Result<usize> {
         if let Some(Some(table)) = self.of_sites.get(number) {
             return Ok(*table);
@@ -153,7 +154,7 @@ impl ParquetFormat {
         Ok(table)
     }
 
-    /// Returns what is known of the thread of an event, as a number.
+    /// Returns the number of the thread of an event. Adds the properties of new threads.
     fn thread(&mut self, event: &Event<'_>, scene: &Scene) -> u32 {
         let Shared { words, threads, .. } = &mut self.shared;
         for thread in scene.threads.iter().skip(threads.len()) {
@@ -169,7 +170,7 @@ impl ParquetFormat {
         u32::try_from(event.thread).unwrap_or(u32::MAX)
     }
 
-    /// Returns what an event is about, as a number; none where it is of no record.
+    /// Returns the number of the subject of an event; `None` if the event has no record.
     #[inline]
     fn subject(&mut self, event: &Event<'_>, scene: &Scene) -> Result<Option<u32>> {
         let (of, number) = match &event.what {
@@ -196,7 +197,7 @@ impl ParquetFormat {
         Ok(subject)
     }
 
-    /// Makes the subject of an event, or finds the one of which the same is known.
+    /// Makes the subject of an event, or finds an equal one.
     #[cold]
     fn new_subject(&mut self, event: &Event<'_>, scene: &Scene) -> Result<Option<u32>> {
         let Some(row) = row_of(event, scene) else { return Ok(None) };
@@ -227,7 +228,7 @@ impl ParquetFormat {
         })))
     }
 
-    /// Adds a record to the table of all, and its values to that of its template.
+    /// Adds a record to the table of all records, and its values to the table of its template.
     fn add(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) -> Result<()> {
         let Some(subject) = self.subject(event, scene)? else { return Ok(()) };
         let thread = self.thread(event, scene);
@@ -235,7 +236,7 @@ impl ParquetFormat {
         let mut fields = std::mem::take(&mut self.fields);
         fields.clear();
         match &event.what {
-            // Values that a table has are not told once more.
+            // Values that are in another table are not repeated.
             What::Message { site: Some(site), values: Some(values), .. } => {
                 if let Some(table) =
                     self.of_sites.get(*site).copied().flatten().filter(|_| !values.is_empty())
@@ -260,7 +261,7 @@ impl ParquetFormat {
         if records.is_full() { self.pass_on(None, out) } else { Ok(()) }
     }
 
-    /// Writes the rows of a table, that of all records if none is named.
+    /// Writes the rows of a table; `None` means the table of all records.
     #[cold]
     fn pass_on(&mut self, table: Option<usize>, out: &mut Vec<u8>) -> Result<()> {
         let of = match table {
@@ -272,7 +273,7 @@ impl ParquetFormat {
         Ok(())
     }
 
-    /// Writes the rows of the largest table, if all together take too much memory.
+    /// Writes the rows of the largest table, if all tables together need too much memory.
     fn shrink(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let records = self.records.as_ref().map_or(0, Table::bytes);
         let templates: usize = self.templates.iter().map(|(_, table)| table.bytes()).sum();
@@ -285,7 +286,7 @@ impl ParquetFormat {
     }
 
     fn end(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        // The table of all records is there also if there is none.
+        // The table of all records exists even if there are no records.
         let records = match self.records.take() {
             Some(records) => records,
             None => Table::new(&columns_of_records())?,
@@ -299,7 +300,7 @@ impl ParquetFormat {
     }
 }
 
-/// Returns the encoder, which is made where there is none yet.
+/// Returns the encoder. Makes it at the first call.
 fn encoder(made: &mut Option<Encoder>) -> Result<&mut Encoder> {
     Ok(match made {
         Some(encoder) => encoder,
@@ -319,25 +320,25 @@ impl EventFormat for ParquetFormat {
             return;
         }
         let mut added = self.add(event, scene, out);
-        // Summing up costs a little, and a few records more do no harm.
+        // The sum costs a little, and a few records more do no harm.
         if added.is_ok() && self.count % 1024 == 0 {
             added = self.shrink(out);
         }
         if let Err(error) = added {
-            self.failure = Some(format!("the records behind {} are missing: {error}", self.count));
+            self.failure = Some(format!("the records after record {} are missing: {error}", self.count));
         }
     }
 
     fn finish(&mut self, _scene: &Scene, out: &mut Vec<u8>) {
         if let Err(error) = self.end(out) {
-            self.failure.get_or_insert(format!("the tables have no end: {error}"));
+            self.failure.get_or_insert(format!("the tables are incomplete: {error}"));
         }
     }
 
     fn untold(&self, scene: &Scene) -> Vec<String> {
         let mut untold: Vec<String> = self.failure.iter().cloned().collect();
         untold.extend(scene.odd_texts());
-        untold.extend(sentences([(self.as_text, "integer", "of 128 bits: a text")]));
+        untold.extend(sentences([(self.as_text, "integer", "of 128 bits: written as text")]));
         untold
     }
 }

@@ -1,4 +1,4 @@
-//! A table: columns that are gathered in memory up to a row group, and the file that they are written to.
+//! A table: columns that are collected in memory up to a row group, and the file of the table.
 
 use std::sync::Arc;
 
@@ -13,15 +13,16 @@ use super::chunk::{Encoder, LEVEL, Rows, Texts};
 use super::words::{WordId, Words};
 use crate::view::values::Value;
 
-/// The number of rows of a row group, unless memory ends it earlier. Readers read row groups side by side.
+/// The number of rows of a row group, unless the memory limit ends it earlier. Readers read row groups in
+/// parallel.
 const ROWS: usize = 1 << 17;
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ColumnType {
-    /// A signed integer of so many bits, 64 at most.
+    /// A signed integer of this number of bits, at most 64.
     Signed(u8),
-    /// An unsigned integer of so many bits, 64 at most.
+    /// An unsigned integer of this number of bits, at most 64.
     Unsigned(u8),
     /// Nanoseconds since 1970, in UTC.
     Time,
@@ -41,39 +42,39 @@ pub struct ColumnOf {
     pub of: ColumnType,
     /// Whether a row may have no value.
     pub is_optional: bool,
-    /// Where the values are.
+    /// The source of the values.
     pub source: Source,
 }
 
-/// Where the values of a column are.
+/// The source of the values of a column.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
-    /// In the row's head: its number, its ticks, and its time.
+    /// The row's head: its number, its ticks, and its time.
     Number,
     Ticks,
     Time,
-    /// Among what is known of the row's thread, at this place.
+    /// The properties of the row's thread, at this index.
     OfThread(usize),
-    /// Among what is known of what the row is about, at this place.
+    /// The properties of the row's subject, at this index.
     OfSubject(usize),
-    /// Among the row's texts, at this place.
+    /// The row's texts, at this index.
     Text(usize),
-    /// Among the row's values, at this place.
+    /// The row's values, at this index.
     Value(usize),
 }
 
-/// What rows share with others.
+/// The data that rows share.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// The values.
     pub words: Words,
-    /// What is known of each thread.
+    /// The properties of each thread.
     pub threads: Vec<[WordId; OF_THREAD]>,
-    /// What is known of each subject.
+    /// The properties of each subject.
     pub subjects: Vec<[WordId; OF_SUBJECT]>,
 }
 
-/// The number of columns that are known by a row's thread, and by what it is about.
+/// The numbers of properties of a thread and of a subject, each with a column.
 pub const OF_THREAD: usize = 4;
 pub const OF_SUBJECT: usize = 9;
 /// The number of texts of a row.
@@ -81,7 +82,7 @@ const TEXTS: usize = 2;
 /// The memory that the head of a row takes, in bytes.
 const HEAD: usize = 32;
 
-/// What every row begins with.
+/// The data at the beginning of every row.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     /// The number of the record.
@@ -90,7 +91,7 @@ pub struct Head {
     pub ticks: u64,
     /// The time, in nanoseconds since 1970.
     pub time: u64,
-    /// The number of the thread among those that are known.
+    /// The number of the thread in [`Shared::threads`].
     pub thread: u32,
 }
 
@@ -105,12 +106,12 @@ enum Gathered {
     Text(Texts),
 }
 
-/// Returns the bits of a number as those of one with a sign, which columns have.
+/// Reinterprets the bits of an unsigned number as signed, which is the type in columns.
 fn signed(number: u64) -> i64 {
     i64::from_ne_bytes(number.to_ne_bytes())
 }
 
-/// A table that is being written.
+/// A table while it is written.
 pub struct Table {
     writer: SerializedFileWriter<Vec<u8>>,
     sources: Vec<Source>,
@@ -126,10 +127,10 @@ pub struct Table {
 }
 
 impl Table {
-    /// Makes a table of these columns.
+    /// Makes a table with these columns.
     ///
     /// # Errors
-    /// Two columns have one name.
+    /// Returns an error if two columns have the same name.
     pub fn new(of: &[ColumnOf]) -> Result<Table> {
         let fields: Result<Vec<_>> = of.iter().map(|column| Ok(Arc::new(schema(column)?))).collect();
         let schema = Schema::group_type_builder("records").with_fields(fields?).build()?;
@@ -160,8 +161,8 @@ impl Table {
         }
     }
 
-    /// Adds a row with values, which are those of the columns of values, in their order. Returns the number of integers that
-    /// are told as texts.
+    /// Adds a row with values, which must be in the order of the value columns. Returns the number of
+    /// integers that become texts.
     pub fn add_values(&mut self, head: &Head, values: &[Value<'_>]) -> u64 {
         self.add_head(head);
         let mut as_text = 0;
@@ -173,22 +174,22 @@ impl Table {
         as_text
     }
 
-    /// Returns whether the rows that are not written are a row group.
+    /// Returns whether the unwritten rows fill a row group.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.numbers.len() >= ROWS
     }
 
-    /// Returns how much memory the rows take that are not written yet, in bytes.
+    /// Returns the number of bytes of memory that the unwritten rows take.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Makes a row group of the rows that are not written yet. Returns bytes for the end of the file.
+    /// Writes the unwritten rows as a row group. Returns the bytes to append to the file.
     ///
     /// # Errors
-    /// The file has too many row groups.
+    /// Returns an error if the file has too many row groups.
     pub fn write(&mut self, shared: &Shared, encoder: &mut Encoder) -> Result<Vec<u8>> {
         if !self.numbers.is_empty() {
             let columns = self.writer.schema_descr().columns().to_vec();
@@ -227,10 +228,10 @@ impl Table {
         Ok(std::mem::take(self.writer.inner_mut()))
     }
 
-    /// Ends the file. Returns its last bytes.
+    /// Ends the file, and returns its last bytes.
     ///
     /// # Errors
-    /// The file has too many row groups.
+    /// Returns an error if the file has too many row groups.
     pub fn finish(mut self, shared: &Shared, encoder: &mut Encoder) -> Result<Vec<u8>> {
         let mut bytes = self.write(shared, encoder)?;
         bytes.append(&mut self.writer.into_inner()?);
@@ -238,7 +239,7 @@ impl Table {
     }
 }
 
-/// Writes the next column of a row group as the crate does it.
+/// Writes the next column of a row group with the crate's own encoding.
 fn write_with(
     group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
     write: impl FnOnce(&mut ColumnWriter<'_>) -> Result<()>,
@@ -262,7 +263,7 @@ impl Gathered {
         }
     }
 
-    /// Adds a value; returns how much memory it takes, in bytes.
+    /// Adds a value. Returns the number of bytes of memory that it takes.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -286,7 +287,7 @@ impl Gathered {
         8
     }
 
-    /// Writes all values, which are floats or truth values, to a column of a row group.
+    /// Writes all values, which must be floats or Booleans, to a column of a row group.
     fn write(&mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
         match (self, writer) {
             (Gathered::F32(values), ColumnWriter::FloatColumnWriter(to)) => {
@@ -330,13 +331,13 @@ fn schema(column: &ColumnOf) -> Result<Schema> {
         .build()
 }
 
-/// Returns how columns are encoded that the crate writes: as they are, and compressed.
+/// Returns the settings for the columns that the crate encodes: plain, and compressed.
 fn properties() -> Result<WriterProperties> {
     Ok(WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by(format!("tracemerge {}", env!("CARGO_PKG_VERSION")))
         .set_dictionary_enabled(false)
-        // For each page it would be told where the numbers of its column lie: no reader asks for that here.
+        // Offset indexes would give the position of each page of a column, which no reader needs here.
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))

@@ -1,14 +1,14 @@
-//! Values that many rows share: each is kept once, and rows have its number.
+//! Values that many rows share: each is stored once, and rows contain its number.
 
 use std::collections::HashMap;
 
-/// The number of a value among those that rows share.
+/// The number of a shared value.
 pub type WordId = u32;
 
 /// The number that stands for no value.
 pub const NONE: WordId = 0;
 
-/// The values that rows share, each as a column of its type has it ("plain" in Parquet).
+/// The shared values, each in the form of its column type ("plain" in Parquet).
 #[derive(Debug)]
 pub struct Words {
     known: HashMap<Vec<u8>, WordId>,
@@ -22,14 +22,14 @@ impl Default for Words {
     }
 }
 
-/// Appends a text as a column has it: its length, and its bytes.
+/// Appends a text in the form of a column: its length and its bytes.
 pub fn put_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
     out.extend_from_slice(text.as_bytes());
 }
 
 impl Words {
-    /// Returns the number of values, with the one that stands for none.
+    /// Returns the number of values, including the one that stands for no value.
     #[must_use]
     pub fn count(&self) -> usize {
         self.all.len()

@@ -1,11 +1,10 @@
-//! The protocol buffers of Perfetto (`perfetto_trace.proto`): a sequence of packets for each thread, whose
-//! names are interned.
+//! The protocol buffers of Perfetto (`perfetto_trace.proto`): a sequence of packets for each thread, with
+//! interned names.
 //!
-//! Functions are slices on the track of their thread, messages are instants: the template is the name, the
-//! values are debug annotations. The polls of a span, and a notification and those whom it wakes, are joined by flows. Losses
-//! and other `#` lines are instants of the category `tracer`; stalls are
-//! slices on a track of their own, for they overlap calls. Times are those of the wall clock, which a
-//! snapshot says.
+//! Calls are slices on the track of their thread. Messages are instants: the template is the name, and the
+//! values are debug annotations. Flows join the polls of a span, and a notification with the threads that it
+//! wakes. Losses and other `#` lines are instants of the category `tracer`. Stalls are slices on a track of
+//! their own, because they overlap calls. Times are those of the wall clock, which a clock snapshot states.
 
 mod protobuf;
 
@@ -27,7 +26,7 @@ use crate::view::export::pids::Pids;
 use crate::view::function_names::Told;
 use crate::view::values::Value;
 
-/// The numbers of fields, by message.
+/// The numbers of fields, by message type.
 mod field {
     pub const PACKET: u64 = 1;
     pub mod packet {
@@ -89,14 +88,14 @@ const SLICE_END: u64 = 2;
 const INSTANT: u64 = 3;
 const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u8 = 2;
-/// The clocks of a snapshot: the time of day, and the one that times are told in if nothing else is said.
+/// The clocks of a snapshot: the time of day, and the default clock of times.
 const REALTIME: u64 = 1;
 const BOOTTIME: u64 = 6;
-/// The length of an event up to which its packet's length is a byte, whatever else is in the packet.
+/// The maximum length of an event for which the length of its packet certainly fits into one byte.
 const SHORT: u8 = 0x7f - Few::ROOM as u8;
-/// The sequence of packets that are of no thread.
+/// The sequence of packets that belong to no thread.
 const COMMON: u64 = 1;
-/// What names are told to be, in the sequence of a thread.
+/// The role of an interned name in the sequence of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Interned {
     Category(u64),
@@ -104,21 +103,21 @@ enum Interned {
     AnnotationName(u64),
 }
 
-/// What is written of a thread so far.
+/// The state of the output for a thread.
 #[derive(Debug, Default)]
 struct Sequence {
-    /// Whether the thread is told.
+    /// Whether the thread was introduced.
     is_told: bool,
-    /// The fields that all packets of events have in common.
+    /// The fields that are common to all packets with events of the thread.
     common: Few,
-    /// The names that are told.
+    /// The names that were introduced.
     told: KnownNames,
-    /// The time at which the last stall ended; `None` where the track of stalls is not told.
+    /// The end of the last stall; `None` if the track of stalls was not introduced.
     stalled_until: Option<u64>,
 }
 
 impl Sequence {
-    /// Writes a packet with an event of the thread, which needs no name that is not told.
+    /// Writes a packet with an event of the thread. All names in the event must have been introduced.
     #[inline]
     fn write(&self, wall: u64, event: &[u8], out: &mut Vec<u8>) {
         let Some(length) = u8::try_from(event.len()).ok().filter(|length| *length <= SHORT) else {
@@ -139,7 +138,7 @@ impl Sequence {
     }
 }
 
-/// Sets of small numbers, by what they are of.
+/// Sets of introduced names, by their type.
 #[derive(Debug, Default)]
 struct KnownNames {
     functions: ByNumber<bool>,
@@ -147,18 +146,18 @@ struct KnownNames {
     others: BTreeSet<Interned>,
 }
 
-/// What the messages of a site have in common.
+/// The common parts of the messages of a site.
 #[derive(Debug, Default)]
 struct KnownSite {
-    /// Categories, name and place, as they stand in an event.
+    /// The categories, the name and the place, in the form of an event.
     fields: Vec<u8>,
     /// The numbers of the names of its values.
     values: Vec<u64>,
 }
 
-/// Notes that a number is in a set; returns whether it was not.
+/// Adds a number to a set. Returns whether it is new.
 fn is_new(set: &mut ByNumber<bool>, number: usize) -> bool {
-    // Functions and sites have numbers of 32 bits.
+    // The numbers of functions and sites have 32 bits.
     !std::mem::replace(set.get_mut(u32::try_from(number).unwrap_or(u32::MAX)), true)
 }
 
@@ -167,22 +166,22 @@ fn is_new(set: &mut ByNumber<bool>, number: usize) -> bool {
 pub struct PerfettoFormat {
     sequences: Vec<Sequence>,
     pids: Pids,
-    /// The numbers of texts that are interned.
+    /// The numbers of interned texts.
     texts: FastMap<String, u64>,
     has_clock: bool,
-    /// The event of each function's entering, without what differs from call to call, by the function's number; empty where
-    /// that is not known.
+    /// The enter event of each function, by the number of the function, without the parts that differ from
+    /// call to call; empty if it is not known.
     enterings: Vec<Vec<u8>>,
-    /// The same of sites.
+    /// The common parts of the messages of each site.
     sites: Vec<KnownSite>,
-    /// What begins flows of messages.
+    /// The state from which flows of messages begin.
     flows: Flows,
     /// Buffers for interned data and for an event.
     interned: Vec<u8>,
     event: Vec<u8>,
 }
 
-/// The numbers of tracks: of processes, of threads, and of the stalls of threads.
+/// Returns the number of the track of a process. Tracks of threads and of stalls have other numbers.
 fn process_track(process: usize) -> u64 {
     1 << 32 | process as u64
 }
@@ -195,7 +194,7 @@ fn stall_track(thread: usize) -> u64 {
     3 << 32 | thread as u64
 }
 
-/// The numbers of names: of functions, of templates, and of other texts.
+/// Returns the number of the name of a function. Names of templates and other texts have other numbers.
 fn name_of_function(function: u32) -> u64 {
     u64::from(function) * 4 + 1
 }
@@ -209,7 +208,7 @@ fn name_of_text(text: u64) -> u64 {
 }
 
 impl PerfettoFormat {
-    /// Tells the clock, the process and the thread of an event, each once.
+    /// Introduces the clock, and the process and the thread of an event, each once.
     fn introduce(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.has_clock, true) {
             put_packet(out, |out| {
@@ -248,7 +247,7 @@ impl PerfettoFormat {
                 });
             });
         }
-        // A log of another program is no thread, but a track.
+        // A log of another program is a track, not a thread.
         let is_log = process.run.is_none() && thread.tid == 0;
         put_packet(out, |out| {
             put_number(field::packet::SEQUENCE, sequence_of(event.thread), out);
@@ -283,7 +282,7 @@ impl PerfettoFormat {
         number
     }
 
-    /// Has the sequence of a thread know a text as what `of` says.
+    /// Introduces a text with the role `of` in the sequence of a thread.
     fn intern(&mut self, thread: usize, of: Interned, text: &str) {
         if !self.sequences[thread].told.others.insert(of) {
             return;
@@ -303,7 +302,7 @@ impl PerfettoFormat {
         put_number(field::event::CATEGORY_ID, id, &mut self.event);
     }
 
-    /// Appends the name, which is one of few, to the event.
+    /// Appends the name to the event. There must be only a few different names.
     fn name(&mut self, thread: usize, text: &str) {
         let id = name_of_text(self.text(text));
         self.intern(thread, Interned::Name(id), text);
@@ -317,18 +316,18 @@ impl PerfettoFormat {
         put_annotation(id, &mut self.event, put);
     }
 
-    /// Appends to the event that it is a part of a flow.
+    /// Marks the event as a part of a flow.
     fn flow(&mut self, flow: Flow) {
         match flow {
             Flow::Passes(id) => put_fixed(field::event::FLOW, id, &mut self.event),
             Flow::Ends(id) => put_fixed(field::event::LAST_OF_FLOW, id, &mut self.event),
-            // It is not of this event.
+            // This flow begins with another event.
             Flow::Began { .. } => {}
         }
     }
 
-    /// Writes the flows of a message that begin with events which are written already: each begins with one of its own, at
-    /// the same place. Returns the flows of the message itself.
+    /// Writes an extra event for each flow that begins with an already written event, at the same place.
+    /// Returns the flows of the message itself.
     fn flows_of(&mut self, event: &Event<'_>, text: &str, scene: &Scene, out: &mut Vec<u8>) -> Vec<Flow> {
         let (mut own, mut flows) = (Vec::new(), std::mem::take(&mut self.flows));
         let process = scene.threads[event.thread].process;
@@ -346,7 +345,7 @@ impl PerfettoFormat {
         own
     }
 
-    /// Writes the event that was put together.
+    /// Writes the prepared event.
     fn write(&mut self, thread: usize, wall: u64, out: &mut Vec<u8>) {
         if self.interned.is_empty() {
             return self.sequences[thread].write(wall, &self.event, out);
@@ -390,7 +389,8 @@ impl PerfettoFormat {
         self.write(thread, event.wall, out);
     }
 
-    /// Appends what a site tells: categories, name and place. The names of its values are told, too.
+    /// Appends the categories, the name and the place of a site to the event. Also introduces the names of
+    /// its values.
     fn site(&mut self, thread: usize, number: usize, known: &TypedSite) {
         if !is_new(&mut self.sequences[thread].told.sites, number) {
             return self.event.extend_from_slice(&self.sites[number].fields);
@@ -506,7 +506,7 @@ impl PerfettoFormat {
         self.write(thread, event.wall, out);
     }
 
-    /// Writes the time for which a thread has waited up to now.
+    /// Writes a wait of the thread for the tracer, as a slice that ends at `until`.
     fn stall(&mut self, event: &Event<'_>, (until, ns): (u64, u64), scene: &Scene, out: &mut Vec<u8>) {
         let (thread, track) = (event.thread, stall_track(event.thread));
         let known = &mut self.sequences[thread].stalled_until;
@@ -517,7 +517,7 @@ impl PerfettoFormat {
                 put_text(field::track::NAME, &name, out);
             });
         }
-        // What was waited before the last line of this kind was told by that.
+        // The time before the end of the last stall already belongs to that stall.
         let from = until.saturating_sub(ns).max(last.unwrap_or(0)).min(until);
         self.begin_event(SLICE_BEGIN);
         put_number(field::event::TRACK, track, &mut self.event);
@@ -539,7 +539,7 @@ fn put_packet(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     put_message(field::PACKET, out, write);
 }
 
-/// Appends a packet that tells a track.
+/// Appends a packet that introduces a track.
 fn put_track(uuid: u64, parent: Option<u64>, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     put_packet(out, |out| {
         put_number(field::packet::SEQUENCE, COMMON, out);
@@ -553,7 +553,7 @@ fn put_track(uuid: u64, parent: Option<u64>, out: &mut Vec<u8>, write: impl FnOn
     });
 }
 
-/// Appends the entry of a name to interned data.
+/// Appends a name to interned data.
 fn put_named(field: u64, id: u64, text: &str, out: &mut Vec<u8>) {
     put_message(field, out, |out| {
         put_number(1, id, out);
@@ -570,7 +570,7 @@ fn put_location(id: u64, file: &str, function: &str, line: Option<u32>, out: &mu
     });
 }
 
-/// Appends an annotation with the number of its name, whose value `put` appends.
+/// Appends an annotation with the number of its name. `put` appends its value.
 fn put_annotation(name: u64, event: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     put_message(field::event::ANNOTATION, event, |out| {
         put_number(field::annotation::NAME_ID, name, out);
@@ -578,7 +578,7 @@ fn put_annotation(name: u64, event: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)
     });
 }
 
-/// Appends an annotation with a value and the number of its name.
+/// Appends an annotation with the number of its name and a value.
 fn put_value(name: u64, value: &Value<'_>, event: &mut Vec<u8>) {
     use field::annotation::{BOOL, DOUBLE, NAME_ID, POINTER, SIGNED, TEXT, UNSIGNED};
     let mut few = Few::default();
@@ -630,7 +630,7 @@ impl EventFormat for PerfettoFormat {
         true
     }
 
-    /// Flows are read from texts.
+    /// Flows are derived from the texts of messages.
     fn takes_text_of_values(&self, text: &[u8]) -> bool {
         flows::may_be_of(text)
     }

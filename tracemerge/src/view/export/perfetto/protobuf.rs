@@ -1,4 +1,4 @@
-//! The wire format of protocol buffers, as far as it is written here: numbers, texts, and messages in
+//! The part of the wire format of protocol buffers that this program writes: numbers, texts, and nested
 //! messages.
 
 /// The wire types of fields.
@@ -6,11 +6,11 @@ const VARINT: u64 = 0;
 const FIXED_64: u64 = 1;
 const BYTES: u64 = 2;
 
-/// Returns seven bits of a number in each byte, the lowest ones first; in the last byte, the highest bit. All bytes but that say
-/// that another one follows.
+/// Returns the bits of a number in groups of seven, the lowest first, with one group in each byte. The last
+/// byte has only the highest bit. All other bytes are marked as followed by another byte.
 #[inline]
 fn sevens(number: u64) -> [u8; 10] {
-    // The lowest 56 bits: halves are moved apart, then halves of halves, and again.
+    // The lowest 56 bits: moves halves apart, then quarters, then eighths.
     let fours = number & 0x0fff_ffff | (number & 0x00ff_ffff_f000_0000) << 4;
     let twos = fours & 0x0000_3fff_0000_3fff | (fours & 0x0fff_c000_0fff_c000) << 2;
     let ones = twos & 0x007f_007f_007f_007f | (twos & 0x3f80_3f80_3f80_3f80) << 1;
@@ -21,19 +21,19 @@ fn sevens(number: u64) -> [u8; 10] {
     bytes
 }
 
-/// Returns the byte that stands before a number; the field's own number is below 16.
+/// Returns the tag byte of a number; `field` must be below 16.
 #[inline]
 pub const fn tag_of_number(field: u64) -> u8 {
     (field << 3 | VARINT) as u8
 }
 
-/// Returns the byte that stands before a text or a message; the field's own number is below 16.
+/// Returns the tag byte of a text or a message; `field` must be below 16.
 #[inline]
 pub const fn tag_of_bytes(field: u64) -> u8 {
     (field << 3 | BYTES) as u8
 }
 
-/// A few bytes that are put together on the stack: a [`Vec`] tests its room for each field.
+/// A few bytes that are assembled on the stack, because a [`Vec`] checks its capacity for each field.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Few {
     bytes: [u8; Few::ROOM],
@@ -41,12 +41,15 @@ pub struct Few {
 }
 
 impl Few {
-    /// The number of bytes for which there is room.
+    /// The maximum number of bytes.
     pub const ROOM: usize = 32;
-    /// The number of bytes that may be pushed from another one.
+    /// The maximum number of bytes that [`Few::push_few`] appends.
     const FEWER: usize = 16;
 
-    /// Appends bytes. What does not fit is a mistake in the program.
+    /// Appends bytes.
+    ///
+    /// # Panics
+    /// Panics if there is not enough room, which is a bug in the program.
     #[inline]
     pub fn push<const N: usize>(&mut self, bytes: &[u8; N]) {
         self.bytes[self.length..][..N].copy_from_slice(bytes);
@@ -57,28 +60,28 @@ impl Few {
     #[inline]
     pub fn push_varint(&mut self, number: u64) {
         let end = self.length + (number | 1).ilog2() as usize / 7 + 1;
-        // To append all bytes and take some back is faster than to copy so many.
+        // Appending all bytes and truncating is faster than copying a variable number of bytes.
         self.push(&sevens(number));
         self.length = end;
-        // No byte follows.
+        // The last byte is not followed by another one.
         self.bytes[self.length - 1] &= 0x7f;
     }
 
-    /// Appends a field that is a float of 64 bits; the field's number is below 16.
+    /// Appends a field that is a 64-bit float; `field` must be below 16.
     #[inline]
     pub fn push_double(&mut self, field: u64, number: f64) {
         self.push(&[(field << 3 | FIXED_64) as u8]);
         self.push(&number.to_le_bytes());
     }
 
-    /// Appends those of another one.
+    /// Appends the bytes of another instance.
     #[inline]
     pub fn push_few(&mut self, other: &Few) {
         self.bytes[self.length..][..Self::FEWER].copy_from_slice(&other.bytes[..Self::FEWER]);
         self.length += other.length.min(Self::FEWER);
     }
 
-    /// Sets the byte at a place to the number of bytes behind it, of which `more` are not here.
+    /// Sets the byte at a place to the number of bytes after it, plus `more` for bytes that are elsewhere.
     #[inline]
     pub fn set_length(&mut self, place: usize, more: u8) {
         self.bytes[place] = (self.length - place - 1) as u8 + more;
@@ -105,16 +108,16 @@ fn put_varint(number: u64, out: &mut Vec<u8>) {
         return out.push(number as u8);
     }
     let end = out.len() + number.ilog2() as usize / 7 + 1;
-    // To append all bytes and take some back is faster than to copy so many.
+    // Appending all bytes and truncating is faster than copying a variable number of bytes.
     out.extend_from_slice(&sevens(number));
     out.truncate(end);
-    // No byte follows.
+    // The last byte is not followed by another one.
     if let Some(last) = out.last_mut() {
         *last &= 0x7f;
     }
 }
 
-/// Appends a field that is an unsigned number, a truth value, or one of an enumeration.
+/// Appends a field that is an unsigned number, a Boolean, or an enumeration value.
 #[inline]
 pub fn put_number(field: u64, number: u64, out: &mut Vec<u8>) {
     put_varint(field << 3 | VARINT, out);
@@ -126,24 +129,24 @@ pub fn put_signed(field: u64, number: i64, out: &mut Vec<u8>) {
     put_number(field, number as u64, out);
 }
 
-/// Appends a field that is an unsigned number of 64 bits.
+/// Appends a field that is a fixed-size unsigned number of 64 bits.
 #[inline]
 pub fn put_fixed(field: u64, number: u64, out: &mut Vec<u8>) {
     put_varint(field << 3 | FIXED_64, out);
     out.extend_from_slice(&number.to_le_bytes());
 }
 
-/// Appends a field that is a text.
+/// Appends a text field.
 pub fn put_text(field: u64, text: &str, out: &mut Vec<u8>) {
     put_bytes(field, text.as_bytes(), out);
 }
 
-/// Appends a field that is a message, which `write` appends.
+/// Appends a field that is a message. `write` appends the contents of the message.
 #[inline]
 pub fn put_message(field: u64, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     put_varint(field << 3 | BYTES, out);
     let start = out.len();
-    // Most messages are short: then nothing has to be moved when the length becomes known.
+    // Most messages are short, and then no bytes must be moved when the length is known.
     out.push(0);
     write(out);
     let length = out.len() - start - 1;
@@ -168,7 +171,7 @@ pub fn put_bytes(field: u64, bytes: &[u8], out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// Reads a varint and what is behind it.
+    /// Reads a varint, and returns it with the bytes after it.
     fn read(bytes: &[u8]) -> (u64, &[u8]) {
         let end = bytes.iter().position(|byte| byte & 0x80 == 0).expect("an end");
         let number = bytes[..=end].iter().rev().fold(0, |number, byte| number << 7 | u64::from(byte & 0x7f));

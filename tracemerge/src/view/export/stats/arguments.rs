@@ -1,4 +1,4 @@
-//! The numbers in messages: which of a template's places hold numbers, and the range of these.
+//! The numbers in messages: the places of a template that hold numbers, and their ranges.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use serde::Serialize;
 use trace_format::sites::Site;
 use trace_format::template::{Piece, Position, Template};
 
-/// The numbers that the messages of one site have had in the places of their template.
+/// The numbers in the messages of one site, at the places of their template.
 #[derive(Clone, Debug)]
 pub struct Arguments {
-    /// The text before each place, and the text behind the last one.
+    /// The text before each place, and the text after the last place.
     literals: Vec<String>,
     places: Vec<Place>,
 }
@@ -20,7 +20,7 @@ pub struct Arguments {
 struct Place {
     name: String,
     range: Option<(f64, f64)>,
-    /// Whether something else than a number was met.
+    /// Whether the place has had a value that is not a number.
     is_other: bool,
 }
 
@@ -36,8 +36,8 @@ pub struct ArgumentRange {
 }
 
 impl Arguments {
-    /// Prepares to look for the arguments of a site's messages. Finds none where the template has two places
-    /// side by side, because nobody can tell where the first one ends.
+    /// Prepares the search for the arguments of a site's messages. Finds no arguments if two places of the
+    /// template are adjacent, because the end of the first one is ambiguous.
     #[must_use]
     pub fn of(site: &Site) -> Arguments {
         let (mut literals, mut places) = (vec![String::new()], Vec::new());
@@ -71,7 +71,7 @@ impl Arguments {
         Arguments { literals, places }
     }
 
-    /// Takes the arguments of a message.
+    /// Adds the arguments of a message.
     pub fn take(&mut self, text: &str) {
         let Arguments { literals, places } = self;
         let Some(mut rest) = literals.first().and_then(|first| text.strip_prefix(first.as_str())) else {
@@ -79,7 +79,7 @@ impl Arguments {
         };
         let count = places.len();
         for (number, (place, behind)) in places.iter_mut().zip(literals.iter().skip(1)).enumerate() {
-            // The last text may be in an argument, too, so it is looked for at the end.
+            // The last literal may also occur inside an argument, so it is searched for at the end.
             let end = if number + 1 == count {
                 rest.len().checked_sub(behind.len()).filter(|_| rest.ends_with(behind.as_str()))
             } else {
@@ -91,7 +91,7 @@ impl Arguments {
         }
     }
 
-    /// Returns the ranges of those arguments that were numbers in all messages.
+    /// Returns the ranges of the arguments that were numbers in all messages.
     #[must_use]
     pub fn ranges(&self) -> Vec<ArgumentRange> {
         let mut ranges: Vec<ArgumentRange> = Vec::new();
@@ -107,7 +107,7 @@ impl Arguments {
     }
 }
 
-/// Returns the name of a captured value, or its number.
+/// Returns the name of a captured value, or its number if it has none.
 fn name_of(site: &Site, index: usize) -> String {
     site.names.get(index).filter(|name| !name.is_empty()).cloned().unwrap_or_else(|| index.to_string())
 }

@@ -1,5 +1,5 @@
-//! The statistics of messages: how often each sort comes, how long it is until the thread's next message, and in
-//! which range its numbers are.
+//! The statistics of messages: how often each sort occurs, the time to the next message of its thread, and
+//! the ranges of its numbers.
 
 mod arguments;
 
@@ -22,18 +22,18 @@ use crate::view::export::stats::arguments::{ArgumentRange, Arguments};
 use crate::view::latency::Latencies;
 use crate::view::sorts::{Sort, SortId, Sorts};
 
-/// The version of the layout of the JSON. It grows when a field changes its meaning or goes; new fields may
-/// come at any time.
+/// The version of the layout of the JSON. It increases if a field changes its meaning or is removed; new
+/// fields may be added at any time.
 const VERSION: u32 = 1;
-/// The number of characters of a message that the table shows at most.
+/// The maximum number of characters of a message in the table.
 const MESSAGE: usize = 60;
 
 /// The form of the statistics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatsStyle {
-    /// Whether JSON is written, for programs.
+    /// Whether the output is JSON, for programs.
     pub json: bool,
-    /// The number of sorts of messages that the table has at most.
+    /// The maximum number of sorts of messages in the table.
     pub rows: usize,
 }
 
@@ -42,24 +42,24 @@ pub struct StatsStyle {
 pub struct StatsFormat {
     style: StatsStyle,
     sorts: Sorts,
-    /// What is known of each sort.
+    /// The counts of each sort.
     counted: Vec<Counted>,
     /// The number of the thread of each origin.
     threads: Vec<usize>,
-    /// The numbers of the threads that are known.
+    /// The numbers of the known threads.
     numbers: HashMap<ThreadId, usize>,
-    /// The last message of each thread: its sort, and its time.
+    /// The sort and the time of the last message of each thread.
     last: Vec<Option<(SortId, Wall)>>,
-    /// The times of the first message and of the last one.
+    /// The times of the first and the last message.
     period: Option<(Wall, Wall)>,
     /// A buffer for the text of a message.
     text: String,
 }
 
-/// What makes a thread another one: its run (boot, pid and id), its id, and, where it is a log, the log's name.
+/// The identity of a thread: its run (boot, pid and id), its id, and for a log, the name of the log.
 type ThreadId = (Option<(Vec<u8>, u32, u32)>, u64, Option<Vec<u8>>);
 
-/// What is known of one sort of messages.
+/// The counts of one sort of messages.
 #[derive(Debug, Default)]
 struct Counted {
     count: u64,
@@ -68,7 +68,7 @@ struct Counted {
     arguments: Option<Arguments>,
 }
 
-/// The statistics, as `--json` writes them. The names of the fields are part of the interface. Times are
+/// The statistics, as written by `--json`. The names of the fields are part of the interface. Times are in
 /// nanoseconds.
 #[derive(Debug, Serialize)]
 struct Stats {
@@ -89,7 +89,7 @@ struct Stats {
 /// One sort of messages.
 #[derive(Debug, Serialize)]
 struct SortStats {
-    /// The template of the messages, or, where no site is known, their text with `#` for numbers.
+    /// The template of the messages; if no site is known, their text with `#` for numbers.
     message: String,
     /// Whether the site of the messages is known.
     has_site: bool,
@@ -100,19 +100,19 @@ struct SortStats {
     function: Option<String>,
     /// The number of messages.
     count: u64,
-    /// The number of messages in a second, on average over the whole period of the statistics.
+    /// The number of messages per second, on average over the whole period of the statistics.
     per_second: Option<f64>,
     /// The number of threads that have such messages.
     threads: u64,
-    /// The number of messages that have another one of their thread behind them.
+    /// The number of messages that are followed by another message of their thread.
     measured: u64,
-    /// The time to that one: the median, to 1 %.
+    /// The time to the following message: the median, with an error of at most 1 %.
     median_ns: Option<u64>,
-    /// The 99th percentile of these times, to 1 %.
+    /// The 99th percentile of these times, with an error of at most 1 %.
     p99_ns: Option<u64>,
     /// The greatest of these times.
     max_ns: Option<u64>,
-    /// The ranges of those arguments that are numbers.
+    /// The ranges of the arguments that are numbers.
     arguments: Vec<ArgumentRange>,
 }
 
@@ -132,7 +132,7 @@ impl StatsFormat {
         }
     }
 
-    /// Learns the next origin, of which records may come from here on.
+    /// Adds the next origin, whose records may follow.
     pub fn add_origin(&mut self, origin: &Origin) {
         let run = origin.run.as_ref().map(|run| (run.boot.clone(), run.pid, run.id));
         let log = origin.is_log.then(|| origin.name.clone());
@@ -142,14 +142,13 @@ impl StatsFormat {
         self.last.resize(self.numbers.len(), None);
     }
 
-    /// Returns how many origins are known.
+    /// Returns the number of known origins.
     #[must_use]
     pub fn origins(&self) -> usize {
         self.threads.len()
     }
 
-    /// Returns the table of what was counted so far; `None` where JSON is written, which has no use before the
-    /// end.
+    /// Returns the table of the current counts; `None` for JSON, which is written only at the end.
     #[must_use]
     pub fn so_far(&self) -> Option<String> {
         (!self.style.json).then(|| table(&self.stats(), self.style.rows))
@@ -290,7 +289,7 @@ fn rate(per_second: f64) -> String {
     Grouped(per_second.round() as u64).to_string()
 }
 
-/// Returns a sort's text on one line, with its place and the ranges of its arguments.
+/// Returns the text of a sort on one line, with its place and the ranges of its arguments.
 fn message(sort: &SortStats) -> String {
     let line: String =
         sort.message.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MESSAGE).collect();

@@ -1,7 +1,7 @@
-//! The format of text: lines as they stand in the traces, or with their times in other terms, with colours or
-//! without.
+//! The format of text: unchanged lines of the traces, or lines with their times in another form, with or
+//! without colours.
 //!
-//! Without colours and with raw ticks, every line stays as it is, byte for byte, and the output is a trace
+//! Without colours and with raw ticks, every line is unchanged, byte for byte, and the output is a trace
 //! again.
 
 use std::collections::HashSet;
@@ -19,14 +19,14 @@ use crate::view::export::paint::{paint, write_found};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::{Copies, Export};
 
-/// The look of the lines: terms of time, and colours.
+/// The style of the lines: form of times, and colours.
 #[derive(Clone, Debug)]
 pub struct TextStyle {
-    /// The time with which each line begins.
+    /// The time at the beginning of each line.
     pub time: TimeColumn,
     /// The colours, or none.
     pub palette: Option<Palette>,
-    /// A pattern whose matches stand out in colours.
+    /// A pattern whose matches are highlighted.
     pub found: Option<Regex>,
 }
 
@@ -42,24 +42,24 @@ pub struct TextFormat {
 }
 
 impl TextFormat {
-    /// Makes a format whose lines look as `style` says.
+    /// Makes a format with this `style`.
     #[must_use]
     pub fn new(style: TextStyle) -> TextFormat {
         let palette = style.palette.unwrap_or_default();
         TextFormat { style, palette, names_processes: false, time: Vec::new() }
     }
 
-    /// Makes the offsets of all later records count from `first`.
+    /// Sets the time from which the offsets of all later records count.
     pub fn begin_at(&mut self, first: Wall) {
         self.style.time.first = first;
     }
 
-    /// Makes all later records name the process of their thread, because there are several processes.
+    /// Adds the process to the threads of all later records, because there are several processes.
     pub fn tell_apart(&mut self) {
         self.names_processes = true;
     }
 
-    /// Writes the process before the thread, where several processes are shown.
+    /// Writes the process before the thread, if several processes are shown.
     fn write_process(&self, origin: &Origin, out: &mut Vec<u8>) {
         if self.names_processes && self.style.time.mode != TimeMode::Ticks {
             let unknown = if origin.is_log { "-" } else { "?" };
@@ -141,7 +141,7 @@ impl Export for TextFormat {
     }
 }
 
-/// Returns a line without its ticks and without the byte between them and the thread id.
+/// Returns a line without its ticks and the byte after them.
 fn behind_ticks(line: &[u8]) -> &[u8] {
     line.get(TICKS_DIGITS + 1..).unwrap_or_default()
 }

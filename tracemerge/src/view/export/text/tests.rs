@@ -1,4 +1,4 @@
-//! Tests of the lines as people are shown them: their times, their threads, and their colours.
+//! Tests of the lines for people: their times, their threads, and their colours.
 
 use std::sync::Arc;
 

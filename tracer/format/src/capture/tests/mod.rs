@@ -1,4 +1,4 @@
-//! Tests of captured types: each writes as many bytes as it says, descriptors parse, signatures differ.
+//! Tests of captured types: each value writes exactly `size()` bytes, descriptors parse, signatures differ.
 
 pub(crate) mod types;
 
@@ -15,7 +15,7 @@ use super::descriptor::{self, Composite, DescriptorError, FieldTypes, MAX_DEPTH,
 use super::{Capture, Cursor, by};
 use crate::record::MAX_PAYLOAD;
 
-/// Returns the bytes of a value, after checking that they are as many as it says.
+/// Returns the bytes of a value, after checking that their number is `size()`.
 pub(crate) fn bytes_of<By, T: Capture<By> + ?Sized>(value: &T) -> Vec<u8> {
     let mut bytes = vec![0xaa; value.size() + 1];
     let mut cursor = Cursor::new(&mut bytes);
@@ -26,8 +26,8 @@ pub(crate) fn bytes_of<By, T: Capture<By> + ?Sized>(value: &T) -> Vec<u8> {
     bytes
 }
 
-/// Does the same as [`bytes_of`], for few types: it also checks that with less room than the value takes, the
-/// cursor says so.
+/// Does the same as [`bytes_of`], for few types, and also checks that the cursor is full if it has less room than the
+/// value takes.
 fn checked_bytes_of<By, T: Capture<By> + ?Sized>(value: &T) -> Vec<u8> {
     let bytes = bytes_of(value);
     for short in 0..bytes.len() {

@@ -1,4 +1,4 @@
-//! Types as a user may have them, with the code that `derive(Capture)` makes for each kind.
+//! Types like those of a user, with the code that `derive(Capture)` makes for each kind.
 
 use crate::capture::signature::Signature;
 use crate::capture::{Capture, Cursor, by, descriptor};

@@ -1,4 +1,4 @@
-//! Values made of other values, whose Debug is std's own, which is told only their structure.
+//! Tests of values that consist of other values, which the `Debug` helpers of std print.
 
 use std::fmt::Debug;
 

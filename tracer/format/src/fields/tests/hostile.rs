@@ -1,4 +1,4 @@
-//! Format strings, descriptors and payloads that no program has written.
+//! Tests with format strings, descriptors and payloads that no program has written.
 
 use std::time::{Duration, Instant};
 

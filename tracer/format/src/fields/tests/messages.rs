@@ -1,4 +1,4 @@
-//! Whole messages: several arguments, literals of any length, texts that do not fit in a small page.
+//! Tests of whole messages: several arguments, literals of any length, texts that do not fit in a small page.
 
 use super::values::{Draw, Drawn};
 use super::{SitePlan, cases};
@@ -90,8 +90,8 @@ impl DrawnMessage {
         let mut out = b"before".to_vec();
         plan.render(&self.payload, &mut out).unwrap();
         assert_eq!(String::from_utf8_lossy(&out[6..]), self.expected, "{}", self.format);
-        // However much room there is, text that is written without being escaped is the same, and needs no
-        // escape.
+        // Whatever the room, text that is written without escapes is the same, and needs no
+        // escapes.
         for room in [0, 20, 100, self.expected.len(), self.expected.len() + 200] {
             let mut page = vec![0xee; room];
             if let Some(length) = plan.write_plain(&self.payload, &mut page) {

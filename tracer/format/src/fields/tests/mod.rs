@@ -1,8 +1,8 @@
-//! Rendered text is compared with `format!` of the same values; and bytes that are not what they should be
-//! are refused.
+//! Tests that compare rendered text with `format!` of the same values, and tests that malformed bytes are
+//! refused.
 //!
 //! `CASES=5000000 cargo test --release -p tracer-format fields` tries that many values in each of the tests
-//! that draw them.
+//! that draw random values.
 
 mod composites;
 mod hostile;
@@ -18,7 +18,7 @@ use super::SitePlan;
 use crate::capture::tests::bytes_of;
 use crate::capture::{Capture, by};
 
-/// A format string, and the text that `format!` makes of it with a value and, where it asks for them, width
+/// A format string, and the text that `format!` makes of it with a value and, if the string needs them, width
 /// and precision.
 ///
 /// The value is argument 0; a width is argument 1 and a precision the one after that.
@@ -29,7 +29,8 @@ struct Entry<V: ?Sized> {
     expected: fn(&V, usize, usize) -> String,
 }
 
-/// A value behind a reference, which `{:p}` looks through, too.
+/// A wrapper of a reference that forwards every trait to the value: `{:p}` of a reference would print its own
+/// address.
 struct Shown<'a, V: ?Sized>(&'a V);
 
 macro_rules! shown {
@@ -106,7 +107,7 @@ macro_rules! entries {
 }
 use {entries, leaf};
 
-/// Returns the number of cases that the tests that draw values shall try.
+/// Returns the number of random values that a test tries.
 fn cases(usual: usize) -> usize {
     std::env::var("CASES").map_or(usual, |number| number.parse().unwrap())
 }
@@ -114,7 +115,7 @@ fn cases(usual: usize) -> usize {
 /// Draws values of type `T` and compares, for each of the entries in turn, the rendered text with the
 /// expected one.
 ///
-/// No more is generic over the type than must be: there are many types, and compilers are slow.
+/// As little code as possible is generic over the type: there are many types, and compilers are slow.
 fn draw_and_compare<By, T, V>(entries: &[Entry<V>], as_shown: fn(&T) -> &V, cases: usize)
 where
     T: Drawn + Capture<By>,

@@ -1,4 +1,4 @@
-//! Single values: every trait with every combination of flags, widths and precisions.
+//! Tests of single values: every trait with every combination of flags, widths and precisions.
 
 use std::fmt::{Binary, Debug, Display, LowerExp, LowerHex, Octal, Pointer, UpperExp, UpperHex};
 
@@ -66,7 +66,7 @@ fn pointers_are_as_format_prints_them() {
     for_types!(Pointer, dyn Pointer, &table, cases(2_000), *const u8);
 }
 
-/// Floats by `{}` and `{:?}` are not written by std, so many more of them are compared.
+/// Compares many more floats with `{}` and `{:?}`, because std does not write them here.
 #[test]
 fn the_shortest_digits_of_floats_are_those_of_std() {
     let display = leaf!(dyn Display, "", "");
@@ -76,7 +76,7 @@ fn the_shortest_digits_of_floats_are_those_of_std() {
     for_types!(Debug, dyn Debug, &debug[..1], cases, f32 f64);
 }
 
-/// Digits after the point are not written by std either.
+/// Compares floats with a precision, because std does not write these either.
 #[test]
 fn rounded_floats_are_those_of_std() {
     let display = leaf!(dyn Display, "", "");
@@ -84,8 +84,7 @@ fn rounded_floats_are_those_of_std() {
     for_types!(Display, dyn Display, &display[2..3], cases, f32 f64);
 }
 
-/// Every float of 32 bits is compared, for whoever has the minutes:
-/// `cargo test --release -- --ignored every_f32`.
+/// Compares every float of 32 bits, which takes minutes: `cargo test --release -- --ignored every_f32`.
 #[test]
 #[ignore = "takes minutes"]
 fn every_f32_has_the_digits_of_std() {
@@ -102,8 +101,8 @@ fn every_f32_has_the_digits_of_std() {
     }
 }
 
-/// Widths and precisions that stand in the format string are compared, and others that a table of `$` leaves
-/// out.
+/// Compares widths and precisions that are numbers in the format string, and others that are not in the tables with
+/// `$`.
 #[test]
 fn numbers_in_the_format_string_count_as_given() {
     macro_rules! same {

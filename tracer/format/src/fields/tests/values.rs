@@ -1,4 +1,4 @@
-//! Values to format: drawn at random, those at the edges more often.
+//! Random values to format; values at the edges are more frequent.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ impl Draw {
     }
 }
 
-/// A type of which values are drawn.
+/// A type with random values.
 pub(super) trait Drawn {
     fn draw(from: &mut Draw) -> Self;
 }

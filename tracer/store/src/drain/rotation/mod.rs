@@ -1,8 +1,8 @@
-//! Finds what a trace file holds, and drops the older half of one that has reached its limit, at a line's
-//! border.
+//! The rotation of trace files: it counts the content of a file, and drops the older half of a file that has reached
+//! its limit, at a line's border.
 //!
-//! The newer half goes into a new file beside it, which takes the old one's name. Killed at any step,
-//! recovery finds one of the two whole: the slot says which.
+//! The newer half is written to a new file beside the old one, which then takes the old one's name. If the process is
+//! killed at any step, recovery finds one of the two files whole: the slot names it.
 
 mod raw;
 
@@ -19,30 +19,30 @@ use super::trace_file::TraceFile;
 use super::trace_place::TracePlace;
 use crate::sys;
 
-/// The most bytes of a line that are looked at: `#` lines that matter here are shorter.
+/// The greatest number of bytes of a line that are read: the `#` lines that matter here are shorter.
 const LONGEST: usize = 256;
 
-/// The content of the half that is dropped.
+/// The content of the dropped half.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dropped {
-    /// The position in the file, in bytes, where what is kept begins.
+    /// The position in the file, in bytes, where the kept half begins.
     pub bytes: u64,
     /// The number of messages.
     pub messages: u64,
-    /// The losses that it told of, by reason.
+    /// The reported losses, by reason.
     pub lost: [u64; LossReason::COUNT],
-    /// The stalls that it told of, in nanoseconds.
+    /// The reported stall time, in nanoseconds.
     pub stall_ns: u64,
     /// The ticks of its last line.
     pub last: Ticks,
-    /// The number of waits that it told of.
+    /// The number of reported waits.
     pub waits: u64,
-    /// Whether lines of the module table were in it.
+    /// Whether it contains lines of the module table.
     pub modules: bool,
 }
 
 impl Dropped {
-    /// Looks through the file from its start to the first line at or behind `from` that does not belong to a
+    /// Reads the file from its start to the first line at or after `from` that does not belong to a
     /// message begun before.
     fn find(file: &mut File, from: u64, length: u64) -> io::Result<Dropped> {
         file.seek(SeekFrom::Start(0))?;
@@ -52,7 +52,7 @@ impl Dropped {
         while dropped.bytes < length {
             let (bytes, whole) = read_head(&mut reader, &mut line)?;
             let parsed = Line::parse(&line).ok();
-            // That a message is torn is told behind it, and stays with it.
+            // The line that reports a torn message follows the message, and stays with it.
             let begins =
                 parsed.is_some_and(|line| line.kind != Kind::Continuation && !tally.is_torn_by(&line));
             if bytes == 0 || (begins && whole && dropped.bytes >= from) {
@@ -80,8 +80,8 @@ impl Dropped {
         self.modules |= payload.starts_with(b"module ");
         match Meta::parse(payload) {
             Some(Meta::Lost { records, reason }) => self.lost(reason, records),
-            // A slot has no place for what only later versions know: it is told on as what was dropped with
-            // its line.
+            // A slot has no field for reasons that only later versions know: these losses count as dropped together
+            // with their line.
             Some(Meta::LostOtherwise { records, .. }) => self.lost(LossReason::Rotated, records),
             Some(Meta::Stall { ns }) => self.stall_ns = self.stall_ns.saturating_add(ns),
             Some(Meta::Wait(wait)) => {
@@ -98,8 +98,7 @@ impl Dropped {
     }
 }
 
-/// Returns what a file holds, all of it: a record or line at its end that is not all there counts for
-/// nothing.
+/// Returns the content of a whole file; ignores an incomplete record or line at its end.
 pub(super) fn content(file: &mut File, encoding: Encoding) -> io::Result<FileTotals> {
     let bytes = file.metadata()?.len();
     let all = match encoding {
@@ -110,7 +109,7 @@ pub(super) fn content(file: &mut File, encoding: Encoding) -> io::Result<FileTot
 }
 
 /// Reads a line of any length, its feed included, and keeps its first [`LONGEST`] bytes without the feed;
-/// returns how many bytes it has, and whether it has a feed.
+/// returns its number of bytes, and whether it has a feed.
 fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(u64, bool)> {
     line.clear();
     let mut bytes = 0;
@@ -132,11 +131,12 @@ fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(u64, 
 }
 
 impl TraceFile {
-    /// Drops the older half of a file that may have `most` bytes. `first` gives the lines that the new file begins with; `publish` is told when it
-    /// is whole, and before it has the old one's name.
+    /// Drops the older half of a file that may have `most` bytes. `first` returns the lines that the new file begins
+    /// with. Calls `publish` when the new file is whole, before it has the old one's name.
     ///
     /// # Errors
-    /// There can be no new file. The file is as it was; if `publish` was called, that is to be taken back.
+    /// No new file can be made, or it cannot get its name. The old file is unchanged; if `publish` was called, the
+    /// caller must undo its effect.
     pub(super) fn rotate(
         &mut self,
         place: &TracePlace,
@@ -149,7 +149,7 @@ impl TraceFile {
             io::Error::new(error.kind(), format!("cannot drop the older half of {path:?}: {error}"))
         };
         let result = self.newer_half(place, (tid, run), most, first);
-        // Wherever the reading has led.
+        // The reading has moved the position of the descriptor.
         let back = self.file.seek(SeekFrom::Start(self.length));
         let (mut new, dropped) =
             result.and_then(|new| back.map(|_| new)).map_err(|e| named(e, &self.path))?;
@@ -171,7 +171,7 @@ impl TraceFile {
     ) -> io::Result<(TraceFile, Dropped)> {
         let from = self.length - most.min(self.length) / 2;
         let path = place.unfinished_path(tid, run);
-        // Left by an attempt that failed; nobody else uses this name.
+        // A failed attempt may have left a file; only this run uses this name.
         place.make_way(&path)?;
         let (dropped, length, file) = match place.encoding {
             Encoding::Text => {
@@ -191,7 +191,7 @@ impl TraceFile {
         Ok((place.opened(file, path, self.number, length)?, dropped))
     }
 
-    /// Writes `first` and what is kept; returns the length of the new file.
+    /// Writes `first` and the kept half; returns the length of the new file.
     fn copy_lines(&mut self, dropped: &Dropped, first: &[u8], new: &mut File) -> io::Result<u64> {
         new.write_all(first)?;
         self.file.seek(SeekFrom::Start(dropped.bytes))?;
@@ -238,11 +238,11 @@ mod tests {
             last: Ticks(7),
             modules: false,
         };
-        // Anywhere in the long message or its further lines: it is not cut.
+        // The long message and its further lines are not cut, wherever the half begins.
         for from in [old.len() - 100_000, old.len() - 60, old.len()] {
             assert_eq!(Dropped::find(&mut file, from as u64, length).unwrap(), expected, "{from}");
         }
-        // Nor is what says that a message is torn cut off from it.
+        // The line that reports a torn message is not cut off from the message.
         let torn = format!("{key} : torn\n{key} # lost records=1 reason=torn\n");
         let mut with_torn = tempfile::tempfile().unwrap();
         with_torn.write_all(format!("{torn}{kept}{key} : un\n{key} | finish").as_bytes()).unwrap();

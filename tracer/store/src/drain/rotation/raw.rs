@@ -1,5 +1,5 @@
-//! Drops the older half of a raw file. The records that are kept are laid out anew, for the borders of blocks
-//! lie elsewhere in the new file.
+//! The rotation of raw files, which drops the older half. The kept records are laid out again, because the borders of
+//! blocks are at other places in the new file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -12,8 +12,8 @@ use trace_format::sites::Site;
 
 use super::{Dropped, cut_short};
 
-/// Looks for the first record at or behind `from` that is no part of a message begun before; returns what
-/// stands before it, and what the sites of the file mean.
+/// Finds the first record at or after `from` that is not a part of a message begun before; returns the content of the
+/// file before it, and the plans of the file's sites.
 pub(super) fn find(file: &mut File, from: u64, length: u64) -> io::Result<(Dropped, Plans)> {
     let (mut dropped, mut plans, mut kept) = (Dropped::default(), Plans::default(), None);
     each_record(file, 0..length, |at, record| {
@@ -49,7 +49,7 @@ pub(super) fn copy(
     let (mut writer, mut out, mut length) = (Writer::new(tid), first, 0);
     let mut result = Ok(());
     each_record(file, kept, |_, record| {
-        // What nobody knows the meaning of stays unknown: this file's own blocks say what theirs mean.
+        // A record whose site is unknown cannot be copied: it was unreadable in this file, too.
         writer.copy(record, plans, &mut out);
         if out.len() as u64 >= BLOCK {
             result = new.write_all(&out);
@@ -64,7 +64,7 @@ pub(super) fn copy(
     Ok(length + out.len() as u64)
 }
 
-/// Shows `see` the records in a range of a file, with their places, until it has seen enough.
+/// Calls `see` with the records in a range of a file and their positions, until it returns false.
 fn each_record(
     file: &mut File,
     range: Range<u64>,

@@ -1,4 +1,4 @@
-//! The making of trace files: without a name, with their first lines, and then under the first free name.
+//! The creation of trace files: they are made without a name, get their first lines, and then the first free name.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,11 +14,11 @@ use crate::drain::trace_place::find::is_of_run;
 use crate::sys::{self};
 
 impl TracePlace {
-    /// Makes a new file for thread `tid` of run `run`, which has the bytes in `first`; `publish` is told
-    /// before it has its name. Where a directory cannot be written, goes on to the next and says so once.
+    /// Makes a new file for thread `tid` of run `run`, which contains the bytes in `first`; calls `publish` before
+    /// the file has its name. If a directory cannot be written, tries the next one, and notifies the user once.
     ///
     /// # Errors
-    /// There can be no such file, now or at all; nothing is left of it.
+    /// No file can be made, now or at all; an unfinished one is removed.
     pub(in crate::drain) fn create(
         &mut self,
         tid: u64,
@@ -38,8 +38,8 @@ impl TracePlace {
         }
     }
 
-    /// Goes on to the next directory if this one refuses for good, and says so. Out of space or descriptors
-    /// may pass.
+    /// Leaves the directory for the next one if it refuses files permanently, and notifies the user; returns whether
+    /// it has. A lack of space or of descriptors may be temporary.
     pub(in crate::drain) fn leave_if_refused(&mut self, error: &io::Error) -> bool {
         let refused = matches!(
             error.kind(),
@@ -59,7 +59,7 @@ impl TracePlace {
         let left = self.directories.remove(0);
         self.left.push(left.clone());
         if sys::directory_for_traces().is_some_and(|own| own == self.directory()) {
-            // Where that cannot be, it refuses the first file.
+            // If this fails, the directory refuses the first file.
             let _ = sys::make_directories(self.directory());
         }
         (self.say)(format_args!(
@@ -78,7 +78,8 @@ impl TracePlace {
         name
     }
 
-    /// Returns whether one of the first files that have this thread's name is of this run.
+    /// Returns whether one of the files with consecutive names of this thread, from the first on, belongs to this
+    /// run.
     pub(in crate::drain) fn has_file_of(&self, tid: u64, run: u32) -> bool {
         let mut numbers = self.directories.iter().flat_map(|place| {
             (0..=u32::MAX)
@@ -88,10 +89,10 @@ impl TracePlace {
         numbers.any(|path| is_of_run(&path, run))
     }
 
-    /// Makes a file that has `bytes`, under the first name of thread `tid` that is free.
+    /// Makes a file that contains `bytes`, under the first free name of thread `tid`.
     ///
     /// # Errors
-    /// No directory takes it.
+    /// The file can be made in no directory.
     pub(in crate::drain) fn create_whole(&mut self, tid: u64, run: u32, bytes: &[u8]) -> io::Result<()> {
         let path = loop {
             let path = self.unfinished_path(tid, run);
@@ -113,7 +114,7 @@ impl TracePlace {
             let own = self.path(tid, number);
             match sys::give_name(&path, &own) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && number < u32::MAX => number += 1,
-                // There are no links here.
+                // The file system has no links.
                 Err(_) if !own.exists() => break std::fs::rename(&path, &own),
                 linked => break linked,
             }
@@ -125,9 +126,9 @@ impl TracePlace {
         Ok(())
     }
 
-    /// Makes the file without a name, or under one that is this run's alone, has `publish` write down what it
-    /// is, and only then gives it its own name, the first that is free: killed at any step, recovery finds
-    /// the file, or none.
+    /// Makes the file without a name, or under a name that only this run uses, calls `publish` to store its identity,
+    /// and only then gives it its own name, the first free one. If the process is killed at any step, recovery finds
+    /// the whole file, or none.
     pub(in crate::drain) fn create_here(
         &mut self,
         tid: u64,
@@ -135,7 +136,7 @@ impl TracePlace {
         first: &FirstBytes<'_>,
         publish: &mut dyn FnMut(&TraceFile),
     ) -> io::Result<TraceFile> {
-        // A file without a name is linked by the number of its descriptor, so no other thread may close that.
+        // A file without a name is linked through the number of its descriptor, so no other thread may close it.
         let unnamed = if descriptor::are_own() { sys::create_unnamed_file(self.directory())? } else { None };
         if let Some(file) = unnamed {
             self.announce();
@@ -156,7 +157,7 @@ impl TracePlace {
         }
     }
 
-    /// Makes an empty file where there are none without names.
+    /// Makes an empty file on a system without unnamed files.
     pub(in crate::drain) fn create_named(
         &mut self,
         tid: u64,
@@ -165,7 +166,7 @@ impl TracePlace {
     ) -> io::Result<TraceFile> {
         let unfinished = self.unfinished_path(tid, run);
         let file = match sys::create_private_file(&unfinished) {
-            // Put there by somebody else; it is not removed.
+            // Another process has made this file; it is not removed.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 return self.create_without_links(tid, publish);
             }
@@ -182,7 +183,7 @@ impl TracePlace {
         }
     }
 
-    /// Has `publish` write down what the file is, and then gives it, by `link`, the first name that is free.
+    /// Calls `publish` to store the file's identity, and then gives the file, with `link`, the first free name.
     pub(in crate::drain) fn give_first_free_name(
         &self,
         made: &mut TraceFile,
@@ -202,15 +203,15 @@ impl TracePlace {
         }
     }
 
-    /// Announces that there are files in the directory that they go to now, before one has its name there.
+    /// Announces the current directory of files, before a file has its name there.
     pub(in crate::drain) fn announce(&mut self) {
         if let (Some(announcement), Some(directory)) = (&mut self.announcement, self.directories.first()) {
             announcement.announce(directory);
         }
     }
 
-    /// Makes the file where the file system has no links: killed between the two steps, an empty file is
-    /// left.
+    /// Makes the file on a file system without links: if the process is killed between the two steps, an empty file
+    /// is left.
     pub(in crate::drain) fn create_without_links(
         &self,
         tid: u64,

@@ -1,4 +1,4 @@
-//! The finding of trace files that were made before, under whatever name they have now.
+//! The search for existing trace files, which may have been renamed.
 
 use std::fs::{DirEntry, File};
 use std::io::{self, Read, Seek};
@@ -17,8 +17,8 @@ use crate::drain::trace_place::TracePlace;
 use crate::sys::{self, FileIdentity};
 
 impl TracePlace {
-    /// Opens the file that `progress` names: under its name or, if somebody has given it another one or it
-    /// has not got its own yet, under any in the directory.
+    /// Opens the file that `progress` names: under its name or, if it was renamed or has not got its own name yet,
+    /// under any name in the directory.
     pub(in crate::drain) fn find(
         &self,
         tid: u64,
@@ -28,7 +28,7 @@ impl TracePlace {
         self.find_by(&sys::open_named_file, tid, run, progress)
     }
 
-    /// Opens the file that `progress` names for an onlooker; the file may be that user's.
+    /// Opens the file that `progress` names for an onlooker; the file may belong to `user`.
     pub fn find_to_read(
         &self,
         user: u32,
@@ -40,7 +40,7 @@ impl TracePlace {
         self.find_by(&open, tid, run, progress)
     }
 
-    /// Returns the number in its run that the file which `progress` names says it has.
+    /// Returns the number in its run that the `# thread` line of the file that `progress` names contains.
     pub(crate) fn number_in_run(&self, tid: u64, run: u32, progress: &Progress) -> Option<u32> {
         let (file, _) = self.find(tid, run, progress).ok()??;
         let mut first = Vec::new();
@@ -65,7 +65,7 @@ impl TracePlace {
             }
         }
         let mut entries = places().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten();
-        // The number of a file that was deleted may be a directory's now.
+        // The inode number of a deleted file may be that of a directory now.
         let is_file = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
         let renamed = entries.find(|entry| {
             is_file(entry)
@@ -75,14 +75,14 @@ impl TracePlace {
         Ok(open_same(open, &path, progress)?.map(|file| (file, path)))
     }
 
-    /// Returns what the files of thread `tid` of run `run` hold that are there now, but for that with the
-    /// identity `current`, where one is given. A file is known by its name and its first line: `since` is
-    /// when the thread took its ring.
+    /// Returns the content of the existing files of thread `tid` of run `run`, except the file with the identity
+    /// `current`, if one is given. A file is recognized by its name and its first line, whose ticks are `since`, the
+    /// time when the thread took its ring.
     ///
-    /// Where `progress` tells of no earlier file, only that which has the current one's name is looked at.
+    /// If `progress` contains no earlier file, reads only the file that has the current one's name.
     ///
     /// # Errors
-    /// A file cannot be read, or the directory.
+    /// A file or a directory cannot be read.
     pub(in crate::drain) fn survey(
         &self,
         tid: u64,
@@ -101,7 +101,7 @@ impl TracePlace {
             if identity.is_err() || current.is_some_and(|own| identity.is_ok_and(|it| it.is_same_file(own))) {
                 continue;
             }
-            // What may not be opened is not this run's.
+            // A file that this user may not open does not belong to this run.
             let Ok(mut file) = sys::open_file_of_user_to_read(&path, sys::effective_user()) else { continue };
             if begins_at(&file, since).map_err(named(&path))?
                 && begins_as(&file, tid, run, self.encoding, true).map_err(named(&path))?
@@ -112,8 +112,8 @@ impl TracePlace {
         Ok(found)
     }
 
-    /// Returns the lengths together, in bytes, of the files of thread `tid` that are there, but for that with
-    /// the number `own`.
+    /// Returns the sum of the lengths, in bytes, of the existing files of thread `tid`, except the file that `own`
+    /// names.
     pub(in crate::drain) fn bytes_beside(&self, tid: u64, own: &Progress) -> io::Result<u64> {
         let name = self.file_name(tid, own.file_number);
         let others = self.paths_of(tid, own)?.into_iter().filter(|other| !other.ends_with(&name));
@@ -121,8 +121,8 @@ impl TracePlace {
         Ok(others.map(length).fold(0, u64::saturating_add))
     }
 
-    /// Returns the names that files of thread `tid` have here: only that of the current one where there was
-    /// no other.
+    /// Returns the paths of the files of thread `tid`: only those with the current file's name if there was
+    /// no other file.
     fn paths_of(&self, tid: u64, progress: &Progress) -> io::Result<Vec<PathBuf>> {
         let places = || self.directories.iter().chain(&self.left);
         if progress.render.elsewhere.bytes == 0 {
@@ -160,21 +160,21 @@ fn open_same(
     path: &Path,
     progress: &Progress,
 ) -> io::Result<Option<File>> {
-    // Nothing is opened that is another's: a FIFO, a link, a file that may not be read.
+    // This does not open other files: a FIFO, a link, a file that may not be read.
     if !sys::path_identity(path).is_ok_and(|found| is_named_by(&found, progress)) {
         return Ok(None);
     }
     let file = match open(path) {
-        // It has been given another name meanwhile.
+        // The file was renamed meanwhile.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
     Ok(is_named_by(&sys::file_identity(&file)?, progress).then_some(file))
 }
 
-/// Returns whether a file begins with the `# run` line of thread `tid` of run `run`, but for its ticks; what
-/// was never published may end inside of it. A deleted file's number is given to the next one that is made,
-/// which may be anybody's.
+/// Returns whether a file begins with the `# run` line of thread `tid` of run `run`, ignoring its ticks; a file that
+/// was not `published` may end inside the line. This check is needed because the inode number of a deleted file may
+/// be given to another file.
 pub(in crate::drain) fn begins_as(
     file: &File,
     tid: u64,
@@ -197,8 +197,8 @@ pub(in crate::drain) fn begins_as(
     Ok(whole && found.iter().enumerate().all(|(at, byte)| same(at, *byte)))
 }
 
-/// Returns whether the first line or record of a file has these ticks. Reads from the start and goes back
-/// there.
+/// Returns whether the first line or record of a file has these ticks. Reads from the current position and then
+/// rewinds the file.
 fn begins_at(mut file: &File, since: Ticks) -> io::Result<bool> {
     let mut first = Vec::new();
     file.take(FIRST_BYTES as u64).read_to_end(&mut first)?;
@@ -210,7 +210,7 @@ fn is_named_by(found: &FileIdentity, progress: &Progress) -> bool {
     found.is(progress.device, progress.inode)
 }
 
-/// Returns whether the file at `path` says in its first line that it is of run `run`.
+/// Returns whether the first line of the file at `path` names run `run`.
 pub(in crate::drain) fn is_of_run(path: &Path, run: u32) -> bool {
     let Ok(file) = sys::open_own_file(path) else { return false };
     let mut first = Vec::new();

@@ -1,4 +1,4 @@
-//! The directories where the trace files of a run go, and the number of files there.
+//! The directories of a run's trace files, and the number of these files.
 
 mod create;
 pub(in crate::drain) mod find;
@@ -27,26 +27,26 @@ use crate::sys::{self};
 use total::Total;
 pub use total::{EndedFile, SMALLEST_FILE};
 
-/// Tells the user something, in one line.
+/// A function that shows the user a message of one line.
 pub type Say = fn(fmt::Arguments<'_>);
 
-/// The place where the trace files of a run go.
+/// The place of a run's trace files.
 #[derive(Debug)]
 pub struct TracePlace {
-    /// The directories, in the order in which they are tried; the first that works is kept.
+    /// The directories, in the order in which they are tried; the first that works is used.
     directories: Vec<PathBuf>,
-    /// The directories that were left when they refused a file: files may be there.
+    /// The directories that were left because they refused a file. They may contain earlier files.
     left: Vec<PathBuf>,
     /// The number of files that the run has made.
     files: u64,
-    /// The announcement that says where the files are.
+    /// The announcement of the files' directories.
     pub announcement: Option<Announcement>,
-    /// Tells that the number of files is known: not where a run is recovered that did not count them.
+    /// Whether the number of files is known. It is not if a recovered run did not count them.
     counts: bool,
     lives: Vec<Arc<Lock>>,
-    /// The part of the files' names that stands before `.trace.`.
+    /// The part of the files' names before `.trace.`.
     name: OsString,
-    /// The number of the files that are open.
+    /// The number of open files.
     open: Arc<AtomicUsize>,
     most_open: usize,
     /// The length, in bytes, above which a file loses its older half.
@@ -55,17 +55,18 @@ pub struct TracePlace {
     total: Total,
     /// The encoding in which files are written.
     pub encoding: Encoding,
-    /// The files that could not be removed, for somebody had them open.
+    /// The files that could not be removed because a process had them open.
     unremoved: RefCell<Vec<PathBuf>>,
-    /// The error of what could not be done though the records are in the file.
+    /// The error of an action that failed although the records are in the file.
     pub trouble: Option<io::Error>,
-    /// The function that tells the user that files go to another directory.
+    /// The function that notifies the user that files go to another directory.
     say: Say,
 }
 
 impl TracePlace {
-    /// Makes the place for run `run` of `exe`: `wanted` or beside the executable, for which a system may have a
-    /// substitute; else `here`, else the temp directory. Where files have to go to another one of these, the user is told so by `say`.
+    /// Returns the place for run `run` of `exe`: `wanted` or beside the executable, for which a system may have a
+    /// substitute; else `here`, else the temporary directory. If files have to go to another one of these, notifies
+    /// the user with `say`.
     #[must_use]
     pub fn new(wanted: Option<&Path>, exe: &Path, here: Option<&Path>, run: u32, say: Say) -> TracePlace {
         let name = exe.file_name().unwrap_or(OsStr::new("unknown"));
@@ -73,7 +74,7 @@ impl TracePlace {
             Cow::Borrowed(_) => name.to_os_string(),
             Cow::Owned(short) => sys::path_from_bytes(&short).into_os_string(),
         };
-        // Absolute, for the program may change its current directory.
+        // The path is made absolute, because the program may change its current directory.
         let absolute = |path: &Path| here.map_or(path.to_path_buf(), |here| here.join(path));
         let beside = wanted.or_else(|| exe.parent()).map(absolute);
         let missing = wanted.and(beside.as_deref()).map(sys::make_directories);
@@ -109,12 +110,12 @@ impl TracePlace {
         }
     }
 
-    /// Returns how many bytes should be written at once at most.
+    /// Returns the greatest number of bytes that should be written at once.
     pub fn portion(&self) -> usize {
         usize::try_from((self.max_bytes / 4).min(self.total.portion())).unwrap_or(usize::MAX)
     }
 
-    /// Makes an open file of this place.
+    /// Returns an open file of this place.
     pub(in crate::drain) fn opened(
         &self,
         file: File,
@@ -128,7 +129,7 @@ impl TracePlace {
         Ok(TraceFile { file, path, number, identity, length, rotate_at, _open })
     }
 
-    /// Returns whether so many files are open that one should be closed until it is written again.
+    /// Returns whether so many files are open that one should be closed until its next write.
     pub fn is_crowded(&self) -> bool {
         self.open.load(Ordering::Relaxed) > self.most_open
     }
@@ -138,7 +139,7 @@ impl TracePlace {
         Open(self.open.clone())
     }
 
-    /// Tries the directories before the manifest names one: recovery will look there.
+    /// Leaves the directories that refuse files, before the manifest names one, because recovery uses that one.
     pub(in crate::drain) fn leave_refusing(&mut self, run: u32) {
         loop {
             let probe = self.unfinished_path(0, run);
@@ -149,23 +150,23 @@ impl TracePlace {
         }
     }
 
-    /// Gives the place where a run that left a manifest had its files.
+    /// Returns the place of the files of the run that has left this manifest.
     pub fn of(manifest: &Manifest) -> TracePlace {
         let mut directories = manifest.directories.iter().map(|path| sys::path_from_bytes(path));
         let name = sys::path_from_bytes(&manifest.name).into_os_string();
-        // Recovery makes files in the first one or leaves the rings as they are; in the others files may be.
-        // So there is no other directory to go to, and nothing to say.
+        // Recovery makes files only in the first directory, or leaves the rings unchanged; the others may contain
+        // files. So there is no change of directory, and nothing to report.
         let first = directories.next().into_iter().collect();
         let place = TracePlace::in_directories(first, name, |_| ());
         TracePlace { encoding: manifest.encoding, left: directories.collect(), ..place }
     }
 
-    /// Gives the directories in which files may be made, in the order in which they are tried.
+    /// Returns the directories in which files may be made, in the order in which they are tried.
     pub fn directories(&self) -> &[PathBuf] {
         &self.directories
     }
 
-    /// Has the number of files told in this page, too, from here on.
+    /// Stores the number of files in this page, too, from here on.
     pub fn count_files_in(&mut self, page: Arc<Lock>) {
         let known = page.life().ok().flatten().map(|life| life.flusher.files.load(Ordering::Acquire));
         self.counts = known.is_some();
@@ -174,34 +175,35 @@ impl TracePlace {
         self.tell_files();
     }
 
-    /// Counts at least as many files as this number of one of them: if a run was killed before it had counted its newest
-    /// file, its life file tells one too few.
+    /// Raises the number of files to `number`, which is the number of one of them: if a run was killed before it had
+    /// counted its newest file, the number in its life file is too small by one.
     pub(crate) fn know_number(&mut self, number: u32) {
         self.files = self.files.max(number.into());
         self.tell_files();
     }
 
-    /// Has no further file say how many there are.
+    /// Makes the number of files unknown, so that no further file contains it.
     pub(crate) fn forget_count(&mut self) {
         self.counts = false;
     }
 
-    /// Returns how many files the run has made.
+    /// Returns the number of files that the run has made.
     pub fn files(&self) -> u64 {
         self.files
     }
 
-    /// Returns what the last line of a file says of how many files the run has so far.
+    /// Returns the number of files that the run has made so far, for the last line of a file; `None` if it is
+    /// unknown.
     pub fn files_so_far(&self) -> Option<u64> {
         self.counts.then_some(self.files)
     }
 
-    /// Returns the number in its run of the next file that is made; `None` where that is not known.
+    /// Returns the number in its run of the next file that is made; `None` if that is not known.
     pub(in crate::drain) fn next_file(&self) -> Option<u32> {
         u32::try_from(self.files + 1).ok().filter(|_| self.counts)
     }
 
-    /// Counts a file that is made: its first lines are there, and its ring says which it is.
+    /// Counts a file that was made: it has its first lines, and its ring contains its identity.
     pub(in crate::drain) fn count_file(&mut self) {
         self.files += 1;
         self.tell_files();
@@ -211,31 +213,31 @@ impl TracePlace {
         self.lives.iter().for_each(|page| page.set_files(self.files));
     }
 
-    /// Returns the directory that files go to now.
+    /// Returns the directory in which files are made now.
     pub fn directory(&self) -> &Path {
         self.directories.first().map_or(Path::new("."), PathBuf::as_path)
     }
 
-    /// Returns the part of the files' names that stands before `.trace.`.
+    /// Returns the part of the files' names before `.trace.`.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// Leaves no other directory to go to.
+    /// Forgets all directories except the first.
     #[doc(hidden)]
     pub fn keep_first_for_test(&mut self) {
         self.directories.truncate(1);
     }
 
-    /// Removes what a dead run `run`, or an attempt that failed, may have left of the making of a file.
+    /// Removes the unfinished file that the dead run `run`, or a failed attempt, may have left.
     pub fn remove_unfinished(&self, tid: u64, run: u32) {
         for place in self.directories.iter().chain(&self.left) {
             self.remove(place.join(self.unfinished_name(tid, run)));
         }
     }
 
-    /// Removes a file that has a name of its run's alone, if there is one. Where somebody has it open, and it keeps its name
-    /// for that, it is tried again when a file ends, and at the end of the run.
+    /// Removes a file with a name that only this run uses, if it exists. If the file keeps its name because a process
+    /// has it open, tries again when a file ends, and at the end of the run.
     pub(in crate::drain) fn remove(&self, path: PathBuf) {
         let is_held =
             |error: io::Error| error.kind() != io::ErrorKind::NotFound && sys::OPEN_FILES_KEEP_NAMES;
@@ -247,10 +249,11 @@ impl TracePlace {
         }
     }
 
-    /// Removes what has such a name, if anything has, for another file is to get it: that one is not removed later.
+    /// Removes a file with such a name, if there is one, so that another file can get the name; that one will not be
+    /// removed later.
     ///
     /// # Errors
-    /// What has the name cannot be removed.
+    /// The file with the name cannot be removed.
     pub(in crate::drain) fn make_way(&self, path: &Path) -> io::Result<()> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -261,14 +264,14 @@ impl TracePlace {
         }
     }
 
-    /// Tries again to remove what could not be removed before.
+    /// Tries again to remove the files that could not be removed before.
     pub(in crate::drain) fn remove_rest(&self) {
         let rest = self.unremoved.take();
         rest.into_iter().for_each(|path| self.remove(path));
     }
 
-    /// Tries that at the end of the run until all is removed, for two seconds at most. What is left then is for
-    /// `tracemerge clean`.
+    /// Tries to remove these files at the end of the run until all are removed, for at most two seconds. `tracemerge
+    /// clean` removes the rest.
     pub fn remove_rest_at_end(&self) {
         const TRIES: u32 = 200;
         const PAUSE: Duration = Duration::from_millis(10);

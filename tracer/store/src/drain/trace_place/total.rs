@@ -1,8 +1,9 @@
-//! The bound for all files of a run together: what they take, and which go first if that is too much.
+//! The limit for the total size of a run's files: their size, and the files that are dropped if it is too large.
 //!
-//! The oldest files of threads that have ended go as a whole. What was in them is added to the run's account of dropped files,
-//! in its life file, before they are removed: killed in between, recovery removes the last one. If there is none, files that
-//! are still written lose their older halves; the flusher chooses which.
+//! The oldest files of threads that have ended are dropped as a whole. The flusher adds their counts to the run's
+//! account of dropped files, in its life file, before it removes them: if it is killed in between, recovery removes
+//! the last one. If no thread has ended, files that are still written lose their older halves; the flusher chooses
+//! the files.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -16,14 +17,14 @@ use super::TracePlace;
 use crate::life::Lock;
 use crate::sys;
 
-/// The number of bytes in which file systems allocate space.
+/// The number of bytes in the units in which file systems allocate space.
 const BLOCK: u64 = 4096;
-/// The length in bytes below which a file of a living thread is left as it is.
+/// The length in bytes below which a file of a living thread is not shortened.
 pub const SMALLEST_FILE: u64 = 16 * 1024;
-/// What is left free for the run's own file and for what is about to be made.
+/// The number of bytes that are left free for the run's own file and for files that are about to be made.
 const SPARE: u64 = 4 * BLOCK;
 
-/// Returns how many bytes of a disk a file of this length takes.
+/// Returns the number of bytes that a file of this length takes on a disk.
 fn allocated(length: u64) -> u64 {
     length.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
 }
@@ -40,14 +41,14 @@ pub struct EndedFile {
     pub(in crate::drain) inode: u64,
     pub(in crate::drain) length: u64,
     pub(in crate::drain) records: u64,
-    /// The records that it tells lost, where it does.
+    /// The numbers of records that it reports as lost, if there are any.
     pub(in crate::drain) lost: Option<Box<[u64; LossReason::COUNT]>>,
 }
 
-/// What all files of a run take, and how much they may.
+/// The total size of a run's files, and its limit.
 #[derive(Debug)]
 pub(super) struct Total {
-    /// The most bytes.
+    /// The greatest number of bytes that the run's files may take.
     most: u64,
     /// The bytes that the run's files take.
     taken: u64,
@@ -55,9 +56,9 @@ pub(super) struct Total {
     longest: u64,
     /// The files of threads that have ended, the oldest first.
     ended: VecDeque<EndedFile>,
-    /// What was dropped so far.
+    /// The counts of the files dropped so far.
     dropped: Dropped,
-    /// Tells that nothing more can be dropped for now.
+    /// Whether nothing more can be dropped for now.
     is_at_floor: bool,
 }
 
@@ -69,13 +70,13 @@ impl Default for Total {
 }
 
 impl Total {
-    /// Returns how many bytes should be written at once at most.
+    /// Returns the greatest number of bytes that should be written at once.
     pub(super) fn portion(&self) -> u64 {
         (self.most / 16).max(BLOCK)
     }
 
-    /// Returns whether the files take so much that one of them has to go before more is written. There is to be room for the
-    /// newer half of the longest one, which is written before the older one goes.
+    /// Returns whether the files take so much space that one of them must be dropped before more is written. There
+    /// must be room for the newer half of the longest file, which is written before its older half is removed.
     fn is_over(&self) -> bool {
         let wanted = self.taken.saturating_add(allocated(self.longest / 2)).saturating_add(self.portion());
         self.most != u64::MAX && wanted.saturating_add(SPARE) > self.most
@@ -83,17 +84,17 @@ impl Total {
 }
 
 impl TracePlace {
-    /// Lets all files of the run together take `most` bytes of a disk.
+    /// Limits the disk space of all files of the run together to `most` bytes.
     pub fn limit_total(&mut self, most: u64) {
         self.total.most = most;
     }
 
-    /// Returns whether files have to be dropped before more is written, and some can be.
+    /// Returns whether files must be dropped before more is written, and some can be.
     pub fn is_over_total(&self) -> bool {
         !self.total.is_at_floor && self.total.is_over()
     }
 
-    /// Returns what was dropped so far.
+    /// Returns the counts of the files dropped so far.
     #[must_use]
     pub fn dropped(&self) -> Dropped {
         self.total.dropped
@@ -106,14 +107,14 @@ impl TracePlace {
         total.longest = total.longest.max(now);
     }
 
-    /// Notes the file of a thread that has ended, if it may have to go.
+    /// Notes the file of a thread that has ended, if there is a limit, because the file may have to be dropped.
     pub fn note_ended(&mut self, file: Option<EndedFile>) {
         if self.total.most != u64::MAX {
             self.total.ended.extend(file);
         }
     }
 
-    /// Looks anew whether something can be dropped.
+    /// Notes that files may be droppable again.
     pub fn look_at_total(&mut self) {
         self.total.is_at_floor = false;
     }
@@ -137,7 +138,7 @@ impl TracePlace {
         self.grew(file.length, 0);
         let places: Vec<PathBuf> = self.directories.iter().chain(&self.left).cloned().collect();
         let name = self.file_name(file.tid, file.number);
-        // What somebody has renamed is kept by him, and what he has removed he knows of.
+        // A file that a user has renamed is kept, and a file that a user has removed is not counted.
         let path = places.into_iter().map(|place| place.join(&name)).find(|path| {
             sys::path_identity(path).is_ok_and(|found| found.is(file.device, file.inode) && found.links > 0)
                 && is_file_of(path, run, file.serial)
@@ -153,7 +154,7 @@ impl TracePlace {
         dropped.last = [file.tid, file.number.into(), file.serial.into()];
         self.publish_dropped();
         if std::fs::remove_file(&path).is_err() && path.exists() {
-            // It is not gone, so it is not told as dropped.
+            // The file still exists, so it is not counted as dropped.
             self.total.dropped = before;
             self.publish_dropped();
         }
@@ -163,7 +164,7 @@ impl TracePlace {
         self.lives.iter().for_each(|page| page.set_dropped(&self.total.dropped));
     }
 
-    /// Goes on from what a dead run has dropped, and removes the file that it was about to remove.
+    /// Takes over the counts of a dead run's dropped files, and removes the file that the run was about to remove.
     pub(crate) fn finish_drops(&mut self, run: u32, page: &Arc<Lock>) {
         let Some(dropped) = page.life().ok().flatten().map(|life| life.drops.get()) else { return };
         self.total.dropped = dropped;
@@ -179,7 +180,7 @@ impl TracePlace {
     }
 }
 
-/// Returns whether the file at `path` is that of this number of a run.
+/// Returns whether the file at `path` has the number `serial` among the files of a run.
 fn is_file_of(path: &std::path::Path, run: u32, serial: u32) -> bool {
     use std::io::Read as _;
     let Ok(file) = sys::open_named_file(path) else { return false };

@@ -1,5 +1,5 @@
-//! Calls functions and leaves them in a way that Rust does not know, which the first argument names; prints how often each was
-//! called.
+//! Calls functions and leaves them in a way that Rust does not know, which the first argument names; prints how often
+//! each was called.
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void, CString};
 use std::hint::black_box;
@@ -20,7 +20,7 @@ extern "C" {
     fn swapcontext(from: *mut Memory, to: *mut Memory) -> c_int;
 }
 
-/// Room for what the C library keeps of a place in a program, a `jmp_buf` or a `ucontext_t`.
+/// Room for the C library's state of a place in a program, a `jmp_buf` or a `ucontext_t`.
 #[repr(C, align(64))]
 struct Memory([u64; 256]);
 
@@ -75,7 +75,7 @@ fn in_child() -> u64 {
 fn forks() {
     println!("{}", fib(6));
     if unsafe { fork() } == 0 {
-        // Only what the child calls itself.
+        // From here on, count only the child's own calls.
         COUNTS.iter().for_each(|(_, count)| count.store(0, Relaxed));
         println!("{}", in_child());
         print_counts();
@@ -98,7 +98,7 @@ fn jumps(depth: u64) -> u64 {
 #[inline(never)]
 fn around_jump() -> u64 {
     count("around_jump");
-    // All that is used behind the jump is what is called there.
+    // After the jump only values are used that are computed after it.
     if unsafe { _setjmp(BACK.0.get()) } == 0 {
         black_box(jumps(5));
     }
@@ -127,7 +127,7 @@ fn resume(turn: u64) -> u64 {
 }
 
 fn coroutines() {
-    // In `ucontext_t`, where the stack is said and how long it is.
+    // The position of the stack's address in `ucontext_t`; its length is two words later.
     const STACK: usize = 2;
     let stack = Vec::leak(vec![0_u64; 1 << 15]);
     let context = OF_COROUTINE.0.get();

@@ -12,7 +12,7 @@ static AFTER: AtomicU64 = AtomicU64::new(0);
 #[inline(never)]
 fn fib(n: u64) -> u64 {
     FIB.fetch_add(1, Relaxed);
-    // The compiler would make a loop of the second call otherwise.
+    // Otherwise the compiler would make a loop of the second call.
     if n < 2 { black_box(one)(n) } else { black_box(fib(n - 1)) + black_box(fib(n - 2)) }
 }
 

@@ -10,7 +10,8 @@ pub fn doubled(n: u64) -> u64 {
     std::hint::black_box(twice)(n)
 }
 
-/// Triples a number. The compiler inlines no such function in another crate, but a linker that optimizes does.
+/// Triples a number. The compiler does not inline such a function into another crate, but a linker that optimizes
+/// does.
 pub fn tripled(n: u64) -> u64 {
     added(n, n + n)
 }

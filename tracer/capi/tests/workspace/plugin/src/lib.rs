@@ -1,4 +1,4 @@
-//! A plugin, which a program loads as it runs.
+//! A plugin, which a program loads while it runs.
 use std::hint::black_box;
 
 /// Calls another function of the plugin.

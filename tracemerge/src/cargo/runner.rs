@@ -22,8 +22,9 @@ pub const WORD: &str = "runner";
 
 /// Returns the setting that makes Cargo run the built program through this program, `own`.
 pub fn setting(host: &str, own: &Path, show: &str) -> Result<String, Error> {
-    let own =
-        own.to_str().ok_or_else(|| Error::plain(format!("{} is not UTF-8, as Cargo requires", shown(own))))?;
+    let own = own
+        .to_str()
+        .ok_or_else(|| Error::plain(format!("{} is not UTF-8, as Cargo requires", shown(own))))?;
     // A TOML string is a JSON string.
     let words: Vec<String> =
         [own, "tracer", WORD, show].iter().map(|word| serde_json::Value::from(*word).to_string()).collect();

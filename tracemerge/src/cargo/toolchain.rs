@@ -109,7 +109,9 @@ impl Toolchain {
         if let Some(refused) = probe(directory.path())? {
             let compiler = self.version.lines().next().unwrap_or("rustc");
             let host = &self.host;
-            return Err(Error::plain(format!("{compiler} for {host} cannot compile programs with {refused}")));
+            return Err(Error::plain(format!(
+                "{compiler} for {host} cannot compile programs with {refused}"
+            )));
         }
         fs::write(&known, &self.version).map_err(|error| Error::io("write", &known, error))
     }

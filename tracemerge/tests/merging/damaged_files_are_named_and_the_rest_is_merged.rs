@@ -224,11 +224,8 @@ fn bytes_that_no_trace_has_reach_no_terminal_by_any_command() {
         let planted = [&line(5, 10, "planted ")[..35], bad, b"31m\n"].concat();
         let before = file(&run(5, 1), 10, &[4]);
         place.write("app.trace.10", [&before[..], &planted, &line(6, 10, "behind it")].concat());
-        let damaged = format!(
-            "app.trace.10': {} bytes at offset {} are not a trace line",
-            planted.len(),
-            before.len()
-        );
+        let damaged =
+            format!("app.trace.10': {} bytes at offset {} are not a trace line", planted.len(), before.len());
         let shown = br"0000000000000004-00000010 # damaged file=";
         let shows = |bytes: &[u8]| memchr::memmem::find(bytes, shown).is_some();
         for args in [&["-o", "-", "./app"][..], &["--head", "9", "./app"], &["--time", "offset", "./app"]] {
@@ -250,9 +247,7 @@ fn bytes_that_no_trace_has_reach_no_terminal_by_any_command() {
             let told = String::from_utf8(told).unwrap();
             assert!(!told.contains(|c: char| c.is_control() && c != '\n'), "{args:?}: {told:?}");
             let says = match args[0] {
-                "check" => {
-                    told.contains(&format!("{} bytes outside this thread's lines", planted.len()))
-                }
+                "check" => told.contains(&format!("{} bytes outside this thread's lines", planted.len())),
                 "info" => told.contains("1 damaged"),
                 _ => told.contains(&format!("{} bytes at offset {}", planted.len(), before.len())),
             };

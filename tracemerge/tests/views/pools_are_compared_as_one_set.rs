@@ -243,11 +243,7 @@ fn messages_of_one_site_are_of_one_sort_only_if_all_traces_tell_their_sites() {
         write(&place, "b", raw[1], &made);
         let (status, json, text, err) = compare(&place, &[]);
         assert_eq!((status, &json["by_site"]), (Some(0), &json!(by_site)), "{text}");
-        assert_eq!(
-            err.contains("2 of 4 files do not record where messages come from"),
-            !by_site,
-            "{err}"
-        );
+        assert_eq!(err.contains("2 of 4 files do not record where messages come from"), !by_site, "{err}");
         // With shapes, each path makes three separate sorts.
         let sorts = if by_site { SITES.len() + 2 } else { 3 * 50 + 1 + 2 };
         assert_eq!(json["sorts"], json!(sorts), "{text}");

@@ -1,6 +1,7 @@
 //! The trace files of the followed runs: those that exist, and those that are created meanwhile.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,9 @@ use std::time::{Duration, SystemTime};
 
 use trace_format::file::{FIRST_BYTES, run_of};
 use trace_format::meta::Run;
-use trace_format::name::parse_trace_file_suffix;
+use trace_format::name::{INFIX, parse_trace_file_suffix, trace_file_suffix};
 use trace_format::raw::Raw;
+use trace_store::recovery::path_from_bytes;
 
 use crate::command::follow::runs::Runs;
 use crate::command::follow::stream::ThreadKey;
@@ -31,6 +33,8 @@ pub struct ListedFile {
     pub id: FileId,
     /// The run that the file belongs to.
     pub run: Run,
+    /// The number in the file's name: a thread gives higher numbers to later files.
+    number: u32,
 }
 
 /// The directories that were searched, each with the time of its last change then.
@@ -90,13 +94,11 @@ impl Files {
 
     /// Searches a directory; returns whether the header of each trace file there could be read.
     fn look_in(&mut self, place: &Path, name: &[u8], users: &Owners) -> bool {
-        let mut all_read = true;
+        let (mut all_read, mut has_found) = (true, false);
         for entry in fs::read_dir(place).into_iter().flatten().flatten() {
             let file_name = entry.file_name();
             let suffix = file_name.as_encoded_bytes().strip_prefix(name);
-            if suffix.and_then(parse_trace_file_suffix).is_none() {
-                continue;
-            }
+            let Some((_, number)) = suffix.and_then(parse_trace_file_suffix) else { continue };
             let path = entry.path();
             let Ok(metadata) = fs::metadata(&path) else { continue };
             let id = file_id(&path, &metadata);
@@ -113,7 +115,8 @@ impl Files {
                     self.seen.insert(known);
                     self.named.insert(path.clone(), id.clone());
                     self.found.retain(|known| known.path != path);
-                    self.found.push(ListedFile { key, path, id, run });
+                    self.found.push(ListedFile { key, path, id, run, number });
+                    has_found = true;
                 }
                 // The file has just been created, or is not a trace.
                 None if metadata.len() < FIRST_BYTES as u64 && !has_line(&path) => all_read = false,
@@ -123,6 +126,9 @@ impl Files {
                     }
                 }
             }
+        }
+        if has_found {
+            self.found.sort_by_key(|found| found.number);
         }
         all_read
     }
@@ -139,10 +145,38 @@ impl Files {
         said.any(|map| recorded_in(&map).contains(&user))
     }
 
-    /// Returns the files of followed runs.
+    /// Returns the files of followed runs, those of one thread in the order in which the thread wrote them.
     pub fn found(&self, runs: &Runs) -> impl Iterator<Item = &ListedFile> {
         self.found.iter().filter(|found| runs.is_followed(&found.run))
     }
+}
+
+/// Returns the files that a thread has left before it went on in the file at `path`, the oldest first, with their lengths in
+/// bytes: those with lower numbers in their names, down to the one that `is_known`, or to one of another thread.
+pub fn left_before(
+    path: &Path,
+    key: &ThreadKey,
+    is_known: impl Fn(&FileId) -> bool,
+) -> Vec<(PathBuf, FileId, u64)> {
+    let mut left = Vec::new();
+    let Some(name) = path.file_name().map(OsStr::as_encoded_bytes) else { return left };
+    let Some((stem, (tid, number))) = memchr::memmem::rfind(name, INFIX.as_bytes())
+        .and_then(|at| Some((&name[..at], parse_trace_file_suffix(&name[at..])?)))
+    else {
+        return left;
+    };
+    for number in (0..number).rev() {
+        let name = [stem, trace_file_suffix(tid, number).as_bytes()].concat();
+        let path = path.with_file_name(path_from_bytes(&name));
+        let Ok(metadata) = fs::metadata(&path) else { break };
+        let id = file_id(&path, &metadata);
+        if is_known(&id) || first_line(&path).is_none_or(|(found, _)| found != *key) {
+            break;
+        }
+        left.push((path, id, metadata.len()));
+    }
+    left.reverse();
+    left
 }
 
 /// Returns whether the file has a whole line or record of any kind.

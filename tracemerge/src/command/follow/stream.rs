@@ -16,6 +16,7 @@ use trace_format::meta::{EndReason, LossReason, Meta};
 use trace_store::inspect::ThreadInMemory;
 
 use crate::command::follow::file_reader::{FileReader, PORTION, Portion, ReadLines, whole_records};
+use crate::command::follow::files::left_before;
 use crate::command::follow::runs::RunId;
 use crate::file::damage::write_damaged;
 use crate::file::lines::{LineAt, Token, last_ticks, line_at, skip_bad, without_feed};
@@ -200,7 +201,14 @@ impl Stream {
     pub fn look(&mut self, thread: ThreadInMemory, alive: bool) {
         let file = thread.file.and_then(|file| Some((file.file.metadata().ok()?, file)));
         if let Some((metadata, file)) = file {
-            self.goes_on_in(&file.path, file_id(&file.path, &metadata), file.length, false);
+            let id = file_id(&file.path, &metadata);
+            if !self.reads(&id) {
+                // A thread may fill several files between two looks.
+                for (path, id, length) in left_before(&file.path, &self.key, |id| self.reads(id)) {
+                    self.goes_on_in(&path, id, length, true);
+                }
+            }
+            self.goes_on_in(&file.path, id, file.length, false);
             if let Some(reader) = &mut self.reader {
                 // The text of the ring follows this file's bytes, even if the file's name changes meanwhile.
                 reader.open_file = Some(file.file);

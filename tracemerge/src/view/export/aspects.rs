@@ -75,7 +75,9 @@ impl Aspect {
             Aspect::Modules => ("message", "with a module path besides the target: the path is omitted"),
             Aspect::Places => ("message", "with a place in the source: the place is omitted"),
             Aspect::Functions => ("message", "with a known function: the function is omitted"),
-            Aspect::Values => ("message", "with values: these are in the text, without their names and types"),
+            Aspect::Values => {
+                ("message", "with values: these are in the text, without their names and types")
+            }
             Aspect::Texts => ("message", "with values: the template and the values replace the text"),
             Aspect::FunctionPlaces => ("function", "with a place in the source: the place is omitted"),
             Aspect::Spans => ("call", "of a span: the id of the span is omitted"),

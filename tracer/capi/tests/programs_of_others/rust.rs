@@ -459,7 +459,8 @@ fn what_cannot_be_done_is_told() {
     );
     assert!(said(&["run", "--include"]).starts_with("cargo tracer: error: --include needs "));
     assert!(
-        said(&["build", "--target", "wasm32-unknown-unknown"]).contains("can be traced, not programs for wasm32")
+        said(&["build", "--target", "wasm32-unknown-unknown"])
+            .contains("can be traced, not programs for wasm32")
     );
     assert!(said(&["build", "--manifest-path", "nowhere/Cargo.toml"]).contains("Cargo finds no workspace: "));
 }

@@ -10,6 +10,7 @@
 //!
 //! An outlet takes the lines: unchanged, or through the stages of a view.
 
+mod ahead;
 mod file_reader;
 mod files;
 mod late_in_view;

@@ -15,6 +15,7 @@ use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::{EndReason, LossReason, Meta};
 use trace_store::inspect::ThreadInMemory;
 
+use crate::command::follow::ahead::{Ahead, LineDigest};
 use crate::command::follow::file_reader::{FileReader, PORTION, Portion, ReadLines, whole_records};
 use crate::command::follow::files::left_before;
 use crate::command::follow::runs::RunId;
@@ -66,9 +67,6 @@ struct Chunk {
     last: u64,
 }
 
-/// The digest of a line: its ticks, and a hash of its content.
-type LineDigest = (u64, u64);
-
 /// The lines of a thread that is followed.
 pub struct Stream {
     /// The number of the stream among all streams.
@@ -81,7 +79,7 @@ pub struct Stream {
     ring: Option<(Vec<u8>, bool)>,
     queue: VecDeque<Chunk>,
     /// The lines of the ring that were queued and have not arrived in the file yet.
-    ahead: VecDeque<LineDigest>,
+    ahead: Ahead,
     /// The ticks of the file's last lines, and the content hashes of all lines with these ticks.
     last: (u64, Vec<u64>),
     /// The last lines of a replaced file: lines of its replacement up to them are skipped.
@@ -162,7 +160,7 @@ impl Stream {
             former: VecDeque::new(),
             ring: None,
             queue: VecDeque::new(),
-            ahead: VecDeque::new(),
+            ahead: Ahead::default(),
             last: (0, Vec::new()),
             again: None,
             has_run: false,
@@ -444,7 +442,7 @@ impl Stream {
         if line.meta && !self.is_first_of_its_kind(text) {
             return false;
         }
-        !was_ahead(&mut self.ahead, digest)
+        !self.ahead.take(digest)
     }
 
     /// Returns whether a line is the first of its kind: a thread has one `# run` line and one `# thread` line in all
@@ -459,7 +457,8 @@ impl Stream {
 
     fn take_ring(&mut self, bytes: &[u8], alive: bool, round: u64) {
         let mut fresh = Vec::new();
-        let mut still = VecDeque::with_capacity(self.ahead.len());
+        let mut ahead = std::mem::take(&mut self.ahead);
+        let mut look = ahead.look(round);
         let mut at = 0;
         while let Token::Line(line) = line_at(bytes, at) {
             let text = &bytes[at..line.end];
@@ -472,14 +471,13 @@ impl Stream {
                 }
                 continue;
             }
-            let digest = digest(text, line.ticks);
-            if !was_ahead(&mut self.ahead, digest) {
+            if look.is_new(digest(text, line.ticks)) {
                 self.note(text, line);
                 fresh.extend_from_slice(text);
             }
-            still.push_back(digest);
         }
-        self.ahead = still;
+        look.end();
+        self.ahead = ahead;
         if !fresh.is_empty() && !fresh.ends_with(b"\n") {
             fresh.push(b'\n');
         }
@@ -522,17 +520,6 @@ fn digest(text: &[u8], ticks: u64) -> LineDigest {
     let mut hasher = DefaultHasher::new();
     hasher.write(without_number(without_feed(text)));
     (ticks, hasher.finish())
-}
-
-/// Returns whether a line is one of `ahead`; removes it, and the lines that should have come before it. Both
-/// sequences are in the order of their ticks.
-fn was_ahead(ahead: &mut VecDeque<LineDigest>, digest: LineDigest) -> bool {
-    while ahead.front().is_some_and(|(ticks, _)| *ticks < digest.0) {
-        // The line was overwritten before the flusher could write it.
-        ahead.pop_front();
-    }
-    let found = ahead.iter().take_while(|(ticks, _)| *ticks == digest.0).position(|other| *other == digest);
-    found.and_then(|at| ahead.remove(at)).is_some()
 }
 
 /// Returns the payload of a line; empty if it has none.

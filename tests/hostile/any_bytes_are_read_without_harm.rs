@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn any_run_line_is_read_as_it_was_written_or_not_at_all(
+    fn any_run_line_is_read_exactly_or_rejected(
         head: [u8; 33], rest in prop_oneof![prop::collection::vec(any::<u8>(), 0..300), lines().prop_map(String::into_bytes)]
     ) {
         checks::run_lines(&[&head[..], &rest].concat());
@@ -136,7 +136,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn of_a_directory_with_a_damaged_trace_nothing_else_is_missing(
+    fn a_damaged_trace_hides_no_other_trace_in_its_directory(
         head: [u8; 2], changes in prop::collection::vec((any::<u8>(), 0..400u16, any::<u16>(), any::<[u8; 4]>()), 1..4)
     ) {
         let change = |(what, at, span, some): &(u8, u16, u16, [u8; 4])| {

@@ -6,7 +6,7 @@ mod checks;
 
 mod any_bytes_are_read_without_harm;
 mod commands_survive_any_input;
-mod hostile_rings_harm_nobody;
+mod hostile_rings_do_no_harm;
 mod no_text_can_forge_a_line;
-mod other_users_cannot_lead_it_astray;
-mod others_cost_no_time_and_no_crash;
+mod other_users_cannot_delay_or_crash_a_reader;
+mod other_users_cannot_mislead_the_tracer;

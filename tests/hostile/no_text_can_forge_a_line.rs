@@ -23,7 +23,7 @@ const PATH: [&str; 2] = [
 ];
 
 /// Copies the program under the worst possible name.
-fn badly_named_program(directory: &Path) -> PathBuf {
+fn copy_under_hostile_name(directory: &Path) -> PathBuf {
     let place = directory.join(PATH[0]);
     fs::create_dir(&place).expect("a directory");
     let program = place.join(PATH[1]);
@@ -49,9 +49,9 @@ fn merge(program: &Path, scenario: &Scenario) -> (Vec<u8>, Output) {
 }
 
 #[test]
-fn texts_names_and_paths_stay_what_they_are() {
+fn hostile_texts_names_and_paths_are_recorded_unchanged() {
     let directory = TempDir::new().expect("a directory");
-    let program = badly_named_program(directory.path());
+    let program = copy_under_hostile_name(directory.path());
     let mut scenario = Scenario::new(&program, &["forger"]).env("TRACER_FLUSH_MS", "60000");
     let killed = scenario.command().output().expect("the program runs");
     assert!(is_harmless(&killed.stderr) && killed.stdout.is_empty(), "{killed:?}");
@@ -94,9 +94,9 @@ fn texts_names_and_paths_stay_what_they_are() {
 
 /// Puts bad files among the traces: the command names them, harmlessly.
 #[test]
-fn what_is_said_of_bad_files_is_harmless() {
+fn messages_about_bad_files_are_harmless() {
     let directory = TempDir::new().expect("a directory");
-    let program = badly_named_program(directory.path());
+    let program = copy_under_hostile_name(directory.path());
     let scenario = Scenario::new(&program, &["return"]);
     let beside = |suffix: &str, bytes: &[u8]| {
         let mut path = program.as_os_str().to_os_string();

@@ -46,11 +46,11 @@ fn lost(file: &ThreadTrace) -> Vec<(LossReason, u64)> {
 }
 
 #[test]
-fn the_newest_half_or_more_of_the_limit_is_kept_and_the_rest_counted() {
-    FORMATS.into_iter().for_each(newest_half_is_kept);
+fn rotation_keeps_the_newest_half_and_counts_the_dropped_records() {
+    FORMATS.into_iter().for_each(assert_newest_half_is_kept);
 }
 
-fn newest_half_is_kept(format: &str) {
+fn assert_newest_half_is_kept(format: &str) {
     const RECORDS: u64 = 50_000;
     let traced = scenario(RECORDS, format).run().succeeded();
     let [path] = &names(traced.directory.path())[..] else { panic!("one file: {:?}", traced.files.keys()) };
@@ -65,12 +65,12 @@ fn newest_half_is_kept(format: &str) {
 }
 
 #[test]
-fn losses_told_in_the_half_that_is_dropped_are_told_again() {
+fn rotation_reports_the_losses_of_the_dropped_half_again() {
     // Records that find no room are dropped as well: the flusher is far slower than the program.
-    FORMATS.into_iter().for_each(losses_are_told_again);
+    FORMATS.into_iter().for_each(assert_losses_are_reported_again);
 }
 
-fn losses_are_told_again(format: &str) {
+fn assert_losses_are_reported_again(format: &str) {
     let scenario = scenario(50_000, format).env("TRACER_FULL", "drop").env("TRACER_RING_SIZE", "16K");
     let traced = scenario.run().succeeded();
     let file = traced.main_thread();
@@ -82,7 +82,7 @@ fn losses_are_told_again(format: &str) {
 }
 
 #[test]
-fn killed_at_any_instant_of_a_rotation_the_file_is_whole() {
+fn a_kill_at_any_moment_of_a_rotation_leaves_a_whole_file() {
     let mut rotated = 0;
     for kill in 0..60u64 {
         let mut scenario = scenario(u64::MAX, FORMATS[kill as usize % 2]);

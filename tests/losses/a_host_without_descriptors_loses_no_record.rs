@@ -33,7 +33,7 @@ fn run(when: &str, descriptors: &str) -> Traced {
 }
 
 #[test]
-fn a_host_that_has_every_descriptor_has_none_of_the_flushers() {
+fn the_flusher_works_if_the_host_has_used_every_descriptor() {
     for (when, flushes) in [("later", 3), ("first", 2)] {
         let traced = run(when, "own");
         let said = traced.stdout();
@@ -44,7 +44,7 @@ fn a_host_that_has_every_descriptor_has_none_of_the_flushers() {
 }
 
 #[test]
-fn records_wait_while_the_host_has_every_descriptor_that_it_shares() {
+fn records_wait_if_the_flusher_shares_the_used_up_descriptors() {
     let traced = run("later", "shared");
     let said = traced.stdout();
     let [before, while_none, after, _] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
@@ -54,7 +54,7 @@ fn records_wait_while_the_host_has_every_descriptor_that_it_shares() {
 }
 
 #[test]
-fn a_run_may_begin_without_a_descriptor() {
+fn a_run_may_begin_without_a_free_descriptor() {
     let traced = run("first", "shared");
     let said = traced.stdout();
     let [while_none, after, _] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
@@ -64,7 +64,7 @@ fn a_run_may_begin_without_a_descriptor() {
 }
 
 #[test]
-fn a_process_that_may_have_six_files_open_loses_no_record() {
+fn a_process_limited_to_six_open_files_loses_no_record() {
     let program = env!("CARGO_BIN_EXE_scenario");
     for descriptors in ["own", "shared"] {
         let limited = Scenario::new("sh", &["-c", "ulimit -n 6 && exec \"$0\" many 5000", program]);

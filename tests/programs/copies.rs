@@ -5,9 +5,9 @@ use std::ffi::CString;
 use support::scenarios::Scenario;
 use tracer::Tracer;
 
-use crate::both_say::say;
+use crate::common_records::say;
 
-pub const SCENARIOS: &[Scenario] = &[("copies", |args| say_both(args.text(0), args.text(1)))];
+pub const SCENARIOS: &[Scenario] = &[("copies", |args| trace_with_both_copies(args.text(0), args.text(1)))];
 
 /// The functions of the plugin.
 struct Plugin {
@@ -65,7 +65,7 @@ fn is_loaded(path: &str) -> bool {
 }
 
 /// Makes the same records in the program and in the plugin; `how` names the course of events.
-pub fn say_both(path: &str, how: &str) {
+pub fn trace_with_both_copies(path: &str, how: &str) {
     const COUNT: u32 = 300;
     let plugin = Plugin::load(path);
     let both = || {

@@ -26,7 +26,7 @@ pub fn crashed(how: &str, caught: bool) {
     }
     match how {
         "another-thread" => std::thread::spawn(|| outer("fault")).join().expect("no panic"),
-        "forked" => in_a_child(),
+        "forked" => crash_in_child(),
         "replaced" => {
             replace(libc::SIGQUIT);
             outer("quits");
@@ -163,7 +163,7 @@ fn handle_fault() {
 fn replace(signal: libc::c_int) {
     static BEFORE: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     static CALLS: AtomicU32 = AtomicU32::new(0);
-    extern "C" fn calls_the_one_before(
+    extern "C" fn call_previous_handler(
         signal: libc::c_int,
         info: *mut libc::siginfo_t,
         context: *mut libc::c_void,
@@ -179,13 +179,13 @@ fn replace(signal: libc::c_int) {
         let mut action: libc::sigaction = std::mem::zeroed();
         assert_eq!(libc::sigaction(signal, std::ptr::null(), &mut action), 0);
         BEFORE.set(action.sa_sigaction).expect("once");
-        action.sa_sigaction = calls_the_one_before as *const () as usize;
+        action.sa_sigaction = call_previous_handler as *const () as usize;
         assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
     }
 }
 
 /// Forks a child that has not traced and that fails; prints the signal that ended it.
-fn in_a_child() {
+fn crash_in_child() {
     // SAFETY: the child makes no call that needs another thread.
     unsafe {
         let child = libc::fork();

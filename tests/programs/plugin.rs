@@ -2,8 +2,8 @@
 //! copies.
 #![allow(unsafe_code, reason = "a function that is found by its name")]
 
-#[path = "both_say.rs"]
-mod both_say;
+#[path = "common_records.rs"]
+mod common_records;
 
 use tracer::Tracer;
 
@@ -36,10 +36,10 @@ pub extern "C-unwind" fn plugin_awaits(
     std::hint::black_box(number as f64 / 2.0)
 }
 
-/// Makes all records of `both_say::say`.
+/// Makes all records of `common_records::say`.
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_says(count: u32) {
-    both_say::say("plugin", count);
+    common_records::say("plugin", count);
 }
 
 /// Switches this copy of the tracer on or off; returns whether it is on afterwards.

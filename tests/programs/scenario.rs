@@ -5,7 +5,7 @@
 
 mod allocations;
 #[cfg(target_os = "linux")]
-mod both_say;
+mod common_records;
 #[cfg(unix)]
 mod confined;
 #[cfg(target_os = "linux")]
@@ -28,7 +28,7 @@ mod locks;
 mod messages;
 #[cfg(target_os = "linux")]
 mod mounts;
-mod onlooked;
+mod observed_programs;
 #[cfg(unix)]
 mod processes;
 mod recorder;
@@ -72,7 +72,7 @@ const SCENARIOS: &[&[Scenario]] = &[
     messages::SCENARIOS,
     #[cfg(target_os = "linux")]
     mounts::SCENARIOS,
-    onlooked::SCENARIOS,
+    observed_programs::SCENARIOS,
     #[cfg(unix)]
     processes::SCENARIOS,
     recorder::SCENARIOS,

@@ -35,13 +35,13 @@ fn is_slow() -> bool {
     !mode().is_empty() && mode() != b"norest"
 }
 
-fn is_of_a_trace(path: &[u8]) -> bool {
+fn is_trace_path(path: &[u8]) -> bool {
     is_slow() && path.windows(7).any(|part| part == b".trace.")
 }
 
 /// Returns whether this is the kernel's name for an open file that was made without a name; the kernel still uses
 /// that name after the file has got another one.
-fn is_of_an_unnamed_file(path: &[u8]) -> bool {
+fn is_unnamed_file_path(path: &[u8]) -> bool {
     is_slow() && path.windows(2).any(|part| part == b"/#")
 }
 
@@ -62,7 +62,7 @@ fn is_trace(fd: c_int) -> bool {
     // SAFETY: the link is a C string, the path may be written for its length.
     let bytes = unsafe { libc::readlink(link.as_ptr().cast(), path.as_mut_ptr().cast(), path.len()) };
     let path = &path[..usize::try_from(bytes).unwrap_or(0)];
-    is_of_a_trace(path) || is_of_an_unnamed_file(path)
+    is_trace_path(path) || is_unnamed_file_path(path)
 }
 
 /// Returns whether the path of a call names a trace file.
@@ -71,7 +71,7 @@ fn is_trace(fd: c_int) -> bool {
 /// The path is a C string.
 unsafe fn names_trace(path: *const c_char) -> bool {
     // SAFETY: the caller promises a C string.
-    is_of_a_trace(unsafe { CStr::from_ptr(path) }.to_bytes())
+    is_trace_path(unsafe { CStr::from_ptr(path) }.to_bytes())
 }
 
 /// Writes to a file, in parts if it is a trace file.

@@ -10,7 +10,7 @@ pub const SCENARIOS: &[Scenario] = &[
     ("short-lived", |args| short_lived(args.number(0))),
     ("at-once", |args| at_once(args.number(0))),
     ("held", |args| held(args.number(0))),
-    ("beside-the-dead", |args| beside_the_dead(args.number(0))),
+    ("beside-the-dead", |args| trace_beside_dead_run(args.number(0))),
     ("many", |args| many(args.number(0))),
     #[cfg(unix)]
     ("left-mark", |_| left_mark()),
@@ -208,7 +208,7 @@ pub fn held(count: u64) {
 }
 
 /// Traces `count` records, many times the capacity of its ring, and then prints the number of runs in memory.
-pub fn beside_the_dead(count: u64) {
+pub fn trace_beside_dead_run(count: u64) {
     (0..count).for_each(|n| Tracer::get().trace(format_args!("beside the dead {n}")));
     let runs = std::env::var_os("TRACER_RUNTIME_DIR").expect("the directory of rings");
     say(&std::fs::read_dir(runs).expect("a directory").count().to_string());

@@ -16,7 +16,7 @@ use support::scenarios::Scenario;
 use support::torture::counters::{
     AGAIN, CHILD, Counters, EXECUTED, OTHER, SHORT_LIVED, SlotCounters, handler, inside, slot,
 };
-use support::torture::oracle::told_in_left_file;
+use support::torture::oracle::count_records_of_ended_file;
 use support::torture::plan::{Child, ChildEnd, ProgramEnd, Removal, THREADS, TrialPlan, What};
 use support::torture::texts::{FILLING, Shape, closing};
 use support::torture::trial::own_content;
@@ -152,7 +152,7 @@ impl Host {
         }
         let short_lived = (self.plan.short_lived > 0).then(|| {
             let host = self.clone();
-            CThread::spawn(move || host.come_and_go())
+            CThread::spawn(move || host.run_short_lived_threads())
         });
         self.run(self.plan.threads, self.plan.records);
         short_lived.into_iter().for_each(CThread::join);
@@ -241,7 +241,7 @@ impl Host {
             // SAFETY: the reason is the same as above.
             ProgramEnd::Abort(who, at) if here(who, at) => unsafe { libc::abort() },
             ProgramEnd::KillsItself(who, at) if here(who, at) => kill_itself(),
-            ProgramEnd::Exec(who, at) if here(who, at) => become_anew(),
+            ProgramEnd::Exec(who, at) if here(who, at) => execute_again(),
             _ => {}
         }
     }
@@ -293,7 +293,7 @@ impl Host {
     }
 
     /// Runs threads that come and go, each with a few records.
-    fn come_and_go(self: Arc<Host>) {
+    fn run_short_lived_threads(self: Arc<Host>) {
         for index in 0..self.plan.short_lived {
             if self.is_over() {
                 return;
@@ -328,14 +328,14 @@ impl Host {
     fn fault(&self, thread: usize, what: What) {
         match what {
             What::Delete => {
-                drop(own_file().filter(|path| self.notes_taken(thread, path)).map(std::fs::remove_file))
+                drop(own_file().filter(|path| self.note_removed_file(thread, path)).map(std::fs::remove_file))
             }
             What::Cut(percent) => {
                 let cut = |path: PathBuf| -> std::io::Result<()> {
                     let file = File::options().write(true).open(path)?;
                     file.set_len(file.metadata()?.len() * percent / 100)
                 };
-                let _ = own_file().filter(|path| self.notes_taken(thread, path)).map(cut);
+                let _ = own_file().filter(|path| self.note_removed_file(thread, path)).map(cut);
             }
             What::Copy => {
                 let replace = |path: PathBuf| -> std::io::Result<()> {
@@ -375,9 +375,11 @@ impl Host {
     /// Notes the records in a thread's file that a fault takes away now, if the tracer has ended that file: the
     /// thread's ring was closed, and the thread has another one, so the tracer does not notice. Returns false if
     /// the file cannot be read.
-    fn notes_taken(&self, thread: usize, path: &Path) -> bool {
+    fn note_removed_file(&self, thread: usize, path: &Path) -> bool {
         let Ok(bytes) = std::fs::read(path) else { return false };
-        self.counters.slot(slot(self.process, thread)).takes_away(told_in_left_file(&bytes));
+        self.counters
+            .slot(slot(self.process, thread))
+            .note_removed_records(count_records_of_ended_file(&bytes));
         true
     }
 
@@ -458,7 +460,7 @@ fn kill_itself() -> ! {
 }
 
 /// Executes this program anew, in another role.
-fn become_anew() {
+fn execute_again() {
     let words: Vec<CString> = std::env::args_os()
         .take(4)
         .map(|word| CString::new(word.as_bytes()).expect("no zero in it"))

@@ -169,7 +169,7 @@ mod carried_library {
     /// Checks that both export the same names. `build.rs` of the command lists them as patterns; Cargo lists each
     /// one for the package of the library.
     #[test]
-    fn it_exports_what_the_library_of_its_package_does() {
+    fn the_installed_library_exports_the_same_names_as_its_package() {
         let exported = |library: &Path| -> BTreeSet<String> {
             let bytes = fs::read(library).expect("a library");
             let file = object::File::parse(&*bytes).expect("an object");
@@ -182,7 +182,7 @@ mod carried_library {
     }
 
     #[test]
-    fn it_says_what_it_is_if_it_is_started() {
+    fn the_installed_library_explains_itself_when_executed() {
         let ran = Command::new(installed().join("bin/libtracer")).output().expect("it runs");
         let said = String::from_utf8(ran.stderr).expect("UTF-8");
         assert_eq!(ran.status.code(), Some(2), "{said}");

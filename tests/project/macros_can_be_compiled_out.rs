@@ -22,7 +22,7 @@ fn has(program: &[u8], text: &str) -> bool {
 }
 
 #[test]
-fn a_program_without_its_calls_has_neither_their_texts_nor_their_arguments_nor_the_tracer() {
+fn compile_out_removes_all_texts_arguments_and_the_tracer() {
     // The target directory is beside the other builds, so that only the first test run on a machine compiles
     // it.
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("compiled-out");

@@ -31,7 +31,7 @@ impl Walls {
     }
 
     /// Checks that the table names each existing part, and no other.
-    pub fn name_each_part(&self) {
+    pub fn assert_each_part_is_listed(&self) {
         let mut mapped: Vec<String> = self.rows.concat();
         mapped.sort();
         let entries = fs::read_dir(&self.source).unwrap().map(|entry| entry.unwrap().path());
@@ -42,7 +42,7 @@ impl Walls {
     }
 
     /// Checks that all parts are folders.
-    pub fn leave_nothing_loose(&self) {
+    pub fn assert_all_parts_are_folders(&self) {
         let entries = fs::read_dir(&self.source).unwrap().map(|entry| entry.unwrap().path());
         let loose: Vec<PathBuf> = entries
             .filter(|path| path.is_file() && !path.ends_with("lib.rs") && !path.ends_with("main.rs"))
@@ -51,7 +51,7 @@ impl Walls {
     }
 
     /// Checks that each part uses only itself and those in the rows above it. Tests may use everything.
-    pub fn are_passed_downwards_only(&self) {
+    pub fn assert_parts_use_only_those_above(&self) {
         let level = |name: &str| self.rows.iter().position(|row| row.iter().any(|part| part == name));
         let mut wrong = Vec::new();
         for file in files(&self.source) {
@@ -73,7 +73,7 @@ pub fn source_of(package: &str) -> PathBuf {
 }
 
 /// Checks that no file of `source` except `allowed` reads the environment of the process.
-pub fn reads_the_environment_only_in(source: &Path, allowed: &str) {
+pub fn assert_environment_is_read_only_in(source: &Path, allowed: &str) {
     let code = files(source);
     assert!(!code.is_empty());
     for path in code.iter().filter(|path| !path.ends_with(allowed) && !is_test(path)) {

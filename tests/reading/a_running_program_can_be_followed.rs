@@ -20,7 +20,7 @@ fn wait_for(watched: &Watched, count: u64) {
 }
 
 #[test]
-fn all_that_a_program_traces_is_shown_once_and_in_order_but_for_marked_lines() {
+fn follow_shows_every_line_once_and_marks_late_lines() {
     for env in [
         &[("TRACER_MAX_STALL", "100000"), ("TRACER_RING_SIZE", "16K")][..],
         &[("TRACER_FLUSH_MS", "1")],
@@ -47,7 +47,7 @@ fn all_that_a_program_traces_is_shown_once_and_in_order_but_for_marked_lines() {
 }
 
 #[test]
-fn a_line_is_shown_that_the_flusher_has_not_written() {
+fn follow_shows_lines_that_are_still_in_memory() {
     let mut watched = Watched::start(SCENARIO, "plain", &[("TRACER_FLUSH_MS", "60000")]);
     let follower = Follower::start(SCENARIO, &[&watched.scenario], &[]);
     let mut is_ahead = false;
@@ -76,7 +76,7 @@ fn a_line_is_shown_that_the_flusher_has_not_written() {
 }
 
 #[test]
-fn of_a_killed_program_it_shows_what_was_in_memory_and_ends() {
+fn follow_shows_the_recovered_records_of_a_killed_program_and_ends() {
     for format in ["text", "raw"] {
         follow_killed(format);
     }
@@ -100,7 +100,7 @@ fn follow_killed(format: &str) {
 }
 
 #[test]
-fn a_program_that_does_not_run_yet_is_waited_for() {
+fn follow_waits_for_a_program_that_has_not_started() {
     let mut scenario = Scenario::new(SCENARIO, if cfg!(unix) { &["fork"] } else { &["many", "100"] });
     let follower = Follower::start(SCENARIO, &[&scenario], &[]);
     support::wait_until(60, "it says so", || {
@@ -114,7 +114,7 @@ fn a_program_that_does_not_run_yet_is_waited_for() {
 }
 
 #[test]
-fn threads_and_processes_that_come_and_go_are_all_shown() {
+fn follow_shows_short_lived_threads_and_processes() {
     let forks = cfg!(unix).then_some(["full-speed-forks", "5"]);
     let threads = [["short-lived", "1000"], ["at-once", "200"], ["many", "5000"]];
     for arguments in threads.into_iter().chain(forks) {
@@ -130,7 +130,7 @@ fn threads_and_processes_that_come_and_go_are_all_shown() {
 }
 
 #[test]
-fn of_files_that_are_rotated_all_is_shown() {
+fn follow_shows_every_line_of_rotated_files() {
     let mut scenario = Scenario::new(SCENARIO, &["many", "20000"]).env("TRACER_MAX_STALL", "100000");
     scenario = scenario.env("TRACER_MAX_BYTES", "256K");
     let follower = Follower::start(SCENARIO, &[&scenario], &[]);
@@ -149,7 +149,7 @@ fn of_files_that_are_rotated_all_is_shown() {
 }
 
 #[test]
-fn what_it_cannot_do_it_refuses() {
+fn follow_rejects_unsupported_options() {
     let scenario = Scenario::new(SCENARIO, &[]);
     for options in [
         &["--until", "-1s"][..],
@@ -168,7 +168,7 @@ fn what_it_cannot_do_it_refuses() {
 
 #[cfg(unix)]
 #[test]
-fn an_interruption_ends_it_well() {
+fn an_interrupt_ends_follow_with_success() {
     let scenario = Scenario::new(SCENARIO, &[]);
     let follower = Follower::start(SCENARIO, &[&scenario], &[]);
     support::wait_until(60, "it waits", || follower.said().contains("waiting"));
@@ -186,7 +186,7 @@ fn an_interruption_ends_it_well() {
 }
 
 #[test]
-fn of_a_flight_recorder_all_is_shown_that_is_not_overwritten_before() {
+fn follow_shows_the_records_of_a_flight_recorder() {
     let mut watched = Watched::start(SCENARIO, "plain", &[("TRACER_FULL", "overwrite")]);
     let follower = Follower::start(SCENARIO, &[&watched.scenario], &[]);
     for goal in [3, 5, 300] {
@@ -203,7 +203,7 @@ fn of_a_flight_recorder_all_is_shown_that_is_not_overwritten_before() {
 }
 
 #[test]
-fn it_ends_as_a_merge_of_the_same_does() {
+fn follow_ends_with_the_status_of_a_merge() {
     for (env, status) in [(("TRACER_FULL", "drop"), 1), (("TRACER_MAX_STALL", "100000"), 0)] {
         let mut scenario = Scenario::new(SCENARIO, &["many", "200000"]).env("TRACER_RING_SIZE", "16K");
         scenario = scenario.env("TRACER_FLUSH_MS", "200").env(env.0, env.1);
@@ -224,7 +224,7 @@ fn it_ends_as_a_merge_of_the_same_does() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_in_renamed_and_deleted_files_is_shown_once() {
+fn follow_shows_lines_of_renamed_and_deleted_files_once() {
     for format in ["text", "raw"] {
         let env = [("TRACER_FLUSH_MS", "1"), ("TRACER_FORMAT", format), ("TRACER_MAX_STALL", "100000")];
         let mut watched = Watched::start(SCENARIO, "plain", &env);

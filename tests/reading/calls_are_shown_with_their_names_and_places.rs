@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use support::follows::Follower;
 use support::merges::tracemerge;
-use support::programs::those_of;
+use support::programs::installed_programs;
 use support::{APP, Scenario, Traced, wait_until};
 use trace_format::function::{FunctionLine, FunctionPlace, Named, StackLine};
 use trace_format::line::{Kind, Line};
@@ -95,7 +95,7 @@ fn assert_names(names: &[Named<'_>], expected: &[(String, String)], what: &str) 
 }
 
 #[test]
-fn a_merged_file_with_names_has_those_of_addr2line_and_is_the_plain_one_otherwise() {
+fn symbols_adds_the_names_of_addr2line_and_changes_nothing_else() {
     for format in FORMATS {
         let traced = run(&["functions-placed"], format, "1");
         let plain = told_of(&traced, &["-q", "-o", "-"]);
@@ -138,7 +138,7 @@ fn a_merged_file_with_names_has_those_of_addr2line_and_is_the_plain_one_otherwis
             }
         }
         assert!(asked.len() > 40, "{asked:x?}");
-        if those_of(["addr2line"]).is_empty() {
+        if installed_programs(["addr2line"]).is_empty() {
             continue;
         }
         let expected = addr2line(SCENARIO, &asked);
@@ -151,7 +151,7 @@ fn a_merged_file_with_names_has_those_of_addr2line_and_is_the_plain_one_otherwis
 }
 
 #[test]
-fn a_merged_file_with_names_is_a_trace_that_tells_the_same_without_the_program() {
+fn a_merged_file_with_names_needs_no_program_for_its_views() {
     let traced = run(&["functions-placed"], "text", "1");
     let views: [&[&str]; 4] =
         [&["tree"], &["tree", "--function", "generic"], &["report", "--sort", "calls"], &["check", "-v"]];
@@ -178,7 +178,7 @@ fn a_merged_file_with_names_is_a_trace_that_tells_the_same_without_the_program()
 }
 
 #[test]
-fn what_a_view_leaves_out_does_not_cost_the_names_of_what_it_shows() {
+fn names_are_shown_even_if_a_view_omits_the_module_lines() {
     for format in FORMATS {
         let traced = run(&["functions-placed"], format, "");
         // None of these shows the lines that describe the modules.
@@ -220,7 +220,7 @@ fn placed(tree: &str) -> Vec<(String, Option<String>)> {
 }
 
 #[test]
-fn each_call_tells_the_line_that_it_was_made_from() {
+fn each_call_shows_the_line_of_its_call_site() {
     for format in FORMATS {
         let traced = run(&["functions-placed"], format, "1");
         let expected: Vec<_> = printed(&traced).into_iter().map(|(name, line)| (name, Some(line))).collect();
@@ -238,7 +238,7 @@ fn each_call_tells_the_line_that_it_was_made_from() {
 }
 
 #[test]
-fn where_no_call_sites_are_recorded_those_of_inlined_functions_are_known_and_no_others() {
+fn only_inlined_functions_have_call_sites_if_none_are_recorded() {
     let traced = run(&["functions-placed"], "text", "");
     let known = |name: &str| name == "inlined_by_address";
     let expected: Vec<_> =
@@ -249,7 +249,7 @@ fn where_no_call_sites_are_recorded_those_of_inlined_functions_are_known_and_no_
 }
 
 #[test]
-fn calls_are_shown_and_counted_with_their_names_while_the_program_runs() {
+fn follow_shows_and_counts_calls_with_their_names() {
     for format in FORMATS {
         let mut scenario = Scenario::new(SCENARIO, &["functions-slowly", "6000"])
             .env("TRACER_FORMAT", format)
@@ -305,7 +305,7 @@ fn nanoseconds(number: &str, unit: &str) -> f64 {
 }
 
 #[test]
-fn durations_of_summaries_are_those_that_the_program_measures_itself() {
+fn summary_durations_match_the_measurements_of_the_program() {
     for format in FORMATS {
         let traced = run(&["functions-slowly", "20"], format, "");
         let said = traced.stdout();

@@ -1,18 +1,18 @@
 //! `tracemerge` beside and after real programs: it finds, merges, follows, checks, shows, compares and cleans their
 //! traces.
 
-mod a_merge_of_a_running_program_is_a_prefix_of_it;
 mod a_running_program_can_be_followed;
-mod a_snapshot_reads_a_living_process;
+mod a_snapshot_reads_a_running_process;
 mod calls_are_shown_with_their_names_and_places;
-mod check_proves_that_a_trace_is_whole;
-mod cleaning_leaves_what_still_runs;
-mod info_counts_what_there_is;
-mod logs_of_others_are_merged_by_the_wall_clock;
-mod merged_traces_equal_those_of_sort;
-mod times_of_a_view_are_those_of_the_program;
-mod traces_are_found_by_the_name_that_was_started;
+mod check_reports_whether_a_trace_is_whole;
+mod clean_keeps_the_files_of_running_programs;
+mod follow_shows_the_same_as_a_view;
+mod info_counts_match_the_trace_files;
+mod merge_gives_the_same_result_as_sort;
+mod other_logs_are_merged_by_the_wall_clock;
+mod running_programs_are_merged_without_gaps;
+mod stats_can_follow_a_running_program;
+mod traces_are_found_by_the_path_of_the_program;
+mod traces_in_other_directories_are_found_again;
 mod two_traces_can_be_compared;
-mod what_is_followed_can_be_counted;
-mod what_is_followed_is_a_view_that_grows;
-mod what_was_found_once_is_found_again;
+mod view_times_match_the_clock_of_the_program;

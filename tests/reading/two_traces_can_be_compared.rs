@@ -35,7 +35,7 @@ fn merged(traced: &Traced) -> PathBuf {
 }
 
 #[test]
-fn runs_of_the_same_program_are_the_same_whatever_they_are_given_as() {
+fn diff_finds_runs_of_one_program_equal_however_they_are_named() {
     let (one, two) = (traced(), traced());
     // The command also searches a directory that has other runtime directories; both programs have ended.
     let (a, b) = (merged(&one), merged(&two));
@@ -61,7 +61,7 @@ fn runs_of_the_same_program_are_the_same_whatever_they_are_given_as() {
 }
 
 #[test]
-fn what_was_taken_away_and_put_in_is_found_in_its_thread() {
+fn diff_finds_removed_and_added_messages_in_their_thread() {
     let one = traced();
     let a = merged(&one);
     let text = std::fs::read_to_string(&a).expect("UTF-8");
@@ -137,7 +137,7 @@ fn requests(directory: &Path, name: &str, answer_ns: u64) -> PathBuf {
 }
 
 #[test]
-fn what_takes_longer_is_told_first() {
+fn diff_lists_slower_messages_first() {
     let directory = TempDir::new().expect("a directory");
     let a = requests(directory.path(), "app.trace.7", 10_000);
     let b = requests(directory.path(), "app.trace.7.1", 30_000);
@@ -155,7 +155,7 @@ fn what_takes_longer_is_told_first() {
 }
 
 #[test]
-fn raw_traces_are_compared_by_the_places_that_the_program_names() {
+fn diff_compares_raw_traces_by_site() {
     let [one, two] = ["raw"; 2]
         .map(|format| Scenario::new(SCENARIO, &["places"]).env("TRACER_FORMAT", format).run().succeeded());
     let (a, b) = (one.directory.path(), two.directory.path());
@@ -184,7 +184,7 @@ fn raw_traces_are_compared_by_the_places_that_the_program_names() {
 }
 
 #[test]
-fn where_there_is_nothing_to_compare_it_says_so() {
+fn diff_fails_if_a_trace_is_missing() {
     let directory = TempDir::new().expect("a directory");
     let a = requests(directory.path(), "app.trace.7", 10_000);
     for missing in [directory.path().join("nothing"), PathBuf::from("/dev/null")] {

@@ -6,7 +6,7 @@ use support::Scenario;
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
 #[test]
-fn a_disabled_tracer_makes_no_thread_no_file_no_allocation_and_formats_nothing() {
+fn a_disabled_tracer_starts_allocates_and_formats_nothing() {
     for value in ["", "0", "false", "off", "no", "OFF"] {
         let traced = Scenario::new(SCENARIO, &["disabled"]).env("TRACER_ENABLE", value).run().succeeded();
         assert_eq!(traced.stdout(), "allocations 0 threads 1\n", "TRACER_ENABLE={value:?}");
@@ -18,7 +18,7 @@ fn a_disabled_tracer_makes_no_thread_no_file_no_allocation_and_formats_nothing()
 }
 
 #[test]
-fn an_unclear_value_is_off_and_named_once_on_stderr() {
+fn an_invalid_value_disables_tracing_and_is_reported_once() {
     let traced = Scenario::new(SCENARIO, &["disabled"]).env("TRACER_ENABLE", "maybe").run().succeeded();
     assert_eq!(traced.stdout(), "allocations 0 threads 1\n");
     let said = traced.stderr();
@@ -27,7 +27,7 @@ fn an_unclear_value_is_off_and_named_once_on_stderr() {
 }
 
 #[test]
-fn every_word_for_on_switches_on() {
+fn every_word_for_on_enables_tracing() {
     for value in ["1", "true", "on", "yes", "Yes"] {
         let traced = Scenario::new(SCENARIO, &["return"]).env("TRACER_ENABLE", value).run().succeeded();
         assert_eq!(traced.messages(), ["the last words of main"], "TRACER_ENABLE={value:?}");
@@ -35,7 +35,7 @@ fn every_word_for_on_switches_on() {
 }
 
 #[test]
-fn a_setting_that_cannot_be_read_is_named_and_the_default_kept() {
+fn an_invalid_setting_is_reported_and_the_default_is_used() {
     let settings = [
         ("TRACER_RING_SIZE", "12 parsecs"),
         ("TRACER_FULL", "perhaps"),

@@ -6,7 +6,7 @@ use trace_format::meta::{LossReason, Meta};
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
 #[test]
-fn a_display_that_panics_loses_its_record_and_one_that_traces_loses_none() {
+fn only_a_panicking_display_loses_its_record() {
     let traced = Scenario::new(SCENARIO, &["display"]).run().succeeded();
     let file = traced.main_thread();
     let expected = [
@@ -29,14 +29,14 @@ fn a_display_that_panics_loses_its_record_and_one_that_traces_loses_none() {
 }
 
 #[test]
-fn a_panic_hook_that_traces_inside_a_record_is_heard() {
+fn a_panic_hook_may_trace_inside_a_record() {
     let traced = Scenario::new(SCENARIO, &["panic-hook"]).run().succeeded();
     let texts = traced.main_thread().texts().join(" / ");
     assert!(texts.starts_with("before / hook: panicked at") && texts.ends_with("/ after"), "{texts}");
 }
 
 #[test]
-fn records_made_inside_a_long_message_are_kept_wherever_its_portions_end() {
+fn records_made_inside_a_message_of_any_length_are_kept() {
     for length in [10, 262_144 - 100, 300_000, 600_000, 2_000_000] {
         let traced = Scenario::new(SCENARIO, &["long-display", &length.to_string()]).run().succeeded();
         let file = traced.files.values().find(|f| f.messages.len() > 1).expect("the thread's file");

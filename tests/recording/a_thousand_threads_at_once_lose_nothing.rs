@@ -17,7 +17,7 @@ fn assert_all_there(traced: &Traced, count: usize) {
 }
 
 #[test]
-fn a_thousand_threads_that_start_at_once_lose_nothing() {
+fn all_threads_that_start_at_once_get_a_ring() {
     // Wine serves the system calls of all processes in one process, and takes a minute for a thousand threads.
     let count = if cfg!(windows) { 200 } else { 1000 };
     let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["at-once", &count.to_string()]);
@@ -40,7 +40,7 @@ fn three_hundred_threads_need_few_descriptors() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_thread_that_ends_inside_a_record_leaves_its_ring_usable() {
+fn a_thread_that_ends_inside_a_record_leaves_a_usable_ring() {
     let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["left-mark"]).run().succeeded();
     assert_eq!(traced.stdout(), "lost 0\n", "{}", traced.said());
     let whole = traced.files.values().filter(|f| f.messages.len() == 500).count();

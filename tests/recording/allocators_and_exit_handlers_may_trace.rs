@@ -8,7 +8,7 @@ use trace_format::meta::EndReason;
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
 #[test]
-fn what_handlers_of_atexit_trace_is_kept_whenever_they_were_registered() {
+fn records_of_atexit_handlers_are_kept() {
     let traced = Scenario::new(SCENARIO, &["at-exit"]).run().succeeded();
     let main = traced.main_thread();
     let expected = ["the first record", "registered after it", "registered before the first record"];

@@ -19,7 +19,7 @@ fn clocks(file: &ThreadTrace) -> Vec<(Ticks, Wall, SystemClocks)> {
 }
 
 /// Checks the file whose thread made the run's first record.
-fn all_clocks_are_told(traced: &Traced) {
+fn assert_all_clocks_are_recorded(traced: &Traced) {
     let has_start = |file: &&ThreadTrace| file.metas.iter().any(|meta| matches!(meta, Meta::Start { .. }));
     let file = traced.files.values().find(has_start).expect("one thread made the first record");
     let (clocks, end) = (clocks(file), file.end());
@@ -42,17 +42,17 @@ fn all_clocks_are_told(traced: &Traced) {
 }
 
 #[test]
-fn of_a_process_that_exits() {
+fn an_exited_process_has_all_clock_readings() {
     for format in ["text", "raw"] {
         let traced = Scenario::new(SCENARIO, &["free-text"]).env("TRACER_FORMAT", format).run().succeeded();
-        all_clocks_are_told(&traced);
+        assert_all_clocks_are_recorded(&traced);
     }
 }
 
 #[test]
-fn of_a_process_that_is_killed() {
+fn a_killed_process_has_all_clock_readings() {
     for format in ["text", "raw"] {
         let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_FORMAT", format).run_and_recover();
-        all_clocks_are_told(&traced);
+        assert_all_clocks_are_recorded(&traced);
     }
 }

@@ -49,7 +49,7 @@ fn count_reversed(handovers: &mut [(u64, u64)]) -> Reversed {
 }
 
 #[test]
-fn a_million_handovers_between_two_threads_are_in_their_order() {
+fn a_million_handovers_between_two_threads_stay_in_order() {
     let reversed = reversed_handovers("ordered", 1_000_000);
     assert_eq!(reversed.by_ticks, 0);
     // Other counters may be coarser than a hand-over: under qemu the counter of aarch64 advances once per
@@ -63,14 +63,14 @@ fn a_million_handovers_between_two_threads_are_in_their_order() {
 /// a hand-over. Those of Windows are not, and equal times have no order.
 #[cfg(unix)]
 #[test]
-fn handovers_are_in_their_order_by_the_clock_of_the_system_too() {
+fn handovers_stay_in_order_with_the_system_clock() {
     assert_eq!(reversed_handovers("system", 300_000), Reversed { by_ticks: 0, by_place: 0 });
 }
 
 /// Runs the same program and the same check without the fence. The effect depends on the processor, so the test
 /// prints it and does not assert it: on AMD EPYC, dozens to hundreds of 300,000.
 #[test]
-fn without_the_fence_the_same_check_can_fail() {
+fn the_check_detects_reversed_handovers() {
     let mut reversed = 0;
     let mut rounds = 0;
     while reversed == 0 && rounds < 10 {

@@ -1,30 +1,30 @@
 //! Recording: messages, functions, stacks, waits for locks, modules and threads. Recording has no cost that a
 //! program would notice.
 
-mod a_call_that_finds_room_makes_no_system_call;
-mod a_clock_that_goes_back_leaves_files_in_order;
+mod a_call_makes_no_system_call_if_the_ring_has_room;
 mod a_disabled_tracer_does_nothing;
 mod a_display_may_panic_or_trace;
-mod a_quiet_program_is_flushed_by_time;
+mod a_quiet_program_is_flushed_automatically;
 mod a_thousand_threads_at_once_lose_nothing;
 mod allocators_and_exit_handlers_may_trace;
-mod call_stacks_have_the_names_of_their_callers;
+mod call_stacks_name_their_callers;
 mod clock_lines_show_all_clocks;
-mod deferred_messages_are_those_of_format;
+mod deferred_messages_equal_the_output_of_format;
+mod files_stay_in_order_if_the_clock_goes_back;
 mod first_records_have_the_ticks_of_their_calls;
-mod functions_are_recorded_as_they_were_called;
+mod functions_are_recorded_in_call_order;
 mod handovers_are_never_reversed;
-mod locks_tell_who_waits_for_whom;
-mod messages_are_free_text;
-mod messages_tell_where_they_come_from;
-mod modules_are_told_as_they_come_and_go;
+mod loaded_and_unloaded_modules_are_recorded;
+mod messages_have_their_sites;
+mod messages_may_be_any_text;
 mod one_copy_of_the_tracer_owns_the_process;
-mod raw_files_tell_the_same;
+mod raw_files_have_the_same_content_as_text_files;
 mod short_lived_threads_leak_nothing;
-mod signals_cost_no_record;
+mod signals_lose_no_record;
 mod small_stacks_are_not_overrun;
-mod stacks_need_no_unwind_tables_where_there_are_frame_pointers;
-mod startup_names_another_variable;
-mod the_start_of_a_run_is_told_in_one_file;
+mod stacks_need_no_unwind_tables_with_frame_pointers;
+mod startup_reads_the_named_variable;
+mod the_duration_of_the_start_is_recorded_once;
+mod the_locks_command_shows_which_thread_waits_for_which;
 mod tracing_is_switched_from_outside;
 mod two_copies_of_the_tracer_await_returns;

@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 
 use support::processes::{Running, merge};
-use support::sited::{Sited, sited};
+use support::site_records::{SiteRecord, site_records};
 use support::{Scenario, ThreadTrace, Traced, read_directory};
 use tempfile::TempDir;
 use trace_format::meta::{EndReason, Meta};
@@ -54,7 +54,7 @@ fn runs(traced: &Traced) -> BTreeMap<u32, BTreeSet<&str>> {
 }
 
 /// Panics unless all records of the scenario `plugin` are present, once and in order.
-fn assert_both_whole(traced: &Traced) {
+fn assert_no_record_is_missing(traced: &Traced) {
     let mut messages: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for file in traced.files.values().filter(|file| file.end().reason != EndReason::Killed) {
         for text in file.texts() {
@@ -86,22 +86,22 @@ fn assert_two_runs(traced: &Traced) {
 }
 
 #[test]
-fn a_plugin_that_is_closed_and_loaded_again_loses_nothing() {
+fn a_plugin_that_is_unloaded_and_loaded_again_loses_nothing() {
     let plugin = plugin();
     let traced = Scenario::new(SCENARIO, &["plugin", plugin.to_str().expect("UTF-8")]).run().succeeded();
     traced.assert_whole();
-    assert_both_whole(&traced);
+    assert_no_record_is_missing(&traced);
     assert_eq!(runs(&traced).len(), 1, "one run");
     assert!(!traced.stderr().contains("another copy"), "{}", traced.stderr());
 }
 
 #[test]
-fn a_copy_of_another_version_is_a_run_of_its_own_and_the_user_is_told() {
+fn a_copy_of_another_version_has_its_own_run_and_is_reported() {
     let directory = TempDir::new().expect("a directory");
     let plugin = stranger(&directory);
     let traced = Scenario::new(SCENARIO, &["plugin", plugin.to_str().expect("UTF-8")]).run().succeeded();
     traced.assert_whole();
-    assert_both_whole(&traced);
+    assert_no_record_is_missing(&traced);
     assert_two_runs(&traced);
     let said = traced.stderr();
     assert!(said.contains("another copy of the tracer, of version 0."), "{said}");
@@ -109,7 +109,7 @@ fn a_copy_of_another_version_is_a_run_of_its_own_and_the_user_is_told() {
 
 /// Recovers a dead run that has so many records in its rings that both copies find it during the recovery.
 #[test]
-fn two_runs_of_a_process_that_find_the_same_dead_run_recover_it_once() {
+fn two_runs_of_one_process_recover_a_dead_run_once() {
     const COUNT: usize = 200_000;
     let directory = TempDir::new().expect("a directory");
     let plugin = stranger(&directory);
@@ -128,7 +128,7 @@ fn two_runs_of_a_process_that_find_the_same_dead_run_recover_it_once() {
     scenario.command().env("TRACER_FLUSH_MS", "1");
     let traced = scenario.run().succeeded();
     traced.assert_whole();
-    assert_both_whole(&traced);
+    assert_no_record_is_missing(&traced);
     assert_two_runs(&traced);
     let of_the_dead = traced.files.values().filter(|file| file.end().reason == EndReason::Killed);
     let mut threads = Vec::new();
@@ -190,7 +190,7 @@ fn assert_said(file: &ThreadTrace, who: &[&str]) {
 }
 
 #[test]
-fn what_a_plugin_says_is_what_its_program_says() {
+fn records_of_a_plugin_equal_those_of_its_program() {
     for format in ["text", "raw"] {
         let traced = copies("ends").env("TRACER_FORMAT", format).run().succeeded();
         assert_eq!(runs(&traced).len(), 1, "one run");
@@ -203,17 +203,17 @@ fn what_a_plugin_says_is_what_its_program_says() {
 }
 
 /// Returns the place of a record as readers report it, without the crate of the function.
-fn place(record: &Sited) -> Option<(String, String, Vec<String>, u32, String)> {
+fn place(record: &SiteRecord) -> Option<(String, String, Vec<String>, u32, String)> {
     let site = record.site.clone()?;
-    let function = site.function.split_once("both_say::").map_or("", |(_, function)| function);
+    let function = site.function.split_once("common_records::").map_or("", |(_, function)| function);
     let template = site.template.replacen("{who}", "who", 1);
     Some((template, function.to_owned(), site.names, site.line, site.file))
 }
 
 #[test]
-fn what_a_plugin_says_has_its_place_and_its_values() {
+fn records_of_a_plugin_have_their_sites_and_values() {
     let traced = copies("ends").env("TRACER_FORMAT", "raw").run().succeeded();
-    let records = sited(traced.directory.path());
+    let records = site_records(traced.directory.path());
     let threads: BTreeSet<u64> = records.iter().map(|record| record.tid).collect();
     assert_eq!(threads.len(), 2);
     let main = *threads.first().expect("a thread");
@@ -234,7 +234,7 @@ fn what_a_plugin_says_has_its_place_and_its_values() {
     assert_eq!((spans.len(), spans.values().all(|count| *count == 4)), (3 * 300, true));
     // All sites were registered before the second thread began, so at most its first message of each is formatted
     // at the call.
-    let is_captured = |record: &&Sited| record.kind == RecordKind::Captured;
+    let is_captured = |record: &&SiteRecord| record.kind == RecordKind::Captured;
     let second: Vec<_> = records.iter().filter(|record| record.tid != main).collect();
     let captured = second.iter().filter(|record| is_captured(record)).count();
     assert!(captured >= 2 * 299, "{captured} of {}", second.len());
@@ -245,7 +245,7 @@ fn what_a_plugin_says_has_its_place_and_its_values() {
 }
 
 #[test]
-fn a_plugins_records_outlive_a_kill() {
+fn records_of_a_plugin_survive_a_kill() {
     for format in ["text", "raw"] {
         let mut scenario = copies("is-killed").env("TRACER_FORMAT", format).env("TRACER_RING_SIZE", "16M");
         let output = scenario.command().output().expect("the program runs");
@@ -260,7 +260,7 @@ fn a_plugins_records_outlive_a_kill() {
 }
 
 #[test]
-fn a_forked_child_has_the_records_of_both_in_a_run_of_its_own() {
+fn a_forked_child_has_its_own_run_with_the_records_of_both_copies() {
     let traced = copies("forks").run().succeeded();
     let mut parts: Vec<Vec<&str>> =
         traced.files.values().map(|file| said(file).iter().map(|(who, _)| *who).collect()).collect();
@@ -270,7 +270,7 @@ fn a_forked_child_has_the_records_of_both_in_a_run_of_its_own() {
 }
 
 #[test]
-fn a_plugin_is_switched_with_its_program_and_switches_only_itself() {
+fn a_program_switches_its_plugin_and_a_plugin_only_itself() {
     let traced = copies("is-switched").run().succeeded();
     let mut parts: Vec<Vec<&str>> =
         traced.files.values().map(|file| said(file).iter().map(|(who, _)| *who).collect()).collect();
@@ -279,7 +279,7 @@ fn a_plugin_is_switched_with_its_program_and_switches_only_itself() {
 }
 
 #[test]
-fn a_plugin_may_be_unloaded_until_it_has_traced() {
+fn a_plugin_can_be_unloaded_until_its_first_record() {
     let traced = copies("loads-it-again").without("TRACER_ENABLE").run().succeeded();
     assert_said(traced.main_thread(), &["host", "plugin", "plugin"]);
 }

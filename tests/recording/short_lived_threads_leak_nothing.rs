@@ -6,7 +6,7 @@ use support::Scenario;
 const THREADS: usize = if cfg!(windows) { 1000 } else { 10_000 };
 
 #[test]
-fn ten_thousand_short_lived_threads_leak_no_ring_and_no_descriptor() {
+fn ten_thousand_threads_leak_no_ring_and_no_descriptor() {
     let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["short-lived", &THREADS.to_string()]);
     let traced = traced.env("TRACER_RING_SIZE", "64K").run().succeeded();
     let numbers: Vec<usize> = traced.stdout().split_whitespace().filter_map(|w| w.parse().ok()).collect();

@@ -40,7 +40,7 @@ fn numbers(messages: &[String]) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_called_while_it_is_switched_off_is_in_no_trace_and_all_else_is() {
+fn a_trace_lacks_only_the_records_of_pauses() {
     for (begins, format) in [("paused", "text"), ("paused", "raw"), ("1", "text")] {
         let mut watched =
             Watched::start(SCENARIO, "plain", &[("TRACER_ENABLE", begins), ("TRACER_FORMAT", format)]);
@@ -81,7 +81,7 @@ fn what_is_called_while_it_is_switched_off_is_in_no_trace_and_all_else_is() {
 }
 
 #[test]
-fn a_program_that_is_never_switched_on_leaves_no_file() {
+fn a_program_that_is_never_enabled_leaves_no_file() {
     let mut watched = Watched::start(SCENARIO, "all", &[("TRACER_ENABLE", "paused")]);
     go_on_to(&watched, 30);
     assert_eq!(watched.end(), "records 0 lost 0\n");
@@ -91,7 +91,7 @@ fn a_program_that_is_never_switched_on_leaves_no_file() {
 }
 
 #[test]
-fn messages_of_every_manner_are_there_before_and_after_a_pause() {
+fn messages_of_every_kind_are_recorded_before_and_after_a_pause() {
     let mut watched = Watched::start(SCENARIO, "all", &[]);
     go_on_to(&watched, 40);
     switched(&watched, "off");
@@ -108,7 +108,7 @@ fn messages_of_every_manner_are_there_before_and_after_a_pause() {
 }
 
 #[test]
-fn it_says_why_a_process_cannot_be_switched() {
+fn on_and_off_report_why_a_process_cannot_be_switched() {
     let runtime = tempfile::tempdir().expect("a directory");
     for word in ["on", "off"] {
         let (status, said) = ask(runtime.path(), word, u32::MAX);

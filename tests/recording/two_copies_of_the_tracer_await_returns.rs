@@ -73,7 +73,7 @@ fn awaited(depth: u64, at_bottom: fn()) -> Vec<u64> {
 }
 
 #[test]
-fn both_are_told_of_their_own_returns_in_order() {
+fn both_copies_get_their_own_returns_in_order() {
     if !is_alone() {
         return;
     }
@@ -81,7 +81,7 @@ fn both_are_told_of_their_own_returns_in_order() {
 }
 
 #[test]
-fn a_panic_goes_through_both() {
+fn a_panic_unwinds_through_both_copies() {
     if !is_alone() {
         return;
     }
@@ -92,7 +92,7 @@ fn a_panic_goes_through_both() {
 }
 
 #[test]
-fn backtraces_and_walks_go_through_both() {
+fn backtraces_and_walks_pass_through_both_copies() {
     if !is_alone() {
         return;
     }
@@ -102,7 +102,7 @@ fn backtraces_and_walks_go_through_both() {
     }
     fn ask() {
         assert_eq!(is_called_from!(outermost), CalledFrom::Yes);
-        assert_eq!(is_called_from("nobody_who_calls"), CalledFrom::No);
+        assert_eq!(is_called_from("unrelated_function"), CalledFrom::No);
         let trace = Backtrace::force_capture().to_string();
         let count = |name: &str| trace.lines().filter(|line| line.ends_with(name)).count();
         assert_eq!([count("host_awaits"), count("plugin_awaits")], [4, 3], "{trace}");
@@ -112,14 +112,14 @@ fn backtraces_and_walks_go_through_both() {
 }
 
 #[inline(never)]
-fn nobody_who_calls() {
+fn unrelated_function() {
     black_box(());
 }
 
 /// Checks that the symbol of the trampolines is mangled, so that the symbols of two copies do not clash.
 #[test]
-fn no_symbol_of_the_trampolines_is_the_same_in_every_copy() {
-    nobody_who_calls();
+fn the_symbol_of_the_trampolines_differs_between_copies() {
+    unrelated_function();
     let test = std::env::current_exe().expect("the path of the test");
     let bytes = std::fs::read(test).expect("this test");
     let file = object::File::parse(&*bytes).expect("a program");

@@ -35,7 +35,7 @@ fn shown(traced: &Traced) -> Vec<String> {
 
 /// Checks that these lines of the tree are a call stack with the functions of the crash, in their order; others may
 /// be between and around them.
-fn assert_is_the_stack(frames: &[String]) {
+fn assert_is_crash_stack(frames: &[String]) {
     assert!(frames.iter().all(|frame| frame.starts_with("by ")), "{frames:?}");
     let mut frames_left = frames.iter();
     for function in CALLED {
@@ -55,7 +55,7 @@ fn signal(traced: &Traced) -> Option<String> {
 }
 
 #[test]
-fn a_signal_leaves_its_name_and_the_stack_it_came_in() {
+fn a_signal_leaves_its_name_and_call_stack() {
     for (how, name, told) in [
         ("fault", "SIGSEGV", " at 0x8"),
         ("null-call", "SIGSEGV", " at 0x8"),
@@ -73,12 +73,12 @@ fn a_signal_leaves_its_name_and_the_stack_it_came_in() {
         let lines = shown(&traced);
         assert_eq!(lines[0], "before the end", "{lines:#?}");
         assert!(lines[1].starts_with(&format!("{name}{told}")), "{lines:#?}");
-        assert_is_the_stack(&lines[2..]);
+        assert_is_crash_stack(&lines[2..]);
     }
 }
 
 #[test]
-fn the_process_ends_as_it_would_have() {
+fn the_process_ends_as_without_tracing() {
     let ended = |scenario: &str, how: &str| {
         let mut scenario = Scenario::new(SCENARIO, &[scenario, how]);
         // The system writes a core into the current directory.
@@ -112,12 +112,12 @@ fn the_process_ends_as_it_would_have() {
         dumped += usize::from(with.0.core_dumped());
     }
     // If the system writes no cores, no status can report one.
-    assert!(dumped >= 6 || !cores_are_files(), "{dumped} cores");
+    assert!(dumped >= 6 || !writes_core_files(), "{dumped} cores");
 }
 
 /// Returns whether this system writes cores as files into the current directory of a process, if the process allows
 /// it.
-fn cores_are_files() -> bool {
+fn writes_core_files() -> bool {
     let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").expect("it can be read");
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structure is valid.
@@ -143,7 +143,7 @@ fn allow_a_core(command: &mut Command) {
 }
 
 #[test]
-fn a_thread_without_room_on_its_stack_leaves_it_too() {
+fn a_stack_overflow_leaves_its_call_stack() {
     let traced = crashed("overflow");
     assert!(traced.stderr().contains("has overflowed its stack"), "{}", traced.stderr());
     let lines = shown(&traced);
@@ -158,11 +158,11 @@ fn a_thread_without_room_on_its_stack_leaves_it_too() {
 }
 
 #[test]
-fn a_crash_inside_of_a_record_and_one_of_a_thread_without_a_record_are_told() {
+fn crashes_inside_a_record_and_of_untraced_threads_are_recorded() {
     let traced = crashed("in-display");
     let lines = shown(&traced);
     assert!(lines[1].starts_with("SIGSEGV at 0x8"), "{lines:#?}");
-    assert_is_the_stack(&lines[2..]);
+    assert_is_crash_stack(&lines[2..]);
     assert_eq!(signal(&traced).as_deref(), Some("SIGSEGV"));
 
     let traced = crashed("another-thread");
@@ -173,16 +173,16 @@ fn a_crash_inside_of_a_record_and_one_of_a_thread_without_a_record_are_told() {
 }
 
 #[test]
-fn it_is_told_whatever_becomes_of_the_records_otherwise() {
+fn a_crash_is_recorded_with_other_settings() {
     for env in [("TRACER_FULL", "overwrite"), ("TRACER_FORMAT", "raw"), ("TRACER_RING_SIZE", "16K")] {
         let traced = crashed_with("fault", &[env]);
         assert_eq!(signal(&traced).as_deref(), Some("SIGSEGV"), "{env:?}");
-        assert_is_the_stack(&shown(&traced)[2..]);
+        assert_is_crash_stack(&shown(&traced)[2..]);
     }
 }
 
 #[test]
-fn handlers_that_were_there_or_come_later_decide_what_becomes_of_the_process() {
+fn the_handlers_of_the_program_decide_how_the_process_ends() {
     // A handler that goes on after the instruction.
     let traced = crashed("handled").succeeded();
     let main = traced.main_thread();
@@ -199,7 +199,7 @@ fn handlers_that_were_there_or_come_later_decide_what_becomes_of_the_process() {
 }
 
 #[test]
-fn a_signal_that_is_ignored_stays_so_and_a_child_that_has_not_traced_leaves_nothing() {
+fn ignored_signals_and_untraced_children_leave_no_stack() {
     let traced = crashed("ignored").succeeded();
     assert_eq!(traced.messages(), ["before the end", "behind it"]);
     let traced = crashed("forked").succeeded();
@@ -208,13 +208,13 @@ fn a_signal_that_is_ignored_stays_so_and_a_child_that_has_not_traced_leaves_noth
 }
 
 #[test]
-fn without_being_asked_no_signal_is_caught() {
+fn no_signal_is_caught_unless_requested() {
     let traced = Scenario::new(SCENARIO, &["crashed-uncaught", "fault"]).run_and_recover();
     assert_eq!((traced.messages(), signal(&traced)), (vec!["before the end".to_owned()], None));
 }
 
 #[test]
-fn a_panic_leaves_its_message_and_its_stack() {
+fn a_panic_leaves_its_message_and_call_stack() {
     let traced = Scenario::new(SCENARIO, &["ended", "panics"]).run();
     let main = traced.main_thread();
     assert_eq!(main.texts().len(), 2);
@@ -235,7 +235,7 @@ fn a_panic_leaves_its_message_and_its_stack() {
 }
 
 #[test]
-fn a_panic_that_is_caught_leaves_them_too_and_one_inside_of_a_record_does_not() {
+fn a_caught_panic_leaves_its_stack_unless_inside_a_record() {
     let traced = Scenario::new(SCENARIO, &["ended", "caught-and-exits"]).run();
     assert_eq!((stacks(traced.main_thread()), traced.messages().len()), (1, 2));
     let traced = Scenario::new(SCENARIO, &["ended", "caught-and-exits"]).env("TRACER_ENABLE", "0").run();

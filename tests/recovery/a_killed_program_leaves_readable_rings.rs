@@ -29,7 +29,7 @@ fn a_killed_program_leaves_its_manifest_and_its_unwritten_records() {
 }
 
 #[test]
-fn a_killed_programs_files_hold_what_was_flushed() {
+fn the_files_of_a_killed_program_hold_the_flushed_records() {
     let traced =
         Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["killed"]).env("TRACER_FLUSH_MS", "60000").run();
     assert_eq!(traced.messages(), ["flushed"]);

@@ -29,7 +29,7 @@ fn merge(scenario: &Path, runtime: &Path, app: &Path) {
 }
 
 #[test]
-fn a_program_killed_at_any_instant_loses_no_committed_record() {
+fn a_kill_at_any_moment_loses_no_committed_record() {
     let _quiet = quiet();
     let kills = std::env::var("KILLS").ok().and_then(|k| k.parse().ok()).unwrap_or(KILLS);
     let mut records = 0;
@@ -44,7 +44,7 @@ fn a_program_killed_at_any_instant_loses_no_committed_record() {
 }
 
 #[test]
-fn a_recovery_that_is_killed_at_any_instant_starts_over() {
+fn a_recovery_killed_at_any_moment_starts_over() {
     for kill in 0..20 {
         let micros = |n: u64| Duration::from_micros(500 + (kill * 3571 + n * 1709) % 12_000);
         kill_after(Duration::from_millis(30), "1M", vec![micros(0), micros(1), micros(2)]);
@@ -52,7 +52,7 @@ fn a_recovery_that_is_killed_at_any_instant_starts_over() {
 }
 
 #[test]
-fn a_killed_program_is_recovered_by_its_next_run_as_well() {
+fn a_killed_program_is_recovered_by_its_next_run() {
     let mut scenario = Scenario::new(SCENARIO, &["killed"]).env("TRACER_FLUSH_MS", "60000");
     assert!(!scenario.command().status().expect("the program runs").success());
     let again = std::process::Command::new(SCENARIO)
@@ -72,7 +72,7 @@ fn a_killed_program_is_recovered_by_its_next_run_as_well() {
 }
 
 #[test]
-fn rings_of_a_living_run_are_left_alone() {
+fn rings_of_a_running_program_are_left_alone() {
     let mut scenario = Scenario::new(SCENARIO, &["idle", "2"]);
     let mut child = scenario.command().spawn().expect("the program starts");
     let has_one = |place: &Path| support::names(place).len() == 1;

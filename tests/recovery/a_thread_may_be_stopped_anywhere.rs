@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "ptrace")]
 
 use std::os::unix::process::CommandExt;
-use support::processes::{Running, WAITS_IN_VAIN, merge};
+use support::processes::{MIN_WAITS_OF_TIMEOUT, Running, merge};
 use support::{APP, Scenario, ThreadTrace, read_directory, wait_until};
 use trace_format::meta::{EndReason, LossReason, Meta};
 
@@ -135,7 +135,7 @@ fn every(otherwise: usize) -> usize {
     if all { 1 } else { otherwise }
 }
 
-fn a_signal_everywhere(how: &str, ring_size: &str, every: usize) {
+fn interrupt_records_everywhere(how: &str, ring_size: &str, every: usize) {
     let mut scenario = Scenario::new(SCENARIO, &["stepped", how]).env("TRACER_RING_SIZE", ring_size);
     let Interrupted { calls, signals } = interrupt_everywhere(&mut scenario, every);
     eprintln!(
@@ -149,22 +149,22 @@ fn a_signal_everywhere(how: &str, ring_size: &str, every: usize) {
 }
 
 #[test]
-fn a_handler_that_traces_may_interrupt_a_record_at_every_instruction() {
-    a_signal_everywhere("short", "1M", every(2));
+fn a_tracing_handler_may_interrupt_a_record_at_any_instruction() {
+    interrupt_records_everywhere("short", "1M", every(2));
 }
 
 #[test]
-fn a_handler_that_traces_may_interrupt_the_capture_of_arguments_at_every_instruction() {
-    a_signal_everywhere("captured", "1M", 1);
+fn a_tracing_handler_may_interrupt_a_capture_at_any_instruction() {
+    interrupt_records_everywhere("captured", "1M", 1);
 }
 
 #[test]
-fn a_handler_that_traces_may_interrupt_the_way_into_the_next_block_at_every_instruction() {
-    a_signal_everywhere("long", "16K", every(5));
+fn a_tracing_handler_may_interrupt_a_block_change_at_any_instruction() {
+    interrupt_records_everywhere("long", "16K", every(5));
 }
 
 #[test]
-fn a_thread_that_is_stopped_inside_of_a_record_stops_nobody_else() {
+fn a_thread_stopped_inside_a_record_stops_no_other_thread() {
     const COUNT: usize = 20_000;
     let mut scenario = Scenario::new(SCENARIO, &["held-inside", &COUNT.to_string()])
         .env("TRACER_RING_SIZE", "64K")
@@ -201,7 +201,7 @@ fn a_thread_that_is_stopped_inside_of_a_record_stops_nobody_else() {
 }
 
 #[test]
-fn a_stopped_flusher_holds_a_thread_up_once_and_for_a_bounded_time() {
+fn a_stopped_flusher_delays_a_thread_once_for_a_bounded_time() {
     const COUNT: u64 = 20_000;
     let mut scenario = Scenario::new(SCENARIO, &["without-flusher", &COUNT.to_string()])
         .env("TRACER_RING_SIZE", "16K")
@@ -246,7 +246,7 @@ fn a_stopped_flusher_holds_a_thread_up_once_and_for_a_bounded_time() {
 
 /// Returns the number of records of each thread of the stress program. Panics unless they are the first ones,
 /// without a gap.
-fn whole_prefixes(scenario: &Scenario) -> [u64; 8] {
+fn count_whole_prefixes(scenario: &Scenario) -> [u64; 8] {
     let mut counts = [0; 8];
     for file in read_directory(scenario.directory.path()).values() {
         for text in file.texts() {
@@ -260,7 +260,7 @@ fn whole_prefixes(scenario: &Scenario) -> [u64; 8] {
 }
 
 #[test]
-fn a_process_that_is_stopped_is_merged_as_far_as_it_got_and_recovered_when_it_is_killed() {
+fn a_stopped_process_is_merged_and_recovered_after_its_kill() {
     let counters = tempfile::NamedTempFile::new_in("/dev/shm").expect("a file of counters");
     std::fs::write(counters.path(), [0; 64]).expect("a file of counters");
     let committed = || -> Vec<u64> {
@@ -276,7 +276,7 @@ fn a_process_that_is_stopped_is_merged_as_far_as_it_got_and_recovered_when_it_is
 
     // The merge is incomplete if a line was being written: then its status says so.
     let merged = merge(&scenario, &[SCENARIO.as_ref()]);
-    assert!(merged.waits < WAITS_IN_VAIN, "it does not wait for the stopped one: {merged:?}");
+    assert!(merged.waits < MIN_WAITS_OF_TIMEOUT, "it does not wait for the stopped one: {merged:?}");
     assert!(matches!(merged.status, Some(0 | 1)), "{merged:?}");
     assert!(scenario.directory.path().join(format!("{APP}.trace.merge")).exists(), "{merged:?}");
     assert_eq!(support::runs(scenario.runtime.path()).len(), 1, "its rings are left alone");
@@ -284,7 +284,7 @@ fn a_process_that_is_stopped_is_merged_as_far_as_it_got_and_recovered_when_it_is
     running.signal(libc::SIGKILL);
     running.wait_without_reaping(libc::WEXITED);
     merge(&scenario, &[SCENARIO.as_ref()]).succeeded();
-    let found = whole_prefixes(&scenario);
+    let found = count_whole_prefixes(&scenario);
     for (thread, committed) in committed().into_iter().enumerate() {
         // One more record may have been whole when its call had not returned yet.
         assert!(

@@ -8,7 +8,7 @@ fn run(args: &[&str]) -> Traced {
 }
 
 #[test]
-fn a_return_from_main_keeps_every_record_and_leaves_no_ring_behind() {
+fn a_return_from_main_keeps_every_record_and_leaves_no_ring() {
     let traced = run(&["return"]).succeeded();
     assert_eq!(traced.messages(), ["the last words of main"]);
     traced.assert_whole();
@@ -59,7 +59,7 @@ fn records_from_destructors_of_thread_locals_are_kept() {
 }
 
 #[test]
-fn threads_that_still_trace_when_main_returns_keep_what_they_traced_before() {
+fn threads_that_trace_during_the_exit_keep_their_earlier_records() {
     let scenario = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["running-threads"]);
     let traced = scenario.run_and_recover().succeeded();
     assert!(traced.left_in_runtime().is_empty());
@@ -75,7 +75,7 @@ fn threads_that_still_trace_when_main_returns_keep_what_they_traced_before() {
 }
 
 #[test]
-fn shutdown_ends_tracing_and_startup_begins_anew_without_leaking_rings() {
+fn shutdown_stops_tracing_and_startup_restarts_it_without_leaks() {
     let traced = run(&["shutdown"]).succeeded();
     let messages = traced.messages();
     let count = |text: &str| messages.iter().filter(|m| m.starts_with(text)).count();

@@ -40,7 +40,7 @@ fn assert_counts<'a>(mut found: BTreeMap<&'a str, Vec<u64>>, expected: &[(&'a st
 }
 
 #[test]
-fn a_daemon_is_a_run_of_its_parents_tree_and_neither_loses_anything() {
+fn a_daemon_and_its_parent_lose_nothing_and_share_a_root() {
     for middle in ["traces", "is silent"] {
         // The records of the parents are in their rings when they end without their exit handlers.
         let mut scenario = Scenario::new(SCENARIO, &["daemon", middle]).env("TRACER_FLUSH_MS", "60000");
@@ -73,7 +73,7 @@ fn a_daemon_is_a_run_of_its_parents_tree_and_neither_loses_anything() {
 }
 
 #[test]
-fn a_child_that_does_not_trace_exits_at_once_and_leaves_its_parents_rings_alone() {
+fn an_untraced_child_exits_at_once_and_keeps_its_parents_rings() {
     let mut scenario = Scenario::new(SCENARIO, &["silent-child"]).env("TRACER_FLUSH_MS", "60000");
     let output = scenario.command().output().expect("the program can be run");
     assert!(!output.status.success(), "the parent is killed");
@@ -97,7 +97,7 @@ fn said(traced: &Traced) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn forks_while_all_threads_trace_at_full_speed_lose_nothing_on_either_side() {
+fn forks_at_full_speed_lose_nothing_in_parent_and_child() {
     let scenario = Scenario::new(SCENARIO, &["full-speed-forks", "20000"]).env("TRACER_RING_SIZE", "64K");
     let traced = scenario.env("TRACER_MAX_STALL", "60000").run().succeeded();
     traced.assert_whole();
@@ -115,7 +115,7 @@ fn forks_while_all_threads_trace_at_full_speed_lose_nothing_on_either_side() {
 }
 
 #[test]
-fn other_programs_started_while_all_threads_trace_at_full_speed_cost_no_record() {
+fn starting_programs_at_full_speed_loses_no_record() {
     let scenario = Scenario::new(SCENARIO, &["full-speed-programs", "20000"]).env("TRACER_RING_SIZE", "64K");
     let traced = scenario.env("TRACER_MAX_STALL", "60000").run().succeeded();
     traced.assert_whole();

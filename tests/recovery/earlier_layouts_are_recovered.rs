@@ -63,7 +63,7 @@ impl Kept {
         fs::write(run.join("manifest"), manifest).expect("a manifest");
         let merged = fs::read(kept.join("merged")).expect("what was merged");
         let kept = Kept { runtime, run, traces, merged };
-        kept.rings().iter().for_each(|ring| kept.name_file_in(ring));
+        kept.rings().iter().for_each(|ring| kept.update_file_identity_in(ring));
         kept
     }
 
@@ -73,7 +73,7 @@ impl Kept {
     }
 
     /// Returns the ring of a thread that was alive.
-    fn ring_of_the_living(&self) -> PathBuf {
+    fn ring_of_living_thread(&self) -> PathBuf {
         let owned = |ring: &PathBuf| word(ring, STATE) as u32 == 1;
         self.rings().into_iter().find(owned).expect("a thread was alive")
     }
@@ -84,7 +84,7 @@ impl Kept {
         all.map(|path| (path.clone(), fs::read(path).expect("a file"))).collect()
     }
 
-    fn name_file_in(&self, ring: &Path) {
+    fn update_file_identity_in(&self, ring: &Path) {
         for slot in SLOTS.into_iter().filter(|slot| word(ring, slot + INODE) != 0) {
             let number = match word(ring, slot + FILE_NUMBER) {
                 0 => String::new(),
@@ -125,15 +125,15 @@ fn set_word(path: &Path, at: u64, word: u64) {
 
 #[test]
 fn a_run_of_layout_2_is_recovered_to_the_same_bytes() {
-    are_recovered_to_the_same_bytes("layout-2");
+    assert_recovered_to_the_same_bytes("layout-2");
 }
 
 #[test]
 fn a_run_of_layout_4_is_recovered_to_the_same_bytes() {
-    are_recovered_to_the_same_bytes("layout-4");
+    assert_recovered_to_the_same_bytes("layout-4");
 }
 
-fn are_recovered_to_the_same_bytes(layout: &str) {
+fn assert_recovered_to_the_same_bytes(layout: &str) {
     for (name, threads) in [("text", [6, 13]), ("raw", [6, 13]), ("recorder", [6, 427])] {
         let kept = Kept::copy(&format!("{layout}/{name}"));
         let recovered = kept.recover();
@@ -148,7 +148,7 @@ fn are_recovered_to_the_same_bytes(layout: &str) {
 }
 
 #[test]
-fn rings_of_a_version_that_is_not_known_are_left_as_they_are() {
+fn rings_of_an_unknown_version_are_left_unchanged() {
     for version in [1, 6, 7, u32::MAX] {
         let kept = Kept::copy("layout-2/text");
         for ring in kept.rings() {
@@ -171,11 +171,11 @@ fn rings_of_a_version_that_is_not_known_are_left_as_they_are() {
 /// Changes the next record to be read to a kind that only a later version knows: it is neither taken for damage nor
 /// lost with its ring, and the records of the run's other rings wait with it.
 #[test]
-fn a_run_with_a_record_of_an_unknown_kind_is_left_as_it_is() {
+fn a_run_with_a_record_of_an_unknown_kind_is_left_unchanged() {
     for name in ["text", "raw", "recorder"] {
         for kind in [7, 8].into_iter().chain(12..=31) {
             let kept = Kept::copy(&format!("layout-2/{name}"));
-            let ring = kept.ring_of_the_living();
+            let ring = kept.ring_of_living_thread();
             let (head, capacity) = (word(&ring, HEAD), 16 << 10);
             let consumed = word(&ring, SLOTS[(word(&ring, SELECTED) & 1) as usize] + CONSUMED);
             // The first record of a readable block.

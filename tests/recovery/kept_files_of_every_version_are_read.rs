@@ -15,18 +15,22 @@ use trace_format::wait::{Wait, WaitedFor};
 use trace_format::wall::Wall;
 
 #[test]
-fn version_1() {
-    is_read_as_ever(1, include_bytes!("../kept/version-1.trace"), &[]);
+fn a_file_of_version_1_is_read() {
+    assert_is_read_as_before(1, include_bytes!("../kept/version-1.trace"), &[]);
 }
 
 /// Reads version 2, in which the `# run` line has a checksum.
 #[test]
-fn version_2() {
-    is_read_as_ever(2, include_bytes!("../kept/version-2.trace"), &[Meta::Credentials { uid: 1000 }]);
+fn a_file_of_version_2_is_read() {
+    assert_is_read_as_before(
+        2,
+        include_bytes!("../kept/version-2.trace"),
+        &[Meta::Credentials { uid: 1000 }],
+    );
 }
 
 /// Checks that `text` is read as before; the metadata `new` stands before the end.
-fn is_read_as_ever(version: u32, text: &[u8], new: &[Meta]) {
+fn assert_is_read_as_before(version: u32, text: &[u8], new: &[Meta]) {
     let lines: Vec<Line<'_>> =
         text.strip_suffix(b"\n").unwrap().split(|&b| b == b'\n').map(|l| Line::parse(l).unwrap()).collect();
     assert!(lines.iter().all(|line| line.key.tid == 320));
@@ -88,7 +92,7 @@ fn is_read_as_ever(version: u32, text: &[u8], new: &[Meta]) {
 
 /// Reads version 3, which has kinds beyond those of version 2, and accepts some that it does not know.
 #[test]
-fn version_3() {
+fn a_file_of_version_3_is_read() {
     let text = include_bytes!("../kept/version-3.trace");
     let lines: Vec<Line<'_>> =
         text.strip_suffix(b"\n").unwrap().split(|&b| b == b'\n').map(|l| Line::parse(l).unwrap()).collect();

@@ -42,7 +42,7 @@ pub struct Account {
 impl Account {
     /// Returns the number of all records that are reported lost.
     #[must_use]
-    pub fn told_lost(&self) -> u64 {
+    pub fn reported_lost(&self) -> u64 {
         self.lost.iter().sum()
     }
 
@@ -103,17 +103,17 @@ pub fn check(directory: &Path, made: &[u64], killed: bool) -> Result<Accounts, S
     let accounts = by_number(&files, made.len(), &mut wrong);
     let without_thread: u64 = accounts.without_thread.iter().sum();
     let missing =
-        |(account, made): (&Account, &u64)| made.saturating_sub(account.in_files + account.told_lost());
+        |(account, made): (&Account, &u64)| made.saturating_sub(account.in_files + account.reported_lost());
     let all_missing: u64 = accounts.threads.iter().zip(made).map(missing).sum();
     for (number, (account, made)) in accounts.threads.iter().zip(made).enumerate() {
-        let found = account.in_files + account.told_lost();
+        let found = account.in_files + account.reported_lost();
         let is_told_elsewhere = found < *made && all_missing == without_thread;
         if found != *made && !is_told_elsewhere && !(killed && found == made + 1) {
             wrong.push(format!(
                 "thread {number} has made {made} records: {} are in its files and {} are told lost, in all {found}, and \
                  {without_thread} of no thread: {account:?}",
                 account.in_files,
-                account.told_lost(),
+                account.reported_lost(),
             ));
         }
     }

@@ -12,7 +12,7 @@ pub mod processes;
 pub mod programs;
 pub mod quiet;
 pub mod scenarios;
-pub mod sited;
+pub mod site_records;
 pub mod stdout;
 #[cfg(unix)]
 pub mod torture;

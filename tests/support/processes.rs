@@ -102,7 +102,7 @@ pub struct Merged {
 /// The least number of waits of a merge that has waited for a lock in vain, which takes ten seconds. Under an
 /// emulator, some hundred waits are the emulator's own.
 #[cfg(unix)]
-pub const WAITS_IN_VAIN: i64 = 500;
+pub const MIN_WAITS_OF_TIMEOUT: i64 = 500;
 
 /// Merges the trace of `scenario` as the command does. `command` is the traced program, which can act as the
 /// command, or a program that runs it.

@@ -28,7 +28,7 @@ pub fn lacks(programs: &[&str]) -> bool {
 }
 
 /// Returns the programs that are installed. If others are missing, reports that the test leaves out a part.
-pub fn those_of<const N: usize>(programs: [&'static str; N]) -> Vec<&'static str> {
+pub fn installed_programs<const N: usize>(programs: [&'static str; N]) -> Vec<&'static str> {
     let missing = missing(&programs);
     if !missing.is_empty() {
         in_part(&missing.join(", "));
@@ -47,7 +47,7 @@ pub fn readers() -> Option<PathBuf> {
 }
 
 /// Returns the same directory. If there is none, reports that the test leaves out a part.
-pub fn some_readers() -> Option<PathBuf> {
+pub fn optional_readers() -> Option<PathBuf> {
     let found = directory_of_readers();
     if found.is_none() {
         in_part(READERS);
@@ -57,7 +57,7 @@ pub fn some_readers() -> Option<PathBuf> {
 
 /// Returns whether this process is not root's, and then reports that the test is left out, because only root may
 /// run it.
-pub fn is_for_root() -> bool {
+pub fn lacks_root() -> bool {
     let is_so = !is_root();
     if is_so {
         say("for root", "");

@@ -21,28 +21,28 @@
 //!
 //! * Off: no thread, no file, no allocation; a call is one relaxed load: `a_disabled_tracer_does_nothing`
 //! * On, if the ring has room: a call takes no lock, allocates nothing and makes no system call:
-//!   `a_call_that_finds_room_makes_no_system_call`
+//!   `a_call_makes_no_system_call_if_the_ring_has_room`
 //! * Every record of a program that exits is in its files, however it exits: `an_exit_keeps_every_record`
 //! * A program killed at any instant loses no record whose call had returned: `a_killed_program_loses_nothing`
 //! * A record that happens after another never has smaller ticks: `handovers_are_never_reversed`
-//! * Messages of any length and content arrive unchanged: `messages_are_free_text`
+//! * Messages of any length and content arrive unchanged: `messages_may_be_any_text`
 //! * A `Display` that panics or traces harms nothing: `a_display_may_panic_or_trace`
 //! * A signal handler may trace at whatever point it interrupts the thread, even inside a record:
 //!   `a_thread_may_be_stopped_anywhere`
 //! * Forked children, daemons and child programs lose nothing and harm nothing: `children_of_every_kind_lose_nothing`
 //! * A dead run is recovered and a living one left alone, whatever their process ids:
-//!   `the_dead_are_told_from_the_living`
+//!   `dead_runs_are_distinguished_from_running_ones`
 //! * A plugin with its own copy of the tracer hands its records to the program's copy, and may be unloaded and loaded
 //!   again: `one_copy_of_the_tracer_owns_the_process`
 //! * The tracer leaves the program's descriptors and `errno` alone:
-//!   `a_host_that_closes_all_descriptors_is_not_written_to`, `signals_cost_no_record`
+//!   `closing_all_descriptors_harms_no_host_file`, `signals_lose_no_record`
 //! * Threads come and go without leaving rings or descriptors behind: `short_lived_threads_leak_nothing`
 //! * A message formatted later, or by recovery after a kill, has the text that `format!` gives:
-//!   `deferred_messages_are_those_of_format`
+//!   `deferred_messages_equal_the_output_of_format`
 //! * A panic leaves its call stack in the trace, and so does a fatal signal if the program asked for that:
 //!   `a_crash_leaves_its_stack`
 //! * A loss is never silent: it is counted, and a line in the file reports it:
-//!   `a_full_ring_drops_or_waits_and_says_so`
+//!   `a_full_ring_waits_or_drops_and_reports_it`
 //!
 //! Records made inside another record of their thread (by a signal handler, a panic hook, a `Display` that traces) go
 //! to a nested ring, a sixteenth of the size of the thread's ring. They never wait: if that ring is full, they are

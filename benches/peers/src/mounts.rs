@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_innermost_mount_counts() {
+    fn the_innermost_mount_is_chosen() {
         let mounts = "a / rootfs rw 0 0\nb / ext4 rw 0 0\nc /dev tmpfs rw 0 0\nd /dev/shm shmfs rw 0 0\n";
         assert_eq!(kind(mounts, Path::new("/dev/shm/x")), Some("shmfs"));
         assert_eq!(kind(mounts, Path::new("/dev/shmem")), Some("tmpfs"));

@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn the_work_of_another_thread_is_seen() {
+    fn the_work_of_another_thread_is_counted() {
         let worked = std::thread::scope(|scope| {
             let (ready, told) = std::sync::mpsc::channel();
             scope.spawn(move || {

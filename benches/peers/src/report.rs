@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_read_as_it_was_written() {
+    fn a_report_is_read_back() {
         let mut report = Report::default();
         report.figure("lfence; rdtsc", "p99.9", 0.1 + 0.2);
         report.sent.insert("numbers".into(), 4_000_000);

@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_is_in_the_middle() {
+    fn medians_and_quantiles_are_right() {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0]), Some(3.0));
         assert_eq!(median(&[3.0, 1.0]), Some(2.0));

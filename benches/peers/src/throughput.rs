@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_all_messages() {
+    fn shares_add_up_to_all_messages() {
         for (messages, threads) in [(10, 1), (10, 3), (2, 4), (4_000_000, 8)] {
             let all: Vec<u64> = shares(messages, threads).flatten().collect();
             assert_eq!(all, (0..messages).collect::<Vec<_>>());

@@ -166,7 +166,7 @@ mod tests {
     const ONE: &str = "12:01 Iteration: 1 int: 8 double: 0.3333333333333333";
 
     #[test]
-    fn messages_that_are_there_once_are_complete() {
+    fn messages_found_once_are_complete() {
         let fixed = format!("12:02 {}", message::FIXED);
         let text = format!("12:03 {}", message::TEXT);
         let found = findings([2, 2, 1], &[ONE, &fixed, "# no message", ZERO, &fixed, &text], u64::MAX);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_half_is_said() {
+    fn lost_messages_are_shown_as_a_percentage() {
         let found = findings([0, 2, 0], &[ONE], u64::MAX);
         assert_eq!(found.to_string(), "50.0 % lost");
     }

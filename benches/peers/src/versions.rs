@@ -17,7 +17,7 @@ fn value<'a>(entry: &'a str, key: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_lock_file_is_understood() {
+    fn versions_are_read_from_the_lock_file() {
         assert_eq!(super::of("peers"), env!("CARGO_PKG_VERSION"));
         assert_eq!(super::of("no such package"), "");
     }

@@ -55,7 +55,7 @@ fn every_way_to_record_a_function_is_measured_and_read_back() {
 }
 
 #[test]
-fn what_is_not_wanted_is_not_measured() {
+fn only_the_selected_loggers_and_parts_are_measured() {
     let output = peers(&["--peers", "spdlog", "--only", "throughput"]).unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

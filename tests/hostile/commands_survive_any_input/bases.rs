@@ -216,7 +216,7 @@ pub fn write(files: &[File], root: &Path) -> std::io::Result<()> {
         }
         match &file.content {
             Content::Bytes(bytes) | Content::Sparse(bytes, _) => {
-                fs::write(&path, at_home(&file.path, bytes, root, &places))?;
+                fs::write(&path, adapt_to_place(&file.path, bytes, root, &places))?;
                 fs::set_permissions(&path, PermissionsExt::from_mode(0o600))?;
                 let made = fs::metadata(&path)?;
                 places.extend(file.was.map(|was| (was, (made.dev(), made.ino()))));
@@ -239,7 +239,7 @@ const HEADER_BYTES: usize = 4096;
 type Place = (u64, u64);
 
 /// Returns the content of a file, adapted to this place.
-fn at_home(path: &str, bytes: &[u8], root: &Path, places: &[(Place, Place)]) -> Vec<u8> {
+fn adapt_to_place(path: &str, bytes: &[u8], root: &Path, places: &[(Place, Place)]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let manifest = path.ends_with("/manifest").then(|| Manifest::parse(&bytes).ok()).flatten();
     if let Some(mut manifest) = manifest {

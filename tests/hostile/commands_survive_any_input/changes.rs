@@ -113,7 +113,7 @@ fn change(files: &mut Vec<File>, bases: &[Base], random: &mut Random) -> String 
         }
         7..9 => word(bytes, random),
         9..11 => field(bytes, random),
-        11 if path.ends_with("/sites") => table_of_sites(bytes, random),
+        11 if path.ends_with("/sites") => change_site_table(bytes, random),
         11..13 => text(bytes, random),
         13 => splice(bytes, random_base(bases, random), random),
         _ => lines(bytes, random),
@@ -277,7 +277,7 @@ fn text(bytes: &mut Vec<u8>, random: &mut Random) -> &'static str {
 }
 
 /// Writes the site table anew, with other texts, numbers and shapes.
-fn table_of_sites(bytes: &mut Vec<u8>, random: &mut Random) -> &'static str {
+fn change_site_table(bytes: &mut Vec<u8>, random: &mut Random) -> &'static str {
     let Ok(mut found) = sites::parse(bytes) else { return "no sites" };
     if found.is_empty() {
         return "no site";

@@ -107,7 +107,7 @@ fn is_misuse(ran: &Ran) -> bool {
 
 #[test]
 #[ignore = "by name, with the path of an older command in FUZZ_BEFORE"]
-fn commands_do_as_before() {
+fn commands_behave_as_before() {
     let before = std::env::var("FUZZ_BEFORE").expect("the path of an older tracemerge in FUZZ_BEFORE");
     let (bases, commands) = (bases::all(SCENARIO), Commands::of(SCENARIO));
     let (tried, unsteady, wrong) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Vec::new()));
@@ -190,7 +190,7 @@ fn try_input(seed: u64, bases: &[Base], commands: &Commands, place: &mut Place, 
             ran = place.run(&TRACEMERGE, &files, line);
         }
         let mut wrong = oracle::judge(line, &ran, text);
-        wrong.extend(place.harm_beside());
+        wrong.extend(place.describe_outside_harm());
         if number == 0 {
             // Other commands show this text, once or twice.
             text = Some(2 * (ran.out.len() + logs) as u64);

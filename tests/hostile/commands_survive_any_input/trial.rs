@@ -127,7 +127,7 @@ impl Place {
     }
 
     /// Returns a description of harm outside of the input; `None` if there is none.
-    pub fn harm_beside(&mut self) -> Option<String> {
+    pub fn describe_outside_harm(&mut self) -> Option<String> {
         let content = fs::read(self.beside()).unwrap_or_default();
         if content != BESIDE {
             return Some(format!(

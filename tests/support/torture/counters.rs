@@ -222,13 +222,13 @@ impl SlotCounters {
 
     /// Notes that a fault took away a file of the thread that the tracer had ended, with `records` records, lost
     /// ones included.
-    pub fn takes_away(&self, records: u64) {
+    pub fn note_removed_records(&self, records: u64) {
         self.0[6].store(records, Ordering::Release);
     }
 
     /// Returns the number of records in a file that was taken away after it had ended.
     #[must_use]
-    pub fn taken_away(&self) -> u64 {
+    pub fn removed_records(&self) -> u64 {
         self.0[6].load(Ordering::Acquire)
     }
 
@@ -240,7 +240,7 @@ impl SlotCounters {
 
     /// Returns the number of calls that have returned.
     #[must_use]
-    pub fn made_for_sure(&self) -> u64 {
+    pub fn certainly_made(&self) -> u64 {
         self.0[1].load(Ordering::Acquire)
     }
 

@@ -124,7 +124,7 @@ struct ThreadAccount {
     /// The number of calls that have returned, or that had returned at `exit` if the process called it.
     returned: u64,
     /// The number of records in a file that was taken away after it had ended.
-    taken_away: u64,
+    removed_records: u64,
 }
 
 impl ThreadAccount {
@@ -477,10 +477,10 @@ impl Judge<'_> {
                     && !self.evidence.ended_by_others.contains(&process);
                 thread.private_and_killed |= private && !exited;
                 thread.made.1 += words.made();
-                thread.taken_away += words.taken_away();
+                thread.removed_records += words.removed_records();
                 let full_disk = self.plan.disk_kb.is_some();
                 // Records that are made while the exit goes on may be kept or not.
-                let promised = if exited { words.made_before_exit() } else { words.made_for_sure() };
+                let promised = if exited { words.made_before_exit() } else { words.certainly_made() };
                 thread.returned += promised;
                 // Records of handlers that trace before the run has its directory are counted in the
                 // process's memory.
@@ -530,8 +530,8 @@ impl Judge<'_> {
                 short = 0;
             }
             // The tracer does not watch a file that has ended, but commands report that it is missing or not whole.
-            let taken_away = short.min(thread.taken_away);
-            short -= taken_away;
+            let removed_records = short.min(thread.removed_records);
+            short -= removed_records;
             let pool = pools.entry(thread.pid).or_default();
             let told_elsewhere = short.min(*pool);
             *pool -= told_elsewhere;
@@ -539,9 +539,9 @@ impl Judge<'_> {
             // Records that die with private rings may belong to a run that is no longer the newest, or that has
             // left no file at all; no process counts records that are made while an exit goes on.
             if !thread.private_and_killed {
-                missing += short + taken_away;
+                missing += short + removed_records;
             }
-            if short > 0 || found.saturating_sub(self.told_and_there(thread)) > most {
+            if short > 0 || found.saturating_sub(self.reported_lost_but_found(thread)) > most {
                 let what =
                     if short > 0 { format!("{short} are missing") } else { "there are too many".into() };
                 self.says(format!(
@@ -564,15 +564,15 @@ impl Judge<'_> {
     /// Returns the number of records that may be reported lost although they are in files, because of faults: the
     /// tracer does not find a file that is renamed and then left, and a copy that replaces a file restores the part
     /// that the tracer drops meanwhile.
-    fn told_and_there(&self, thread: &ThreadAccount) -> u64 {
+    fn reported_lost_but_found(&self, thread: &ThreadAccount) -> u64 {
         let told = |reason: &str| thread.lost.get(reason).copied().unwrap_or(0);
         let copied = self.plan.has(|what| matches!(what, What::Copy)) && self.plan.rotates();
-        let renamed = if self.may_lose_sight() { thread.in_renamed.values().sum() } else { 0 };
+        let renamed = if self.may_lose_track_of_files() { thread.in_renamed.values().sum() } else { 0 };
         renamed + if copied { told("rotated") } else { 0 }
     }
 
     /// Returns whether files may be renamed and then left, or renamed while their older half is dropped.
-    fn may_lose_sight(&self) -> bool {
+    fn may_lose_track_of_files(&self) -> bool {
         let renamed = self.plan.has(|what| matches!(what, What::Rename));
         let limited = self.plan.has(|what| matches!(what, What::FileLimit(_))) || self.plan.rotates();
         renamed && limited
@@ -610,7 +610,7 @@ impl Judge<'_> {
             "rotated" => plan.rotates(),
             "file_removed" => {
                 let taken = plan.has(|what| matches!(what, What::Delete | What::Cut(_) | What::Copy));
-                taken || self.may_lose_sight()
+                taken || self.may_lose_track_of_files()
             }
             "torn" => {
                 let taken = |what| matches!(what, What::Delete | What::Cut(_) | What::Copy);
@@ -621,7 +621,8 @@ impl Judge<'_> {
             }
             "nested" => plan.shapes.nested || plan.signals,
             "panic" => {
-                let again = thread.in_renamed.get(reason).filter(|_| self.may_lose_sight()).unwrap_or(&0);
+                let again =
+                    thread.in_renamed.get(reason).filter(|_| self.may_lose_track_of_files()).unwrap_or(&0);
                 records - again <= self.left_records(thread)
             }
             "damaged" => false,
@@ -787,7 +788,7 @@ impl Judge<'_> {
 /// Returns the number of records, lost ones included, in a file that the tracer has ended because its thread goes
 /// on with another ring, or has ended; 0 for any other file.
 #[must_use]
-pub fn told_in_left_file(bytes: &[u8]) -> u64 {
+pub fn count_records_of_ended_file(bytes: &[u8]) -> u64 {
     let decoded = Raw::parse(bytes).map(|raw| {
         let mut text = Vec::new();
         let end = raw.without_torn_tail();
@@ -806,5 +807,5 @@ pub fn told_in_left_file(bytes: &[u8]) -> u64 {
 /// Returns the number of records that the trial has made.
 #[must_use]
 pub fn made(counters: Counters) -> u64 {
-    (0..SLOTS).map(|slot| counters.slot(slot).made_for_sure()).sum()
+    (0..SLOTS).map(|slot| counters.slot(slot).certainly_made()).sum()
 }

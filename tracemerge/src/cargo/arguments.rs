@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_for_cargo() {
+    fn unknown_options_are_passed_to_cargo() {
         let request =
             build(&["run", "--release", "--deps", "--crate", "my-crate", "--bin", "x", "--", "--deps", "-h"]);
         assert!(request.deps);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_excluded_is_left_out_whatever_is_included() {
+    fn exclusions_override_inclusions() {
         let words =
             ["run", "--exclude", "app::net::*,Map<K, V>::get", "--include=app::*", "--include", "parse*"];
         assert_eq!(build(&words).functions(), "app::*,parse*,-app::net::*,-Map<K, V>::get");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_there_is() {
+    fn errors_name_the_valid_arguments() {
         assert_eq!(of(&["--help"]), Ok(Wanted::Help));
         assert_eq!(of(&["run", "-h"]), Ok(Wanted::Help));
         assert!(of(&["bench"]).unwrap_err().contains("is not build, run or test"));

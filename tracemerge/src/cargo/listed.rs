@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remarks_are_left_out_however_threads_have_mixed_them() {
+    fn compiler_remarks_are_removed_even_if_threads_interleave_them() {
         let nothing = [
             "Function in CSV file at line 12 does not exist.",
             "1Function in CSV file at line  does not exist.",
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_found_at_each_offset_of_an_archive() {
+    fn functions_are_found_at_any_offset_in_an_archive() {
         let program = fs::read(std::env::current_exe().unwrap()).unwrap();
         let mut expected = BTreeSet::new();
         each_file(&program, &mut |file| add_functions(file, &mut expected));

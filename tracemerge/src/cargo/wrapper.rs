@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_for_the_target_is_traced() {
+    fn only_crates_for_the_target_are_traced() {
         let traced = |line: &str, package: &str, wanted: Option<&str>| {
             is_traced(&words(line), Some(package.as_ref()), wanted.map(OsStr::new))
         };

@@ -757,7 +757,7 @@ mod tests {
     const SCREEN: usize = 45;
 
     #[test]
-    fn the_short_help_fits_on_a_screen_and_the_long_one_has_all_options() {
+    fn short_help_fits_on_a_screen_and_long_help_lists_all_options() {
         let mut command = Cli::command().term_width(80);
         let short = command.render_help().to_string();
         assert!(short.lines().count() <= SCREEN, "{} lines\n{short}", short.lines().count());
@@ -769,7 +769,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_may_end_with_a_view_of_its_calls() {
+    fn run_accepts_a_call_view_to_show() {
         let Some(Subcommand::Run { show, command, .. }) =
             parse(&["run", "--show", "tree", "./app", "--show", "x"]).unwrap().command
         else {
@@ -783,7 +783,7 @@ mod tests {
     }
 
     #[test]
-    fn options_behind_the_application_are_the_applications() {
+    fn options_after_the_application_belong_to_it() {
         for args in [
             &["run", "-o", "x", "./app", "-o", "y", "--", "-q"][..],
             &["run", "-o", "x", "--", "./app", "-o", "y", "--", "-q"],
@@ -798,14 +798,14 @@ mod tests {
     }
 
     #[test]
-    fn an_application_called_like_a_command_is_given_with_its_path() {
+    fn an_application_named_like_a_subcommand_is_given_as_a_path() {
         assert!(parse(&["./run"]).unwrap().command.is_none());
         assert_eq!(parse(&["help"]).unwrap().merge.apps, [PathBuf::from("help")]);
         assert_eq!(parse(&["a", "b"]).unwrap().merge.apps.len(), 2);
     }
 
     #[test]
-    fn the_subcommands_are_those_that_a_misspelt_word_is_compared_with() {
+    fn spelling_suggestions_cover_all_subcommands() {
         let mut known: Vec<String> =
             Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
         let mut named = SUBCOMMANDS.to_vec();
@@ -815,7 +815,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_has_a_name_of_its_own() {
+    fn merging_has_its_own_subcommand() {
         let parsed = parse(&["merge", "-q", "app", "--last", "3"]).unwrap();
         let Some(Subcommand::Merge(merge)) = parsed.command else { panic!() };
         assert_eq!(merge.apps, [PathBuf::from("app")]);
@@ -823,7 +823,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_uses_are_refused() {
+    fn invalid_arguments_are_rejected() {
         for args in [
             &[][..],
             &["run"],

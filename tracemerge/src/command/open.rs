@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_viewer_that_is_installed_decides_unless_the_user_does() {
+    fn the_first_installed_viewer_is_used_unless_one_is_chosen() {
         let program = |name: &str, arguments| Start::Program(name.into(), arguments);
         let lnav = Plan { written: Written::Text, viewer: program("lnav", &[]) };
         assert_eq!(planned(None, &["less", "uftrace", "lnav"]), Ok(lnav));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_has_the_name_that_its_format_gives() {
+    fn outputs_are_named_after_their_format() {
         let path = |written: Written| written.path(Path::new("/x/app.trace.merge"));
         assert_eq!(path(Written::Text), Path::new("/x/app.trace.utc"));
         assert_eq!(path(Written::Format(OtherFormat::Uftrace)), Path::new("/x/app.uftrace"));

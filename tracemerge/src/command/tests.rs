@@ -211,7 +211,7 @@ fn raw(tid: u64, first: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_truncated_at_any_byte_is_merged_as_far_as_it_goes() {
+fn a_file_truncated_at_any_byte_is_merged_up_to_that_byte() {
     let place = Place::new();
     for (what, whole) in [("text", text(9, 1)), ("raw", raw(9, 1))] {
         let (_, all) = place.read_by_all(&whole, what);
@@ -229,7 +229,7 @@ fn a_file_truncated_at_any_byte_is_merged_as_far_as_it_goes() {
 }
 
 #[test]
-fn holes_of_nuls_anywhere_are_survived_and_told() {
+fn nul_bytes_anywhere_are_tolerated_and_reported() {
     let place = Place::new();
     for (what, whole) in [("text", text(9, 1)), ("raw", raw(9, 1))] {
         for (at, length) in (0..whole.len()).step_by(23).flat_map(|at| [(at, 1), (at, 60), (at, 300)]) {
@@ -246,7 +246,7 @@ fn holes_of_nuls_anywhere_are_survived_and_told() {
 }
 
 #[test]
-fn where_lines_of_a_raw_file_are_missing_or_elsewhere_the_merge_says_so() {
+fn missing_or_misplaced_raw_lines_are_reported_as_damage() {
     let place = Place::new();
     let whole = raw(9, 1);
     let keys = |lines: &[String]| -> Vec<String> {
@@ -279,7 +279,7 @@ fn where_lines_of_a_raw_file_are_missing_or_elsewhere_the_merge_says_so() {
 }
 
 #[test]
-fn text_in_a_raw_file_and_records_in_a_text_are_damage() {
+fn text_in_raw_files_and_raw_records_in_text_are_damage() {
     let place = Place::new();
     let (text, raw) = (text(9, 1), raw(9, 1));
     for (what, bytes) in [
@@ -294,7 +294,7 @@ fn text_in_a_raw_file_and_records_in_a_text_are_damage() {
 }
 
 #[test]
-fn any_bit_of_any_ticks_may_be_changed() {
+fn merge_tolerates_any_changed_bit_of_ticks() {
     let place = Place::new();
     let whole = text(9, 1);
     let lines = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
@@ -311,7 +311,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
     #[test]
-    fn any_bytes_may_be_changed(
+    fn all_commands_tolerate_any_changed_bytes(
         is_raw: bool, changes in prop::collection::vec((0..2000usize, 0..8u8, any::<u8>()), 1..6)
     ) {
         let place = Place::new();

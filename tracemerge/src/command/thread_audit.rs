@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_trace_is_what_it_says() {
+    fn an_audit_of_a_sound_trace_finds_no_damage() {
         let lines = [
             line(1, '#', "thread name=\"w\" ring=private why=\"none\""),
             line(2, ':', "one"),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_for_whatever_reason_is_a_loss() {
+    fn losses_are_counted_even_for_unknown_reasons() {
         let reason = |n: usize| line(2, '#', &format!("lost records=2 reason=later_{n}"));
         let lines: Vec<String> = iter::once(line(2, ':', "one"))
             .chain((0..REASONS + 3).map(reason))
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_is_compared_with_what_stands_before_it() {
+    fn each_end_line_is_compared_with_the_records_before_it() {
         let lines = [
             line(2, ':', "one"),
             line(2, '#', "end records=1 lost=0 reason=exit"),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_belong_there_is_damage() {
+    fn misplaced_lines_and_junk_are_damage() {
         let stranger = line(2, ':', "one").replace("320", "321");
         let orphan = line(3, '|', "continues nothing");
         for bad in [stranger, orphan, "junk\n".to_owned(), "\0\0\0".to_owned()] {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_an_end_is_none() {
+    fn a_truncated_end_line_is_not_an_end() {
         let end = line(4, '#', "end records=1 lost=0 reason=exit");
         for (missing, is_end) in [(0, true), (1, true), (2, false), (4, false), (6, false)] {
             let audit = audit(&[line(2, ':', "one"), end[..end.len() - missing].to_owned()]);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_may_go_on_in_the_next_part() {
+    fn a_message_may_continue_in_the_next_part() {
         let parts = [line(1, ':', "one"), line(1, '|', "second line")];
         let audit = Audit::of(&parts.map(|part| Source::of("f", part.as_bytes())));
         assert_eq!((audit.records, audit.damaged.count), (1, 0));

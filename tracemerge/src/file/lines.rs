@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_ends_at_its_feed_at_a_nul_or_at_the_end() {
+    fn a_line_ends_at_a_line_feed_a_nul_or_the_end_of_the_file() {
         assert_eq!(line_at(GOOD, 0), line(GOOD.len(), false));
         assert_eq!(line_at(&GOOD[..30], 0), line(30, false));
         assert_eq!(line_at(b"00000128fd9f283f-00000320 : he\0lo\n", 0), line(30, false));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_region_ends_where_a_line_begins() {
+    fn a_bad_region_ends_at_the_next_line() {
         for bad in
             [&b"junk\n"[..], b"\n", b"\0\0\0", b"half a\0\0\0", b"a\nb\n\n\0c\n", b"00000128fd9f283f-\n"]
         {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_with_bytes_that_the_format_does_not_allow_is_none() {
+    fn a_line_with_disallowed_bytes_is_bad() {
         for bad in ["\u{1b}[31m", "\r", "\u{7f}", "\u{9b}31m", "\u{80}", "\u{1}"].map(str::as_bytes) {
             let line = [&GOOD[..30], bad, b" and more\n"].concat();
             assert_eq!(line_at(&line, 0), Token::Bad, "{bad:x?}");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_line_that_is_longer_than_what_is_looked_at_is_one_wherever_that_ends() {
+    fn a_first_line_longer_than_the_probe_is_found() {
         for shift in 0..4 {
             let text = "x".repeat(shift) + &"🦀".repeat(PROBE / 3);
             let line = [&GOOD[..28], text.as_bytes(), b"\n"].concat();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_ticks_are_found_behind_damage() {
+    fn the_last_ticks_are_found_before_trailing_damage() {
         let other: &[u8] = b"00000128fd9f2840-00000320 : last";
         assert_eq!(last_ticks(&[GOOD, other].concat()), Some(0x0128_fd9f_2840));
         assert_eq!(last_ticks(&[GOOD, other, b"\njunk\n\n\0\0\0\njunk"].concat()), Some(0x0128_fd9f_2840));
@@ -308,7 +308,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_fast_look_agrees_with_the_parser(bytes in hostile()) {
+        fn the_fast_line_check_agrees_with_the_parser(bytes in hostile()) {
             let end = bytes.iter().position(|&b| b == b'\n' || b == 0).unwrap_or(bytes.len());
             let allowed = |line: &Line<'_>| {
                 std::str::from_utf8(line.payload).is_ok_and(|t| !t.chars().any(|c| c.is_control() && c != '\t'))
@@ -325,7 +325,7 @@ mod tests {
         }
 
         #[test]
-        fn from_anywhere_the_lines_of_a_walk_are_found(
+        fn the_next_line_is_found_from_any_offset(
             parts in prop::collection::vec(hostile(), 0..6), limit in 0..400usize
         ) {
             let bytes = parts.concat();

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_merged_file_stands_beside_the_executable_as_given() {
+    fn the_merged_file_is_next_to_the_executable() {
         let merged = |given: &str| App::new(PathBuf::from(given)).unwrap().merged_path();
         assert_eq!(merged("./app"), Path::new("./app.trace.merge"));
         assert_eq!(merged("app.exe"), Path::new("app.exe.trace.merge"));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_file_is_refused() {
+    fn paths_without_a_file_name_are_rejected() {
         for given in ["", "/", "..", "."] {
             App::new(PathBuf::from(given)).unwrap_err();
         }

@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_group_comes_with_what_overlaps_it() {
+    fn the_newest_run_is_chosen_with_the_runs_that_overlap_it() {
         let traces = vec![
             trace("b", 1, 1, 10, 20),
             trace("b", 2, 2, 30, 60),
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_run_of_a_boot_is_known_by_ticks() {
+    fn the_newest_run_of_a_boot_is_chosen_by_ticks() {
         let (first, mut second) = (trace("b", 1, 1, 10, 20), trace("b", 2, 2, 30, 40));
         second.run.as_mut().unwrap().wall = Wall(5);
         let chosen = choose(vec![first.clone(), second.clone()], Choice::Newest);
@@ -475,13 +475,13 @@ mod tests {
     }
 
     #[test]
-    fn boots_stand_in_the_order_of_the_wall_clock() {
+    fn boots_are_ordered_by_the_wall_clock() {
         let traces = vec![trace("a", 1, 1, 500, 600), trace("z", 2, 2, 10, 20)];
         assert_eq!(ids(&choose(traces, Choice::All)), [[2], [1]]);
     }
 
     #[test]
-    fn a_process_is_chosen_with_its_forks_and_without_its_pids_former_life() {
+    fn a_process_is_chosen_with_its_forks_but_not_older_users_of_its_pid() {
         let mut old = trace("b", 7, 7, 10, 20);
         old.run.as_mut().unwrap().pid = 3;
         let traces = vec![old, trace("b", 3, 3, 50, 60), trace("b", 3, 4, 55, 58), trace("b", 9, 9, 50, 60)];
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_chosen_of_several_applications_is_put_in_one_order() {
+    fn chosen_runs_of_several_applications_are_put_in_one_order() {
         let part = |traces: &[Trace]| choose(traces.to_vec(), Choice::Newest);
         let (a, b) = (trace("b", 2, 2, 30, 60), trace("b", 1, 1, 10, 20));
         let other_boot = trace("a", 7, 7, 1, 2);
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_run_goes_with_the_newest_boot() {
+    fn a_file_without_a_run_belongs_to_the_newest_boot() {
         let mut stray = trace("b", 7, 7, 10, 20);
         stray.run = None;
         let traces = vec![trace("a", 1, 1, 10, 20), trace("b", 2, 2, 30, 40), stray];

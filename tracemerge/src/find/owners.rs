@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_is_nearer_to_the_caller_or_root_draws_files_of_others_into_a_run() {
+    fn only_trusted_owners_draw_files_of_others_into_a_run() {
         let owners = Owners { own: 1000, executable: Some(500) };
         assert_eq!(owners.together(1000, 7), Some((1000, 7)));
         assert_eq!(owners.together(500, 7), Some((500, 7)));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_line_of_metadata_tells_of_another_user() {
+    fn credentials_are_read_from_metadata_lines_only() {
         let key = "0000000000000001-00000009";
         let text = format!(
             "{key} # run version=1\n{key} : credentials uid=1\n{key} # credentials uid=2\n\

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_that_overlap_get_the_ticks_of_the_first() {
+    fn overlapping_machines_get_the_ticks_of_the_first() {
         let machines = vec![
             machine("a", 5000, 3, 100 * S, 10),
             machine("b", 77, 2, 104 * S, 10),
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_one_after_the_other_stay_as_they_are() {
+    fn machines_that_do_not_overlap_are_not_aligned() {
         let (boots, all) =
             aligned(vec![machine("a", 5000, 3, 100 * S, 10), machine("b", 77, 2, 111 * S, 10)]);
         assert_eq!(boots.len(), 2);

@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_found_is_what_a_walk_finds(
+        fn the_boundary_search_agrees_with_a_linear_scan(
             steps in prop::collection::vec((0..2u64, 0..40usize, 0..9u8), 0..200),
             ticks in 0..400u64, step in 0..9000usize, low in 0..200usize, high in 0..200usize,
         ) {

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_place_has_one_number_whatever_number_its_process_gave_it() {
+    fn one_call_site_has_one_number_across_processes() {
         let catalog = SiteCatalog::default();
         assert_eq!([site(3, 10), site(1, 20), site(4, 10)].map(|site| catalog.number(&site)), [1, 2, 1]);
         assert_eq!(catalog.site(2).map(|site| site.line), Some(20));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_of_a_site_is_made_once() {
+    fn the_value_of_a_site_is_computed_once() {
         let catalog = Arc::new(SiteCatalog::default());
         let numbers = [5, 6, 5].map(|line| catalog.number(&site(0, line)));
         let (mut lines, mut made) = (PerSite::new(catalog), 0);

@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn no_input_and_the_largest_ticks_are_fine() {
+    fn no_input_and_the_largest_ticks_are_merged() {
         assert_eq!(merged(&[]), []);
         assert_eq!(merged(&[vec![u64::MAX], vec![], vec![u64::MAX]]), [(u64::MAX, 0), (u64::MAX, 2)]);
     }
 
     proptest! {
         #[test]
-        fn it_agrees_with_the_merge_of_itertools(
+        fn the_loser_tree_agrees_with_the_merge_of_itertools(
             mut inputs in prop::collection::vec(prop::collection::vec(0..20u64, 0..12), 0..40)
         ) {
             inputs.iter_mut().for_each(|input| input.sort_unstable());

@@ -202,7 +202,7 @@ fn a_message_keeps_its_lines_together() {
 }
 
 #[test]
-fn a_damaged_place_takes_the_key_before_it_or_at_the_beginning_the_key_behind_it() {
+fn a_damaged_region_takes_the_key_before_it_or_else_the_next_key() {
     let file = [b"junk\n".to_vec(), line(3, 7, "a"), b"x\n\0\0y\n".to_vec(), line(5, 7, "b")].concat();
     let (out, _) = merged(&[file, line(4, 8, "between")]);
     let expected = "0000000000000003-00000007 # damaged file=\"f\" offset=0 bytes=5 text=\"junk\\x0a\"\n\
@@ -214,7 +214,7 @@ fn a_damaged_place_takes_the_key_before_it_or_at_the_beginning_the_key_behind_it
 }
 
 #[test]
-fn what_stands_before_a_hole_in_a_line_is_kept() {
+fn the_text_before_nul_bytes_in_a_line_is_kept() {
     let file = [b"0000000000000003-00000007 : last wor".to_vec(), vec![0; 500]].concat();
     let (out, findings) = merged(&[file]);
     let text = String::from_utf8_lossy(&out);
@@ -226,7 +226,7 @@ fn what_stands_before_a_hole_in_a_line_is_kept() {
 }
 
 #[test]
-fn many_files_are_merged_however_unevenly_their_ticks_come() {
+fn files_with_unevenly_spaced_ticks_are_merged() {
     // The ticks are all the same, far apart, or at both ends of the range.
     let ticks = |at: u64| match at % 4 {
         0 => at / 16,
@@ -252,7 +252,7 @@ fn a_file_in_reverse_order_is_sorted() {
 }
 
 #[test]
-fn a_trace_truncated_anywhere_is_a_prefix_and_a_torn_line_at_most() {
+fn a_trace_truncated_anywhere_gives_a_prefix_and_at_most_one_torn_line() {
     let whole =
         [line(1, 1, "first"), line(2, 1, "second"), line(2, 123_456_789_012, ""), line(3, 1, "third")]
             .concat();
@@ -276,7 +276,7 @@ fn a_trace_truncated_anywhere_is_a_prefix_and_a_torn_line_at_most() {
 
 proptest! {
     #[test]
-    fn sound_files_are_merged_as_a_stable_sort_does(
+    fn merging_sound_files_equals_a_stable_sort(
         mut files in prop::collection::vec(prop::collection::vec(0..30u64, 0..20), 0..12)
     ) {
         files.iter_mut().for_each(|ticks| ticks.sort_unstable());
@@ -294,7 +294,7 @@ proptest! {
     }
 
     #[test]
-    fn a_range_of_time_is_that_part_of_the_whole(
+    fn a_time_range_selects_exactly_its_part_of_the_merge(
         mut files in prop::collection::vec(prop::collection::vec(0..30u64, 0..20), 0..6),
         since in 0..32u64,
         until in prop::option::of(0..32u64),
@@ -311,7 +311,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_that_are_made_are_merged_as_if_they_had_been_there(
+    fn generated_lines_are_merged_like_lines_of_files(
         mut files in prop::collection::vec((prop::collection::vec(0..30u64, 0..40), any::<bool>()), 0..6),
         since in 0..20u64,
     ) {
@@ -339,7 +339,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_files_are_merged_as_the_twin_does(files in prop::collection::vec(damaged_file(), 0..6)) {
+    fn merging_damaged_files_equals_the_naive_merge(files in prop::collection::vec(damaged_file(), 0..6)) {
         let (out, findings) = merged(&files);
         let expected = naive(&files);
         prop_assert_eq!(findings.lines as usize, expected.iter().filter(|&&b| b == b'\n').count());
@@ -349,7 +349,7 @@ proptest! {
     }
 
     #[test]
-    fn files_with_flipped_bits_are_merged_as_the_twin_does(
+    fn merging_files_with_flipped_bits_equals_the_naive_merge(
         mut files in prop::collection::vec(prop::collection::vec(0..99u64, 1..30), 1..9),
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..8u32), 1..9),
     ) {
@@ -401,7 +401,7 @@ fn a_long_line_between_short_ones_is_found_from_both_sides() {
 }
 
 #[test]
-fn a_slice_ends_between_any_two_ticks_however_far_apart() {
+fn slices_split_between_ticks_at_any_distance() {
     let ticks = [0, 1, 1 << 20, 1 << 40, (1 << 63) - 1, 1 << 63, u64::MAX - 1, u64::MAX, u64::MAX];
     let file =
         |tid: u64| ticks.iter().flat_map(|&t| [line(t, tid, "one"), line(t, tid, "two")]).flatten().collect();
@@ -411,7 +411,7 @@ fn a_slice_ends_between_any_two_ticks_however_far_apart() {
 }
 
 #[test]
-fn outside_of_a_range_of_time_nothing_is_looked_at() {
+fn nothing_outside_the_time_range_is_read() {
     // The junk stands outside of the period, where a look at it would be reported.
     let junk = b"junk\n".repeat(10);
     let parts = [line(1, 1, "a"), junk.clone(), line(2, 1, "b"), line(3, 1, "c"), line(4, 1, "d"), junk];
@@ -439,7 +439,7 @@ fn spread(ticks: u64, mode: u8) -> u64 {
 
 proptest! {
     #[test]
-    fn text_and_what_is_rendered_are_merged_within_any_range_by_any_number_of_threads(
+    fn text_and_generated_lines_merge_in_any_range_with_any_thread_count(
         files in prop::collection::vec((prop::collection::vec((0..64u64, 0..300usize), 0..60), any::<bool>()), 0..12),
         mode in 0..6u8, threads in 1..9usize,
         since in prop_oneof![3 => Just(0u64), 1 => 0..64u64], until in prop::option::of(0..64u64),
@@ -513,7 +513,7 @@ fn merged_into(
 }
 
 #[test]
-fn threads_end_when_the_writer_fails_wherever_that_is() {
+fn threads_end_when_the_writer_fails_at_any_write() {
     let files = nine_files();
     for writes in 0..100 {
         for (threads, by_windows) in (1..6).cartesian_product([false, true]) {
@@ -523,7 +523,7 @@ fn threads_end_when_the_writer_fails_wherever_that_is() {
 }
 
 #[test]
-fn threads_end_when_one_of_them_meets_ticks_that_go_back() {
+fn threads_end_when_one_of_them_finds_ticks_that_go_back() {
     let mut files = nine_files();
     for place in 0..60 {
         let ticks = |at: u64| if at == place { 0 } else { at * 3 };

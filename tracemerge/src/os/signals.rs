@@ -132,7 +132,7 @@ mod unix {
 
         /// If this fails, the signal ends the process of the tests.
         #[test]
-        fn an_interrupt_is_the_pagers_also_behind_an_application() {
+        fn an_interrupt_is_left_to_the_pager_even_after_the_application() {
             keep_interrupts_from_this_process();
             let ended = Instant::now().checked_sub(2 * LATE).expect("a time at which the system ran");
             for state in [Application::Absent, Application::Ended(ended)] {

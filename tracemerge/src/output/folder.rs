@@ -167,7 +167,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn each_file_has_its_parts_in_order_however_the_stream_is_cut(
+        fn each_file_has_its_parts_in_order_at_any_split_of_the_stream(
             parts in prop::collection::vec((0usize..300, prop::collection::vec(any::<u8>(), 0..50)), 0..400),
             cut in 1usize..97
         ) {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_elsewhere_and_streams_without_an_end_are_refused() {
+    fn names_outside_the_folder_and_truncated_streams_are_rejected() {
         let around = tempfile::tempdir().unwrap();
         let place = place(around.path());
         for name in ["", "..", "../a", "a/b", ".tracemerge", "a b"] {

@@ -462,7 +462,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_comes_into_the_way_while_an_output_is_written_stays() {
+    fn a_link_that_appears_at_the_output_path_is_not_replaced() {
         use std::fs;
         let around = tempfile::tempdir().unwrap();
         let precious = around.path().join("precious");

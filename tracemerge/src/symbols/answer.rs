@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tracers_own_functions_are_no_place_of_a_scope() {
+    fn innermost_frames_of_the_tracer_itself_are_left_out() {
         let host = ["app::work", "tracer::api::scope"];
         assert_eq!(left(&["tracer::api::scope", "app::work"]), ["app::work"]);
         assert_eq!(left(&["<tracer::Scope as core::ops::drop::Drop>::drop", "app::work"]), ["app::work"]);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_without_a_name_is_the_tracers_by_its_file() {
+    fn a_frame_without_a_name_belongs_to_the_tracer_by_its_file() {
         let at = |file: &str| Frame { file: Some(file.into()), ..Frame::default() };
         assert!(is_of_tracer(&at("/home/u/.cargo/registry/src/x-1/tracer-lib-0.1.0/src/api/mod.rs")));
         assert!(is_of_tracer(&at("/home/u/project/tracer/src/api/mod.rs")));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folders_are_those_of_the_library() {
+    fn the_listed_folders_are_those_of_the_library() {
         // A package outside of the repository has no neighbours.
         let Ok(entries) = std::fs::read_dir("../tracer/src") else { return };
         let folders = entries.flatten().filter(|entry| entry.path().is_dir());

@@ -85,7 +85,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn names_of_all_schemes_are_readable() {
+    fn names_of_all_mangling_schemes_are_demangled() {
         let cpp = if cfg!(feature = "names") { "app::work(int)" } else { "_ZN3app4workEi" };
         for (symbol, name) in [
             ("_ZN3app4work17h0123456789abcdefE", "app::work"),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_part_of_a_name_is_known() {
+    fn the_last_part_of_a_name_is_found() {
         for (name, last, is_alone) in [
             ("insert<&str, a::B>", "insert", true),
             ("<a::Map<K> as b::Insert>::insert", "insert", false),
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_symbol_harms(text in "(_R|_ZN|_Z)?[0-9A-Za-z_$.]{0,60}", bytes: Vec<u8>) {
+        fn any_symbol_is_demangled_without_panic(text in "(_R|_ZN|_Z)?[0-9A-Za-z_$.]{0,60}", bytes: Vec<u8>) {
             let name = demangled(text.as_bytes());
             let _ = (last_part(&name), is_last_part(&name));
             let _ = demangled(&bytes);

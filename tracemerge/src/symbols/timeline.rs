@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_of_the_module_that_was_there_at_its_ticks() {
+    fn an_address_belongs_to_the_module_loaded_at_its_ticks() {
         let lines = [
             loaded((0, 10), (0x1000, 0x3000), "a"),
             loaded((0, 10), (0x4000, 0x5000), "b"),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_two_modules_had_between_two_looks_is_of_none() {
+    fn an_address_of_two_modules_between_two_readings_gets_no_name() {
         let all = Timeline::new([
             loaded((0, 10), (0x1000, 0x3000), "old"),
             unloaded((20, 30), (0x1000, 0x3000)),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_and_went_unseen_gets_no_name_and_takes_none_from_what_stayed() {
+    fn modules_missed_between_readings_get_no_name_and_hide_no_other_module() {
         let all = Timeline::new([
             loaded((0, 10), (0x1000, 0x2000), "stayed"),
             ModuleLine::Missed(between(20, 30)),
@@ -315,7 +315,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_tree_finds_what_a_walk_through_all_modules_finds(
+        fn the_tree_agrees_with_a_scan_of_all_modules(
             lines in any_lines(), ticks in 0..50u64, address in 0..20u64,
         ) {
             let all = Timeline::new(lines.clone());
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_lines_that_replace_each_other_take_no_time() {
+    fn a_hundred_thousand_overlapping_modules_are_looked_up_fast() {
         let lines =
             (1..100_000u64).map(|n| loaded((2 * n, 2 * n + 1), (n % 977, 5000 + n % 1013), &n.to_string()));
         let all = Timeline::new(lines);

@@ -417,7 +417,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn time_runs_evenly_between_anchors_and_at_the_common_rate_outside() {
+    fn time_is_interpolated_between_anchors_and_extrapolated_outside() {
         // The rate is two ticks a nanosecond at first, then four: three and a third on average.
         let clock = clock(&[(1000, 50 * S), (1000 + 20 * S, 60 * S), (1000 + 100 * S, 80 * S)]);
         let wall = |ticks| clock.wall(Ticks(ticks)).0;
@@ -447,21 +447,21 @@ mod tests {
     }
 
     #[test]
-    fn an_anchor_by_which_the_wall_clock_goes_back_is_left_out_and_counted() {
+    fn an_anchor_that_sets_the_wall_clock_back_is_skipped_and_counted() {
         let clock = clock(&[(0, 100 * S), (10 * S, 110 * S), (20 * S, 3 * S), (30 * S, 130 * S)]);
         assert_eq!(clock.wall(Ticks(20 * S)).0, 120 * S);
         assert_eq!(clock.uncertainty_ns(), 117 * S);
     }
 
     #[test]
-    fn anchors_that_are_close_do_not_bend_the_clock() {
+    fn close_anchors_do_not_distort_the_clock() {
         let close = [(0, 100 * S), (9_999_999_000, 110 * S), (10 * S, 110 * S + 999)];
         assert_eq!(clock(&close).wall(Ticks(20 * S)).0, 120 * S + 1998);
         assert_eq!(clock(&close).anchors.len(), 2);
     }
 
     #[test]
-    fn anchors_are_found_in_lines_and_not_in_messages() {
+    fn anchors_are_found_in_metadata_and_not_in_messages() {
         let line = b"00000000000000ff-00000009 # clock ticks=255 wall=2026-11-20T15:11:02.123456789Z\n";
         let message =
             b"00000000000000ff-00000009 : x # clock ticks=255 wall=2026-11-20T15:11:02.123456789Z\n";
@@ -474,7 +474,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_anchors_give_a_clock_that_goes_forward_and_back_again(
+        fn any_anchors_give_a_monotonic_and_invertible_clock(
             anchors in prop::collection::vec((edgy(), edgy()), 0..12),
             mut ticks in prop::collection::vec(edgy(), 2..20),
         ) {
@@ -495,7 +495,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_searched_without_harm(bytes: Vec<u8>) {
+        fn any_bytes_are_searched_for_anchors_without_panic(bytes: Vec<u8>) {
             let _ = last_anchors(&[&bytes[..], b" # clock ticks=", &bytes].concat());
         }
     }
@@ -506,7 +506,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nanoseconds_are_those_of_a_division(ticks in 1..=u64::MAX, ns in 1..=u64::MAX, value: u64, shift in 0..64u32) {
+        fn nanoseconds_equal_the_result_of_a_division(ticks in 1..=u64::MAX, ns in 1..=u64::MAX, value: u64, shift in 0..64u32) {
             let (ticks, value) = ((ticks >> shift).max(1), value >> (shift / 2));
             for ns in [ns, (ns >> shift).max(1), ticks, ticks - 1 + u64::from(ticks == 1)] {
                 let rate = Rate::between(anchor(0, 0), anchor(ticks, ns));

@@ -163,7 +163,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn what_people_write_is_understood() {
+    fn common_notations_of_times_are_parsed() {
         for (text, when) in [
             ("1.5s", When::AfterFirst(1500 * MS)),
             ("+200ms", When::AfterFirst(200 * MS)),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn invalid_times_are_rejected() {
         for text in ["", "-", "+", "x", "1.5 parsecs", "25:00", "0x", "@", "@-1", "--5s", "2026-13-01", "ago"]
         {
             assert!(text.parse::<When>().is_err(), "{text}");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_without_a_day_is_of_the_traces_day() {
+    fn a_time_without_a_day_is_on_the_day_of_the_trace() {
         const HOUR: u64 = 3_600_000 * MS;
         let clock = TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]);
         let ticks = |when: &str, hours: [u64; 2], zone: i8| {

@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_of_others_are_passed_on_and_nothing_else() {
+    fn only_colour_sequences_are_passed_on() {
         for (said, shown) in [
             ("\x1b[1;31merror\x1b[0m: x\n", "\x1b[1;31merror\x1b[0m: x\n"),
             ("\x1b]2;title\x07\x1b[2J\x1b[31", "\\x1b]2;title\\x07\\x1b[2J\\x1b[31"),

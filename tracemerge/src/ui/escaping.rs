@@ -282,7 +282,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_byte_drives_a_terminal_however_it_comes(
+        fn no_bytes_control_the_terminal_however_they_are_split(
             bytes in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(b"\x1b\xc2\x9b\xe2\x80\xae\xff".to_vec())], 0..60),
             cut in 1usize..9
         ) {
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_without_its_end_does_not_hold_back_those_before_it() {
+    fn an_incomplete_character_does_not_delay_those_before_it() {
         assert_eq!(text(Notation::Hex, &[b"\0 \xc2"]), "\\x00 \\xc2");
     }
 

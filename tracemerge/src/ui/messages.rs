@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_cannot_drive_the_terminal() {
+    fn a_path_cannot_control_the_terminal() {
         assert_eq!(shown(Path::new("./a\x1b[31m b")), r"'./a\x1b[31m b'");
     }
 

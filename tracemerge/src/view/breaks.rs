@@ -203,7 +203,7 @@ mod tests {
     proptest! {
         /// The files are smaller than a page, so every break in them is noticed.
         #[test]
-        fn ranges_have_exactly_the_lines_in_the_span(
+        fn ranges_contain_exactly_the_lines_of_the_period(
             ticks in prop::collection::vec(0..30u64, 0..60), since in 0..32u64, until in 0..32u64
         ) {
             let source = Source::of("a", &text(ticks.clone()));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_way_back_is_seen_from_far_off_and_a_stray_line_only_from_nearby() {
+    fn a_long_step_back_is_found_from_afar_and_a_stray_line_only_nearby() {
         let sound: Vec<u64> = (1000..31_000).collect();
         let period = TickPeriod { since: 9000, until: Some(9100) };
         let is_seen = |ticks: &[u64]| {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gigantic_line_is_passed_over_once() {
+    fn a_gigantic_line_is_skipped_once() {
         let long = format!("{:016x}-00000009 : {}\n", 7, "x".repeat(1 << 20)).into_bytes();
         let bytes = [text(0..7), long, text(8..20)].concat();
         for (side, near) in [(Side::Start, 2), (Side::End, 19)] {

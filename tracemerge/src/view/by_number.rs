@@ -71,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_table_holds_what_a_map_holds_in_some_memory(
+        fn a_table_agrees_with_a_map_in_bounded_memory(
             numbers in prop::collection::vec(prop_oneof![0u32..100, 0u32..100_000, any::<u32>()], 0..300)
         ) {
             let (mut table, mut map) = (ByNumber::<u32>::default(), HashMap::new());

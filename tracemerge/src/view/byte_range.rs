@@ -147,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_narrowed_range_has_exactly_the_lines_in_the_span(bytes in text(), since in 0..42u64, until in 0..42u64) {
+        fn a_narrowed_range_contains_exactly_the_lines_of_the_period(bytes in text(), since in 0..42u64, until in 0..42u64) {
             let source = Source::of("a", &bytes);
             let found = range_in(0, &source, TickPeriod { since, until: Some(until) });
             let inside = |at: usize| found.start <= at && at < found.end;
@@ -159,7 +159,7 @@ mod tests {
         }
 
         #[test]
-        fn the_last_messages_begin_where_a_look_at_all_says(
+        fn the_start_of_the_last_messages_agrees_with_a_full_scan(
             files in prop::collection::vec(text(), 0..4), wanted in 1..9usize
         ) {
             let sources: Vec<_> = files.iter().map(|bytes| Source::of("a", bytes)).collect();

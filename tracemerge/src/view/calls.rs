@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_whose_name_becomes_known_while_it_is_open_is_left_by_that_name() {
+    fn a_call_that_is_named_while_open_ends_under_that_name() {
         let mut calls = OpenCalls::default();
         calls.enter(CallPlace::Address(0x1f), 1, None, 10);
         assert_eq!(calls.leave(CallPlace::Address(0x2f), 1, None), None);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_without_a_leaving_end_with_the_call_around_them() {
+    fn calls_without_a_leave_record_end_with_their_caller() {
         let mut calls = OpenCalls::default();
         enter(&mut calls, 1, None, 10);
         enter(&mut calls, 2, None, 20);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_inside_of_too_many_come_as_one_and_keep_their_times() {
+    fn calls_nested_too_deeply_are_folded_and_keep_their_times() {
         let mut calls = OpenCalls::default();
         for function in 0..5 {
             enter(&mut calls, function % 2, None, u64::from(function) * 10);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn leavings_that_belong_to_no_call_cost_no_time_however_deep_the_stack_is() {
+    fn unmatched_leave_records_are_handled_fast_at_any_depth() {
         let mut calls = OpenCalls::default();
         for now in 0..200_000 {
             enter(&mut calls, 1, None, now);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_record_of_a_process_is_that_of_the_highest_ticks() {
+    fn the_last_record_of_a_process_has_its_highest_ticks() {
         let mut last = LastRecords::default();
         for (process, ticks) in [(2, 5), (0, 7), (2, 9), (2, 8)] {
             last.see(process, Ticks(ticks));
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_of_one_function_are_told_apart() {
+    fn spans_of_one_function_are_distinguished() {
         let mut calls = OpenCalls::default();
         enter(&mut calls, 1, Some(7), 1);
         enter(&mut calls, 1, Some(8), 2);
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaving_that_does_not_say_of_what_is_that_of_the_innermost_call() {
+    fn a_leave_record_without_a_function_ends_the_innermost_call() {
         let mut calls = OpenCalls::default();
         calls.enter(CallPlace::Address(0x1f), 1, None, 10);
         calls.enter(CallPlace::Address(0x2f), 2, None, 20);
@@ -449,7 +449,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_was_lost_the_depth_is_that_of_the_program_where_its_outermost_call_is_left(
+        fn lost_records_do_not_end_the_outermost_call_early(
             steps in prop::collection::vec((0u32..4, any::<bool>(), 0u8..8), 0..200)
         ) {
             let (mut calls, mut truth, mut now) = (OpenCalls::default(), Vec::new(), 0);

@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn percentiles_are_those_of_the_sorted_numbers(
+        fn percentiles_agree_with_the_sorted_numbers(
             mut numbers in prop::collection::vec(prop_oneof![0..300u64, any::<u64>()], 1..300),
             percent in 1..=100u64,
         ) {

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_and_what_continues_it_are_one_record_however_the_lines_arrive() {
+    fn a_message_and_its_continuation_lines_form_one_record() {
         let lines = [
             line(1, '#', "run"),
             line(2, ':', "a"),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_another_file_continue_nothing() {
+    fn lines_of_another_file_do_not_continue_a_message() {
         let mut records = RecordJoiner::new(Taken::new());
         records.lines(0, line(1, ':', "a").as_bytes()).unwrap();
         records.lines(1, line(1, '|', "b").as_bytes()).unwrap();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_with_another_key_continues_nothing_wherever_lines_are_parted() {
+    fn lines_with_another_key_do_not_continue_a_message() {
         let lines = [line(1, ':', "a"), line(1, '|', "b"), line(2, '|', "c")];
         for at in [1, 2] {
             let mut records = RecordJoiner::new(Taken::new());

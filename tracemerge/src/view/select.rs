@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_looked_for_in_the_whole_message_and_nowhere_else() {
+    fn a_pattern_is_searched_in_the_whole_message_only() {
         let records = [record(7, false), record(8, true)];
         let count = |pattern: &str, invert| {
             let pattern = Some(regex::bytes::RegexBuilder::new(pattern).multi_line(true).build().unwrap());
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_lines_between_messages_only_warnings_are_shown() {
+    fn only_warnings_are_shown_between_messages() {
         let clock =
             b"0000000000000001-00000009 # clock ticks=1 wall=2026-11-20T15:11:02.000000000Z\n".to_vec();
         let records =
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn records_behind_a_release_are_all_passed_on() {
+    fn all_records_after_a_release_are_passed_on() {
         for wanted in [0, 1, 3, 9] {
             let records: Vec<_> = (0..8).map(|n| record(n, n == 7)).collect();
             let mut limit = Limit::new(Amount::Last(wanted), Taken::default());
@@ -352,7 +352,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_and_the_last_records_are_neighbours_with_the_wanted_number_of_messages(
+        fn first_and_last_select_contiguous_records_by_message_count(
             metas in prop::collection::vec(any::<bool>(), 0..30), wanted in 0..12usize
         ) {
             let records: Vec<_> = metas.iter().enumerate().map(|(n, &meta)| record(n, meta)).collect();

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_left_out_and_words_are_not() {
+    fn a_shape_replaces_numbers_and_keeps_words() {
         for (text, expected) in [
             ("A number 123", "A number #"),
             ("x=-5 y=+1.25 z=1e-7", "x=# y=# z=#"),

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_means_those_that_are_more_urgent_too_and_a_module_is_a_target() {
+    fn a_level_includes_more_urgent_ones_and_a_module_is_a_target() {
         let of_level = |level| Site { level, ..site("app::net", "net.rs", 1) };
         let wanted = WantedSites { level: Some(Level::Info), ..WantedSites::default() };
         let all = [Level::None, Level::Error, Level::Warn, Level::Info, Level::Debug, Level::Trace];
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_means_all_that_is_in_it_and_a_file_may_be_named_by_its_end() {
+    fn a_module_includes_its_submodules_and_a_file_matches_by_its_end() {
         let here = site("app::net::tcp", "src/net/tcp.rs", 12);
         for (modules, places, wanted) in [
             (&["app"][..], &[][..], true),

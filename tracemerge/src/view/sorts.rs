@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_one_site_are_of_one_sort_and_others_by_their_shapes() {
+    fn messages_are_grouped_by_call_site_or_else_by_shape() {
         let catalog = Arc::new(SiteCatalog::default());
         let site = |line, template: &str| Site { line, template: template.to_owned(), ..Site::default() };
         // The same call in another build, some lines further down.

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_called_by_their_names_where_these_tell_them_apart() {
+    fn threads_are_labelled_by_their_names_if_these_are_unique() {
         let inherited = "a_program_with_";
         let origins = [
             (9, origin(5, 7, inherited)),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_windows_without_a_name_are_numbered() {
+    fn unnamed_windows_threads_are_numbered() {
         let of_windows = |tid, name| {
             let origin = origin(5, tid, name);
             let run = origin.run.map(|run| Run { exe: br"C:\app.exe".to_vec(), ..run });
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_several_processes_are_told_apart_by_these() {
+    fn labels_of_several_processes_include_the_process() {
         let log = Origin { run: None, tid: 0, is_log: true, ..origin(5, 0, "access.log") };
         let origins = [(1, origin(5, 5, "x")), (2, origin(6, 6, "x")), (3, origin(6, 7, "x")), (1, log)];
         assert_eq!(labels_of(&origins), ["5/main", "6/main", "6/x", "access.log"]);
     }
 
     #[test]
-    fn threads_that_become_known_one_by_one_keep_their_labels() {
+    fn threads_keep_their_labels_as_others_become_known() {
         let mut labels = ThreadLabels::default();
         let mut of = |tid, name: &str| labels.label(&origin(5, tid, name));
         assert_eq!(of(5, "x"), "main");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_no_wider_than_its_column_and_controls_no_terminal() {
+    fn a_label_fits_its_column_and_cannot_control_the_terminal() {
         assert_eq!(labels_of(&[(1, origin(5, 6, "\x1b[2Jx"))]), ["?[2Jx"]);
         assert_eq!(labels_of(&[(1, origin(5, 6, &"x".repeat(40)))])[0].chars().count(), WIDEST);
     }

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_by_their_types_before_and_behind_what_is_made_of_others() {
+    fn scalars_are_read_before_and_after_composite_values() {
         let scalars: (&[u8], Vec<u8>) = (
             b"lyfdbcePn",
             [
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_type_is_passed_over() {
+    fn every_kind_of_composite_type_is_skipped() {
         let named = b"N\x01\0P\x02\0\x01\0xl\x01\0ye";
         let all = [&b"SRhe"[..], b"A\x03\0\0\0y", b"E\x02\0U\x01\0AT\x01\0B\x01\0c", b"T\0\0\x02\0he", named]
             .concat();

@@ -3,14 +3,14 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod cleaning_deletes_what_the_path_has_made;
-mod errors_say_what_is_so;
-mod habits_of_a_terminal_are_kept;
+mod cleaning_deletes_only_files_of_the_path;
+mod errors_name_the_real_cause;
+mod every_command_rejects_non_files;
 mod no_raw_byte_reaches_a_terminal;
-mod open_starts_the_viewer_that_is_there;
+mod open_starts_an_installed_viewer;
 mod output_is_whole_or_absent;
 mod outputs_follow_no_link;
 mod run_passes_the_status_on;
-mod what_is_no_file_is_named_by_every_command;
-mod windows_is_lived_with;
-mod write_errors_are_errors;
+mod terminal_conventions_are_followed;
+mod windows_behaviour_is_handled;
+mod write_errors_fail_the_command;

@@ -399,7 +399,7 @@ fn a_pager_and_a_device_get_text() {
 }
 
 #[test]
-fn cargo_tracer_repeats_words_as_text() {
+fn cargo_tracer_repeats_arguments_as_text() {
     let place = Place::new();
     for words in [[HOSTILE, "x"], ["tracer", HOSTILE], ["tracer", "--help"]] {
         let mut command = place.program(env!("CARGO_BIN_EXE_cargo-tracer"));
@@ -412,7 +412,7 @@ fn cargo_tracer_repeats_words_as_text() {
 }
 
 #[test]
-fn a_message_forges_no_record_of_a_lock() {
+fn a_message_cannot_forge_a_lock_record() {
     let hostile = HostilePlace::new(true);
     let ran = hostile.place.merge([OsStr::new("locks"), &hostile.app]);
     let out = String::from_utf8(ran.out).unwrap();

@@ -21,7 +21,7 @@ fn the_merged_file_replaces_an_older_one_and_is_private() {
 }
 
 #[test]
-fn a_link_in_the_place_of_the_output_is_kept() {
+fn a_link_at_the_output_path_is_kept() {
     let place = Place::with_one_file();
     place.write("elsewhere", "old");
     std::os::unix::fs::symlink("elsewhere", place.path("link")).unwrap();
@@ -47,7 +47,7 @@ fn an_output_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn a_disk_that_is_full_leaves_nothing_behind() {
+fn a_full_disk_leaves_no_partial_output() {
     let place = Place::with_one_file();
     place.write("app.trace.10", file(&run(5, 1), 10, &vec![4; 100_000]));
     place.write("app.trace.merge", "old");
@@ -62,7 +62,7 @@ fn a_disk_that_is_full_leaves_nothing_behind() {
 }
 
 #[test]
-fn inputs_directories_and_the_application_are_not_written_over() {
+fn inputs_directories_and_the_application_are_not_overwritten() {
     let place = Place::with_one_file();
     place.write("app", "the application");
     fs::hard_link(place.path("app.trace.9"), place.path("other name")).unwrap();
@@ -82,7 +82,7 @@ fn inputs_directories_and_the_application_are_not_written_over() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_written_to_as_it_is() {
+fn devices_and_fifos_are_written_directly() {
     let place = Place::with_one_file();
     assert_eq!(place.merge(["./app", "-o", "/dev/null"]).status, Some(0));
     let via = place.merge(["./app", "-o", "/dev/stdout"]);
@@ -97,7 +97,7 @@ fn what_is_no_regular_file_is_written_to_as_it_is() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_reader_that_closes_the_pipe_is_not_a_failure() {
     let place = Place::with_one_file();
     place.write("app.trace.10", file(&run(5, 1), 10, &vec![4; 200_000]));
     let mut child = place.command().args(["./app", "-o", "-"]).stdout(Stdio::piped()).spawn().unwrap();
@@ -116,7 +116,7 @@ fn knows_unnamed_files(place: &Place) -> bool {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_merge_that_is_killed_at_any_moment_leaves_whole_files_only() {
+fn a_merge_killed_at_any_moment_leaves_only_complete_files() {
     use std::time::{Duration, Instant};
     let place = Place::with_one_file();
     if !knows_unnamed_files(&place) {
@@ -158,7 +158,7 @@ fn a_merge_that_is_killed_at_any_moment_leaves_whole_files_only() {
 
 #[test]
 #[allow(unsafe_code, reason = "std has no lock of a range")]
-fn what_a_killed_merge_has_left_is_deleted_by_the_next_one_and_by_clean() {
+fn leftovers_of_a_killed_merge_are_deleted_by_merge_and_clean() {
     use std::os::fd::AsRawFd;
     for words in [&["./app"][..], &["clean", "./app"]] {
         let place = Place::with_one_file();

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 
-use crate::support::programs::is_for_root;
+use crate::support::programs::lacks_root;
 use crate::support::{Place, Ran, file, ran, run};
 
 /// The outputs whose names are derived from that of the application, and the commands that write them.
@@ -57,7 +57,7 @@ fn refused(put: impl Fn(&Place, &str), said: &str) {
 }
 
 #[test]
-fn outputs_are_made_where_nothing_is_in_the_way() {
+fn outputs_are_made_if_nothing_is_in_the_way() {
     for (output, args) in OUTPUTS {
         let place = Place::with_one_file();
         for _ in 0..2 {
@@ -135,7 +135,7 @@ fn a_file_is_not_replaced_by_a_directory_nor_a_directory_by_a_file() {
 }
 
 #[test]
-fn a_directory_with_a_fifo_for_its_mark_is_left_alone() {
+fn a_directory_whose_mark_is_a_fifo_is_not_replaced() {
     let put = |place: &Place, output: &str| {
         fs::create_dir(place.path(output)).unwrap();
         let fifo = place.path(output).join(".tracemerge");
@@ -153,7 +153,7 @@ fn another_program_is_not_replaced() {
 }
 
 #[test]
-fn a_path_that_the_user_has_typed_goes_through_links() {
+fn an_output_path_given_by_the_user_follows_links() {
     let place = Place::with_one_file();
     place.write("elsewhere", "old");
     symlink("elsewhere", place.path("to file")).unwrap();
@@ -193,7 +193,7 @@ const OTHER: u32 = 101;
 /// Returns a place in which all users may write, with a trace of the victim and the command; `None`, with a message,
 /// without the rights to make it.
 fn shared_place() -> Option<Place> {
-    if is_for_root() {
+    if lacks_root() {
         return None;
     }
     let place = Place::with_one_file();
@@ -235,7 +235,7 @@ fn a_file_of_another_user_is_not_replaced_even_by_root() {
 }
 
 #[test]
-fn a_link_of_another_user_leads_root_nowhere() {
+fn root_does_not_follow_a_link_of_another_user() {
     let Some(place) = shared_place() else { return };
     let secret = tempfile::NamedTempFile::new().unwrap();
     fs::write(secret.path(), "of root").unwrap();

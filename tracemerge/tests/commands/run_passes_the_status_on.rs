@@ -33,7 +33,7 @@ fn place(rest: &str) -> Place {
 }
 
 #[test]
-fn what_this_run_wrote_is_merged() {
+fn the_files_of_this_run_are_merged() {
     let place = place("echo to standard output; exit 0");
     let ran = place.merge(["run", "./app", "-o", "x", "--", "y"]);
     assert_eq!((ran.status, &ran.out[..]), (Some(0), &b"to standard output\n"[..]), "{}", ran.err);
@@ -46,7 +46,7 @@ fn what_this_run_wrote_is_merged() {
 }
 
 #[test]
-fn the_status_is_the_applications() {
+fn the_status_is_that_of_the_application() {
     for (rest, status, said) in [
         ("exit 3", 3, "'./app' ended with exit status: 3"),
         ("kill -9 $$", 137, "'./app' ended with signal: 9 (SIGKILL)"),
@@ -62,7 +62,7 @@ fn the_status_is_the_applications() {
 }
 
 #[test]
-fn the_status_is_the_merges_if_the_applications_is_0() {
+fn the_status_is_that_of_the_merge_if_the_application_succeeds() {
     let place = place("printf junk >> \"$0.trace.$$\"");
     assert_eq!(place.merge(["run", "./app"]).status, Some(1));
     let place = Place::new();
@@ -73,7 +73,7 @@ fn the_status_is_the_merges_if_the_applications_is_0() {
 }
 
 #[test]
-fn what_cannot_be_run_has_the_status_that_shells_give() {
+fn a_program_that_cannot_run_gives_the_status_that_shells_give() {
     let place = Place::new();
     place.write("plain", "no program");
     for (app, status) in [("./missing", 127), ("missing-from-path", 127), ("./plain", 126), ("./tmp", 126)] {
@@ -124,7 +124,7 @@ fn with_usual_signals(command: &mut Command) -> &mut Command {
 }
 
 #[test]
-fn an_interrupt_is_outlived_and_the_merge_done() {
+fn run_survives_an_interrupt_and_merges() {
     let place = place("touch begun; while ! [ -e finish ]; do sleep 0.01; done; exit 5");
     let mut child = with_usual_signals(place.command().args(["run", "-q", "./app"])).spawn().unwrap();
     wait_for(&place, "begun");
@@ -138,7 +138,7 @@ fn an_interrupt_is_outlived_and_the_merge_done() {
 }
 
 #[test]
-fn a_request_to_end_is_passed_on() {
+fn a_termination_signal_is_passed_on() {
     for (signal, status) in [("-TERM", 40), ("-HUP", 41)] {
         let place =
             place("trap 'exit 40' TERM; trap 'exit 41' HUP; touch begun; while :; do sleep 0.01; done");
@@ -164,7 +164,7 @@ fn interrupted_after_the_end(place: &Place, seconds: &str) -> Child {
 }
 
 #[test]
-fn a_signal_that_comes_just_behind_the_end_is_that_of_the_application() {
+fn a_signal_just_after_the_end_does_not_stop_the_merge() {
     let place = Place::new();
     let mut child = interrupted_after_the_end(&place, "0");
     wait_for(&place, "signalled");
@@ -177,7 +177,7 @@ fn a_signal_that_comes_just_behind_the_end_is_that_of_the_application() {
 }
 
 #[test]
-fn one_that_comes_later_ends_the_merge() {
+fn a_later_signal_ends_the_merge() {
     let place = Place::new();
     let mut child = interrupted_after_the_end(&place, "1");
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGINT));

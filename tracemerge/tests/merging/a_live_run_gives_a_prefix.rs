@@ -71,7 +71,7 @@ fn place() -> (Place, File) {
 }
 
 #[test]
-fn a_torn_tail_and_a_file_just_begun_are_no_damage_while_the_run_lives() {
+fn torn_tails_and_new_files_are_not_damage_in_a_live_run() {
     let (place, manifest) = place();
     let holder = Holder::of(&manifest);
     let ran = place.merge(["./app"]);
@@ -90,7 +90,7 @@ fn a_torn_tail_and_a_file_just_begun_are_no_damage_while_the_run_lives() {
 }
 
 #[test]
-fn nothing_of_a_live_run_is_deleted() {
+fn files_of_a_live_run_are_not_deleted() {
     let (place, manifest) = place();
     place.write("app.trace.12", file(&run(6, 1), 12, &[3]));
     let holder = Holder::of(&manifest);

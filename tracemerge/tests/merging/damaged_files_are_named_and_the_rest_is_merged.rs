@@ -20,7 +20,7 @@ fn merged(place: &Place) -> (Ran, String) {
 }
 
 #[test]
-fn a_torn_last_line_is_kept_and_told() {
+fn a_torn_last_line_is_kept_and_reported() {
     let place = Place::with_one_file();
     let torn = [file(&run(5, 1), 10, &[4]), b"0000000000000005-00000010 : half a mess".to_vec()].concat();
     place.write("app.trace.10", &torn);
@@ -61,7 +61,7 @@ fn lines_without_a_key_are_replaced_by_one_line() {
 }
 
 #[test]
-fn ticks_that_go_backwards_are_sorted_and_told() {
+fn ticks_that_go_backwards_are_sorted_and_reported() {
     for output in [&["./app"][..], &["./app", "-o", "-"]] {
         let place = Place::with_one_file();
         place.write("app.trace.10", file(&run(5, 1), 10, &[5, 6, 2, 4, 3, 8]));
@@ -90,7 +90,7 @@ fn ticks_that_go_backwards_are_sorted_and_told() {
 }
 
 #[test]
-fn ticks_that_go_backwards_are_told_whatever_the_output() {
+fn ticks_that_go_backwards_are_reported_for_any_output() {
     for output in ["/dev/null", "/dev/stdout", "file"] {
         let place = Place::with_one_file();
         place.write("app.trace.10", file(&run(5, 1), 10, &[5, 6, 2]));
@@ -101,7 +101,7 @@ fn ticks_that_go_backwards_are_told_whatever_the_output() {
 }
 
 #[test]
-fn a_hundred_thousand_breaks_take_no_time_and_few_words() {
+fn a_hundred_thousand_breaks_are_merged_fast_and_reported_briefly() {
     let place = Place::with_one_file();
     let ticks: Vec<u64> = (0..100_000).map(|n| 1_000_000 - n).collect();
     place.write("app.trace.10", file(&run(5, 1), 10, &ticks));
@@ -113,7 +113,7 @@ fn a_hundred_thousand_breaks_take_no_time_and_few_words() {
 }
 
 #[test]
-fn what_is_no_trace_is_left_out_and_named() {
+fn files_that_are_not_traces_are_left_out_and_reported() {
     let place = Place::with_one_file();
     place.write("app.trace.20", "");
     place.write("app.trace.21", "this is\nno trace\n");
@@ -135,7 +135,7 @@ fn what_is_no_trace_is_left_out_and_named() {
 }
 
 #[test]
-fn where_nothing_is_a_trace_nothing_is_done() {
+fn nothing_is_written_if_no_file_is_a_trace() {
     let place = Place::new();
     place.write("app.trace.20", "");
     place.write("app.trace.21", "no trace");
@@ -176,7 +176,7 @@ fn a_file_without_a_run_line_is_merged_with_a_warning() {
 }
 
 #[test]
-fn losses_that_the_traces_tell_are_summed_up() {
+fn losses_recorded_in_the_traces_are_summed() {
     let place = Place::with_one_file();
     let lost = |ticks, records, reason| meta(ticks, 10, &Meta::Lost { records, reason });
     let file = [
@@ -195,7 +195,7 @@ fn losses_that_the_traces_tell_are_summed_up() {
 }
 
 #[test]
-fn a_loss_for_a_reason_of_a_later_version_is_told_by_every_command() {
+fn every_command_reports_losses_with_reasons_of_later_versions() {
     let place = Place::with_one_file();
     let meta = |payload: &str| format!("0000000000000009-00000010 # {payload}\n").into_bytes();
     let (lost, end) = (meta("lost records=7 reason=of_2050"), meta("end records=1 lost=7 reason=in_2050"));
@@ -216,7 +216,7 @@ fn a_loss_for_a_reason_of_a_later_version_is_told_by_every_command() {
 }
 
 #[test]
-fn bytes_that_no_trace_has_reach_no_terminal_by_any_command() {
+fn no_command_writes_disallowed_bytes_to_a_terminal() {
     let bad: [&[u8]; 7] =
         [b"\x1b]0;owned\x07", b"\r", b"\x7f", b"\xc2\x9b31m", b"\xff", b"\xe4\xbd", b"\xc2\x85"];
     for bad in bad {
@@ -260,7 +260,7 @@ fn bytes_that_no_trace_has_reach_no_terminal_by_any_command() {
 }
 
 #[test]
-fn lines_of_logs_are_escaped_and_no_damage() {
+fn lines_of_logs_are_escaped_and_not_reported_as_damage() {
     let place = Place::new();
     let mut run = run(5, 1);
     run.clock = trace_format::meta::ClockKind::System;
@@ -284,7 +284,7 @@ fn lines_of_logs_are_escaped_and_no_damage() {
 }
 
 #[test]
-fn a_gigantic_line_and_a_gigantic_hole_are_passed_over() {
+fn a_gigantic_line_and_a_gigantic_hole_are_skipped() {
     let place = Place::with_one_file();
     for (tid, filling) in [(10, None), (11, Some(b"0000000000000005-00000011 : "))] {
         let path = place.path(format!("app.trace.{tid}"));
@@ -341,7 +341,7 @@ fn a_copy_of_a_file_is_left_out_and_named() {
 }
 
 #[test]
-fn a_copy_of_a_directory_that_is_named_beside_the_original_is_left_out() {
+fn a_copy_of_a_directory_given_with_the_original_is_left_out() {
     let place = Place::new();
     for directory in ["original", "backup"] {
         fs::create_dir(place.path(directory)).unwrap();

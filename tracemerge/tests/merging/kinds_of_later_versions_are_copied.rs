@@ -46,7 +46,7 @@ fn ran(bytes: &[u8], args: &[&str]) -> Ran {
 }
 
 #[test]
-fn a_merge_copies_it_and_a_check_names_it() {
+fn a_merge_copies_unknown_kinds_and_a_check_reports_them() {
     let whole = later(trace_format::VERSION).concat();
     let merged = ran(&whole, &["app", "-q", "-o", "-"]);
     assert_eq!((merged.status, merged.out, merged.err), (Some(0), whole.clone(), String::new()));
@@ -61,7 +61,7 @@ fn a_merge_copies_it_and_a_check_names_it() {
 }
 
 #[test]
-fn views_leave_it_out_and_name_it() {
+fn views_leave_unknown_kinds_out_and_report_them() {
     let whole = later(trace_format::VERSION).concat();
     for view in [&["--format", "jsonl"][..], &["--format", "csv"], &["--format", "chrome"]] {
         let shown = ran(&whole, &[view, &["app", "-o", "-"]].concat());
@@ -79,7 +79,7 @@ fn views_leave_it_out_and_name_it() {
 }
 
 #[test]
-fn a_line_whose_kind_is_another_one_by_a_flipped_bit_is_missed() {
+fn a_check_detects_a_line_whose_kind_was_changed() {
     let lines = later(trace_format::VERSION);
     for changed in 0..lines.len() {
         for kind in (b'!'..=b'~').filter(u8::is_ascii_punctuation) {
@@ -100,7 +100,7 @@ fn a_line_whose_kind_is_another_one_by_a_flipped_bit_is_missed() {
 }
 
 #[test]
-fn in_a_trace_of_an_earlier_version_it_is_damage() {
+fn unknown_kinds_in_a_trace_of_an_earlier_version_are_damage() {
     for version in [1, 2] {
         let checked = ran(&later(version).concat(), &["check", "app"]);
         assert_eq!(checked.status, Some(1));
@@ -109,7 +109,7 @@ fn in_a_trace_of_an_earlier_version_it_is_damage() {
 }
 
 #[test]
-fn a_record_of_a_raw_file_is_a_line_of_its_own() {
+fn a_raw_record_of_an_unknown_kind_becomes_a_line() {
     let sound = Meta::Run(run(5, 1));
     // Kind 20, flags 3, site 5.
     let records = [(2, 3, b"one".to_vec()), (5 << 32 | 3 << 8 | 20, 9, vec![0xff, 0x0b, 0xaa])];

@@ -66,7 +66,7 @@ fn machines_that_overlap_are_merged_line_by_line() {
 }
 
 #[test]
-fn boots_one_after_the_other_keep_their_ticks() {
+fn consecutive_boots_keep_their_ticks() {
     let place = Place::new();
     fs::create_dir(place.path("dir")).unwrap();
     place.write("dir/app.trace.8", machine("one", 8, 0, 900_000, 3 * NS, 5));
@@ -77,7 +77,7 @@ fn boots_one_after_the_other_keep_their_ticks() {
 }
 
 #[test]
-fn runs_with_two_clocks_of_one_machine_are_put_in_order_by_the_wall_clock() {
+fn runs_with_two_clocks_of_one_machine_are_ordered_by_the_wall_clock() {
     let place = Place::new();
     fs::create_dir(place.path("dir")).unwrap();
     let of_system = String::from_utf8(machine("one", 9, 2, 17, NS, 5)).unwrap();
@@ -98,7 +98,7 @@ fn runs_with_two_clocks_of_one_machine_are_put_in_order_by_the_wall_clock() {
 }
 
 #[test]
-fn a_clock_that_was_set_or_is_of_a_time_namespace_is_reported() {
+fn a_changed_clock_or_a_time_namespace_is_reported() {
     let place = Place::new();
     fs::create_dir(place.path("dir")).unwrap();
     let of = |pid: u32, wall_seconds: u64| {

@@ -67,7 +67,7 @@ fn ties_are_broken_by_process_run_thread_and_number_of_the_file() {
 }
 
 #[test]
-fn quiet_says_nothing_when_all_is_well() {
+fn quiet_prints_nothing_on_success() {
     let place = Place::new();
     place.write("app.trace.9", file(&run(5, 1), 9, &[3, 4]));
     let ran = place.merge(["-q", "./app"]);

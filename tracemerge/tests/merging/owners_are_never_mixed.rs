@@ -17,7 +17,7 @@ const ANOTHER: u32 = 1234;
 
 /// Makes a place with a directory that all users may write to; `None` if files cannot be given to other users.
 fn shared_place() -> Option<Place> {
-    if crate::support::programs::is_for_root() {
+    if crate::support::programs::lacks_root() {
         return None;
     }
     let place = Place::new();
@@ -54,7 +54,7 @@ fn names(directory: &Path) -> usize {
 }
 
 #[test]
-fn what_others_have_planted_is_neither_shown_nor_deleted() {
+fn files_planted_by_others_are_neither_shown_nor_deleted() {
     let Some(place) = shared_place() else { return };
     for tid in 1..5 {
         write(&place, 0, tid, file(&run_of(&place, 5, 40), tid, &[43, 45]));
@@ -100,7 +100,7 @@ fn what_others_have_planted_is_neither_shown_nor_deleted() {
 }
 
 #[test]
-fn where_only_others_have_files_these_are_shown_and_it_is_said() {
+fn files_of_others_are_shown_with_a_note_if_the_caller_has_none() {
     let Some(place) = shared_place() else { return };
     write(&place, OTHER, 1, file(&run_of(&place, 5, 40), 1, &[43]));
     let (ran, text) = merged(&place, &[]);
@@ -149,7 +149,7 @@ fn the_executables_owner_comes_before_others() {
 }
 
 #[test]
-fn a_run_that_has_recorded_that_it_became_another_users_has_files_of_both() {
+fn a_run_that_recorded_a_change_of_user_has_files_of_both_users() {
     for is_raw in [false, true] {
         let Some(place) = shared_place() else { return };
         let run = run_of(&place, 5, 40);
@@ -177,7 +177,7 @@ fn a_run_that_has_recorded_that_it_became_another_users_has_files_of_both() {
 }
 
 #[test]
-fn nobody_draws_files_of_others_into_a_run_of_his() {
+fn users_cannot_draw_files_of_others_into_their_runs() {
     let Some(place) = shared_place() else { return };
     let run = run_of(&place, 5, 40);
     write(&place, 0, 1, [file(&run, 1, &[43]), line(44, 1, "credentials uid=65534")].concat());

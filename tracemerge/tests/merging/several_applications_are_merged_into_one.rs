@@ -6,7 +6,7 @@ use std::fs;
 use crate::support::{Place, file, run, sorted};
 
 #[test]
-fn the_newest_run_of_each_is_merged_with_those_of_the_others() {
+fn the_newest_runs_of_all_applications_are_merged() {
     let place = Place::new();
     place.write("a.trace.9", file(&run(5, 10), 9, &[10, 30]));
     place.write("a.trace.7", file(&run(4, 1), 7, &[1, 2]));
@@ -26,7 +26,7 @@ fn the_newest_run_of_each_is_merged_with_those_of_the_others() {
 }
 
 #[test]
-fn one_that_has_not_traced_is_a_warning_and_none_an_error() {
+fn an_application_without_traces_is_a_warning_and_none_is_an_error() {
     let place = Place::with_one_file();
     let one = place.merge(["none", "app", "-o", "all"]);
     assert_eq!(one.status, Some(1), "{}", one.err);
@@ -39,7 +39,7 @@ fn one_that_has_not_traced_is_a_warning_and_none_an_error() {
 }
 
 #[test]
-fn a_directory_means_all_traces_in_it() {
+fn a_directory_stands_for_all_traces_in_it() {
     let place = Place::new();
     fs::create_dir(place.path("dir")).unwrap();
     place.write("dir/a.trace.9", file(&run(5, 10), 9, &[10, 30]));

@@ -35,7 +35,7 @@ fn all_runs_are_merged_on_demand() {
 }
 
 #[test]
-fn boots_follow_each_other_whatever_their_ticks() {
+fn boots_are_ordered_by_wall_clock_and_not_by_ticks() {
     let place = Place::new();
     let (mut first, mut second) = (run(1, 900), run(2, 100));
     (first.boot, second.boot) = (b"z".to_vec(), b"a".to_vec());
@@ -50,7 +50,7 @@ fn boots_follow_each_other_whatever_their_ticks() {
 }
 
 #[test]
-fn clean_deletes_traces_and_merged_file_and_nothing_else() {
+fn clean_deletes_only_the_traces_and_the_merged_file() {
     let place = place();
     let others = [
         ".app.trace.1.000000ff.old",

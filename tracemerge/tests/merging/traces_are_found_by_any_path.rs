@@ -37,7 +37,7 @@ fn paths_may_be_relative_or_absolute_and_have_spaces_or_an_extension() {
 }
 
 #[test]
-fn names_need_not_be_utf_8() {
+fn names_that_are_not_utf_8_are_supported() {
     let place = Place::new();
     let app = OsStr::from_bytes(b"caf\xe9");
     if fs::write(place.path(OsStr::from_bytes(b"caf\xe9.trace.9")), file(&run(5, 1), 9, &[3])).is_err() {
@@ -62,7 +62,7 @@ fn links_to_a_directory_and_to_the_file_are_followed() {
 }
 
 #[test]
-fn in_shared_places_only_files_that_name_the_application_count() {
+fn shared_directories_give_only_files_that_name_the_application() {
     let place = Place::new();
     for dir in ["bin", "other", "chosen"] {
         fs::create_dir(place.path(dir)).unwrap();
@@ -104,7 +104,7 @@ fn a_file_that_is_found_twice_counts_once() {
 }
 
 #[test]
-fn other_files_beside_the_executable_are_not_taken_for_traces() {
+fn other_files_next_to_the_executable_are_not_taken_for_traces() {
     let place = Place::new();
     place.write("app.trace.9", file(&run(5, 1), 9, &[3]));
     for name in
@@ -116,7 +116,7 @@ fn other_files_beside_the_executable_are_not_taken_for_traces() {
 }
 
 #[test]
-fn without_traces_it_says_where_it_looked_and_what_to_set() {
+fn errors_about_missing_traces_name_the_places_and_the_variables() {
     let place = Place::new();
     let ran = place.merge(["./app"]);
     assert_eq!(ran.status, Some(2));

@@ -1,4 +1,4 @@
-/* A shared library. The test `names_are_those_of_addr2line` finds the names of its functions. */
+/* A shared library. The test `names_agree_with_addr2line` finds the names of its functions. */
 
 static inline int doubled(int n) { return n * 2; }
 

@@ -1,4 +1,4 @@
-// A program in C++. The test `names_are_those_of_addr2line` finds the names of its functions.
+// A program in C++. The test `names_agree_with_addr2line` finds the names of its functions.
 
 #include <algorithm>
 #include <cstdio>

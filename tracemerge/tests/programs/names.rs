@@ -1,4 +1,4 @@
-//! A program with generic, inlined, nested and dropping functions. The test `names_are_those_of_addr2line` compiles
+//! A program with generic, inlined, nested and dropping functions. The test `names_agree_with_addr2line` compiles
 //! it in many ways, and finds the names of its functions.
 
 use std::collections::BTreeMap;

@@ -72,7 +72,7 @@ fn expected(all: &Everything, record: &Expected) -> String {
 }
 
 #[test]
-fn babeltrace_reads_each_record_with_its_ticks_and_counts_what_was_lost() {
+fn babeltrace_reads_each_record_with_its_ticks_and_counts_losses() {
     if crate::support::programs::lacks(&["babeltrace2"]) {
         return;
     }

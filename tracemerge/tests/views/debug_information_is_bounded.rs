@@ -159,7 +159,7 @@ fn is_refused(sections: Vec<Section>) {
 }
 
 #[test]
-fn what_fits_is_read() {
+fn debug_information_within_the_limit_is_read() {
     let few =
         debug(unit(&[entry_of_unit(), vec![0]].concat()), vec![(".debug_line", PROGBITS, 0, 0, lines(100))]);
     let (out, err) = tree(few);
@@ -167,12 +167,12 @@ fn what_fits_is_read() {
 }
 
 #[test]
-fn a_section_that_was_compressed_a_thousandfold_is_not_unpacked() {
+fn a_section_compressed_a_thousandfold_is_not_unpacked() {
     is_refused(vec![(".debug_info", PROGBITS, COMPRESSED, 0, packed(1 << 30, 1 << 30))]);
 }
 
 #[test]
-fn a_section_that_has_more_than_it_says_is_unpacked_no_further() {
+fn a_section_is_not_unpacked_beyond_its_declared_size() {
     let lies = vec![(".debug_info", PROGBITS, COMPRESSED, 0, packed(1 << 20, 4 << 30))];
     let (out, err) = tree(lies);
     assert!(out.contains("known (symbol)"), "{out}{err}");
@@ -190,7 +190,7 @@ fn many_units_are_not_opened() {
 }
 
 #[test]
-fn ranges_that_many_functions_share_are_not_read_for_each() {
+fn ranges_shared_by_many_functions_are_not_read_for_each() {
     let functions = [2, 0, 0, 0, 0].repeat(20_000);
     let info = unit(&[entry_of_unit(), functions, vec![0]].concat());
     let pairs = (0..4096u64).flat_map(|at| [CODE + at * 16, CODE + at * 16 + 8].map(u64::to_le_bytes));

@@ -39,7 +39,7 @@ fn shown(place: &Place, args: &[&str]) -> String {
 }
 
 #[test]
-fn a_tree_of_a_stack_overflow_has_some_screens() {
+fn a_tree_of_a_stack_overflow_is_short() {
     let calls = 20_000;
     let place = recursion(calls);
     let tree = shown(&place, &["tree", "app"]);
@@ -158,7 +158,7 @@ fn each_format_folds_the_same_calls() {
 
 /// The part of a path up to `depth` is the same, and times further in are summed up.
 #[test]
-fn times_add_up_whatever_is_folded() {
+fn times_add_up_at_any_folding_depth() {
     let all = everything(30_000);
     let run = |depth: &str, format: &str| {
         shown(&all.place, &["--format", format, "--depth", depth, "-o", "-", "--all-runs", "app"])

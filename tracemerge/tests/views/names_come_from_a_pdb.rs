@@ -138,16 +138,16 @@ fn agrees(program: &Program, settings: &Settings) {
 }
 
 #[test]
-fn names_come_from_a_pdb_of_the_program_and_no_other_one() {
+fn names_come_only_from_the_pdb_of_the_program() {
     if programs::lacks(&["clang", "ld.lld"]) {
         return;
     }
-    one_beside_the_program_or_in_a_place_that_was_named_is_read();
-    one_of_another_build_is_not_believed();
-    a_damaged_one_costs_names_and_nothing_else();
+    a_pdb_next_to_the_program_or_in_a_given_place_is_read();
+    a_pdb_of_another_build_is_not_used();
+    a_damaged_pdb_costs_only_names();
 }
 
-fn one_beside_the_program_or_in_a_place_that_was_named_is_read() {
+fn a_pdb_next_to_the_program_or_in_a_given_place_is_read() {
     let program = Program::compiled();
     agrees(&program, &Settings::default());
     let elsewhere = TempDir::new().unwrap();
@@ -158,7 +158,7 @@ fn one_beside_the_program_or_in_a_place_that_was_named_is_read() {
     agrees(&program, &Settings { debug_dirs, ..Settings::default() });
 }
 
-fn one_of_another_build_is_not_believed() {
+fn a_pdb_of_another_build_is_not_used() {
     let program = Program::compiled();
     let mut bytes = fs::read(program.pdb()).unwrap();
     let (mut changed, guid) = (0, program.module.build_id[..16].to_vec());
@@ -176,7 +176,7 @@ fn one_of_another_build_is_not_believed() {
     assert!(warning.contains("program.pdb' is of another build"), "{warning}");
 }
 
-fn a_damaged_one_costs_names_and_nothing_else() {
+fn a_damaged_pdb_costs_only_names() {
     let program = Program::compiled();
     let whole = fs::read(program.pdb()).unwrap();
     let code = program.code_of("first");

@@ -100,7 +100,7 @@ fn compare(place: &Place, args: &[&str]) -> (Option<i32>, Value, String, String)
 }
 
 #[test]
-fn the_same_work_is_the_same_whatever_threads_of_a_pool_do_it_and_when() {
+fn the_same_work_compares_equal_whichever_pool_threads_do_it() {
     for raw in [false, true] {
         let place = Place::new();
         let (a, b) = (search(1, 8, 200), search(2, 5, 200));
@@ -122,7 +122,7 @@ fn the_same_work_is_the_same_whatever_threads_of_a_pool_do_it_and_when() {
 }
 
 #[test]
-fn threads_whose_names_differ_in_numbers_are_one_pool() {
+fn threads_whose_names_differ_only_in_numbers_form_one_pool() {
     let place = Place::new();
     let (a, b) = (search(1, 8, 200), search(2, 5, 200));
     // Each thread has a name of its own; the numbers of the second trace continue those of the first.
@@ -158,7 +158,7 @@ fn threads_whose_names_differ_in_numbers_are_one_pool() {
 }
 
 #[test]
-fn a_message_that_is_more_frequent_in_one_run_is_told_with_its_counts() {
+fn a_message_more_frequent_in_one_run_is_reported_with_its_counts() {
     let place = Place::new();
     let (a, mut b) = (search(1, 8, 300), search(2, 8, 300));
     // Some work is not done in the second run, and some is done again.
@@ -200,7 +200,7 @@ fn a_message_that_is_more_frequent_in_one_run_is_told_with_its_counts() {
 }
 
 #[test]
-fn an_order_of_messages_that_one_run_never_has_is_told() {
+fn a_message_order_that_one_run_never_has_is_reported() {
     let place = Place::new();
     let (a, mut b) = (search(1, 8, 100), search(2, 8, 100));
     // One thread opens a file after it has searched it, and nothing is missing.
@@ -235,7 +235,7 @@ fn an_order_of_messages_that_one_run_never_has_is_told() {
 }
 
 #[test]
-fn messages_of_one_site_are_of_one_sort_only_if_all_traces_tell_their_sites() {
+fn messages_are_grouped_by_site_only_if_all_traces_record_sites() {
     for (raw, by_site) in [([true, true], true), ([true, false], false), ([false, true], false)] {
         let place = Place::new();
         let made = search(1, 1, 50);
@@ -260,7 +260,7 @@ fn messages_of_one_site_are_of_one_sort_only_if_all_traces_tell_their_sites() {
 }
 
 #[test]
-fn sorts_that_no_trace_has_twice_are_counted_and_head_no_table() {
+fn sorts_that_occur_once_are_counted_and_not_listed_first() {
     let place = Place::new();
     let a = search(1, 8, 400);
     // The second run finds other files after the first 300, and steals as often.

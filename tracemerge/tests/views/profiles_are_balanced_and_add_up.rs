@@ -66,7 +66,7 @@ fn calls_of(profile: &Value, frames: &[Value], own: &mut BTreeMap<String, u64>) 
 }
 
 #[test]
-fn speedscopes_profiles_have_each_call_and_the_sums_of_the_report() {
+fn speedscope_profiles_have_each_call_and_the_sums_of_the_report() {
     let all = everything(100_000);
     let ran = all.place.merge(["--format", "speedscope", "--all-runs", "app"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
@@ -143,7 +143,7 @@ fn a_flame_graph_has_the_sums_of_the_report() {
 
 #[cfg(not(feature = "flamegraph"))]
 #[test]
-fn a_format_that_was_left_out_says_how_to_get_it() {
+fn a_format_left_out_of_the_build_says_how_to_get_it() {
     let place = crate::support::Place::with_one_file();
     let ran = place.merge(["--format", "flamegraph", "app"]);
     assert_eq!(ran.status, Some(2));

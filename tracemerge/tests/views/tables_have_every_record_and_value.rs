@@ -186,7 +186,7 @@ mod with_the_feature {
     }
 
     #[test]
-    fn duckdb_finds_each_record_with_its_values_and_answers_the_queries_of_the_documents() {
+    fn duckdb_finds_each_record_and_answers_the_documented_queries() {
         let Some(readers) = readers() else { return };
         let all = everything(SIZE);
         let ran = all.place.merge(["--format", "parquet", "--all-runs", "app"]);

@@ -21,7 +21,7 @@ mod tests {
     use super::of;
 
     #[test]
-    fn the_check_value_of_the_catalogues_comes_out() {
+    fn known_inputs_have_their_known_checksums() {
         assert_eq!(of(b"123456789"), 0xcbf4_3926);
         assert_eq!(of(b""), 0);
         assert_eq!(of(b"The quick brown fox jumps over the lazy dog"), 0x414f_a339);

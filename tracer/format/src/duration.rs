@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_not_a_duration_is_refused() {
+    fn invalid_durations_are_rejected() {
         for text in [
             "",
             " ",

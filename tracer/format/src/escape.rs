@@ -284,14 +284,14 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_and_windows_paths_are_left_alone() {
+    fn plain_text_and_windows_paths_are_not_escaped() {
         for text in ["", "hello\tworld", r"C:\tmp\xyz\new", "größe 你好 🦀", r"\d+\x", r"\x4"] {
             assert_eq!(escaped(text.as_bytes()), text.as_bytes());
         }
     }
 
     #[test]
-    fn controls_invalid_bytes_and_would_be_escapes_are_written_in_hex() {
+    fn controls_invalid_bytes_and_ambiguous_backslashes_become_hex() {
         assert_eq!(escaped(b"a\x1b[31m\r\n\x7f"), br"a\x1b[31m\x0d\x0a\x7f");
         assert_eq!(escaped(b"\xff\xc3"), br"\xff\xc3");
         assert_eq!(escaped("\u{85}".as_bytes()), br"\xc2\x85");
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sequence_of_two_bytes_and_the_ends_of_all_longer_ones_are_judged_right() {
+    fn short_byte_sequences_are_judged_as_by_the_standard_library() {
         let judge = |bytes: &[u8]| {
             let naive =
                 std::str::from_utf8(bytes).is_ok_and(|t| !t.chars().any(|c| c.is_control() && c != '\t'));
@@ -339,14 +339,14 @@ mod tests {
         }
 
         #[test]
-        fn what_was_escaped_is_harmless(text in bytes(), quoted: bool) {
+        fn escaped_text_is_harmless(text in bytes(), quoted: bool) {
             let mut out = Vec::new();
             escape_into(&mut out, &text, if quoted { EscapeContext::Quoted } else { EscapeContext::Line });
             prop_assert!(is_harmless(&out));
         }
 
         #[test]
-        fn harmless_is_what_the_standard_library_says(text in bytes(), cut in 0..50usize) {
+        fn the_harmless_prefix_agrees_with_the_standard_library(text in bytes(), cut in 0..50usize) {
             let text = &text[..cut.min(text.len())];
             let valid = match std::str::from_utf8(text) {
                 Ok(text) => text,

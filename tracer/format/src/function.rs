@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_tell_what_the_records_say() {
+    fn lines_show_the_contents_of_the_records() {
         assert_eq!(line(enter_word(0x1a2b), &[], None), "0x1a2b");
         assert_eq!(line(leave_word(0, true), &[], None), "unwinding 0x0");
         assert_eq!(line(hook_enter_word(0x1a2b), &[], None), "hook 0x1a2b");
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn names_behind_addresses_are_read() {
+    fn names_after_addresses_are_read() {
         let entered = FunctionLine::parse(b"0x1a f<A, B> at src/a b.rs:3").expect("a line");
         let named = Named { function: b"f<A, B>", at: b"src/a b.rs:3", called_from: b"" };
         assert_eq!(entered.place, FunctionPlace::Address(0x1a, named));
@@ -464,7 +464,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(address in 0u64..1 << 54, span: Option<u64>, unwinding: bool, of_site: bool, hook: bool) {
+        fn written_records_are_read_back(address in 0u64..1 << 54, span: Option<u64>, unwinding: bool, of_site: bool, hook: bool) {
             let flags = if unwinding { Flags::LEAVE.with(Flags::UNWINDING) } else { Flags::LEAVE };
             let (written, span) = if of_site {
                 let flags = if span.is_some() { flags.with(Flags::ID) } else { flags };
@@ -497,7 +497,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_in_a_name_it_is_read_back_from_the_line_of_a_function(
+        fn any_name_is_read_back_from_the_line_of_a_function(
             address: u64, span: Option<u64>, unwinding: bool,
             (function, at, called_from) in (odd_name(), odd_name(), odd_name()),
         ) {
@@ -512,7 +512,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_in_names_they_are_read_back_from_a_stack(
+        fn any_names_are_read_back_from_a_stack(
             frames in prop::collection::vec((any::<u64>(), prop::collection::vec((odd_name(), odd_name()), 0..3)), 0..4),
             whole: bool,
         ) {

@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_look_is_the_last_one_that_was_noted_as_a_whole() {
+    fn the_last_look_is_the_last_one_stored_completely() {
         let looks = Looks::default();
         assert_eq!((looks.begun(), looks.last()), (None, None), "a run that noted none");
         let begun = clock(5, Some(16_000), None);

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn each_missing_part_is_named() {
+    fn each_missing_part_is_reported() {
         let cases: [(&[u8], LineError); 12] = [
             (b"", LineError::NoTicks),
             (b"0000", LineError::NoTicks),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_of_a_later_version_is_a_kind() {
+    fn kinds_of_later_versions_are_accepted() {
         for byte in 0..=u8::MAX {
             let line = [b"00000128fd9f283f-00000320 ", &[byte][..], b" what"].concat();
             let kind = Line::parse(&line).ok().map(|line| line.kind);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_in_every_digit_is_judged_as_char_does() {
+    fn hex_digits_are_judged_as_by_char() {
         for place in 0..8 {
             for byte in 0..=255u8 {
                 let mut digits = *b"01239abf";

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_locks_alone_are_written_as_they_are() {
+    fn lock_text_of_other_modules_is_escaped() {
         let of_lock = payload(&plan(&site(MODULES[0], WAIT, b"")), b"");
         assert_eq!(of_lock, WAIT.as_bytes());
         assert!(may_be_of_lock(&of_lock));
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_written_as_they_are() {
+    fn other_texts_are_written_unchanged() {
         for text in ["lock the door", "lock", "lockers", "condvar", "futex address", "colour", ""] {
             let plan = plan(&site("app", text, b""));
             assert_eq!(payload(&plan, b""), text.as_bytes());
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_that_goes_on_behind_a_piece_is_enough() {
+    fn a_partial_beginning_is_enough_if_the_text_continues() {
         for beginning in BEGINNINGS {
             for end in 1..beginning.len() {
                 assert!(begins_as_of_lock(&beginning[..end], true));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_locks_are_read_and_no_others() {
+    fn only_messages_of_locks_are_parsed() {
         let wait = r#"lock wait id=3 for=read made="?:0" at="C:\my src\a.rs:7" holder=12 since="src/b.rs:9""#;
         let expected = LockWait {
             id: 3,
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_records_are_read_back() {
         let (made, at, id, ns) = ("src/a b.rs:3", "?:0", 7, u64::MAX);
         let wait = LockWait { id, wish: "write", made, at, holder: 12, since: "x\"y.rs:1" };
         for record in [

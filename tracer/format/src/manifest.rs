@@ -176,7 +176,7 @@ mod tests {
         }
 
         #[test]
-        fn of_a_later_version_the_run_is_known_whatever_follows(run in any_run(), rest: Vec<u8>) {
+        fn the_run_of_a_later_manifest_version_is_read(run in any_run(), rest: Vec<u8>) {
             let mut bytes = b"tracer-manifest 3\n".to_vec();
             Meta::Run(run.clone()).write(&mut bytes);
             bytes.push(b'\n');

@@ -116,7 +116,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn other_files_beside_the_executable_are_not_traces() {
+    fn other_files_next_to_the_executable_are_not_traces() {
         for suffix in [
             ".trace.merge",
             ".trace.",
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_that_of_its_authors() {
+    fn the_hash_agrees_with_its_published_test_vectors() {
         // These are from their table of test vectors.
         for (text, hash) in [("", 0x811c_9dc5), ("a", 0xe40c_292c), ("foobar", 0xbf9c_f968)] {
             assert_eq!(fnv_1a(text.as_bytes()), hash, "{text}");
@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_has_room_for_what_stands_around_it(
+        fn every_name_leaves_room_for_its_prefix_and_suffix(
             name in proptest::collection::vec(any::<u8>(), 0..300),
             other in proptest::collection::vec(any::<u8>(), 0..300),
         ) {
@@ -202,7 +202,7 @@ mod tests {
         }
 
         #[test]
-        fn a_hidden_name_parses_back_and_is_no_trace(tid: u64, run: u32) {
+        fn a_hidden_name_parses_back_and_is_not_a_trace(tid: u64, run: u32) {
             for ending in ["new", "old"] {
                 let suffix = hidden_file_suffix(tid, run, ending);
                 prop_assert_eq!(parse_hidden_file_suffix(suffix.as_bytes()), Some(run));

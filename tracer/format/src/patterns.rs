@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_of_a_trait_is_one_of_its_type_and_one_of_the_trait() {
+    fn a_trait_method_matches_by_its_type_and_by_its_trait() {
         let names = spellings("<app::parser::Words as core::iter::Iterator>::next");
         for pattern in ["app::parser::*", "Words::next", "Iterator::next", "next", "core::*"] {
             assert!(Patterns::parse(pattern).mean(&names), "{pattern}");

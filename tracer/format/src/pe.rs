@@ -152,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn code_is_from_the_first_to_the_last_section_that_has_some() {
+    fn code_extends_from_the_first_to_the_last_code_section() {
         let headers = Headers::parse(&file(0..0, [0; 3])).expect("headers");
         assert_eq!(headers.code, 0x1000..0x3009);
         assert!(headers.build_id(|_, _| None).is_empty());
     }
 
     #[test]
-    fn the_id_is_the_linkers_or_else_time_sum_and_size() {
+    fn the_id_is_the_linkers_or_else_timestamp_checksum_and_size() {
         let entry = |kind: u32, at: u32| {
             let mut entry = [0; ENTRY];
             entry[12..16].copy_from_slice(&kind.to_le_bytes());
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_damaged_is_no_file_or_has_other_values_and_harms_nobody() {
+    fn truncated_and_damaged_headers_cause_no_panic() {
         let whole = file(0x2400..0x2454, [1, 2, 3]);
         assert_eq!(Headers::parse(b"\x7fELF"), None);
         for end in 0..0x98 + 240 + 3 * 40 {

@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_list_parses_back_and_a_cut_one_gives_whole_places(
+        fn a_list_parses_back_and_a_truncated_one_gives_whole_places(
             places in prop::collection::vec(any_place(), 0..4), cut: usize
         ) {
             let list: Vec<u8> = places.iter().flat_map(Place::write).collect();

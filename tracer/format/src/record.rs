@@ -629,7 +629,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn hostile_bytes_end_and_never_panic(bytes: Vec<u8>, cut: usize, block in 4u32..10) {
+        fn hostile_bytes_are_read_without_panic(bytes: Vec<u8>, cut: usize, block in 4u32..10) {
             let cut = if bytes.is_empty() { 0 } else { cut % bytes.len() };
             let records = Records::new([&bytes[..cut], &bytes[cut..]], 0, 1 << block);
             prop_assert!(records.count() <= bytes.len() / ALIGN + 1);
@@ -637,7 +637,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_kept_for_later_versions_is_told_from_damage() {
+    fn kinds_reserved_for_later_versions_are_distinguished_from_damage() {
         for kind in 0..=u8::MAX {
             let mut block = lay_out(&[(1, Flags::NONE, b"first".to_vec())], 64);
             // No kind has these flags, except the kinds that have an address in their place.

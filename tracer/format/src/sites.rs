@@ -300,7 +300,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_table_parses_back_and_a_cut_one_gives_whole_sites(
+        fn a_table_parses_back_and_a_truncated_one_gives_whole_sites(
             sites in prop::collection::vec(site(), 0..5), cut: usize
         ) {
             let mut entries = Vec::new();
@@ -316,7 +316,7 @@ mod tests {
         }
 
         #[test]
-        fn an_entry_that_ends_behind_its_descriptor_has_no_names(site in site()) {
+        fn an_entry_that_ends_after_its_descriptor_has_no_names(site in site()) {
             let mut entry = Vec::new();
             for number in [0, site.id, site.line, site.column] {
                 put_number(&mut entry, number);

@@ -128,7 +128,7 @@ mod tests {
     use crate::record::Records;
 
     #[test]
-    fn a_state_is_read_as_it_was_written_from_lines_and_from_raw_files() {
+    fn a_state_is_read_back_from_lines_and_raw_files() {
         for (at, (change, name)) in (1u32..).zip(StateChange::NAMES) {
             let lost = if change == StateChange::Gap { 430 } else { 0 };
             let state = ThreadState { thread: 4711, change, cpu: at, raw: 81_204_377, lost };

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_torn_is_told_lost_and_is_no_message() {
+    fn a_torn_message_counts_as_lost_and_not_as_a_message() {
         const TORN: &str = "# lost records=1 reason=torn";
         assert_eq!(tally(&[]), 0);
         assert_eq!(tally(&[(1, ": a"), (2, ": b"), (2, "| more")]), 2);

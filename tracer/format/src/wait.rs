@@ -90,7 +90,7 @@ mod tests {
     use crate::record::Records;
 
     #[test]
-    fn a_record_is_read_as_it_was_written() {
+    fn a_wait_record_is_read_back() {
         for (what, _) in WaitedFor::NAMES {
             let wait = Wait { begin: Ticks(7), end: Ticks(u64::MAX), ns: 12, what };
             let words = [&[wait.word(), 99][..], &wait.payload()].concat();

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_time_is_refused() {
+    fn invalid_wall_times_are_rejected() {
         for text in [
             "",
             "2026-02-30T00:00:00.000000000Z",
@@ -139,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_and_back_is_the_same_time(ns: u64) {
+        fn a_time_is_read_back_from_its_text(ns: u64) {
             prop_assert_eq!(Wall::parse(Wall(ns).to_string().as_bytes()), Some(Wall(ns)));
         }
     }

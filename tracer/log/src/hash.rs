@@ -60,7 +60,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn texts_and_their_borders_are_told_apart() {
+    fn texts_and_their_boundaries_are_distinguished() {
         let texts = [
             "",
             "a",

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_the_compiler_refuses_have_no_normalized() {
+    fn calls_that_the_compiler_refuses_have_no_normalized_form() {
         for (format, positional, named) in [
             ("{", 0, &[][..]),
             ("{:y}", 1, &[]),

@@ -212,7 +212,7 @@ fn counts_are_arguments_too() {
 }
 
 #[test]
-fn every_trait_and_flag_is_rendered_alike() {
+fn every_trait_and_flag_is_rendered_as_by_format() {
     let (x, y, c, s, p) = (-7i16, 1.5f32, 'ß', "tëxt", &12u8);
     captured!("{x} {x:?} {x:x} {x:X} {x:o} {x:b} {x:e} {x:E} {x:#x} {x:#010b} {x:+} {x:x?} {x:#X?}");
     captured!("{y} {y:?} {y:e} {y:E} {y:+.3} {y:08.2} {y:*^12}");
@@ -262,7 +262,7 @@ fn a_temporary_in_the_last_call_of_a_function_ends_before_the_variables() {
 }
 
 #[test]
-fn there_may_be_any_number_of_arguments() {
+fn any_number_of_arguments_is_accepted() {
     captured!("{} {} {} {} {} {} {} {} {} {} {} {}", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
     captured!("{} {} {} {} {} {} {} {} {} {} {} {} {}", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, "12");
     captured!(
@@ -351,7 +351,7 @@ fn each_argument_is_evaluated_once_and_in_order() {
 }
 
 #[test]
-fn nothing_is_evaluated_where_the_site_is_off() {
+fn nothing_is_evaluated_if_the_site_is_off() {
     fn never() -> u8 {
         panic!("evaluated")
     }
@@ -407,7 +407,7 @@ fn names_in_the_expansion_do_not_clash_with_those_around_it() {
 }
 
 #[test]
-fn calls_stand_wherever_an_expression_may() {
+fn calls_are_allowed_wherever_expressions_are() {
     let nothing: () = trace!("a value");
     match 1 {
         1 => trace!("arm {}", 1),
@@ -470,7 +470,7 @@ fn futures_that_trace_can_be_sent() {
 }
 
 #[test]
-fn generic_functions_capture_what_their_bounds_promise() {
+fn generic_functions_capture_values_if_their_bounds_allow_it() {
     fn shown<T: Display + ?Sized, const N: usize>(value: &T) {
         trace!("{value} {}", N);
     }
@@ -498,7 +498,7 @@ fn generic_functions_capture_what_their_bounds_promise() {
 }
 
 #[test]
-fn methods_trace_themselves() {
+fn methods_may_trace_self() {
     #[derive(Debug, Capture)]
     struct Counter {
         count: u32,
@@ -592,7 +592,7 @@ fn a_site_knows_its_place() {
 }
 
 #[test]
-fn a_type_that_is_known_later_is_captured() {
+fn a_type_that_is_inferred_later_is_captured() {
     let mut all = Vec::new();
     trace!("{all:?} {:?}", 7);
     all.push(1u8);
@@ -606,7 +606,7 @@ fn a_type_that_is_known_later_is_captured() {
 }
 
 #[test]
-fn a_site_knows_its_template_its_function_and_the_names_of_its_values() {
+fn a_site_knows_its_template_function_and_value_names() {
     struct Job {
         id: u32,
     }

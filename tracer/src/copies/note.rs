@@ -207,7 +207,7 @@ mod elf {
         }
 
         #[test]
-        fn our_notes_are_found_among_others_by_either_alignment() {
+        fn our_notes_are_found_among_others_with_either_alignment() {
             for align in [4, 8] {
                 let all = [
                     note(b"GNU\0", 3, &[1; 20], align),
@@ -222,7 +222,7 @@ mod elf {
         }
 
         #[test]
-        fn notes_that_are_cut_off_end_the_search() {
+        fn truncated_notes_end_the_search() {
             let whole = note(&NAME, 7, &[2; 8], 4);
             for end in 0..whole.len() {
                 each_note(&whole[..end], 4, |_, _| panic!("{end} bytes are no note"));

@@ -61,7 +61,7 @@ fn files(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn one_drain_writes_what_was_committed_before_it_and_publishes_that() {
+fn a_drain_writes_and_publishes_the_records_committed_before_it() {
     let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
     let (run, mut flusher) = run(directory.path(), rings.path());
     let ring = attach(run, 77);
@@ -80,7 +80,7 @@ fn one_drain_writes_what_was_committed_before_it_and_publishes_that() {
 }
 
 #[test]
-fn a_file_that_cannot_be_made_keeps_its_records_until_it_can() {
+fn records_are_kept_until_their_file_can_be_created() {
     let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
     let missing = directory.path().join("not yet there");
     std::fs::create_dir(&missing).unwrap();
@@ -104,7 +104,7 @@ fn a_file_that_cannot_be_made_keeps_its_records_until_it_can() {
 }
 
 #[test]
-fn a_ring_whose_thread_has_ended_serves_another_with_a_file_of_its_own() {
+fn a_ring_of_an_ended_thread_is_reused_with_a_new_file() {
     let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
     let (run, mut flusher) = run(directory.path(), rings.path());
     let first = attach(run, 79);
@@ -129,7 +129,7 @@ fn a_ring_whose_thread_has_ended_serves_another_with_a_file_of_its_own() {
 }
 
 #[test]
-fn a_thread_that_ended_unseen_is_found() {
+fn a_thread_that_ended_unnoticed_is_found() {
     let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
     let (run, mut flusher) = run(directory.path(), rings.path());
     // No system gives out this id.
@@ -143,7 +143,7 @@ fn a_thread_that_ended_unseen_is_found() {
 }
 
 #[test]
-fn a_thread_gets_its_ring_before_all_that_another_one_has_written_is_in_a_file() {
+fn a_waiting_thread_gets_its_ring_before_a_busy_ring_is_drained() {
     let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
     let (run, mut flusher) = run(directory.path(), rings.path());
     // Portions of a quarter of that.

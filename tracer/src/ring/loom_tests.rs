@@ -1,7 +1,7 @@
 //! Models of the ring, checked over all interleavings (up to a bound on preemptions) by loom.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p tracer-lib --lib --release loom`; the test
-//! `models_of_the_ring_hold_in_every_order` does that, too.
+//! `ring_models_hold_in_every_order` does that, too.
 #![allow(unsafe_code, reason = "drives lanes as the producer does")]
 #![allow(clippy::unwrap_used)]
 
@@ -106,7 +106,7 @@ fn loom_records_arrive_whole_and_in_order_while_the_ring_wraps() {
 
 /// Whenever the head is read, the number of messages that is read with it is the number of records before it.
 #[test]
-fn loom_the_head_and_the_number_of_messages_are_of_one_moment() {
+fn loom_the_head_and_the_number_of_messages_are_consistent() {
     model(|| {
         let ring = ring();
         let producer = thread::spawn({
@@ -140,7 +140,7 @@ fn loom_a_block_that_is_too_short_is_padded_and_the_pad_skipped() {
 /// A consumer that dies at any point and a second one that continues from the published progress see every record
 /// once.
 #[test]
-fn loom_who_takes_over_a_dead_consumer_sees_every_record_once() {
+fn loom_the_successor_of_a_dead_consumer_sees_every_record_once() {
     for steps_before_death in 0..3 {
         model(move || {
             let ring = ring();
@@ -244,7 +244,7 @@ impl Lent {
 /// The flusher lends a ring, waits for its thread's end, lends it again: each of two threads finds it free
 /// and whole, and the flusher finds the record of each under its own id.
 #[test]
-fn loom_a_ring_goes_through_the_pool_to_one_thread_after_the_other() {
+fn loom_the_pool_gives_a_ring_to_one_thread_after_the_other() {
     model(|| {
         let lent = Lent::leak();
         let pool: &'static ReadyPool<Lent, 1> = Box::leak(Box::new(ReadyPool::new()));
@@ -336,7 +336,7 @@ fn loom_two_threads_that_take_at_once_get_different_rings() {
 /// A copy that is made while the producer overwrites the ring is whole, once the parts that the producer has begun to
 /// overwrite are left out. Words are atomics here, because the test reads them while they are written.
 #[test]
-fn loom_a_reader_leaves_out_what_is_overwritten_while_it_reads() {
+fn loom_a_reader_leaves_out_blocks_overwritten_while_it_reads() {
     model(|| {
         struct Recorder {
             head: AtomicU64,

@@ -454,7 +454,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_added_is_there_also_beyond_the_stack(all in prop::collection::vec(owned(), 0..60)) {
+        fn added_values_are_kept_even_beyond_the_stack(all in prop::collection::vec(owned(), 0..60)) {
             let mut values = Values::new();
             for (key, value) in all.iter().enumerate() {
                 add(&mut values, key as u64, value);
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_debug_that_panics_ends_its_own_text_only() {
+    fn a_panic_while_formatting_ends_only_its_own_text() {
         struct Panics;
         impl fmt::Display for Panics {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

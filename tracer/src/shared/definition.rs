@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_formatted_later_is_the_one_that_is_formatted_at_the_call() {
+    fn deferred_formatting_equals_formatting_at_the_call() {
         let mut values = Values::new();
         values.text(0, format_args!("{}", "odd {text}\n"));
         values.i64(1, i64::MIN);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_is_made_once_for_each_key_and_says_what_it_is() {
+    fn a_site_is_made_once_for_each_key() {
         let definition = || Definition {
             level: Level::Warn,
             target: "a target".into(),

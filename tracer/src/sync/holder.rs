@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_holds_a_lock_is_known_with_the_place_until_it_goes() {
+    fn the_holder_of_a_lock_and_its_place_are_known_until_release() {
         let facts = LockFacts::new(None);
         assert_eq!((facts.holder().thread, facts.holder().since), (0, None));
         let here = Location::caller();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_far_or_odd_is_no_place() {
+    fn a_place_that_cannot_be_encoded_is_none() {
         // No memory is read: a place that cannot be expressed is 0, and 0 is not a place.
         assert_eq!(place_at(0), None);
         let here = Location::caller();

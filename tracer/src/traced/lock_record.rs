@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_in_the_words_as_it_is_and_ends_where_they_do() {
+    fn a_text_fills_the_words_and_is_cut_at_their_end() {
         let mut text = Text { words: [0; WORDS], bytes: 0 };
         let (id, value) = (12, "gr\u{f6}\u{df}e");
         assert!(write!(text, "lock got id={id} ns={value}").is_ok());

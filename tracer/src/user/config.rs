@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_switch_knows_its_words_and_nothing_else() {
+    fn the_switch_accepts_only_its_words() {
         for text in ["1", "true", "on", "yes", "YES", " 1 "] {
             assert_eq!(parse_switch(Some(&text.into())), Some(Switch::On), "{text}");
         }

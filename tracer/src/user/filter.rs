@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_directive_names_is_on_unless_something_was_switched_on() {
+    fn modules_that_no_directive_names_are_on_unless_others_are_enabled() {
         assert!(allows("", "app"));
         assert!(allows("app::net=off", "app::db"));
         assert!(!allows("my::module=off,other", "app"));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_counts_for_records_that_have_one() {
+    fn a_level_applies_to_records_that_have_one() {
         let filter = Filter::parse("warn,app=debug,app::net=off,lib::x");
         let allows = |name, level| filter.allows(name, level);
         assert!(allows("app", Level::Debug) && !allows("app", Level::Trace) && allows("app", Level::None));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_level_is_that_of_some_directive() {
+    fn the_largest_level_is_that_of_a_directive() {
         let largest = |filter| Filter::parse(filter).largest_level();
         assert_eq!(largest(""), Some(Level::Trace));
         assert_eq!(largest("warn"), Some(Level::Warn));

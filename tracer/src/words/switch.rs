@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_decider_and_who_took_it_over_only_the_second_can_end_the_decision() {
+    fn only_the_second_of_two_deciders_can_end_the_decision() {
         let word = SwitchWord::new();
         let slow = word.begin(word.see(), 7).expect("nobody else decides");
         assert_eq!(word.see().stand(|| 7), Stand::Deciding);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_paused_is_quiet_and_goes_on_or_ends() {
+    fn a_paused_switch_is_off_and_can_resume_or_shut_down() {
         for paused in [false, true] {
             let word = SwitchWord::new();
             let attempt = word.begin(word.see(), 7).expect("nobody else decides");

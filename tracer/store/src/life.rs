@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_outlives_every_descriptor_and_not_the_mapping() {
+    fn the_lock_lasts_as_long_as_the_mapping_whatever_descriptors_close() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("life");
         begin(&path, 1).unwrap();

@@ -101,7 +101,7 @@ fn a_generic_function_asks_for_each_of_its_instances() {
 }
 
 #[test]
-fn a_name_that_nothing_has_is_unknown() {
+fn a_name_of_no_function_is_unknown() {
     assert_eq!(parse::value(|| ask("parse::values")), CalledFrom::Unknown);
     assert_eq!(parse::value(|| ask("")), CalledFrom::Unknown);
 }
@@ -125,7 +125,7 @@ fn functions_of_the_c_library_are_found() {
 }
 
 #[test]
-fn threads_ask_at_the_same_time() {
+fn threads_may_ask_at_the_same_time() {
     let threads = (0..8).map(|number| {
         thread::spawn(move || {
             for round in 0..200 {

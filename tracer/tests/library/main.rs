@@ -2,6 +2,6 @@
 
 #[cfg(feature = "unwind")]
 mod callers_are_found_by_name_and_by_path;
-mod locks_do_what_those_of_std_do;
 #[cfg(feature = "unwind")]
-mod what_follows_a_return_is_run;
+mod closures_run_after_a_return;
+mod locks_behave_like_those_of_std;

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_handle_is_the_last_whoever_drops_it() {
+    fn the_last_handle_is_recognized_whichever_thread_drops_it() {
         let (clones, last) = (Clones::default(), AtomicU64::new(0));
         let (here, count) = (&clones, &last);
         std::thread::scope(|scope| {

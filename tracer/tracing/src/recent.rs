@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_an_ended_span_is_that_of_the_one_that_has_it_now() {
+    fn a_reused_id_belongs_to_its_newest_span() {
         let kind = span::kind(&METADATA).expect("a kind");
         let recent = Recent::default();
         assert!(recent.get(7).is_none());
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_for_an_id_is_of_that_id_whoever_writes_there() {
+    fn a_span_found_for_an_id_has_that_id_despite_concurrent_writes() {
         let kind = span::kind(&METADATA).expect("a kind");
         let recent = Recent::default();
         // Many ids share a slot. Each thread has ids of its own, as threads of a registry have.

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entering_without_its_leaving_is_a_lost_call() {
+    fn an_enter_record_without_a_leave_record_is_a_lost_call() {
         let recorded = Recorded { entered: 5, left: 4, wrong: 0 };
         let expected = Findings { sent: 5, lost: 1, ..Findings::default() };
         assert_eq!(recorded.findings(5), expected);

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn enterings_and_leavings_are_counted_apart() {
+    fn enter_and_leave_records_are_counted_separately() {
         let merged = "1-2 # run\n1-2 > 0x17\n2-2 : > 0x17\n2-2 < 0x17\n3-2 > main\n";
         assert_eq!(recorded(merged, ADDRESS), Recorded { entered: 2, left: 1, wrong: 1 });
     }

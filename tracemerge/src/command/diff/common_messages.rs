@@ -236,7 +236,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_has_no_counterpart_is_what_is_not_in_a_longest_common_sequence(
+        fn unmatched_messages_are_those_outside_a_longest_common_sequence(
             a in sequence(40, 300), b in sequence(40, 300), budget in 0..40_000u64,
         ) {
             let common = longest(&a, &b);
@@ -251,7 +251,7 @@ mod tests {
         }
 
         #[test]
-        fn both_exact_algorithms_find_the_longest(a in sequence(200, 400), b in sequence(200, 400)) {
+        fn both_exact_algorithms_find_the_longest_common_sequence(a in sequence(200, 400), b in sequence(200, 400)) {
             let common = longest(&a, &b);
             prop_assert_eq!(Prefixes::of(&a, &b).count(), common);
             prop_assert_eq!(edits(&a, &b, u64::from(u32::MAX)).0, Some(a.len() + b.len() - 2 * common));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_are_too_long_are_compared_in_parts_and_their_common_messages_found() {
+    fn long_threads_are_compared_in_parts() {
         let a: Vec<u32> = numbers(1).take(50_000).collect();
         // Each tenth message is missing, and a row of others is in the middle.
         let mut b: Vec<u32> =
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_work_that_is_done_is_taken_from_the_budget() {
+    fn work_is_deducted_from_the_budget() {
         let (a, b): (Vec<u32>, Vec<u32>) =
             (numbers(1).take(6_400).collect(), numbers(2).take(6_000).collect());
         let mut budget = Budget(2 * 100 * 6_000);

@@ -182,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pools_differ_by_what_is_left_when_each_message_has_taken_its_like(
+        fn pools_differ_by_their_unmatched_messages(
             a in prop::collection::vec(prop::collection::vec(0..6u32, 0..9), 0..4),
             b in prop::collection::vec(prop::collection::vec(0..6u32, 0..9), 0..4),
         ) {
@@ -197,7 +197,7 @@ mod tests {
         }
 
         #[test]
-        fn it_is_no_difference_which_thread_has_done_the_work(
+        fn pools_compare_equal_whichever_thread_did_the_work(
             mut messages in prop::collection::vec(0..6u32, 1..60), ways in any::<[u8; 2]>(),
         ) {
             let parts = |messages: &[u32], way: u8| -> Vec<Vec<u32>> {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_without_numbers_has_a_sign_for_each() {
+    fn numbers_in_thread_names_are_replaced_by_number_signs() {
         for (name, expected) in [
             ("worker-1", "worker-#"),
             ("worker-20", "worker-#"),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_has_the_name_of_its_threads_or_what_their_names_have_in_common() {
+    fn a_pool_is_named_by_the_common_part_of_its_thread_names() {
         let named = |names: &[&str]| -> Vec<ThreadMessages> {
             let thread = |name: &&str| {
                 let mut thread = ThreadMessages::new(7);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_that_only_one_run_has_is_told_where_its_messages_are_frequent_in_both() {
+    fn an_order_of_one_run_is_reported_if_both_runs_repeat_its_messages() {
         let sound = [1, 2].repeat(20);
         // One thread lacks a 2, and a rare message may be at any position.
         let mut other = sound.clone();

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_one_name_have_one_role_and_a_first_thread_has_its_own() {
+    fn threads_of_one_name_share_a_role_and_first_threads_have_their_own() {
         let a = threads(&[None, Some("w"), Some("io"), Some("w"), None]);
         let b = threads(&[Some("new"), Some("w"), None]);
         let found: Vec<_> = roles(&a, &b)
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_whose_names_differ_in_numbers_have_one_role() {
+    fn threads_whose_names_differ_only_in_numbers_share_a_role() {
         let a = threads(&[None, Some("worker-1"), Some("worker-2"), Some("io 1"), Some("io")]);
         let b = threads(&[None, Some("worker-3"), Some("io 2")]);
         let found = roles(&a, &b);

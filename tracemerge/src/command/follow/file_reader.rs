@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_that_goes_on_is_not_whole() {
+    fn a_message_that_may_continue_is_incomplete() {
         let line = |kind: char, end: &str| format!("0000000000000001-00000009 {kind} text{end}");
         let (message, more, meta) = (line(':', "\n"), line('|', "\n"), line('#', "\n"));
         let open = line('|', "");

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn late_records_of_one_thread_stand_behind_one_mark() {
+    fn late_records_of_one_thread_follow_one_mark() {
         let mut late = LateInView::new(Passed::default());
         for (origin, ticks, lines) in [(0, 5, 1), (1, 3, 2), (1, 4, 1), (0, 2, 1), (0, 6, 1), (0, 5, 1)] {
             late.record(&RecordText::new(origin, record(ticks, lines).as_bytes())).unwrap();
@@ -115,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_is_passed_on_and_ticks_go_back_only_behind_a_mark(
+        fn all_records_are_passed_on_and_ticks_go_back_only_after_a_mark(
             records in prop::collection::vec((0..3usize, 0..20u64, 1..3usize, any::<bool>()), 0..40)
         ) {
             let mut late = LateInView::new(Passed::default());

@@ -553,7 +553,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_no_trace_has_are_shown_as_damage() {
+    fn bytes_invalid_in_a_trace_are_shown_as_damage() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("app.trace.9");
         let line = |ticks: u64, text: &str| format!("{ticks:016x}-00000009 : {text}\n");

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_settled_does_not_change_with_the_clock() {
+    fn new_clock_readings_do_not_change_the_times_of_existing_lines() {
         let mut times = Times::default();
         let run = run("another boot");
         times.learn_run(&run);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_do_not_become_more_and_more() {
+    fn the_number_of_kept_clock_readings_is_bounded() {
         let mut times = Times::default();
         let run = run("another boot");
         times.learn_run(&run);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_day_to_end_at_is_one_that_comes() {
+    fn an_end_time_of_day_is_in_the_future() {
         let clock = wall_as_ticks();
         let until = |text: &str| {
             let until = Until::new(text.parse().unwrap(), TimeZone::UTC, BEGAN);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_begun_is_over_when_the_time_of_day_is() {
+    fn a_run_not_yet_begun_is_over_once_its_end_time_has_passed() {
         let over = |text: &str| {
             let until = Until::new(text.parse().unwrap(), TimeZone::UTC, wall_clock(SystemTime::now()));
             until.is_over_before()

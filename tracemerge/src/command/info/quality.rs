@@ -91,7 +91,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn drift_is_the_last_interval_against_the_first() {
+    fn drift_compares_the_last_interval_with_the_first() {
         let run = run(ClockKind::Ordered);
         let anchors =
             [(0, 0), (10 * S, 10 * S), (20 * S + 100_000, 20 * S), (0, 0)].map(|(t, w)| anchor(t, w));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn one_moment_of_a_machine_that_is_gone_tells_no_rate_unless_ticks_are_nanoseconds() {
+    fn one_clock_reading_gives_no_rate_unless_ticks_are_nanoseconds() {
         let (counter, system) = (run(ClockKind::Fast), run(ClockKind::System));
         let known = ClockQuality::of(Some(&counter), [anchor(1000, 1000)].into_iter());
         assert_eq!((known.wall(1000), known.clock().ticks_per_second), (None, None));

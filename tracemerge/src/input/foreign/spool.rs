@@ -111,14 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sorted_takes_one_file() {
+    fn sorted_records_take_one_spool_file() {
         let (all, files) = spooled(&(0..100).collect::<Vec<_>>());
         assert_eq!((all.len(), files), (200, 1));
     }
 
     proptest! {
         #[test]
-        fn a_stable_sort_of_all_files_is_that_of_all_records(records in prop::collection::vec(0..50u64, 0..200)) {
+        fn a_stable_sort_of_the_spool_files_sorts_all_records(records in prop::collection::vec(0..50u64, 0..200)) {
             let (mut found, _) = spooled(&records);
             found.sort_by_key(|line| line[..16].to_owned());
             let record = |(number, ticks): (usize, &u64)| {

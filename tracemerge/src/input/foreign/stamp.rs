@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_not_taken_for_one() {
+    fn text_that_is_not_a_time_is_not_recognised_as_one() {
         for line in [
             "",
             "hello",
@@ -359,21 +359,21 @@ mod tests {
     }
 
     #[test]
-    fn the_format_of_most_lines_counts() {
+    fn the_format_of_most_lines_is_chosen() {
         let log = "1795272232 starts\n2026-11-21T14:43:52Z one\n  more\n2026-11-21T14:43:53Z two\n";
         assert_eq!(StampFormat::of(log.as_bytes(), &zone()), Some(StampFormat::Iso));
     }
 
     proptest! {
         #[test]
-        fn any_line_is_looked_at_without_harm(bytes: Vec<u8>, start in "[0-9TZ:.+/ \\[-]{0,40}") {
+        fn any_line_is_searched_for_a_time_without_panic(bytes: Vec<u8>, start in "[0-9TZ:.+/ \\[-]{0,40}") {
             for line in [&bytes[..], &[start.as_bytes(), &bytes].concat()] {
                 let _ = StampFormat::ALL.map(|format| format.find(line, &zone()));
             }
         }
 
         #[test]
-        fn what_is_written_is_read(wall in 0..4_000_000_000u64 * SECOND) {
+        fn written_times_are_read_back(wall in 0..4_000_000_000u64 * SECOND) {
             let text = Wall(wall).to_string();
             prop_assert_eq!(StampFormat::Iso.find(text.as_bytes(), &zone()), Some((Wall(wall), 1)));
         }

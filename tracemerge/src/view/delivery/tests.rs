@@ -139,7 +139,7 @@ fn a_truncated_file_is_merged_up_to_its_new_end() {
 }
 
 #[test]
-fn a_view_of_a_truncated_file_is_begun_anew_as_a_merge_is() {
+fn a_view_restarts_if_a_file_is_truncated() {
     truncation::watch();
     let pattern = |text| Some(regex::bytes::Regex::new(text).unwrap());
     let all = Selection { pattern: pattern(""), ..Selection::default() };
@@ -180,7 +180,7 @@ fn add_many(boots: &mut [Vec<Source>], directory: &TempDir) {
 }
 
 #[test]
-fn a_merge_that_cannot_begin_anew_has_the_lines_that_were_there_when_it_read_them() {
+fn a_merge_that_cannot_restart_keeps_the_lines_it_has_read() {
     truncation::watch();
     for (length, are_many) in [0, 41, 100_000].into_iter().cartesian_product([false, true]) {
         let (directory, mut boots) = place(length);
@@ -204,7 +204,7 @@ fn a_merge_that_cannot_begin_anew_has_the_lines_that_were_there_when_it_read_the
 }
 
 #[test]
-fn lines_that_are_truncated_after_they_were_dealt_out_are_left_out() {
+fn lines_truncated_after_their_distribution_are_left_out() {
     truncation::watch();
     for length in [0, 4096, 8192] {
         // A file of this length is not yet truncated.
@@ -246,7 +246,7 @@ fn lines_that_are_truncated_after_they_were_dealt_out_are_left_out() {
 }
 
 #[test]
-fn a_file_that_has_grown_or_was_replaced_since_its_header_was_read_is_opened_again() {
+fn a_file_that_grew_or_was_replaced_is_opened_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     let (short, long) = (lines(1, 0..3), lines(1, 0..5));
@@ -271,7 +271,7 @@ fn a_file_that_has_grown_or_was_replaced_since_its_header_was_read_is_opened_aga
 }
 
 #[test]
-fn a_file_that_became_empty_before_it_was_mapped_is_named() {
+fn a_file_that_became_empty_before_mapping_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("empty");
     fs::write(&path, "").unwrap();

@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_that_lines_have() {
+    fn times_equal_those_in_lines() {
         let mut times = TimeText::default();
         for wall in [0, 1_795_187_462_000_000_000, 1_795_187_462_987_654_321, 1_795_187_463_000_000_001, 7] {
             let mut out = Vec::new();

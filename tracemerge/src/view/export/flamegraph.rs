@@ -83,7 +83,7 @@ mod tests {
     use super::fits;
 
     #[test]
-    fn a_sum_of_times_that_overflows_is_found() {
+    fn an_overflowing_sum_of_times_is_detected() {
         assert!(fits("main;a 18446744073709551614\nmain;b 1\n"));
         assert!(!fits("main;a 18446744073709551614\nmain;b 1\nmain;c 1\n"));
     }

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notification_for_many_threads_is_joined_with_those_that_are_woken() {
+    fn a_notification_of_many_threads_is_linked_to_the_woken_ones() {
         let (mut flows, mut found) = (Flows::default(), Vec::new());
         let notify = r#"condvar notify id=7 to=all first=4294967290 wakes=65535 made="a:1" at="b:2""#;
         flows.of_message(notify, 1, (3, 100), |flow| found.push(flow));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notification_is_joined_with_each_thread_that_it_wakes() {
+    fn a_notification_is_linked_to_each_thread_it_wakes() {
         let notify = r#"condvar notify id=7 to=all first=8 wakes=2 made="a:1" at="b:2""#;
         let [Flow::Passes(one), Flow::Passes(other)] = flows(notify, 1)[..] else { panic!() };
         assert_eq!(flows("condvar woken id=7 by=8 ns=5", 1), [Flow::Ends(one)]);

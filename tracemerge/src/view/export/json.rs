@@ -107,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_what_another_reader_reads(text: String, number: u64, signed: i64, float: f64) {
+        fn written_json_is_read_back_by_another_parser(text: String, number: u64, signed: i64, float: f64) {
             prop_assert_eq!(written(&Value::Text(text[..].into())), serde_json::json!(text));
             prop_assert_eq!(written(&Value::Signed(signed.into())), serde_json::json!(signed));
             prop_assert_eq!(written(&Value::Unsigned(number.into())), serde_json::json!(number));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_has_no_number_for_is_a_string() {
+    fn values_that_json_numbers_cannot_hold_are_strings() {
         assert_eq!(written(&Value::F64(f64::NAN)), serde_json::json!("NaN"));
         assert_eq!(written(&Value::F32(f32::NEG_INFINITY)), serde_json::json!("-inf"));
         assert_eq!(written(&Value::Unsigned(u128::MAX)), serde_json::json!(u128::MAX.to_string()));

@@ -312,7 +312,7 @@ mod tests {
     const SECOND: &str = "000000003b9aca02-00000008 : three\n";
 
     #[test]
-    fn columns_are_aligned_and_the_lines_of_a_message_stand_below_each_other() {
+    fn columns_and_the_lines_of_a_message_are_aligned() {
         let run = "0000000000000000-00000007 # thread name=\"x\"\n";
         let lost = "0000000000000003-00000008 # lost records=2 reason=full\n";
         let text = shown(style(&Column::USUAL), &[(0, run, 0), (0, FIRST, 0), (1, lost, 0), (1, SECOND, 0)]);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_tells_where_it_comes_from() {
+    fn a_message_shows_its_call_site_and_function() {
         let style = style(&[Column::Delta, Column::Site, Column::Function]);
         let function = "app::inner::Worker<alloc::vec::Vec<u8>>::run".to_owned();
         let site = Site { file: "src/a.rs".to_owned(), line: 12, function, ..Site::default() };

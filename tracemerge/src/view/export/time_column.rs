@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offsets_are_what_the_standard_library_writes() {
+    fn offsets_are_formatted_as_by_the_standard_library() {
         for (from, to) in [
             (0, 0),
             (5, 4),

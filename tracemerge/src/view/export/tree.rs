@@ -583,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_indented_and_what_did_not_return_says_why() {
+    fn calls_are_indented_and_show_why_they_did_not_return() {
         assert_eq!(
             tree(TreeStyle::default()),
             "main             app::main  (main.rs:1) {
@@ -639,7 +639,7 @@ net      740 ns  app::idle  (net.rs:9) {still}
     }
 
     #[test]
-    fn a_report_counts_recursion_once_and_what_still_runs() {
+    fn a_report_counts_recursion_once_and_includes_running_calls() {
         let report = |style| exported(&mut ReportFormat::new(style, names(), labels()));
         let text = report(ReportStyle { order: ReportOrder::Calls, ..ReportStyle::default() });
         let rows: Vec<Vec<&str>> = text
@@ -666,7 +666,7 @@ net      740 ns  app::idle  (net.rs:9) {still}
         #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
         #[test]
-        fn a_tree_without_short_calls_is_the_same_whether_sources_leave_them_out_or_have_them(
+        fn a_tree_without_short_calls_is_the_same_if_sources_omit_them(
             threads in prop::collection::vec(steps(), 1..4),
             min_duration in prop_oneof![0..40u64, 0..3_000u64],
         ) {

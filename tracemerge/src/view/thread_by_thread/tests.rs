@@ -62,7 +62,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn threads_that_are_counted_one_by_one_give_what_their_merge_gives(
+    fn counting_thread_by_thread_agrees_with_the_merge(
         threads in prop::collection::vec((steps(), 0..3u8), 1..5)
     ) {
         let directory = tempfile::tempdir().unwrap();
@@ -93,7 +93,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_plainly_in_order_is_left_to_the_merge() {
+fn damaged_and_unordered_files_are_left_to_the_merge() {
     let directory = tempfile::tempdir().unwrap();
     let steps: Vec<_> = (0..100)
         .map(|n| (1, if n % 2 == 0 { Step::Enter(0x1000, true) } else { Step::Leave(0x1000, true) }))

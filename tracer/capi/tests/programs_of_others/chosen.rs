@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use support::Traced;
-use support::programs::{lacks, those_of};
+use support::programs::{installed_programs, lacks};
 use trace_format::function::{FunctionLine, FunctionPlace};
 use trace_format::line::{Kind, Line};
 
@@ -79,8 +79,8 @@ fn run(program: &Program, how: &str, variables: &[(&str, &str)]) -> Traced {
 }
 
 #[test]
-fn functions_are_recorded_by_their_names_and_depths_as_a_trace_of_all_calls_has_them() {
-    for compiler in those_of(["cc", "clang"]) {
+fn functions_selected_by_name_and_depth_agree_with_a_full_trace() {
+    for compiler in installed_programs(["cc", "clang"]) {
         let program = Program::linked(compiler, "calls.c");
         for how in ["plain", "threads", "signals"] {
             let lines = program.merged(&program.run(&[how]));
@@ -116,7 +116,7 @@ fn counted_in_jumps(program: &Program) -> Option<u64> {
 }
 
 #[test]
-fn functions_of_cpp_and_of_namespaces_have_their_names() {
+fn functions_of_cpp_are_selected_by_qualified_names() {
     if lacks(&["g++"]) {
         return;
     }
@@ -131,10 +131,10 @@ fn functions_of_cpp_and_of_namespaces_have_their_names() {
 }
 
 #[test]
-fn calls_from_a_duration_on_are_recorded_and_shorter_ones_leave_nothing() {
+fn calls_shorter_than_the_minimum_duration_are_not_recorded() {
     // Longer than the time that the system sometimes takes from a thread, and shorter than the program's waits.
     const SHORTEST: &str = "20ms";
-    for compiler in those_of(["cc", "clang"]) {
+    for compiler in installed_programs(["cc", "clang"]) {
         let program = Program::linked(compiler, "durations.c");
         for how in ["plain", "threads", "forks"] {
             let traced = run(&program, how, &[("TRACER_MIN_DURATION", SHORTEST)]);
@@ -157,7 +157,7 @@ fn calls_from_a_duration_on_are_recorded_and_shorter_ones_leave_nothing() {
 }
 
 #[test]
-fn of_more_calls_than_can_be_held_back_the_outermost_are_recorded() {
+fn the_outermost_calls_are_recorded_if_too_many_are_held_back() {
     let program = Program::linked("cc", "durations.c");
     let traced = run(&program, "deep", &[("TRACER_MIN_DURATION", "5ms")]);
     let told = calls(&program.merged(&traced));
@@ -166,7 +166,7 @@ fn of_more_calls_than_can_be_held_back_the_outermost_are_recorded() {
 }
 
 #[test]
-fn a_message_is_told_inside_of_the_calls_in_which_it_was_made_however_short_they_are() {
+fn a_message_is_recorded_inside_its_calls_however_short_they_are() {
     let program = Program::linked("cc", "durations.c");
     let traced = run(&program, "says", &[("TRACER_MIN_DURATION", "1000s")]);
     let lines = program.merged(&traced);
@@ -176,8 +176,8 @@ fn a_message_is_told_inside_of_the_calls_in_which_it_was_made_however_short_they
 }
 
 #[test]
-fn a_killed_process_leaves_the_stack_of_calls_that_were_held_back() {
-    for compiler in those_of(["cc", "clang"]) {
+fn a_killed_process_leaves_the_stack_of_held_back_calls() {
+    for compiler in installed_programs(["cc", "clang"]) {
         let program = Program::linked(compiler, "durations.c");
         let traced = program.scenario(&["killed"]).env("TRACER_MIN_DURATION", "1000s").run();
         let told = calls(&program.merged(&traced));
@@ -188,7 +188,7 @@ fn a_killed_process_leaves_the_stack_of_calls_that_were_held_back() {
 }
 
 #[test]
-fn recording_begins_with_the_first_call_of_a_function() {
+fn recording_begins_with_the_first_call_of_the_trigger_function() {
     let program = Program::linked("cc", "calls.c");
     let all = depths(&program.merged(&program.run(&["plain"])), "");
     let first = all.iter().position(|(name, _)| name == "leaf").expect("it is called");
@@ -201,7 +201,7 @@ fn recording_begins_with_the_first_call_of_a_function() {
 }
 
 #[test]
-fn wherever_a_process_is_killed_its_calls_are_nested_and_none_is_there_twice() {
+fn calls_of_a_process_killed_anywhere_are_nested_and_recorded_once() {
     const STACK: [&str; 5] = ["go_on_for_ever", "level_0", "level_1", "level_2", "level_3"];
     let program = Program::linked("cc", "durations.c");
     let mut recorded = 0;

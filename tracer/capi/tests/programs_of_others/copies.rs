@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use support::programs::{lacks, those_of};
+use support::programs::{installed_programs, lacks};
 use support::{Scenario, Traced};
 use trace_format::function::{FunctionLine, FunctionPlace};
 use trace_format::line::{Kind, Line};
@@ -69,13 +69,13 @@ fn rounds(one: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn calls_of_a_library_in_cpp_are_among_the_messages_of_its_program_in_rust() {
+fn calls_of_a_cpp_library_are_in_the_trace_of_its_rust_program() {
     if lacks(&["g++"]) {
         return;
     }
     let inside = [">space::outer", ">space::inner", "<space::inner", "<space::outer"];
     let expected = rounds(&[&["rust #", ">of_library"], &inside[..], &["<of_library"]].concat());
-    for compiler in those_of(["g++", "clang++"]) {
+    for compiler in installed_programs(["g++", "clang++"]) {
         for hooks in ["-finstrument-functions", "-pg"] {
             assert_eq!(listener(compiler, &[hooks], &[]), expected, "{compiler} {hooks}");
         }
@@ -83,7 +83,7 @@ fn calls_of_a_library_in_cpp_are_among_the_messages_of_its_program_in_rust() {
 }
 
 #[test]
-fn what_a_copy_cannot_hand_over_is_told_lost() {
+fn records_that_a_copy_cannot_hand_over_are_counted_as_lost() {
     if lacks(&["g++"]) {
         return;
     }
@@ -107,7 +107,7 @@ fn what_a_copy_cannot_hand_over_is_told_lost() {
 }
 
 #[test]
-fn the_users_choice_of_functions_is_that_of_the_copy_that_owns_the_process() {
+fn functions_selected_by_the_user_are_selected_in_all_copies() {
     if lacks(&["g++"]) {
         return;
     }
@@ -123,9 +123,9 @@ fn the_users_choice_of_functions_is_that_of_the_copy_that_owns_the_process() {
 }
 
 #[test]
-fn a_library_in_rust_is_in_the_run_of_its_program_in_c() {
+fn a_rust_library_is_in_the_run_of_its_c_program() {
     let expected = rounds(&["c #", ">in_c", "<in_c", "rust #", ">in_rust", "<in_rust"]);
-    for compiler in those_of(["cc", "clang"]) {
+    for compiler in installed_programs(["cc", "clang"]) {
         let program =
             Program::compile(compiler, "speaks.c", &[&["-finstrument-functions"], &linking()[..]].concat());
         let speaker = built("libspeaker.so");

@@ -47,7 +47,7 @@ fn depth(tree: &str, function: &str) -> usize {
 }
 
 #[test]
-fn an_unmodified_program_in_rust_comes_to_its_tree_as_the_document_says() {
+fn the_documented_commands_show_the_tree_of_a_rust_program() {
     let (place, runtime) = (TempDir::new().expect("a directory"), TempDir::new().expect("a directory"));
     let write = |name: &str, text: &str| fs::write(place.path().join(name), text).expect("a file");
     fs::create_dir(place.path().join("src")).expect("a directory");
@@ -65,7 +65,7 @@ fn an_unmodified_program_in_rust_comes_to_its_tree_as_the_document_says() {
 }
 
 #[test]
-fn an_unmodified_program_in_cpp_comes_to_its_tree_as_the_document_says() {
+fn the_documented_commands_show_the_tree_of_a_cpp_program() {
     if support::programs::lacks(&["g++"]) {
         return;
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-use support::programs::{lacks, those_of};
+use support::programs::{installed_programs, lacks};
 
 use crate::compiled::{Program, calls, counted, installed, linking, shared_library, tracemerge};
 
@@ -34,8 +34,8 @@ fn assert_same_counts(counts: &BTreeMap<String, u64>, entered: &BTreeMap<String,
 }
 
 #[test]
-fn each_call_of_a_linked_program_is_in_its_trace_and_its_output_is_unchanged() {
-    for compiler in those_of(ALL) {
+fn a_linked_program_has_each_call_traced_and_its_output_unchanged() {
+    for compiler in installed_programs(ALL) {
         let program = Program::linked(compiler, "calls.c");
         for how in MANNERS {
             let traced = program.run(&[how]);
@@ -53,8 +53,8 @@ fn each_call_of_a_linked_program_is_in_its_trace_and_its_output_is_unchanged() {
 }
 
 #[test]
-fn a_preloaded_library_traces_a_program_that_is_linked_without_one() {
-    for compiler in those_of(C) {
+fn a_preloaded_library_traces_a_program_linked_without_it() {
+    for compiler in installed_programs(C) {
         let program = Program::compile(compiler, "calls.c", &["-finstrument-functions"]);
         let library = shared_library();
         let traced = program
@@ -86,8 +86,8 @@ fn a_static_executable_is_traced_by_the_static_library() {
 }
 
 #[test]
-fn a_plugin_is_traced_from_its_constructor_on_each_time_that_it_is_loaded() {
-    for compiler in those_of(ALL) {
+fn a_plugin_is_traced_from_its_constructor_at_each_load() {
+    for compiler in installed_programs(ALL) {
         let program = Program::linked(compiler, "calls.c");
         let plugin = Program::compile(compiler, "plugin.c", &["-finstrument-functions", "-shared", "-fPIC"]);
         let traced = program.run(&["plugins", plugin.path.to_str().expect("a path")]);
@@ -102,7 +102,7 @@ fn a_plugin_is_traced_from_its_constructor_on_each_time_that_it_is_loaded() {
 }
 
 #[test]
-fn a_plugin_may_bring_the_library_into_a_running_program() {
+fn a_plugin_may_load_the_library_into_a_running_program() {
     let program = Program::compile("cc", "calls.c", &[]);
     let run = |options: &[&str]| {
         let plugin = Program::compile("cc", "plugin.c", &[&["-shared", "-fPIC"], options].concat());
@@ -126,11 +126,11 @@ fn a_plugin_may_bring_the_library_into_a_running_program() {
 }
 
 #[test]
-fn exceptions_leave_the_depth_as_it_was() {
+fn exceptions_restore_the_depth() {
     if lacks(&["g++"]) {
         return;
     }
-    for compiler in those_of(CPP) {
+    for compiler in installed_programs(CPP) {
         let program = Program::linked(compiler, "exceptions.cpp");
         let traced = program.run(&[]);
         assert_eq!(traced.stdout(), untraced(&program, &[]));
@@ -144,7 +144,7 @@ fn exceptions_leave_the_depth_as_it_was() {
 }
 
 #[test]
-fn the_standard_library_is_left_out_by_the_option_that_the_document_names() {
+fn the_documented_option_leaves_out_the_standard_library() {
     if lacks(&["g++"]) {
         return;
     }
@@ -164,7 +164,7 @@ fn the_standard_library_is_left_out_by_the_option_that_the_document_names() {
 }
 
 #[test]
-fn a_stack_overflow_ends_the_process_as_ever_and_the_calls_are_there() {
+fn a_stack_overflow_ends_the_process_and_keeps_its_calls() {
     let program = Program::linked("cc", "calls.c");
     let traced = program.scenario(&["overflows"]).run();
     assert_eq!(traced.output.status.signal(), Some(11), "{:?}", traced.output);
@@ -185,7 +185,7 @@ fn a_program_whose_tracing_is_off_makes_no_file() {
 }
 
 #[test]
-fn calls_are_told_from_where_where_that_is_wanted() {
+fn call_sites_are_recorded_on_request() {
     let program = Program::linked("cc", "calls.c");
     let traced = program.scenario(&["plain"]).env("TRACER_CALL_SITES", "1").run().succeeded();
     traced.assert_whole();
@@ -205,7 +205,7 @@ fn calls_are_told_from_where_where_that_is_wanted() {
 }
 
 #[test]
-fn the_command_run_preloads_the_library_and_the_children_do_not_get_it() {
+fn run_preloads_the_library_for_the_program_and_not_its_children() {
     let program = Program::compile("cc", "starts.c", &["-finstrument-functions"]);
     let run = |arguments: &[&str], preload: Option<&str>| {
         let scenario = program.scenario(&[]);
@@ -237,7 +237,7 @@ fn the_command_run_preloads_the_library_and_the_children_do_not_get_it() {
 }
 
 #[test]
-fn a_library_that_is_missing_is_told_and_the_program_runs() {
+fn a_missing_library_is_reported_and_the_program_runs() {
     let program = Program::compile("cc", "starts.c", &["-finstrument-functions"]);
     let scenario = program.scenario(&[]);
     let alone = program.beside("tracemerge");
@@ -251,8 +251,8 @@ fn a_library_that_is_missing_is_told_and_the_program_runs() {
 }
 
 #[test]
-fn an_allocator_may_be_traced_that_the_tracer_calls_itself() {
-    for compiler in those_of(C) {
+fn an_allocator_that_the_tracer_itself_calls_may_be_traced() {
+    for compiler in installed_programs(C) {
         let program = Program::linked(compiler, "allocator.c");
         let traced = program.scenario(&[]).run().succeeded();
         let calls = calls(&program.merged_with_losses(&traced));
@@ -267,7 +267,7 @@ fn an_allocator_may_be_traced_that_the_tracer_calls_itself() {
 }
 
 #[test]
-fn functions_of_the_c_library_may_be_traced_that_the_tracer_calls_itself() {
+fn c_library_functions_that_the_tracer_itself_calls_may_be_traced() {
     let wrappers = ["memset", "memcpy", "memmove", "memcmp", "strlen", "clock_gettime", "getpid"];
     let settings = [
         ("TRACER_ENABLE", "1"),
@@ -277,7 +277,7 @@ fn functions_of_the_c_library_may_be_traced_that_the_tracer_calls_itself() {
         ("TRACER_MIN_DURATION", "1ns"),
         ("TRACER_CALL_SITES", "1"),
     ];
-    let compilers = those_of(C);
+    let compilers = installed_programs(C);
     for (compiler, hooks) in [
         ("cc", &["-finstrument-functions"][..]),
         ("clang", &["-finstrument-functions"]),
@@ -316,7 +316,7 @@ fn with_sleds(source: &str, compiler: &str, optimization: &[&str]) -> Program {
 }
 
 #[test]
-fn dormant_hooks_are_woken_where_tracing_is_switched_on_and_nothing_is_changed_otherwise() {
+fn dormant_hooks_wake_if_tracing_is_on_and_change_nothing_otherwise() {
     if lacks(&["clang", "clang++"]) {
         return;
     }
@@ -355,7 +355,7 @@ fn dormant_hooks_are_woken_where_tracing_is_switched_on_and_nothing_is_changed_o
 }
 
 #[test]
-fn handlers_of_dormant_hooks_keep_what_is_passed_and_returned() {
+fn handlers_of_dormant_hooks_preserve_arguments_and_results() {
     if lacks(&["clang"]) {
         return;
     }
@@ -374,7 +374,7 @@ fn handlers_of_dormant_hooks_keep_what_is_passed_and_returned() {
 }
 
 #[test]
-fn the_command_preloads_the_library_where_hooks_are_dormant() {
+fn run_preloads_the_library_if_hooks_are_dormant() {
     if lacks(&["clang"]) {
         return;
     }

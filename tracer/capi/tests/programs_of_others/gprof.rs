@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use support::programs::{lacks, those_of};
+use support::programs::{installed_programs, lacks};
 
 use crate::compiled::{Program, calls, counted, installed, linking, shared_library, tracemerge};
 
@@ -38,8 +38,10 @@ fn assert_same_counts(counts: &BTreeMap<String, u64>, entered: &BTreeMap<String,
 }
 
 #[test]
-fn results_and_arguments_arrive_in_every_register_and_each_call_is_told() {
-    let all = those_of(["cc", "clang"]).into_iter().flat_map(|compiler| HOOKS.map(|hooks| (compiler, hooks)));
+fn arguments_and_results_are_preserved_and_each_call_is_recorded() {
+    let all = installed_programs(["cc", "clang"])
+        .into_iter()
+        .flat_map(|compiler| HOOKS.map(|hooks| (compiler, hooks)));
     for (compiler, hooks) in all {
         // Tail calls are jumps.
         let program = linked(compiler, "returns.c", &[hooks, &["-foptimize-sibling-calls"]].concat());
@@ -65,8 +67,8 @@ fn results_and_arguments_arrive_in_every_register_and_each_call_is_told() {
 }
 
 #[test]
-fn threads_jumps_coroutines_signals_and_forks_are_told_as_with_other_hooks() {
-    for (compiler, hooks) in those_of(["cc", "clang"]).into_iter().zip(HOOKS) {
+fn jumps_coroutines_signals_and_forks_are_recorded_as_by_other_hooks() {
+    for (compiler, hooks) in installed_programs(["cc", "clang"]).into_iter().zip(HOOKS) {
         let program = linked(compiler, "calls.c", hooks);
         for how in ["plain", "threads", "jumps", "coroutines", "signals", "forks"] {
             let (said, traced) = (format!("{compiler} {hooks:?} {how}"), program.run(&[how]));
@@ -80,7 +82,7 @@ fn threads_jumps_coroutines_signals_and_forks_are_told_as_with_other_hooks() {
 }
 
 #[test]
-fn a_debugger_shows_who_has_called_and_stops_where_functions_return_to() {
+fn a_debugger_shows_the_callers_and_stops_at_return_addresses() {
     if lacks(&["gdb"]) {
         return;
     }
@@ -114,7 +116,7 @@ fn exceptions_end_the_calls_that_they_leave() {
     if lacks(&["g++"]) {
         return;
     }
-    let compilers = those_of(["g++", "clang++"]);
+    let compilers = installed_programs(["g++", "clang++"]);
     let all = [("g++", HOOKS[0]), ("g++", HOOKS[1]), ("clang++", HOOKS[0])];
     for (compiler, hooks) in all.into_iter().filter(|(compiler, _)| compilers.contains(compiler)) {
         let program = linked(compiler, "exceptions.cpp", hooks);
@@ -142,7 +144,7 @@ fn a_static_executable_is_traced() {
 }
 
 #[test]
-fn the_command_loads_the_library_by_itself() {
+fn run_loads_the_library_by_itself() {
     for hooks in HOOKS {
         let program = Program::compile("cc", "returns.c", hooks);
         let scenario = program.scenario(&["values"]);
@@ -159,7 +161,7 @@ fn the_command_loads_the_library_by_itself() {
 }
 
 #[test]
-fn a_program_that_is_not_traced_leaves_nothing() {
+fn an_untraced_program_leaves_no_trace_files() {
     let program = Program::compile("cc", "returns.c", &["-pg"]);
     let library = shared_library();
     let scenario = program.scenario(&["values"]).without("TRACER_ENABLE");

@@ -8,7 +8,7 @@ mod copies;
 mod document;
 mod functions;
 mod gprof;
-mod left_otherwise;
 mod messages;
 mod rust;
 mod settings;
+mod unusual_function_exits;

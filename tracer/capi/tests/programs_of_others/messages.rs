@@ -1,7 +1,7 @@
 //! Messages that C and C++ programs record with the functions of `tracer.h` are equal to the output of `printf`, with
 //! each standard of the languages.
 
-use support::programs::{lacks, those_of};
+use support::programs::{installed_programs, lacks};
 
 use crate::compiled::{Program, calls, installed, linking, make_installed, tracemerge};
 
@@ -12,8 +12,8 @@ fn messages(traced: &support::Traced) -> Vec<String> {
 }
 
 #[test]
-fn messages_of_c_are_what_printf_prints() {
-    let compilers = those_of(["cc", "clang"]);
+fn messages_of_c_equal_the_output_of_printf() {
+    let compilers = installed_programs(["cc", "clang"]);
     for (compiler, standard) in
         [("cc", "-std=c99"), ("cc", "-std=gnu17"), ("clang", "-std=c11"), ("clang", "-std=gnu17")]
     {
@@ -40,11 +40,11 @@ fn messages_of_c_are_what_printf_prints() {
 }
 
 #[test]
-fn messages_and_scopes_of_cpp_are_recorded_and_exceptions_are_told() {
+fn messages_scopes_and_exceptions_of_cpp_are_recorded() {
     if lacks(&["g++"]) {
         return;
     }
-    let compilers = those_of(["g++", "clang++"]);
+    let compilers = installed_programs(["g++", "clang++"]);
     for (compiler, standard) in [("g++", "-std=c++11"), ("g++", "-std=c++20"), ("clang++", "-std=c++17")] {
         if !compilers.contains(&compiler) {
             continue;
@@ -59,9 +59,9 @@ fn messages_and_scopes_of_cpp_are_recorded_and_exceptions_are_told() {
 }
 
 #[test]
-fn a_format_that_does_not_fit_its_arguments_is_refused_by_the_compiler() {
+fn the_compiler_rejects_a_format_that_does_not_fit_its_arguments() {
     let source = "#include <tracer.h>\nint main(void) { tracer_trace(\"%s\", 1); return 0; }\n";
-    for compiler in those_of(["cc", "clang"]) {
+    for compiler in installed_programs(["cc", "clang"]) {
         let directory = tempfile::TempDir::new().expect("a directory");
         let file = directory.path().join("wrong.c");
         std::fs::write(&file, source).expect("it can be written");
@@ -163,7 +163,7 @@ fn table_of_formats() -> String {
 }
 
 #[test]
-fn a_table_of_formats_gives_the_bytes_of_the_c_library_whether_they_are_formatted_now_or_later() {
+fn immediate_and_deferred_formats_agree_with_the_c_library() {
     let directory = tempfile::TempDir::new().expect("a directory");
     let source = directory.path().join("formats.c");
     std::fs::write(&source, table_of_formats()).expect("it can be written");

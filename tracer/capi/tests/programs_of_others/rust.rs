@@ -153,7 +153,7 @@ fn chosen(workspace: &Workspace, output: &Output, profile: &str) -> (PathBuf, Ca
 /// Returns the functions of a program whose code calls a hook, and the number of all functions of Rust, from the
 /// output of objdump; none, and 0, if objdump is missing.
 fn with_hooks(program: &Path) -> (BTreeSet<String>, usize) {
-    if support::programs::those_of(["objdump"]).is_empty() {
+    if support::programs::installed_programs(["objdump"]).is_empty() {
         return (BTreeSet::new(), 0);
     }
     let mut command = Command::new("objdump");
@@ -172,7 +172,7 @@ fn with_hooks(program: &Path) -> (BTreeSet<String>, usize) {
 }
 
 #[test]
-fn functions_are_left_out_of_the_program_by_their_paths() {
+fn functions_are_excluded_from_the_program_by_their_paths() {
     let workspace = Workspace::new();
     for (profile, how) in [("debug", &["run"][..]), ("release", &["run", "--release"])] {
         let all = workspace.cargo_tracer(how);
@@ -205,7 +205,7 @@ fn functions_are_left_out_of_the_program_by_their_paths() {
 }
 
 #[test]
-fn the_code_of_a_function_that_is_left_out_is_that_of_a_build_without_tracing() {
+fn an_excluded_function_has_the_code_of_a_build_without_tracing() {
     if support::programs::lacks(&["objdump"]) {
         return;
     }
@@ -232,7 +232,7 @@ fn the_code_of_a_function_that_is_left_out_is_that_of_a_build_without_tracing() 
 }
 
 #[test]
-fn a_compiler_that_leaves_no_function_out_is_told_of_before_anything_is_built() {
+fn a_compiler_that_cannot_exclude_functions_is_reported_first() {
     use std::os::unix::fs::PermissionsExt;
     let workspace = Workspace::new();
     let compiler = workspace.place.path().join("rustc-without-lists");
@@ -254,7 +254,7 @@ fn a_compiler_that_leaves_no_function_out_is_told_of_before_anything_is_built() 
 }
 
 #[test]
-fn a_compiler_is_tried_once() {
+fn a_compiler_is_probed_once() {
     use std::os::unix::fs::PermissionsExt;
     let workspace = Workspace::new();
     let compiler = workspace.place.path().join("compiler");
@@ -281,7 +281,7 @@ fn a_compiler_is_tried_once() {
 }
 
 #[test]
-fn the_tracer_is_not_traced_where_a_program_is_built_with_it() {
+fn the_tracer_itself_is_not_traced_in_a_program_built_with_it() {
     let workspace = Workspace::new();
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let program = workspace.place.path().join("speaks");
@@ -365,7 +365,7 @@ const CHOICES: [Chosen; 3] = [
 ];
 
 #[test]
-fn dormant_hooks_are_left_out_by_paths_as_well() {
+fn dormant_hooks_are_excluded_by_paths_too() {
     let workspace = Workspace::new();
     let all = ["run", "--dormant", "--show", "nothing"];
     let output =
@@ -382,7 +382,7 @@ fn dormant_hooks_are_left_out_by_paths_as_well() {
 }
 
 #[test]
-fn functions_that_call_nothing_are_traced_where_that_is_wanted() {
+fn leaf_functions_are_traced_on_request() {
     let workspace = Workspace::new();
     // The leaves of the recursion, by Fibonacci's numbers, and one for each panic.
     let fib = |n: u64| (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0;
@@ -438,7 +438,7 @@ fn tests_examples_and_examples_in_documentation_are_built_and_run() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told() {
+fn impossible_requests_are_reported() {
     let workspace = Workspace::new();
     let said = |words: &[&str]| {
         let output = workspace.cargo_tracer(words);
@@ -466,7 +466,7 @@ fn what_cannot_be_done_is_told() {
 }
 
 #[test]
-fn a_program_with_dormant_hooks_needs_no_library_and_has_its_calls_traced_where_that_is_wanted() {
+fn a_program_with_dormant_hooks_is_traced_and_runs_without_the_library() {
     let workspace = Workspace::new();
     // With optimization, a function of another crate is inlined, and then has no room for hooks.
     let output = workspace.cargo_tracer(&["run", "--dormant"]);

@@ -11,7 +11,7 @@ use crate::compiled::{Calls, Program, calls, counted, installed, tracemerge};
 use crate::rust::{Workspace, forget_cargo, text};
 
 #[test]
-fn calls_are_the_same_by_each_clock_in_each_format_and_with_small_rings() {
+fn calls_are_the_same_with_each_clock_format_and_ring_size() {
     let program = Program::linked("cc", "calls.c");
     for (variable, value, clock) in [
         ("TRACER_CLOCK", "fast", ClockKind::Fast),
@@ -57,7 +57,7 @@ fn a_flight_recorder_keeps_the_newest_calls_before_the_end() {
 }
 
 #[test]
-fn a_flight_recorder_keeps_the_calls_that_are_chosen() {
+fn a_flight_recorder_keeps_the_selected_calls() {
     let program = Program::linked("cc", "calls.c");
     let run = |variable: &str, value: &str| {
         let scenario = program.scenario(&["overflows"]).env(variable, value);
@@ -109,7 +109,7 @@ fn a_program_with_hooks_is_switched_on_and_off_from_outside() {
 }
 
 #[test]
-fn what_the_user_tells_cargo_holds_as_ever() {
+fn the_users_cargo_configuration_stays_in_effect() {
     let workspace = Workspace::new();
     let place = workspace.place.path();
     let write = |name: &str, text: &str| fs::write(place.join(name), text).expect("a file");

@@ -116,7 +116,7 @@ fn any_meta() -> impl Strategy<Value = Meta> {
 }
 
 #[test]
-fn the_lines_of_the_documentation_are_written_so() {
+fn lines_are_written_as_documented() {
     let mut out = Vec::new();
     Meta::Lost { records: 12, reason: LossReason::Full }.write(&mut out);
     assert_eq!(out, b"lost records=12 reason=full");
@@ -174,7 +174,7 @@ fn the_module_table_is_written_in_hex_digits_of_fixed_width() {
 }
 
 #[test]
-fn a_module_of_damaged_digits_is_none() {
+fn a_module_line_with_damaged_digits_is_rejected() {
     for build_id in ["0", "0BAD", "0bad\"", "0x12", "+1", "\"\""] {
         let line = format!("{MAPPED} build_id={build_id} path=\"/a\" after=3 seen=5");
         assert_eq!(Meta::parse(line.as_bytes()), None, "{line}");
@@ -186,7 +186,7 @@ fn a_module_of_damaged_digits_is_none() {
 }
 
 #[test]
-fn a_range_has_its_first_address_and_not_its_end() {
+fn a_range_includes_its_start_and_excludes_its_end() {
     let range = AddressRange { start: 0x1000, end: 0x2000 };
     let is_in = [0xfff, 0x1000, 0x1fff, 0x2000].map(|address| range.contains(address));
     assert_eq!(is_in, [false, true, true, false]);
@@ -240,7 +240,7 @@ fn a_run_line_has_a_checksum_from_version_2_on() {
 }
 
 #[test]
-fn no_run_line_is_read_of_which_one_bit_is_another() {
+fn a_run_line_with_one_flipped_bit_is_rejected() {
     let payload = written(&Meta::Run(some_run(2)));
     for (at, bit) in (0..payload.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
         let mut changed = payload.clone();
@@ -250,7 +250,7 @@ fn no_run_line_is_read_of_which_one_bit_is_another() {
 }
 
 #[test]
-fn a_loss_is_a_loss_and_an_end_an_end_whatever_the_reason() {
+fn losses_and_ends_with_unknown_reasons_are_read() {
     let reason = Name::parse(b"of_a_later_version").unwrap();
     let lost = Meta::parse(b"lost records=12 reason=of_a_later_version at=5");
     assert_eq!(lost, Some(Meta::LostOtherwise { records: 12, reason }));
@@ -276,7 +276,7 @@ fn a_loss_is_a_loss_and_an_end_an_end_whatever_the_reason() {
 }
 
 #[test]
-fn an_end_says_what_ended_the_process_where_that_is_known() {
+fn an_end_names_the_cause_if_it_is_known() {
     let told = |text: &[u8]| match Meta::parse(text) {
         Some(Meta::End(end)) => (end.reason, end.cause),
         other => panic!("{other:?}"),
@@ -336,7 +336,7 @@ proptest! {
     }
 
     #[test]
-    fn no_run_line_is_read_of_which_a_few_bits_are_others(
+    fn a_run_line_with_a_few_flipped_bits_is_rejected(
         run in any_run(), changes in prop::collection::vec((any::<prop::sample::Index>(), 0..8u8), 1..4)
     ) {
         let run = Run { version: run.version.max(FIRST_CHECKED), ..run };

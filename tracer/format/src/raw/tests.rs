@@ -198,7 +198,7 @@ fn file_at(blocks: &[Vec<u64>]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn behind_the_last_ticks_nothing_is_found_even_if_ticks_go_back(
+    fn nothing_is_found_after_the_last_ticks_even_if_ticks_go_back(
         blocks in prop::collection::vec(prop::collection::vec(0..30u64, 0..4), 1..9)
     ) {
         let file = file_at(&blocks);
@@ -226,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn stretches_of_time_are_the_whole_together(acts in acts(), mut cuts in prop::collection::vec(990u64..1400, 0..6)) {
+    fn consecutive_time_ranges_add_up_to_the_whole_file(acts in acts(), mut cuts in prop::collection::vec(990u64..1400, 0..6)) {
         let bytes = file(&acts, &run(), Encoding::Raw);
         let raw = Raw::parse(&bytes).unwrap();
         cuts.sort_unstable();
@@ -264,7 +264,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
-    fn changed_bytes_harm_only_their_block(
+    fn changed_bytes_damage_only_their_block(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)
     ) {
         let sound = several_blocks();
@@ -292,7 +292,7 @@ proptest! {
 }
 
 #[test]
-fn a_file_that_is_cut_anywhere_has_the_lines_before_the_cut() {
+fn a_file_truncated_anywhere_has_the_lines_before_the_cut() {
     let acts: Vec<_> = (0..12)
         .map(|n| (1, if n % 2 == 0 { Act::Message(9, Flags::NONE) } else { Act::Captured(n) }))
         .collect();
@@ -309,7 +309,7 @@ fn a_file_that_is_cut_anywhere_has_the_lines_before_the_cut() {
 }
 
 #[test]
-fn the_first_and_the_last_ticks_are_found_and_positions_by_time() {
+fn first_and_last_ticks_and_positions_by_time_are_found() {
     let bytes = several_blocks();
     assert!(bytes.len() as u64 > 4 * BLOCK);
     let raw = Raw::parse(bytes).unwrap();
@@ -325,7 +325,7 @@ fn the_first_and_the_last_ticks_are_found_and_positions_by_time() {
 }
 
 #[test]
-fn what_is_not_all_there_is_told_from_what_is() {
+fn incomplete_messages_and_records_are_detected() {
     let message = |flags| (1, Act::Message(40_000, flags));
     let pieces = [message(Flags::MORE), message(Flags::MORE.with(Flags::CONT)), message(Flags::CONT)];
     for open in 1..3 {
@@ -348,7 +348,7 @@ fn what_is_not_all_there_is_told_from_what_is() {
 }
 
 #[test]
-fn read_in_parts_however_they_are_cut_it_has_the_same_lines() {
+fn a_file_read_in_any_parts_has_the_same_lines() {
     let bytes = several_blocks();
     let (whole, _) = decode(bytes);
     let (mut text, mut at) = (Vec::new(), 0);
@@ -421,7 +421,7 @@ fn assert_records_are_those_of_the_text(bytes: &[u8]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn records_have_the_lines_of_the_text_also_in_damaged_files(
+    fn records_agree_with_the_lines_even_in_damaged_files(
         acts in acts(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4)
     ) {
         let mut bytes = file(&acts, &run(), Encoding::Raw);
@@ -450,7 +450,7 @@ fn each_message_has_its_site_and_its_values() {
 }
 
 #[test]
-fn a_formatted_message_has_its_site_where_the_table_has_it() {
+fn a_formatted_message_has_its_site_if_the_table_has_it() {
     let records = [(7, 1u64), (250, 2), (0, 3), (7, 4)];
     let mut ring = Vec::new();
     for (site, ticks) in records {
@@ -480,7 +480,7 @@ fn a_formatted_message_has_its_site_where_the_table_has_it() {
 }
 
 #[test]
-fn a_record_of_a_kind_that_is_not_known_is_a_line_and_in_earlier_versions_damage() {
+fn a_record_of_unknown_kind_is_a_line_or_damage_in_earlier_versions() {
     for version in [1, 2, 3, 4, 20] {
         let mut bytes = file(&[(1, Act::Captured(3))], &Run { version, ..run() }, Encoding::Raw);
         for word in [5u64 << 32 | 3 << 16 | 0xf0 << 8 | 31, 2000, 0x00aa_0bff] {

@@ -41,7 +41,7 @@ fn renderer() -> Renderer {
 
 proptest! {
     #[test]
-    fn lines_are_those_of_a_naive_renderer_however_they_fall_into_windows(
+    fn lines_agree_with_a_naive_renderer_at_any_window_boundaries(
         texts in prop::collection::vec((0u64..3, "([a-z ]{0,40}|[ -~]{0,40}|[a-z]{600,700}|.{0,5})"), 0..200)
     ) {
         let mut ticks = 0;
@@ -66,7 +66,7 @@ proptest! {
 }
 
 #[test]
-fn line_feeds_become_lines_of_their_own_and_a_trailing_one_an_empty_line() {
+fn line_feeds_start_new_lines_and_a_trailing_one_an_empty_line() {
     let text = render(&mut renderer(), &[(1, Flags::NONE, "a\nb\n"), (2, Flags::NONE, "")], &[], true);
     let expected = "0000000000000001-00000320 : a\n0000000000000001-00000320 | b\n\
                     0000000000000001-00000320 | \n0000000000000002-00000320 : \n";
@@ -74,7 +74,7 @@ fn line_feeds_become_lines_of_their_own_and_a_trailing_one_an_empty_line() {
 }
 
 #[test]
-fn nested_records_are_merged_by_ticks_and_wait_for_the_record_they_were_made_in() {
+fn nested_records_are_merged_by_ticks_after_the_record_around_them() {
     let mut state = renderer();
     let main = [(1, Flags::NONE, "one"), (5, Flags::NONE, "five")];
     let nested = [(3, Flags::NONE, "three"), (5, Flags::NONE, "5b"), (9, Flags::NONE, "nine")];
@@ -87,7 +87,7 @@ fn nested_records_are_merged_by_ticks_and_wait_for_the_record_they_were_made_in(
 }
 
 #[test]
-fn pieces_become_one_message_and_a_missing_end_is_told() {
+fn pieces_become_one_message_and_a_missing_end_is_reported() {
     let mut state = renderer();
     let text = render(&mut state, &[(1, Flags::MORE, "half ")], &[(2, Flags::NONE, "nested")], true);
     assert_eq!(text, "0000000000000001-00000320 : half ");
@@ -102,7 +102,7 @@ fn pieces_become_one_message_and_a_missing_end_is_told() {
 }
 
 #[test]
-fn what_is_torn_by_an_end_is_told_once_though_the_rest_of_it_comes() {
+fn a_message_torn_by_an_end_is_reported_once_even_if_its_rest_comes() {
     let mut state = renderer();
     let mut text = render(&mut state, &[(1, Flags::MORE, "half ")], &[], true).into_bytes();
     state.end(EndReason::Exit, None, &mut text);
@@ -130,7 +130,7 @@ fn what_is_torn_by_an_end_is_told_once_though_the_rest_of_it_comes() {
 }
 
 #[test]
-fn losses_and_waits_without_records_are_told_once() {
+fn losses_and_waits_without_records_are_reported_once() {
     let mut state = renderer();
     let mut out = Vec::new();
     let losses = Losses { full: 3, panic: 0, nested: 1, stall_ns: 7 };
@@ -198,7 +198,7 @@ proptest! {
 }
 
 #[test]
-fn the_module_table_stands_before_the_first_address_of_each_file_and_once() {
+fn the_module_table_precedes_the_first_address_of_each_file_once() {
     let line = |path: &str| {
         Meta::parse(format!(
             "module start=0000000000001000 end=0000000000002000 bias=0000000000000000 build_id= path=\"{path}\" after=0 seen=1"

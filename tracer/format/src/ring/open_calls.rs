@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_nobody_give_no_calls() {
+    fn invalid_numbers_give_no_calls() {
         let open = OpenCalls::new();
         open.end.store(u64::MAX, Ordering::Relaxed);
         assert_eq!(open.calls(0), []);

@@ -7,7 +7,7 @@ fn header() -> Box<Header> {
 }
 
 #[test]
-fn a_ring_tells_what_it_is_and_refuses_what_it_cannot_be() {
+fn a_ring_is_identified_and_impossible_ones_are_refused() {
     let header = header();
     let geometry = Geometry::of(1 << 20);
     assert_eq!((geometry.block, geometry.nested_capacity, geometry.nested_block), (65_536, 65_536, 8192));
@@ -29,7 +29,7 @@ fn a_ring_tells_what_it_is_and_refuses_what_it_cannot_be() {
 }
 
 #[test]
-fn a_producer_that_is_stopped_between_its_two_stores_has_said_how_many_messages_there_are() {
+fn a_producer_stopped_between_its_two_stores_has_published_the_count() {
     let header = header();
     let written = &header.main;
     for messages in 0..40u64 {
@@ -70,7 +70,7 @@ fn positions_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn the_slot_that_does_not_rule_is_filled_and_then_rules() {
+fn the_inactive_slot_is_filled_and_then_becomes_active() {
     let header = header();
     for n in 1..5u64 {
         let render = RenderState {
@@ -109,7 +109,7 @@ fn the_slot_that_does_not_rule_is_filled_and_then_rules() {
 }
 
 #[test]
-fn what_was_overwritten_is_left_out_up_to_the_border_of_a_block() {
+fn overwritten_bytes_are_left_out_up_to_a_block_boundary() {
     let header = header();
     let survivors_from = |head: u64, reserve: u64, consumed: u64| {
         header.main.publish(head, 5);
@@ -139,7 +139,7 @@ fn a_name_of_sixteen_bytes_is_kept_whole() {
 }
 
 #[test]
-fn a_longer_name_is_kept_as_far_as_there_is_room() {
+fn a_longer_name_is_truncated_to_the_available_room() {
     let header = header();
     let long = "a worker of the pool with a long name";
     for (longer, expected) in [

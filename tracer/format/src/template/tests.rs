@@ -18,7 +18,7 @@ macro_rules! compiled {
 }
 
 #[test]
-fn what_the_compiler_takes_is_parsed_and_written_back() {
+fn templates_that_the_compiler_accepts_are_parsed_and_written_back() {
     let (x, width, größe) = (1.5, 7, 3);
     for (text, _) in [
         compiled!("no argument"),
@@ -42,7 +42,7 @@ fn what_the_compiler_takes_is_parsed_and_written_back() {
 }
 
 #[test]
-fn every_part_of_a_place_is_read() {
+fn every_part_of_a_placeholder_is_read() {
     let (position, spec) = only("{name:*^+#0width$.3x?}");
     assert_eq!(position, Position::Name("name".into()));
     assert_eq!(
@@ -68,7 +68,7 @@ fn every_part_of_a_place_is_read() {
 }
 
 #[test]
-fn what_the_compiler_refuses_is_refused() {
+fn templates_that_the_compiler_refuses_are_refused() {
     use TemplateErrorReason::{NoName, TooLarge, Unclosed, UnknownTrait, Unopened};
     for (text, at, reason) in [
         ("{", 1, Unclosed),
@@ -113,7 +113,7 @@ macro_rules! same_when_resolved {
 }
 
 #[test]
-fn arguments_are_counted_as_the_compiler_does() {
+fn arguments_are_counted_as_by_the_compiler() {
     let (a, b, c) = (6, 2, 3.25);
     same_when_resolved!("{} {1} {} {0}", 2, [], "{0} {1} {1} {0}", (a, b), []);
     same_when_resolved!("{:.*} {} {:1$}", 4, [], "{1:.0$} {2} {3:1$}", (b, 4, "x", "y"), []);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use support::sited::{Sited, sited};
+use support::site_records::{SiteRecord, site_records};
 use support::{Scenario, Traced, kills, memory, read_directory, tracemerge};
 use trace_format::record::RecordKind;
 use trace_format::sites::{Level, Site, SiteKind};
@@ -42,7 +42,7 @@ fn as_env_logger(message: &str) -> String {
 }
 
 #[test]
-fn every_message_is_that_of_env_logger() {
+fn every_message_equals_that_of_env_logger() {
     for format in ["text", "raw"] {
         let traced = scenario(&["everything"]).env("TRACER_FORMAT", format).run().succeeded();
         traced.assert_whole();
@@ -86,14 +86,14 @@ fn a_level_and_a_target_select_messages_and_are_columns() {
 }
 
 /// Returns the records of a run of the program that writes raw files.
-fn records(args: &[&str]) -> Vec<Sited> {
+fn records(args: &[&str]) -> Vec<SiteRecord> {
     let traced = scenario(args).env("TRACER_FORMAT", "raw").run().succeeded();
     traced.assert_whole();
-    sited(traced.directory.path())
+    site_records(traced.directory.path())
 }
 
 /// Returns the site of the records whose values have these names.
-fn site_with<'a>(records: &'a [Sited], names: &[&str]) -> &'a Site {
+fn site_with<'a>(records: &'a [SiteRecord], names: &[&str]) -> &'a Site {
     let sites = records.iter().filter_map(|record| record.site.as_ref());
     sites.into_iter().find(|site| site.names == names).unwrap_or_else(|| panic!("no site with {names:?}"))
 }
@@ -119,10 +119,10 @@ fn sites_have_level_target_place_names_and_types_from_the_first_record_on() {
 }
 
 #[test]
-fn a_place_that_readers_know_has_its_values_copied() {
+fn values_are_copied_at_sites_that_readers_know() {
     let records = records(&["everything"]);
     let of = |names: &[&str]| {
-        let is_it = |record: &&Sited| record.site.as_ref().is_some_and(|site| site.names == names);
+        let is_it = |record: &&SiteRecord| record.site.as_ref().is_some_and(|site| site.names == names);
         records.iter().filter(is_it).map(|record| (record.kind, &*record.payload)).collect::<Vec<_>>()
     };
     let integers = of(&["a", "b", "c"]);
@@ -143,7 +143,7 @@ fn a_display_that_logs_makes_earlier_messages() {
 }
 
 #[test]
-fn a_display_that_panics_harms_nothing() {
+fn a_panicking_display_spoils_only_its_own_value() {
     let messages = run(&["panics"]).messages();
     let expected = ["INFO log_speaker: it before <panicked> after=1", "INFO log_speaker: going on"];
     let ours: Vec<_> = messages.iter().filter(|text| text.starts_with("INFO")).collect();
@@ -176,7 +176,7 @@ fn the_filter_decides_by_target_and_level_and_the_maximum_level_follows() {
 }
 
 #[test]
-fn what_is_off_is_not_formatted() {
+fn disabled_records_are_not_formatted() {
     let traced = scenario(&["filtered"]).env("TRACER_FILTER", "trace,other=info").run().succeeded();
     assert_eq!(traced.stdout(), "max TRACE\nformatted\nformatted\n", "those of two targets");
     let traced = scenario(&["filtered"]).without("TRACER_ENABLE").run().succeeded();
@@ -193,7 +193,7 @@ fn the_maximum_level_follows_the_switch() {
 }
 
 #[test]
-fn another_logger_gets_what_it_asked_for_and_the_trace_all() {
+fn another_logger_gets_its_selection_and_the_trace_gets_all() {
     let traced = run(&["both"]);
     let said = ["max TRACE", "max DEBUG", "INFO both", "INFO only the other"];
     assert_eq!(traced.stdout().lines().collect::<Vec<_>>(), said);
@@ -223,7 +223,7 @@ fn each_thread_has_all_of_its_messages_in_order() {
 }
 
 #[test]
-fn keys_without_end_are_recorded_as_text_from_some_number_on() {
+fn too_many_different_keys_are_recorded_as_text() {
     const COUNT: usize = 10_000;
     let traced = run(&["dynamic", &COUNT.to_string()]);
     let expected: Vec<_> = (0..COUNT).map(|n| format!("INFO dynamic: number {n} key{n}={n}")).collect();
@@ -233,7 +233,7 @@ fn keys_without_end_are_recorded_as_text_from_some_number_on() {
 }
 
 #[test]
-fn a_kill_loses_nothing_that_was_said() {
+fn a_kill_loses_no_committed_records() {
     let mut total = 0;
     for (kill, format) in (0..40u64).map(|kill| (kill, if kill % 2 == 0 { "text" } else { "raw" })) {
         let counters = tempfile::NamedTempFile::new_in(memory()).expect("a file of counters");

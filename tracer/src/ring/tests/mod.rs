@@ -154,7 +154,7 @@ fn a_message_larger_than_the_ring_arrives_whole() {
 }
 
 #[test]
-fn a_full_ring_drops_counts_and_goes_on_when_there_is_room() {
+fn a_full_ring_drops_and_counts_records_until_there_is_room() {
     let mut bench = Bench::new(FullPolicy::Drop, Duration::ZERO);
     let mut outcomes = Vec::new();
     for i in 0..1000 {
@@ -174,7 +174,7 @@ fn a_full_ring_drops_counts_and_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn a_dropped_long_message_leaves_nothing_behind() {
+fn a_dropped_long_message_leaves_no_part() {
     let mut bench = Bench::new(FullPolicy::Drop, Duration::ZERO);
     let long = "x".repeat(20_000);
     bench.producer.record(now(), 0, format_args!("before"));
@@ -186,7 +186,7 @@ fn a_dropped_long_message_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_wait_for_room_is_bounded_and_told_and_then_records_drop_at_once() {
+fn a_wait_for_room_is_bounded_and_recorded_and_later_records_drop() {
     let mut bench = Bench::new(FullPolicy::Block, Duration::from_millis(30));
     while bench.producer.record(now(), 0, format_args!("fill")) == Outcome::Committed {}
     let start = Instant::now();
@@ -203,7 +203,7 @@ fn a_wait_for_room_is_bounded_and_told_and_then_records_drop_at_once() {
 }
 
 #[test]
-fn a_wait_is_a_record_ahead_of_the_one_that_waited_and_counts_as_none() {
+fn a_wait_record_precedes_the_record_that_waited_and_is_not_counted() {
     let mut bench = Bench::new(FullPolicy::Block, Duration::from_secs(60));
     let records = 3000u64;
     let done = AtomicBool::new(false);
@@ -268,7 +268,7 @@ fn a_panic_in_a_display_abandons_that_record_only() {
 }
 
 #[test]
-fn a_record_inside_a_record_is_kept_and_one_further_in_is_counted() {
+fn a_nested_record_is_kept_and_a_deeper_one_is_counted_as_lost() {
     struct Traces<'a>(&'a Producer, u32);
     impl fmt::Display for Traces<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -288,7 +288,7 @@ fn a_record_inside_a_record_is_kept_and_one_further_in_is_counted() {
 }
 
 #[test]
-fn a_stack_that_no_block_of_the_nested_ring_can_hold_is_counted() {
+fn a_stack_too_large_for_the_nested_ring_is_counted_as_lost() {
     struct Stacks<'a>(&'a Producer, &'a [usize]);
     impl fmt::Display for Stacks<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -317,7 +317,7 @@ fn a_stack_that_no_block_of_the_nested_ring_can_hold_is_counted() {
 }
 
 #[test]
-fn a_word_is_written_at_once_where_that_is_usual_and_nothing_is_done_otherwise() {
+fn a_word_is_written_at_once_or_the_ring_stays_unchanged() {
     struct Enters<'a>(&'a Producer);
     impl fmt::Display for Enters<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -359,7 +359,7 @@ fn a_closed_ring_sends_its_thread_away() {
 }
 
 #[test]
-fn a_record_inside_of_another_one_stays_in_a_ring_that_is_closed_meanwhile() {
+fn a_nested_record_stays_in_a_ring_that_is_closed_meanwhile() {
     /// A value that has the ring closed, as the flusher does, and traces inside.
     struct Closes<'a>(&'a Bench, &'a str);
     impl fmt::Display for Closes<'_> {
@@ -392,7 +392,7 @@ fn is_untouched_behind(first: u64, data: &[u8]) -> bool {
 }
 
 #[test]
-fn behind_its_first_bytes_a_ring_is_written_when_all_of_it_is_reserved() {
+fn a_ring_is_written_beyond_its_first_bytes_once_all_are_reserved() {
     struct Inner<'a>(&'a Producer, usize);
     impl fmt::Display for Inner<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -444,7 +444,7 @@ fn behind_its_first_bytes_a_ring_is_written_when_all_of_it_is_reserved() {
 }
 
 #[test]
-fn a_ring_whose_rest_cannot_be_had_sends_its_thread_away() {
+fn a_ring_whose_rest_cannot_be_reserved_sends_its_thread_away() {
     let mut bench = Bench::in_part();
     let many = |bench: &Bench| {
         let outcomes = (0..10_000).map(|n| bench.producer.record(now(), 0, format_args!("{n}")));
@@ -493,7 +493,7 @@ proptest! {
     /// Messages of all lengths and contents, written in chunks, come out as `format!` makes them, wherever
     /// blocks end and the ring wraps.
     #[test]
-    fn messages_come_out_as_format_makes_them(
+    fn messages_are_formatted_as_by_format(
         messages in prop::collection::vec(prop::collection::vec(chunk(), 0..5), 1..60),
     ) {
         let mut bench = Bench::new(FullPolicy::Drop, Duration::ZERO);

@@ -71,7 +71,7 @@ impl Drop for Ends<'_> {
 }
 
 #[test]
-fn beside_a_busy_thread_and_a_busy_flusher_file_and_text_have_no_seam() {
+fn file_and_ring_text_join_without_a_gap_beside_busy_threads() {
     let directory = tempfile::tempdir().unwrap();
     // Small, so that it wraps all the time; large, so that the flusher goes on while it is copied.
     let (run, memory) = run_with_ring(directory.path(), 256 * 1024);

@@ -48,7 +48,7 @@ fn texts(records: Records<'_>) -> Vec<String> {
 }
 
 #[test]
-fn the_newest_records_are_there_and_the_rest_is_counted() {
+fn the_newest_records_are_kept_and_the_rest_is_counted() {
     let (memory, producer) = recorder();
     for n in 0..5000 {
         producer.record(crate::ring::clock::now(), 0, format_args!("record number {n}"));
@@ -66,7 +66,7 @@ fn the_newest_records_are_there_and_the_rest_is_counted() {
 /// A kill between the two stores of a commit, at any number of messages, with and without overwritten ones: the
 /// number reported as overwritten is exact.
 #[test]
-fn a_producer_that_was_killed_before_it_counted_its_last_message_has_lost_none() {
+fn a_kill_before_the_last_message_is_counted_loses_none() {
     for made in (1..40).chain(5000..5010) {
         let (memory, producer) = recorder();
         for n in 0..made {
@@ -85,7 +85,7 @@ fn a_producer_that_was_killed_before_it_counted_its_last_message_has_lost_none()
 }
 
 #[test]
-fn of_a_message_whose_beginning_was_overwritten_nothing_is_left() {
+fn a_message_whose_beginning_was_overwritten_is_left_out() {
     let (memory, producer) = recorder();
     let long = "long ".repeat(10_000);
     producer.record(crate::ring::clock::now(), 0, format_args!("before"));
@@ -97,7 +97,7 @@ fn of_a_message_whose_beginning_was_overwritten_nothing_is_left() {
 }
 
 #[test]
-fn a_copy_beside_a_busy_producer_has_whole_records_without_a_gap() {
+fn a_copy_beside_a_busy_producer_has_consecutive_whole_records() {
     let (memory, producer) = recorder();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -88,7 +88,7 @@ fn counts() -> (usize, usize) {
 }
 
 #[test]
-fn what_functions_of_c_return_arrives() {
+fn return_values_of_c_functions_are_preserved() {
     let mut functions = 0;
     for _ in 0..3 {
         assert_eq!((c().differences)(await_caller, &mut functions), 0);
@@ -102,7 +102,7 @@ extern "C-unwind" fn jump() {
 }
 
 #[test]
-fn a_function_that_is_left_by_a_jump_runs_nothing_and_gives_its_slot_back() {
+fn a_function_left_by_a_jump_runs_nothing_and_frees_its_slot() {
     // More often than there are slots.
     for n in 1..=10_000 {
         assert_eq!((c().guarded)(jump), 5);
@@ -116,7 +116,7 @@ fn a_function_that_is_left_by_a_jump_runs_nothing_and_gives_its_slot_back() {
 }
 
 #[test]
-fn a_function_further_out_returns_rightly_after_a_jump() {
+fn an_outer_function_returns_correctly_after_a_jump() {
     extern "C-unwind" fn deeper() {
         // A further function is awaited, in vain, and one that returns.
         assert_eq!((c().returns_after)(await_caller, jump, 3), 503);
@@ -130,7 +130,7 @@ fn a_function_further_out_returns_rightly_after_a_jump() {
 }
 
 #[test]
-fn a_jump_over_many_awaited_functions_leaves_none_of_them() {
+fn a_jump_over_many_awaited_functions_forgets_all_of_them() {
     thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
     extern "C-unwind" fn nested() {
         DEPTH.set(DEPTH.get() + 1);
@@ -155,7 +155,7 @@ fn a_jump_over_many_awaited_functions_leaves_none_of_them() {
 }
 
 #[test]
-fn what_a_jump_has_left_is_dropped_when_the_thread_ends() {
+fn closures_skipped_by_a_jump_are_dropped_when_the_thread_ends() {
     static LEFT: OnceLock<usize> = OnceLock::new();
     struct Last;
     impl Drop for Last {

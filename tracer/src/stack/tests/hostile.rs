@@ -63,7 +63,7 @@ fn walk_chain(stack: &mut [usize], fp: usize) -> Walk {
 }
 
 #[test]
-fn a_chain_of_frames_is_followed_as_far_as_it_goes_up() {
+fn a_chain_of_frames_is_followed_while_it_goes_up() {
     let mut stack = [0usize; 64];
     let at = |stack: &[usize], word: usize| stack.as_ptr().addr() + word * 8;
     for word in [0, 10, 20, 30] {
@@ -105,7 +105,7 @@ fn near_the_top() -> usize {
 }
 
 #[test]
-fn no_content_of_registers_and_stack_faults() {
+fn any_content_of_registers_and_stack_is_walked_without_a_fault() {
     let top = near_the_top();
     let heap = Box::new(7usize);
     let mut stack = [0usize; 256];

@@ -72,7 +72,7 @@ fn both() -> (Vec<u64>, End, Vec<u64>) {
 
 #[cfg(any(feature = "unwind", windows))]
 #[test]
-fn a_walk_finds_what_a_backtrace_finds() {
+fn a_walk_agrees_with_a_backtrace() {
     for depth in [0, 1, 2, 3, 10, 60, 1000] {
         let (frames, end, expected) = nested(depth, &mut both);
         assert_eq!(frames, expected);
@@ -82,14 +82,14 @@ fn a_walk_finds_what_a_backtrace_finds() {
 }
 
 #[test]
-fn what_is_found_without_unwind_tables_is_in_a_backtrace_too() {
+fn frames_found_without_unwind_tables_are_in_a_backtrace_too() {
     let (frames, _, expected) = nested(10, &mut both);
     let mut rest = expected.iter();
     assert!(frames.iter().all(|frame| rest.any(|ip| ip == frame)), "{frames:x?} {expected:x?}");
 }
 
 #[test]
-fn a_walk_writes_as_many_frames_as_are_wanted() {
+fn a_walk_writes_at_most_the_requested_frames() {
     let mut frames = [7; 4];
     let mut cut =
         |wanted: usize, skip| nested(9, &mut || walk(Registers::here(), &mut frames[..wanted], skip));

@@ -101,7 +101,7 @@ extern "C" fn look() {
 }
 
 #[test]
-fn a_frame_of_each_kind_is_left_as_the_system_leaves_it() {
+fn frames_of_each_kind_are_unwound_as_by_the_system() {
     for function in [tracer_test_in_the_middle, tracer_test_above_the_return, tracer_test_large] {
         // SAFETY: they call the function that they get, and keep to the calling convention.
         unsafe { black_box(function)(look, 0x230) };

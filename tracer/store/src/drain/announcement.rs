@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_through_a_link_in_the_place_of_the_runtime_directory() {
+    fn nothing_is_written_if_the_runtime_directory_is_a_link() {
         let directory = tempfile::tempdir().unwrap();
         let (victim, link) = (directory.path().join("victim"), directory.path().join("link"));
         std::fs::create_dir(&victim).unwrap();

@@ -65,7 +65,7 @@ mod tests {
     use trace_format::meta::EndReason;
 
     #[test]
-    fn a_second_name_is_removed_that_a_killed_recoverer_has_left() {
+    fn a_second_name_left_by_a_killed_recoverer_is_removed() {
         let directory = tempfile::tempdir().unwrap();
         let run = Run {
             version: trace_format::VERSION,

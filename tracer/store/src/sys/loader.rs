@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_id_is_found_among_other_notes_and_in_damage_none() {
+    fn a_build_id_is_found_among_other_notes_and_not_in_damage() {
         let note = |name: &[u8], kind: u32, content: &[u8], align: usize| {
             let mut note = Vec::new();
             for number in [name.len() as u32, content.len() as u32, kind] {

@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_in_another_case_is_that_of_its_directory() {
+    fn a_name_in_another_case_is_spelt_as_in_its_directory() {
         let place = tempfile::tempdir().expect("a directory");
         let path = |name: &str| place.path().join(name);
         std::fs::write(path("Größe ДОМ.exe"), "").expect("a file");
@@ -485,13 +485,13 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_of_the_machine_is_told_from_the_processors_counter_by_its_frequency() {
+    fn the_frequency_distinguishes_timers_from_the_processors_counter() {
         let by = [0, 3_579_545, 14_318_180, 10_000_000, 2_441_406].map(is_of_processor);
         assert_eq!(by, [false, false, false, true, true]);
     }
 
     #[test]
-    fn an_open_file_is_known_again_without_its_device() {
+    fn an_open_file_is_recognized_without_its_device() {
         let place = tempfile::tempdir().expect("a directory");
         let made = |name: &str, text: &str| {
             std::fs::write(place.path().join(name), text).expect("a file");
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_told_as_users_know_it() {
+    fn a_path_is_shown_without_its_verbatim_prefix() {
         let told = |path| without_prefix(path).unwrap_or_else(|| "as it is".to_owned());
         assert_eq!(told(r"\\?\C:\a\b.exe"), r"C:\a\b.exe");
         assert_eq!(told(r"\\?\UNC\server\share\b.exe"), r"\\server\share\b.exe");

@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_was_made_private_is_private_and_its_owner_may_use_it() {
+    fn a_private_directory_is_private_and_usable_by_its_owner() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("größe 你好");
         create_private_directory(&path).unwrap();
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_others_may_enter_a_file_and_nothing_are_not() {
+    fn an_open_directory_a_file_and_a_missing_path_are_not_private() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("open");
         // This gives all rights to everybody.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use support::sited::{Sited, sited};
+use support::site_records::{SiteRecord, site_records};
 use support::{Scenario, ThreadTrace, Traced, kills, memory, read_directory};
 use trace_format::function::{FunctionLine, FunctionPlace};
 use trace_format::line::{Kind, Ticks};
@@ -43,7 +43,7 @@ fn whole(scenario: Scenario) -> Traced {
 const WAYS: [&str; 2] = ["layer", "subscriber"];
 
 #[test]
-fn every_event_is_that_of_fmt() {
+fn every_event_equals_that_of_fmt() {
     for format in ["text", "raw"] {
         for way in ["beside", "plain"] {
             let traced = whole(scenario(&["everything", way]).env("TRACER_FORMAT", format));
@@ -59,7 +59,7 @@ fn every_event_is_that_of_fmt() {
 }
 
 #[test]
-fn the_subscriber_says_what_the_layer_says() {
+fn the_subscriber_and_the_layer_record_the_same() {
     for scenario in ["everything", "spans", "nested"] {
         let texts = WAYS.map(|way| run(&[scenario, way]).messages());
         assert_eq!(texts[0], texts[1], "{scenario}");
@@ -67,12 +67,12 @@ fn the_subscriber_says_what_the_layer_says() {
 }
 
 /// Returns the records of a run of the program that writes raw files.
-fn records(args: &[&str]) -> Vec<Sited> {
-    sited(whole(scenario(args).env("TRACER_FORMAT", "raw")).directory.path())
+fn records(args: &[&str]) -> Vec<SiteRecord> {
+    site_records(whole(scenario(args).env("TRACER_FORMAT", "raw")).directory.path())
 }
 
 /// Returns the site of the records whose values have these names.
-fn site_with<'a>(records: &'a [Sited], names: &[&str]) -> &'a Site {
+fn site_with<'a>(records: &'a [SiteRecord], names: &[&str]) -> &'a Site {
     let mut sites = records.iter().filter_map(|record| record.site.as_ref());
     sites.find(|site| site.names == names).unwrap_or_else(|| panic!("no site with {names:?}"))
 }
@@ -101,10 +101,11 @@ fn sites_have_level_target_place_names_and_types_from_the_first_record_on() {
 }
 
 #[test]
-fn a_place_that_readers_know_has_its_values_copied() {
+fn values_are_copied_at_sites_that_readers_know() {
     for way in WAYS {
         let records = records(&["everything", way]);
-        let is_it = |record: &&Sited| record.site.as_ref().is_some_and(|site| site.names == ["only", "and"]);
+        let is_it =
+            |record: &&SiteRecord| record.site.as_ref().is_some_and(|site| site.names == ["only", "and"]);
         let [first, second] = records.iter().filter(is_it).collect::<Vec<_>>()[..] else {
             panic!("two of them")
         };
@@ -126,7 +127,7 @@ fn calls(file: &ThreadTrace) -> Vec<(bool, u64, String)> {
 }
 
 #[test]
-fn spans_tell_names_fields_parents_and_what_they_follow_from() {
+fn spans_record_names_fields_parents_and_follows_from() {
     for way in WAYS {
         let traced = run(&["spans", way]);
         let file = traced.files.values().find(|file| !file.calls.is_empty()).expect("a file with spans");
@@ -198,7 +199,7 @@ fn sites_of_spans_have_their_level_target_and_place() {
 }
 
 #[test]
-fn no_id_of_a_span_is_given_twice() {
+fn ids_of_spans_are_unique() {
     for way in WAYS {
         let traced = run(&["many", way]);
         let mut ids = BTreeSet::new();
@@ -214,7 +215,7 @@ fn no_id_of_a_span_is_given_twice() {
 }
 
 #[test]
-fn a_span_is_closed_once_behind_all_that_happens_in_it() {
+fn a_span_is_closed_once_after_all_its_records() {
     for scenario in ["many", "futures", "tokio"] {
         for way in WAYS {
             let traced = run(&[scenario, way]);
@@ -265,7 +266,7 @@ fn balanced(traced: &Traced) -> BTreeMap<(String, u64), (u64, usize)> {
 }
 
 #[test]
-fn futures_that_move_between_threads_are_entered_where_they_are_polled() {
+fn futures_that_move_between_threads_are_entered_at_each_poll() {
     for way in WAYS {
         let traced = run(&["futures", way]);
         let entered = balanced(&traced);
@@ -308,7 +309,7 @@ fn tasks_of_tokio_are_balanced_on_each_thread() {
 }
 
 #[test]
-fn a_debug_that_says_something_makes_earlier_messages() {
+fn a_debug_that_logs_makes_earlier_messages() {
     for way in WAYS {
         let one =
             ["inside depth=1 value=talked 0", "inside depth=2 value=talked 1", "outside value=talked 2"];
@@ -319,7 +320,7 @@ fn a_debug_that_says_something_makes_earlier_messages() {
 }
 
 #[test]
-fn a_debug_that_panics_harms_nothing() {
+fn a_panicking_debug_spoils_only_its_own_value() {
     for way in WAYS {
         let messages = run(&["panics", way]).messages();
         let ours: Vec<_> = messages.iter().filter(|text| text.starts_with("INFO")).collect();
@@ -380,7 +381,7 @@ fn the_tracers_filter_decides_by_target_and_level() {
 }
 
 #[test]
-fn rust_log_decides_where_the_program_says_so() {
+fn rust_log_decides_if_the_program_uses_it() {
     for way in ["filtered", "filtered-alone", "global", "filtered-subscriber"] {
         let by = |rust_log: &str, filter: &str| {
             let scenario = scenario(&["levels", way]).env("RUST_LOG", rust_log).env("TRACER_FILTER", filter);
@@ -400,7 +401,7 @@ fn rust_log_decides_where_the_program_says_so() {
 }
 
 #[test]
-fn a_layer_beside_it_is_told_all_that_it_asks_for() {
+fn another_layer_gets_all_that_it_asks_for() {
     let all = |scenario: Scenario| {
         let traced = scenario.run().succeeded();
         let stdout = traced.stdout();
@@ -419,7 +420,7 @@ fn a_layer_beside_it_is_told_all_that_it_asks_for() {
 }
 
 #[test]
-fn what_is_off_is_off_in_tracing_itself() {
+fn disabled_callsites_are_off_in_tracing_itself() {
     let off = |way| scenario(&["levels", way]).without("TRACER_ENABLE");
     for way in WAYS {
         let traced = off(way).run().succeeded();
@@ -506,7 +507,7 @@ fn tracemerge_shows_spans_by_their_names() {
 }
 
 #[test]
-fn a_kill_loses_nothing_that_was_said() {
+fn a_kill_loses_no_committed_records() {
     let mut total = 0;
     for kill in 0..40u64 {
         let (way, format) =

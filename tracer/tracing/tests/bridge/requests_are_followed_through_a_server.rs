@@ -102,7 +102,7 @@ fn shape(story: &Story) -> Vec<(usize, String)> {
 }
 
 #[test]
-fn a_tree_shows_by_request_who_has_the_lock_also_where_it_moves() {
+fn a_tree_shows_which_request_holds_the_lock_even_across_threads() {
     for _ in 0..RUNS {
         let tree = tree();
         let (mut holder, mut took) = (None, 0);

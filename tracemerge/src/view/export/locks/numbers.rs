@@ -72,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_hold_what_a_map_of_each_number_holds(
+        fn ranges_agree_with_a_map_of_single_numbers(
             steps in prop::collection::vec((any::<bool>(), 0u32..40, 0u32..12), 0..120)
         ) {
             let (mut ranges, mut each) = (Numbers::default(), HashMap::new());

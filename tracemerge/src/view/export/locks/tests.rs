@@ -60,7 +60,7 @@ fn told_by(version: Option<u32>, lines: &[(u64, u64, &str)], rows: usize) -> (St
 }
 
 #[test]
-fn a_message_with_the_text_of_a_lock_is_only_a_message_from_version_3_on() {
+fn lock_text_in_messages_is_not_a_lock_record_from_version_3_on() {
     let wait = r#"lock wait id=1 for=lock made="m:1" at="a:7" holder=2 since="b:3""#;
     let lines = |mark: char| [format!("{mark} {wait}"), format!("{mark} lock got id=1 ns=8000")];
     let told = |version: u32, mark: char| {
@@ -79,7 +79,7 @@ fn a_message_with_the_text_of_a_lock_is_only_a_message_from_version_3_on() {
 }
 
 #[test]
-fn waits_are_counted_behind_those_who_hold_and_chains_are_told() {
+fn waits_are_counted_by_holder_and_chains_are_reported() {
     let lines = [
         (
             1_000,
@@ -121,7 +121,7 @@ longest chains
 }
 
 #[test]
-fn deadlocks_and_lost_wakeups_are_told() {
+fn deadlocks_and_lost_wakeups_are_reported() {
     let lines = [
         (1_000, 1, r#": condvar wait id=9 lock=1 made="src/q.rs:4" at="src/q.rs:20""#),
         (2_000, 2, r#": condvar notify id=9 to=one first=1 wakes=1 made="src/q.rs:4" at="src/q.rs:30""#),
@@ -176,7 +176,7 @@ condition 9 (src/q.rs:4): 2 waits, 8.00 us, 5.00 us at most; 2 notifications, 1 
 }
 
 #[test]
-fn words_at_which_threads_sleep_are_told_with_the_program_s_own_places() {
+fn futex_waits_are_reported_at_call_sites_of_the_program() {
     let stack = "^ 0x1 (tracer_capi::futex::futex at tracer/capi/src/futex.rs:93) 0x2 (lock<(u8)> at \
         /rustc/59807616/library/std/src/sync/poison/mutex.rs:492) (app::hold<(u8, u8)> at /home/me/app.rs:3) 0x3 \
         (app::main at /home/me/app.rs:9) ...";
@@ -205,7 +205,7 @@ word 0x7f10 (/home/me/app.rs:3): 2 waits, 6.00 us, 5.00 us at most, 1 timed out;
 }
 
 #[test]
-fn what_is_not_whole_is_told() {
+fn incomplete_waits_are_reported() {
     let lines = [
         // A wait whose end was lost, and an end whose wait was lost.
         (
@@ -256,7 +256,7 @@ fn each_of_a_hundred_thousand_threads_in_a_row_gets_the_lock() {
 
 proptest! {
     #[test]
-    fn every_wait_is_behind_whom_its_record_names_or_the_lock_was_handed_to_since(
+    fn every_wait_is_for_the_recorded_or_the_latest_holder(
         steps in proptest::collection::vec((0..3_u8, 1..6_u64, 1..3_u64, 0..6_u64), 0..60)
     ) {
         let (mut waits, mut places) = (Waits::default(), Places::default());

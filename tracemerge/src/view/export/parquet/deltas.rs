@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_up_by_the_same_takes_a_few_bytes_for_each_block() {
+    fn evenly_growing_numbers_take_a_few_bytes_per_block() {
         let even: Vec<i64> = (0..12_800).map(|number| 0x0128_fd9f_283f + number * 120).collect();
         let bytes = written(&even);
         assert!(bytes.len() < 100 * 7 + 16, "{}", bytes.len());

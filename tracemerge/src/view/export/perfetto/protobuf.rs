@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_back_whatever_their_length() {
+    fn numbers_of_any_length_are_read_back() {
         for bits in 0..64 {
             for number in [1 << bits, (1 << bits) - 1, u64::MAX >> bits, 0x0123_4567_89ab_cdef >> bits] {
                 let mut out = Vec::new();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_bytes_are_those_that_are_put_one_by_one() {
+    fn bytes_put_together_equal_those_put_one_by_one() {
         for number in [0, 1, 0x7f, 0x80, 1_795_000_000_000_000_000, u64::MAX] {
             let (mut common, mut few, mut out, mut expected) =
                 (Few::default(), Few::default(), vec![7], vec![7]);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_any_length_have_their_length_before_them() {
+    fn messages_of_any_length_are_length_prefixed() {
         for length in [0, 1, 127, 128, 1 << 14, (1 << 21) - 1, 1 << 21, 5_000_000] {
             let mut out = Vec::new();
             put_message(3, &mut out, |out| out.resize(out.len() + length, 7));

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_cannot_be_told_what_an_argument_is_none_is_told() {
+    fn ambiguous_arguments_have_no_range() {
         assert_eq!(ranges("{}{}", &[], &["12"]), []);
         assert_eq!(ranges("{} {x", &[], &["12"]), []);
         assert_eq!(ranges("a {}", &[], &["b 1"]), []);

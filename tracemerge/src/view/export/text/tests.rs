@@ -60,7 +60,7 @@ const TWO: &str = "000000003b9aca01-00000320 : one\n000000003b9aca01-00000320 | 
 const LATER: &str = "000000003b9aca05-00000320 # lost records=1 reason=full\n";
 
 #[test]
-fn times_stand_in_the_place_of_ticks() {
+fn times_replace_ticks() {
     for (time, one, lost) in [
         (TimeMode::Ticks, "000000003b9aca01-", "000000003b9aca05-"),
         (TimeMode::Offset, "     1.000000001 ", "     1.000000005 "),
@@ -76,7 +76,7 @@ fn times_stand_in_the_place_of_ticks() {
 }
 
 #[test]
-fn processes_are_told_apart_where_lines_are_no_trace_lines() {
+fn lines_with_times_name_the_process_if_there_are_several() {
     assert!(
         shown(plain(TimeMode::Offset), &[5, 6], &[TWO]).starts_with("     1.000000001 5/00000320 : one\n")
     );
@@ -85,7 +85,7 @@ fn processes_are_told_apart_where_lines_are_no_trace_lines() {
 }
 
 #[test]
-fn colours_are_put_around_what_is_there() {
+fn colours_do_not_change_the_text() {
     let palette = Some(Palette::colours());
     let found = Some(Regex::new("tw|o").unwrap());
     let text = shown(TextStyle { palette, found, ..plain(TimeMode::Ticks) }, &[5], &[TWO, LATER]);

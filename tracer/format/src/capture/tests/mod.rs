@@ -80,7 +80,7 @@ fn bytes_are_as_documented() {
 }
 
 #[test]
-fn what_wraps_a_value_is_captured_as_the_value() {
+fn a_wrapped_value_is_captured_like_the_value() {
     macro_rules! same {
         ($by:ident, $value:expr, $($wrapped:expr),*) => {{
             fn both<By, A: Capture<By> + ?Sized, B: Capture<By> + ?Sized>(a: &A, b: &B) {
@@ -104,7 +104,7 @@ fn what_wraps_a_value_is_captured_as_the_value() {
 }
 
 #[test]
-fn what_is_too_long_says_so() {
+fn values_that_are_too_long_are_reported() {
     let long = "x".repeat(MAX_PAYLOAD + 1);
     assert!(Capture::<by::Display>::size(&long) > MAX_PAYLOAD);
     assert!(vec![(); MAX_PAYLOAD + 1].size() > MAX_PAYLOAD);
@@ -121,7 +121,7 @@ fn what_is_too_long_says_so() {
 }
 
 #[test]
-fn what_has_no_room_writes_nothing_then_and_afterwards() {
+fn a_value_without_room_stops_all_further_writing() {
     let mut room = [0; 5];
     let mut cursor = Cursor::new(&mut room);
     cursor.put([1, 2]);
@@ -133,7 +133,7 @@ fn what_has_no_room_writes_nothing_then_and_afterwards() {
 }
 
 #[test]
-fn signatures_tell_types_apart() {
+fn signatures_distinguish_types() {
     macro_rules! types {
         ($into:ident: $($type:ty),*) => { $into.extend([$((
             <$type as Capture<by::Debug>>::SIGNATURE, descriptor_of::<by::Debug, $type>()

@@ -83,7 +83,7 @@ fn composites_are_as_format_prints_them() {
 }
 
 #[test]
-fn composites_beside_other_arguments_keep_their_places() {
+fn composites_next_to_other_arguments_keep_their_places() {
     let (vector, option, pair) = (vec![Unit; 3], Some("x"), (1.5, [(); 2]));
     let mut descriptor = Vec::new();
     let mut payload = Vec::new();

@@ -19,7 +19,7 @@ fn render(format: &str, descriptor: &[u8], payload: &[u8]) -> Result<Vec<u8>, Pa
 }
 
 #[test]
-fn what_does_not_fit_together_makes_no_plan() {
+fn formats_that_do_not_fit_their_descriptors_make_no_plan() {
     let unclosed = TemplateError { at: 1, reason: TemplateErrorReason::Unclosed };
     for (format, descriptor, error) in [
         ("{", &b""[..], PlanError::Template(unclosed)),
@@ -43,7 +43,7 @@ fn what_does_not_fit_together_makes_no_plan() {
 }
 
 #[test]
-fn payloads_that_are_not_the_arguments_are_refused() {
+fn payloads_that_do_not_fit_the_arguments_are_refused() {
     use PayloadError::{CountTooLarge, Cut, Excess, NoValue};
     for (format, descriptor, payload, error) in [
         ("{}", &b"y"[..], &[1, 2, 3][..], Cut),
@@ -68,7 +68,7 @@ fn payloads_that_are_not_the_arguments_are_refused() {
 }
 
 #[test]
-fn addresses_of_another_width_are_shown_in_it() {
+fn addresses_are_shown_in_their_own_width() {
     assert_eq!(
         render("{:p} {0:#?} {0:20p}|", b"p", &[16, 0, 0, 0]).unwrap(),
         b"0x10 0x00000010                 0x10|"
@@ -80,7 +80,7 @@ fn addresses_of_another_width_are_shown_in_it() {
 }
 
 #[test]
-fn small_inputs_do_not_make_endless_work() {
+fn small_inputs_cause_bounded_work() {
     let start = Instant::now();
     // This stands for arrays of arrays of nothing: four thousand million elements at each level.
     let mut nothing = Vec::new();

@@ -104,7 +104,7 @@ fn every_f32_has_the_digits_of_std() {
 /// Compares widths and precisions that are numbers in the format string, and others that are not in the tables with
 /// `$`.
 #[test]
-fn numbers_in_the_format_string_count_as_given() {
+fn widths_and_precisions_in_the_format_string_apply() {
     macro_rules! same {
         ($($by:ident $format:literal $value:expr;)*) => { $({
             let value = $value;

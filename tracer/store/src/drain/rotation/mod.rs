@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_dropped_ends_where_a_message_begins_and_is_counted() {
+    fn dropped_text_ends_at_a_message_boundary_and_is_counted() {
         let key = "0000000000000007-00000320";
         let long = "x".repeat(100_000);
         let old = format!(

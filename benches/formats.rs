@@ -23,7 +23,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use trace_format::kinds::Apart;
+use trace_format::kinds::SeparateCounts;
 use trace_format::line::Ticks;
 use trace_format::meta::{
     Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread,
@@ -212,7 +212,7 @@ fn make_trace(place: &Path, records: u64) {
                 files: None,
                 cause: Cause::default(),
                 seen: None,
-                apart: Apart::default(),
+                apart: SeparateCounts::default(),
             }),
         );
         fs::write(place.join(format!("app.trace.{}", raw.tid)), raw.bytes).expect("a trace file");

@@ -10,7 +10,7 @@ use support::follows::Follower;
 use support::merges::tracemerge;
 use support::programs::installed_programs;
 use support::{APP, Scenario, Traced, wait_until};
-use trace_format::function::{FunctionLine, FunctionPlace, Named, StackLine};
+use trace_format::function::{FunctionLine, FunctionName, FunctionPlace, StackLine};
 use trace_format::line::{Kind, Line};
 use trace_format::meta::{Meta, Module};
 
@@ -71,7 +71,7 @@ fn bare(name: &str) -> &str {
 }
 
 /// Panics unless the names equal those of `addr2line` for an address in the program's file.
-fn assert_names(names: &[Named<'_>], expected: &[(String, String)], what: &str) {
+fn assert_names(names: &[FunctionName<'_>], expected: &[(String, String)], what: &str) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
     let named: Vec<_> = names.iter().map(|named| (text(named.function), text(named.at))).collect();
     let (around, _) = expected.last().expect("a frame");
@@ -117,8 +117,8 @@ fn symbols_adds_the_names_of_addr2line_and_changes_nothing_else() {
                         [named, plain].map(|line| FunctionLine::parse(line.payload).expect("a function"));
                     if let FunctionPlace::Address(address, names) = line.place {
                         asked.push(address - own.bias);
-                        found.push(vec![Named { called_from: &[], ..names }]);
-                        line.place = FunctionPlace::Address(address, Named::default());
+                        found.push(vec![FunctionName { called_from: &[], ..names }]);
+                        line.place = FunctionPlace::Address(address, FunctionName::default());
                     }
                     assert_eq!(line, bare);
                 }

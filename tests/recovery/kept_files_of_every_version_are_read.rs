@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use trace_format::escape::unescape;
-use trace_format::kinds::Apart;
+use trace_format::kinds::SeparateCounts;
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::locks::LockRecord;
 use trace_format::meta::{
@@ -11,7 +11,7 @@ use trace_format::meta::{
 };
 use trace_format::states::{StateChange, ThreadState};
 use trace_format::tally::Tally;
-use trace_format::wait::{Wait, WaitedFor};
+use trace_format::wait::{Wait, WaitCause};
 use trace_format::wall::Wall;
 
 #[test]
@@ -71,7 +71,7 @@ fn assert_is_read_as_before(version: u32, text: &[u8], new: &[Meta]) {
             files: None,
             cause: Cause::default(),
             seen: None,
-            apart: Apart::default(),
+            apart: SeparateCounts::default(),
         }),
     ];
     expected.splice(5..5, new.iter().cloned());
@@ -120,7 +120,7 @@ fn a_file_of_version_3_is_read() {
         status: Some(8193),
         state: Some(0),
     };
-    let wait = Wait { begin: ticks(9), end: ticks(41), ns: 81_250, what: WaitedFor::Room };
+    let wait = Wait { begin: ticks(9), end: ticks(41), ns: 81_250, what: WaitCause::Room };
     let expected = [
         Meta::Run(run),
         Meta::Thread(Thread { name: b"worker 3".to_vec(), ring, why, file: Some(1) }),
@@ -136,7 +136,7 @@ fn a_file_of_version_3_is_read() {
             files: Some(3),
             cause: Cause::default(),
             seen: Some(ticks(100)),
-            apart: Apart { others: 1, waits: 1, states: 1 },
+            apart: SeparateCounts { others: 1, waits: 1, states: 1 },
         }),
     ];
     assert_eq!(metas, expected);

@@ -47,7 +47,7 @@ use std::path::PathBuf;
 pub use crate::command::kept_records::KeptRecords;
 
 use crate::cli::{CallView, Merge, Subcommand};
-use crate::command::diff::Told;
+use crate::command::diff::DiffOutput;
 use crate::command::merge::Job;
 use crate::find::app::App;
 use crate::find::choose::Choice;
@@ -77,7 +77,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(cli) => cli,
         Err(said) => {
             let status = if said.use_stderr() { 2 } else { 0 };
-            return status.max(reporting(false, |_| cli::show(said, &args)));
+            return status.max(run_and_report(false, |_| cli::show(said, &args)));
         }
     };
     file::truncation::watch();
@@ -115,8 +115,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             let depth = depth.depth.unwrap_or_default();
             let request = Request { symbols: symbols.into(), depth, ..options.into() };
             let mut opened_apps = Vec::new();
-            let status = reporting(request.quiet, |_| {
-                opened_apps = opened(apps)?;
+            let status = run_and_report(request.quiet, |_| {
+                opened_apps = open_apps(apps)?;
                 Ok(())
             });
             if status == 0 { command::open::open(&opened_apps, request) } else { status }
@@ -131,45 +131,47 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             command::run::run(&request, command)
         }
         Subcommand::Clean { quiet, yes, app } => {
-            reporting(quiet, |messages| command::clean::clean(&App::or_directory(app)?, yes, messages))
+            run_and_report(quiet, |messages| command::clean::clean(&App::or_directory(app)?, yes, messages))
         }
         Subcommand::Check { all_runs, quiet, verbose, app } => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
-            reporting(quiet, |messages| {
+            run_and_report(quiet, |messages| {
                 command::check::check(&App::or_directory(app)?, choice, quiet, verbose, messages)
             })
         }
         Subcommand::Diff { quiet, json, rows, a, b } => {
-            let told = match (quiet, json) {
-                (true, _) => Told::Nothing,
-                (false, true) => Told::Json,
-                (false, false) => Told::Text,
+            let diff_output = match (quiet, json) {
+                (true, _) => DiffOutput::Nothing,
+                (false, true) => DiffOutput::Json,
+                (false, false) => DiffOutput::Text,
             };
             let mut same = true;
-            let status = reporting(false, |messages| {
-                same = command::diff::diff(a, b, told, rows, messages)?;
+            let status = run_and_report(false, |messages| {
+                same = command::diff::diff(a, b, diff_output, rows, messages)?;
                 Ok(())
             });
             status.max(u8::from(!same))
         }
         Subcommand::Info { all_runs, json, app } => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
-            reporting(false, |messages| command::info::info(&App::or_directory(app)?, choice, json, messages))
+            run_and_report(false, |messages| {
+                command::info::info(&App::or_directory(app)?, choice, json, messages)
+            })
         }
         Subcommand::Snapshot { output, view, symbols, quiet, verbose, pid } => {
             Signals::take();
             let request = Request { output, view: view.into(), quiet, verbose, ..Request::default() };
             let request = symbols.added_to(request);
-            reporting(quiet, |messages| command::snapshot::snapshot(pid, &request, messages))
+            run_and_report(quiet, |messages| command::snapshot::snapshot(pid, &request, messages))
         }
         Subcommand::On { quiet, pid } => {
-            reporting(quiet, |messages| command::switch::switch(pid, true, messages))
+            run_and_report(quiet, |messages| command::switch::switch(pid, true, messages))
         }
         Subcommand::Off { quiet, pid } => {
-            reporting(quiet, |messages| command::switch::switch(pid, false, messages))
+            run_and_report(quiet, |messages| command::switch::switch(pid, false, messages))
         }
-        Subcommand::Completions { shell } => reporting(false, |_| cli::manual::completions(shell)),
-        Subcommand::Man { command } => reporting(false, |_| cli::manual::page(command.as_deref())),
+        Subcommand::Completions { shell } => run_and_report(false, |_| cli::manual::completions(shell)),
+        Subcommand::Man { command } => run_and_report(false, |_| cli::manual::page(command.as_deref())),
     }
 }
 
@@ -183,25 +185,25 @@ fn merge(merge: Merge) -> u8 {
 
 /// Shows the records of `apps` as they arrive.
 fn follow(request: &Request, apps: Vec<PathBuf>) -> u8 {
-    reporting(request.quiet, |messages| command::follow::follow(&opened(apps)?, request, messages))
+    run_and_report(request.quiet, |messages| command::follow::follow(&open_apps(apps)?, request, messages))
 }
 
 /// Merges the traces of `apps` as requested.
 fn view(request: Request, apps: Vec<PathBuf>) -> u8 {
     // An interrupted merge deletes its temporary file.
     Signals::take();
-    reporting(request.quiet, |messages| {
+    run_and_report(request.quiet, |messages| {
         let choice = if request.all_runs { Choice::All } else { Choice::Newest };
-        command::merge::run(&Job { apps: &opened(apps)?, request: &request, choice }, messages)
+        command::merge::run(&Job { apps: &open_apps(apps)?, request: &request, choice }, messages)
     })
 }
 
-fn opened(apps: Vec<PathBuf>) -> Result<Vec<App>, Error> {
+fn open_apps(apps: Vec<PathBuf>) -> Result<Vec<App>, Error> {
     apps.into_iter().map(App::or_directory).collect()
 }
 
 /// Does `work`, reports its error to the user, and returns the exit status.
-fn reporting(quiet: bool, work: impl FnOnce(&mut Messages) -> Result<(), Error>) -> u8 {
+fn run_and_report(quiet: bool, work: impl FnOnce(&mut Messages) -> Result<(), Error>) -> u8 {
     let mut messages = Messages::new(quiet);
     if let Err(error) = work(&mut messages) {
         messages.error(error);

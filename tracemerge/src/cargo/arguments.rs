@@ -39,7 +39,7 @@ target/tracer. Build scripts and procedural macros are built as usual, without h
 
 /// The task of `cargo tracer`.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum CargoTask {
     Help,
     Build(BuildRequest),
 }
@@ -62,7 +62,7 @@ pub struct BuildRequest {
     /// Whether functions that call nothing are traced, too.
     pub leaf: bool,
     /// The view that is shown when the program has ended.
-    pub show: Show,
+    pub show: ShownView,
     /// The arguments for Cargo.
     pub rest: Vec<OsString>,
 }
@@ -79,36 +79,36 @@ impl BuildRequest {
 
 /// The view of a trace that is shown when the program has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Show {
+pub enum ShownView {
     #[default]
     Report,
     Tree,
     Nothing,
 }
 
-impl Show {
+impl ShownView {
     /// Returns the word that users write.
     pub fn word(self) -> &'static str {
         match self {
-            Show::Report => "report",
-            Show::Tree => "tree",
-            Show::Nothing => "nothing",
+            ShownView::Report => "report",
+            ShownView::Tree => "tree",
+            ShownView::Nothing => "nothing",
         }
     }
 
     /// Reads the word that users write.
-    pub fn read(word: &OsStr) -> Option<Show> {
-        [Show::Report, Show::Tree, Show::Nothing].into_iter().find(|show| word == show.word())
+    pub fn read(word: &OsStr) -> Option<ShownView> {
+        [ShownView::Report, ShownView::Tree, ShownView::Nothing].into_iter().find(|show| word == show.word())
     }
 }
 
 /// Reads the arguments behind `cargo tracer`.
-pub fn read(args: Vec<OsString>) -> Result<Wanted, Error> {
+pub fn read(args: Vec<OsString>) -> Result<CargoTask, Error> {
     let mut args = args.into_iter();
-    let Some(command) = args.next() else { return Ok(Wanted::Help) };
+    let Some(command) = args.next() else { return Ok(CargoTask::Help) };
     let command = command.to_string_lossy().into_owned();
     match command.as_str() {
-        "-h" | "--help" | "help" => return Ok(Wanted::Help),
+        "-h" | "--help" | "help" => return Ok(CargoTask::Help),
         "build" | "b" | "run" | "r" | "test" | "t" => {}
         _ => {
             let what = format!("'{command}' is not build, run or test. See cargo tracer --help");
@@ -129,7 +129,7 @@ pub fn read(args: Vec<OsString>) -> Result<Wanted, Error> {
             given.ok_or_else(|| Error::plain(format!("{option} needs {what} after it")))
         };
         match option {
-            "-h" | "--help" => return Ok(Wanted::Help),
+            "-h" | "--help" => return Ok(CargoTask::Help),
             "--deps" => request.deps = true,
             "--dormant" => request.dormant = true,
             "--leaf" => request.leaf = true,
@@ -141,7 +141,7 @@ pub fn read(args: Vec<OsString>) -> Result<Wanted, Error> {
             "--show" => {
                 let word = value("report, tree or nothing")?;
                 let unknown = || Error::plain(format!("--show {word:?}: expected report, tree or nothing"));
-                request.show = Show::read(&word).ok_or_else(unknown)?;
+                request.show = ShownView::read(&word).ok_or_else(unknown)?;
             }
             "--" => {
                 request.rest.push(word);
@@ -151,7 +151,7 @@ pub fn read(args: Vec<OsString>) -> Result<Wanted, Error> {
             _ => request.rest.push(word),
         }
     }
-    Ok(Wanted::Build(request))
+    Ok(CargoTask::Build(request))
 }
 
 /// The value of `--include` and `--exclude`, as messages name it.
@@ -171,13 +171,13 @@ fn paths(option: &str, word: &OsStr) -> Result<Vec<String>, Error> {
 mod tests {
     use super::*;
 
-    fn of(words: &[&str]) -> Result<Wanted, String> {
+    fn of(words: &[&str]) -> Result<CargoTask, String> {
         read(words.iter().map(OsString::from).collect()).map_err(|error| error.to_string())
     }
 
     fn build(words: &[&str]) -> BuildRequest {
         match of(words) {
-            Ok(Wanted::Build(request)) => request,
+            Ok(CargoTask::Build(request)) => request,
             other => panic!("{words:?}: {other:?}"),
         }
     }
@@ -207,8 +207,8 @@ mod tests {
 
     #[test]
     fn errors_name_the_valid_arguments() {
-        assert_eq!(of(&["--help"]), Ok(Wanted::Help));
-        assert_eq!(of(&["run", "-h"]), Ok(Wanted::Help));
+        assert_eq!(of(&["--help"]), Ok(CargoTask::Help));
+        assert_eq!(of(&["run", "-h"]), Ok(CargoTask::Help));
         assert!(of(&["bench"]).unwrap_err().contains("is not build, run or test"));
         assert!(of(&["run", "--show", "x"]).unwrap_err().contains("expected report, tree or nothing"));
         assert!(of(&["run", "--crate"]).unwrap_err().contains("--crate needs the name of a crate"));

@@ -9,14 +9,14 @@ use std::process::{Command, ExitStatus};
 use crate::cargo::arguments::BuildRequest;
 use crate::cargo::toolchain::{Toolchain, output_of};
 use crate::cargo::{FAILED, runner, wrapper};
-use crate::find::library::{HOOK_OF_RUST, LIBRARY, LOOKED_FOR, exports, find_library};
+use crate::find::library::{HOOK_OF_RUST, LIBRARY, SEARCHED_PLACES, exports, find_library};
 use crate::os::environment::{is_set, of_cargo, own_program};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 
 /// Runs Cargo with the requested command; returns its exit status.
 pub fn build(request: &BuildRequest) -> u8 {
-    let status = prepared(request).and_then(|mut command| {
+    let status = prepare_cargo(request).and_then(|mut command| {
         command.status().map_err(|error| Error::plain(format!("cannot run Cargo: {error}")))
     });
     match status {
@@ -33,10 +33,10 @@ fn code_of(status: ExitStatus) -> u8 {
 }
 
 /// Returns the command that runs Cargo, with all that a build with hooks needs.
-fn prepared(request: &BuildRequest) -> Result<Command, Error> {
+fn prepare_cargo(request: &BuildRequest) -> Result<Command, Error> {
     let missing = || {
         Error::plain(format!(
-            "{LIBRARY}, which records the functions, is not installed. tracemerge looks for it {LOOKED_FOR}"
+            "{LIBRARY}, which records the functions, is not installed. tracemerge looks for it {SEARCHED_PLACES}"
         ))
     };
     let library = find_library().ok_or_else(missing)?;
@@ -49,7 +49,7 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
     }
     let own = own_program().ok_or_else(|| Error::plain("the path of this program is not known"))?;
     let toolchain = Toolchain::find()?;
-    let (before, _) = parted(&request.rest);
+    let (before, _) = split_arguments(&request.rest);
     if let Some(target) = value_of(before, "--target").filter(|target| *target != toolchain.host.as_str()) {
         let (target, host) = (target.to_string_lossy(), &toolchain.host);
         return Err(Error::plain(format!(
@@ -74,7 +74,7 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
         command.arg("--target").arg(&toolchain.host);
     }
     if value_of(before, "--target-dir").is_none() {
-        command.arg("--target-dir").arg(place_of(request, place));
+        command.arg("--target-dir").arg(build_directory(request, place));
     }
     // The linker would inline functions together with their hooks, which would then be recorded as calls of the
     // functions around them.
@@ -110,7 +110,7 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
 
 /// Returns the directory of the build. Cargo does not know that another choice of crates or functions changes the
 /// compiled code, so each choice has a directory of its own.
-fn place_of(request: &BuildRequest, place: PathBuf) -> PathBuf {
+fn build_directory(request: &BuildRequest, place: PathBuf) -> PathBuf {
     let place = if request.dormant { place.join("dormant") } else { place };
     let functions = request.functions();
     if !request.deps && !request.leaf && request.crates.is_empty() && functions.is_empty() {
@@ -124,7 +124,7 @@ fn place_of(request: &BuildRequest, place: PathBuf) -> PathBuf {
 }
 
 /// Returns the arguments of Cargo, and the rest from `--` on.
-fn parted(words: &[OsString]) -> (&[OsString], &[OsString]) {
+fn split_arguments(words: &[OsString]) -> (&[OsString], &[OsString]) {
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     words.split_at(end)
 }

@@ -64,7 +64,7 @@ pub enum Hooks {
 
 /// A crate that is compiled with a list.
 #[derive(Debug)]
-pub struct Listed<'a> {
+pub struct ListedCrate<'a> {
     /// The arguments that Cargo gives to the compiler.
     pub words: &'a [OsString],
     /// The arguments that follow, behind those for the list.
@@ -75,7 +75,7 @@ pub struct Listed<'a> {
     pub wanted: Option<&'a Patterns>,
 }
 
-impl Listed<'_> {
+impl ListedCrate<'_> {
     /// Compiles several times with the command that `compiler` returns. Returns the exit status.
     pub fn compile(&self, compiler: impl Fn() -> Command) -> io::Result<u8> {
         // The files of the first compilations stay out of the directories that Cargo and concurrent compilations of
@@ -114,14 +114,14 @@ impl Listed<'_> {
         }
         let mut command = compiler();
         command.args(self.words).args(arguments(&list)).args(self.more);
-        Ok(exit_code(without_remarks(&mut command)?))
+        Ok(exit_code(run_without_remarks(&mut command)?))
     }
 
     /// Returns whether a function is to have hooks or room for them.
     fn is_wanted(&self, function: &str) -> bool {
         let Some(wanted) = self.wanted else { return true };
         let path = format!("{:#}", rustc_demangle::demangle(function));
-        wanted.mean(&spellings(without_suffix(&path)))
+        wanted.matches_function(&spellings(without_suffix(&path)))
     }
 
     /// Returns the arguments of Cargo, changed so that the compiler writes object files into another directory.
@@ -159,14 +159,14 @@ fn found(
     }
     let mut functions = BTreeSet::new();
     for entry in fs::read_dir(&place)? {
-        each_file(&fs::read(entry?.path())?, &mut |file| add(file, &mut functions));
+        for_each_object(&fs::read(entry?.path())?, &mut |file| add(file, &mut functions));
     }
     Ok(Ok(functions))
 }
 
 /// Runs the compiler and passes on its messages, except its remark on each function of the list that is in another
 /// unit of code.
-fn without_remarks(command: &mut Command) -> io::Result<ExitStatus> {
+fn run_without_remarks(command: &mut Command) -> io::Result<ExitStatus> {
     let mut child = command.stderr(Stdio::piped()).spawn()?;
     if let Some(said) = child.stderr.take() {
         for line in BufReader::new(said).split(b'\n') {
@@ -204,14 +204,14 @@ fn without_remark(line: &[u8]) -> Option<String> {
 }
 
 /// Calls `take` with each object file: these bytes, or the members of an archive.
-fn each_file(bytes: &[u8], take: &mut dyn FnMut(&object::File<'_>)) {
+fn for_each_object(bytes: &[u8], take: &mut dyn FnMut(&object::File<'_>)) {
     if let Ok(archive) = ArchiveFile::parse(bytes) {
         for member in archive.members().flatten() {
             if let Ok(bytes) = member.data(bytes) {
                 // A member starts at any offset, but is readable only at an address that is a multiple of 8, as
                 // allocations are.
                 let aligned = bytes.to_vec();
-                each_file(&aligned, take);
+                for_each_object(&aligned, take);
             }
         }
     } else if let Ok(file) = object::File::parse(bytes) {
@@ -283,7 +283,7 @@ mod tests {
     fn functions_are_found_at_any_offset_in_an_archive() {
         let program = fs::read(std::env::current_exe().unwrap()).unwrap();
         let mut expected = BTreeSet::new();
-        each_file(&program, &mut |file| add_functions(file, &mut expected));
+        for_each_object(&program, &mut |file| add_functions(file, &mut expected));
         assert!(expected.len() > 1000, "{}", expected.len());
         let header = |name: &str, size: usize| {
             format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 100_644).into_bytes()
@@ -295,7 +295,7 @@ mod tests {
             archive.extend(header("second/", program.len()));
             archive.extend(&program);
             let mut found = BTreeSet::new();
-            each_file(&archive, &mut |file| add_functions(file, &mut found));
+            for_each_object(&archive, &mut |file| add_functions(file, &mut found));
             assert!(found == expected, "{before}: {} of {}", found.len(), expected.len());
         }
     }

@@ -16,7 +16,7 @@ mod wrapper;
 use std::ffi::OsString;
 
 use crate::ui::console::{Content, print};
-use crate::ui::messages::{Messages, speak_as};
+use crate::ui::messages::{Messages, set_program_name};
 
 /// The exit status of an error that is not the user's program's.
 const FAILED: u8 = 101;
@@ -25,7 +25,7 @@ const FAILED: u8 = 101;
 /// command with the given arguments.
 pub fn main(args: impl IntoIterator<Item = OsString>, tracemerge: impl FnOnce(Vec<OsString>) -> u8) -> u8 {
     // The user has called `cargo tracer`, whichever program started this process.
-    speak_as("cargo tracer");
+    set_program_name("cargo tracer");
     let mut args: Vec<OsString> = args.into_iter().skip(1).collect();
     // Cargo passes the name of its command on, `tracer`.
     let is_command = args.first().is_some_and(|word| word == "tracer");
@@ -37,8 +37,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>, tracemerge: impl FnOnce(Ve
         return runner::run(args.into_iter().skip(1), tracemerge);
     }
     match arguments::read(args) {
-        Ok(arguments::Wanted::Help) => printed(arguments::HELP),
-        Ok(arguments::Wanted::Build(request)) => build::build(&request),
+        Ok(arguments::CargoTask::Help) => printed(arguments::HELP),
+        Ok(arguments::CargoTask::Build(request)) => build::build(&request),
         Err(error) => {
             Messages::new(false).error(error);
             2

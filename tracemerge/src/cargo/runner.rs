@@ -7,9 +7,9 @@ use std::process::Command;
 use object::{Object, ObjectSymbol};
 
 use crate::cargo::FAILED;
-use crate::cargo::arguments::Show;
+use crate::cargo::arguments::ShownView;
 use crate::cargo::listed::SECTION_OF_SLEDS;
-use crate::command::preload::preload_where_hooks_are;
+use crate::command::preload::preload_if_hooked;
 use crate::command::run::exit_code;
 use crate::file::map::Map;
 use crate::os::environment::{ENABLE, of_cargo};
@@ -34,7 +34,7 @@ pub fn setting(host: &str, own: &Path, show: &str) -> Result<String, Error> {
 /// Runs the program that `args` name after the requested view; returns its exit status. `tracemerge` runs that
 /// command with the given arguments.
 pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec<OsString>) -> u8) -> u8 {
-    let show = args.next().and_then(|word| Show::read(&word)).unwrap_or_default();
+    let show = args.next().and_then(|word| ShownView::read(&word)).unwrap_or_default();
     let program = args.next().unwrap_or_default();
     let mut command = Command::new(&program);
     command.args(args);
@@ -43,7 +43,7 @@ pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec
     }
     // Hooks that are called are in the library that the program is linked with. Dormant ones need the library
     // preloaded, which activates them.
-    let preloaded = preload_where_hooks_are(Path::new(&program), &mut command, &Messages::new(false));
+    let preloaded = preload_if_hooked(Path::new(&program), &mut command, &Messages::new(false));
     let status = match Signals::take().run(&mut command) {
         Ok((_, status)) => status,
         Err(error) => {
@@ -53,7 +53,7 @@ pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec
     };
     drop(preloaded);
     let shown = match show {
-        Show::Nothing => 0,
+        ShownView::Nothing => 0,
         _ if !has_hooks(Path::new(&program)) => {
             Messages::new(false).note(format_args!(
                 "nothing of {} was traced: none of its functions has a hook. --include and --exclude choose functions by their paths, which tracemerge report shows",

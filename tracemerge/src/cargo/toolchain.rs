@@ -41,9 +41,9 @@ impl Toolchain {
     /// compiler.
     pub fn probe(&self, library: &Path, place: &Path) -> Result<(), Error> {
         self.once(place, ("hooks", library, wrapper::HOOKS), |directory| {
-            let tried = tried(PROBE, &[], library, directory)?;
+            let compile_and_run = compile_and_run(PROBE, &[], library, directory)?;
             // `main`, and twice the function that panics.
-            let why = tried.and_then(|called| called.is_at_least(3));
+            let why = compile_and_run.and_then(|called| called.is_at_least(3));
             Ok(why.err().map(|why| {
                 format!("hooks: {why}. They are known to work with Rust 1.70 and later on x86-64 and Linux with glibc. To trace chosen functions with any compiler, use tracer::scope() and #[tracer::traced]")
             }))
@@ -56,8 +56,8 @@ impl Toolchain {
         self.once(place, ("choice", library, wrapper::HOOKS, &line), |directory| {
             let list = directory.join("functions");
             fs::write(&list, &line).map_err(|error| Error::io("write", &list, error))?;
-            let tried = tried(PROBE_OF_CHOICE, &listed::arguments(&list), library, directory)?;
-            let why = tried.and_then(|called| match called.is_at_least(3) {
+            let compile_and_run = compile_and_run(PROBE_OF_CHOICE, &listed::arguments(&list), library, directory)?;
+            let why = compile_and_run.and_then(|called| match called.is_at_least(3) {
                 Ok(()) if called.entered >= LEFT_OUT => Err("one that must have none has one".to_owned()),
                 other => other,
             });
@@ -119,15 +119,15 @@ impl Toolchain {
 
 /// The numbers of hooks that a program has called.
 #[derive(Clone, Copy, Debug)]
-struct Called {
+struct HookCounts {
     entered: usize,
     left: usize,
 }
 
-impl Called {
+impl HookCounts {
     /// Returns an error that says why, if fewer than `least` functions were entered, or if some were not left.
     fn is_at_least(self, least: usize) -> Result<(), String> {
-        let Called { entered, left } = self;
+        let HookCounts { entered, left } = self;
         if entered < least || entered != left {
             return Err(format!("a program entered {entered} functions and left {left}"));
         }
@@ -137,12 +137,12 @@ impl Called {
 
 /// Compiles a program with hooks, with the arguments `first` before those for hooks, and runs it. Returns the numbers
 /// of hooks it has called, or the reason why it could not be compiled or has failed.
-fn tried(
+fn compile_and_run(
     text: &str,
     first: &[OsString],
     library: &Path,
     directory: &Path,
-) -> Result<Result<Called, String>, Error> {
+) -> Result<Result<HookCounts, String>, Error> {
     let source = directory.join("probe.rs");
     fs::write(&source, text).map_err(|error| Error::io("write", &source, error))?;
     let mut compile = rustc();
@@ -161,8 +161,8 @@ fn tried(
     if !output.status.success() {
         return Ok(Err(format!("a program ended with {}", output.status)));
     }
-    let text = text_in(&traces).map_err(|error| Error::io("read", &traces, error))?;
-    Ok(Ok(Called { entered: text.matches(" > hook ").count(), left: text.matches(" < hook ").count() }))
+    let text = read_all_files(&traces).map_err(|error| Error::io("read", &traces, error))?;
+    Ok(Ok(HookCounts { entered: text.matches(" > hook ").count(), left: text.matches(" < hook ").count() }))
 }
 
 /// A program whose function can be named in a list.
@@ -215,7 +215,7 @@ pub extern \"C\" fn left_out(left: u32) -> u32 {
 ";
 
 /// Returns the contents of all files of a directory.
-fn text_in(directory: &Path) -> io::Result<String> {
+fn read_all_files(directory: &Path) -> io::Result<String> {
     let files: io::Result<Vec<PathBuf>> = fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect();
     files?.iter().map(fs::read_to_string).collect()
 }

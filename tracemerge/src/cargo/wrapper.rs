@@ -9,7 +9,7 @@ use std::process::Command;
 
 use trace_format::patterns::Patterns;
 
-use crate::cargo::listed::{Hooks, Listed};
+use crate::cargo::listed::{Hooks, ListedCrate};
 use crate::os::environment::of_cargo;
 use crate::ui::messages::Messages;
 
@@ -33,7 +33,7 @@ pub const LEAF: &str = "CARGO_TRACER_LEAF";
 pub const RUSTDOC: &str = "CARGO_TRACER_RUSTDOC";
 
 /// The packages of the tracer, which would trace themselves if they had hooks.
-const OWN: [&str; 7] = [
+const TRACER_PACKAGES: [&str; 7] = [
     "tracer-lib",
     "tracer-format",
     "tracer-store",
@@ -109,9 +109,9 @@ pub fn compile(args: Vec<OsString>) -> u8 {
             (false, true) => Hooks::WithLeaves,
             (false, false) => Hooks::Called,
         };
-        Listed { words, more: &more, hooks, wanted: wanted.as_ref() }.compile(compiler)
+        ListedCrate { words, more: &more, hooks, wanted: wanted.as_ref() }.compile(compiler)
     } else {
-        replace_by(compiler().args(words).args(&more))
+        replace_process(compiler().args(words).args(&more))
     };
     compiled.unwrap_or_else(|error| {
         Messages::new(false)
@@ -121,13 +121,13 @@ pub fn compile(args: Vec<OsString>) -> u8 {
 }
 
 #[cfg(unix)]
-fn replace_by(command: &mut Command) -> std::io::Result<u8> {
+fn replace_process(command: &mut Command) -> std::io::Result<u8> {
     use std::os::unix::process::CommandExt;
     Err(command.exec())
 }
 
 #[cfg(not(unix))]
-fn replace_by(command: &mut Command) -> std::io::Result<u8> {
+fn replace_process(command: &mut Command) -> std::io::Result<u8> {
     let status = command.status()?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
@@ -139,7 +139,7 @@ fn is_for_target(words: &[OsString]) -> bool {
 
 /// Returns whether a package is the tracer's.
 fn is_own(package: Option<&OsStr>) -> bool {
-    package.and_then(OsStr::to_str).is_some_and(|package| OWN.contains(&package))
+    package.and_then(OsStr::to_str).is_some_and(|package| TRACER_PACKAGES.contains(&package))
 }
 
 /// Returns whether to trace the functions of the crate that the compiler is called for with these arguments. `wanted`

@@ -732,7 +732,7 @@ pub fn show(said: clap::Error, args: &[OsString]) -> Result<(), Error> {
         args.iter().map(|word| escaped_line(&word.to_string_lossy()).into()).collect();
     let again = if harmless == args { Some(said) } else { parse(harmless).err() };
     let Some(said) = again else {
-        stream.say("error: the command line has an invalid word; see --help");
+        stream.write_message("error: the command line has an invalid word; see --help");
         return Ok(());
     };
     let text = said.render();

@@ -22,7 +22,7 @@ use crate::view::export::tree::TreeStyle;
 use crate::view::request::{Layout, Request, View};
 use crate::view::select::{Amount, Selection};
 use crate::view::sites::{SiteSelection, SourcePlace, WantedSites};
-use crate::view::wanted_threads::ThreadIs;
+use crate::view::wanted_threads::ThreadSelector;
 
 /// The options of a merge, alone or after a run.
 #[derive(Args, Debug)]
@@ -59,8 +59,8 @@ impl From<MergeOptions> for Request {
 #[derive(Args, Debug)]
 pub struct ViewOptions {
     /// Only these threads, as 17 or 'worker*'
-    #[arg(long, value_name = "TID|NAME", value_parser = ThreadIs::parse, help_heading = SELECT)]
-    pub thread: Vec<ThreadIs>,
+    #[arg(long, value_name = "TID|NAME", value_parser = ThreadSelector::parse, help_heading = SELECT)]
+    pub thread: Vec<ThreadSelector>,
     /// Only these processes; may be repeated
     #[arg(long, value_name = "PID", hide_short_help = true, help_heading = SELECT)]
     pub process: Vec<u32>,

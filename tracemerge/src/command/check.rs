@@ -11,7 +11,7 @@ use crate::command::thread_audit::{Audit, PartOffset};
 use crate::find::app::App;
 use crate::find::choose::{Choice, Chosen};
 use crate::find::header::Trace;
-use crate::find::liveness::asking_once;
+use crate::find::liveness::liveness_check;
 use crate::find::{Found, find_traces, threads};
 use crate::input::source::{Content, Source};
 use crate::os::processors::map_on_all_processors;
@@ -44,9 +44,9 @@ pub fn check(
 ) -> Result<(), Error> {
     let found = find_traces(app, choice, messages)?;
     let checked = audit_all(&found, messages);
-    found.completeness.tell(true, messages);
-    checked.iter().for_each(|thread| thread.tell(messages));
-    tell_missing(&found, &checked, messages);
+    found.completeness.report_to_user(true, messages);
+    checked.iter().for_each(|thread| thread.report_to_user(messages));
+    report_missing_records(&found, &checked, messages);
     if !quiet {
         let whole = messages.status() == Status::Complete;
         let report = report(&found.chosen, &checked, whole, verbose || !whole);
@@ -58,7 +58,7 @@ pub fn check(
 /// Reads all chosen traces.
 fn audit_all<'a>(found: &'a Found, messages: &mut Messages) -> Vec<Checked<'a>> {
     let mut traces = Vec::new();
-    let mut is_alive = asking_once();
+    let mut is_alive = liveness_check();
     for trace in found.chosen.boots.iter().flatten() {
         let alive = is_alive(trace);
         match Source::open(trace, alive) {
@@ -81,7 +81,7 @@ fn audit_all<'a>(found: &'a Found, messages: &mut Messages) -> Vec<Checked<'a>> 
 
 impl Checked<'_> {
     /// Reports each reason why the trace is not whole.
-    fn tell(&self, messages: &mut Messages) {
+    fn report_to_user(&self, messages: &mut Messages) {
         let (audit, path) = (&self.audit, shown(&self.trace.path));
         let at = |place: &PartOffset| self.at(*place);
         for ((place, bytes), more) in audit.damaged.each() {
@@ -99,16 +99,16 @@ impl Checked<'_> {
             ));
         }
         for ((place, end, records, lost, apart), more) in audit.wrong_ends.each() {
-            for (told, there, what) in [
+            for (as_reported, there, what) in [
                 (end.apart.others, apart.others, "line of another kind"),
                 (end.apart.waits, apart.waits, "wait"),
                 (end.apart.states, apart.states, "thread state"),
             ] {
-                if told != there {
+                if as_reported != there {
                     messages.warn(format_args!(
                         "{}: the '# end' line says {} of the kind '{what}', but before it are {}{more}",
                         at(place),
-                        Grouped(told),
+                        Grouped(as_reported),
                         Grouped(there),
                     ));
                 }
@@ -137,8 +137,8 @@ impl Checked<'_> {
             let states = count(audit.other_kinds.states(), "thread state");
             messages.detail(format_args!("{path}: {states}"));
         }
-        if let Some(told) = audit.other_kinds.told() {
-            messages.note(format_args!("{path}: {told}"));
+        if let Some(as_reported) = audit.other_kinds.as_reported() {
+            messages.note(format_args!("{path}: {as_reported}"));
         }
         if audit.lost_unread > 0 {
             let places = count(audit.lost_unread, "place");
@@ -146,10 +146,10 @@ impl Checked<'_> {
                 "{path}: reports losses in {places} without their numbers; see its '# lost' lines"
             ));
         }
-        self.tell_end(&path, messages);
+        self.report_end(&path, messages);
     }
 
-    fn tell_end(&self, path: &str, messages: &mut Messages) {
+    fn report_end(&self, path: &str, messages: &mut Messages) {
         match (&self.audit.end, self.alive, self.audit.is_private()) {
             (None, true, true) => messages.warn(format_args!(
                 "{path}: ring=private: the records in memory that are not yet in the file are unknown"
@@ -218,7 +218,7 @@ fn thread_id(run: &Run, tid: u64) -> ThreadId<'_> {
 }
 
 /// Compares the counts of rings with the records found. A thread may have several files.
-fn tell_missing(found: &Found, checked: &[Checked<'_>], messages: &mut Messages) {
+fn report_missing_records(found: &Found, checked: &[Checked<'_>], messages: &mut Messages) {
     let mut counted: BTreeMap<ThreadId<'_>, u64> = BTreeMap::new();
     let mut count_in = |run, tid, committed: u64| {
         let sum = counted.entry(thread_id(run, tid)).or_default();

@@ -24,7 +24,7 @@ use crate::view::export::format::OtherFormat;
 use crate::view::export::time_column::TimeMode;
 use crate::view::export::{Export, Exporting};
 use crate::view::function_names::FunctionNames;
-use crate::view::lines_to_records::Take;
+use crate::view::lines_to_records::RecordSink;
 use crate::view::plan::Plan;
 use crate::view::request::View;
 use crate::view::select::Selection;

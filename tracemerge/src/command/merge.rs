@@ -54,22 +54,22 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let Request { output, verbose, with, layout, .. } = job.request;
     refuse_missing(layout)?;
     let mut view = job.request.view.clone();
-    if layout.tells_sites() {
+    if layout.contains_sites() {
         let sites = view.selection.sites.get_or_insert_default();
-        if layout.tells_values() {
+        if layout.contains_values() {
             sites.catalog = Arc::new(SiteCatalog::with_values());
         }
     }
-    if layout.tells_times() && view.time == TimeMode::Ticks {
+    if layout.contains_times() && view.time == TimeMode::Ticks {
         // Durations need the clocks.
         view.time = TimeMode::Offset;
     }
     if *verbose {
-        messages.tell_details();
+        messages.show_details();
     }
     let Found { chosen, inputs: input_ids, completeness, merged_path, .. } =
         find_traces_of_all(job.apps, job.choice, messages)?;
-    completeness.tell(false, messages);
+    completeness.report_to_user(false, messages);
     let is_view = view.is_asked_for() || *layout != Layout::Trace;
     let is_shown = layout.is_shown() || (view.is_asked_for() && *layout == Layout::Trace);
     let named = &job.request.default_output;
@@ -86,11 +86,11 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let with_names = *verbose || !view.thread.is_empty() || *layout != Layout::Trace || shows_end;
     let mut inputs = Inputs::open(&chosen, with, with_names, messages)?;
     if view.selection.sites.is_some() {
-        tell_without_sites(&inputs, messages);
+        report_missing_sites(&inputs, messages);
     }
     let mut plan = Plan::new(&mut inputs, &view, messages)?;
     if *verbose {
-        plan.tell_details(&inputs, messages);
+        plan.show_details(&inputs, messages);
     }
     if let Layout::Tree(style) = layout {
         // If records are counted, short calls count, too.
@@ -100,7 +100,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     }
     let names = names_of(&job.request.symbols, &chosen);
     let names_in_lines = job.request.names_in_lines;
-    if (names_in_lines || layout.tells_calls()) && view.leaves_out() {
+    if (names_in_lines || layout.contains_calls()) && view.leaves_out() {
         learn_modules(&inputs, &names);
     }
     let in_colours = view.colours(&target);
@@ -119,8 +119,8 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let written = delivery.write(messages)?;
     lock(&names).take_warnings().into_iter().for_each(|warning| messages.warn(warning));
     let Some(lines) = written else { return Ok(()) };
-    if lines == 0 && view.is_of_a_time() {
-        plan.tell_times(&inputs, messages);
+    if lines == 0 && view.has_period() {
+        plan.show_times(&inputs, messages);
     }
     let (lines, name) = (count(lines, "line"), target.name());
     if !is_view && !is_terminal(&target) {
@@ -252,7 +252,7 @@ fn format_of(
 }
 
 /// Reports the number of traces that do not record the call sites of their messages.
-fn tell_without_sites(inputs: &Inputs, messages: &mut Messages) {
+fn report_missing_sites(inputs: &Inputs, messages: &mut Messages) {
     let traces = || inputs.origins.iter().filter(|origin| !origin.is_log);
     let without = traces().filter(|origin| !origin.has_sites).count() as u64;
     if without > 0 {

@@ -171,7 +171,7 @@ pub fn open(apps: &[App], request: Request) -> u8 {
         messages.note(format_args!("--depth has no effect: {} does not nest calls", plan.written.name()));
     }
     Signals::take();
-    let merged = crate::reporting(request.quiet, |messages| {
+    let merged = crate::run_and_report(request.quiet, |messages| {
         let choice = if request.all_runs { Choice::All } else { Choice::Newest };
         merge::run(&Job { apps, request: &request, choice }, messages)
     });

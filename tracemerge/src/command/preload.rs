@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use trace_store::variables::PRELOADED;
 
 use crate::file::map::Map;
-use crate::find::library::{HOOK_OF_C, LIBRARY, LOOKED_FOR, find_library};
+use crate::find::library::{HOOK_OF_C, LIBRARY, SEARCHED_PLACES, find_library};
 use crate::os::environment::{PRELOAD, preloaded};
 use crate::ui::messages::{Messages, shown};
 
@@ -28,18 +28,14 @@ const SLEDS: &str = "xray_instr_map";
 /// Makes `command`, which runs `program`, load the library if the program has a compiler's hooks but not the library.
 /// Reports if the library cannot be loaded. Keep the returned value until the program has ended.
 #[must_use]
-pub fn preload_where_hooks_are(
-    program: &Path,
-    command: &mut Command,
-    messages: &Messages,
-) -> Option<TempDir> {
+pub fn preload_if_hooked(program: &Path, command: &mut Command, messages: &Messages) -> Option<TempDir> {
     if !cfg!(target_os = "linux") || !has_hooks(program) {
         return None;
     }
     let Some(library) = find_library() else {
         let program = shown(program);
         messages.note(format_args!(
-            "{program} was compiled with hooks in its functions, but {LIBRARY} is not installed, so its functions are not traced. tracemerge looks for it {LOOKED_FOR}"
+            "{program} was compiled with hooks in its functions, but {LIBRARY} is not installed, so its functions are not traced. tracemerge looks for it {SEARCHED_PLACES}"
         ));
         return None;
     };

@@ -14,14 +14,14 @@ use trace_format::meta::Cause;
 use trace_format::meta::Name;
 
 use crate::command::merge::{self, Job};
-use crate::command::preload::preload_where_hooks_are;
+use crate::command::preload::preload_if_hooked;
 use crate::find::app::{App, EndedProcess};
 use crate::find::choose::Choice;
 use crate::os::environment::{ENABLE, program_directories};
 use crate::os::signals::Signals;
 #[cfg(unix)]
 use crate::os::signals::signal_name;
-use crate::reporting;
+use crate::run_and_report;
 use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
@@ -42,7 +42,7 @@ pub fn run(request: &Request, command: Vec<OsString>) -> u8 {
     let found = find_in_path(&given).unwrap_or_else(|| given.clone());
     let mut command = Command::new(&found);
     command.args(words).env(ENABLE, "1");
-    let preloaded = preload_where_hooks_are(&found, &mut command, &Messages::new(request.quiet));
+    let preloaded = preload_if_hooked(&found, &mut command, &Messages::new(request.quiet));
     let since = wall_clock(SystemTime::now() - CLOCK_TOLERANCE);
     let (pid, status) = match Signals::take().run(&mut command) {
         Ok(ended) => ended,
@@ -50,12 +50,15 @@ pub fn run(request: &Request, command: Vec<OsString>) -> u8 {
     };
     drop(preloaded);
     let choice = if request.all_runs { Choice::All } else { Choice::Process { pid, since } };
-    let merged = reporting(request.quiet, |messages| {
+    let merged = run_and_report(request.quiet, |messages| {
         if !status.success() {
             messages.note(format_args!("{} ended with {status}", shown(&given)));
         }
-        let app =
-            App::found_at(given, found)?.that_has_run(EndedProcess { pid, since, cause: cause(status) });
+        let app = App::found_at(given, found)?.with_ended_process(EndedProcess {
+            pid,
+            since,
+            cause: cause(status),
+        });
         merge::run(&Job { apps: &[app], request, choice }, messages)
     });
     match exit_code(status) {

@@ -76,11 +76,11 @@ pub fn run_of(pid: u32) -> Result<RunInMemory, Error> {
         runs = strangers::runs(|run, manifest| run.pid == pid && manifest.is_some(), &mut Messages::silent());
     }
     let alive = runs.into_iter().filter(|run| liveness::is_alive(&run.manifest.run));
-    alive.max_by_key(|run| run.manifest.run.wall).ok_or_else(|| why_not(pid))
+    alive.max_by_key(|run| run.manifest.run.wall).ok_or_else(|| missing_rings_error(pid))
 }
 
 /// Returns an error with the reason why there are no rings of a process.
-fn why_not(pid: u32) -> Error {
+fn missing_rings_error(pid: u32) -> Error {
     #[cfg(windows)]
     if process_start_since_epoch(pid).is_none() {
         return Error::plain(format!("there is no process {pid}"));

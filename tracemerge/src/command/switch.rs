@@ -10,9 +10,9 @@ use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 
 /// The time to wait for the process to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_WAIT: Duration = Duration::from_secs(5);
 /// The time between two checks for the answer.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Switches tracing of the process `pid` on or off. Returns when the process has done so.
 ///
@@ -28,8 +28,8 @@ pub fn switch(pid: u32, on: bool, messages: &mut Messages) -> Result<(), Error> 
         messages.done(format_args!("process {pid} is {} already", words[1]));
         return Ok(());
     }
-    while asked == Asked::Asked && begun.elapsed() < PATIENCE {
-        thread::sleep(LOOK_AGAIN);
+    while asked == Asked::Asked && begun.elapsed() < MAX_WAIT {
+        thread::sleep(RECHECK_INTERVAL);
         asked = life::answer(&run.directory, on).map_err(cannot)?;
     }
     match asked {
@@ -41,9 +41,9 @@ pub fn switch(pid: u32, on: bool, messages: &mut Messages) -> Result<(), Error> 
             "process {pid} has not answered the request to switch {} within {} s: is it stopped, or is \
              TRACER_FLUSH_INTERVAL long? It will switch when it continues",
             words[1],
-            PATIENCE.as_secs()
+            MAX_WAIT.as_secs()
         ))),
-        Asked::Deaf => Err(Error::plain(format!(
+        Asked::NotListening => Err(Error::plain(format!(
             "process {pid} cannot be switched from outside: its tracer is of an earlier version"
         ))),
     }

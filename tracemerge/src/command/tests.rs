@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use trace_format::kinds::Apart;
+use trace_format::kinds::SeparateCounts;
 use trace_format::line::{Line, Ticks};
 use trace_format::meta::{
     Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread,
@@ -22,7 +22,7 @@ use trace_format::wall::Wall;
 
 use self::raw_file::raw_file;
 use crate::cli;
-use crate::command::diff::{Told, diff};
+use crate::command::diff::{DiffOutput, diff};
 use crate::command::merge::{Job, run};
 use crate::command::{check, info};
 use crate::find::app::App;
@@ -98,7 +98,7 @@ impl Place {
             assert!(text.contains("worker"), "{what}: {text}");
         }
         let (a, b) = (self.damaged(), self.path(&format!("{APP}.trace.{SOUND}")));
-        let same = diff(a, b, Told::Nothing, 20, &mut messages);
+        let same = diff(a, b, DiffOutput::Nothing, 20, &mut messages);
         told(same.map(|_| ()), &mut messages);
         merged
     }
@@ -195,7 +195,7 @@ fn text(tid: u64, first: u64) -> Vec<u8> {
             files: None,
             cause: Cause::default(),
             seen: None,
-            apart: Apart::default(),
+            apart: SeparateCounts::default(),
         }),
         &mut text,
     );

@@ -2,19 +2,19 @@
 //! compares all the trace's statements about itself with the records found.
 
 use trace_format::FIRST_WITH_OTHER_KINDS;
-use trace_format::kinds::Apart;
+use trace_format::kinds::SeparateCounts;
 use trace_format::line::{Kind, Line};
 use trace_format::meta::{End, EndReason, LossReason, Meta, Name, RingPlace, Thread};
 use trace_format::states::ThreadState;
 use trace_format::tally::Tally;
 
-use crate::file::lines::{Token, line_at, skip_bad, without_feed};
+use crate::file::lines::{Token, line_at, skip_bad, strip_line_feed};
 use crate::input::findings::add_loss;
 use crate::input::other_kinds::OtherKinds;
 use crate::input::slice::each_stretch;
 use crate::input::source::Source;
 use crate::time::clocks::Anchor;
-use crate::ui::few::Few;
+use crate::ui::few::FirstItems;
 
 /// A position in a trace: the number of a part of the trace, and an offset in that part.
 pub type PartOffset = (usize, usize);
@@ -39,16 +39,16 @@ pub struct Audit {
     pub end: Option<End>,
     /// The `# end` lines that do not match the lines before them: their position, their content, and the messages,
     /// losses and separately counted lines before them.
-    pub wrong_ends: Few<(PartOffset, End, u64, u64, Apart)>,
+    pub wrong_ends: FirstItems<(PartOffset, End, u64, u64, SeparateCounts)>,
     /// Whether the trace is of a version in which lines of an unknown kind are damage.
-    is_of_earlier: bool,
+    is_earlier_version: bool,
     /// The positions at which the trace reports that the clock went back.
-    pub backward: Few<PartOffset>,
+    pub backward: FirstItems<PartOffset>,
     /// The positions of lines whose ticks are smaller than those of the line before.
-    pub breaks: Few<PartOffset>,
+    pub breaks: FirstItems<PartOffset>,
     /// The positions, and the numbers of bytes, that are not a line, or belong to another thread, or continue no
     /// message.
-    pub damaged: Few<(PartOffset, usize)>,
+    pub damaged: FirstItems<(PartOffset, usize)>,
     /// Whether the last line has no line feed.
     pub torn: bool,
     /// The cost of the run's start, in nanoseconds, if the thread reports it.
@@ -115,8 +115,12 @@ impl Audit {
 
     /// Returns the numbers of the lines that are counted separately.
     #[must_use]
-    pub fn apart(&self) -> Apart {
-        Apart { others: self.other_kinds.lines(), waits: self.waits, states: self.other_kinds.states() }
+    pub fn apart(&self) -> SeparateCounts {
+        SeparateCounts {
+            others: self.other_kinds.lines(),
+            waits: self.waits,
+            states: self.other_kinds.states(),
+        }
     }
 
     /// Returns whether the ring was in memory that was lost with the process.
@@ -137,7 +141,7 @@ impl Audit {
                     end
                 }
                 Token::Line(line) => {
-                    match Line::parse(without_feed(&bytes[at..line.end])) {
+                    match Line::parse(strip_line_feed(&bytes[at..line.end])) {
                         Ok(parsed) => self.line((part, start + at), &parsed, line.end - at),
                         // The line has changed while it was being read.
                         Err(_) => self.damage((part, start + at), line.end - at),
@@ -162,7 +166,7 @@ impl Audit {
     fn line(&mut self, place: PartOffset, line: &Line<'_>, bytes: usize) {
         let continues = line.kind == Kind::Continuation;
         let is_other = matches!(line.kind, Kind::Other(_));
-        if (is_other && self.is_of_earlier)
+        if (is_other && self.is_earlier_version)
             || *self.tid.get_or_insert(line.key.tid) != line.key.tid
             || (continues && !self.in_message)
         {
@@ -216,7 +220,7 @@ impl Audit {
                 self.stall_ns = self.stall_ns.saturating_add(wait.ns);
             }
             Some(Meta::Run(run)) => {
-                self.is_of_earlier = run.version < FIRST_WITH_OTHER_KINDS;
+                self.is_earlier_version = run.version < FIRST_WITH_OTHER_KINDS;
                 self.anchors.push(Anchor { ticks: run.ticks, wall: run.wall });
             }
             Some(Meta::Clock { ticks, wall, .. }) => self.anchors.push(Anchor { ticks, wall }),

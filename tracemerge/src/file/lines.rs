@@ -48,9 +48,9 @@ pub struct LineAt {
 #[must_use]
 pub fn line_at(bytes: &[u8], at: usize) -> Token {
     let rest = &bytes[at..];
-    let Some(head) = rest.first_chunk::<HEAD>() else { return odd_line(bytes, at) };
+    let Some(head) = rest.first_chunk::<HEAD>() else { return parse_unusual_line(bytes, at) };
     let (Some(ticks), Some(kind)) = (parse_ticks(head), common_kind(head)) else {
-        return odd_line(bytes, at);
+        return parse_unusual_line(bytes, at);
     };
     // One pass over the bytes finds both the line's end and bytes that a line may not have.
     let payload = &rest[HEAD..];
@@ -88,7 +88,7 @@ fn length(payload: &[u8]) -> usize {
 /// Does the work of [`line_at`] if the line is short, has a long thread id, or is not a line.
 #[cold]
 #[inline(never)]
-fn odd_line(bytes: &[u8], at: usize) -> Token {
+fn parse_unusual_line(bytes: &[u8], at: usize) -> Token {
     let rest = &bytes[at..];
     if rest.is_empty() {
         return Token::End;
@@ -98,7 +98,7 @@ fn odd_line(bytes: &[u8], at: usize) -> Token {
         return Token::Bad;
     }
     let end = length(rest);
-    match Line::parse(without_feed(&rest[..end])) {
+    match Line::parse(strip_line_feed(&rest[..end])) {
         Ok(line) if is_harmless(line.payload) => {
             let meta = line.kind == trace_format::line::Kind::Meta;
             Token::Line(LineAt { end: at + end, ticks: line.key.ticks.0, meta })
@@ -109,7 +109,7 @@ fn odd_line(bytes: &[u8], at: usize) -> Token {
 
 /// Returns a physical line without its line feed.
 #[must_use]
-pub fn without_feed(line: &[u8]) -> &[u8] {
+pub fn strip_line_feed(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
@@ -159,7 +159,7 @@ pub fn ticks_at(bytes: &[u8], at: usize) -> Option<u64> {
 /// Finds the first line that begins after `at`, which may be any position, and not after `limit`; returns its offset
 /// and its ticks. A walk from the beginning would find the same lines there, and no others.
 #[must_use]
-pub fn line_behind(bytes: &[u8], at: usize, limit: usize) -> Option<(usize, u64)> {
+pub fn next_line_after(bytes: &[u8], at: usize, limit: usize) -> Option<(usize, u64)> {
     let stop = at + memchr2(b'\n', 0, bytes.get(at..limit)?)?;
     let line = skip_bad_until(bytes, stop + blank(&bytes[stop..]), limit + 1);
     (line <= limit && line < bytes.len()).then_some(())?;
@@ -342,7 +342,7 @@ mod tests {
             let limit = limit.min(bytes.len());
             for at in 0..bytes.len() {
                 let expected = walked.iter().copied().find(|(line, _)| *line > at && *line <= limit);
-                prop_assert_eq!(line_behind(&bytes, at, limit), expected, "behind {}", at);
+                prop_assert_eq!(next_line_after(&bytes, at, limit), expected, "behind {}", at);
             }
         }
 

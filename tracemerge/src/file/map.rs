@@ -21,7 +21,7 @@ use trace_format::raw::BLOCK;
 
 use crate::file::truncation::Watched;
 use crate::os::environment::place_of_large_files;
-use crate::os::sys::{is_of_another_user, next_data, patiently, read_at, size_on_disk};
+use crate::os::sys::{is_of_another_user, next_data, open_with_retries, read_at, size_on_disk};
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
@@ -32,7 +32,7 @@ const CACHE_LINE: usize = 64;
 /// The length up to which a file is copied: a mapping would take as much memory.
 const SMALL: usize = 4 << 10;
 /// The number of files that may be mapped at once, and the length up to which all further ones are copied.
-const MOST: usize = 16 << 10;
+const MAX_MAPPED: usize = 16 << 10;
 const COPIED: usize = 64 << 10;
 
 /// The number of files that are currently mapped.
@@ -53,11 +53,11 @@ const WINDOW: usize = 256 << 10;
 /// The number of bytes in holes from which on a file is copied without them.
 const LARGE_HOLE: u64 = 16 << 20;
 /// The number of pieces between holes above which a file is not read: so many are not an accident.
-const MOST_PIECES: usize = 10_000;
+const MAX_PIECES: usize = 10_000;
 /// The number of bytes at the beginning and at the end of a file that are read first.
 const ENDS: u64 = BLOCK;
 /// The maximum number of bytes at the end of a file in which the last line is searched.
-const LONGEST_TAIL: u64 = 16 << 20;
+const MAX_TAIL_BYTES: u64 = 16 << 20;
 
 impl Map {
     /// Maps the regular file at `path`; follows symbolic links.
@@ -109,7 +109,7 @@ impl Map {
             };
         };
         // Relaxed: the number decides only whether one more file is mapped.
-        let many = || length <= COPIED && MAPPED.load(Ordering::Relaxed) >= MOST;
+        let many = || length <= COPIED && MAPPED.load(Ordering::Relaxed) >= MAX_MAPPED;
         if length <= SMALL || many() {
             let mut copy = vec![0; length];
             let found = read_at(file, &mut copy, 0).map_err(|e| Error::io("read", path, e))?;
@@ -153,8 +153,8 @@ impl Pieces {
         while let Some(range) = next_data(file, at, length) {
             at = range.end;
             ranges.push(range);
-            if ranges.len() > MOST_PIECES {
-                return Err(io::Error::other(format!("it has more than {MOST_PIECES} holes")));
+            if ranges.len() > MAX_PIECES {
+                return Err(io::Error::other(format!("it has more than {MAX_PIECES} holes")));
             }
         }
         let pieces = Pieces { ranges, length };
@@ -271,7 +271,7 @@ fn ends(file: &File, pieces: &Pieces) -> io::Result<Vec<u8>> {
         let whole = tail.strip_suffix(b"\n").unwrap_or(&tail);
         match memchr::memchr(b'\n', whole) {
             Some(feed) => break tail[feed + 1..].to_vec(),
-            None if wanted >= LONGEST_TAIL || end - wanted.min(end) <= ENDS => break Vec::new(),
+            None if wanted >= MAX_TAIL_BYTES || end - wanted.min(end) <= ENDS => break Vec::new(),
             None => wanted *= 4,
         }
     };
@@ -320,7 +320,7 @@ impl Map {
     }
 
     /// Advises the system that the bytes will be read from the first to the last.
-    pub fn will_be_read_through(&self) {
+    pub fn advise_sequential(&self) {
         #[cfg(unix)]
         // The system reads small files ahead anyway.
         if let Some(map) = self.map.as_ref().filter(|map| map.len() >= STEP) {
@@ -387,7 +387,7 @@ pub fn open_known(path: &Path) -> Result<(File, Metadata), Error> {
     #[cfg(unix)]
     // If a FIFO has replaced the file meanwhile, opening it must not block.
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    let file = patiently(|| options.open(path)).map_err(|e| Error::io("open", path, e))?;
+    let file = open_with_retries(|| options.open(path)).map_err(|e| Error::io("open", path, e))?;
     let metadata = file.metadata().map_err(|e| Error::io("examine", path, e))?;
     regular(path, &metadata)?;
     Ok((file, metadata))

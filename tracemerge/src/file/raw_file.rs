@@ -12,7 +12,7 @@ use crate::file::file_with_ring::FileWithRing;
 use crate::file::map::Map;
 use crate::file::record_text::RecordText;
 use crate::file::records::Records;
-use crate::file::rendered::{LineSource, Wanted, push_lines};
+use crate::file::rendered::{LineSource, RecordNeeds, push_lines};
 
 /// The number of records that are sampled to estimate how much longer lines are than records.
 const SAMPLED: usize = 200;
@@ -176,7 +176,7 @@ impl LineSource for RawFile {
     fn records(
         &self,
         (from, until): (u64, Option<u64>),
-        wanted: &Wanted,
+        wanted: &RecordNeeds,
         out: &mut Records,
         damaged: &mut dyn FnMut(usize, usize),
     ) -> bool {
@@ -184,7 +184,7 @@ impl LineSource for RawFile {
         let name = self.path.as_os_str().as_encoded_bytes();
         let mut decoder = Decoder::new(raw.tid()).without_shorter_calls(self.least);
         if let Some(sites) = &wanted.sites {
-            decoder = decoder.numbering(sites.clone());
+            decoder = decoder.with_site_numbers(sites.clone());
         }
         let (of_calls, mut text) = (CallLines::new(raw.tid()), Vec::new());
         let mut line = |ticks, record: &Record<'_>, place: Option<&[u8]>, out: &mut Records| {

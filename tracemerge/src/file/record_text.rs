@@ -4,7 +4,7 @@
 use memchr::{memchr, memchr_iter};
 use trace_format::line::{Key, Kind, Line, TICKS_DIGITS, TID_DIGITS, Ticks, parse_ticks};
 
-use crate::file::lines::{lines_of, whole_line, without_feed};
+use crate::file::lines::{lines_of, strip_line_feed, whole_line};
 use crate::file::records::Call;
 
 /// A record: with its lines of text, unless it is a [`Call`].
@@ -64,7 +64,7 @@ impl<'a> RecordText<'a> {
 
     /// Returns the lines of the record, parsed.
     pub fn parsed(&self) -> impl Iterator<Item = Line<'a>> {
-        lines_of(self.lines).filter_map(|line| Line::parse(without_feed(line)).ok())
+        lines_of(self.lines).filter_map(|line| Line::parse(strip_line_feed(line)).ok())
     }
 
     /// Returns the payload of the record's first line.
@@ -73,7 +73,7 @@ impl<'a> RecordText<'a> {
         let line = if self.line_count == 1 { self.lines } else { whole_line(self.lines) };
         // The space, the kind, and another space are between the key and the payload.
         let start = key_length(line).map(|key| key + 3);
-        start.and_then(|start| without_feed(line).get(start..)).unwrap_or_default()
+        start.and_then(|start| strip_line_feed(line).get(start..)).unwrap_or_default()
     }
 
     /// Returns whether the record is a message that the program has traced, and not a `#` line. Only messages are

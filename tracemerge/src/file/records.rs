@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use trace_format::function::{FunctionLine, FunctionPlace, Named};
+use trace_format::function::{FunctionLine, FunctionName, FunctionPlace};
 use trace_format::line::{Kind, Ticks};
 use trace_format::record::Flags;
 
@@ -67,7 +67,7 @@ const APPENDED: usize = 1 << 8;
 /// A value that is not an address: addresses in records have 54 bits.
 const NOTHING: (u64, u32) = (u64::MAX, 0);
 /// The number of bytes of memory that are kept for later records.
-const KEPT: usize = 8 << 20;
+const MAX_KEPT_BYTES: usize = 8 << 20;
 /// The text before the number of a span in a line.
 const SPAN: &[u8] = b"span=";
 
@@ -146,10 +146,10 @@ impl<'a> Call<'a> {
         let line = |place, flags| FunctionLine { place, span: self.span, flags };
         match self.at() {
             Place::Address(address, flags) => {
-                line(FunctionPlace::Address(address, Named::default()), flags).write(out);
+                line(FunctionPlace::Address(address, FunctionName::default()), flags).write(out);
             }
             Place::Text(text, flags) => {
-                line(FunctionPlace::Site(Named::default()), flags).write(out);
+                line(FunctionPlace::Site(FunctionName::default()), flags).write(out);
                 out.extend_from_slice(text);
             }
         }
@@ -192,12 +192,12 @@ impl Records {
     pub fn clear(&mut self) {
         self.serial = next_serial();
         self.entries.clear();
-        self.entries.shrink_to(KEPT / size_of::<Entry>());
+        self.entries.shrink_to(MAX_KEPT_BYTES / size_of::<Entry>());
         self.places.clear();
         self.spans.clear();
         self.others.clear();
         self.bytes.clear();
-        self.bytes.shrink_to(KEPT);
+        self.bytes.shrink_to(MAX_KEPT_BYTES);
         self.forget_places();
         self.appended.iter_mut().for_each(|(serial, _)| *serial = 0);
     }

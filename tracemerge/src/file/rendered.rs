@@ -11,7 +11,7 @@ use crate::file::records::Records;
 
 /// The properties of records that a view needs besides their lines.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct RecordNeeds {
     /// The numbering of the sites of messages, if sites are wanted.
     pub sites: Option<SiteNumbers>,
     /// Whether the captured values of messages are wanted.
@@ -69,7 +69,7 @@ pub trait LineSource: Debug + Send + Sync {
     fn records(
         &self,
         (from, until): (u64, Option<u64>),
-        _wanted: &Wanted,
+        _wanted: &RecordNeeds,
         out: &mut Records,
         damaged: &mut dyn FnMut(usize, usize),
     ) -> bool {

@@ -91,7 +91,7 @@ impl App {
 
     /// Selects the same executable, and records the `process` of it that this command has run.
     #[must_use]
-    pub fn that_has_run(self, process: EndedProcess) -> App {
+    pub fn with_ended_process(self, process: EndedProcess) -> App {
         App { ended: Some(process), ..self }
     }
 

@@ -13,9 +13,9 @@ use trace_format::line::Ticks;
 use trace_format::meta::{ClockKind, Run};
 use trace_format::wall::Wall;
 
-use crate::find::copies::{FileCopy, take_copies};
+use crate::find::copies::{FileCopy, remove_copies};
 use crate::find::header::Trace;
-use crate::find::identity::{Doubt, Uncertain, join_owners, settle};
+use crate::find::identity::{Doubt, UncertainRuns, join_owners, settle};
 use crate::find::owners::{Owners, Rank};
 use crate::time::clocks::Clocks;
 
@@ -81,7 +81,7 @@ impl Chosen {
         let mut known = HashSet::new();
         let mut files: Vec<Trace> = parts.into_iter().flat_map(|part| part.boots).flatten().collect();
         files.retain(|trace| known.insert((trace.id.clone(), trace.path.clone())));
-        copies.extend(take_copies(&mut files, owners));
+        copies.extend(remove_copies(&mut files, owners));
         let runs = summaries(&files).len();
         sort_for_ties(&mut files);
         let boots = by_boot(files);
@@ -162,7 +162,7 @@ pub fn choose_runs(
         None => is_stray_wanted(trace),
     };
     let (mut chosen, left): (Vec<Trace>, Vec<Trace>) = traces.into_iter().partition(is_wanted);
-    let copies = take_copies(&mut chosen, owners);
+    let copies = remove_copies(&mut chosen, owners);
     sort_for_ties(&mut chosen);
     let is_left_out = |trace: &&Trace| owner.is_none_or(|owner| trace.owner == owner);
     let mut of_others = BTreeMap::new();
@@ -173,12 +173,12 @@ pub fn choose_runs(
     chosen.iter().for_each(|trace| *shown.entry(trace.owner).or_default() += 1);
     let own_runs = runs.keys().filter(|run| owner.is_none_or(|owner| run.owner == owner)).count();
     // Doubts about traces that are left out are reported only if the traces of the same owner are shown.
-    let is_told = |doubt: &Doubt| {
+    let is_reported = |doubt: &Doubt| {
         let of_owner = || left.iter().filter(is_left_out).any(|trace| trace.path == doubt.path);
         let all = matches!(choice, Choice::All | Choice::Newest);
         chosen.iter().any(|trace| trace.path == doubt.path) || (all && of_owner())
     };
-    let doubts = doubts.into_iter().filter(is_told).collect();
+    let doubts = doubts.into_iter().filter(is_reported).collect();
     Chosen {
         boots: by_boot(chosen),
         runs: wanted.len(),
@@ -234,7 +234,7 @@ fn newest(
     runs: &BTreeMap<OwnedRunId, Summary>,
     traces: &[Trace],
     owners: &Owners,
-    uncertain: &Uncertain,
+    uncertain: &UncertainRuns,
 ) -> (BTreeSet<OwnedRunId>, Option<u32>) {
     let Some(rank) = traces.iter().map(|trace| owners.rank(trace.owner)).min() else {
         return (BTreeSet::new(), None);

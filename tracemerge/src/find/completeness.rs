@@ -15,7 +15,7 @@ use trace_format::meta::{EndReason, Run};
 use crate::find::choose::Chosen;
 use crate::find::header::Trace;
 use crate::find::liveness;
-use crate::ui::few::Few;
+use crate::ui::few::FirstItems;
 use crate::ui::messages::{Grouped, Messages, count, shown};
 
 /// The maximum number of missing files that messages name.
@@ -52,7 +52,7 @@ impl Completeness {
 
     /// Reports missing files, with status 1, and unknown facts, with status 1 only if the user has requested a
     /// `proof`.
-    pub fn tell(&self, proof: bool, messages: &mut Messages) {
+    pub fn report_to_user(&self, proof: bool, messages: &mut Messages) {
         self.missing.iter().for_each(|text| messages.warn(text));
         for text in &self.unknown {
             if proof { messages.warn(text) } else { messages.detail(text) }
@@ -67,7 +67,8 @@ impl Completeness {
 
     /// Looks for missing `# end` lines among the traces of a dead run.
     fn look_at_ends(&mut self, traces: &[&Trace]) {
-        let (mut lost, mut unfinished): (Few<&Path>, Few<&Path>) = (Few::default(), Few::default());
+        let (mut lost, mut unfinished): (FirstItems<&Path>, FirstItems<&Path>) =
+            (FirstItems::default(), FirstItems::default());
         // A file without its `# thread` line has been changed since the tracer wrote it. A trace read from memory has
         // its end there, or its run has died only since.
         let of_files = traces.iter().filter(|trace| trace.held.is_none());

@@ -13,11 +13,11 @@ use trace_format::file::run_of;
 use trace_format::line::Line;
 use trace_format::raw::Raw;
 
-use crate::file::lines::{Token, line_at, skip_bad, without_feed};
+use crate::file::lines::{Token, line_at, skip_bad, strip_line_feed};
 use crate::file::map::Map;
 use crate::find::header::Trace;
 use crate::find::owners::{Owners, Rank};
-use crate::ui::few::Few;
+use crate::ui::few::FirstItems;
 use crate::ui::messages::{Messages, shown};
 
 /// A file that is left out because another one is the same file of the run.
@@ -35,7 +35,7 @@ pub struct FileCopy {
 /// with its ring, then the one whose owner is nearest to the caller, then one whose lines all belong to the thread in
 /// its name, then the longest, then the one with the lowest number in its name. Reads only files whose number occurs
 /// twice.
-pub fn take_copies(traces: &mut Vec<Trace>, owners: &Owners) -> Vec<FileCopy> {
+pub fn remove_copies(traces: &mut Vec<Trace>, owners: &Owners) -> Vec<FileCopy> {
     let mut same: BTreeMap<Identity, Vec<usize>> = BTreeMap::new();
     for (place, trace) in traces.iter().enumerate() {
         if let Some(identity) = Identity::of(trace) {
@@ -66,7 +66,7 @@ pub fn take_copies(traces: &mut Vec<Trace>, owners: &Owners) -> Vec<FileCopy> {
 
 /// Reports the copies, each with the file that is shown in its place.
 pub fn report(copies: &[FileCopy], messages: &mut Messages) {
-    let mut few: Few<&FileCopy> = Few::default();
+    let mut few: FirstItems<&FileCopy> = FirstItems::default();
     copies.iter().for_each(|copy| few.push(copy));
     for (copy, more) in few.each() {
         messages.warn(format_args!(
@@ -154,7 +154,7 @@ fn is_of_thread(bytes: &[u8], tid: u64) -> bool {
         match line_at(bytes, at) {
             Token::End => return true,
             Token::Bad => at = skip_bad(bytes, at),
-            Token::Line(line) => match Line::parse(without_feed(&bytes[at..line.end])) {
+            Token::Line(line) => match Line::parse(strip_line_feed(&bytes[at..line.end])) {
                 Ok(parsed) if parsed.key.tid != tid => return false,
                 _ => at = line.end,
             },

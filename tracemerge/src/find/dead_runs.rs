@@ -26,7 +26,7 @@ pub fn recover_dead_runs(app: &App, messages: &mut Messages) -> Vec<Recovered> {
 /// Recovers the caller's own dead runs of `app`.
 pub fn recover_own(app: &App, cause: impl Fn(&Run) -> Cause, messages: &mut Messages) -> Vec<Recovered> {
     let Recovery { runs, unknown } = recovery::recover(&recovery::runtime_directories(), is_of(app), cause);
-    runs.iter().for_each(|run| tell(run, messages));
+    runs.iter().for_each(|run| report_to_user(run, messages));
     unknown.iter().for_each(|error| messages.warn(error));
     runs
 }
@@ -59,7 +59,7 @@ fn ended_run(app: &App, directories: &[PathBuf]) -> Option<(Run, Cause)> {
 }
 
 /// Reports the recovered records of each thread.
-pub fn tell(run: &Recovered, messages: &mut Messages) {
+pub fn report_to_user(run: &Recovered, messages: &mut Messages) {
     if run.missing_rings > 0 {
         messages.warn(format_args!(
             "process {}, run {:08x}: the files of {} were removed before it died: their records that are in no file are lost",

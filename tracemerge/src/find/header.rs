@@ -16,20 +16,20 @@ use trace_format::meta::{Claim, FIRST_CHECKED, Meta, Run, RunLine};
 use trace_format::raw::Raw;
 
 use crate::file::file_with_ring::FileWithRing;
-use crate::file::lines::{Token, first_line, last_ticks, line_at, lines_of, without_feed};
+use crate::file::lines::{Token, first_line, last_ticks, line_at, lines_of, strip_line_feed};
 use crate::file::map::{Known, Map};
 use crate::find::app::App;
 use crate::find::marks::Marks;
 use crate::find::owners::{Owners, Rank, of_users, recorded};
 use crate::find::search::Candidate;
 use crate::find::strangers::spend;
-use crate::os::processors::{OPENING, map_on_all_processors};
+use crate::os::processors::{OPENING_COST, map_on_all_processors};
 use crate::os::sys::{FileId, effective_user, file_id};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 
 /// The number of files above which none is kept mapped: Linux limits a process to 65,530 mappings.
-const KEPT: usize = 30_000;
+const MAX_KEPT_MAPS: usize = 30_000;
 
 /// A trace file, as its header describes it.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub struct Trace {
 impl Trace {
     /// Returns whether the file is still the one that was mapped, with the same length.
     #[must_use]
-    pub fn is_as_it_was(&self, map: &Map) -> bool {
+    pub fn is_unchanged_since_mapped(&self, map: &Map) -> bool {
         fs::metadata(&self.path).is_ok_and(|metadata| {
             metadata.len() == map.len() as u64 && self.id == Some(file_id(&self.path, &metadata))
         })
@@ -85,7 +85,7 @@ pub enum HeaderRefusal {
 }
 
 impl HeaderRefusal {
-    fn tell(&self, messages: &mut Messages) {
+    fn report_to_user(&self, messages: &mut Messages) {
         match self {
             HeaderRefusal::Unreadable(error) => messages.warn(error),
             HeaderRefusal::Empty(path) => messages.warn(format_args!("{} is empty; left out", shown(path))),
@@ -110,27 +110,28 @@ pub fn read_own(candidates: &[Candidate], app: &App, owners: &Owners) -> Vec<Tra
 }
 
 /// The result of reading the header of a candidate; `None` if it was not read.
-type Read = Option<Result<Trace, HeaderRefusal>>;
+type HeaderResult = Option<Result<Trace, HeaderRefusal>>;
 
 /// Reads the headers of `candidates`: the caller's own first. Reads all those of other users if `all` is set or if
 /// the caller has none; otherwise as many as the budget for other users allows, and those of the users that the
 /// caller's processes became.
-fn read_headers(candidates: &[Candidate], app: &App, all: bool) -> Vec<Read> {
-    let keep = candidates.len() <= KEPT;
+fn read_headers(candidates: &[Candidate], app: &App, all: bool) -> Vec<HeaderResult> {
+    let keep = candidates.len() <= MAX_KEPT_MAPS;
     let own = effective_user();
     let read_some = |wanted: &(dyn Fn(usize, &Candidate) -> bool + Sync)| {
         let wanted: Vec<(usize, &Candidate)> =
             candidates.iter().enumerate().filter(|(place, candidate)| wanted(*place, candidate)).collect();
-        let found = map_on_all_processors(&wanted, |_| OPENING, |(_, candidate)| Some(read(candidate, keep)));
+        let found =
+            map_on_all_processors(&wanted, |_| OPENING_COST, |(_, candidate)| Some(read(candidate, keep)));
         wanted.into_iter().map(|(place, _)| place).zip(found).collect::<Vec<_>>()
     };
-    let mut headers: Vec<Read> = candidates.iter().map(|_| None).collect();
-    let put = |headers: &mut Vec<Read>, found: Vec<(usize, Read)>| {
+    let mut headers: Vec<HeaderResult> = candidates.iter().map(|_| None).collect();
+    let put = |headers: &mut Vec<HeaderResult>, found: Vec<(usize, HeaderResult)>| {
         found.into_iter().for_each(|(place, found)| headers[place] = found);
     };
     let found = read_some(&|_, candidate| candidate.owner == own);
     put(&mut headers, found);
-    let is_own_trace = |(read, candidate): &(&Read, &Candidate)| match read {
+    let is_own_trace = |(read, candidate): &(&HeaderResult, &Candidate)| match read {
         Some(Ok(trace)) => !candidate.must_match || is_of(trace, app),
         _ => false,
     };
@@ -145,7 +146,7 @@ fn read_headers(candidates: &[Candidate], app: &App, all: bool) -> Vec<Read> {
             candidates.iter().enumerate().filter(|(_, candidate)| candidate.owner != own).collect();
         let in_time =
             |(_, candidate): &(usize, &Candidate)| (Instant::now() < until).then(|| read(candidate, keep));
-        let found = map_on_all_processors(&of_others, |_| OPENING, in_time);
+        let found = map_on_all_processors(&of_others, |_| OPENING_COST, in_time);
         of_others.into_iter().map(|(place, _)| place).zip(found).collect::<Vec<_>>()
     });
     if found.iter().any(|(_, read)| read.is_none()) {
@@ -187,7 +188,7 @@ pub fn read_all(
             // The owner of this file's run is unknown.
             Some(_) if candidate.must_match => {}
             Some(Err(refusal)) if excused(&refusal) => {}
-            Some(Err(refusal)) => refusal.tell(messages),
+            Some(Err(refusal)) => refusal.report_to_user(messages),
             None => *skipped.entry(candidate.owner).or_default() += 1,
         }
     }
@@ -271,7 +272,7 @@ fn ends_of_raw(bytes: &[u8]) -> Option<(Option<RunLine>, u64, u64)> {
 }
 
 fn run_of(line: &[u8]) -> Option<RunLine> {
-    let line = Line::parse(without_feed(line)).ok().filter(|line| line.kind == Kind::Meta)?;
+    let line = Line::parse(strip_line_feed(line)).ok().filter(|line| line.kind == Kind::Meta)?;
     RunLine::parse(line.payload)
 }
 
@@ -279,7 +280,7 @@ fn run_of(line: &[u8]) -> Option<RunLine> {
 #[must_use]
 pub fn thread_name(bytes: &[u8]) -> Option<Vec<u8>> {
     lines_of(bytes).take(2).find_map(|line| {
-        match Meta::parse(Line::parse(without_feed(line)).ok()?.payload)? {
+        match Meta::parse(Line::parse(strip_line_feed(line)).ok()?.payload)? {
             Meta::Thread(thread) => Some(thread.name),
             _ => None,
         }

@@ -22,12 +22,12 @@ pub struct Doubt {
     /// The path of the file.
     pub path: PathBuf,
     /// The contradiction that was found.
-    pub what: Trouble,
+    pub what: RunLineProblem,
 }
 
 /// The reason why a `# run` line is not believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum RunLineProblem {
     /// A damaged line; with the process that it names, if there are sound files of that process.
     Damaged(RunDamage, Option<u32>),
     /// A line that differs from the other files of the same run.
@@ -43,16 +43,16 @@ pub enum Trouble {
 
 impl Doubt {
     /// Reports the trouble as a warning.
-    pub fn tell(&self, messages: &mut Messages) {
+    pub fn report_to_user(&self, messages: &mut Messages) {
         let path = shown(&self.path);
         match &self.what {
-            Trouble::Damaged(why, Some(pid)) => messages.warn(format_args!(
+            RunLineProblem::Damaged(why, Some(pid)) => messages.warn(format_args!(
                 "{path}: its '# run' line is damaged: {why}; taken for a file of process {pid}, which it names"
             )),
-            Trouble::Damaged(why, None) => messages.warn(format_args!(
+            RunLineProblem::Damaged(why, None) => messages.warn(format_args!(
                 "{path}: its '# run' line is damaged: {why}; its run is unknown; merged anyway"
             )),
-            Trouble::Differs { key, pid, tie } => {
+            RunLineProblem::Differs { key, pid, tie } => {
                 let others = if *tie { "another file" } else { "the other files" };
                 messages.warn(format_args!(
                     "{path}: its '# run' line has another {key}= than {others} of the same run of process {pid}; \
@@ -64,7 +64,7 @@ impl Doubt {
 }
 
 /// The runs whose files contradict each other without a majority: owner, process, id.
-pub type Uncertain = BTreeSet<(u32, u32, u32)>;
+pub type UncertainRuns = BTreeSet<(u32, u32, u32)>;
 
 /// Assigns files of several owners to one owner, if a run has recorded that its process became another user's.
 /// `recorded` reads the users that a file names.
@@ -116,8 +116,8 @@ fn boot(trace: &Trace) -> Option<Vec<u8>> {
 }
 
 /// Assigns its run to each file; returns the contradictions, and the runs that stay uncertain.
-pub fn settle(traces: &mut [Trace]) -> (Vec<Doubt>, Uncertain) {
-    let (mut doubts, mut uncertain) = (Vec::new(), Uncertain::new());
+pub fn settle(traces: &mut [Trace]) -> (Vec<Doubt>, UncertainRuns) {
+    let (mut doubts, mut uncertain) = (Vec::new(), UncertainRuns::new());
     let mut of_runs: BTreeMap<(u32, u32, u32), Vec<usize>> = BTreeMap::new();
     for (place, trace) in traces.iter().enumerate() {
         if let Some(run) = &trace.run {
@@ -134,7 +134,7 @@ pub fn settle(traces: &mut [Trace]) -> (Vec<Doubt>, Uncertain) {
                 let trace = &mut traces[file];
                 let Some(run) = trace.run.as_ref().filter(|run| **run != winner) else { continue };
                 let (path, key) = (trace.path.clone(), difference(run, &winner));
-                doubts.push(Doubt { path, what: Trouble::Differs { key, pid: winner.pid, tie } });
+                doubts.push(Doubt { path, what: RunLineProblem::Differs { key, pid: winner.pid, tie } });
                 trace.run = Some(winner.clone());
                 if tie {
                     uncertain.insert(*id);
@@ -151,7 +151,7 @@ pub fn settle(traces: &mut [Trace]) -> (Vec<Doubt>, Uncertain) {
         let trace = &traces[place];
         let (None, Some(claim)) = (&trace.run, &trace.claim) else { continue };
         let run = sound(trace, traces);
-        let what = Trouble::Damaged(claim.why, run.as_ref().map(|run| run.pid));
+        let what = RunLineProblem::Damaged(claim.why, run.as_ref().map(|run| run.pid));
         doubts.push(Doubt { path: trace.path.clone(), what });
         traces[place].run = run;
     }

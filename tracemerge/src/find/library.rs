@@ -10,14 +10,14 @@ use crate::os::environment::own_directory;
 /// The name of the library in the programs that need it, which includes the major version.
 pub const LIBRARY: &str = concat!("libtracer.so.", env!("CARGO_PKG_VERSION_MAJOR"));
 /// The name of the library in the directory in which it was built.
-const BUILT: &str = "libtracer_capi.so";
+const BUILT_NAME: &str = "libtracer_capi.so";
 /// The name of the library that is installed together with this program.
-const CARRIED: &str = "libtracer";
+const INSTALLED_NAME: &str = "libtracer";
 /// The directories of libraries, searched if none is beside this program.
 const PLACES: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu"];
 
 /// The text for users about the places of the library, and its installation.
-pub const LOOKED_FOR: &str = "beside tracemerge, in ../lib beside that, and in /usr/local/lib and /usr/lib. In a checkout, cargo install --path tracemerge installs it, on Linux on x86-64 with glibc";
+pub const SEARCHED_PLACES: &str = "beside tracemerge, in ../lib beside that, and in /usr/local/lib and /usr/lib. In a checkout, cargo install --path tracemerge installs it, on Linux on x86-64 with glibc";
 
 /// The hook that functions call if gcc or clang compiled them.
 pub const HOOK_OF_C: &[u8] = b"__cyg_profile_func_enter";
@@ -31,17 +31,17 @@ pub const HOOK_OF_RUST: &[u8] = b"__tsan_func_entry";
 pub fn find_library() -> Option<PathBuf> {
     let own = own_directory();
     let beside = own.as_deref().and_then(Path::parent).map(|parent| parent.join("lib"));
-    // If this program was built for another system, the file of the name `CARRIED` is a program.
+    // If this program was built for another system, the file of the name `INSTALLED_NAME` is a program.
     own.as_deref()
         .and_then(installed_in)
         .or_else(|| installed_in(beside.as_deref()?))
-        .or_else(|| Some(own.as_deref()?.join(CARRIED)).filter(|file| exports(file, HOOK_OF_C)))
+        .or_else(|| Some(own.as_deref()?.join(INSTALLED_NAME)).filter(|file| exports(file, HOOK_OF_C)))
         .or_else(|| PLACES.iter().find_map(|place| installed_in(Path::new(place))))
 }
 
 /// Returns the library of a directory that was installed there separately, or built.
 fn installed_in(place: &Path) -> Option<PathBuf> {
-    [LIBRARY, BUILT].map(|name| place.join(name)).into_iter().find(|file| file.is_file())
+    [LIBRARY, BUILT_NAME].map(|name| place.join(name)).into_iter().find(|file| file.is_file())
 }
 
 /// Returns whether a file is a library that exports a function of this name; false if the file cannot be read.

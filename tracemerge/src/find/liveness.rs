@@ -64,7 +64,7 @@ fn live_manifest(directory: &Path) -> Option<Manifest> {
 
 /// Returns a function that checks whether the run of a trace is alive. It checks once for consecutive traces of one
 /// run: files of a run are adjacent.
-pub fn asking_once() -> impl FnMut(&Trace) -> bool {
+pub fn liveness_check() -> impl FnMut(&Trace) -> bool {
     let mut asked: Option<((u32, u32), bool)> = None;
     move |trace| {
         trace.run.as_ref().is_some_and(|run| match asked {

@@ -37,7 +37,8 @@ impl Marks {
             _ => None,
         };
         // The run's own file, which records dropped files, has few records.
-        let metas = raw.records(0).take(FEW).filter_map(|(_, record)| parsed(record.kind, record.payload));
+        let metas =
+            raw.records(0).take(MAX_LAST_LINES).filter_map(|(_, record)| parsed(record.kind, record.payload));
         Marks { thread: raw.thread(), end, dropped: dropped_by(metas) }
     }
 
@@ -59,11 +60,11 @@ impl Marks {
 }
 
 /// The number of lines, or of records, of the run's own file.
-const FEW: usize = 16;
+const MAX_LAST_LINES: usize = 16;
 
 /// Returns the metadata in the last lines of a text, the last one first, up to a line that is not metadata.
 fn metas_at_end(bytes: &[u8]) -> impl Iterator<Item = Meta> {
-    bytes.rsplit(|&byte| byte == b'\n').skip(1).take(FEW).map_while(meta)
+    bytes.rsplit(|&byte| byte == b'\n').skip(1).take(MAX_LAST_LINES).map_while(meta)
 }
 
 /// Returns the number of dropped files in these lines.

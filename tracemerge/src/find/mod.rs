@@ -38,11 +38,11 @@ use crate::find::header::{HeaderRefusal, Trace, read_all, read_own};
 use crate::find::named_places::Places;
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::search::{Search, search};
-use crate::find::strangers::Others;
+use crate::find::strangers::RunsOfOtherUsers;
 use crate::os::environment::trace_directory;
 use crate::os::sys::{FileId, effective_user};
 use crate::ui::error::Error;
-use crate::ui::few::Few;
+use crate::ui::few::FirstItems;
 use crate::ui::messages::{Grouped, Messages, count, shown};
 use crate::ui::subcommands::subcommand_like;
 
@@ -97,7 +97,7 @@ pub struct Found {
 /// If no traces are found.
 pub fn find_traces(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
     let found = find_traces_of(app, choice, messages)?;
-    tell_clocks(&found.chosen, messages);
+    report_clocks(&found.chosen, messages);
     Ok(found)
 }
 
@@ -115,9 +115,9 @@ fn find_traces_of(app: &App, choice: Choice, messages: &mut Messages) -> Result<
     // Files that are created from here on may be missing, too.
     let mut made = files_made(&runs);
     let mut recovered = if alone { Vec::new() } else { recover_own(app, &cause, messages) };
-    let mut others = find_others(app, choice, (&runs, &recovered, &said), &cause, messages);
-    made.extend(files_made(&others.asked_for));
-    runs.append(&mut others.asked_for);
+    let mut others = recover_other_users_runs(app, choice, (&runs, &recovered, &said), &cause, messages);
+    made.extend(files_made(&others.requested_runs));
+    runs.append(&mut others.requested_runs);
     recovered.append(&mut others.recovered);
     let mut places = rings::places(&runs);
     places.extend(said.directories());
@@ -130,14 +130,14 @@ fn find_traces_of(app: &App, choice: Choice, messages: &mut Messages) -> Result<
     let known: HashSet<_> = traces.iter().filter_map(|trace| trace.run.as_ref()).map(id).collect();
     let inputs: HashSet<FileId> = traces.iter().filter_map(|trace| trace.id.clone()).collect();
     if choice == Choice::Newest {
-        is_newest_there(&said, &traces)?;
+        check_newest_run(&said, &traces)?;
     }
     let chosen = choose_runs(traces, choice, &Owners::of(app), recorded);
     if chosen.boots.is_empty() {
         return Err(no_traces(app, choice, &search));
     }
-    tell_choice(&chosen, choice, messages);
-    rings::tell_unread(&chosen.boots.iter().flatten().collect::<Vec<_>>(), &runs, messages);
+    report_choice(&chosen, choice, messages);
+    rings::report_unread_runs(&chosen.boots.iter().flatten().collect::<Vec<_>>(), &runs, messages);
     let chosen_runs = chosen.boots.iter().flatten().filter_map(|trace| trace.run.as_ref());
     let chosen_runs: HashSet<_> = chosen_runs.map(id).collect();
     recovered.retain(|of| chosen_runs.contains(&id(&of.run)) || !known.contains(&id(&of.run)));
@@ -153,13 +153,13 @@ fn files_made(runs: &[RunInMemory]) -> HashMap<u32, (u64, u64)> {
 
 /// Finds the runs of other users, for root, and recovers the dead ones. The second argument has the caller's own: the
 /// runs in memory, the recovered runs, and the places that runs have named.
-fn find_others(
+fn recover_other_users_runs(
     app: &App,
     choice: Choice,
     (own, recovered, said): (&[RunInMemory], &[Recovered], &Places),
     cause: impl Fn(&Run) -> Cause,
     messages: &mut Messages,
-) -> Others {
+) -> RunsOfOtherUsers {
     let is_of = is_of(app);
     let runs = match choice {
         Choice::Alone { pid, .. } => {
@@ -168,7 +168,7 @@ fn find_others(
         _ => strangers::runs(is_of, messages),
     };
     if runs.is_empty() {
-        return Others::default();
+        return RunsOfOtherUsers::default();
     }
     let owners = Owners::of(app);
     let mut places = rings::places(own);
@@ -177,20 +177,20 @@ fn find_others(
     let files = read_own(&candidates, app, &owners);
     let own: Vec<&Run> =
         own.iter().map(|run| &run.manifest.run).chain(recovered.iter().map(|of| &of.run)).collect();
-    let asked_for = strangers::asked_for(&runs, choice, &owners, &own, &files);
+    let requested_runs = strangers::requested_runs(&runs, choice, &owners, &own, &files);
     if matches!(choice, Choice::Alone { .. }) {
         // The process is alive.
-        let asked_for = runs.into_iter().filter(|run| asked_for.contains(&run.directory)).collect();
-        return Others { asked_for, recovered: Vec::new() };
+        let requested_runs = runs.into_iter().filter(|run| requested_runs.contains(&run.directory)).collect();
+        return RunsOfOtherUsers { requested_runs, recovered: Vec::new() };
     }
-    strangers::recover(runs, |run| asked_for.contains(&run.directory), cause, messages)
+    strangers::recover(runs, |run| requested_runs.contains(&run.directory), cause, messages)
 }
 
 /// Checks that the traces include the newest run that has named a place for its files, or a newer one.
 ///
 /// # Errors
 /// If that run is not there: an older one must not be shown in its place.
-fn is_newest_there(said: &Places, traces: &[Trace]) -> Result<(), Error> {
+fn check_newest_run(said: &Places, traces: &[Trace]) -> Result<(), Error> {
     let Some(newest) = said.newest() else { return Ok(()) };
     let mut runs = traces.iter().filter_map(|trace| trace.run.as_ref());
     if runs.any(|run| run.id == newest.id || run.wall >= newest.wall) {
@@ -242,7 +242,7 @@ pub fn find_traces_of_all(apps: &[App], choice: Choice, messages: &mut Messages)
     let known = chosen.iter().map(|of_one| of_one.copies.len()).sum();
     let chosen = Chosen::together(chosen, &Owners::of(&apps[0]));
     copies::report(&chosen.copies[known..], messages);
-    tell_clocks(&chosen, messages);
+    report_clocks(&chosen, messages);
     let merged_path = merged_path.unwrap_or_default();
     Ok(Found { chosen, merged_path, inputs, recovered, completeness })
 }
@@ -286,7 +286,7 @@ fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
 }
 
 /// Reports runs of one boot whose clocks disagree.
-fn tell_clocks(chosen: &Chosen, messages: &mut Messages) {
+fn report_clocks(chosen: &Chosen, messages: &mut Messages) {
     let apart = chosen.system_clocks_differ_by();
     if apart >= CLOCKS_APART_NS {
         messages.note(format_args!(
@@ -298,7 +298,7 @@ fn tell_clocks(chosen: &Chosen, messages: &mut Messages) {
     }
 }
 
-fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
+fn report_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
     if choice == Choice::Newest && chosen.left_out_runs > 0 {
         let runs = count(chosen.left_out_runs as u64, "older run");
         let files = count(chosen.left_out_files as u64, "file");
@@ -316,9 +316,9 @@ fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
     if !not_own.is_empty() {
         messages.note(format_args!("some files shown belong to other users: {}", of_users(&not_own)));
     }
-    chosen.doubts.iter().for_each(|doubt| doubt.tell(messages));
+    chosen.doubts.iter().for_each(|doubt| doubt.report_to_user(messages));
     copies::report(&chosen.copies, messages);
-    let mut unknown: Few<&Path> = Few::default();
+    let mut unknown: FirstItems<&Path> = FirstItems::default();
     for trace in chosen.boots.iter().flatten() {
         if trace.holes > 0 {
             messages.warn(format_args!(

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use trace_format::name::stem;
-use trace_format::places::{self, LONGEST, Place, SUFFIX};
+use trace_format::places::{self, MAX_LIST_BYTES, Place, SUFFIX};
 use trace_store::recovery::{path_from_bytes, runtime_directories};
 use trace_store::sys::open_file_of_user_to_read;
 
@@ -13,7 +13,7 @@ use crate::find::app::App;
 use crate::os::sys;
 
 /// The maximum number of directories that are searched: those of the newest runs.
-const MOST: usize = 64;
+const MAX_SEARCHED_PLACES: usize = 64;
 
 /// The places that runs have named, oldest first.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl Places {
                 directories.push(directory);
             }
         }
-        directories.truncate(MOST);
+        directories.truncate(MAX_SEARCHED_PLACES);
         directories
     }
 
@@ -82,6 +82,6 @@ pub fn read(list: &Path, app: &App) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     // A run may have appended to the list while another one shortened it.
     let file = open_file_of_user_to_read(list, sys::owner(&found)).ok()?;
-    file.take(4 * LONGEST as u64).read_to_end(&mut bytes).ok()?;
+    file.take(4 * MAX_LIST_BYTES as u64).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

@@ -15,7 +15,7 @@ use trace_format::meta::Meta;
 use trace_format::raw::Raw;
 use trace_format::record::RecordKind;
 
-use crate::file::lines::{Token, line_at, without_feed};
+use crate::file::lines::{Token, line_at, strip_line_feed};
 use crate::file::map::Map;
 use crate::find::app::App;
 use crate::find::header::Trace;
@@ -25,7 +25,7 @@ use crate::ui::messages::count;
 /// The kind of a `# credentials` line.
 const WORD: &[u8] = b"credentials ";
 /// The maximum number of users that messages name.
-const FEW: usize = 4;
+const MAX_NAMED_USERS: usize = 4;
 /// The user with all rights.
 const ROOT: u32 = 0;
 
@@ -112,7 +112,7 @@ pub fn recorded_in(bytes: &[u8]) -> Vec<u32> {
     let line = |at: usize| {
         let start = memchr::memrchr2(b'\n', 0, &bytes[..at]).map_or(0, |feed| feed + 1);
         let Token::Line(line) = line_at(bytes, start) else { return None };
-        let line = Line::parse(without_feed(&bytes[start..line.end])).ok()?;
+        let line = Line::parse(strip_line_feed(&bytes[start..line.end])).ok()?;
         (line.kind == Kind::Meta).then(|| user(line.payload)).flatten()
     };
     memmem::find_iter(bytes, WORD).filter_map(line).collect()
@@ -122,10 +122,10 @@ pub fn recorded_in(bytes: &[u8]) -> Vec<u32> {
 #[must_use]
 pub fn of_users(files: &BTreeMap<u32, usize>) -> String {
     let of_user = |(user, files): (&u32, &usize)| format!("{} of user {user}", count(*files as u64, "file"));
-    let more = files.len().saturating_sub(FEW);
-    let mut parts: Vec<String> = files.iter().take(FEW).map(of_user).collect();
+    let more = files.len().saturating_sub(MAX_NAMED_USERS);
+    let mut parts: Vec<String> = files.iter().take(MAX_NAMED_USERS).map(of_user).collect();
     if more > 0 {
-        let rest = files.values().skip(FEW).sum::<usize>() as u64;
+        let rest = files.values().skip(MAX_NAMED_USERS).sum::<usize>() as u64;
         parts.push(format!("{} of {}", count(rest, "file"), count(more as u64, "more user")));
     }
     parts.join(", ")

@@ -46,7 +46,7 @@ pub fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut Messag
         let why = match recovered.iter().find(of_run) {
             Some(recovered) => recovered.errors.first().map(ToString::to_string),
             None if alive => None,
-            None => match run.why_not_recovered() {
+            None => match run.recovery_error() {
                 // Another process has recovered the run meanwhile.
                 _ if !run.directory.exists() => continue,
                 Some(error) => Some(error.to_string()),
@@ -114,12 +114,12 @@ fn trace(run: &RunInMemory, thread: ThreadInMemory, alive: bool, messages: &mut 
 
 /// Reports the chosen runs that have left a directory which this user may not read, for example because it is another
 /// user's.
-pub fn tell_unread(chosen: &[&Trace], runs: &[RunInMemory], messages: &mut Messages) {
+pub fn report_unread_runs(chosen: &[&Trace], runs: &[RunInMemory], messages: &mut Messages) {
     let read: HashSet<(u32, u32)> =
         runs.iter().map(|run| (run.manifest.run.pid, run.manifest.run.id)).collect();
-    let mut told = HashSet::new();
+    let mut reported_runs = HashSet::new();
     for (trace, run) in chosen.iter().filter_map(|trace| Some((trace, trace.run.as_ref()?))) {
-        if read.contains(&(run.pid, run.id)) || !told.insert((run.pid, run.id)) {
+        if read.contains(&(run.pid, run.id)) || !reported_runs.insert((run.pid, run.id)) {
             continue;
         }
         let name = trace_store::run_directory::name(run.pid, run.id);

@@ -15,7 +15,7 @@ use trace_format::name::{INFIX, parse_trace_file_suffix};
 
 use crate::find::app::{App, directory_of, short};
 use crate::os::environment::trace_directory;
-use crate::os::processors::{ASKING, map_on_all_processors};
+use crate::os::processors::{METADATA_COST, map_on_all_processors};
 use crate::os::sys::{FileId, file_id, is_of_another_user, owner};
 use crate::ui::error::Error;
 
@@ -135,7 +135,7 @@ fn look_in(
     // has made.
     let asked = map_on_all_processors(
         &named,
-        |_| ASKING,
+        |_| METADATA_COST,
         |(path, ..)| {
             let found = fs::symlink_metadata(path).ok()?;
             let metadata = if found.is_symlink() {

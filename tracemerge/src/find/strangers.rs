@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use trace_format::manifest::Manifest;
 use trace_format::meta::{Cause, Run};
-use trace_store::inspect::{self, RunInMemory, RunsOfOthers};
-use trace_store::recovery::{Limits, OtherRun, Outcome, Recovered, recover_others, runtime_directories};
+use trace_store::inspect::{self, OtherUsersRuns, RunInMemory};
+use trace_store::recovery::{
+    Limits, OtherUsersRun, Outcome, Recovered, recover_other_users, runtime_directories,
+};
 
 use crate::find::choose::Choice;
-use crate::find::dead_runs::tell;
+use crate::find::dead_runs::report_to_user;
 use crate::find::header::Trace;
 use crate::find::owners::{Owners, Rank};
 use crate::ui::messages::{Messages, count, shown};
@@ -62,7 +64,7 @@ impl Skipped {
     }
 
     /// Reports the skipped runs, with status 1.
-    fn tell(&self, messages: &mut Messages) {
+    fn report_to_user(&self, messages: &mut Messages) {
         for ((user, place, why), runs) in &self.0 {
             messages.warn(format_args!(
                 "left {} of user {user} in {} as {}: {why}; tracemerge reads them if that user runs it",
@@ -76,9 +78,9 @@ impl Skipped {
 
 /// The runs of other users.
 #[derive(Debug, Default)]
-pub struct Others {
+pub struct RunsOfOtherUsers {
     /// The runs whose traces are requested. Those that were not recovered have yet to be read from memory.
-    pub asked_for: Vec<RunInMemory>,
+    pub requested_runs: Vec<RunInMemory>,
     /// The dead runs, with the results of their recovery.
     pub recovered: Vec<Recovered>,
 }
@@ -86,10 +88,10 @@ pub struct Others {
 /// Finds the runs of other users that `wanted` accepts, within the budget, and reports users and directories for
 /// which it was too short.
 pub fn runs(wanted: impl Fn(&Run, Option<&Manifest>) -> bool, messages: &mut Messages) -> Vec<RunInMemory> {
-    let RunsOfOthers { runs, unknown, unlisted } =
-        spend(|until| inspect::runs_of_others(&runtime_directories(), wanted, until));
+    let OtherUsersRuns { runs, unknown, unread_directories } =
+        spend(|until| inspect::find_other_users_runs(&runtime_directories(), wanted, until));
     unknown.iter().for_each(|error| messages.warn(error));
-    for (user, place) in unlisted {
+    for (user, place) in unread_directories {
         messages.warn(format_args!(
             "not all runs of user {user} in {} were read: {OUT_OF_TIME}; tracemerge reads them if that user runs it",
             shown(&place),
@@ -98,43 +100,44 @@ pub fn runs(wanted: impl Fn(&Run, Option<&Manifest>) -> bool, messages: &mut Mes
     runs
 }
 
-/// Recovers the dead runs among `runs`; those for which `asked_for` is true completely. `cause` gives the cause of
+/// Recovers the dead runs among `runs`; those for which `requested_runs` is true completely. `cause` gives the cause of
 /// the end of a run's process, if known.
 pub fn recover(
     runs: Vec<RunInMemory>,
-    asked_for: impl Fn(&RunInMemory) -> bool,
+    requested_runs: impl Fn(&RunInMemory) -> bool,
     cause: impl Fn(&Run) -> Cause,
     messages: &mut Messages,
-) -> Others {
+) -> RunsOfOtherUsers {
     let mut skipped = Skipped::default();
-    let mut others = Others::default();
-    let (asked_for, beside): (Vec<_>, Vec<_>) = runs.into_iter().partition(asked_for);
-    let other = |run: &RunInMemory| OtherRun {
+    let mut others = RunsOfOtherUsers::default();
+    let (requested_runs, beside): (Vec<_>, Vec<_>) = runs.into_iter().partition(requested_runs);
+    let other = |run: &RunInMemory| OtherUsersRun {
         user: run.user(),
         directory: run.directory.clone(),
         cause: cause(&run.manifest.run),
     };
     let to_recover = |runs: &[RunInMemory]| runs.iter().map(other).collect::<Vec<_>>();
-    if !asked_for.is_empty() {
+    if !requested_runs.is_empty() {
         let begun = Instant::now();
         let limits = Limits { wait: begun + left(), work: None };
-        let outcomes = recover_others(&to_recover(&asked_for), limits);
+        let outcomes = recover_other_users(&to_recover(&requested_runs), limits);
         if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Busy)) {
             use_up(limits.wait - begun);
         }
-        for (run, outcome) in asked_for.iter().zip(outcomes) {
+        for (run, outcome) in requested_runs.iter().zip(outcomes) {
             take(run, outcome, true, &mut others.recovered, &mut skipped, messages);
         }
     }
     if !beside.is_empty() {
-        let outcomes =
-            spend(|until| recover_others(&to_recover(&beside), Limits { wait: until, work: Some(until) }));
+        let outcomes = spend(|until| {
+            recover_other_users(&to_recover(&beside), Limits { wait: until, work: Some(until) })
+        });
         for (run, outcome) in beside.iter().zip(outcomes) {
             take(run, outcome, false, &mut others.recovered, &mut skipped, messages);
         }
     }
-    skipped.tell(messages);
-    others.asked_for = asked_for;
+    skipped.report_to_user(messages);
+    others.requested_runs = requested_runs;
     others
 }
 
@@ -149,7 +152,7 @@ fn take(
 ) {
     match outcome {
         Outcome::Recovered(found) => {
-            tell(&found, messages);
+            report_to_user(&found, messages);
             if let Some(error) = found.errors.first().filter(|_| !is_asked_for) {
                 messages.warn(format_args!(
                     "process {} of user {} is dead, but its records in {} stay there: {error}",
@@ -170,7 +173,7 @@ fn take(
 
 /// Returns the directories of those `runs`, of other users, whose traces `choice` shows. `nearer` are the traces that
 /// the caller has on disk, and `own` the caller's runs in memory.
-pub fn asked_for(
+pub fn requested_runs(
     runs: &[RunInMemory],
     choice: Choice,
     owners: &Owners,

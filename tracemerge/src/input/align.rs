@@ -13,10 +13,10 @@ use std::sync::Arc;
 use trace_format::line::{Kind, Line, Ticks, ticks_digits};
 use trace_format::meta::{Meta, Run};
 
-use crate::file::lines::{Token, line_at, skip_bad, without_feed};
+use crate::file::lines::{Token, line_at, skip_bad, strip_line_feed};
 use crate::file::map::Map;
 use crate::file::records::Records;
-use crate::file::rendered::{LineSource, Wanted};
+use crate::file::rendered::{LineSource, RecordNeeds};
 use crate::input::source::{Content, Source};
 use crate::time::clocks::{Clocks, TickClock};
 use crate::ui::error::Error;
@@ -125,12 +125,12 @@ fn rekey(
         let Some(own) = run.as_ref().or(first_run(runs)).and_then(|run| clocks.of(run)) else { continue };
         let converted = Scale { own: own.clone(), reference: reference.clone() };
         if let Content::Text(text) = source.content() {
-            let map = rewritten(text, &converted)
+            let map = convert_to_file(text, &converted)
                 .map_err(|error| Error::io("keep lines of another machine for", &source.path, error))?;
             *source = Source::of_map(&source.path, map);
         } else {
             let scale = converted.clone();
-            source.change(|own| Box::new(Scaled { own, scale }));
+            source.change(|own| Box::new(ScaledSource { own, scale }));
         }
         scale.get_or_insert(converted);
     }
@@ -139,12 +139,12 @@ fn rekey(
 
 /// A source that is not text, with the ticks of another machine.
 #[derive(Debug)]
-struct Scaled {
+struct ScaledSource {
     own: Box<dyn LineSource>,
     scale: Scale,
 }
 
-impl Scaled {
+impl ScaledSource {
     /// Returns the smallest of its own ticks that convert to `ticks` or more.
     fn own_ticks(&self, ticks: u64) -> u64 {
         let Some((first, last)) = self.own.period() else { return ticks };
@@ -162,7 +162,7 @@ impl Scaled {
     }
 }
 
-impl LineSource for Scaled {
+impl LineSource for ScaledSource {
     fn period(&self) -> Option<(u64, u64)> {
         let (first, last) = self.own.period()?;
         Some((self.scale.convert(first), self.scale.convert(last)))
@@ -173,7 +173,7 @@ impl LineSource for Scaled {
     }
 
     fn outline(&self) -> Vec<u8> {
-        with_other_ticks(&self.own.outline(), &self.scale)
+        convert_lines(&self.own.outline(), &self.scale)
     }
 
     fn each_meta(&self, take: &mut dyn FnMut(&[u8])) {
@@ -196,29 +196,25 @@ impl LineSource for Scaled {
         let (from, until) = self.own_times(from, until);
         let mut lines = Vec::new();
         self.own.lines(from, until, &mut lines, damaged);
-        out.append(&mut with_other_ticks(&lines, &self.scale));
+        out.append(&mut convert_lines(&lines, &self.scale));
     }
 
     fn records(
         &self,
         (from, until): (u64, Option<u64>),
-        wanted: &Wanted,
+        wanted: &RecordNeeds,
         out: &mut Records,
         damaged: &mut dyn FnMut(usize, usize),
     ) -> bool {
         let start = out.len();
         let is_in_order = self.own.records(self.own_times(from, until), wanted, out, damaged);
-        out.change_ticks(
-            start,
-            |ticks| self.scale.convert(ticks),
-            |lines| with_other_ticks(lines, &self.scale),
-        );
+        out.change_ticks(start, |ticks| self.scale.convert(ticks), |lines| convert_lines(lines, &self.scale));
         is_in_order
     }
 }
 
 /// Returns lines with other ticks.
-fn with_other_ticks(lines: &[u8], scale: &Scale) -> Vec<u8> {
+fn convert_lines(lines: &[u8], scale: &Scale) -> Vec<u8> {
     let mut out = Vec::with_capacity(lines.len());
     // Writing to memory does not fail.
     let _ = rewrite(lines, scale, &mut out);
@@ -226,7 +222,7 @@ fn with_other_ticks(lines: &[u8], scale: &Scale) -> Vec<u8> {
 }
 
 /// Writes lines with other ticks into a file without a name.
-fn rewritten(lines: &[u8], scale: &Scale) -> io::Result<Map> {
+fn convert_to_file(lines: &[u8], scale: &Scale) -> io::Result<Map> {
     let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile()?);
     rewrite(lines, scale, &mut out)?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -260,7 +256,7 @@ fn rewrite(bytes: &[u8], scale: &Scale, out: &mut impl Write) -> io::Result<()> 
 /// Returns the part of a `# run`, `# clock`, `# on` or `# off` line behind its key's ticks, with the ticks in its
 /// payload converted; `None` for another line.
 fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
-    let line = Line::parse(without_feed(text)).ok()?;
+    let line = Line::parse(strip_line_feed(text)).ok()?;
     let meta = match Meta::parse(line.payload)? {
         Meta::Run(run) => Meta::Run(Run { ticks: Ticks(scale.convert(run.ticks.0)), ..run }),
         Meta::Clock { ticks, wall, system } => {

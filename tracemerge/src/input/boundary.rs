@@ -1,9 +1,9 @@
 //! The boundary in a sorted range from which on lines have at least certain ticks, found by looking at few places.
 
-use crate::file::lines::{Token, line_at, line_behind, skip_bad, ticks_at};
+use crate::file::lines::{Token, line_at, next_line_after, skip_bad, ticks_at};
 
 /// The number of bytes that are walked through line by line: a few lines cost no more than another jump.
-const WALK: usize = if cfg!(test) { 8 } else { 512 };
+const LINEAR_SCAN_BYTES: usize = if cfg!(test) { 8 } else { 512 };
 
 /// A place between two lines of a sorted range, or at one of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Boundary {
     /// Returns whether all lines behind the boundary have `ticks` or more.
     #[inline]
     #[must_use]
-    pub fn is_from(&self, ticks: u64) -> bool {
+    pub fn starts_at_or_after(&self, ticks: u64) -> bool {
         self.ticks.is_none_or(|first| first >= ticks)
     }
 }
@@ -49,7 +49,7 @@ impl Boundary {
 /// are walked through.
 #[must_use]
 pub fn first_from(bytes: &[u8], ticks: u64, low: Boundary, mut high: Boundary, step: usize) -> Boundary {
-    if low.is_from(ticks) {
+    if low.starts_at_or_after(ticks) {
         return low;
     }
     let low = (low.at, low.ticks.unwrap_or(ticks));
@@ -59,12 +59,12 @@ pub fn first_from(bytes: &[u8], ticks: u64, low: Boundary, mut high: Boundary, s
     let (mut guess, mut is_near) = (step, false);
     for looks in 0_u32.. {
         let (at, here) = below;
-        let is_all = unknown - at <= WALK;
+        let is_all = unknown - at <= LINEAR_SCAN_BYTES;
         if is_all || is_near {
-            let limit = if is_all { usize::MAX } else { at + 2 * WALK };
+            let limit = if is_all { usize::MAX } else { at + 2 * LINEAR_SCAN_BYTES };
             match walk(bytes, ticks, at, high, limit) {
                 Ok(mark) => return mark,
-                Err(behind) => (below, is_near, guess) = (behind, false, WALK),
+                Err(behind) => (below, is_near, guess) = (behind, false, LINEAR_SCAN_BYTES),
             }
             continue;
         }
@@ -72,11 +72,11 @@ pub fn first_from(bytes: &[u8], ticks: u64, low: Boundary, mut high: Boundary, s
         let jump = if guess < left && looks % 4 < 3 { guess } else { left / 2 };
         // If nothing limits the jump yet, it is at most as long as doubled steps would be, so that bytes far behind
         // are not read.
-        let probe = at + jump.min(step.max(WALK).saturating_mul(2 << looks.min(32)));
-        match line_behind(bytes, probe, unknown) {
+        let probe = at + jump.min(step.max(LINEAR_SCAN_BYTES).saturating_mul(2 << looks.min(32)));
+        match next_line_after(bytes, probe, unknown) {
             Some((found_at, found)) if found < ticks => {
                 guess = ahead(ticks - found, found_at - low.0, found.saturating_sub(low.1));
-                (below, is_near) = ((found_at, found), guess <= WALK);
+                (below, is_near) = ((found_at, found), guess <= LINEAR_SCAN_BYTES);
             }
             Some((found_at, found)) => {
                 (high, unknown) = (Boundary { at: found_at, ticks: Some(found) }, probe);
@@ -85,7 +85,7 @@ pub fn first_from(bytes: &[u8], ticks: u64, low: Boundary, mut high: Boundary, s
             None => (unknown, guess) = (probe, (probe - at) / 2),
         }
         // A probe that is a bit too near is better: from there it can be walked to the boundary.
-        guess = guess.saturating_sub(WALK / 2).max(1);
+        guess = guess.saturating_sub(LINEAR_SCAN_BYTES / 2).max(1);
     }
     high
 }
@@ -145,7 +145,7 @@ mod tests {
             }
             marks.push(Boundary::end(&bytes));
             let ticks = marks.get(low).and_then(|mark| mark.ticks).map_or(ticks, |base| base + ticks % 50);
-            let expected = *marks.iter().find(|mark| mark.is_from(ticks)).unwrap();
+            let expected = *marks.iter().find(|mark| mark.starts_at_or_after(ticks)).unwrap();
             let below = |place: usize| marks[place.min(marks.len() - 1)];
             let low = Some(below(low)).filter(|mark| mark.at <= expected.at).unwrap_or(marks[0]);
             let high = Some(below(high)).filter(|mark| mark.at >= expected.at).unwrap_or(Boundary::end(&bytes));

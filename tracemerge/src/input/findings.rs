@@ -10,17 +10,17 @@ use itertools::Itertools;
 use trace_format::line::{Ticks, ticks_digits};
 use trace_format::meta::{LossReason, Meta, Name};
 
-use crate::ui::few::Few;
+use crate::ui::few::FirstItems;
 use crate::ui::messages::{Messages, count, shown};
 
 /// The findings in one file.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct OfFile {
+struct FileFindings {
     /// The bytes that are not a line: their offset and number.
-    damaged: Few<(usize, usize)>,
+    damaged: FirstItems<(usize, usize)>,
     /// The lines whose ticks are smaller than those of the line before: their offset, the ticks before, and
     /// their own.
-    breaks: Few<(usize, u64, u64)>,
+    breaks: FirstItems<(usize, u64, u64)>,
     /// The number of `# backward` lines. The tracer, or the reader of a raw file, writes one if it sees smaller
     /// ticks.
     backward: u64,
@@ -33,7 +33,7 @@ struct OfFile {
 pub struct Findings {
     /// The number of lines that were merged, put-in `# damaged` lines included.
     pub lines: u64,
-    files: BTreeMap<usize, OfFile>,
+    files: BTreeMap<usize, FileFindings>,
     lost: Vec<(LossReason, u64)>,
     /// The losses for reasons that are not known here.
     lost_otherwise: Vec<(Name, u64)>,
@@ -99,12 +99,12 @@ impl Findings {
     }
 
     /// Reports all findings to the user; `path` returns the path of each source.
-    pub fn tell<'p>(&self, path: impl Fn(usize) -> &'p Path, messages: &mut Messages) {
+    pub fn report_to_user<'p>(&self, path: impl Fn(usize) -> &'p Path, messages: &mut Messages) {
         for (source, file) in &self.files {
-            file.tell(path(*source), messages);
+            file.report_to_user(path(*source), messages);
         }
-        let told = |text: &str, by_design: bool| {
-            let known = self.lost.iter().filter(|(reason, _)| is_by_design(*reason) == by_design);
+        let loss_sentence = |text: &str, by_design: bool| {
+            let known = self.lost.iter().filter(|(reason, _)| is_requested_loss(*reason) == by_design);
             let known = known.map(|(reason, records)| (reason.name(), *records));
             // It is not known whether the user has asked for these.
             let otherwise = self.lost_otherwise.iter().filter(|_| !by_design);
@@ -116,10 +116,10 @@ impl Findings {
             let (records, were) = (count(sum, "record"), if sum == 1 { "was" } else { "were" });
             (sum > 0).then(|| format!("the traces say that {records} {were} {text} ({reasons})"))
         };
-        if let Some(lost) = told("lost", false) {
+        if let Some(lost) = loss_sentence("lost", false) {
             messages.warn(lost);
         }
-        if let Some(dropped) = told("not kept, by the settings of the program", true) {
+        if let Some(dropped) = loss_sentence("not kept, by the settings of the program", true) {
             messages.note(dropped);
         }
         if self.lost_unread > 0 {
@@ -133,7 +133,7 @@ impl Findings {
 
 /// Returns whether the user has asked for such losses: a flight recorder keeps the newest records, a limited
 /// file its newer half.
-fn is_by_design(reason: LossReason) -> bool {
+fn is_requested_loss(reason: LossReason) -> bool {
     matches!(reason, LossReason::Overwritten | LossReason::Rotated)
 }
 
@@ -151,8 +151,8 @@ pub fn add_loss(losses: &mut Vec<(Name, u64)>, reason: Name, records: u64) {
     }
 }
 
-impl OfFile {
-    fn tell(&self, path: &Path, messages: &mut Messages) {
+impl FileFindings {
+    fn report_to_user(&self, path: &Path, messages: &mut Messages) {
         let path = shown(path);
         for (at, bytes) in &self.damaged.first {
             let bytes = count(*bytes as u64, "byte");
@@ -204,7 +204,7 @@ pub struct FindingCounts {
 #[cfg(test)]
 impl From<&Findings> for FindingCounts {
     fn from(all: &Findings) -> FindingCounts {
-        let of_file = |(source, file): (&usize, &OfFile)| {
+        let of_file = |(source, file): (&usize, &FileFindings)| {
             (*source, file.damaged.count, file.breaks.count, file.backward, file.torn)
         };
         let lost = all.lost.iter().map(|(reason, records)| (reason.name().to_owned(), *records));

@@ -9,7 +9,7 @@ use trace_format::meta::{ClockKind, Run};
 
 use crate::find::choose::Chosen;
 use crate::find::header::{Trace, thread_name};
-use crate::find::liveness::asking_once;
+use crate::find::liveness::liveness_check;
 use crate::input::align::align;
 use crate::input::foreign;
 use crate::input::source::Source;
@@ -63,7 +63,7 @@ impl Inputs {
     ) -> Result<Inputs, Error> {
         let (mut boots, mut by_boot) = (Vec::new(), Vec::new());
         // Lines that a live run writes later do not count, so liveness is checked first.
-        let mut is_alive = asking_once();
+        let mut is_alive = liveness_check();
         let unknown = Arc::new(TickClock::of(ClockKind::Ordered, []));
         for files in &chosen.boots {
             let (mut sources, mut origins) =

@@ -59,7 +59,7 @@ impl OtherKinds {
 
     /// Returns the number of lines of unknown kinds, and these kinds, as text; `None` if there are none.
     #[must_use]
-    pub fn told(&self) -> Option<String> {
+    pub fn as_reported(&self) -> Option<String> {
         let named: Vec<String> =
             self.unknown.iter().map(|(kind, n)| format!("'{kind}': {}", Grouped(*n))).collect();
         let lines = count(self.lines(), "line");
@@ -68,8 +68,8 @@ impl OtherKinds {
     }
 
     /// Returns the sentences for an output that leaves these lines out, if there are any.
-    pub fn untold(&self) -> impl Iterator<Item = String> + use<> {
+    pub fn omissions(&self) -> impl Iterator<Item = String> + use<> {
         let states = (self.states > 0).then(|| count(self.states, "thread state"));
-        self.told().into_iter().chain(states).map(|told| format!("left out: {told}"))
+        self.as_reported().into_iter().chain(states).map(|as_reported| format!("left out: {as_reported}"))
     }
 }

@@ -14,7 +14,7 @@ use std::ops::Range;
 use trace_format::raw::SiteNumbers;
 
 use crate::file::records::Records;
-use crate::file::rendered::Wanted;
+use crate::file::rendered::RecordNeeds;
 use crate::file::truncation;
 use crate::input::boundary::{Boundary, first_from};
 use crate::input::findings::Findings;
@@ -310,7 +310,7 @@ pub fn as_text(
     let failed = |error| Error::io("keep the lines of", &source.path, error);
     let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile().map_err(failed)?);
     let range = SortedRange { source: 0, start: 0, end: 0 };
-    let wanted = Wanted { sites: Some(numbers.clone()), ..Wanted::default() };
+    let wanted = RecordNeeds { sites: Some(numbers.clone()), ..RecordNeeds::default() };
     let (mut records, mut at) = (Records::default(), 0);
     let all = std::slice::from_ref(&source);
     for Slice { period, .. } in Slicer::new(all, &[range], TickPeriod::ALL, &mut Findings::default()) {
@@ -361,7 +361,7 @@ impl<'a> Content<'a> {
     fn first_from(&self, ticks: u64, low: Boundary, high: Boundary, step: usize) -> Boundary {
         match self {
             Content::Text(bytes) => first_from(bytes, ticks, low, high, step),
-            Content::Rendered(_) if low.is_from(ticks) => low,
+            Content::Rendered(_) if low.starts_at_or_after(ticks) => low,
             Content::Rendered(render) => {
                 let at = usize::try_from(render.bytes_before(ticks)).unwrap_or(usize::MAX);
                 let more = render.period().is_some_and(|(_, last)| last >= ticks);

@@ -19,7 +19,7 @@ use crate::file::map::Map;
 use crate::file::raw_file::RawFile;
 use crate::file::rendered::LineSource;
 use crate::find::header::Trace;
-use crate::os::processors::{OPENING, map_on_all_processors};
+use crate::os::processors::{OPENING_COST, map_on_all_processors};
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
@@ -102,7 +102,7 @@ impl Source {
                 Some(Source { path: held.ring.clone(), stored: ring }).filter(|_| !held.rest().is_empty());
             return Ok(file.into_iter().chain(ring).collect());
         }
-        let map = match trace.map.as_ref().filter(|map| !alive && trace.is_as_it_was(map)) {
+        let map = match trace.map.as_ref().filter(|map| !alive && trace.is_unchanged_since_mapped(map)) {
             Some(map) => map.clone(),
             None => Arc::new(Map::open_known(&path)?),
         };
@@ -119,8 +119,11 @@ impl Source {
     pub fn open_all(traces: &[Trace], alive: impl FnMut(&Trace) -> bool) -> Vec<Result<Vec<Source>, Error>> {
         // All runs are checked before the first file is opened.
         let files: Vec<_> = traces.iter().zip(traces.iter().map(alive).collect::<Vec<_>>()).collect();
-        let opened =
-            map_on_all_processors(&files, |_| OPENING, |&(trace, alive)| Some(Source::open(trace, alive)));
+        let opened = map_on_all_processors(
+            &files,
+            |_| OPENING_COST,
+            |&(trace, alive)| Some(Source::open(trace, alive)),
+        );
         let failed = |trace: &Trace| Error::plain(format!("{} was not opened", shown(&trace.path)));
         opened
             .into_iter()
@@ -139,7 +142,7 @@ impl Source {
     }
 
     fn of_trace(path: PathBuf, map: Arc<Map>, alive: bool) -> Source {
-        map.will_be_read_through();
+        map.advise_sequential();
         if Encoding::of(&map) == Encoding::Raw {
             let raw = RawFile::new(&path, map, alive);
             return Source { path, stored: Stored::Rendered(Box::new(raw)) };
@@ -166,7 +169,7 @@ impl Source {
     /// The file cannot be mapped.
     pub fn of_file(path: PathBuf, file: &File) -> Result<Source, Error> {
         let map = Map::of_file(file, &path)?;
-        map.will_be_read_through();
+        map.advise_sequential();
         Ok(Source { path, stored: Stored::text(TextBytes::Mapped(Arc::new(map))) })
     }
 

@@ -69,7 +69,7 @@ pub fn pass_on<'g, S: Sink>(
                 }
                 let source = stretch.source as usize;
                 if any_is_truncated {
-                    these = before_truncation(&sources[source], these);
+                    these = existing_part(&sources[source], these);
                 }
                 if !these.is_empty() {
                     out.lines(source, these)?;
@@ -157,7 +157,7 @@ fn up_to(lines: &[u8], limit: StretchKey, place: usize) -> (usize, Option<u64>) 
 /// Returns the part of `lines` that still exists in a file that may have been truncated since the lines were dealt
 /// out.
 #[cold]
-fn before_truncation<'l>(source: &Source, lines: &'l [u8]) -> &'l [u8] {
+fn existing_part<'l>(source: &Source, lines: &'l [u8]) -> &'l [u8] {
     let (Some(end), Some(place)) = (source.truncated_at(), source.place(lines)) else { return lines };
     let left = &lines[..end.clamp(place.start, place.end) - place.start];
     &left[..memrchr(b'\n', left).map_or(0, |at| at + 1)]

@@ -6,7 +6,7 @@ use std::ops::Range;
 use trace_format::line::{Key as LineKey, Line};
 
 use crate::file::damage::write_damaged;
-use crate::file::lines::{LineAt, Token, line_at, skip_bad, without_feed};
+use crate::file::lines::{LineAt, Token, line_at, skip_bad, strip_line_feed};
 use crate::file::records::Records;
 use crate::input::findings::Findings;
 use crate::input::source::Source;
@@ -219,13 +219,13 @@ pub fn note_records(records: &Records, range: Range<usize>, findings: &mut Findi
 /// Returns the key of the line at `at`, which must be the beginning of a line.
 pub fn key_at(bytes: &[u8], at: usize) -> LineKey {
     let Token::Line(line) = line_at(bytes, at) else { return LineKey::default() };
-    Line::parse(without_feed(&bytes[at..line.end])).map_or_else(|_| LineKey::default(), |line| line.key)
+    Line::parse(strip_line_feed(&bytes[at..line.end])).map_or_else(|_| LineKey::default(), |line| line.key)
 }
 
 /// Adds the contents of a `#` line to the findings.
 #[cold]
 fn note_metadata(source: usize, line: &[u8], findings: &mut Findings) {
-    if let Ok(line) = Line::parse(without_feed(line)) {
+    if let Ok(line) = Line::parse(strip_line_feed(line)) {
         findings.metadata(source, line.payload);
     }
 }

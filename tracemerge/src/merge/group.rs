@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::file::map::prefetch;
 use crate::file::records::Records;
-use crate::file::rendered::{LineSource, Wanted};
+use crate::file::rendered::{LineSource, RecordNeeds};
 use crate::file::truncation;
 use crate::input::boundary::{Boundary, first_from};
 use crate::input::findings::Findings;
@@ -22,10 +22,10 @@ use crate::output::sink::Sink;
 const AHEAD: usize = 1024;
 
 /// The number of bytes after which a group adds the bytes that it has dealt out to the sum of all groups.
-const TELL: usize = if cfg!(test) { 100 } else { 1 << 20 };
+const SUM_UPDATE_BYTES: usize = if cfg!(test) { 100 } else { 1 << 20 };
 
 /// The most ticks between the first and the last of neighbouring lines that are kept together.
-const MOST: u64 = u32::MAX as u64;
+const MAX_TICK_SPAN: u64 = u32::MAX as u64;
 
 /// A group of neighbouring sorted ranges, which one thread deals out at a time.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub struct Group<'a> {
     /// The place in `text`, or among the records, of each stretch that is not in a source in this form.
     copies: Vec<Copied>,
     /// The wanted parts of records, if the sink takes records.
-    wanted: Option<&'a Wanted>,
+    wanted: Option<&'a RecordNeeds>,
     /// The findings in this window.
     found: Findings,
     /// The findings in the windows before.
@@ -136,7 +136,7 @@ impl<'a> Group<'a> {
         number: usize,
         ranges: &[SortedRange],
         period: TickPeriod,
-        wanted: Option<&'a Wanted>,
+        wanted: Option<&'a RecordNeeds>,
     ) -> Group<'a> {
         Group {
             number,
@@ -210,11 +210,11 @@ impl<'a> Group<'a> {
             };
             self.next = self.next.into_iter().chain(next).min();
             self.ranges_dealt += 1;
-            if out.bytes >= TELL && !out.tell() {
+            if out.bytes >= SUM_UPDATE_BYTES && !out.add_to_sum() {
                 return Ok(());
             }
         }
-        out.tell();
+        out.add_to_sum();
         Ok(())
     }
 
@@ -362,7 +362,7 @@ impl<'a> Dealer<'_, 'a> {
                 let last = self.buckets[place].last_mut().zip(self.copies.last_mut());
                 if let Some((last, Copied::Records(range))) = last {
                     let length = ticks - last.ticks;
-                    if length - u64::from(last.length) <= self.window.gap && length <= MOST {
+                    if length - u64::from(last.length) <= self.window.gap && length <= MAX_TICK_SPAN {
                         (range.end, last.length) = (at + 1, length as u32);
                         continue;
                     }
@@ -375,7 +375,7 @@ impl<'a> Dealer<'_, 'a> {
     }
 
     /// Adds the bytes that were dealt out to the sum of all groups; returns whether there is room for more.
-    fn tell(&mut self) -> bool {
+    fn add_to_sum(&mut self) -> bool {
         self.window.add(mem::take(&mut self.bytes))
     }
 }
@@ -399,7 +399,7 @@ impl Sink for Dealer<'_, '_> {
             if let (Some(before), Some(last)) = (self.before.as_mut().filter(goes_on), bucket.last_mut()) {
                 // `last` has the lines before.
                 let length = self.ticks - last.ticks;
-                if length - u64::from(last.length) <= self.window.gap && length <= MOST {
+                if length - u64::from(last.length) <= self.window.gap && length <= MAX_TICK_SPAN {
                     before.1.end = range.end;
                     last.bytes = DealtBytes::InSource(&self.there[before.1.clone()]);
                     last.length = length as u32;

@@ -15,7 +15,7 @@ const LONG: usize = if cfg!(test) { 100 } else { 32 << 10 };
 /// The number of parts that are written with one system call.
 const AT_ONCE: usize = if cfg!(test) { 3 } else { 256 };
 /// The number of bytes of memory that are kept for later lines.
-const KEPT: usize = 8 << 20;
+const MAX_KEPT_BYTES: usize = 8 << 20;
 /// The number of bytes that are copied at once if a mapping has lost its file.
 const STEP: usize = 64 << 10;
 
@@ -78,7 +78,7 @@ impl Sink for MergedLines<'_> {
 impl Batch for MergedLines<'_> {
     fn clear(&mut self) {
         self.text.clear();
-        self.text.shrink_to(KEPT);
+        self.text.shrink_to(MAX_KEPT_BYTES);
         self.long.clear();
     }
 

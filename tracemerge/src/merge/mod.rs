@@ -25,10 +25,10 @@ use std::path::PathBuf;
 pub use self::cursor::note_records;
 pub use self::slices::Slices;
 pub use self::windows::Windows;
-pub use self::work::{MergeWork, Room, Turn, forget, silently, unless_truncated};
+pub use self::work::{MergeWork, Room, Turn, forget, run_without_output, unless_truncated};
 
 /// The number of sorted ranges from which on lines are dealt out to buckets by time.
-pub const MANY: usize = 48;
+pub const MIN_WINDOW_RANGES: usize = 48;
 
 /// The reason why a merge stopped early.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::file::records::Records;
-use crate::file::rendered::Wanted;
+use crate::file::rendered::RecordNeeds;
 use crate::file::truncation;
 use crate::input::findings::Findings;
 use crate::input::slice::{PartLines, Slice, SlicePart, Slicer, TickPeriod};
@@ -26,7 +26,7 @@ pub struct Slices<'a> {
     next: Option<Slice>,
     number: usize,
     /// The wanted parts of records, if the sink takes records.
-    wanted: Option<&'a Wanted>,
+    wanted: Option<&'a RecordNeeds>,
     /// The findings by the number of the slice, because slices are not done in order.
     found: BTreeMap<usize, Findings>,
 }
@@ -43,7 +43,7 @@ pub enum SliceJob<'a> {
         /// The slice that is merged.
         slice: Slice,
         /// The wanted parts of records, if the sink takes records.
-        wanted: Option<&'a Wanted>,
+        wanted: Option<&'a RecordNeeds>,
         /// The findings in that slice.
         findings: Findings,
     },
@@ -56,7 +56,7 @@ impl<'a> Slices<'a> {
         sources: &'a [Source],
         ranges: &[SortedRange],
         period: TickPeriod,
-        wanted: Option<&'a Wanted>,
+        wanted: Option<&'a RecordNeeds>,
     ) -> Slices<'a> {
         let mut findings = Findings::default();
         let slicer = Slicer::new(sources, ranges, period, &mut findings);
@@ -85,7 +85,7 @@ impl<'a> MergeWork<'a> for Slices<'a> {
             });
         }
         match self.slicer.take() {
-            Some(slicer) => Turn::Silent(SliceJob::Partition(slicer, None)),
+            Some(slicer) => Turn::WithoutOutput(SliceJob::Partition(slicer, None)),
             None if self.is_partitioned => Turn::End,
             None => Turn::Wait,
         }
@@ -141,7 +141,7 @@ impl<'a> MergeWork<'a> for Slices<'a> {
 fn merge_slice<S: Sink>(
     sources: &[Source],
     slice: &Slice,
-    wanted: Option<&Wanted>,
+    wanted: Option<&RecordNeeds>,
     room: &mut Room,
     out: &mut S,
     findings: &mut Findings,

@@ -5,7 +5,7 @@
 
 use super::*;
 use crate::file::damage::SHOWN;
-use crate::file::lines::without_feed;
+use crate::file::lines::strip_line_feed;
 use crate::file::rendered::LineSource;
 use crate::input::findings::{FindingCounts, Findings};
 use crate::input::slice::TickPeriod;
@@ -174,7 +174,7 @@ fn contents(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
             }
             Some((of_line, end)) => {
                 key = of_line;
-                let mut text = without_feed(&bytes[at..end]).to_vec();
+                let mut text = strip_line_feed(&bytes[at..end]).to_vec();
                 text.push(b'\n');
                 out.push((key.ticks.0, text));
                 at = end;

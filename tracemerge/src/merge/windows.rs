@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::file::rendered::{LineSource, Wanted};
+use crate::file::rendered::{LineSource, RecordNeeds};
 use crate::input::findings::Findings;
 use crate::input::slice::{SlicePart, TickPeriod};
 use crate::input::source::{Content, SortedRange, Source};
@@ -111,7 +111,7 @@ impl<'a> Windows<'a> {
         sources: &'a [Source],
         ranges: &[SortedRange],
         period: TickPeriod,
-        records: Option<&'a Wanted>,
+        records: Option<&'a RecordNeeds>,
         threads: usize,
     ) -> Windows<'a> {
         // Each thread gets a large group, and then a small one, so that no thread waits long for another.
@@ -143,7 +143,7 @@ impl<'a> Windows<'a> {
     }
 
     /// Continues after all groups are dealt out.
-    fn all_are_dealt(&mut self, groups: Vec<Group<'a>>) {
+    fn finish_dealing(&mut self, groups: Vec<Group<'a>>) {
         let bytes = self.window.bytes.load(Ordering::Relaxed);
         self.stage = if bytes > self.window.limit {
             self.step = self.ticks_that_fit(&groups);
@@ -190,7 +190,7 @@ impl<'a> Windows<'a> {
     }
 
     /// Continues after all buckets are passed on.
-    fn all_is_passed_on(&mut self, mut groups: Vec<Group<'a>>) {
+    fn finish_passing(&mut self, mut groups: Vec<Group<'a>>) {
         groups.iter_mut().for_each(|group| group.end_window(self.sources));
         let next = groups.iter().filter_map(|group| group.next).min();
         let next = next.filter(|next| self.period.until.is_none_or(|until| *next < until));
@@ -211,7 +211,7 @@ impl<'a> Windows<'a> {
             let until = first.checked_add(self.step);
             let until = until.into_iter().chain(self.period.until).min();
             self.window = Window::new(since, first, until, self.wanted);
-            if self.to_be_rendered() <= self.window.limit {
+            if self.bytes_to_render() <= self.window.limit {
                 return Stage::dealing(groups);
             }
             self.step = (self.window.ticks() / 4).max(1);
@@ -220,7 +220,7 @@ impl<'a> Windows<'a> {
 
     /// Returns the approximate number of bytes of the window that are to be rendered. After rendering, it would be
     /// too late to find that they are too many.
-    fn to_be_rendered(&self) -> usize {
+    fn bytes_to_render(&self) -> usize {
         let Window { since, until, .. } = self.window;
         let until = until.unwrap_or(u64::MAX);
         let bytes =
@@ -251,14 +251,14 @@ impl<'a> MergeWork<'a> for Windows<'a> {
                 Stage::Dealing { waiting, away, dealt } => {
                     if let Some(group) = waiting.pop() {
                         *away += 1;
-                        return Turn::Silent(WindowJob::Deal(self.window.clone(), group));
+                        return Turn::WithoutOutput(WindowJob::Deal(self.window.clone(), group));
                     }
                     if *away > 0 {
                         return Turn::Wait;
                     }
                     let mut groups = mem::take(dealt);
                     groups.sort_by_key(|group| group.number);
-                    self.all_are_dealt(groups);
+                    self.finish_dealing(groups);
                 }
                 Stage::Passing { groups, next, away } => {
                     if *next < self.window.buckets {
@@ -271,7 +271,7 @@ impl<'a> MergeWork<'a> for Windows<'a> {
                     }
                     // The jobs that are done have dropped their references to the groups.
                     let Some(groups) = Arc::get_mut(groups).map(mem::take) else { return Turn::Wait };
-                    self.all_is_passed_on(groups);
+                    self.finish_passing(groups);
                 }
                 Stage::Done(_) => return Turn::End,
             }

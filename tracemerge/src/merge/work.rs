@@ -47,7 +47,7 @@ pub trait MergeWork<'a>: Send {
 #[derive(Debug)]
 pub enum Turn<J> {
     /// A job that passes on no lines.
-    Silent(J),
+    WithoutOutput(J),
     /// A job whose lines stand behind those of all jobs that were handed out before.
     Lines(J),
     /// The thread has to wait until another job is done.
@@ -71,7 +71,7 @@ pub struct Room {
 ///
 /// # Errors
 /// See [`Stop`].
-pub fn silently<'a, W: MergeWork<'a>>(
+pub fn run_without_output<'a, W: MergeWork<'a>>(
     sources: &'a [Source],
     mut job: W::Job,
     room: &mut Room,

@@ -13,17 +13,20 @@ use std::thread;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::file::rendered::Wanted;
+use crate::file::rendered::RecordNeeds;
 use crate::input::findings::Findings;
 use crate::input::slice::{SlicePart, TickPeriod};
 use crate::input::source::{SortedRange, Source};
-use crate::merge::{MANY, MergeWork, Room, Slices, Stop, Turn, Windows, forget, silently, unless_truncated};
+use crate::merge::{
+    MIN_WINDOW_RANGES, MergeWork, Room, Slices, Stop, Turn, Windows, forget, run_without_output,
+    unless_truncated,
+};
 use crate::output::sink::Batch;
 
 /// The number of bytes below which starting threads takes longer than merging.
-const WORTH_THREADS: usize = 4 << 20;
+const MIN_PARALLEL_BYTES: usize = 4 << 20;
 /// The number of threads above which further threads would only wait for the writer.
-const MOST_THREADS: usize = 8;
+const MAX_THREADS: usize = 8;
 /// The number of jobs whose lines may wait to be written, beyond one for each thread.
 const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
 /// The number of these jobs if they have records, because such jobs are larger.
@@ -40,15 +43,15 @@ pub fn merge_by_all<B: Batch>(
     sources: &[Source],
     ranges: &[SortedRange],
     period: TickPeriod,
-    wanted: Option<&Wanted>,
+    wanted: Option<&RecordNeeds>,
     make: &(impl Fn() -> B + Sync),
     write: &mut impl FnMut(&B) -> io::Result<()>,
     findings: &mut Findings,
 ) -> Result<(), Stop> {
-    let most = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
-    let threads = |bytes| if bytes < WORTH_THREADS { 1 } else { most };
+    let most = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
+    let threads = |bytes| if bytes < MIN_PARALLEL_BYTES { 1 } else { most };
     let ahead = if wanted.is_some() { AHEAD_OF_RECORDS } else { AHEAD };
-    let found = if ranges.len() < MANY {
+    let found = if ranges.len() < MIN_WINDOW_RANGES {
         let slices = Slices::new(sources, ranges, period, wanted);
         merge_by((threads(slices.bytes()), ahead), slices, sources, make, write)?
     } else {
@@ -71,9 +74,10 @@ pub fn merge_by<'a, B: Batch, J: MergeWork<'a>>(
     make: &(impl Fn() -> B + Sync),
     write: &mut impl FnMut(&B) -> io::Result<()>,
 ) -> Result<Findings, Stop> {
-    let row = Row { work, queue: VecDeque::new(), taken: 0, spare: Vec::new(), stop: None };
+    let job_queue = JobQueue { work, queue: VecDeque::new(), taken: 0, spare: Vec::new(), stop: None };
     let limit = threads + ahead;
-    let shared = SharedState { sources, limit, make, row: Mutex::new(row), changed: Condvar::new() };
+    let shared =
+        SharedState { sources, limit, make, job_queue: Mutex::new(job_queue), changed: Condvar::new() };
     thread::scope(|scope| {
         for _ in 1..threads {
             // If a thread cannot be started, the others do its share.
@@ -82,8 +86,8 @@ pub fn merge_by<'a, B: Batch, J: MergeWork<'a>>(
         }
         shared.work(Some(write));
     });
-    let row = shared.row.into_inner();
-    row.stop.map_or_else(|| Ok(row.work.findings()), Err)
+    let job_queue = shared.job_queue.into_inner();
+    job_queue.stop.map_or_else(|| Ok(job_queue.work.findings()), Err)
 }
 
 /// The state that the threads share.
@@ -93,12 +97,12 @@ struct SharedState<'a, 'm, J, B, M> {
     limit: usize,
     /// The maker of empty batches.
     make: &'m M,
-    row: Mutex<Row<J, B>>,
+    job_queue: Mutex<JobQueue<J, B>>,
     changed: Condvar,
 }
 
 /// The jobs, in the order of their lines.
-struct Row<J, B> {
+struct JobQueue<J, B> {
     work: J,
     /// The lines that are not written yet, in order; `None` while they are being merged.
     queue: VecDeque<Option<MergedJob<B>>>,
@@ -113,39 +117,39 @@ struct Row<J, B> {
 /// The lines of a job that are to be written, and the parts of sources that are not needed any more after that.
 type MergedJob<B> = (B, Vec<SlicePart>);
 
-type RowGuard<'p, J, B> = MutexGuard<'p, Row<J, B>>;
+type JobQueueGuard<'p, J, B> = MutexGuard<'p, JobQueue<J, B>>;
 
 impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J, B, M> {
     /// Ends all threads; a reason that was set before stays.
-    fn stop(&self, stop: Stop) -> RowGuard<'_, J, B> {
-        let mut row = self.row.lock();
-        row.stop.get_or_insert(stop);
+    fn stop(&self, stop: Stop) -> JobQueueGuard<'_, J, B> {
+        let mut job_queue = self.job_queue.lock();
+        job_queue.stop.get_or_insert(stop);
         self.changed.notify_all();
-        row
+        job_queue
     }
 
     /// Does jobs until no job is left. In between, the thread that has the output writes the lines that are ready.
     fn work<W: FnMut(&B) -> io::Result<()>>(&self, mut out: Option<&mut W>) {
         let _alarm = Alarm(self);
         let mut room = Room::default();
-        let mut row = self.row.lock();
+        let mut job_queue = self.job_queue.lock();
         loop {
-            row = self.write_ready(row, out.as_deref_mut());
-            if row.stop.is_some() {
+            job_queue = self.write_ready(job_queue, out.as_deref_mut());
+            if job_queue.stop.is_some() {
                 return;
             }
-            let turn = if row.queue.len() < self.limit { row.work.next() } else { Turn::Wait };
-            row = match turn {
-                Turn::End if out.is_none() || row.queue.is_empty() => return,
+            let turn = if job_queue.queue.len() < self.limit { job_queue.work.next() } else { Turn::Wait };
+            job_queue = match turn {
+                Turn::End if out.is_none() || job_queue.queue.is_empty() => return,
                 Turn::Wait | Turn::End => {
-                    self.changed.wait(&mut row);
-                    row
+                    self.changed.wait(&mut job_queue);
+                    job_queue
                 }
-                Turn::Silent(job) => {
-                    drop(row);
-                    self.do_silently(job, &mut room)
+                Turn::WithoutOutput(job) => {
+                    drop(job_queue);
+                    self.do_without_output(job, &mut room)
                 }
-                Turn::Lines(job) => self.merge(row, job, &mut room),
+                Turn::Lines(job) => self.merge(job_queue, job, &mut room),
             };
         }
     }
@@ -153,31 +157,31 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
     /// Writes all lines that are ready at the front of the queue.
     fn write_ready<'p, W: FnMut(&B) -> io::Result<()>>(
         &'p self,
-        mut row: RowGuard<'p, J, B>,
+        mut job_queue: JobQueueGuard<'p, J, B>,
         out: Option<&mut W>,
-    ) -> RowGuard<'p, J, B> {
-        let Some(write) = out else { return row };
-        while let Some((lines, parts)) = row.pop_ready() {
-            drop(row);
+    ) -> JobQueueGuard<'p, J, B> {
+        let Some(write) = out else { return job_queue };
+        while let Some((lines, parts)) = job_queue.pop_ready() {
+            drop(job_queue);
             // The queue has room for the lines of another job, even before these are written.
             self.changed.notify_all();
             if let Err(error) = write(&lines) {
                 return self.stop(Stop::Write(error));
             }
             forget(self.sources, &parts);
-            row = self.row.lock();
-            row.spare.push(lines);
+            job_queue = self.job_queue.lock();
+            job_queue.spare.push(lines);
         }
-        row
+        job_queue
     }
 
-    fn do_silently(&self, job: J::Job, room: &mut Room) -> RowGuard<'_, J, B> {
-        match silently::<J>(self.sources, job, room) {
+    fn do_without_output(&self, job: J::Job, room: &mut Room) -> JobQueueGuard<'_, J, B> {
+        match run_without_output::<J>(self.sources, job, room) {
             Ok(job) => {
-                let mut row = self.row.lock();
-                row.work.done(job);
+                let mut job_queue = self.job_queue.lock();
+                job_queue.work.done(job);
                 self.changed.notify_all();
-                row
+                job_queue
             }
             Err(stop) => self.stop(stop),
         }
@@ -186,14 +190,14 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
     /// Does a job whose lines stand behind all lines in the queue.
     fn merge<'p>(
         &'p self,
-        mut row: RowGuard<'p, J, B>,
+        mut job_queue: JobQueueGuard<'p, J, B>,
         mut job: J::Job,
         room: &mut Room,
-    ) -> RowGuard<'p, J, B> {
-        let number = row.taken + row.queue.len();
-        row.queue.push_back(None);
-        let spare = row.spare.pop();
-        drop(row);
+    ) -> JobQueueGuard<'p, J, B> {
+        let number = job_queue.taken + job_queue.queue.len();
+        job_queue.queue.push_back(None);
+        let spare = job_queue.spare.pop();
+        drop(job_queue);
         let mut lines = spare.unwrap_or_else(self.make);
         let merged = unless_truncated(|| {
             lines.clear();
@@ -202,16 +206,16 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
         if let Err(stop) = merged {
             return self.stop(stop);
         }
-        let mut row = self.row.lock();
-        let parts = row.work.done(job);
-        let place = number - row.taken;
-        row.queue[place] = Some((lines, parts));
+        let mut job_queue = self.job_queue.lock();
+        let parts = job_queue.work.done(job);
+        let place = number - job_queue.taken;
+        job_queue.queue[place] = Some((lines, parts));
         self.changed.notify_all();
-        row
+        job_queue
     }
 }
 
-impl<J, B> Row<J, B> {
+impl<J, B> JobQueue<J, B> {
     /// Takes the front of the queue, if it is ready.
     fn pop_ready(&mut self) -> Option<MergedJob<B>> {
         self.queue.front()?.as_ref()?;

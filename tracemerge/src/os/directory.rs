@@ -95,7 +95,7 @@ mod imp {
     const SEARCH: OFlags = OFlags::RDONLY;
     const NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
     /// The flags that do not follow a link, and do not wait for a FIFO.
-    const AS_IT_IS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+    const NO_FOLLOW_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
     fn directory(handle: OwnedFd, path: &Path) -> Directory {
         Directory { path: path.to_owned(), handle }
@@ -116,7 +116,7 @@ mod imp {
         /// # Errors
         /// There is no such directory, or it may not be entered.
         pub fn open_directory(&self, name: &OsStr) -> io::Result<Directory> {
-            let flags = SEARCH | OFlags::DIRECTORY | AS_IT_IS.difference(OFlags::NONBLOCK);
+            let flags = SEARCH | OFlags::DIRECTORY | NO_FOLLOW_FLAGS.difference(OFlags::NONBLOCK);
             Ok(directory(fs::openat(&self.handle, name, flags, Mode::empty())?, &self.path_of(name)))
         }
 
@@ -142,7 +142,7 @@ mod imp {
         /// # Errors
         /// There is no such regular file, or it may not be written.
         pub fn append(&self, name: &OsStr) -> io::Result<File> {
-            let flags = OFlags::WRONLY | OFlags::APPEND | AS_IT_IS;
+            let flags = OFlags::WRONLY | OFlags::APPEND | NO_FOLLOW_FLAGS;
             regular(fs::openat(&self.handle, name, flags, Mode::empty())?)
         }
 
@@ -151,7 +151,7 @@ mod imp {
         /// # Errors
         /// There is no such regular file, or it may not be read.
         pub fn read(&self, name: &OsStr) -> io::Result<File> {
-            let flags = OFlags::RDONLY | AS_IT_IS;
+            let flags = OFlags::RDONLY | NO_FOLLOW_FLAGS;
             regular(fs::openat(&self.handle, name, flags, Mode::empty())?)
         }
 

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{iter, thread};
 
 /// The number of bytes in all files below which one thread finishes sooner than another one starts.
-const WORTH_A_THREAD: usize = 1 << 20;
+const MIN_BYTES_PER_THREAD: usize = 1 << 20;
 /// The cost of opening a file, as the number of bytes that can be read in that time.
-pub const OPENING: usize = 16 << 10;
+pub const OPENING_COST: usize = 16 << 10;
 /// The cost of reading a file's metadata, as the number of bytes that can be read in that time.
-pub const ASKING: usize = 4 << 10;
+pub const METADATA_COST: usize = 4 << 10;
 
 /// Returns the results of `look` for all files, in the order of the files. The files are independent of each other,
 /// so all processors take part; `bytes` returns approximately how much `look` reads of a file.
@@ -29,7 +29,7 @@ pub fn map_on_all_processors<F: Sync, T: Default + Send>(
     let mut put = |found: Vec<(usize, T)>| {
         found.into_iter().for_each(|(file, found)| all[file] = found);
     };
-    let large = files.iter().map(bytes).sum::<usize>() > WORTH_A_THREAD;
+    let large = files.iter().map(bytes).sum::<usize>() > MIN_BYTES_PER_THREAD;
     let others = if large {
         thread::available_parallelism().map_or(0, |all| all.get().min(files.len()).saturating_sub(1))
     } else {

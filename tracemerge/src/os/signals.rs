@@ -34,7 +34,7 @@ mod unix {
     pub use signal_hook::low_level::signal_name;
 
     use super::LATE;
-    use crate::os::sys::{is_ignored, raise_at, send_signal, wait_until_ended};
+    use crate::os::sys::{is_ignored, send_signal, set_on_signal, wait_until_ended};
     use crate::os::unfinished::discard_unfinished;
 
     /// The application that signals are passed on to.
@@ -105,7 +105,7 @@ mod unix {
         let word = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal)) {
             // A signal that cannot be taken keeps its usual effect.
-            let _ = raise_at(signal, Arc::clone(&word));
+            let _ = set_on_signal(signal, Arc::clone(&word));
         }
         word
     }

@@ -8,7 +8,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
-pub use trace_store::sys::{is_of_another_user, next_data, patiently, read_at, real_path};
+pub use trace_store::sys::{is_of_another_user, next_data, open_with_retries, read_at, real_path};
 
 /// The identity of a file, independent of the path that names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -80,7 +80,7 @@ pub fn standard_output() -> io::Result<impl io::Write + std::fmt::Debug + 'stati
 }
 
 #[cfg(unix)]
-pub use imp::{is_ignored, raise_at, send_signal, wait_until_ended};
+pub use imp::{is_ignored, send_signal, set_on_signal, wait_until_ended};
 
 #[cfg(not(unix))]
 pub use imp::{handle_interrupts, process_start_since_epoch};
@@ -126,13 +126,13 @@ mod imp {
     /// place, which accepts all bytes.
     static STARTED_WITHOUT_OUTPUT: AtomicBool = AtomicBool::new(false);
 
-    /// The pointer with which the system calls [`look_at_output`] before Rust's startup code runs.
+    /// The pointer with which the system calls [`check_output`] before Rust's startup code runs.
     #[used]
     #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
     #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
-    static LOOK: extern "C" fn() = look_at_output;
+    static CHECK_AT_START: extern "C" fn() = check_output;
 
-    extern "C" fn look_at_output() {
+    extern "C" fn check_output() {
         // SAFETY: asks for the flags of a descriptor, open or not.
         let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } == -1;
         STARTED_WITHOUT_OUTPUT.store(is_closed, Ordering::Relaxed);
@@ -191,7 +191,7 @@ mod imp {
     ///
     /// # Errors
     /// The signal cannot be taken; it keeps its usual effect.
-    pub fn raise_at(signal: i32, word: Arc<AtomicBool>) -> io::Result<()> {
+    pub fn set_on_signal(signal: i32, word: Arc<AtomicBool>) -> io::Result<()> {
         let action = move || {
             if word.swap(true, Ordering::SeqCst) {
                 let _ = emulate_default_handler(signal);
@@ -239,7 +239,7 @@ mod imp {
 
     /// The distance of the library's locks behind a byte, in units of 4 GiB: other processes cannot read a locked
     /// byte.
-    const FAR_BEHIND_THE_END: u32 = 1 << 30;
+    const LOCK_OFFSET: u32 = 1 << 30;
 
     /// The system's `OVERLAPPED`: a position in a file.
     #[repr(C)]
@@ -288,21 +288,21 @@ mod imp {
         let (mut status, mut began, mut others) = (0, 0, [0; 3]);
         let [ended, in_system, in_program] = &mut others;
         // SAFETY: the handle is this function's own; all results are plain memory, the times as long as a `FILETIME`.
-        let told = unsafe {
+        let is_process_readable = unsafe {
             let process = OpenProcess(QUERY_LIMITED_INFORMATION, 0, pid);
             if process.is_null() {
                 let error = io::Error::last_os_error().raw_os_error();
                 return (error != Some(INVALID_PARAMETER)).then_some(None);
             }
-            let told = GetExitCodeProcess(process, &raw mut status) != 0
+            let is_process_readable = GetExitCodeProcess(process, &raw mut status) != 0
                 && GetProcessTimes(process, &raw mut began, ended, in_system, in_program) != 0;
             CloseHandle(process);
-            told
+            is_process_readable
         };
-        if told && status != STILL_ACTIVE {
+        if is_process_readable && status != STILL_ACTIVE {
             return None;
         }
-        let units = told.then_some(began).and_then(|began| began.checked_sub(EPOCH));
+        let units = is_process_readable.then_some(began).and_then(|began| began.checked_sub(EPOCH));
         Some(units.map(|units| Duration::from_nanos(units.saturating_mul(100))))
     }
 
@@ -377,7 +377,7 @@ mod imp {
 
     pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
         // SAFETY: the handle is open as long as `file` is borrowed; a range need not be in the file.
-        match unsafe { LockFile(file.as_raw_handle(), byte, FAR_BEHIND_THE_END, 1, 0) } {
+        match unsafe { LockFile(file.as_raw_handle(), byte, LOCK_OFFSET, 1, 0) } {
             0 => Err(io::Error::last_os_error()),
             _ => Ok(()),
         }
@@ -389,13 +389,13 @@ mod imp {
         const LOCK_VIOLATION: i32 = 33;
         let handle = file.as_raw_handle();
         let mut at =
-            Overlapped { internal: [0; 2], offset: [byte, FAR_BEHIND_THE_END], event: std::ptr::null_mut() };
+            Overlapped { internal: [0; 2], offset: [byte, LOCK_OFFSET], event: std::ptr::null_mut() };
         // SAFETY: the handle is open as long as `file` is borrowed; `at` outlives the call, which does not wait.
         if unsafe { LockFileEx(handle, FAIL_IMMEDIATELY, 0, 1, 0, &raw mut at) } == 0 {
             return io::Error::last_os_error().raw_os_error() == Some(LOCK_VIOLATION);
         }
         // SAFETY: this releases the lock that was taken above.
-        unsafe { UnlockFile(handle, byte, FAR_BEHIND_THE_END, 1, 0) };
+        unsafe { UnlockFile(handle, byte, LOCK_OFFSET, 1, 0) };
         false
     }
 }

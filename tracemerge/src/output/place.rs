@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::os::directory::{Directory, Entry, Kind};
-use crate::os::sys::{FileId, effective_user, hold_lock, is_locked, patiently};
+use crate::os::sys::{FileId, effective_user, hold_lock, is_locked, open_with_retries};
 use crate::os::unfinished::{Unfinished, unfinished};
 use crate::output::folder::{Folder, MARK, is_whole_and_unchanged};
 
@@ -263,7 +263,7 @@ impl Place {
         // The entry that has the name now may have come since the beginning.
         self.replaceable(Kind::File)?;
         let Some(Unfinished { name, .. }) = &temporary.0 else { return Err(io::ErrorKind::NotFound.into()) };
-        patiently(|| {
+        open_with_retries(|| {
             self.directory.rename(name, &self.name).map_err(|error| {
                 // Windows denies access to the name of a file that a process has open; that is worth another try.
                 let (denied, sharing_violation) = (5, 32);

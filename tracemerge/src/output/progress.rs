@@ -8,7 +8,7 @@ use crate::output::target::Target;
 use crate::ui::console::Stream;
 
 /// The time after which a bar is shown. Shorter work shows none.
-const PATIENCE: Duration = Duration::from_millis(700);
+const SHOW_AFTER: Duration = Duration::from_millis(700);
 /// The number of bytes that are counted before the bar is updated.
 const STEP: u64 = 1 << 20;
 
@@ -54,8 +54,8 @@ impl MergeProgress {
     #[cold]
     fn update(&mut self) {
         self.next = self.done + STEP;
-        if !self.shown && self.began.elapsed() > PATIENCE {
-            self.bar.set_draw_target(Stream::Error.drawing());
+        if !self.shown && self.began.elapsed() > SHOW_AFTER {
+            self.bar.set_draw_target(Stream::Error.draw_target());
             self.shown = true;
         }
         self.bar.set_position(self.done);

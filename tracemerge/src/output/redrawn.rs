@@ -20,7 +20,7 @@ pub struct Redrawn {
 
 impl Default for Redrawn {
     fn default() -> Redrawn {
-        let bar = ProgressBar::with_draw_target(None, Stream::Output.drawing());
+        let bar = ProgressBar::with_draw_target(None, Stream::Output.draw_target());
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             bar.set_style(style);
         }

@@ -171,18 +171,18 @@ impl Target {
         let raw = match self {
             Target::Stdout => {
                 let console = Console::stdout(content).map_err(|e| self.error(e))?;
-                return Ok(Output(Begun::Console(console)));
+                return Ok(Output(StartedOutput::Console(console)));
             }
             Target::Direct(path) | Target::Null(path) => {
                 let file = open_device(path).map_err(|e| self.error(e))?;
-                return Ok(Output(Begun::Console(Console::device(file, content))));
+                return Ok(Output(StartedOutput::Console(Console::device(file, content))));
             }
             Target::File { place, .. } => OpenTarget::File(place.begin_file().map_err(|e| self.error(e))?),
             Target::Directory { place, .. } => {
                 OpenTarget::Folder(Box::new(place.begin_folder().map_err(|e| self.error(e))?))
             }
         };
-        Ok(Output(Begun::File(EscapingWriter::new(raw, BUFFER, content.notation(false)))))
+        Ok(Output(StartedOutput::File(EscapingWriter::new(raw, BUFFER, content.notation(false)))))
     }
 
     /// Opens the output, with content of this sort, for lines as they come: a file exists from the beginning, and
@@ -214,8 +214,8 @@ impl Target {
     /// The last bytes cannot be written, or the file cannot be renamed.
     pub fn finish(&self, output: Output) -> io::Result<()> {
         let mut raw = match output.0 {
-            Begun::Console(console) => return console.finish(),
-            Begun::File(file) => file.finish()?,
+            StartedOutput::Console(console) => return console.finish(),
+            StartedOutput::File(file) => file.finish()?,
         };
         raw.flush()?;
         let (Target::File { place, .. } | Target::Directory { place, .. }) = self else { return Ok(()) };
@@ -259,10 +259,10 @@ fn behind_links(given: &Path) -> io::Result<PathBuf> {
 
 /// Output that has begun. A file that is dropped without [`Target::finish`] leaves nothing behind.
 #[derive(Debug)]
-pub struct Output(Begun);
+pub struct Output(StartedOutput);
 
 #[derive(Debug)]
-enum Begun {
+enum StartedOutput {
     Console(Console),
     File(EscapingWriter<OpenTarget>),
 }
@@ -277,8 +277,8 @@ impl Output {
     /// Throws away the bytes that are not written yet.
     pub fn abandon(self) {
         match self.0 {
-            Begun::Console(console) => console.abandon(),
-            Begun::File(file) => file.abandon(),
+            StartedOutput::Console(console) => console.abandon(),
+            StartedOutput::File(file) => file.abandon(),
         }
     }
 }
@@ -287,30 +287,30 @@ impl Write for Output {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
-            Begun::Console(out) => out.write(bytes),
-            Begun::File(out) => out.write(bytes),
+            StartedOutput::Console(out) => out.write(bytes),
+            StartedOutput::File(out) => out.write(bytes),
         }
     }
 
     #[inline]
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.0 {
-            Begun::Console(out) => out.write_all(bytes),
-            Begun::File(out) => out.write_all(bytes),
+            StartedOutput::Console(out) => out.write_all(bytes),
+            StartedOutput::File(out) => out.write_all(bytes),
         }
     }
 
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.0 {
-            Begun::Console(out) => out.write_vectored(parts),
-            Begun::File(out) => out.write_vectored(parts),
+            StartedOutput::Console(out) => out.write_vectored(parts),
+            StartedOutput::File(out) => out.write_vectored(parts),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.0 {
-            Begun::Console(out) => out.flush(),
-            Begun::File(out) => out.flush(),
+            StartedOutput::Console(out) => out.flush(),
+            StartedOutput::File(out) => out.flush(),
         }
     }
 }

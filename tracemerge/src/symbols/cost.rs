@@ -35,7 +35,7 @@ pub(super) struct Units<'f> {
 }
 
 /// Counts the parts of debug information that are read when it is opened; `None` if they do not fit.
-pub(super) fn of_opening<'f>(
+pub(super) fn count_opening<'f>(
     dwarf: &mut Dwarf<Slice<'f>>,
     files: &Files,
 ) -> gimli::Result<Option<Units<'f>>> {
@@ -201,7 +201,7 @@ fn functions(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) ->
 }
 
 /// Counts all units of debug information that was split off; a file of it has few units.
-pub(super) fn of_split(dwarf: &Dwarf<Slice<'_>>, files: &Files) -> bool {
+pub(super) fn count_split(dwarf: &Dwarf<Slice<'_>>, files: &Files) -> bool {
     let fits = || {
         let mut units = dwarf.units();
         while let Some(header) = units.next()? {

@@ -21,7 +21,7 @@ use crate::ui::messages::shown_name;
 type Slice<'f> = EndianSlice<'f, RunTimeEndian>;
 
 /// The greatest number of frames that are returned for one address.
-const MOST_FRAMES: usize = 256;
+const MAX_FRAMES_OF_ADDRESS: usize = 256;
 
 /// The greatest ratio of a section's bytes to its compressed bytes: zlib reaches a thousand, and more is an attack.
 const BEST_COMPRESSION: u64 = 2048;
@@ -69,7 +69,7 @@ impl<'f> DebugInfo<'f> {
         if files.is_exceeded() {
             return Ok(None);
         }
-        let Some(units) = cost::of_opening(&mut dwarf, files)? else { return Ok(None) };
+        let Some(units) = cost::count_opening(&mut dwarf, files)? else { return Ok(None) };
         let folders = [main, &debug.path].into_iter().filter_map(Path::parent);
         let places: Vec<PathBuf> = folders.chain(settings.places()).map(Path::to_owned).collect();
         let package = [main, &debug.path].into_iter().find_map(|path| package_of(path, &places, files));
@@ -109,7 +109,7 @@ impl<'f> DebugInfo<'f> {
                 line: line.filter(|line| *line > 0),
                 ..Frame::default()
             });
-            if frames.len() == MOST_FRAMES {
+            if frames.len() == MAX_FRAMES_OF_ADDRESS {
                 break;
             }
         }
@@ -120,7 +120,7 @@ impl<'f> DebugInfo<'f> {
     fn split(&self, load: &SplitDwarfLoad<Slice<'f>>) -> Option<Arc<gimli::Dwarf<Slice<'f>>>> {
         let packed =
             self.package.as_ref().and_then(|package| package.find_cu(load.dwo_id, &load.parent).ok()?);
-        let packed = packed.filter(|packed| cost::of_split(packed, self.files));
+        let packed = packed.filter(|packed| cost::count_split(packed, self.files));
         packed.map(Arc::new).or_else(|| {
             let path = path_from_bytes(load.path.as_ref()?.slice());
             let built = load.comp_dir.as_ref().map(|folder| path_from_bytes(folder.slice()).join(&path));
@@ -143,7 +143,7 @@ fn split_file<'f>(
     let header = dwarf.units().next().ok()??;
     let is_wanted = dwarf.unit(header).ok()?.dwo_id == Some(load.dwo_id);
     dwarf.make_dwo(&load.parent);
-    (is_wanted && cost::of_split(&dwarf, files)).then(|| Arc::new(dwarf))
+    (is_wanted && cost::count_split(&dwarf, files)).then(|| Arc::new(dwarf))
 }
 
 /// Opens the package `<path>.dwp` of split files, beside the file itself or in one of `places`.

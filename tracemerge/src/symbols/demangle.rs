@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::ui::messages::shown_name;
 
 /// The greatest length in bytes of a name that is shown; templates may have names of megabytes.
-const LONGEST: usize = 4096;
+const MAX_SHOWN_NAME: usize = 4096;
 
 /// Returns a symbol's name as people write it. A name of no known scheme is returned unchanged. Control characters
 /// are escaped in all names, so no name can control a terminal.
@@ -71,8 +71,8 @@ pub(super) fn is_last_part(name: &str) -> bool {
 }
 
 fn shortened(mut name: String) -> String {
-    if name.len() > LONGEST {
-        let end = (0..=LONGEST).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
+    if name.len() > MAX_SHOWN_NAME {
+        let end = (0..=MAX_SHOWN_NAME).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
         name.truncate(end);
         name.push('…');
     }

@@ -20,11 +20,11 @@ pub struct Files {
 
 /// The number of bytes that the debug information of all modules may take in memory, besides the files themselves,
 /// which are mapped. Without a limit, a file of some kilobytes could need many gigabytes.
-pub(super) const MOST_BYTES: u64 = 128 << 20;
+pub(super) const MAX_DEBUG_BYTES: u64 = 128 << 20;
 
 impl Default for Files {
     fn default() -> Files {
-        let (left, is_exceeded) = (AtomicU64::new(MOST_BYTES), AtomicBool::new(false));
+        let (left, is_exceeded) = (AtomicU64::new(MAX_DEBUG_BYTES), AtomicBool::new(false));
         Files { first: Place::new(), left, is_exceeded }
     }
 }

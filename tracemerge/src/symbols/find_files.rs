@@ -81,7 +81,7 @@ pub(super) fn find_module<'f>(
     for candidate in std::iter::once(path.clone()).chain(named) {
         match open(&candidate, &module.build_id, files) {
             Ok(found) => return Ok(found),
-            Err(why) => missing = Some(graver(missing, why)),
+            Err(why) => missing = Some(more_serious(missing, why)),
         }
     }
     Err(missing.unwrap_or_else(|| Missing::NoFile(shown(&path))))
@@ -96,7 +96,7 @@ pub(super) fn file_name(path: &[u8]) -> Option<PathBuf> {
 
 /// Returns the reason that the user gets: one about a file that exists takes precedence over one about a missing
 /// file.
-fn graver(before: Option<Missing>, now: Missing) -> Missing {
+fn more_serious(before: Option<Missing>, now: Missing) -> Missing {
     match before {
         Some(before) if !matches!(before, Missing::NoFile(_)) || matches!(now, Missing::NoFile(_)) => before,
         _ => now,

@@ -15,7 +15,7 @@
 //! | `find_files` | the search for the module's file, and for the file that has its debug information |
 //! | `debug_info` | the functions, files and lines of debug information |
 //! | `pdb` | the same of Windows' separate files; without the feature `names`, `no_pdb` replaces it |
-//! | `of_modules` | names for the addresses of many modules, each file opened when it is needed |
+//! | `module_symbols` | names for the addresses of many modules, each file opened when it is needed |
 //!
 //! A file is trusted only if it has the module's build-id: an address without a name is better than one with the name
 //! of another build. Files may be damaged or hostile: whatever their contents are, an answer comes, and the
@@ -27,7 +27,7 @@ mod debug_info;
 mod demangle;
 mod files;
 mod find_files;
-mod of_modules;
+mod module_symbols;
 #[cfg(feature = "names")]
 mod pdb;
 #[cfg(not(feature = "names"))]
@@ -39,5 +39,5 @@ mod timeline;
 pub use self::answer::{Answer, Frame, Lookup, Source, Unnamed};
 pub use self::files::Files;
 pub use self::find_files::Settings;
-pub use self::of_modules::Symbols;
+pub use self::module_symbols::Symbols;
 pub use self::timeline::{ModuleLine, Timeline};

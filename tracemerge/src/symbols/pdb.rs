@@ -21,7 +21,7 @@ use crate::symbols::find_files::{Found, Settings, file_name};
 use crate::ui::messages::{shown, shown_name};
 
 /// The greatest number of frames that are returned for one address.
-const MOST_FRAMES: usize = 256;
+const MAX_FRAMES_OF_ADDRESS: usize = 256;
 
 /// The debug information of a program in a file of this kind.
 pub(super) struct Pdb<'f> {
@@ -59,7 +59,7 @@ impl<'f> Pdb<'f> {
         let Ok(address) = u32::try_from(address) else { return Ok(Vec::new()) };
         let Some(found) = self.context.find_frames(address)? else { return Ok(Vec::new()) };
         let mut frames: Vec<Frame> = Vec::new();
-        for frame in found.frames.into_iter().take(MOST_FRAMES) {
+        for frame in found.frames.into_iter().take(MAX_FRAMES_OF_ADDRESS) {
             if let Some(inner) = frames.last_mut() {
                 inner.is_inlined = true;
             }

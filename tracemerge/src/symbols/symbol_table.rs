@@ -9,7 +9,7 @@ const NESTING: usize = 64;
 
 /// The greatest number of symbols of a file that are read: more than the largest programs have, and too few to fill
 /// the memory.
-const MOST: usize = 1 << 20;
+const MAX_SYMBOLS: usize = 1 << 20;
 
 /// The functions of a file, from its symbol table.
 #[derive(Debug, Default)]
@@ -37,9 +37,10 @@ impl<'f> SymbolTable<'f> {
     pub(super) fn of(object: &object::File<'f>) -> SymbolTable<'f> {
         let code = code_sections(object);
         let mut functions: Vec<Function<'f>> =
-            object.symbols().take(MOST).filter_map(|s| function(&s, &code)).collect();
+            object.symbols().take(MAX_SYMBOLS).filter_map(|s| function(&s, &code)).collect();
         if functions.is_empty() {
-            functions = object.dynamic_symbols().take(MOST).filter_map(|s| function(&s, &code)).collect();
+            functions =
+                object.dynamic_symbols().take(MAX_SYMBOLS).filter_map(|s| function(&s, &code)).collect();
         }
         functions.sort_unstable_by_key(|function| {
             (function.start, function.is_sized, function.rank, function.name)

@@ -41,15 +41,15 @@ impl ModuleLine {
 
 /// A module, as long as it is loaded at its place.
 #[derive(Clone, Debug)]
-struct Stay {
+struct ModuleLifetime {
     module: Arc<Module>,
     /// The time at which the module was unloaded, if it was.
     gone: Option<Between>,
 }
 
-impl Stay {
+impl ModuleLifetime {
     /// Returns whether the module may have been loaded at `ticks`.
-    fn may_be_at(&self, ticks: Ticks) -> bool {
+    fn may_be_loaded_at(&self, ticks: Ticks) -> bool {
         let loaded = self.module.loaded;
         // A module that was there at the first look was there before it, too.
         (loaded.after < ticks || loaded.after.0 == 0) && self.gone.is_none_or(|gone| ticks < gone.seen)
@@ -74,7 +74,7 @@ impl Stay {
 /// that was never seen.
 #[derive(Debug, Default)]
 pub struct Timeline {
-    stays: Vec<Stay>,
+    stays: Vec<ModuleLifetime>,
     /// The times in which modules were loaded and unloaded unseen.
     missed: Vec<Between>,
     /// The addresses at which ranges begin or end, ascending.
@@ -116,9 +116,9 @@ impl Timeline {
     pub fn find(&self, ticks: Ticks, address: u64) -> Result<&Arc<Module>, Unnamed> {
         let part = self.borders.partition_point(|border| *border <= address).checked_sub(1);
         let mut node = part.map_or(0, |part| self.leaves() + part);
-        let mut found: Option<&Stay> = None;
+        let mut found: Option<&ModuleLifetime> = None;
         while node > 0 {
-            for stay in self.there_at(node, ticks) {
+            for stay in self.loaded_at(node, ticks) {
                 if found.replace(stay).is_some() {
                     return Err(Unnamed::Changing);
                 }
@@ -133,11 +133,11 @@ impl Timeline {
     }
 
     /// Returns the stays of a node that may be there at `ticks`.
-    fn there_at(&self, node: usize, ticks: Ticks) -> impl Iterator<Item = &Stay> {
+    fn loaded_at(&self, node: usize, ticks: Ticks) -> impl Iterator<Item = &ModuleLifetime> {
         let stays = self.nodes.get(node).map_or(&[][..], Vec::as_slice);
         let is_over = |number: &usize| self.stays[*number].gone.is_some_and(|gone| gone.seen <= ticks);
         let stays = stays[stays.partition_point(is_over)..].iter().map(|number| &self.stays[*number]);
-        stays.take_while(move |stay| stay.may_be_at(ticks))
+        stays.take_while(move |stay| stay.may_be_loaded_at(ticks))
     }
 
     fn leaves(&self) -> usize {
@@ -164,8 +164,8 @@ impl Timeline {
 }
 
 /// Returns the stays of all modules, from lines in the order of the looks.
-fn stays(lines: &[ModuleLine]) -> Vec<Stay> {
-    let mut stays: Vec<Stay> = Vec::new();
+fn stays(lines: &[ModuleLine]) -> Vec<ModuleLifetime> {
+    let mut stays: Vec<ModuleLifetime> = Vec::new();
     // The stays that have no end yet, by the address at which they begin.
     let mut there: BTreeMap<u64, usize> = BTreeMap::new();
     for line in lines {
@@ -193,7 +193,7 @@ fn stays(lines: &[ModuleLine]) -> Vec<Stay> {
         }
         if let ModuleLine::Loaded(module) = line {
             there.insert(range.start, stays.len());
-            stays.push(Stay { module: Arc::clone(module), gone: None });
+            stays.push(ModuleLifetime { module: Arc::clone(module), gone: None });
         }
     }
     stays
@@ -302,8 +302,9 @@ mod tests {
     /// Checks each stay separately.
     fn naive(lines: &[ModuleLine], ticks: u64, address: u64) -> String {
         let stays = stays(lines);
-        let there =
-            stays.iter().filter(|stay| stay.module.range.contains(address) && stay.may_be_at(Ticks(ticks)));
+        let there = stays
+            .iter()
+            .filter(|stay| stay.module.range.contains(address) && stay.may_be_loaded_at(Ticks(ticks)));
         let paths: Vec<_> =
             there.map(|stay| String::from_utf8_lossy(&stay.module.path).into_owned()).collect();
         match &paths[..] {

@@ -20,15 +20,15 @@ use trace_format::meta::{ClockKind, Meta, Run};
 use trace_format::wall::Wall;
 use trace_store::inspect;
 
-use crate::file::lines::without_feed;
+use crate::file::lines::strip_line_feed;
 
 /// The nanoseconds within which two anchors count as one: for anchors that are nearer to each other, the error of
 /// reading them would be larger than the drift.
-const APART_NS: u64 = 1_000_000_000;
+const MIN_DISTANCE_NS: u64 = 1_000_000_000;
 /// The rate of a counter whose rate is not known: one tick in a nanosecond.
 const NOMINAL: Rate = Rate { ticks: 1, ns: 1, whole: 1, part: 0, left: 0 };
 /// The numbers of bytes at the end of a file that are searched for its last anchor, one after the other.
-const TAILS: [usize; 3] = [16 << 10, 256 << 10, 4 << 20];
+const TAIL_SIZES: [usize; 3] = [16 << 10, 256 << 10, 4 << 20];
 /// The text of a `# clock` line behind its thread id.
 const CLOCK: &[u8] = b" # clock ticks=";
 
@@ -45,7 +45,7 @@ impl Anchor {
     /// Returns the anchor in a `# run` or `# clock` line; `None` for any other line.
     #[must_use]
     pub fn of_line(line: &[u8]) -> Option<Anchor> {
-        let line = Line::parse(without_feed(line)).ok()?;
+        let line = Line::parse(strip_line_feed(line)).ok()?;
         if line.kind != Kind::Meta || !is_harmless(line.payload) {
             return None;
         }
@@ -70,7 +70,7 @@ pub fn anchors_in(bytes: &[u8]) -> impl Iterator<Item = Anchor> {
 /// Returns the anchors in the last bytes of a file: at least the last one, if it is within its last 4 MiB.
 #[must_use]
 pub fn last_anchors(bytes: &[u8]) -> Vec<Anchor> {
-    for tail in TAILS {
+    for tail in TAIL_SIZES {
         let start = bytes.len().saturating_sub(tail);
         let found: Vec<Anchor> = anchors_in(&bytes[start..]).collect();
         if !found.is_empty() || start == 0 {
@@ -192,7 +192,7 @@ impl TickClock {
             return clock;
         }
         // A short run that was killed has one anchor. While the machine is up, the present is another one.
-        match inspect::now_in(&run.boot) {
+        match inspect::read_current_time(&run.boot) {
             Some((ticks, wall)) => TickClock::of(run.clock, [own, Anchor { ticks, wall }]),
             None => clock,
         }
@@ -323,7 +323,7 @@ fn thinned(anchors: &[Anchor]) -> Vec<Anchor> {
     let [first, between @ .., last] = anchors else { return anchors.to_vec() };
     let mut kept = vec![*first];
     for anchor in between {
-        let near = |a: Wall, b: Wall| b.0 - a.0 < APART_NS;
+        let near = |a: Wall, b: Wall| b.0 - a.0 < MIN_DISTANCE_NS;
         if !kept.last().is_some_and(|kept| near(kept.wall, anchor.wall)) && !near(anchor.wall, last.wall) {
             kept.push(*anchor);
         }

@@ -98,7 +98,7 @@ impl Stream {
     }
 
     /// Shows a message for people.
-    pub fn say(self, message: &str) {
+    pub fn write_message(self, message: &str) {
         // A closed stream is not a failure.
         let _ = self.put(&escaped(format!("{message}\n").as_bytes()));
     }
@@ -110,12 +110,12 @@ impl Stream {
 
     /// Returns the target on this stream, which is a terminal, for a text that is redrawn repeatedly.
     #[must_use]
-    pub fn drawing(self) -> ProgressDrawTarget {
+    pub fn draw_target(self) -> ProgressDrawTarget {
         let term = match self {
             Stream::Output => Term::buffered_stdout(),
             Stream::Error => Term::buffered_stderr(),
         };
-        ProgressDrawTarget::term_like_with_hz(Box::new(Drawing(term)), 20)
+        ProgressDrawTarget::term_like_with_hz(Box::new(EscapedTerminal(term)), 20)
     }
 }
 
@@ -124,7 +124,7 @@ impl Stream {
 /// # Errors
 /// Standard output does not take all of it.
 pub fn print(content: Content, bytes: &[u8]) -> Result<(), Error> {
-    arrived(Console::stdout(content).and_then(|mut out| match out.write_all(bytes) {
+    check_printed(Console::stdout(content).and_then(|mut out| match out.write_all(bytes) {
         Ok(()) => out.finish(),
         Err(error) => {
             out.abandon();
@@ -134,7 +134,7 @@ pub fn print(content: Content, bytes: &[u8]) -> Result<(), Error> {
 }
 
 /// Returns the result of a write to standard output.
-fn arrived(printed: io::Result<()>) -> Result<(), Error> {
+fn check_printed(printed: io::Result<()>) -> Result<(), Error> {
     match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(cannot_print(error)),
         _ => Ok(()),
@@ -155,7 +155,7 @@ pub fn cannot_print(error: io::Error) -> Error {
 pub fn show_usage(stream: Stream, said: &str) -> Result<(), Error> {
     let shown = stream.put(&with_colours(said.as_bytes()));
     // A closed standard error is not a failure.
-    if stream == Stream::Output { arrived(shown) } else { Ok(()) }
+    if stream == Stream::Output { check_printed(shown) } else { Ok(()) }
 }
 
 /// Returns text in which everything is escaped except the sequences that set colours: `ESC [ 1 ; 31 m`.
@@ -193,9 +193,9 @@ pub fn take_panics() {
 
 /// A terminal on which a text is drawn, with escapes.
 #[derive(Debug)]
-struct Drawing(Term);
+struct EscapedTerminal(Term);
 
-impl TermLike for Drawing {
+impl TermLike for EscapedTerminal {
     fn width(&self) -> u16 {
         self.0.size().1
     }

@@ -66,7 +66,7 @@ fn harmless_lines(text: &[u8]) -> usize {
 
 /// Returns the number of bytes of the first character in `text`, if it is an invisible one that changes the positions
 /// of others: a mark, an embedding, an override or an isolate of direction, or a separator of lines.
-fn directing(text: &[u8]) -> Option<usize> {
+fn directional_char_length(text: &[u8]) -> Option<usize> {
     match text {
         [0xe2, 0x80, 0x8e | 0x8f | 0xa8..=0xae, ..] | [0xe2, 0x81, 0xa6..=0xa9, ..] => Some(3),
         [0xd8, 0x9c, ..] => Some(2),
@@ -147,7 +147,7 @@ impl Escaper {
     fn put_plain(&self, text: &[u8], out: &mut impl Write) -> io::Result<()> {
         let mut done = 0;
         for at in memchr2_iter(0xe2, 0xd8, text) {
-            if let Some(length) = directing(&text[at..]) {
+            if let Some(length) = directional_char_length(&text[at..]) {
                 out.write_all(&text[done..at])?;
                 self.put_escape(&text[at..at + length], out)?;
                 done = at + length;

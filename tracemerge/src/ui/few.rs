@@ -3,28 +3,28 @@
 use crate::ui::messages::count;
 
 /// The number of items that are kept.
-const FEW: usize = 3;
+const MAX_KEPT_ITEMS: usize = 3;
 
 /// The first few of many items, and the number of all.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Few<T> {
+pub struct FirstItems<T> {
     /// The first items, at most three.
     pub first: Vec<T>,
     /// The number of all items, kept or not.
     pub count: u64,
 }
 
-impl<T> Default for Few<T> {
-    fn default() -> Few<T> {
-        Few { first: Vec::new(), count: 0 }
+impl<T> Default for FirstItems<T> {
+    fn default() -> FirstItems<T> {
+        FirstItems { first: Vec::new(), count: 0 }
     }
 }
 
-impl<T> Few<T> {
+impl<T> FirstItems<T> {
     /// Adds an item: counts it, and keeps it if it is among the first.
     pub fn push(&mut self, item: T) {
         self.count += 1;
-        if self.first.len() < FEW {
+        if self.first.len() < MAX_KEPT_ITEMS {
             self.first.push(item);
         }
     }
@@ -44,9 +44,9 @@ impl<T> Few<T> {
     }
 
     /// Adds the items of `later` behind these.
-    pub fn append(&mut self, later: Few<T>) {
+    pub fn append(&mut self, later: FirstItems<T>) {
         self.count += later.count;
         self.first.extend(later.first);
-        self.first.truncate(FEW);
+        self.first.truncate(MAX_KEPT_ITEMS);
     }
 }

@@ -15,18 +15,18 @@ use crate::ui::console::Stream;
 
 /// The name under which the user has called this program, if it is not `tracemerge`. It is set once, before the first
 /// message.
-static CALLED: OnceLock<&'static str> = OnceLock::new();
+static PROGRAM_NAME: OnceLock<&'static str> = OnceLock::new();
 
 /// Makes all messages of this process begin with `name`, because the user has called that and not `tracemerge`.
-pub fn speak_as(name: &'static str) {
+pub fn set_program_name(name: &'static str) {
     // A second name would belong to another program in this process; the first one stays.
-    let _ = CALLED.set(name);
+    let _ = PROGRAM_NAME.set(name);
 }
 
 /// Returns the name with which messages begin.
 #[must_use]
 pub fn program() -> &'static str {
-    CALLED.get().copied().unwrap_or("tracemerge")
+    PROGRAM_NAME.get().copied().unwrap_or("tracemerge")
 }
 
 /// The exit status of the command, in order of gravity.
@@ -64,21 +64,21 @@ impl Messages {
     }
 
     /// Shows details, too, from now on.
-    pub fn tell_details(&mut self) {
+    pub fn show_details(&mut self) {
         self.verbose = true;
     }
 
     /// Shows a detail, but only to users who have asked for details.
     pub fn detail(&self, text: impl Display) {
         if self.verbose {
-            self.say("", text);
+            self.write_message("", text);
         }
     }
 
     /// Reports success.
     pub fn done(&self, text: impl Display) {
         if !self.quiet {
-            self.say("", text);
+            self.write_message("", text);
         }
     }
 
@@ -91,18 +91,18 @@ impl Messages {
 
     /// Shows a fact that the user should know, although nothing is wrong.
     pub fn note(&self, text: impl Display) {
-        self.say("", text);
+        self.write_message("", text);
     }
 
     /// Warns of something that was lost or damaged.
     pub fn warn(&mut self, text: impl Display) {
-        self.say("warning: ", text);
+        self.write_message("warning: ", text);
         self.status = self.status.max(Status::Damaged);
     }
 
     /// Says why nothing was done.
     pub fn error(&mut self, text: impl Display) {
-        self.say("error: ", text);
+        self.write_message("error: ", text);
         self.status = Status::Nothing;
     }
 
@@ -111,13 +111,13 @@ impl Messages {
     pub fn ask(&self, question: impl Display) -> bool {
         Stream::Error.show(format!("{}: {question} [y/N] ", program()).as_bytes());
         let mut answer = String::new();
-        let is_answered = io::stdin().lock().take(LONGEST_ANSWER).read_line(&mut answer).is_ok();
+        let is_answered = io::stdin().lock().take(MAX_ANSWER_BYTES).read_line(&mut answer).is_ok();
         is_answered && ["y", "yes"].contains(&&*answer.trim().to_ascii_lowercase())
     }
 
-    fn say(&self, grade: &str, text: impl Display) {
+    fn write_message(&self, grade: &str, text: impl Display) {
         if !self.silent {
-            Stream::Error.say(&format!("{}: {grade}{text}", program()));
+            Stream::Error.write_message(&format!("{}: {grade}{text}", program()));
         }
     }
 
@@ -135,7 +135,7 @@ pub fn can_ask() -> bool {
 }
 
 /// The greatest length of an answer that is read, in bytes.
-const LONGEST_ANSWER: u64 = 4096;
+const MAX_ANSWER_BYTES: u64 = 4096;
 
 /// Returns a path for a message, in quotes, with escapes for characters that could control a terminal.
 #[must_use]

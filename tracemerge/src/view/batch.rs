@@ -10,7 +10,7 @@ use crate::file::records::Records;
 use crate::input::inputs::Origin;
 use crate::output::sink::{Batch, Sink};
 use crate::view::export::Export;
-use crate::view::lines_to_records::{Take, each_record};
+use crate::view::lines_to_records::{RecordSink, each_record};
 use crate::view::select::{Matching, Selection};
 
 /// The maximum number of bytes of memory that a batch keeps from one job to the next.
@@ -28,7 +28,7 @@ pub struct RecordBatch<'a, T> {
     merged: usize,
 }
 
-impl<'a, T: Hold> RecordBatch<'a, T> {
+impl<'a, T: RecordHolder> RecordBatch<'a, T> {
     /// Makes an empty batch for lines of a boot whose first source has the number `first` among all sources.
     /// Records that `selection` wants go to the last stage, `held`.
     pub fn new(selection: &'a Selection, first: usize, held: T) -> RecordBatch<'a, T> {
@@ -41,7 +41,7 @@ impl<'a, T: Hold> RecordBatch<'a, T> {
     }
 }
 
-impl<T: Hold> Sink for RecordBatch<'_, T> {
+impl<T: RecordHolder> Sink for RecordBatch<'_, T> {
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
         self.merged += lines.len();
         // The lines of a record have one key, so the merge passes them on together.
@@ -50,7 +50,7 @@ impl<T: Hold> Sink for RecordBatch<'_, T> {
 
     fn records(&mut self, records: &Records, range: Range<usize>) -> io::Result<()> {
         self.merged += Records::bytes_of(range.len());
-        if self.selection.judges_messages() {
+        if self.selection.filters_messages() {
             return pass_on(records, range, self.first, &mut self.matching);
         }
         self.matching.next_mut().records(records, range, self.first)
@@ -58,13 +58,18 @@ impl<T: Hold> Sink for RecordBatch<'_, T> {
 }
 
 /// Passes on each record of a range to `next`; the source 0 has the origin `first`.
-fn pass_on(records: &Records, range: Range<usize>, first: usize, next: &mut impl Take) -> io::Result<()> {
+fn pass_on(
+    records: &Records,
+    range: Range<usize>,
+    first: usize,
+    next: &mut impl RecordSink,
+) -> io::Result<()> {
     records
         .each(range)
         .try_for_each(|record| next.record(&RecordText { origin: first + record.origin, ..record }))
 }
 
-impl<T: Hold> Batch for RecordBatch<'_, T> {
+impl<T: RecordHolder> Batch for RecordBatch<'_, T> {
     fn clear(&mut self) {
         self.merged = 0;
         self.matching.next_mut().clear();
@@ -76,7 +81,7 @@ impl<T: Hold> Batch for RecordBatch<'_, T> {
 }
 
 /// The last stage of a job, which holds the records to write.
-pub trait Hold: Take + Send {
+pub trait RecordHolder: RecordSink + Send {
     /// Drops all records. Keeps the memory unless it is large.
     fn clear(&mut self);
 
@@ -110,7 +115,7 @@ impl<'a> Formatted<'a> {
     }
 }
 
-impl Take for Formatted<'_> {
+impl RecordSink for Formatted<'_> {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         self.lines += record.line_count;
         self.format.record(&self.origins[record.origin], record, &mut self.text);
@@ -118,7 +123,7 @@ impl Take for Formatted<'_> {
     }
 }
 
-impl Hold for Formatted<'_> {
+impl RecordHolder for Formatted<'_> {
     fn clear(&mut self) {
         self.text.clear();
         self.text.shrink_to(KEPT_BYTES);
@@ -146,14 +151,14 @@ impl Unformatted {
     }
 }
 
-impl Take for Unformatted {
+impl RecordSink for Unformatted {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         self.records.push_record(record, self.with_calls);
         Ok(())
     }
 }
 
-impl Hold for Unformatted {
+impl RecordHolder for Unformatted {
     fn clear(&mut self) {
         self.records.clear();
     }

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::ops;
 
-use crate::file::lines::line_behind;
+use crate::file::lines::next_line_after;
 use crate::input::boundary::Boundary;
 use crate::input::findings::Findings;
 use crate::input::slice::TickPeriod;
@@ -21,7 +21,7 @@ use crate::view::byte_range::narrowed;
 /// The number of bytes beside a wanted range in which every line is examined.
 const NEAR_BYTES: usize = 4096;
 /// The minimum number of lines that are examined in a region, however distant they are.
-const LEAST_LOOKS: usize = 16;
+const MIN_EXAMINED_LINES: usize = 16;
 
 /// The breaks of the files that were read completely, by the number of the file among all files. A file is
 /// read completely if its ticks are found to go back somewhere.
@@ -29,7 +29,7 @@ const LEAST_LOOKS: usize = 16;
 pub struct Breaks(BTreeMap<usize, Vec<Break>>);
 
 /// A file, and its wanted ranges.
-pub struct Wanted<'a> {
+pub struct WantedRanges<'a> {
     /// The file's number among all files.
     pub file: usize,
     /// The source that has the file's lines.
@@ -40,7 +40,7 @@ pub struct Wanted<'a> {
     pub period: TickPeriod,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> WantedRanges<'a> {
     /// Returns all files of all `boots`. `periods` has one period for each boot, and `ranges` has one list
     /// for each file.
     #[must_use]
@@ -48,12 +48,12 @@ impl<'a> Wanted<'a> {
         boots: &'a [Vec<Source>],
         periods: &[TickPeriod],
         ranges: &'a [Vec<SortedRange>],
-    ) -> Vec<Wanted<'a>> {
+    ) -> Vec<WantedRanges<'a>> {
         let files = boots
             .iter()
             .zip(periods)
             .flat_map(|(sources, period)| sources.iter().map(move |source| (source, *period)));
-        let wanted = |(file, ((source, period), ranges)): (usize, (_, &'a Vec<SortedRange>))| Wanted {
+        let wanted = |(file, ((source, period), ranges)): (usize, (_, &'a Vec<SortedRange>))| WantedRanges {
             file,
             source,
             ranges,
@@ -93,7 +93,7 @@ impl Breaks {
     /// Examines a few lines outside the wanted ranges, and a few lines `inside` them if the merge may stop
     /// before their end. Reads a file completely if these lines are out of order. Returns whether there are
     /// such files.
-    pub fn look_around(&mut self, wanted: &[Wanted<'_>], inside: bool) -> bool {
+    pub fn check_edges(&mut self, wanted: &[WantedRanges<'_>], inside: bool) -> bool {
         self.read(
             wanted,
             // A few lines of each file do not justify a thread.
@@ -114,7 +114,7 @@ impl Breaks {
 
     /// Reads all bytes of the wanted ranges, and reads a file completely if it is non-monotonic there.
     /// Returns whether there are such files.
-    pub fn look_through(&mut self, wanted: &[Wanted<'_>]) -> bool {
+    pub fn check_all_bytes(&mut self, wanted: &[WantedRanges<'_>]) -> bool {
         self.read(
             wanted,
             |wanted| wanted.bytes(),
@@ -129,16 +129,17 @@ impl Breaks {
     /// that `suspect` reads of a file. Returns whether there are such files.
     fn read(
         &mut self,
-        wanted: &[Wanted<'_>],
-        bytes: impl Fn(&Wanted<'_>) -> usize,
-        suspect: impl Fn(&Wanted<'_>) -> bool + Sync,
+        wanted: &[WantedRanges<'_>],
+        bytes: impl Fn(&WantedRanges<'_>) -> usize,
+        suspect: impl Fn(&WantedRanges<'_>) -> bool + Sync,
     ) -> bool {
         let is_text = |source: &Source| matches!(source.content(), Content::Text(_));
-        let is_new = |wanted: &&Wanted<'_>| !self.0.contains_key(&wanted.file) && is_text(wanted.source);
-        let new: Vec<&Wanted<'_>> = wanted.iter().filter(is_new).collect();
+        let is_new =
+            |wanted: &&WantedRanges<'_>| !self.0.contains_key(&wanted.file) && is_text(wanted.source);
+        let new: Vec<&WantedRanges<'_>> = wanted.iter().filter(is_new).collect();
         let are_suspect = map_on_all_processors(&new, |wanted| bytes(wanted), |wanted| suspect(wanted));
         let suspects = new.into_iter().zip(are_suspect).filter(|(_, is_suspect)| *is_suspect);
-        let suspects: Vec<&Wanted<'_>> = suspects.map(|(wanted, _)| wanted).collect();
+        let suspects: Vec<&WantedRanges<'_>> = suspects.map(|(wanted, _)| wanted).collect();
         let found =
             map_on_all_processors(&suspects, |file| file.source.size(), |file| breaks(file.source.bytes()));
         self.0.extend(suspects.iter().map(|wanted| wanted.file).zip(found));
@@ -146,7 +147,7 @@ impl Breaks {
     }
 
     /// Records the breaks of `file` in `findings`, in which the file has the number `source`.
-    pub fn tell(&self, file: usize, source: usize, findings: &mut Findings) {
+    pub fn record_breaks(&self, file: usize, source: usize, findings: &mut Findings) {
         for &(at, before, after) in self.0.get(&file).into_iter().flatten() {
             findings.broken(source, at, before, after);
         }
@@ -167,7 +168,7 @@ fn ascends(bytes: &[u8], region: ops::Range<usize>, side: Side, fits: impl Fn(u6
     if region.is_empty() {
         return true;
     }
-    let longest_step = region.len() / LEAST_LOOKS;
+    let longest_step = region.len() / MIN_EXAMINED_LINES;
     let mut ticks = 0;
     let mut found = Boundary::before(bytes, region.start).ticks.map(|ticks| (region.start, ticks));
     while let Some((at, next)) = found.filter(|(at, _)| *at < region.end) {
@@ -181,7 +182,7 @@ fn ascends(bytes: &[u8], region: ops::Range<usize>, side: Side, fits: impl Fn(u6
         };
         let step = if distance <= NEAR_BYTES { 0 } else { step.min(longest_step) };
         // A line that begins at the end of the region is outside the region.
-        found = line_behind(bytes, at + step, region.end - 1);
+        found = next_line_after(bytes, at + step, region.end - 1);
     }
     true
 }
@@ -196,8 +197,12 @@ mod tests {
         ticks.into_iter().flat_map(line).collect()
     }
 
-    fn wanted<'a>(source: &'a Source, ranges: &'a [SortedRange], period: TickPeriod) -> [Wanted<'a>; 1] {
-        [Wanted { file: 0, source, ranges, period }]
+    fn wanted<'a>(
+        source: &'a Source,
+        ranges: &'a [SortedRange],
+        period: TickPeriod,
+    ) -> [WantedRanges<'a>; 1] {
+        [WantedRanges { file: 0, source, ranges, period }]
     }
 
     proptest! {
@@ -211,8 +216,8 @@ mod tests {
             let mut breaks = Breaks::default();
             let mut ranges = breaks.ranges(0, 0, &source, period);
             for _ in 0..3 {
-                let found = breaks.look_around(&wanted(&source, &ranges, period), false)
-                    || breaks.look_through(&wanted(&source, &ranges, period));
+                let found = breaks.check_edges(&wanted(&source, &ranges, period), false)
+                    || breaks.check_all_bytes(&wanted(&source, &ranges, period));
                 if !found {
                     break;
                 }
@@ -238,7 +243,7 @@ mod tests {
             let source = Source::of("a", &text(ticks.iter().copied()));
             let mut breaks = Breaks::default();
             let ranges = breaks.ranges(0, 0, &source, period);
-            breaks.look_around(&wanted(&source, &ranges, period), false)
+            breaks.check_edges(&wanted(&source, &ranges, period), false)
         };
         assert!(!is_seen(&sound));
         let set_back = [&sound[..20_000], &sound[10_000..20_000]].concat();

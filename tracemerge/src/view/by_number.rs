@@ -7,7 +7,7 @@ use crate::file::fast_map::FastMap;
 /// The maximum length of the array for each number that has a value.
 const PLACES: usize = 16;
 /// A number that is added to the number of values for the maximum length of the array.
-const FEW: usize = 8;
+const MAX_EXTRA_LENGTH: usize = 8;
 
 /// A table of values; a number without a value has the default value.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ impl<T: Copy + Default> ByNumber<T> {
 
     #[cold]
     fn beyond(&mut self, number: u32) -> &mut T {
-        let (length, most) = (self.dense.len(), PLACES * (self.met + FEW));
+        let (length, most) = (self.dense.len(), PLACES * (self.met + MAX_EXTRA_LENGTH));
         self.met += usize::from(!self.sparse.contains_key(&number));
         if (number as usize) >= most {
             return self.sparse.entry(number).or_default();
@@ -78,7 +78,7 @@ mod tests {
             for (value, number) in (1..).zip(numbers) {
                 *table.get_mut(number) += value;
                 *map.entry(number).or_insert(0) += value;
-                prop_assert!(table.dense.len() <= PLACES * (map.len() + FEW));
+                prop_assert!(table.dense.len() <= PLACES * (map.len() + MAX_EXTRA_LENGTH));
             }
             for (number, value) in &map {
                 prop_assert_eq!(table.get(*number), *value);

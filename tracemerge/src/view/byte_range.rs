@@ -11,7 +11,7 @@ use memchr::memrchr2;
 use trace_format::escape::is_harmless;
 use trace_format::line::{Kind, Line};
 
-use crate::file::lines::without_feed;
+use crate::file::lines::strip_line_feed;
 use crate::input::boundary::{Boundary, first_from};
 use crate::input::slice::TickPeriod;
 use crate::input::source::{Content, SortedRange, Source};
@@ -83,7 +83,7 @@ fn messages_backwards(bytes: &[u8]) -> impl Iterator<Item = u64> {
     std::iter::from_fn(move || {
         while end > 0 {
             let start = memrchr2(b'\n', 0, &bytes[..end - 1]).map_or(0, |at| at + 1);
-            let line = Line::parse(without_feed(&bytes[start..end])).ok();
+            let line = Line::parse(strip_line_feed(&bytes[start..end])).ok();
             let line = line.filter(|line| is_harmless(line.payload));
             end = start;
             if let Some(line) = line.filter(|line| !matches!(line.kind, Kind::Meta | Kind::Continuation)) {

@@ -18,7 +18,7 @@ use crate::input::other_kinds::OtherKinds;
 use crate::time::clocks::ClockReader;
 use crate::view::by_number::ByNumber;
 use crate::view::calls::{Depth, Ending, Folded, LastRecords, OpenCall, OpenCalls, cut};
-use crate::view::function_names::{Called, FunctionId, KnownCalls, SharedNames, Told, lock};
+use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
 use crate::view::latency::Latencies;
 
 /// The choice of the counts that are made.
@@ -37,7 +37,7 @@ pub struct Counting {
 pub struct CallCounts {
     counting: Counting,
     names: SharedNames,
-    told: KnownCalls,
+    call_info: KnownCalls,
     /// The labels of the threads, by origin.
     labels: Vec<String>,
     /// The numbers of the process and of the thread of each origin that was met.
@@ -234,7 +234,7 @@ impl CallCounts {
     pub fn new(counting: Counting, names: SharedNames, labels: Vec<String>) -> CallCounts {
         CallCounts {
             counting,
-            told: KnownCalls::of(&names),
+            call_info: KnownCalls::of(&names),
             names,
             labels,
             known: Vec::new(),
@@ -306,11 +306,11 @@ impl CallCounts {
         /// The least number of open calls that counts as an endless recursion. A recursion that ends is
         /// seldom this deep. An endless one is deeper when its stack overflows (8 MiB, or 2 MiB in threads of
         /// Rust), unless each call needs more than 2 KiB.
-        const MANY: u32 = 1_000;
-        self.recursion.filter(|recursion| recursion.calls >= MANY)
+        const MIN_ENDLESS_CALLS: u32 = 1_000;
+        self.recursion.filter(|recursion| recursion.calls >= MIN_ENDLESS_CALLS)
     }
 
-    fn see_recursion(&mut self, seen: Option<Recursion>) {
+    fn update_recursion(&mut self, seen: Option<Recursion>) {
         let calls = |of: Option<Recursion>| of.map_or(0, |recursion| recursion.calls);
         if calls(seen) > calls(self.recursion) {
             self.recursion = seen;
@@ -393,20 +393,20 @@ impl CallCounts {
         let (process, thread) = self.know(number, origin);
         for at in 0..records.len() {
             let call = records.plain_call(at);
-            let met = call.and_then(|call| Some((call, *self.told.met(records.serial(), call.2)?)));
+            let met = call.and_then(|call| Some((call, *self.call_info.met(records.serial(), call.2)?)));
             // Many calls follow each other, and most are at places that were met before.
-            let Some(((ticks, is_entered, _), told)) = met else {
+            let Some(((ticks, is_entered, _), call_info)) = met else {
                 self.record(origin, &RecordText { origin: number, ..records.get(at) });
                 continue;
             };
-            self.call(thread, is_entered, &told, ticks);
+            self.call(thread, is_entered, &call_info, ticks);
             self.last.see(process, ticks);
         }
     }
 
     #[inline]
-    fn call(&mut self, thread: usize, is_entered: bool, told: &Told, ticks: Ticks) {
-        let &Told { called, span, left } = told;
+    fn call(&mut self, thread: usize, is_entered: bool, call_info: &CallInfo, ticks: Ticks) {
+        let &CallInfo { called, span, left } = call_info;
         let now = self.open[thread].clock.wall(ticks).0;
         if is_entered {
             return self.enter(thread, called, span, now);
@@ -421,9 +421,9 @@ impl CallCounts {
         let (process, thread) = self.know(record.origin, origin);
         match record.kind {
             Kind::Enter | Kind::Leave => {
-                let told = self.told.told(&self.names, process, record);
-                if let Some(told) = told.copied() {
-                    self.call(thread, record.kind == Kind::Enter, &told, record.ticks);
+                let call_info = self.call_info.call_info(&self.names, process, record);
+                if let Some(call_info) = call_info.copied() {
+                    self.call(thread, record.kind == Kind::Enter, &call_info, record.ticks);
                 }
             }
             Kind::Meta => {
@@ -474,7 +474,7 @@ impl CallCounts {
         for thread in 0..self.open.len() {
             let last = self.last.of(self.open[thread].process);
             let deepest = self.open[thread].calls.most_open();
-            self.see_recursion(deepest.map(|(function, calls)| Recursion { thread, function, calls }));
+            self.update_recursion(deepest.map(|(function, calls)| Recursion { thread, function, calls }));
             self.close(thread, last);
         }
     }
@@ -557,7 +557,7 @@ impl CallCounts {
         }
         self.unseen += part.unseen;
         self.still_open += part.still_open;
-        self.see_recursion(part.recursion);
+        self.update_recursion(part.recursion);
         self.last.add(&part.last);
         self.other_kinds.add(&part.other_kinds);
         self.others.messages += part.others.messages;

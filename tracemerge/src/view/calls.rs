@@ -165,7 +165,7 @@ pub struct OpenCalls {
 }
 
 /// The maximum number of open calls that are searched for a leave record without a count of each place.
-const FEW: usize = 64;
+const MAX_SEARCHED_CALLS: usize = 64;
 
 impl OpenCalls {
     /// Adds the enter record of a call.
@@ -214,7 +214,7 @@ impl OpenCalls {
     #[cold]
     fn not_found(&mut self) {
         self.unmatched += 1;
-        if self.by_place.is_none() && self.calls.len() > FEW {
+        if self.by_place.is_none() && self.calls.len() > MAX_SEARCHED_CALLS {
             let mut by_place = FastMap::default();
             self.calls.iter().for_each(|call| count_place(&mut by_place, call.place, call.span, 1));
             self.by_place = Some(by_place);

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use trace_format::function::{FunctionLine, FunctionPlace, Named, StackFrame, StackLine, escape_name};
+use trace_format::function::{FunctionLine, FunctionName, FunctionPlace, StackFrame, StackLine, escape_name};
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{Meta, Run};
 use trace_format::record::Flags;
@@ -49,11 +49,11 @@ impl Function {
     }
 
     /// Returns the names as lines contain them; empty if the function has no name.
-    fn named(&self) -> Named<'_> {
+    fn named(&self) -> FunctionName<'_> {
         if self.is_unnamed {
-            return Named::default();
+            return FunctionName::default();
         }
-        Named { function: self.name.as_bytes(), at: self.place.as_bytes(), called_from: &[] }
+        FunctionName { function: self.name.as_bytes(), at: self.place.as_bytes(), called_from: &[] }
     }
 
     /// Returns whether both functions are at the same line of the same file, or have the same name in the
@@ -79,7 +79,7 @@ impl Function {
 
 /// The contents of a `>` or `<` line.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct CallInfo {
     /// The function, and its caller.
     pub called: Called,
     /// The id of the span, if the call is a span.
@@ -124,12 +124,12 @@ pub struct KnownCalls {
     /// The serial number of the records that have these places, and the generation of the names.
     of: (u64, u64),
     /// The call at each place; `None` if the place was not met, or may mean another call the next time.
-    told: Vec<Option<Told>>,
+    call_info: Vec<Option<CallInfo>>,
     /// The calls of addresses, by the process, and by the address with the flags. Needed because each batch
     /// of records has its own places.
-    by_address: FastMap<(usize, u64), Told>,
+    by_address: FastMap<(usize, u64), CallInfo>,
     /// The last result that the cache does not keep.
-    last: Option<Told>,
+    last: Option<CallInfo>,
     newest: Arc<AtomicU64>,
 }
 
@@ -138,29 +138,34 @@ impl KnownCalls {
     #[must_use]
     pub fn of(names: &SharedNames) -> KnownCalls {
         let newest = lock(names).generation.clone();
-        KnownCalls { of: (0, 0), told: Vec::new(), by_address: FastMap::default(), last: None, newest }
+        KnownCalls { of: (0, 0), call_info: Vec::new(), by_address: FastMap::default(), last: None, newest }
     }
 
     /// Returns the call at a place, if the place was met in the same records.
     #[inline]
     #[must_use]
-    pub fn met(&self, serial: u64, place: u32) -> Option<&Told> {
-        // Relaxed: as in `told`.
+    pub fn met(&self, serial: u64, place: u32) -> Option<&CallInfo> {
+        // Relaxed: as in `call_info`.
         let is_it = self.of == (serial, self.newest.load(Ordering::Relaxed));
-        self.told.get(place as usize).filter(|_| is_it)?.as_ref()
+        self.call_info.get(place as usize).filter(|_| is_it)?.as_ref()
     }
 
     /// Returns the call of an enter or leave record of a process, by `names`; `None` if the record cannot be
     /// read.
     #[inline]
-    pub fn told(&mut self, names: &SharedNames, process: usize, record: &RecordText<'_>) -> Option<&Told> {
+    pub fn call_info(
+        &mut self,
+        names: &SharedNames,
+        process: usize,
+        record: &RecordText<'_>,
+    ) -> Option<&CallInfo> {
         if let Some(call) = &record.call {
             // Relaxed: the thread that changes the names is this one, or was joined with it.
             let of = (call.serial(), self.newest.load(Ordering::Relaxed));
             let place = call.place as usize;
-            if self.of == of && self.told.get(place).is_some_and(Option::is_some) {
-                let Some(span) = call.span else { return self.told[place].as_ref() };
-                self.last = self.told[place].map(|told| Told { span: Some(span), ..told });
+            if self.of == of && self.call_info.get(place).is_some_and(Option::is_some) {
+                let Some(span) = call.span else { return self.call_info[place].as_ref() };
+                self.last = self.call_info[place].map(|call_info| CallInfo { span: Some(span), ..call_info });
                 return self.last.as_ref();
             }
         }
@@ -168,9 +173,11 @@ impl KnownCalls {
     }
 
     #[cold]
-    fn ask(&mut self, names: &SharedNames, process: usize, record: &RecordText<'_>) -> Option<&Told> {
+    fn ask(&mut self, names: &SharedNames, process: usize, record: &RecordText<'_>) -> Option<&CallInfo> {
         let Some(call) = &record.call else {
-            self.last = lock(names).told(process, record.ticks, record.payload()).map(|(told, _)| told);
+            self.last = lock(names)
+                .call_info(process, record.ticks, record.payload())
+                .map(|(call_info, _)| call_info);
             return self.last.as_ref();
         };
         let (place, newest) = (call.place as usize, self.newest.load(Ordering::Relaxed));
@@ -179,25 +186,25 @@ impl KnownCalls {
         }
         if self.of != (call.serial(), newest) {
             self.of = (call.serial(), newest);
-            self.told.clear();
+            self.call_info.clear();
         }
         let key = match call.at() {
             Place::Address(address, flags) => Some((process, address << 8 | u64::from(flags.0))),
             Place::Text(..) => None,
         };
         let known = key.and_then(|key| self.by_address.get(&key));
-        let (told, is_lasting) = match known {
-            Some(told) => (*told, true),
-            None => lock(names).told_at(process, record.ticks, call.at())?,
+        let (call_info, is_lasting) = match known {
+            Some(call_info) => (*call_info, true),
+            None => lock(names).call_info_at(process, record.ticks, call.at())?,
         };
         if is_lasting {
-            self.told.resize(self.told.len().max(place + 1), None);
-            self.told[place] = Some(told);
+            self.call_info.resize(self.call_info.len().max(place + 1), None);
+            self.call_info[place] = Some(call_info);
             if let Some(key) = key {
-                self.by_address.insert(key, told);
+                self.by_address.insert(key, call_info);
             }
         }
-        self.last = Some(Told { span: call.span, ..told });
+        self.last = Some(CallInfo { span: call.span, ..call_info });
         self.last.as_ref()
     }
 }
@@ -289,25 +296,25 @@ impl FunctionNames {
 
     /// Returns the call in the payload of a `>` or `<` line of a process, and whether the same payload means
     /// the same call later; `None` if the payload cannot be read.
-    fn told(&mut self, process: usize, ticks: Ticks, payload: &[u8]) -> Option<(Told, bool)> {
+    fn call_info(&mut self, process: usize, ticks: Ticks, payload: &[u8]) -> Option<(CallInfo, bool)> {
         let line = FunctionLine::parse(payload)?;
         let called = self.of_line(process, ticks, &line);
-        let told = Told { called, span: line.span, left: line.flags };
+        let call_info = CallInfo { called, span: line.span, left: line.flags };
         let is_lasting = matches!(called.place, CallPlace::Site(_)) || !self.modules[process].changes;
-        Some((told, line.span.is_none() && is_lasting))
+        Some((call_info, line.span.is_none() && is_lasting))
     }
 
     /// Returns the call at a place, and whether the same place means the same call later; `None` if it cannot
     /// be read.
-    fn told_at(&mut self, process: usize, ticks: Ticks, place: Place<'_>) -> Option<(Told, bool)> {
+    fn call_info_at(&mut self, process: usize, ticks: Ticks, place: Place<'_>) -> Option<(CallInfo, bool)> {
         match place {
             Place::Address(address, left) => {
                 let called = self.of_call(process, ticks, address, left.has(Flags::HOOK));
-                Some((Told { called, span: None, left }, !self.modules[process].changes))
+                Some((CallInfo { called, span: None, left }, !self.modules[process].changes))
             }
             Place::Text(text, flags) => {
-                let (told, is_lasting) = self.told(process, ticks, text)?;
-                Some((Told { left: told.left.with(flags), ..told }, is_lasting))
+                let (call_info, is_lasting) = self.call_info(process, ticks, text)?;
+                Some((CallInfo { left: call_info.left.with(flags), ..call_info }, is_lasting))
             }
         }
     }
@@ -337,7 +344,7 @@ impl FunctionNames {
                 if self.is_on && !named.function.is_empty() && (address, is_hook) != (0, true) =>
             {
                 let (place, function) = (CallPlace::Address(address), self.of_text(named));
-                let from = Named { function: &[], at: named.called_from, called_from: &[] };
+                let from = FunctionName { function: &[], at: named.called_from, called_from: &[] };
                 Called { place, function, from: (!from.is_empty()).then(|| self.of_text(from)) }
             }
             FunctionPlace::Address(address, _) => self.of_call(process, ticks, address, is_hook),
@@ -396,18 +403,20 @@ impl FunctionNames {
         if line.kind == Kind::Stack {
             return self.write_stack(process, ticks, line.payload, out);
         }
-        let Some(mut told) = FunctionLine::parse(line.payload) else { return false };
-        let FunctionPlace::Address(address, Named { function: b"", .. }) = told.place else { return false };
-        let called = self.of_line(process, ticks, &told);
+        let Some(mut call_info) = FunctionLine::parse(line.payload) else { return false };
+        let FunctionPlace::Address(address, FunctionName { function: b"", .. }) = call_info.place else {
+            return false;
+        };
+        let called = self.of_line(process, ticks, &call_info);
         let place =
             called.from.filter(|_| line.kind == Kind::Enter).map(|from| self.get(from).place.as_bytes());
         let named = self.get(called.function).named();
         if named.is_empty() {
             return false;
         }
-        told.place =
-            FunctionPlace::Address(address, Named { called_from: place.unwrap_or_default(), ..named });
-        told.write(out);
+        call_info.place =
+            FunctionPlace::Address(address, FunctionName { called_from: place.unwrap_or_default(), ..named });
+        call_info.write(out);
         true
     }
 
@@ -426,10 +435,10 @@ impl FunctionNames {
     }
 
     /// Returns the number of the function that is named in a line.
-    fn of_text(&mut self, named: Named<'_>) -> FunctionId {
+    fn of_text(&mut self, named: FunctionName<'_>) -> FunctionId {
         let mut text = std::mem::take(&mut self.text);
         text.clear();
-        Named { called_from: &[], ..named }.write(&mut text);
+        FunctionName { called_from: &[], ..named }.write(&mut text);
         let known = self.by_text.get(&text).copied();
         let id = known.unwrap_or_else(|| {
             let owned = |text| String::from_utf8_lossy(text).into_owned();

@@ -15,7 +15,7 @@ use crate::file::record_text::{RecordText, key_of, kind_of};
 use crate::output::sink::Sink;
 
 /// A stage that accepts records.
-pub trait Take {
+pub trait RecordSink {
     /// Accepts a record, which must come after all records that were accepted before.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ pub struct RecordJoiner<T> {
     origin: usize,
 }
 
-impl<T: Take> RecordJoiner<T> {
+impl<T: RecordSink> RecordJoiner<T> {
     /// Makes a sink that passes on its records to `next`.
     pub fn new(next: T) -> RecordJoiner<T> {
         RecordJoiner { next, pending: Vec::new(), origin: 0 }
@@ -63,7 +63,7 @@ impl<T: Take> RecordJoiner<T> {
     }
 }
 
-impl<T: Take> Sink for RecordJoiner<T> {
+impl<T: RecordSink> Sink for RecordJoiner<T> {
     fn lines(&mut self, origin: usize, lines: &[u8]) -> io::Result<()> {
         let mut rest = lines;
         if self.origin == origin && !self.pending.is_empty() {
@@ -86,7 +86,7 @@ impl<T: Take> Sink for RecordJoiner<T> {
 ///
 /// # Errors
 /// Returns an error if the next stage accepts no more records.
-pub fn each_record(origin: usize, mut lines: &[u8], next: &mut impl Take) -> io::Result<()> {
+pub fn each_record(origin: usize, mut lines: &[u8], next: &mut impl RecordSink) -> io::Result<()> {
     while !lines.is_empty() {
         let (mut end, mut count) = (whole_line(lines).len(), 1);
         while kind_of(&lines[end..]) == Some(Kind::Continuation) && key_of(&lines[end..]) == key_of(lines) {
@@ -126,7 +126,7 @@ mod tests {
     /// A stage that keeps the origin and the lines of each record.
     type Taken = Vec<(usize, String)>;
 
-    impl Take for Taken {
+    impl RecordSink for Taken {
         fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
             self.push((record.origin, String::from_utf8_lossy(record.lines).into_owned()));
             Ok(())

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
-use trace_format::kinds::Apart;
+use trace_format::kinds::SeparateCounts;
 use trace_format::line::Ticks;
 use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta};
 use trace_format::record::{
@@ -41,7 +41,7 @@ pub enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let end = |reason| {
-        let (cause, apart) = (Cause::default(), Apart::default());
+        let (cause, apart) = (Cause::default(), SeparateCounts::default());
         Meta::End(End { records: 1, lost: 0, reason, files: None, cause, seen: None, apart })
     };
     let meta = prop_oneof![

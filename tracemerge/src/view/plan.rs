@@ -17,7 +17,7 @@ use crate::time::point_of_time::{WallPeriod, When};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, shown, shown_name};
 use crate::ui::units::duration;
-use crate::view::breaks::{Breaks, Wanted};
+use crate::view::breaks::{Breaks, WantedRanges};
 use crate::view::byte_range::{narrowed, since_for_last};
 use crate::view::export::time_column::TimeMode;
 use crate::view::request::View;
@@ -72,9 +72,9 @@ impl<'v> Plan<'v> {
     ///
     /// # Errors
     /// Returns an error if there is no such thread, process or time.
-    pub fn look_through(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
-        while self.breaks.look_through(&Wanted::all(&inputs.boots, &self.periods, &self.ranges)) {
-            self.plan_anew(inputs)?;
+    pub fn check_all_bytes(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
+        while self.breaks.check_all_bytes(&WantedRanges::all(&inputs.boots, &self.periods, &self.ranges)) {
+            self.plan_again(inputs)?;
         }
         Ok(())
     }
@@ -83,12 +83,12 @@ impl<'v> Plan<'v> {
     ///
     /// # Errors
     /// Returns an error if there is no such thread, process or time.
-    pub fn begin_anew(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
+    pub fn restart_plan(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
         self.breaks = Breaks::default();
-        self.plan_anew(inputs)
+        self.plan_again(inputs)
     }
 
-    fn plan_anew(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
+    fn plan_again(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
         select_threads(inputs, self.view)?;
         self.plan_ranges(inputs)?;
         self.show_only_planned(inputs);
@@ -97,12 +97,12 @@ impl<'v> Plan<'v> {
 
     /// Records the known breaks of a boot's `sources` in its `findings`. `first` is the number of the first
     /// of these sources among all sources.
-    pub fn tell_breaks(&self, first: usize, sources: &[Source], findings: &mut Findings) {
-        (0..sources.len()).for_each(|number| self.breaks.tell(first + number, number, findings));
+    pub fn add_known_breaks(&self, first: usize, sources: &[Source], findings: &mut Findings) {
+        (0..sources.len()).for_each(|number| self.breaks.record_breaks(first + number, number, findings));
     }
 
     /// Prints how much of each source is planned, if the user wants details.
-    pub fn tell_details(&self, inputs: &Inputs, messages: &mut Messages) {
+    pub fn show_details(&self, inputs: &Inputs, messages: &mut Messages) {
         for ((origin, source), ranges) in inputs.files().zip(&self.ranges) {
             if ranges.is_empty() {
                 continue;
@@ -120,7 +120,7 @@ impl<'v> Plan<'v> {
     }
 
     /// Prints the period of the inputs, for a user who has asked for a period without records.
-    pub fn tell_times(&self, inputs: &Inputs, messages: &Messages) {
+    pub fn show_times(&self, inputs: &Inputs, messages: &Messages) {
         let WallPeriod { first, last } = self.times;
         if first < last {
             let length = duration(last.0 - first.0);
@@ -166,7 +166,7 @@ impl<'v> Plan<'v> {
             self.set_clocks(inputs, &clocks);
             self.plan_ranges(inputs)?;
         }
-        tell_clocks(&clocks, messages);
+        report_clocks(&clocks, messages);
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl<'v> Plan<'v> {
     /// Plans the ranges, and splits those of sources that are found to be non-monotonic near their wanted
     /// lines.
     fn plan_ranges(&mut self, inputs: &Inputs) -> Result<(), Error> {
-        let has_ends = self.view.is_of_a_time() || self.view.selection.amount != Amount::All;
+        let has_ends = self.view.has_period() || self.view.selection.amount != Amount::All;
         let may_end_early = matches!(self.view.selection.amount, Amount::First(_));
         loop {
             self.select_ranges(inputs)?;
@@ -202,8 +202,8 @@ impl<'v> Plan<'v> {
             if !has_ends {
                 return Ok(());
             }
-            let wanted = Wanted::all(&inputs.boots, &self.periods, &self.ranges);
-            if !self.breaks.look_around(&wanted, may_end_early) {
+            let wanted = WantedRanges::all(&inputs.boots, &self.periods, &self.ranges);
+            if !self.breaks.check_edges(&wanted, may_end_early) {
                 return Ok(());
             }
         }
@@ -235,7 +235,7 @@ impl<'v> Plan<'v> {
             self.periods.push(of_boot);
         }
         if let (Amount::Last(wanted), false) =
-            (self.view.selection.amount, self.view.selection.judges_messages())
+            (self.view.selection.amount, self.view.selection.filters_messages())
         {
             self.narrow_to_last(inputs, wanted);
         }
@@ -288,7 +288,7 @@ fn some_threads(origins: &[Origin]) -> String {
 }
 
 /// Warns of clocks with an unknown rate, and prints the rates of the others if the user wants details.
-fn tell_clocks(clocks: &Clocks, messages: &mut Messages) {
+fn report_clocks(clocks: &Clocks, messages: &mut Messages) {
     for (run, clock) in clocks.each() {
         let boot = shown_name(&run.boot);
         if clock.rate_is_known() {

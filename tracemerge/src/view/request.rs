@@ -18,7 +18,7 @@ use crate::view::export::stats::StatsStyle;
 use crate::view::export::time_column::TimeMode;
 use crate::view::export::tree::TreeStyle;
 use crate::view::select::Selection;
-use crate::view::wanted_threads::ThreadIs;
+use crate::view::wanted_threads::ThreadSelector;
 
 /// A requested merge, without the applications whose traces are merged.
 #[derive(Clone, Debug, Default)]
@@ -73,7 +73,7 @@ pub enum Layout {
 impl Layout {
     /// Returns whether the output shows the times of records, whatever time format is requested.
     #[must_use]
-    pub fn tells_times(&self) -> bool {
+    pub fn contains_times(&self) -> bool {
         self.is_summary() || matches!(self, Layout::Other(_))
     }
 
@@ -85,7 +85,7 @@ impl Layout {
 
     /// Returns whether the output contains the values of messages.
     #[must_use]
-    pub fn tells_values(&self) -> bool {
+    pub fn contains_values(&self) -> bool {
         matches!(self, Layout::Other(_))
     }
 
@@ -97,13 +97,13 @@ impl Layout {
 
     /// Returns whether the output contains calls of functions, whose names are looked up.
     #[must_use]
-    pub fn tells_calls(&self) -> bool {
+    pub fn contains_calls(&self) -> bool {
         matches!(self, Layout::Tree(_) | Layout::Report(_) | Layout::Locks(_) | Layout::Other(_))
     }
 
     /// Returns whether the output contains the sites of messages.
     #[must_use]
-    pub fn tells_sites(&self) -> bool {
+    pub fn contains_sites(&self) -> bool {
         match self {
             Layout::Trace | Layout::Tree(_) | Layout::Report(_) | Layout::Locks(_) => false,
             Layout::Show(columns) => columns.iter().any(|column| column.is_of_site()),
@@ -130,7 +130,7 @@ impl Request {
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// The threads that are shown; if the list is empty, all threads.
-    pub thread: Vec<ThreadIs>,
+    pub thread: Vec<ThreadSelector>,
     /// The ids of the processes that are shown; if the list is empty, all processes.
     pub process: Vec<u32>,
     /// The time of the first records that are shown.
@@ -154,7 +154,7 @@ impl View {
     pub fn is_asked_for(&self) -> bool {
         !self.thread.is_empty()
             || !self.process.is_empty()
-            || self.is_of_a_time()
+            || self.has_period()
             || !self.selection.is_all()
             || self.time != TimeMode::Ticks
     }
@@ -162,12 +162,12 @@ impl View {
     /// Returns whether the view may omit lines of the traces.
     #[must_use]
     pub fn leaves_out(&self) -> bool {
-        self.is_of_a_time() || !self.selection.is_all() || !self.thread.is_empty() || !self.process.is_empty()
+        self.has_period() || !self.selection.is_all() || !self.thread.is_empty() || !self.process.is_empty()
     }
 
     /// Returns whether the view is limited to a period.
     #[must_use]
-    pub fn is_of_a_time(&self) -> bool {
+    pub fn has_period(&self) -> bool {
         self.since.is_some() || self.until.is_some()
     }
 

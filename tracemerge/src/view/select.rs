@@ -14,7 +14,7 @@ use regex::bytes::Regex;
 
 use crate::file::record_text::RecordText;
 use crate::input::site_catalog::PerSite;
-use crate::view::lines_to_records::Take;
+use crate::view::lines_to_records::RecordSink;
 use crate::view::sites::SiteSelection;
 
 /// The selection of the wanted records among the merged records.
@@ -45,14 +45,14 @@ pub enum Amount {
 impl Selection {
     /// Returns whether messages are left out for their text or their site, independently of their number.
     #[must_use]
-    pub fn judges_messages(&self) -> bool {
+    pub fn filters_messages(&self) -> bool {
         self.pattern.is_some() || self.sites.as_ref().is_some_and(|sites| !sites.wanted.is_all())
     }
 
     /// Returns whether all records are wanted, possibly together with their sites.
     #[must_use]
     pub fn takes_all(&self) -> bool {
-        !self.judges_messages() && self.amount == Amount::All
+        !self.filters_messages() && self.amount == Amount::All
     }
 
     /// Returns whether all records are wanted, unchanged.
@@ -74,7 +74,7 @@ pub struct Matching<'a, T> {
     sites: Option<PerSite<bool>>,
 }
 
-impl<'a, T: Take> Matching<'a, T> {
+impl<'a, T: RecordSink> Matching<'a, T> {
     /// Makes a stage that passes on to `next` the records that `selection` wants by pattern and site.
     pub fn new(selection: &'a Selection, next: T) -> Matching<'a, T> {
         let sites = selection.sites.as_ref().map(|sites| PerSite::new(sites.catalog.clone()));
@@ -119,7 +119,7 @@ impl<'a, T: Take> Matching<'a, T> {
     }
 }
 
-impl<T: Take> Take for Matching<'_, T> {
+impl<T: RecordSink> RecordSink for Matching<'_, T> {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         if let Some((sites, wanted)) = self.sites.as_mut().zip(self.selection.sites.as_ref()) {
             let is_of_site = wanted.wanted.is_all()
@@ -156,29 +156,29 @@ struct Held {
 
 /// The error with which [`Limit`] reports that it wants no more records. It is not a failure.
 #[derive(Debug)]
-struct Enough;
+struct LimitReached;
 
-impl std::fmt::Display for Enough {
+impl std::fmt::Display for LimitReached {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("all requested records are shown")
     }
 }
 
-impl std::error::Error for Enough {}
+impl std::error::Error for LimitReached {}
 
-/// Returns the error with which [`Limit`] reports that it wants no more records; [`is_enough`] recognizes it.
+/// Returns the error with which [`Limit`] reports that it wants no more records; [`is_limit_reached`] recognizes it.
 #[must_use]
-pub fn enough() -> io::Error {
-    io::Error::other(Enough)
+pub fn limit_reached() -> io::Error {
+    io::Error::other(LimitReached)
 }
 
 /// Returns whether an error only reports that no more records are wanted.
 #[must_use]
-pub fn is_enough(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Enough>())
+pub fn is_limit_reached(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<LimitReached>())
 }
 
-impl<T: Take> Limit<T> {
+impl<T: RecordSink> Limit<T> {
     /// Makes a stage that passes on this `amount` of the records to `next`.
     pub fn new(amount: Amount, next: T) -> Limit<T> {
         Limit { amount, next, taken: 0, held: VecDeque::new() }
@@ -247,7 +247,7 @@ impl<T: Take> Limit<T> {
     }
 }
 
-impl<T: Take> Take for Limit<T> {
+impl<T: RecordSink> RecordSink for Limit<T> {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         if self.amount != Amount::All && !record.is_traced() && !record.is_warning() {
             return Ok(());
@@ -256,7 +256,7 @@ impl<T: Take> Take for Limit<T> {
             Amount::All => self.next.record(record),
             Amount::First(_) => {
                 if self.is_full() {
-                    return Err(enough());
+                    return Err(limit_reached());
                 }
                 self.taken += usize::from(record.is_traced());
                 self.next.record(record)
@@ -277,7 +277,7 @@ mod tests {
     #[derive(Default)]
     struct Taken(Vec<Vec<u8>>);
 
-    impl Take for Taken {
+    impl RecordSink for Taken {
         fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
             self.0.push(record.lines.to_vec());
             Ok(())
@@ -288,7 +288,7 @@ mod tests {
         let mut matching = Matching::new(selection, Limit::new(selection.amount, Taken::default()));
         for lines in records {
             match matching.record(&RecordText::new(0, lines)) {
-                Err(error) if is_enough(&error) => break,
+                Err(error) if is_limit_reached(&error) => break,
                 result => result.unwrap(),
             }
         }

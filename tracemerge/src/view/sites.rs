@@ -52,7 +52,7 @@ impl WantedSites {
         is_in_one(&site.module, &self.modules)
             && is_in_one(target, &self.targets)
             && self.level.is_none_or(|least| site.level != Level::None && site.level <= least)
-            && (self.places.is_empty() || self.places.iter().any(|place| place.is_of(site)))
+            && (self.places.is_empty() || self.places.iter().any(|place| place.matches_site_place(site)))
     }
 }
 
@@ -83,7 +83,7 @@ impl SourcePlace {
         Ok(SourcePlace { file: file.to_owned(), line })
     }
 
-    fn is_of(&self, site: &Site) -> bool {
+    fn matches_site_place(&self, site: &Site) -> bool {
         let before = site.file.strip_suffix(self.file.as_str());
         before.is_some_and(|before| before.is_empty() || before.ends_with(['/', '\\']))
             && self.line.is_none_or(|line| line == site.line)

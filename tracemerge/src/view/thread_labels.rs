@@ -11,7 +11,7 @@ use crate::input::inputs::{Inputs, Origin};
 /// has the name of its creator: usually the beginning of the program's name.
 const SYSTEM_NAME: usize = 15;
 /// The maximum number of characters of a label without its process.
-const WIDEST: usize = 24;
+const MAX_WIDTH: usize = 24;
 
 /// Returns the label of each origin's thread. The first thread of a process is `main`. A thread without a
 /// name of its own has a number, in the order in which these threads appear. If several threads have the same
@@ -136,10 +136,10 @@ fn is_inherited(name: &[u8], run: &Run) -> bool {
 /// Returns a name that fits into a column, and that a terminal shows unchanged.
 fn shortened(name: &str) -> String {
     let name: String = name.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    if name.chars().count() <= WIDEST {
+    if name.chars().count() <= MAX_WIDTH {
         return name;
     }
-    name.chars().take(WIDEST - 1).chain(['\u{2026}']).collect()
+    name.chars().take(MAX_WIDTH - 1).chain(['\u{2026}']).collect()
 }
 
 #[cfg(test)]
@@ -231,6 +231,6 @@ mod tests {
     #[test]
     fn a_label_fits_its_column_and_cannot_control_the_terminal() {
         assert_eq!(labels_of(&[(1, origin(5, 6, "\x1b[2Jx"))]), ["?[2Jx"]);
-        assert_eq!(labels_of(&[(1, origin(5, 6, &"x".repeat(40)))])[0].chars().count(), WIDEST);
+        assert_eq!(labels_of(&[(1, origin(5, 6, &"x".repeat(40)))])[0].chars().count(), MAX_WIDTH);
     }
 }

@@ -78,7 +78,7 @@ impl Fields {
         let mut rest = &site.descriptor[..];
         let (mut fields, mut is_behind_composite): (Vec<Field>, bool) = (Vec::new(), false);
         while !rest.is_empty() {
-            let Some((of, behind)) = one_type(rest, DEEPEST) else { return Fields::default() };
+            let Some((of, behind)) = one_type(rest, MAX_TYPE_DEPTH) else { return Fields::default() };
             rest = behind;
             let number = fields.len();
             let given = site
@@ -148,14 +148,14 @@ impl Fields {
 
 /// Empties `values`, and reuses their allocation for values with another lifetime.
 #[must_use]
-pub fn emptied<'a>(mut values: Vec<Value<'_>>) -> Vec<Value<'a>> {
+pub fn clear_and_reuse<'a>(mut values: Vec<Value<'_>>) -> Vec<Value<'a>> {
     values.clear();
     // The standard library collects in place, which keeps the allocation.
     values.into_iter().map_while(|_| None).collect()
 }
 
 /// The maximum depth of types within types.
-const DEEPEST: usize = 64;
+const MAX_TYPE_DEPTH: usize = 64;
 
 /// Reads a type of a descriptor, and returns it with the rest of the descriptor. The tags are those of
 /// [`trace_format::capture::descriptor`].
@@ -321,7 +321,7 @@ mod tests {
 
         // The same values after `Some(5u8)`: a tag of one byte, and the value.
         let (descriptor, payload) = ([b"Oh", scalars.0].concat(), [&[1, 5][..], &scalars.1].concat());
-        let mut values = emptied(values);
+        let mut values = clear_and_reuse(values);
         assert!(Fields::of(&site(&descriptor, &[])).read(&payload, &mut values));
         assert_eq!(values[0], Value::Text("Some(5)".into()));
         assert_eq!(values[1..], expected);

@@ -15,24 +15,24 @@ impl View {
 
 /// A thread, or several threads, as the user names them.
 #[derive(Clone, Debug)]
-pub enum ThreadIs {
+pub enum ThreadSelector {
     /// The thread that has this id.
     Id(u64),
     /// All threads whose names match this pattern.
     Called(GlobMatcher),
 }
 
-impl ThreadIs {
+impl ThreadSelector {
     /// Parses a thread id, or a pattern for thread names.
     ///
     /// # Errors
     /// Returns an error with the reason if the text is not a valid pattern.
-    pub fn parse(text: &str) -> Result<ThreadIs, String> {
+    pub fn parse(text: &str) -> Result<ThreadSelector, String> {
         if let Ok(tid) = text.parse() {
-            return Ok(ThreadIs::Id(tid));
+            return Ok(ThreadSelector::Id(tid));
         }
         Glob::new(text)
-            .map(|glob| ThreadIs::Called(glob.compile_matcher()))
+            .map(|glob| ThreadSelector::Called(glob.compile_matcher()))
             .map_err(|error| error.to_string())
     }
 
@@ -40,8 +40,8 @@ impl ThreadIs {
     #[must_use]
     pub fn is(&self, tid: u64, name: &[u8]) -> bool {
         match self {
-            ThreadIs::Id(id) => *id == tid,
-            ThreadIs::Called(glob) => glob.is_match(&*String::from_utf8_lossy(name)),
+            ThreadSelector::Id(id) => *id == tid,
+            ThreadSelector::Called(glob) => glob.is_match(&*String::from_utf8_lossy(name)),
         }
     }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use crate::support::{Place, Ran, Seeded, header, line, meta, ran, run};
-use trace_format::kinds::Apart;
+use trace_format::kinds::SeparateCounts;
 use trace_format::line::Ticks;
 use trace_format::meta::{Cause, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread};
 use trace_format::wall::Wall;
@@ -48,7 +48,7 @@ fn two_processes() -> Place {
                 files: None,
                 cause: Cause::default(),
                 seen: None,
-                apart: Apart::default(),
+                apart: SeparateCounts::default(),
             };
             text.extend(meta(ticks, tid, &Meta::End(end)));
             place.write(format!("app.trace.{tid}"), text);

@@ -47,7 +47,7 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
 }
 
 /// The purpose of a call for a futex, if it is recorded.
-enum Use {
+enum FutexOperation {
     /// The thread sleeps while the word has a value.
     Wait,
     /// At most this many threads are woken.
@@ -86,8 +86,8 @@ extern "C" fn futex(
         result
     };
     let used = match operation & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) {
-        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => Some(Use::Wait),
-        libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET => Some(Use::Wake(value)),
+        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => Some(FutexOperation::Wait),
+        libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET => Some(FutexOperation::Wake(value)),
         _ => None,
     };
     let result = match used {
@@ -99,14 +99,14 @@ extern "C" fn futex(
 
 /// Makes a call, and records it.
 #[cold]
-fn recorded(used: &Use, address: usize, call: impl FnOnce() -> c_long) -> c_long {
+fn recorded(used: &FutexOperation, address: usize, call: impl FnOnce() -> c_long) -> c_long {
     let (before, word) = (errno(), address as u64);
     let result = match *used {
-        Use::Wake(most) => {
+        FutexOperation::Wake(most) => {
             foreign::record_futex(&LockRecord::FutexWake { address: word, most: most.into() });
             call()
         }
-        Use::Wait => {
+        FutexOperation::Wait => {
             if foreign::record_futex(&LockRecord::FutexWait { address: word }) {
                 record_stack_of_message(Registers::here());
             }

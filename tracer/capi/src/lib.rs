@@ -144,7 +144,7 @@ pub extern "C" fn tracer_shutdown() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tracer_get_stats(stats: *mut Stats) {
     let now = Tracer::get().stats();
-    let told = Stats {
+    let current_stats = Stats {
         enabled: c_int::from(now.enabled),
         records: now.records,
         lost: now.lost,
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn tracer_get_stats(stats: *mut Stats) {
         bytes_written: now.bytes_written,
     };
     // SAFETY: the caller vouches for it.
-    unsafe { stats.write(told) };
+    unsafe { stats.write(current_stats) };
 }
 
 /// Returns the number of an error as in `errno.h`; `EIO` if the system has given none, `EAGAIN` if the call was made

@@ -22,11 +22,11 @@ use tracer::__foreign as foreign;
 use crate::hooks::names_of;
 
 /// The way in which the hooks save vector registers. [`XSAVE`]: all that exist, otherwise those of SSE.
-/// [`TELLS_USE`]: only those of SSE, if the processor reports that the others are not in use.
+/// [`HAS_XINUSE`]: only those of SSE, if the processor reports that the others are not in use.
 static SAVES: AtomicU8 = AtomicU8::new(0);
 
 const XSAVE: u8 = 1;
-const TELLS_USE: u8 = 2;
+const HAS_XINUSE: u8 = 2;
 
 /// The most bytes of the vector registers' state: the first 576, AVX, and the three parts of AVX-512.
 const STATE: u32 = 2752;
@@ -46,9 +46,9 @@ extern "C" fn on_load() {
     // A state that is larger than the known one is not saved.
     let fits = |part: u32| leaf(part).ebx + leaf(part).eax <= STATE;
     if [2, 5, 6, 7].into_iter().all(fits) {
-        let tells_use = leaf(1).eax & 4 != 0;
+        let has_xinuse = leaf(1).eax & 4 != 0;
         // Relaxed: no other thread runs yet.
-        SAVES.store(if tells_use { XSAVE | TELLS_USE } else { XSAVE }, Ordering::Relaxed);
+        SAVES.store(if has_xinuse { XSAVE | HAS_XINUSE } else { XSAVE }, Ordering::Relaxed);
     }
 }
 
@@ -76,7 +76,7 @@ macro_rules! hook {
             "call {is_off}",
             "test al, al",
             "jnz 5f",
-            "test byte ptr [rip + {saves}], {tells_use}",
+            "test byte ptr [rip + {saves}], {has_xinuse}",
             "jz 2f",
             "mov ecx, 1",
             "xgetbv",
@@ -156,7 +156,7 @@ macro_rules! hook {
             "ret",
             ".cfi_endproc",
             saves = sym SAVES,
-            tells_use = const TELLS_USE,
+            has_xinuse = const HAS_XINUSE,
             xsave = const XSAVE,
             state = const STATE,
             is_off = sym is_off,

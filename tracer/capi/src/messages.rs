@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | `d i u x X o` with `-`, `+`, `0`, a width, any length | an integer | a precision, a space, `#` except `%#x` of non-zero values |
 //! | `f F` with `-`, `+`, `0`, a width, a precision | a float | infinities, NaN; `long double`; a space, `#` |
-//! | `s` with `-`, a width, a precision | a text | null; texts that are not ASCII, or longer than [`LONGEST`] |
+//! | `s` with `-`, a width, a precision | a text | null; texts that are not ASCII, or longer than [`MAX_TEXT_BYTES`] |
 //! | `c` with `-`, a width | a character | characters that are not ASCII, and 0 |
 //! | `p` with `-`, a width | an integer | null |
 //!
@@ -24,14 +24,14 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use tracer::__bridge::{By, Definition, Field, Values};
-use tracer::__foreign::{self as foreign, Taken};
+use tracer::__foreign::{self as foreign, ValuesResult};
 
 /// The most bytes of a text that is copied.
-const LONGEST: usize = 512;
+const MAX_TEXT_BYTES: usize = 512;
 /// The most arguments of a message: `TRACER_MOST_VALUES` in `tracer.h`.
 const MOST_VALUES: usize = 16;
 /// The greatest width and precision that are supported.
-const WIDEST: usize = 200;
+const MAX_WIDTH: usize = 200;
 
 /// A place of the program where a message is recorded: `struct tracer_place`.
 #[derive(Debug)]
@@ -249,10 +249,10 @@ impl Conversion {
 /// # Safety
 /// The bytes up to there are readable, and do not change meanwhile.
 unsafe fn ascii<'a>(text: *const u8, most: Option<usize>) -> Option<&'a str> {
-    let limit = most.unwrap_or(usize::MAX).min(LONGEST + 1);
+    let limit = most.unwrap_or(usize::MAX).min(MAX_TEXT_BYTES + 1);
     // SAFETY: no byte after the first zero is read, and none after `most`.
     let length = (0..limit).take_while(|at| unsafe { *text.add(*at) } != 0).count();
-    if length > LONGEST {
+    if length > MAX_TEXT_BYTES {
         return None;
     }
     // SAFETY: they were read just now.
@@ -351,7 +351,8 @@ fn number(text: &str) -> Option<(Option<usize>, &str)> {
     if rest.starts_with(['*', '$']) {
         return None;
     }
-    let number = if number.is_empty() { None } else { Some(number.parse().ok().filter(|n| *n <= WIDEST)?) };
+    let number =
+        if number.is_empty() { None } else { Some(number.parse().ok().filter(|n| *n <= MAX_WIDTH)?) };
     Some((number, rest))
 }
 
@@ -389,7 +390,7 @@ pub unsafe extern "C" fn tracer_record(
     // SAFETY: the caller vouches for it.
     let Some(values) = (unsafe { plan.values(values) }) else { return 0 };
     match foreign::record_values(place.addr() as u64, ticks, &values, || here.define(plan)) {
-        Taken::Recorded => -1,
-        Taken::Unformatted(site) => site.into(),
+        ValuesResult::Recorded => -1,
+        ValuesResult::Unformatted(site) => site.into(),
     }
 }

@@ -13,9 +13,9 @@ const PRELOAD: &str = "LD_PRELOAD";
 /// The function that the dynamic linker calls when it has loaded this library, before the program's own constructors.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static ON_LOAD: extern "C" fn() = take_back;
+static ON_LOAD: extern "C" fn() = remove_preload;
 
-extern "C" fn take_back() {
+extern "C" fn remove_preload() {
     let Some(library) = env::var_os(PRELOADED) else { return };
     let others = env::var_os(PRELOAD).and_then(|libraries| without(&libraries, &library));
     // SAFETY: preloaded libraries are initialized before any code of the program runs, so there is no other thread.

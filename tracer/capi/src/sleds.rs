@@ -41,7 +41,7 @@ use crate::hooks::names_of;
 static ON_LOAD: extern "C" fn() = on_load;
 
 extern "C" fn on_load() {
-    if foreign::is_asked_for() {
+    if foreign::is_tracing_requested() {
         wake();
     }
 }
@@ -202,17 +202,17 @@ struct Island(usize);
 
 impl Island {
     /// The number of bytes of the instructions that lead to a handler.
-    const WAY: usize = 32;
+    const JUMP_BYTES: usize = 32;
     /// The number of bytes between two addresses that are tried.
     const STEP: usize = 1 << 20;
     /// The greatest distance of the page from any of the module's code: less than 32 bits with a sign can express.
-    const FARTHEST: usize = (2 << 30) - (1 << 24);
+    const MAX_DISTANCE: usize = (2 << 30) - (1 << 24);
 
     /// Makes the page. `base` is added to the number that sleds pass in `r10d`.
     fn near(code: std::ops::Range<usize>, base: usize) -> io::Result<Island> {
         let lowest =
-            code.end.saturating_sub(Island::FARTHEST).next_multiple_of(Island::STEP).max(Island::STEP);
-        let highest = code.start + Island::FARTHEST;
+            code.end.saturating_sub(Island::MAX_DISTANCE).next_multiple_of(Island::STEP).max(Island::STEP);
+        let highest = code.start + Island::MAX_DISTANCE;
         let below = (1..).map(|step| (code.start & !(PAGE - 1)).wrapping_sub(step * Island::STEP));
         let above = (1..).map(|step| code.end.next_multiple_of(PAGE) + step * Island::STEP);
         let below = below.take_while(|at| (lowest..code.start).contains(at));
@@ -220,7 +220,7 @@ impl Island {
         let no_room = || io::Error::other("there is no free memory within two gigabytes of its code");
         let page = below.chain(above).find_map(map_at).ok_or_else(no_room)?;
         let handlers = handlers();
-        let bytes: Vec<u8> = handlers.iter().flat_map(|handler| way(base, *handler)).collect();
+        let bytes: Vec<u8> = handlers.iter().flat_map(|handler| jump_code(base, *handler)).collect();
         // SAFETY: the page is fresh and writable, and longer than the instructions for three handlers.
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), ptr::with_exposed_provenance_mut(page), bytes.len());
@@ -230,21 +230,21 @@ impl Island {
     }
 
     fn handler_of(&self, kind: Kind) -> usize {
-        self.0 + kind as usize * Island::WAY
+        self.0 + kind as usize * Island::JUMP_BYTES
     }
 }
 
 /// Returns the instructions that add `base` to `r10` and jump to a handler. `r11` is free at a function's beginning
 /// and end.
-fn way(base: usize, handler: usize) -> [u8; Island::WAY] {
-    let mut way = [0xcc; Island::WAY];
+fn jump_code(base: usize, handler: usize) -> [u8; Island::JUMP_BYTES] {
+    let mut jump_code = [0xcc; Island::JUMP_BYTES];
     // mov r11, base; add r10, r11; mov r11, handler; jmp r11.
-    way[..2].copy_from_slice(&[0x49, 0xbb]);
-    way[2..10].copy_from_slice(&base.to_le_bytes());
-    way[10..15].copy_from_slice(&[0x4d, 0x01, 0xda, 0x49, 0xbb]);
-    way[15..23].copy_from_slice(&handler.to_le_bytes());
-    way[23..26].copy_from_slice(&[0x41, 0xff, 0xe3]);
-    way
+    jump_code[..2].copy_from_slice(&[0x49, 0xbb]);
+    jump_code[2..10].copy_from_slice(&base.to_le_bytes());
+    jump_code[10..15].copy_from_slice(&[0x4d, 0x01, 0xda, 0x49, 0xbb]);
+    jump_code[15..23].copy_from_slice(&handler.to_le_bytes());
+    jump_code[23..26].copy_from_slice(&[0x41, 0xff, 0xe3]);
+    jump_code
 }
 
 /// Maps a page at this address, if that is free.

@@ -130,7 +130,7 @@ pub fn harmless_prefix(text: &[u8]) -> usize {
         at += ascii_prefix(&text[at..]);
         match text.get(at) {
             Some(b'\t') => at += 1,
-            Some(0xc2..) => match wide(&text[at..]) {
+            Some(0xc2..) => match wide_char_length(&text[at..]) {
                 Some(length) => at += length,
                 None => return at,
             },
@@ -150,32 +150,32 @@ pub fn is_harmless(text: &[u8]) -> bool {
 fn ascii_prefix(text: &[u8]) -> usize {
     let mut at = 0;
     while let Some(chunk) = text[at..].first_chunk::<16>() {
-        if has_other(chunk) {
+        if has_unprintable(chunk) {
             let (low, high) = chunk.split_at(8);
-            return at + first_other(low).or_else(|| Some(8 + first_other(high)?)).unwrap_or(16);
+            return at + find_unprintable(low).or_else(|| Some(8 + find_unprintable(high)?)).unwrap_or(16);
         }
         at += 16;
     }
-    at + text[at..].iter().take_while(|byte| !is_other(**byte)).count()
+    at + text[at..].iter().take_while(|byte| !is_unprintable(**byte)).count()
 }
 
 /// Returns whether a byte is neither a visible ASCII character nor a space.
 #[inline(always)]
-fn is_other(byte: u8) -> bool {
+fn is_unprintable(byte: u8) -> bool {
     !matches!(byte, 0x20..0x7f)
 }
 
 /// Returns whether any byte [is other](is_other) than visible ASCII or a space. There is no branch, so the
 /// compiler can test all bytes with vector instructions.
 #[inline(always)]
-fn has_other(chunk: &[u8; 16]) -> bool {
-    chunk.iter().fold(0, |any, byte| any | u8::from(is_other(*byte))) != 0
+fn has_unprintable(chunk: &[u8; 16]) -> bool {
+    chunk.iter().fold(0, |any, byte| any | u8::from(is_unprintable(*byte))) != 0
 }
 
 /// Returns the index of the first of eight bytes that [is other](is_other) than visible ASCII or a space. The
 /// tests are like those in [`has_special`], and exact up to the first byte found.
 #[inline(always)]
-fn first_other(bytes: &[u8]) -> Option<usize> {
+fn find_unprintable(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES * 0x80;
     let word = u64::from_le_bytes(*bytes.first_chunk()?);
@@ -188,7 +188,7 @@ fn first_other(bytes: &[u8]) -> Option<usize> {
 /// Returns the length in bytes of the first character of `text` if it is U+00A0 or above; otherwise
 /// `None`. The ranges are those of table 3-7 of the Unicode Standard.
 #[inline]
-fn wide(text: &[u8]) -> Option<usize> {
+fn wide_char_length(text: &[u8]) -> Option<usize> {
     match *text {
         [0xc2, 0xa0..=0xbf, ..] | [0xc3..=0xdf, 0x80..=0xbf, ..] => Some(2),
         [0xe0, 0xa0..=0xbf, 0x80..=0xbf, ..]

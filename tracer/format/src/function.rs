@@ -45,22 +45,22 @@ const CALLED_FROM: &[u8] = b" called from ";
 /// The text before the number of a site of which nothing else is known.
 const SITE: &[u8] = b"site ";
 /// The text after the addresses of a call stack that does not reach the beginning of its thread.
-const CUT_OFF: &[u8] = b" ...";
+const TRUNCATION_MARK: &[u8] = b" ...";
 
 /// The place in the program that a `>` or `<` line names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FunctionPlace<'a> {
     /// An address in the function, and the name after it.
-    Address(u64, Named<'a>),
+    Address(u64, FunctionName<'a>),
     /// A site of the function.
-    Site(Named<'a>),
+    Site(FunctionName<'a>),
     /// The number of a site of which nothing else is known.
     Unknown(u32),
 }
 
 /// The name of a function, and its place. The texts are escaped, as in the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Named<'a> {
+pub struct FunctionName<'a> {
     /// The name or path of the function; empty if it is not known.
     pub function: &'a [u8],
     /// The source file and the line, `src/parse.rs:88`; empty if they are not known.
@@ -69,22 +69,22 @@ pub struct Named<'a> {
     pub called_from: &'a [u8],
 }
 
-impl<'a> Named<'a> {
+impl<'a> FunctionName<'a> {
     /// Reads `function at file:line called from file:line`.
     #[must_use]
-    pub fn parse(text: &'a [u8]) -> Named<'a> {
-        let (text, called_from) = parted(text, CALLED_FROM);
-        let (function, at) = parted(text, AT);
-        Named { function, at, called_from }
+    pub fn parse(text: &'a [u8]) -> FunctionName<'a> {
+        let (text, called_from) = split_at_separator(text, CALLED_FROM);
+        let (function, at) = split_at_separator(text, AT);
+        FunctionName { function, at, called_from }
     }
 
     /// Returns whether nothing is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        *self == Named::default()
+        *self == FunctionName::default()
     }
 
-    /// Appends the name as [`Named::parse`] reads it. Its texts must be [escaped](escape_name).
+    /// Appends the name as [`FunctionName::parse`] reads it. Its texts must be [escaped](escape_name).
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.function);
         for (before, text) in [(AT, self.at), (CALLED_FROM, self.called_from)] {
@@ -97,7 +97,7 @@ impl<'a> Named<'a> {
 }
 
 /// Splits a text at the first `separator`; the second part is empty if there is none.
-fn parted<'a>(text: &'a [u8], separator: &[u8]) -> (&'a [u8], &'a [u8]) {
+fn split_at_separator<'a>(text: &'a [u8], separator: &[u8]) -> (&'a [u8], &'a [u8]) {
     match text.windows(separator.len()).position(|bytes| bytes == separator) {
         Some(at) => (&text[..at], &text[at + separator.len()..]),
         None => (text, &[]),
@@ -172,11 +172,11 @@ impl<'a> FunctionLine<'a> {
             }
         }
         let place = if let Some((address, rest)) = take_address(rest) {
-            FunctionPlace::Address(address, Named::parse(rest.strip_prefix(b" ").unwrap_or(rest)))
+            FunctionPlace::Address(address, FunctionName::parse(rest.strip_prefix(b" ").unwrap_or(rest)))
         } else if let Some(number) = rest.strip_prefix(SITE).and_then(decimal) {
             FunctionPlace::Unknown(number)
         } else {
-            FunctionPlace::Site(Named::parse(rest))
+            FunctionPlace::Site(FunctionName::parse(rest))
         };
         Some(FunctionLine { place, span, flags })
     }
@@ -232,14 +232,14 @@ pub struct StackFrame<'a> {
     pub address: u64,
     /// The names of the functions at the address; inlined functions come before the function into which they are
     /// inlined.
-    pub names: Vec<Named<'a>>,
+    pub names: Vec<FunctionName<'a>>,
 }
 
 impl<'a> StackLine<'a> {
     /// Reads the payload of a `^` line; `None` if it is not such a payload.
     #[must_use]
     pub fn parse(payload: &'a [u8]) -> Option<StackLine<'a>> {
-        let whole = !(payload == b"..." || payload.ends_with(CUT_OFF));
+        let whole = !(payload == b"..." || payload.ends_with(TRUNCATION_MARK));
         let mut rest = payload.strip_suffix(b"...").unwrap_or(payload);
         let mut frames = Vec::new();
         loop {
@@ -251,7 +251,7 @@ impl<'a> StackLine<'a> {
             let mut names = Vec::new();
             while let Some(text) = behind.strip_prefix(b" (") {
                 let end = closing(text)?;
-                names.push(Named::parse(&text[..end]));
+                names.push(FunctionName::parse(&text[..end]));
                 behind = &text[end + 1..];
             }
             frames.push(StackFrame { address, names });
@@ -325,10 +325,10 @@ fn write_stack(record: &Record<'_>, out: &mut Vec<u8>) {
     write_stack_end(record.flags().has(Flags::WHOLE), record.payload.is_empty(), out);
 }
 
-/// Appends [`CUT_OFF`] if a stack is not `whole`.
+/// Appends [`TRUNCATION_MARK`] if a stack is not `whole`.
 fn write_stack_end(whole: bool, is_empty: bool, out: &mut Vec<u8>) {
     if !whole {
-        out.extend_from_slice(&CUT_OFF[usize::from(is_empty)..]);
+        out.extend_from_slice(&TRUNCATION_MARK[usize::from(is_empty)..]);
     }
 }
 
@@ -394,15 +394,15 @@ mod tests {
     #[test]
     fn names_after_addresses_are_read() {
         let entered = FunctionLine::parse(b"0x1a f<A, B> at src/a b.rs:3").expect("a line");
-        let named = Named { function: b"f<A, B>", at: b"src/a b.rs:3", called_from: b"" };
+        let named = FunctionName { function: b"f<A, B>", at: b"src/a b.rs:3", called_from: b"" };
         assert_eq!(entered.place, FunctionPlace::Address(0x1a, named));
         let entered = FunctionLine::parse(b"0x1a f at a.rs:3 called from b.rs:7").expect("a line");
-        let named = Named { function: b"f", at: b"a.rs:3", called_from: b"b.rs:7" };
+        let named = FunctionName { function: b"f", at: b"a.rs:3", called_from: b"b.rs:7" };
         assert_eq!(entered.place, FunctionPlace::Address(0x1a, named));
         let stack = StackLine::parse(b"0x1 (f at a.rs:1) 0x2 0x3 (g(int) at b.rs:2) (h at b.rs:9) ...");
         let stack = stack.expect("a stack");
-        let told = |function, at| Named { function, at, called_from: b"" };
-        let frame = |address, names: &[Named<'static>]| StackFrame { address, names: names.to_vec() };
+        let told = |function, at| FunctionName { function, at, called_from: b"" };
+        let frame = |address, names: &[FunctionName<'static>]| StackFrame { address, names: names.to_vec() };
         let of_three = [told(b"g(int)", b"b.rs:2"), told(b"h", b"b.rs:9")];
         assert_eq!(stack.frames, [frame(1, &[told(b"f", b"a.rs:1")]), frame(2, &[]), frame(3, &of_three)]);
         assert!(!stack.whole);
@@ -475,9 +475,9 @@ mod tests {
                 (line(word, &[], None), None)
             };
             let place = if of_site {
-                FunctionPlace::Site(Named { function: b"f", at: b"x:1", called_from: b"" })
+                FunctionPlace::Site(FunctionName { function: b"f", at: b"x:1", called_from: b"" })
             } else {
-                FunctionPlace::Address(address, Named::default())
+                FunctionPlace::Address(address, FunctionName::default())
             };
             let read = FunctionLine::parse(written.as_bytes());
             let flags = if unwinding { Flags::UNWINDING } else { Flags::NONE };
@@ -502,7 +502,7 @@ mod tests {
             (function, at, called_from) in (odd_name(), odd_name(), odd_name()),
         ) {
             let [function, at, called_from] = [function, at, called_from].map(|name| escaped(&name));
-            let named = Named { function: &function, at: &at, called_from: &called_from };
+            let named = FunctionName { function: &function, at: &at, called_from: &called_from };
             let flags = if unwinding { Flags::UNWINDING } else { Flags::HOOK };
             let line = FunctionLine { place: FunctionPlace::Address(address, named), span, flags };
             let mut written = Vec::new();
@@ -520,7 +520,7 @@ mod tests {
             let texts: Vec<(u64, Vec<_>)> =
                 frames.iter().map(|(address, names)| (*address, names.iter().map(escape).collect())).collect();
             let frames = texts.iter().map(|(address, names)| {
-                let names = names.iter().map(|(function, at)| Named { function, at, called_from: &[] });
+                let names = names.iter().map(|(function, at)| FunctionName { function, at, called_from: &[] });
                 StackFrame { address: *address, names: names.collect() }
             });
             let stack = StackLine { frames: frames.collect(), whole };

@@ -23,7 +23,7 @@ use crate::record::Record;
 
 /// The numbers of a file's lines that are counted apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Apart {
+pub struct SeparateCounts {
     /// The number of lines of kinds that version 3 does not know.
     pub others: u64,
     /// The number of `# wait` lines.
@@ -32,7 +32,7 @@ pub struct Apart {
     pub states: u64,
 }
 
-impl Apart {
+impl SeparateCounts {
     /// Appends the keys of an `# end` line. A key whose number is zero is left out.
     pub(crate) fn write(&self, fields: &mut PayloadWriter<'_>) {
         for (key, number) in [("waits", self.waits), ("states", self.states), ("others", self.others)] {
@@ -42,9 +42,9 @@ impl Apart {
         }
     }
 
-    pub(crate) fn parse(fields: &PayloadReader<'_>) -> Apart {
+    pub(crate) fn parse(fields: &PayloadReader<'_>) -> SeparateCounts {
         let number = |key| fields.number(key).unwrap_or(0);
-        Apart { others: number("others"), waits: number("waits"), states: number("states") }
+        SeparateCounts { others: number("others"), waits: number("waits"), states: number("states") }
     }
 }
 

@@ -61,7 +61,7 @@ pub struct LifeIdentity {
 pub struct TracedCounters {
     /// The number of records that found no ring and are reported in no file. Any thread adds to it; if a thread
     /// gets a ring later, it subtracts its own records and reports them in its own file.
-    pub unplaced: AtomicU64,
+    pub ringless_records: AtomicU64,
     /// The cost of the run's start.
     pub start: Start,
     /// The panics of the program.
@@ -92,7 +92,7 @@ impl Start {
         self.ns.store(ns.max(1), Ordering::Release);
     }
 
-    fn go_on_from(&self, other: &Start) {
+    fn continue_from(&self, other: &Start) {
         let ns = other.ns.load(Ordering::Acquire);
         self.tid.store(other.tid.load(Ordering::Relaxed), Ordering::Relaxed);
         self.since.store(other.since.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -101,10 +101,10 @@ impl Start {
 
     /// Returns the cost if the file of the thread `tid`, which took its ring at `since`, has to report it.
     #[must_use]
-    pub fn told_by(&self, tid: u64, since: Ticks) -> Option<u64> {
+    pub fn cost_reported_by(&self, tid: u64, since: Ticks) -> Option<u64> {
         let ns = self.ns.load(Ordering::Acquire);
-        let teller = (self.tid.load(Ordering::Relaxed), self.since.load(Ordering::Relaxed));
-        (ns > 0 && teller == (tid, since.0)).then_some(ns)
+        let reporting_thread = (self.tid.load(Ordering::Relaxed), self.since.load(Ordering::Relaxed));
+        (ns > 0 && reporting_thread == (tid, since.0)).then_some(ns)
     }
 }
 
@@ -142,11 +142,11 @@ impl Panics {
     }
 
     /// Notes that the hooks of a panic that [`begin`](Panics::begin) has noted have run, and that the panic unwinds.
-    pub fn leave_to_unwind(&self) {
+    pub fn note_unwinding(&self) {
         self.deadly.fetch_sub(1, Ordering::Release);
     }
 
-    fn go_on_from(&self, other: &Panics) {
+    fn continue_from(&self, other: &Panics) {
         let deadly = other.deadly.load(Ordering::Acquire);
         self.tid.store(other.tid.load(Ordering::Relaxed), Ordering::Relaxed);
         self.deadly.store(deadly, Ordering::Release);
@@ -365,7 +365,7 @@ impl Looks {
         clock.filter(|_| is_whole)
     }
 
-    fn go_on_from(&self, other: &Looks) {
+    fn continue_from(&self, other: &Looks) {
         if let Some(clock) = other.begun() {
             self.begun.set(&clock);
         }
@@ -490,16 +490,16 @@ impl Life {
 
     /// Copies the values of the page that this one replaces because its file was removed. Does not copy the count of
     /// records that found no ring: the code that counts them moves it.
-    pub fn go_on_from(&self, other: &Life) {
-        self.traced.start.go_on_from(&other.traced.start);
-        self.traced.panics.go_on_from(&other.traced.panics);
+    pub fn continue_from(&self, other: &Life) {
+        self.traced.start.continue_from(&other.traced.start);
+        self.traced.panics.continue_from(&other.traced.panics);
         self.traced.signal.0.store(other.traced.signal.0.load(Ordering::Relaxed), Ordering::Relaxed);
         let (to, from) = (&self.flusher, &other.flusher);
         to.files.store(from.files.load(Ordering::Relaxed), Ordering::Relaxed);
         to.ending.store(from.ending.load(Ordering::Relaxed), Ordering::Relaxed);
         to.forgotten.store(from.forgotten.load(Ordering::Relaxed), Ordering::Relaxed);
         to.rings.store(from.rings.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.looks.go_on_from(&other.looks);
+        self.looks.continue_from(&other.looks);
         self.drops.set(&other.drops.get());
         if let Some(on) = other.switch.is_on() {
             self.switch.begin(!on);
@@ -567,7 +567,7 @@ mod tests {
         let count = looks.count.load(Ordering::Relaxed);
         assert!(last == (count & 1 == 1));
         let other = Looks::default();
-        other.go_on_from(&looks);
+        other.continue_from(&looks);
         assert_eq!((other.begun(), other.last()), (looks.begun(), looks.last()));
     }
 }

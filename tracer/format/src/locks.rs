@@ -3,7 +3,7 @@
 //!
 //! In files and rings of versions 1 and 2 these events were messages of the same form. There, if a message of a
 //! program begins like a lock message and its site is not one of the tracer's locks, the first letter is written as
-//! an escape, `\x6cock wait id=3`: the text stays the same, because a reader replaces escapes, but [`may_be_of_lock`]
+//! an escape, `\x6cock wait id=3`: the text stays the same, because a reader replaces escapes, but [`may_be_lock_record`]
 //! sees the difference. The writer still does this, so that a message looks the same in every version.
 
 use std::fmt;
@@ -102,7 +102,7 @@ pub struct LockWait<'a, P = &'a str> {
     /// The number of the lock in its process.
     pub id: u64,
     /// The wanted access: `lock`, `read`, `write` or `upgradable`.
-    pub wish: &'a str,
+    pub wanted_access: &'a str,
     /// The place where the lock was made; `?:0` if that is not known.
     pub made: P,
     /// The place of the call that waits.
@@ -127,7 +127,7 @@ impl<'a> LockRecord<'a> {
         let record = match (subject, verb) {
             ("lock", "wait") => LockRecord::Wait(LockWait {
                 id,
-                wish: fields.word("for")?,
+                wanted_access: fields.word("for")?,
                 made: fields.quoted("made")?,
                 at: fields.quoted("at")?,
                 holder: fields.number("holder")?,
@@ -222,9 +222,9 @@ impl<P: fmt::Display> fmt::Display for LockRecord<'_, P> {
     /// Writes the text that [`LockRecord::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LockRecord::Wait(LockWait { id, wish, made, at, holder, since }) => write!(
+            LockRecord::Wait(LockWait { id, wanted_access, made, at, holder, since }) => write!(
                 f,
-                "lock wait id={id} for={wish} made=\"{made}\" at=\"{at}\" holder={holder} since=\"{since}\""
+                "lock wait id={id} for={wanted_access} made=\"{made}\" at=\"{at}\" holder={holder} since=\"{since}\""
             ),
             LockRecord::Got { id, ns } => write!(f, "lock got id={id} ns={ns}"),
             LockRecord::GaveUp { id, ns } => write!(f, "lock gave_up id={id} ns={ns}"),
@@ -271,14 +271,14 @@ const MODULES: [&str; 2] = ["tracer::sync::records", "tracer_capi::futex"];
 /// Returns whether the payload of the first line of a message may be that of a lock message. No other message of a
 /// program has such a line.
 #[must_use]
-pub fn may_be_of_lock(payload: &[u8]) -> bool {
-    begins_as_of_lock(payload, false)
+pub fn may_be_lock_record(payload: &[u8]) -> bool {
+    begins_like_lock_record(payload, false)
 }
 
 /// Returns whether a text begins like a lock message. If `more` text follows, a text that is only a part of such a
 /// beginning is enough.
 #[inline]
-pub(crate) fn begins_as_of_lock(text: &[u8], more: bool) -> bool {
+pub(crate) fn begins_like_lock_record(text: &[u8], more: bool) -> bool {
     matches!(text.first(), Some(b'l' | b'c' | b'f')) && has_beginning(text, more)
 }
 
@@ -289,12 +289,12 @@ fn has_beginning(text: &[u8], more: bool) -> bool {
 
 /// Returns whether a message may begin like a lock message; `literal` is the text before its first value, or its
 /// whole text if it has no values.
-pub(crate) fn can_begin_as_of_lock(literal: &[u8], has_values: bool) -> bool {
-    (has_values && literal.is_empty()) || begins_as_of_lock(literal, has_values)
+pub(crate) fn can_begin_like_lock_record(literal: &[u8], has_values: bool) -> bool {
+    (has_values && literal.is_empty()) || begins_like_lock_record(literal, has_values)
 }
 
 /// Returns whether a site is one of the tracer's locks.
-pub(crate) fn is_of_lock(site: &Site) -> bool {
+pub(crate) fn is_lock_site(site: &Site) -> bool {
     MODULES.contains(&&*site.module)
 }
 
@@ -329,12 +329,12 @@ mod tests {
 
     #[test]
     fn lock_text_of_other_modules_is_escaped() {
-        let of_lock = payload(&plan(&site(MODULES[0], WAIT, b"")), b"");
-        assert_eq!(of_lock, WAIT.as_bytes());
-        assert!(may_be_of_lock(&of_lock));
+        let is_lock = payload(&plan(&site(MODULES[0], WAIT, b"")), b"");
+        assert_eq!(is_lock, WAIT.as_bytes());
+        assert!(may_be_lock_record(&is_lock));
         for module in ["app", "tracer", "app::tracer::sync::records", "tracer::sync::records_of_mine"] {
             let of_others = payload(&plan(&site(module, WAIT, b"")), b"");
-            assert!(!may_be_of_lock(&of_others), "{module}");
+            assert!(!may_be_lock_record(&of_others), "{module}");
             assert_eq!(unescape(&of_others), WAIT.as_bytes(), "the text is the same");
         }
     }
@@ -351,14 +351,14 @@ mod tests {
     fn a_partial_beginning_is_enough_if_the_text_continues() {
         for beginning in BEGINNINGS {
             for end in 1..beginning.len() {
-                assert!(begins_as_of_lock(&beginning[..end], true));
-                assert!(!begins_as_of_lock(&beginning[..end], false));
+                assert!(begins_like_lock_record(&beginning[..end], true));
+                assert!(!begins_like_lock_record(&beginning[..end], false));
             }
-            assert!(begins_as_of_lock(beginning, false));
+            assert!(begins_like_lock_record(beginning, false));
         }
-        assert!(!begins_as_of_lock(b"lock x", true));
-        assert!(can_begin_as_of_lock(b"", true) && !can_begin_as_of_lock(b"", false));
-        assert!(!can_begin_as_of_lock(b"x=", true) && can_begin_as_of_lock(b"lo", true));
+        assert!(!begins_like_lock_record(b"lock x", true));
+        assert!(can_begin_like_lock_record(b"", true) && !can_begin_like_lock_record(b"", false));
+        assert!(!can_begin_like_lock_record(b"x=", true) && can_begin_like_lock_record(b"lo", true));
     }
 
     #[test]
@@ -366,7 +366,7 @@ mod tests {
         let wait = r#"lock wait id=3 for=read made="?:0" at="C:\my src\a.rs:7" holder=12 since="src/b.rs:9""#;
         let expected = LockWait {
             id: 3,
-            wish: "read",
+            wanted_access: "read",
             made: "?:0",
             at: r"C:\my src\a.rs:7",
             holder: 12,
@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn written_records_are_read_back() {
         let (made, at, id, ns) = ("src/a b.rs:3", "?:0", 7, u64::MAX);
-        let wait = LockWait { id, wish: "write", made, at, holder: 12, since: "x\"y.rs:1" };
+        let wait = LockWait { id, wanted_access: "write", made, at, holder: 12, since: "x\"y.rs:1" };
         for record in [
             LockRecord::Wait(wait),
             LockRecord::Got { id, ns },

@@ -14,7 +14,7 @@ pub struct Patterns(Vec<Pattern>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pattern {
     name: String,
-    puts_in: bool,
+    is_inclusion: bool,
 }
 
 impl Patterns {
@@ -22,19 +22,19 @@ impl Patterns {
     #[must_use]
     pub fn parse(text: &str) -> Patterns {
         let read = |text: &str| match text.strip_prefix('-') {
-            Some(name) => Pattern { name: name.trim_start().to_owned(), puts_in: false },
-            None => Pattern { name: text.to_owned(), puts_in: true },
+            Some(name) => Pattern { name: name.trim_start().to_owned(), is_inclusion: false },
+            None => Pattern { name: text.to_owned(), is_inclusion: true },
         };
         Patterns(texts(text).map(read).filter(|pattern| !pattern.name.is_empty()).collect())
     }
 
     /// Returns whether the patterns select a function with these names; `names` is empty if no name is known.
     #[must_use]
-    pub fn mean<S: AsRef<str>>(&self, names: &[S]) -> bool {
-        let matches = |pattern: &&Pattern| names.iter().any(|name| pattern.is_of(name.as_ref()));
+    pub fn matches_function<S: AsRef<str>>(&self, names: &[S]) -> bool {
+        let matches = |pattern: &&Pattern| names.iter().any(|name| pattern.matches_path(name.as_ref()));
         match self.0.iter().rev().find(matches) {
-            Some(pattern) => pattern.puts_in,
-            None => self.0.first().is_none_or(|first| !first.puts_in),
+            Some(pattern) => pattern.is_inclusion,
+            None => self.0.first().is_none_or(|first| !first.is_inclusion),
         }
     }
 }
@@ -80,14 +80,14 @@ pub fn spellings(path: &str) -> Vec<String> {
 
 impl Pattern {
     /// Returns whether the pattern matches a path, or its last segments.
-    fn is_of(&self, path: &str) -> bool {
+    fn matches_path(&self, path: &str) -> bool {
         let segments = path.match_indices("::").map(|(at, separator)| at + separator.len());
-        std::iter::once(0).chain(segments).any(|at| is_like(&path[at..], &self.name))
+        std::iter::once(0).chain(segments).any(|at| matches_wildcard(&path[at..], &self.name))
     }
 }
 
 /// Returns whether `text` matches `pattern`, in which `*` stands for any characters.
-fn is_like(text: &str, pattern: &str) -> bool {
+fn matches_wildcard(text: &str, pattern: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let Some(last) = parts.next_back() else { return rest.is_empty() };
@@ -104,39 +104,56 @@ fn is_like(text: &str, pattern: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn mean(patterns: &str, name: &str) -> bool {
-        Patterns::parse(patterns).mean(&[name])
+    fn matches_function(patterns: &str, name: &str) -> bool {
+        Patterns::parse(patterns).matches_function(&[name])
     }
 
     #[test]
     fn the_last_pattern_that_matches_decides() {
         let patterns = "net::*,-net::dns::*,net::dns::query";
-        assert!(mean(patterns, "net::http::get") && mean(patterns, "app::net::http::get"));
-        assert!(!mean(patterns, "net::dns::cache") && mean(patterns, "net::dns::query"));
-        assert!(!mean(patterns, "disk::read"), "what none names is not meant");
-        assert!(mean("-net::*", "disk::read") && !mean("-net::*", "net::get"));
-        assert!(mean("", "anything") && mean(" , ", "anything"));
+        assert!(
+            matches_function(patterns, "net::http::get") && matches_function(patterns, "app::net::http::get")
+        );
+        assert!(
+            !matches_function(patterns, "net::dns::cache") && matches_function(patterns, "net::dns::query")
+        );
+        assert!(!matches_function(patterns, "disk::read"), "what none names is not meant");
+        assert!(matches_function("-net::*", "disk::read") && !matches_function("-net::*", "net::get"));
+        assert!(matches_function("", "anything") && matches_function(" , ", "anything"));
     }
 
     #[test]
     fn a_pattern_is_a_path_or_its_last_segments() {
         for name in ["parse", "my_crate::parse", "my_crate::mod::parse"] {
-            assert!(mean("parse", name), "{name}");
+            assert!(matches_function("parse", name), "{name}");
         }
         for name in ["parse_line", "my_crate::parse::inner", "sparse", ""] {
-            assert!(!mean("parse", name), "{name}");
+            assert!(!matches_function("parse", name), "{name}");
         }
-        assert!(mean("parse*", "my_crate::parse_line") && mean("*line*", "my_crate::parse_line_of"));
-        assert!(mean("p*e*e", "parse_line") && !mean("p*e*x", "parse_line") && !mean("ab*ba", "aba"));
-        assert!(Patterns::parse("b").mean(&["a", "b"]), "one of several names");
-        assert!(!Patterns::parse("b").mean::<&str>(&[]) && Patterns::parse("-b").mean::<&str>(&[]));
+        assert!(
+            matches_function("parse*", "my_crate::parse_line")
+                && matches_function("*line*", "my_crate::parse_line_of")
+        );
+        assert!(
+            matches_function("p*e*e", "parse_line")
+                && !matches_function("p*e*x", "parse_line")
+                && !matches_function("ab*ba", "aba")
+        );
+        assert!(Patterns::parse("b").matches_function(&["a", "b"]), "one of several names");
+        assert!(
+            !Patterns::parse("b").matches_function::<&str>(&[])
+                && Patterns::parse("-b").matches_function::<&str>(&[])
+        );
     }
 
     #[test]
     fn a_comma_inside_of_brackets_belongs_to_the_name() {
         let patterns = "std::map<int, int>::*,add(int, int)";
-        assert!(mean(patterns, "std::map<int, int>::insert") && mean(patterns, "add(int, int)"));
-        assert!(!mean(patterns, "add(int)"));
+        assert!(
+            matches_function(patterns, "std::map<int, int>::insert")
+                && matches_function(patterns, "add(int, int)")
+        );
+        assert!(!matches_function(patterns, "add(int)"));
         assert_eq!(texts(" a<b, c> ,, -d ").collect::<Vec<_>>(), ["a<b, c>", "-d"]);
     }
 
@@ -144,9 +161,9 @@ mod tests {
     fn a_trait_method_matches_by_its_type_and_by_its_trait() {
         let names = spellings("<app::parser::Words as core::iter::Iterator>::next");
         for pattern in ["app::parser::*", "Words::next", "Iterator::next", "next", "core::*"] {
-            assert!(Patterns::parse(pattern).mean(&names), "{pattern}");
+            assert!(Patterns::parse(pattern).matches_function(&names), "{pattern}");
         }
-        assert!(!Patterns::parse("app::printer::*").mean(&names));
-        assert!(Patterns::parse("app::sum").mean(&spellings("app::sum::<u8>")));
+        assert!(!Patterns::parse("app::printer::*").matches_function(&names));
+        assert!(Patterns::parse("app::sum").matches_function(&spellings("app::sum::<u8>")));
     }
 }

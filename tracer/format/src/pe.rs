@@ -9,7 +9,7 @@ use std::ops::Range;
 pub const HEADERS: usize = 4096;
 
 /// The greatest number of entries of the debug directory that are read: linkers write a handful.
-const MOST_ENTRIES: usize = 16;
+const MAX_DEBUG_ENTRIES: usize = 16;
 /// The size in bytes of an entry of the debug directory.
 const ENTRY: usize = 28;
 
@@ -65,7 +65,7 @@ impl Headers {
     /// linker has written neither time nor checksum. `read` reads the given number of bytes of the mapped file at an
     /// address.
     pub fn build_id(&self, mut read: impl FnMut(u32, usize) -> Option<Vec<u8>>) -> Vec<u8> {
-        let entries = (self.debug.len() / ENTRY).min(MOST_ENTRIES);
+        let entries = (self.debug.len() / ENTRY).min(MAX_DEBUG_ENTRIES);
         let directory = read(self.debug.start, entries * ENTRY).filter(|_| entries > 0).unwrap_or_default();
         let mut named = directory.chunks_exact(ENTRY).filter_map(code_view);
         if let Some(id) = named.find_map(|at| id_in(&read(at, 24)?)) {

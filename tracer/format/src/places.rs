@@ -18,7 +18,7 @@ use crate::wall::Wall;
 pub const SUFFIX: &str = ".trace.places";
 
 /// The length in bytes beyond which a list loses its older half.
-pub const LONGEST: usize = 64 * 1024;
+pub const MAX_LIST_BYTES: usize = 64 * 1024;
 
 /// A run that has made trace files in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::sites::Site;
 
 /// The least number of a site that is ignored: a program numbers its sites one by one, so its numbers are
 /// smaller.
-const MOST: usize = 1 << 20;
+const MAX_SITE_NUMBER: usize = 1 << 20;
 
 /// The plans that turn the captured arguments of each site into text.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ struct PlannedSite {
     /// The site's entry in a site table.
     entry: Box<[u8]>,
     /// Whether the site is one of the tracer's locks.
-    of_lock: bool,
+    is_lock: bool,
 }
 
 impl Plans {
@@ -45,17 +45,19 @@ impl Plans {
             return false;
         }
         let Ok(mut plan) = SitePlan::new(&site.format, &site.descriptor) else { return false };
-        let Some(index) = usize::try_from(site.id).ok().filter(|index| *index < MOST) else { return false };
+        let Some(index) = usize::try_from(site.id).ok().filter(|index| *index < MAX_SITE_NUMBER) else {
+            return false;
+        };
         if self.0.len() <= index {
             self.0.resize(index + 1, None);
         }
-        let of_lock = locks::is_of_lock(site);
-        if of_lock {
-            plan.is_of_lock();
+        let is_lock = locks::is_lock_site(site);
+        if is_lock {
+            plan.is_lock_site();
         }
         let mut place = Vec::new();
         function::write_site(site, &mut place);
-        let planned = PlannedSite { plan, place: place.into(), entry: entry.into(), of_lock };
+        let planned = PlannedSite { plan, place: place.into(), entry: entry.into(), is_lock };
         self.0[index] = Some(Box::new(planned));
         true
     }
@@ -68,8 +70,8 @@ impl Plans {
 
     /// Returns whether a site is one of the tracer's locks.
     #[must_use]
-    pub(crate) fn is_of_lock(&self, site: u32) -> bool {
-        self.known(site).is_some_and(|site| site.of_lock)
+    pub(crate) fn is_lock_site(&self, site: u32) -> bool {
+        self.known(site).is_some_and(|site| site.is_lock)
     }
 
     /// Returns the plan of a site.

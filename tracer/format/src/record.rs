@@ -512,7 +512,7 @@ impl<'a> Records<'a> {
     #[inline(always)]
     pub(crate) fn peek_whole(&self) -> Option<Record<'a>> {
         let (word, rest) = self.parts[0].split_first_chunk::<8>()?;
-        read_whole(u64::from_le_bytes(*word), rest, self.to_border())
+        read_whole(u64::from_le_bytes(*word), rest, self.bytes_to_border())
     }
 
     /// Returns the next record, without advancing.
@@ -524,7 +524,7 @@ impl<'a> Records<'a> {
                 self.skip_block();
                 continue;
             }
-            match read_here(word, rest, self.to_border()) {
+            match read_here(word, rest, self.bytes_to_border()) {
                 Some(record) => return Some(record),
                 None => {
                     let kind = word.to_le_bytes()[0];
@@ -543,13 +543,13 @@ impl<'a> Records<'a> {
     }
 
     #[inline(always)]
-    fn to_border(&self) -> u64 {
+    fn bytes_to_border(&self) -> u64 {
         // The block's length is a power of two, so this needs no division.
         self.block - (self.pos & (self.block - 1))
     }
 
     fn skip_block(&mut self) {
-        self.skip(self.to_border());
+        self.skip(self.bytes_to_border());
     }
 
     #[inline]

@@ -11,7 +11,7 @@ use crate::record::{Record, RecordKind};
 /// The reason why a thread has waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum WaitedFor {
+pub enum WaitCause {
     /// A full ring: the flusher was slower than the thread.
     Room = 0,
     /// The rest of the ring's memory, which was not reserved yet.
@@ -20,15 +20,15 @@ pub enum WaitedFor {
     Ring = 2,
 }
 
-impl WaitedFor {
+impl WaitCause {
     /// All reasons, with their names.
-    pub const NAMES: [(WaitedFor, &'static str); 3] =
-        [(WaitedFor::Room, "room"), (WaitedFor::Memory, "memory"), (WaitedFor::Ring, "ring")];
+    pub const NAMES: [(WaitCause, &'static str); 3] =
+        [(WaitCause::Room, "room"), (WaitCause::Memory, "memory"), (WaitCause::Ring, "ring")];
 
     /// Returns the name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        WaitedFor::NAMES.iter().find(|(known, _)| *known == self).map_or("", |(_, name)| name)
+        WaitCause::NAMES.iter().find(|(known, _)| *known == self).map_or("", |(_, name)| name)
     }
 }
 
@@ -43,7 +43,7 @@ pub struct Wait {
     /// The time that the thread has waited, in nanoseconds.
     pub ns: u64,
     /// The reason of the wait.
-    pub what: WaitedFor,
+    pub what: WaitCause,
 }
 
 /// The number of bytes of a record's payload.
@@ -66,7 +66,7 @@ impl Wait {
     #[must_use]
     pub fn of_record(record: &Record<'_>) -> Option<Wait> {
         let [begin, end, ns] = record.words().filter(|_| record.kind == RecordKind::Wait)?;
-        let (what, _) = WaitedFor::NAMES.iter().find(|(what, _)| *what as u8 == record.flags().0)?;
+        let (what, _) = WaitCause::NAMES.iter().find(|(what, _)| *what as u8 == record.flags().0)?;
         Some(Wait { begin: Ticks(begin), end: Ticks(end), ns, what: *what })
     }
 
@@ -78,7 +78,7 @@ impl Wait {
 
     pub(crate) fn parse(fields: &PayloadReader<'_>) -> Option<Wait> {
         let name = fields.bare("for")?;
-        let (what, _) = WaitedFor::NAMES.iter().find(|(_, known)| known.as_bytes() == name)?;
+        let (what, _) = WaitCause::NAMES.iter().find(|(_, known)| known.as_bytes() == name)?;
         let (begin, end) = (Ticks(fields.number("begin")?), Ticks(fields.number("end")?));
         Some(Wait { begin, end, ns: fields.number("ns")?, what: *what })
     }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_wait_record_is_read_back() {
-        for (what, _) in WaitedFor::NAMES {
+        for (what, _) in WaitCause::NAMES {
             let wait = Wait { begin: Ticks(7), end: Ticks(u64::MAX), ns: 12, what };
             let words = [&[wait.word(), 99][..], &wait.payload()].concat();
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

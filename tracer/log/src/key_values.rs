@@ -9,7 +9,7 @@ use crate::hash::Hash;
 /// Adds the key-values of a record. If the source ends with an error, the values before it are kept.
 #[inline]
 pub(crate) fn add(record: &Record<'_>, values: &mut Values) {
-    let _ = record.key_values().visit(&mut Adding(values));
+    let _ = record.key_values().visit(&mut ValueCollector(values));
 }
 
 /// Returns the keys of a record.
@@ -20,21 +20,21 @@ pub(crate) fn names(record: &Record<'_>) -> Vec<String> {
     names.0
 }
 
-struct Adding<'a>(&'a mut Values);
+struct ValueCollector<'a>(&'a mut Values);
 
-impl<'kvs> VisitSource<'kvs> for Adding<'_> {
+impl<'kvs> VisitSource<'kvs> for ValueCollector<'_> {
     #[inline]
     fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), Error> {
-        value.visit(AddingOne { key: Hash::of(0).text(key.as_str()).end(), values: self.0 })
+        value.visit(SingleValueCollector { key: Hash::of(0).text(key.as_str()).end(), values: self.0 })
     }
 }
 
-struct AddingOne<'a> {
+struct SingleValueCollector<'a> {
     key: u64,
     values: &'a mut Values,
 }
 
-impl<'v> VisitValue<'v> for AddingOne<'_> {
+impl<'v> VisitValue<'v> for SingleValueCollector<'_> {
     fn visit_any(&mut self, value: Value<'_>) -> Result<(), Error> {
         self.values.text(self.key, format_args!("{value}"));
         Ok(())

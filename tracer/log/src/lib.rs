@@ -131,7 +131,7 @@ fn level(level: log::Level) -> bridge::Level {
 
 impl Log for Logger {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        is_traced(metadata, target_hash(metadata)) || self.wanted_by_other(metadata).is_some()
+        is_traced(metadata, target_hash(metadata)) || self.other_logger_for(metadata).is_some()
     }
 
     fn log(&self, record: &Record<'_>) {
@@ -139,7 +139,7 @@ impl Log for Logger {
         if is_traced(record.metadata(), target) {
             trace(record, target);
         }
-        if let Some(other) = self.wanted_by_other(record.metadata()) {
+        if let Some(other) = self.other_logger_for(record.metadata()) {
             other.log(record);
         }
     }
@@ -155,7 +155,7 @@ impl Log for Logger {
 }
 
 impl Logger {
-    fn wanted_by_other(&self, metadata: &Metadata<'_>) -> Option<&dyn Log> {
+    fn other_logger_for(&self, metadata: &Metadata<'_>) -> Option<&dyn Log> {
         let (other, most) = self.other.as_ref()?;
         (metadata.level() <= *most && other.enabled(metadata)).then_some(&**other)
     }

@@ -10,7 +10,7 @@ use crate::normalize::Normalized;
 
 /// The kind of the records of a call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum RecordOf {
+pub(crate) enum RecordContent {
     /// A message of its own.
     Message,
     /// A message of its own, and the call stack after it.
@@ -21,11 +21,11 @@ pub(crate) enum RecordOf {
 
 /// Returns the code for `trace!(..)`.
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
-    expand_as(RecordOf::Message, input)
+    expand_as(RecordContent::Message, input)
 }
 
 /// Returns the code that makes a record of the arguments of `trace!`.
-pub(crate) fn expand_as(of: RecordOf, input: TokenStream) -> TokenStream {
+pub(crate) fn expand_as(of: RecordContent, input: TokenStream) -> TokenStream {
     match parse.parse2(input.clone()) {
         Ok(call) => call.captured(of).unwrap_or_else(|| formatted(of, &input)),
         // The format string is not a literal, or this is not a valid call: the compiler handles it, or explains the
@@ -34,22 +34,22 @@ pub(crate) fn expand_as(of: RecordOf, input: TokenStream) -> TokenStream {
     }
 }
 
-impl RecordOf {
+impl RecordContent {
     /// Returns the code that makes a record of `captured`, or of the `message` if the arguments cannot be captured.
     fn record(self, captured: &TokenStream, message: &TokenStream) -> TokenStream {
         match self {
-            RecordOf::Message => quote_spanned! {Span::mixed_site()=>
+            RecordContent::Message => quote_spanned! {Span::mixed_site()=>
                 if !site.record(word, #captured) {
                     site.format(#captured, #message);
                 }
             },
-            RecordOf::MessageWithStack => {
-                let message = RecordOf::Message.record(captured, message);
+            RecordContent::MessageWithStack => {
+                let message = RecordContent::Message.record(captured, message);
                 quote!(#message ::tracer::__macro_support::record_stack_of_message(
                     ::tracer::__macro_support::Registers::here(),
                 );)
             }
-            RecordOf::Values => quote_spanned! {Span::mixed_site()=>
+            RecordContent::Values => quote_spanned! {Span::mixed_site()=>
                 if !site.record_at(ticks, word, #captured) {
                     site.format_at(ticks, #captured, #message);
                 }
@@ -60,8 +60,8 @@ impl RecordOf {
     /// Returns the kind of the sites.
     fn kind(self) -> Ident {
         let kind = match self {
-            RecordOf::Message | RecordOf::MessageWithStack => "Message",
-            RecordOf::Values => "Function",
+            RecordContent::Message | RecordContent::MessageWithStack => "Message",
+            RecordContent::Values => "Function",
         };
         Ident::new(kind, Span::mixed_site())
     }
@@ -103,7 +103,7 @@ fn parse(input: ParseStream) -> syn::Result<LiteralCall> {
 impl LiteralCall {
     /// Returns the code that captures the arguments; `None` if the call is wrong and the compiler has to explain
     /// that.
-    fn captured(&self, of: RecordOf) -> Option<TokenStream> {
+    fn captured(&self, of: RecordContent) -> Option<TokenStream> {
         let positional = self.arguments.iter().take_while(|argument| argument.name.is_none()).count();
         let names = self.arguments.iter().skip(positional);
         let names = names.map(|argument| Some(argument.name.as_ref()?.unraw().to_string()));
@@ -139,7 +139,7 @@ impl LiteralCall {
         let names = normalized.values.iter().map(|(argument, _)| self.name(*argument, &normalized.implicit));
         let names: Vec<String> = names.collect();
         let texts = Texts { template: &self.text.value(), format: &normalized.format, names: &names };
-        Some(if_on(&of.kind(), &texts, &record))
+        Some(wrap_in_site_check(&of.kind(), &texts, &record))
     }
 
     /// Returns the name of an argument, given or taken from the scope; empty if the argument has none.
@@ -168,22 +168,22 @@ impl Argument {
 }
 
 /// Returns the code for the call with nothing captured, for any format string: `format_args!` takes or refuses it.
-fn formatted(of: RecordOf, input: &TokenStream) -> TokenStream {
+fn formatted(of: RecordContent, input: &TokenStream) -> TokenStream {
     let captured = quote_spanned!(Span::mixed_site()=> &::tracer::__macro_support::NotCaptured);
     let record = match of {
-        RecordOf::Message => quote_spanned! {Span::mixed_site()=>
+        RecordContent::Message => quote_spanned! {Span::mixed_site()=>
             site.format(#captured, ::core::format_args!(#input));
         },
-        RecordOf::MessageWithStack => quote_spanned! {Span::mixed_site()=>
+        RecordContent::MessageWithStack => quote_spanned! {Span::mixed_site()=>
             site.format(#captured, ::core::format_args!(#input));
             ::tracer::__macro_support::record_stack_of_message(::tracer::__macro_support::Registers::here());
         },
-        RecordOf::Values => quote_spanned! {Span::mixed_site()=>
+        RecordContent::Values => quote_spanned! {Span::mixed_site()=>
             site.format_at(ticks, #captured, ::core::format_args!(#input));
         },
     };
     let template = literal_of(input).map_or_else(String::new, |text| text.value());
-    if_on(&of.kind(), &Texts { template: &template, format: "", names: &[] }, &record)
+    wrap_in_site_check(&of.kind(), &Texts { template: &template, format: "", names: &[] }, &record)
 }
 
 /// The texts of a site.
@@ -217,7 +217,7 @@ fn path_of(value: &Expr) -> String {
 ///
 /// The items have a block of their own: the user's expressions could see items, unlike variables. The path of the
 /// function `__here` contains the name of the function that the call is in.
-fn if_on(kind: &Ident, texts: &Texts<'_>, record: &TokenStream) -> TokenStream {
+fn wrap_in_site_check(kind: &Ident, texts: &Texts<'_>, record: &TokenStream) -> TokenStream {
     let site = site(kind, texts, Span::mixed_site());
     quote_spanned! {Span::mixed_site()=> {
         let site = #site;

@@ -53,7 +53,7 @@ pub fn trace(input: TokenStream) -> TokenStream {
 /// The stack is that of `Tracer::stack`, with its costs and its limits.
 #[proc_macro]
 pub fn trace_stack(input: TokenStream) -> TokenStream {
-    call::expand_as(call::RecordOf::MessageWithStack, input.into()).into()
+    call::expand_as(call::RecordContent::MessageWithStack, input.into()).into()
 }
 
 /// Records that the function that contains the macro is entered, and that it is left when the guard is dropped.

@@ -30,7 +30,7 @@ impl Normalized {
         let implicit = names.split_off(given - positional);
 
         let mut values = Vec::new();
-        each_use(&mut template, |argument, by| {
+        for_each_argument(&mut template, |argument, by| {
             if !values.contains(&(*argument, by)) {
                 values.push((*argument, by));
             }
@@ -42,7 +42,7 @@ impl Normalized {
         {
             return None;
         }
-        each_use(&mut template, |argument, by| {
+        for_each_argument(&mut template, |argument, by| {
             if let Some(number) = values.iter().position(|value| *value == (*argument, by)) {
                 *argument = number;
             }
@@ -59,7 +59,7 @@ fn has_large_count(piece: &Piece) -> bool {
 }
 
 /// Calls `see` for each place in a resolved template that names an argument.
-fn each_use(template: &mut Template, mut see: impl FnMut(&mut usize, By)) {
+fn for_each_argument(template: &mut Template, mut see: impl FnMut(&mut usize, By)) {
     for piece in &mut template.pieces {
         let Piece::Argument { position, spec } = piece else { continue };
         let by = by(spec);

@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 
-use crate::call::{self, RecordOf, Texts};
+use crate::call::{self, RecordContent, Texts};
 
 /// Returns the code for `scope!(..)`: an expression that is the guard.
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
@@ -19,7 +19,7 @@ pub(crate) fn expand_at(at: Span, input: TokenStream) -> TokenStream {
             if site.is_on(site.word()) { site.enter() } else { ::tracer::Scope::off() }
         }};
     }
-    let values = call::expand_as(RecordOf::Values, input);
+    let values = call::expand_as(RecordContent::Values, input);
     quote_spanned! {Span::mixed_site()=> {
         let site = #site;
         if site.is_on(site.word()) {

@@ -17,7 +17,7 @@ use syn::{
     Attribute, Block, FnArg, ImplItem, Item, Meta, Pat, ReturnType, Signature, Stmt, Token, TraitItem, Type,
 };
 
-use crate::call::{self, RecordOf};
+use crate::call::{self, RecordContent};
 use crate::scope::function_site;
 
 /// The data to record for each call.
@@ -45,14 +45,14 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<T
         _ => Some("an item other than a function, an `impl`, a `trait` or a `mod`"),
     };
     if let Some(why) = why {
-        return Err(refused(why, item.span()));
+        return Err(make_error(why, item.span()));
     }
     let inherited = !matches!(item, Item::Fn(_));
     trace_item(&Options { inherited, ..options }, &mut item)?;
     Ok(item.into_token_stream())
 }
 
-fn refused(why: &str, at: Span) -> syn::Error {
+fn make_error(why: &str, at: Span) -> syn::Error {
     syn::Error::new(at, format!("{why} cannot be traced"))
 }
 
@@ -137,7 +137,7 @@ fn trace_function(
     }
     match (body, untraceable(signature, attributes)) {
         (Some(body), None) => trace(options, signature, attributes, body),
-        (_, Some(why)) if !options.inherited => Err(refused(why, signature.span())),
+        (_, Some(why)) if !options.inherited => Err(make_error(why, signature.span())),
         _ => Ok(()),
     }
 }
@@ -169,7 +169,7 @@ fn trace(
 ) -> syn::Result<()> {
     let values = match &options.values {
         Some(skipped) if options.inherited => Values::of(signature, attributes, skipped),
-        Some(skipped) => Values::of(signature, attributes, skipped).and_all_of(signature, skipped)?,
+        Some(skipped) => Values::of(signature, attributes, skipped).check_arguments(signature, skipped)?,
         None => Values::default(),
     };
     let traced = if signature.asyncness.is_some() {
@@ -206,7 +206,7 @@ impl Values {
     }
 
     /// Returns the values if each name that is left out is one of the function's arguments or `ret`.
-    fn and_all_of(self, signature: &Signature, skipped: &[Ident]) -> syn::Result<Values> {
+    fn check_arguments(self, signature: &Signature, skipped: &[Ident]) -> syn::Result<Values> {
         let names = Names::of(signature).0;
         match skipped.iter().find(|&name| name != RETURNED && !names.contains(name)) {
             Some(name) => {
@@ -278,7 +278,7 @@ fn returned_type(signature: &Signature) -> Option<Type> {
 
 /// Separates the items with which a body begins from its other statements: added code goes after the items, as lints
 /// require.
-fn items_first(body: &Block) -> (&[Stmt], &[Stmt]) {
+fn split_items(body: &Block) -> (&[Stmt], &[Stmt]) {
     let items = body.stmts.iter().take_while(|statement| matches!(statement, Stmt::Item(_))).count();
     body.stmts.split_at(items)
 }
@@ -287,7 +287,7 @@ fn items_first(body: &Block) -> (&[Stmt], &[Stmt]) {
 fn synchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStream {
     let scope = crate::scope::expand_at(signature.ident.span(), values.of_arguments().unwrap_or_default());
     if !values.returned {
-        let (items, statements) = items_first(body);
+        let (items, statements) = split_items(body);
         return quote_spanned! {Span::mixed_site()=>
             #(#items)*
             let _scope = #scope;
@@ -297,7 +297,7 @@ fn synchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStr
     let statements = &body.stmts;
     let value = Ident::new(RETURNED, Span::mixed_site());
     let of = returned_type(signature);
-    let record = call::expand_as(RecordOf::Values, quote!("ret={:?}", #value));
+    let record = call::expand_as(RecordContent::Values, quote!("ret={:?}", #value));
     quote_spanned! {Span::mixed_site()=>
         let scope = #scope;
         let #value = ::tracer::__macro_support::call_once(move || -> #of { #(#statements)* });
@@ -308,7 +308,7 @@ fn synchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStr
 
 /// Returns the body of an asynchronous function inside a span.
 fn asynchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStream {
-    let (items, statements) = items_first(body);
+    let (items, statements) = split_items(body);
     let site = function_site(signature.ident.span());
     let of = match returned_type(signature) {
         None => quote!(()),
@@ -318,13 +318,13 @@ fn asynchronous(values: &Values, signature: &Signature, body: &Block) -> TokenSt
     };
     let is_never = matches!(&signature.output, ReturnType::Type(_, of) if matches!(**of, Type::Never(_)));
     let value = Ident::new(RETURNED, Span::mixed_site());
-    let arguments = values.of_arguments().map(|arguments| call::expand_as(RecordOf::Values, arguments));
+    let arguments = values.of_arguments().map(|arguments| call::expand_as(RecordContent::Values, arguments));
     let arguments = arguments.map(|record| {
         quote_spanned!(Span::mixed_site()=> ::tracer::__macro_support::AsyncCall::begin(&mut call, |ticks| #record);)
     });
     let mutable = arguments.as_ref().map(|_| quote!(mut));
     let returned = if values.returned {
-        let record = call::expand_as(RecordOf::Values, quote!("ret={:?}", #value));
+        let record = call::expand_as(RecordContent::Values, quote!("ret={:?}", #value));
         quote_spanned!(Span::mixed_site()=> |ticks, #value| #record)
     } else {
         quote_spanned!(Span::mixed_site()=> |_, _| ())

@@ -121,7 +121,7 @@ impl Builder {
     ///
     /// Returns whether the program traces. See [`Tracer::startup`](crate::Tracer::startup).
     pub fn startup(self, variable: &str) -> bool {
-        decision::decide_anew(Some(variable), self.config)
+        decision::decide_again(Some(variable), self.config)
     }
 
     /// Switches tracing on, whatever the environment says about that, with these settings (which the environment may
@@ -129,6 +129,6 @@ impl Builder {
     ///
     /// Returns whether this program traces: false if it is setuid, or if no flusher could be started.
     pub fn enable(self) -> bool {
-        decision::decide_anew(None, self.config)
+        decision::decide_again(None, self.config)
     }
 }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::stack::functions::{Functions, generation};
 use crate::stack::{self, End, Registers};
-use crate::user::teller;
+use crate::user::relay;
 use crate::words::exclusion::Excluded;
 
 /// The answer of [`is_called_from`].
@@ -108,7 +108,7 @@ macro_rules! is_called_from {
 
 /// The function in question.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
+enum WantedFunction {
     Name(String),
     Address(usize),
 }
@@ -116,7 +116,7 @@ enum Wanted {
 /// The functions found for a question; valid until a module is loaded or unloaded.
 #[derive(Debug)]
 struct Answered {
-    wanted: Wanted,
+    wanted: WantedFunction,
     /// The modules' generation for which this was found last.
     generation: AtomicU64,
     functions: Functions,
@@ -158,10 +158,10 @@ thread_local! {
 
 fn by_name(name: &str, from: Registers) -> CalledFrom {
     let generation = generation();
-    let last = LAST
-        .get()
-        .filter(|last| last.is_of(generation) && matches!(&last.wanted, Wanted::Name(last) if last == name));
-    match last.or_else(|| find(Wanted::Name(name.to_owned()), generation)) {
+    let last = LAST.get().filter(|last| {
+        last.is_of(generation) && matches!(&last.wanted, WantedFunction::Name(last) if last == name)
+    });
+    match last.or_else(|| find(WantedFunction::Name(name.to_owned()), generation)) {
         Some(answered) => {
             LAST.set(Some(answered));
             answered.answer(from)
@@ -187,7 +187,7 @@ impl Question {
     #[must_use]
     pub fn ask(&'static self, function: *const (), from: Registers) -> CalledFrom {
         let generation = generation();
-        let wanted = Wanted::Address(function.expose_provenance());
+        let wanted = WantedFunction::Address(function.expose_provenance());
         #[allow(unsafe_code, reason = "reads what was found last")]
         // SAFETY: null, or an answer from `find`, which stays for the life of the process.
         let last = unsafe { self.last.load(Ordering::Acquire).as_ref() };
@@ -215,19 +215,19 @@ impl fmt::Debug for Question {
 /// tracer's own code, such as this function.
 #[cold]
 #[inline(never)]
-fn find(wanted: Wanted, generation: u64) -> Option<&'static Answered> {
+fn find(wanted: WantedFunction, generation: u64) -> Option<&'static Answered> {
     let _excluded = Excluded::enter()?;
     let mut all = ANSWERED.lock();
     if let Some(known) = all.iter().find(|known| known.wanted == wanted && known.is_of(generation)) {
         return Some(known);
     }
     let functions = match &wanted {
-        Wanted::Name(name) => Functions::named(name),
-        Wanted::Address(address) => Functions::at(*address),
+        WantedFunction::Name(name) => Functions::named(name),
+        WantedFunction::Address(address) => Functions::at(*address),
     };
     let is_first = !all.iter().any(|known| known.wanted == wanted);
-    if let (Wanted::Name(name), true, true) = (&wanted, functions.is_empty(), is_first) {
-        teller::say(format_args!(
+    if let (WantedFunction::Name(name), true, true) = (&wanted, functions.is_empty(), is_first) {
+        relay::say(format_args!(
             "is_called_from: no function {name:?} is in the symbol tables of this process, the answer is \
              `Unknown`; look for the name in the output of `nm -C`, and whether the program is stripped"
         ));

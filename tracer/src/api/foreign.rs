@@ -12,10 +12,10 @@ use crate::shared::definition::Definition;
 use crate::shared::process;
 use crate::shared::sites::Site;
 use crate::stack;
-pub use crate::traced::dynamic::Taken;
+pub use crate::traced::dynamic::ValuesResult;
 use crate::traced::lock_record::{record_lock, switch_of};
 use crate::traced::{dynamic, record};
-use crate::user::{config, teller};
+use crate::user::{config, relay};
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 use crate::{stack::Registers, traced::hooks};
 
@@ -44,13 +44,13 @@ pub fn names_of(symbol: &[u8]) -> Vec<String> {
 
 /// Returns whether the environment asks for tracing, now or later. The call decides nothing.
 #[must_use]
-pub fn is_asked_for() -> bool {
-    config::is_asked_for()
+pub fn is_tracing_requested() -> bool {
+    config::is_tracing_requested()
 }
 
 /// Writes a line for the user to stderr.
 pub fn say(what: fmt::Arguments<'_>) {
-    teller::say(what);
+    relay::say(what);
 }
 
 /// Returns whether tracing is off. This is one relaxed load.
@@ -94,9 +94,14 @@ pub fn write(ticks: u64, site: u32, text: &[u8]) {
 /// Records a message with `values`, whose call was at `ticks`, from the place with the number `place`, unless it has
 /// to be formatted at the call. `define` describes the place.
 #[inline]
-pub fn record_values(place: u64, ticks: u64, values: &Values, define: impl FnMut() -> Definition) -> Taken {
+pub fn record_values(
+    place: u64,
+    ticks: u64,
+    values: &Values,
+    define: impl FnMut() -> Definition,
+) -> ValuesResult {
     if process::is_off() {
-        return Taken::Recorded;
+        return ValuesResult::Recorded;
     }
     dynamic::record_values(place, Ticks(ticks), values, define)
 }

@@ -112,7 +112,7 @@ impl Tracer {
     /// Returns whether the process traces now. If it traced before and is off now, the trace so far is ended as by
     /// [`shutdown`](Tracer::shutdown). Not needed if `TRACER_ENABLE` will do.
     pub fn startup(&self, variable: &str) -> bool {
-        decision::decide_anew(Some(variable), Config::of_process())
+        decision::decide_again(Some(variable), Config::of_process())
     }
 
     /// Returns a builder for settings other than the defaults; [`Builder::startup`] applies them.

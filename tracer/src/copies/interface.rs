@@ -29,7 +29,7 @@ pub(crate) const ON: u32 = 2;
 /// The states of a site that a guest has passed on. In this one, readers do not know the site yet.
 pub(crate) const SITE_WAITS: u32 = 0;
 /// Readers know the site; its arguments may not be captured yet.
-pub(crate) const SITE_TOLD: u32 = 1;
+pub(crate) const SITE_IN_TABLE: u32 = 1;
 /// Readers know the site, and its arguments may be captured.
 pub(crate) const SITE_CAPTURED: u32 = 2;
 
@@ -39,7 +39,7 @@ pub(crate) const LOCKS: u32 = 1;
 
 /// The moments of a panic.
 pub(crate) const PANIC_BEGINS: u32 = 0;
-pub(crate) const PANIC_WAS_TOLD: u32 = 1;
+pub(crate) const PANIC_WAS_REPORTED: u32 = 1;
 pub(crate) const PANIC_UNWINDS: u32 = 2;
 
 /// The settings of the owner's run that a guest needs.
@@ -95,7 +95,7 @@ pub(crate) struct Interface {
     /// Forgets a guest, which is about to be unloaded. Waits, at most a second, while the guest is being notified.
     pub forget: extern "C" fn(guest: &'static Guest),
     /// Counts the records that a guest could not pass on as lost.
-    pub lose: extern "C" fn(records: u64),
+    pub count_lost: extern "C" fn(records: u64),
     /// Makes a record of words: `word` is word 0, and `count` words follow.
     pub words: unsafe extern "C" fn(ticks: u64, word: u64, payload: *const u64, count: usize),
     /// Records a message of a site (0: no site), which `format` formats.
@@ -113,15 +113,15 @@ pub(crate) struct Interface {
     /// Returns the ticks of the thread's last record; 0 if it has none.
     pub last_ticks: extern "C" fn() -> u64,
     /// Adds a site, given the bytes of its entry in the table of sites; `is_captured`: the entry has the types of
-    /// arguments. Stores the site's number, and returns a handle for [`Interface::site_stand`], or null.
+    /// arguments. Stores the site's number, and returns a handle for [`Interface::site_state`], or null.
     pub new_site: unsafe extern "C" fn(
         entry: *const u8,
         size: usize,
         is_captured: bool,
         number: *mut u32,
     ) -> *const c_void,
-    /// Returns the state of a site: `SITE_WAITS`, `SITE_TOLD` or `SITE_CAPTURED`.
-    pub site_stand: unsafe extern "C" fn(site: *const c_void) -> u32,
+    /// Returns the state of a site: `SITE_WAITS`, `SITE_IN_TABLE` or `SITE_CAPTURED`.
+    pub site_state: unsafe extern "C" fn(site: *const c_void) -> u32,
     /// Returns whether the filter lets records of this name and level be on.
     pub is_allowed: unsafe extern "C" fn(name: *const u8, size: usize, level: u8) -> bool,
     /// Returns the largest level that the filter lets be on.

@@ -85,8 +85,8 @@ impl Owner {
     }
 
     /// Counts the records that could not be passed on as lost.
-    pub(crate) fn lose(self, records: u64) {
-        (self.0.lose)(records);
+    pub(crate) fn count_lost(self, records: u64) {
+        (self.0.count_lost)(records);
     }
 
     /// Makes a record of words.
@@ -139,9 +139,9 @@ impl Owner {
     ///
     /// # Safety
     /// [`Owner::new_site`] has returned `site`, and it is not null.
-    pub(crate) unsafe fn site_stand(self, site: *const c_void) -> u32 {
+    pub(crate) unsafe fn site_state(self, site: *const c_void) -> u32 {
         // SAFETY: by the caller's promise.
-        unsafe { (self.0.site_stand)(site) }
+        unsafe { (self.0.site_state)(site) }
     }
 
     /// Returns whether the filter lets records of this name and level be on.

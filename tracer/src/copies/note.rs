@@ -12,7 +12,7 @@ pub(crate) struct Copies {
     /// The owner of the process, among the copies with the same interface as this one.
     pub owner: Option<&'static Interface>,
     /// The versions of the copies that have another interface.
-    pub strangers: Vec<String>,
+    pub incompatible_versions: Vec<String>,
 }
 
 /// Puts the note of this copy into its object, as part of the function that contains the macro. So a program that
@@ -125,13 +125,13 @@ mod elf {
         // SAFETY: a note leads to a static of its object, which with this version is an `Interface`.
         let owner = same.and_then(|(_, copy)| unsafe { copy.as_ref() });
         let others = found().filter(|(version, _)| *version != own_version);
-        let strangers = others.map(|(_, copy)| {
+        let incompatible_versions = others.map(|(_, copy)| {
             // SAFETY: as above. In every version the first field is the version of the package.
             let package = unsafe { &*copy.cast::<[u8; 16]>() };
             let end = package.iter().position(|byte| *byte == 0).unwrap_or(package.len());
             String::from_utf8_lossy(&package[..end]).into_owned()
         });
-        Copies { owner, strangers: strangers.collect() }
+        Copies { owner, incompatible_versions: incompatible_versions.collect() }
     }
 
     unsafe extern "C" fn look_into(object: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {

@@ -31,28 +31,28 @@ use trace_store::drain::{Announcement, Drain, DrainContext, RunFile, SMALLEST_FI
 use trace_store::recovery;
 
 use crate::ring::clock;
-use crate::shared::requests::{Request, Wanted};
+use crate::shared::requests::{Request, RequestKind};
 use crate::shared::run::Run;
-use crate::shared::{pause, unplaced};
+use crate::shared::{pause, ringless_records};
 use crate::sys;
-use crate::user::teller;
+use crate::user::relay;
 use crate::words::exclusion::Excluded;
 
 /// The time between two checks of threads and files.
-const LOOK_AFTER: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The time between two signs of life.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// The maximum number of rings of ended threads that wait while their files cannot be written.
-const WAITING: usize = 64;
+const MAX_WAITING_RINGS: usize = 64;
 /// The maximum number of flight recorders of ended threads that are kept.
-const KEPT: usize = 16;
+const MAX_KEPT_RECORDERS: usize = 16;
 /// The time after which the flusher tries again to write a file that failed.
-const RETRY: Duration = Duration::from_millis(500);
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Runs the flusher thread. `publish` makes `run` the run of the process; if it returns false, the flusher makes
 /// nothing.
 pub(crate) fn run(run: &'static Run, publish: impl FnOnce() -> bool) {
-    let _excluded = Excluded::for_good();
+    let _excluded = Excluded::mark_permanently();
     let _ended = EndRequests(run);
     sys::name_thread(c"tracer-flusher");
     if !publish() {
@@ -82,7 +82,7 @@ struct Flusher {
     rings: Vec<RingDrain>,
     /// The lines on their way into a file.
     out: Vec<u8>,
-    looked_after: Instant,
+    checked_at: Instant,
     /// The time of the last look at the process that was noted.
     looked: Option<Instant>,
     /// True once the flusher has looked for dead runs.
@@ -106,7 +106,7 @@ impl Flusher {
     fn new(run: &'static Run) -> Flusher {
         let (ticks, wall) = run.began;
         let wanted = run.config.directory.as_deref();
-        let mut place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id, teller::say);
+        let mut place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id, relay::say);
         place.max_bytes = run.config.max_bytes;
         place.limit_total(run.config.max_total);
         place.encoding = run.config.format.encoding();
@@ -131,7 +131,7 @@ impl Flusher {
             supply,
             rings: Vec::new(),
             out: Vec::new(),
-            looked_after: Instant::now(),
+            checked_at: Instant::now(),
             looked: None,
             recovered: false,
             retry: None,
@@ -152,18 +152,18 @@ impl Flusher {
         loop {
             self.look();
             self.supply.keep_open();
-            self.supply.tell_modules();
+            self.supply.write_modules();
             self.follow_user();
-            self.supply.tell_sites();
+            self.supply.write_sites();
             self.supply_rings();
-            if self.obey().is_break() {
+            if self.handle_requests().is_break() {
                 return;
             }
             self.drain_once();
             self.follow_switch();
             self.take_snapshot();
             self.recover_once();
-            self.look_after();
+            self.check_threads_and_files();
             if self.is_exiting() && self.run.exit.finished.load(Ordering::Relaxed) == 0 {
                 self.at_process_exit();
             }
@@ -173,7 +173,7 @@ impl Flusher {
 
     /// Notes that the process lives, and the values of the clocks.
     fn look(&mut self) {
-        if self.looked.is_none_or(|at| at.elapsed() >= LOOK) {
+        if self.looked.is_none_or(|at| at.elapsed() >= LOOK_INTERVAL) {
             self.looked = Some(Instant::now());
             let clock = counter::look(clock::now);
             self.run.looks.look(&clock);
@@ -188,12 +188,12 @@ impl Flusher {
         let user = self.supply.follow_user(self.run, rings, &self.info, place);
         // A file that cannot take the line now remains the former user's.
         if let Some(uid) = user {
-            self.tell_all(&Meta::Credentials { uid });
+            self.write_line_to_all(&Meta::Credentials { uid });
         }
     }
 
     /// Writes a line into each file that can take one now.
-    fn tell_all(&mut self, line: &Meta) {
+    fn write_line_to_all(&mut self, line: &Meta) {
         for ring in &mut self.rings {
             let mut context = DrainContext {
                 info: &self.info,
@@ -201,7 +201,7 @@ impl Flusher {
                 tables: &mut self.supply,
                 out: &mut self.out,
             };
-            let _ = ring.tell(&mut context, line);
+            let _ = ring.write_meta_line(&mut context, line);
         }
     }
 
@@ -217,7 +217,7 @@ impl Flusher {
             let ticks = clock::now();
             self.drain_once();
             // If there is no room for the line, there is none for records either.
-            self.tell_all(&Meta::Switched { on, ticks });
+            self.write_line_to_all(&Meta::Switched { on, ticks });
         }
         match pause::is_paused() {
             Some(paused) if paused != on => switch.is_now(paused),
@@ -229,7 +229,7 @@ impl Flusher {
     /// Ensures that rings are ready. Reusing a ring is cheaper than making one.
     fn supply_rings(&mut self) {
         for made in 1.. {
-            if !self.supply.is_short(self.run) {
+            if !self.supply.needs_ring(self.run) {
                 return;
             }
             // Threads that have rings must not wait until all others have theirs.
@@ -239,7 +239,7 @@ impl Flusher {
             let ended: fn(&RingDrain) -> bool =
                 |ring| ring.has_ended() && !ring.is_failing() && !ring.keeps();
             if self.rings.iter().any(ended) {
-                self.drain_where(ended);
+                self.drain_matching(ended);
             } else if !self.supply.add(self.run, &mut self.rings) {
                 return;
             }
@@ -247,11 +247,11 @@ impl Flusher {
     }
 
     /// Carries out the requests; breaks after a shutdown.
-    fn obey(&mut self) -> std::ops::ControlFlow<()> {
+    fn handle_requests(&mut self) -> std::ops::ControlFlow<()> {
         while let Some(request) = self.run.requests.take() {
             match request.wanted {
-                Wanted::Flush => self.answer_flush(request),
-                Wanted::ShutDown => {
+                RequestKind::Flush => self.answer_flush(request),
+                RequestKind::ShutDown => {
                     self.shut_down();
                     request.answer(self.error.take().map_or(Ok(()), Err));
                     return std::ops::ControlFlow::Break(());
@@ -273,7 +273,7 @@ impl Flusher {
 
     /// Writes the records in all rings, in each up to its thread's position when the flusher looks at the ring.
     fn drain_once(&mut self) {
-        self.drain_where(|_| true);
+        self.drain_matching(|_| true);
     }
 
     /// Writes the records in all rings, flight recorders included.
@@ -294,12 +294,12 @@ impl Flusher {
         }
     }
 
-    fn drain_where(&mut self, which: fn(&RingDrain) -> bool) {
+    fn drain_matching(&mut self, which: fn(&RingDrain) -> bool) {
         let retry = self.retry.is_none_or(|at| Instant::now() >= at);
         if retry {
             self.retry = None;
         }
-        self.place.look_at_total();
+        self.place.recheck_total();
         let mut errors = Vec::new();
         // Rings that are made meanwhile come after these, and have hardly any records yet.
         for index in 0..self.rings.len() {
@@ -314,7 +314,7 @@ impl Flusher {
                 }
             }
         }
-        errors.extend(self.place.trouble.take());
+        errors.extend(self.place.deferred_error.take());
         if errors.is_empty() && self.error.is_none() && !self.rings.iter().any(RingDrain::is_failing) {
             self.outage = None;
         }
@@ -336,12 +336,12 @@ impl Flusher {
                 tables: &mut self.supply,
                 out: &mut self.out,
             };
-            let is_interrupted = || can_make && Supply::is_waited_for(run);
+            let is_interrupted = || can_make && Supply::has_waiting_thread(run);
             match self.rings[index].drain(&mut context, &is_interrupted)? {
                 Extent::All(ended) => return Ok(ended),
-                Extent::InPart => {
+                Extent::Partial => {
                     self.limit_total();
-                    if Supply::is_waited_for(run) {
+                    if Supply::has_waiting_thread(run) {
                         can_make = self.supply.add(run, &mut self.rings);
                     }
                 }
@@ -365,27 +365,27 @@ impl Flusher {
                 tables: &mut self.supply,
                 out: &mut self.out,
             };
-            if !ring.halve(&mut context) {
+            if !ring.drop_older_half(&mut context) {
                 break;
             }
             self.place.drop_ended(self.info.id, longest(&self.rings));
         }
         if self.place.is_over_total() {
-            self.place.leave_total();
+            self.place.note_nothing_droppable();
         }
     }
 
-    /// Limits the number of rings of ended threads that wait while files cannot be written, to [`WAITING`].
+    /// Limits the number of rings of ended threads that wait while files cannot be written, to [`MAX_WAITING_RINGS`].
     fn limit_waiting(&mut self) {
         let waits = |ring: &&mut RingDrain| ring.has_ended() && ring.is_failing();
-        let surplus = self.rings.iter_mut().filter(waits).count().saturating_sub(WAITING);
+        let surplus = self.rings.iter_mut().filter(waits).count().saturating_sub(MAX_WAITING_RINGS);
         let lost: u64 = self.rings.iter_mut().filter(waits).take(surplus).map(RingDrain::give_up).sum();
         if lost > 0 {
-            teller::say(format_args!(
+            relay::say(format_args!(
                 "{lost} records of threads that have ended are lost: no file can be written"
             ));
-            unplaced::count_without_ring(lost);
-            self.run.count_unplaced(lost);
+            ringless_records::count_without_ring(lost);
+            self.run.count_ringless(lost);
         }
     }
 
@@ -399,9 +399,9 @@ impl Flusher {
         if self.is_exiting() {
             return;
         }
-        let surplus = self.rings.iter_mut().filter(kept).count().saturating_sub(KEPT);
+        let surplus = self.rings.iter_mut().filter(kept).count().saturating_sub(MAX_KEPT_RECORDERS);
         for _ in 0..surplus {
-            if let Some(oldest) = self.rings.iter_mut().filter(kept).min_by_key(|ring| ring.ended_as()) {
+            if let Some(oldest) = self.rings.iter_mut().filter(kept).min_by_key(|ring| ring.end_position()) {
                 self.supply.forget(oldest.give_up());
             }
         }
@@ -409,9 +409,9 @@ impl Flusher {
 
     fn note_error(&mut self, error: io::Error) {
         self.last_error = error.to_string();
-        self.retry = Some(Instant::now() + RETRY);
+        self.retry = Some(Instant::now() + RETRY_INTERVAL);
         let returned = *self.outage.get_or_insert_with(|| {
-            teller::say(format_args!(
+            relay::say(format_args!(
                 "{error}; tried again twice a second, records are kept while there is room"
             ));
             false
@@ -430,7 +430,7 @@ impl Flusher {
                 None => sys::runtime_directories(),
             };
             // It may take long, and the threads of this run go on tracing.
-            recovery::recover_meanwhile(
+            recovery::recover_in_background(
                 &directories,
                 // This run excludes itself by its id, whatever has become of its locks.
                 |run, _| run.exe == exe && run.id != id,
@@ -443,21 +443,21 @@ impl Flusher {
         }
     }
 
-    /// Finds threads that ended unnoticed, and deleted files, at most once in [`LOOK_AFTER`].
-    fn look_after(&mut self) {
-        if self.looked_after.elapsed() >= LOOK_AFTER {
-            self.looked_after = Instant::now();
+    /// Finds threads that ended unnoticed, and deleted files, at most once in [`CHECK_INTERVAL`].
+    fn check_threads_and_files(&mut self) {
+        if self.checked_at.elapsed() >= CHECK_INTERVAL {
+            self.checked_at = Instant::now();
             for ring in &mut self.rings {
                 ring.end_if_thread_is_gone();
-                ring.look_after_file();
+                ring.check_file();
             }
-            self.look_after_directory();
+            self.check_directory();
         }
     }
 
     /// Restores the removed parts of the run's directory. Before that, writes the records in all rings to trace
     /// files, where they are safe: a ring without a file cannot be recovered.
-    fn look_after_directory(&mut self) {
+    fn check_directory(&mut self) {
         if let Some(missing) = self.supply.missing() {
             self.drain_all();
             self.supply.restore(self.run, &mut self.rings, &missing, &self.info, &mut self.place);
@@ -469,14 +469,14 @@ impl Flusher {
     fn at_process_exit(&mut self) {
         self.retry = None;
         // A ring that has lost its file cannot be left to a recoverer.
-        self.look_after_directory();
+        self.check_directory();
         self.supply.set_ending(Ending::Exit);
         self.drain_all();
         // The last thread then ends the files, and writes their number into one of them.
         if self.run.is_ended_by_last_thread() && !self.rings.iter().all(RingDrain::is_free) {
-            say_unplaced(self.run.unplaced());
-            self.place.remove_rest_at_end();
-            return self.let_exit_go_on();
+            report_ringless_records(self.run.ringless_records());
+            self.place.retry_removals_at_end();
+            return self.release_exit();
         }
         // Threads that have just been joined, or are about to be, get a moment to end.
         for _ in 0..10 {
@@ -485,37 +485,44 @@ impl Flusher {
             }
             std::thread::sleep(Duration::from_micros(200));
             self.rings.iter_mut().for_each(RingDrain::want);
-            self.drain_where(RingDrain::has_ended);
+            self.drain_matching(RingDrain::has_ended);
         }
         // A thread that gets its ring after the last look at that ring moves its count there in vain, so this count
         // is kept.
-        let unplaced = self.run.unplaced();
+        let ringless_records = self.run.ringless_records();
         let ended = self.run.ended(EndReason::Exit);
         self.end_files(ended);
         // The ring of the thread that called `exit` has waited for that.
         self.rings.iter_mut().filter(|ring| ring.has_ended()).for_each(RingDrain::want);
-        self.drain_where(RingDrain::has_ended);
+        self.drain_matching(RingDrain::has_ended);
         // Shared rings stay, and are recovered when files can be written.
-        let untold = self.tell_untold(RingDrain::dies_with_process);
-        self.end_run_file(ended, unplaced, untold);
-        self.place.remove_rest_at_end();
+        let unreported_records = self.report_unwritten(RingDrain::dies_with_process);
+        self.end_run_file(ended, ringless_records, unreported_records);
+        self.place.retry_removals_at_end();
         self.supply.clear(&self.rings);
-        self.let_exit_go_on();
+        self.release_exit();
     }
 
     /// Writes the losses that no thread's file can report into a file of the run's own: records of threads that never
-    /// got a ring, records dropped with flight recorders or files, and `untold` records that could not be written.
-    /// `unplaced` is the number of records that had found no ring when the files were ended.
-    fn end_run_file(&mut self, ended: Ended, unplaced: u64, untold: u64) {
-        let (unplaced, forgotten) = (self.run.unplaced().max(unplaced), self.supply.forgotten());
-        say_unplaced(unplaced);
+    /// got a ring, records dropped with flight recorders or files, and `unreported_records` records that could not be written.
+    /// `ringless_records` is the number of records that had found no ring when the files were ended.
+    fn end_run_file(&mut self, ended: Ended, ringless_records: u64, unreported_records: u64) {
+        let (ringless_records, forgotten) =
+            (self.run.ringless_records().max(ringless_records), self.supply.forgotten());
+        report_ringless_records(ringless_records);
         let dropped = self.place.dropped();
-        if unplaced == 0 && forgotten == 0 && untold == 0 && dropped.files == 0 {
+        if ringless_records == 0 && forgotten == 0 && unreported_records == 0 && dropped.files == 0 {
             return;
         }
-        let file = RunFile { tid: sys::thread_id(), unplaced: unplaced + untold, forgotten, dropped, ended };
+        let file = RunFile {
+            tid: sys::thread_id(),
+            ringless_records: ringless_records + unreported_records,
+            forgotten,
+            dropped,
+            ended,
+        };
         match file.write(&mut self.place, &self.info) {
-            Ok(()) => self.run.unplaced_are_told(unplaced),
+            Ok(()) => self.run.note_ringless_reported(ringless_records),
             Err(error) => self.note_error(error),
         }
     }
@@ -524,14 +531,14 @@ impl Flusher {
         self.run.exit.requested.load(Ordering::Acquire) == 1
     }
 
-    fn let_exit_go_on(&self) {
+    fn release_exit(&self) {
         self.run.exit.finished.store(1, Ordering::Release);
         sys::wake_word(&self.run.exit.finished, i32::MAX);
     }
 
     /// Reports to the user how many records are lost with their rings because their files cannot be written, and
     /// returns that number.
-    fn tell_untold(&mut self, goes: fn(&RingDrain) -> bool) -> u64 {
+    fn report_unwritten(&mut self, goes: fn(&RingDrain) -> bool) -> u64 {
         let mut context = DrainContext {
             info: &self.info,
             place: &mut self.place,
@@ -539,10 +546,10 @@ impl Flusher {
             out: &mut self.out,
         };
         let going = self.rings.iter().filter(|ring| goes(ring) && ring.is_failing());
-        let lost = going.map(|ring| ring.untold(&mut context)).fold(0, u64::saturating_add);
+        let lost = going.map(|ring| ring.unreported_records(&mut context)).fold(0, u64::saturating_add);
         if lost > 0 {
             let error = &self.last_error;
-            teller::say(format_args!("{lost} records could not be written and are lost: {error}"));
+            relay::say(format_args!("{lost} records could not be written and are lost: {error}"));
         }
         lost
     }
@@ -581,27 +588,27 @@ impl Flusher {
     fn shut_down(&mut self) {
         self.retry = None;
         self.supply.set_ending(Ending::Shutdown);
-        self.run.barren.store(true, Ordering::Relaxed);
+        self.run.no_ring_possible.store(true, Ordering::Relaxed);
         for ring in &self.rings {
             ring.close();
         }
         self.drain_all();
-        let unplaced = self.run.unplaced();
+        let ringless_records = self.run.ringless_records();
         let ended = self.run.ended(EndReason::Shutdown);
         self.end_files(ended);
-        let untold = self.tell_untold(|_| true);
-        self.end_run_file(ended, unplaced, untold);
-        self.place.remove_rest_at_end();
+        let unreported_records = self.report_unwritten(|_| true);
+        self.end_run_file(ended, ringless_records, unreported_records);
+        self.place.retry_removals_at_end();
         self.supply.end(self.run, &mut self.rings);
-        self.run.teller.end();
+        self.run.relay.end();
         // If the process exits meanwhile, it has nothing to wait for.
-        self.let_exit_go_on();
+        self.release_exit();
     }
 }
 
 /// Reports to the user how many records found no ring.
-fn say_unplaced(records: u64) {
+fn report_ringless_records(records: u64) {
     if records > 0 {
-        teller::say(format_args!("{records} records are lost: their threads never got a ring, or no file"));
+        relay::say(format_args!("{records} records are lost: their threads never got a ring, or no file"));
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use trace_store::descriptor;
 
 use crate::shared::run::Run;
-use crate::user::teller;
+use crate::user::relay;
 
 /// Gives the flusher its own table of descriptors, unless the settings say `shared`: no other thread can close the
 /// files that this thread opens from here on. Must be called before anything is opened.
@@ -13,11 +13,11 @@ pub(super) fn take_own(run: &'static Run) {
     if !run.config.own_descriptors {
         return;
     }
-    let taken = run.teller.start().and_then(|()| descriptor::take_own().inspect_err(|_| run.teller.end()));
+    let taken = run.relay.start().and_then(|()| descriptor::take_own().inspect_err(|_| run.relay.end()));
     match taken {
-        Ok(()) => run.teller.speak_for_this_thread(),
+        Ok(()) => run.relay.relay_for_this_thread(),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
-        Err(error) => teller::say(format_args!(
+        Err(error) => relay::say(format_args!(
             "the flusher shares the program's descriptors ({error}); records are lost if the program closes \
              descriptors that it has not opened; TRACER_DESCRIPTORS=shared silences this"
         )),

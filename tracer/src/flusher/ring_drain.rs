@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use trace_format::meta::{EndReason, Ended, Meta, RingPlace};
 use trace_format::ring::{Progress, State};
 use trace_store::counter;
-use trace_store::drain::{Drain, DrainContext, DrainedRing, Onlooker};
+use trace_store::drain::{Drain, DrainContext, DrainedRing, Observer};
 
 use crate::ring::clock;
 use crate::shared::run::{CounterSums, Run};
@@ -26,9 +26,9 @@ pub(crate) struct RingDrain {
     pub ring: &'static ThreadRing,
     /// The drain of the thread that has the ring, once something was drained.
     drain: Option<Drain>,
-    clock_told: Instant,
+    clock_written_at: Instant,
     /// The time when the thread's name was last read.
-    name_asked: Option<Instant>,
+    name_read_at: Option<Instant>,
     /// True if the ring's thread has ended and everything is written: the ring can be lent again.
     freed: bool,
     /// True if the next drain has to write the records of a flight recorder.
@@ -47,7 +47,7 @@ pub(crate) enum Extent {
     /// with the drain that has written the file.
     All(Option<Drain>),
     /// There may be more to drain.
-    InPart,
+    Partial,
 }
 
 impl RingDrain {
@@ -56,8 +56,8 @@ impl RingDrain {
             run,
             ring,
             drain: None,
-            clock_told: Instant::now(),
-            name_asked: None,
+            clock_written_at: Instant::now(),
+            name_read_at: None,
             freed: false,
             wanted: false,
             ended: None,
@@ -114,17 +114,17 @@ impl RingDrain {
     /// Marks the ring's thread as ended if it no longer exists: it ended without its exit handlers.
     pub(crate) fn end_if_thread_is_gone(&mut self) {
         let tenancy = &self.ring.header().tenancy;
-        let lent = !self.is_free() && !self.ring.parting.has_thread_left();
-        if lent && !sys::thread_lives(tenancy.tid.load(Ordering::Relaxed)) {
+        let lent = !self.is_free() && !self.ring.detachment.is_thread_detached();
+        if lent && !sys::is_thread_alive(tenancy.tid.load(Ordering::Relaxed)) {
             tenancy.state.store(State::Ended as u32, Ordering::Release);
             // In the thread's place; the flusher itself has not left.
-            let _ = self.ring.parting.thread_leaves();
+            let _ = self.ring.detachment.detach_thread();
         }
     }
 
     /// Returns whether the ring's thread has given it back and the ring waits for its last drain.
     pub(crate) fn has_ended(&self) -> bool {
-        self.ring.header().tenancy.state() == Ok(State::Ended) && self.ring.parting.has_thread_left()
+        self.ring.header().tenancy.state() == Ok(State::Ended) && self.ring.detachment.is_thread_detached()
     }
 
     /// Returns whether the ring's thread has called `exit`. Its file ends last, and so says how many files
@@ -160,7 +160,7 @@ impl RingDrain {
             drain.close();
         }
         if !result? {
-            return Ok(Extent::InPart);
+            return Ok(Extent::Partial);
         }
         self.wanted = false;
         if self.has_ended() && state == Ok(State::Ended) && !self.waits_for_exit() {
@@ -188,19 +188,19 @@ impl RingDrain {
             if bytes == 0 {
                 return Ok(true);
             }
-            ring.tell_room();
-            if self.name_asked.is_none_or(|at| at.elapsed() > NAME_INTERVAL) {
-                let is_first = self.name_asked.replace(Instant::now()).is_none();
+            ring.wake_if_room();
+            if self.name_read_at.is_none_or(|at| at.elapsed() > NAME_INTERVAL) {
+                let is_first = self.name_read_at.replace(Instant::now()).is_none();
                 // The thread has just noted its name itself.
                 let tid = header.tenancy.tid.load(Ordering::Relaxed);
                 if let Some(name) = sys::thread_name_of(tid).filter(|_| !is_first && !ended) {
                     ring.note_name(name);
-                    run.count_written(drain.tell_name(drained, context, clock::now())?);
+                    run.count_written(drain.write_name_line(drained, context, clock::now())?);
                 }
             }
-            if self.clock_told.elapsed() > CLOCK_INTERVAL {
-                self.clock_told = Instant::now();
-                run.count_written(drain.tell(drained, context, &clock_line())?);
+            if self.clock_written_at.elapsed() > CLOCK_INTERVAL {
+                self.clock_written_at = Instant::now();
+                run.count_written(drain.write_meta_line(drained, context, &clock_line())?);
             }
             let reached = drain.consumed();
             if reached.0 >= goal.0 && reached.1 >= goal.1 {
@@ -218,15 +218,15 @@ impl RingDrain {
     }
 
     /// Drops the older half of the file of the ring's thread; returns whether that was done.
-    pub(crate) fn halve(&mut self, context: &mut DrainContext<'_>) -> bool {
+    pub(crate) fn drop_older_half(&mut self, context: &mut DrainContext<'_>) -> bool {
         let drained = self.drained();
-        self.drain.as_mut().is_some_and(|drain| drain.halve(drained, context))
+        self.drain.as_mut().is_some_and(|drain| drain.drop_older_half(drained, context))
     }
 
     /// Checks whether the thread's file was deleted.
-    pub(crate) fn look_after_file(&mut self) {
+    pub(crate) fn check_file(&mut self) {
         if let Some(drain) = &mut self.drain {
-            drain.look_after_file();
+            drain.check_file();
         }
     }
 
@@ -247,23 +247,23 @@ impl RingDrain {
     }
 
     /// Writes a line into the file, if there is a file that can take it now.
-    pub(crate) fn tell(&mut self, context: &mut DrainContext<'_>, meta: &Meta) -> io::Result<()> {
+    pub(crate) fn write_meta_line(&mut self, context: &mut DrainContext<'_>, meta: &Meta) -> io::Result<()> {
         let drained = self.drained();
         let Some(drain) = &mut self.drain else { return Ok(()) };
-        self.run.count_written(drain.tell(drained, context, meta)?);
+        self.run.count_written(drain.write_meta_line(drained, context, meta)?);
         Ok(())
     }
 
     /// Returns the number of the thread's records that its files neither contain nor report as lost, as recovery
     /// would count them.
-    pub(crate) fn untold(&self, context: &mut DrainContext<'_>) -> u64 {
+    pub(crate) fn unreported_records(&self, context: &mut DrainContext<'_>) -> u64 {
         let header = self.ring.header();
         if self.is_free() {
             return 0;
         }
-        let onlooker = Onlooker::new(self.drained(), context.info, &mut *context.tables, header.published());
+        let observer = Observer::new(self.drained(), context.info, &mut *context.tables, header.published());
         // 0 for a damaged ring: its records cannot be counted.
-        onlooker.dead(EndReason::Exit.into()).map_or(0, |rest| rest.records.saturating_add(rest.lost))
+        observer.dead(EndReason::Exit.into()).map_or(0, |rest| rest.records.saturating_add(rest.lost))
     }
 
     /// Notes that the ring's thread has ended, as the one after `count` others, unless that was noted before.
@@ -275,7 +275,7 @@ impl RingDrain {
     }
 
     /// Returns the position of the ring's thread in the order in which the flusher has seen threads end.
-    pub(crate) fn ended_as(&self) -> Option<u64> {
+    pub(crate) fn end_position(&self) -> Option<u64> {
         self.ended
     }
 
@@ -297,8 +297,8 @@ impl RingDrain {
         let mut finished = self.run.finished.lock();
         finished.add(CounterSums::of(header));
         let drain = self.drain.take();
-        (self.freed, self.ended, self.name_asked) = (true, None, None);
-        self.ring.parting.renew();
+        (self.freed, self.ended, self.name_read_at) = (true, None, None);
+        self.ring.detachment.renew();
         // From here on a recoverer ignores the ring.
         header.tenancy.state.store(State::Free as u32, Ordering::Release);
         header.main.clear_counters();

@@ -12,7 +12,7 @@ use trace_format::ring::{Geometry, MIN_CAPACITY};
 use trace_store::drain::{RunTables, TracePlace};
 use trace_store::memory::{Memory, may_begin_small};
 use trace_store::modules::ModuleTable;
-use trace_store::run_directory::{Maker, Missing, RunDirectory, Unreserved};
+use trace_store::run_directory::{DirectorySettings, Missing, RunDirectory, Unreserved};
 
 use super::ring_drain::RingDrain;
 use crate::ring::clock;
@@ -21,7 +21,7 @@ use crate::shared::sites;
 use crate::shared::thread_ring::ThreadRing;
 use crate::sys;
 use crate::user::config::FullPolicy;
-use crate::user::teller;
+use crate::user::relay;
 
 /// The number of ready rings beyond which further ones are freed.
 const SURPLUS: usize = 4 * SPARE;
@@ -83,9 +83,9 @@ pub(crate) struct Supply {
     /// reserved afterwards.
     in_part: bool,
     /// True once the user was warned that a ring is private.
-    said: bool,
+    has_warned: bool,
     /// True once the user was warned that parts of the directory were removed.
-    said_removed: bool,
+    has_warned_of_removal: bool,
     made: u32,
     /// The sites that readers of the run's directory know.
     plans: Plans,
@@ -97,21 +97,21 @@ pub(crate) struct Supply {
 impl Supply {
     /// Prepares the run's directory; without one, rings will be private.
     pub(crate) fn new(run: &'static Run, info: &meta::Run, place: &mut TracePlace) -> Supply {
-        let sites = sites::told();
+        let sites = sites::in_site_table();
         let directory = RunDirectory::create(&maker(run, info, place), &sites);
         let budget = directory.as_ref().map_or(0, |d| sys::shared_memory_budget(d.path()));
         if let Err(why) = &directory {
-            teller::say(format_args!("{why}; if the process is killed, the records in memory will be lost"));
+            relay::say(format_args!("{why}; if the process is killed, the records in memory will be lost"));
         }
         if let Ok(directory) = &directory {
-            run.keep_counts_in(&directory.life.traced);
+            run.move_counters_to(&directory.life.traced);
             directory.life.switch.begin(run.config.paused);
             place.count_files_in(directory.lock.clone());
         }
         Supply {
             in_part: true,
-            said: directory.is_err(),
-            said_removed: false,
+            has_warned: directory.is_err(),
+            has_warned_of_removal: false,
             former: Vec::new(),
             forgotten: 0,
             user: sys::effective_user(),
@@ -135,7 +135,7 @@ impl Supply {
 
     /// Writes the list of the process's modules where recovery will find it: once, and then again whenever records
     /// have addresses.
-    pub(crate) fn tell_modules(&mut self) {
+    pub(crate) fn write_modules(&mut self) {
         let directory = self.directory.as_ref().ok().map(RunDirectory::path);
         self.modules.keep_in(directory);
     }
@@ -171,18 +171,18 @@ impl Supply {
         if std::mem::replace(&mut self.user, user) == user {
             return None;
         }
-        let made = RunDirectory::create(&maker(run, info, place), &sites::told());
+        let made = RunDirectory::create(&maker(run, info, place), &sites::in_site_table());
         match &made {
             Ok(directory) => {
                 self.budget = sys::shared_memory_budget(directory.path());
                 place.count_files_in(directory.lock.clone());
             }
-            Err(why) => teller::say(format_args!(
+            Err(why) => relay::say(format_args!(
                 "the program has become user {user}, and {why}; if it is killed, the records that later threads \
                  have in memory will be lost"
             )),
         }
-        self.said = made.is_err();
+        self.has_warned = made.is_err();
         let before = std::mem::replace(&mut self.directory, made.map_err(|why| why.to_string()));
         self.former.extend(before);
         // Later threads get rings of the new user.
@@ -215,9 +215,9 @@ impl Supply {
         place: &mut TracePlace,
     ) {
         let Ok(directory) = &mut self.directory else { return };
-        let restored = directory.restore(missing, &maker(run, info, place), &sites::told());
-        if !std::mem::replace(&mut self.said_removed, true) {
-            let (path, what) = (directory.path(), in_words(missing));
+        let restored = directory.restore(missing, &maker(run, info, place), &sites::in_site_table());
+        if !std::mem::replace(&mut self.has_warned_of_removal, true) {
+            let (path, what) = (directory.path(), missing_part_name(missing));
             let now = match &restored {
                 Ok(()) => "it was put back, and threads go on in new rings".into(),
                 Err(why) => {
@@ -226,13 +226,13 @@ impl Supply {
                     )
                 }
             };
-            teller::say(format_args!(
+            relay::say(format_args!(
                 "somebody has removed {what} of {path:?} while the program is traced: {now}. Keep cleaners of temporary files \
                  (and RemoveIPC of systemd) from there, or set TRACER_RUNTIME_DIR to another directory"
             ));
         }
         if restored.is_ok() && (missing.directory || missing.life) {
-            run.keep_counts_in(&directory.life.traced);
+            run.move_counters_to(&directory.life.traced);
             place.count_files_in(directory.lock.clone());
         }
         if directory.has_no_modules() {
@@ -248,8 +248,8 @@ impl Supply {
     }
 
     /// Writes the queued sites where recovery will find them. With private rings there is nothing to recover.
-    pub(crate) fn tell_sites(&mut self) {
-        sites::tell_queued(self.run, |entry| {
+    pub(crate) fn write_sites(&mut self) {
+        sites::write_queued_entries(self.run, |entry| {
             let mut directories = self.directory.iter_mut().chain(&mut self.former);
             self.plans.add(&entry) && directories.all(|directory| directory.add_site(&entry).is_ok())
         });
@@ -257,7 +257,7 @@ impl Supply {
 
     /// Returns whether a ring should be made: some are kept ready, and one for each waiting thread. When the process
     /// exits, only those for waiting threads are made.
-    pub(crate) fn is_short(&self, run: &Run) -> bool {
+    pub(crate) fn needs_ring(&self, run: &Run) -> bool {
         let waiting = run.waiting.load(Ordering::Relaxed) as usize;
         let exiting = run.exit.requested.load(Ordering::Relaxed) == 1;
         let spare = if exiting { 0 } else { SPARE };
@@ -265,8 +265,8 @@ impl Supply {
     }
 
     /// Returns whether a thread waits for a ring and none is ready for it. Returns false while no ring can be made.
-    pub(crate) fn is_waited_for(run: &Run) -> bool {
-        !run.barren.load(Ordering::Relaxed)
+    pub(crate) fn has_waiting_thread(run: &Run) -> bool {
+        !run.no_ring_possible.load(Ordering::Relaxed)
             && run.ready.count() < run.waiting.load(Ordering::Relaxed) as usize
     }
 
@@ -275,7 +275,7 @@ impl Supply {
         match self.make(run) {
             Ok(None) => {}
             Ok(Some((ring, rest))) => {
-                run.barren.store(false, Ordering::Relaxed);
+                run.no_ring_possible.store(false, Ordering::Relaxed);
                 run.rings.lock().push(ring);
                 if run.put_ready(ring) {
                     tails.push(RingDrain::new(run, ring));
@@ -297,8 +297,8 @@ impl Supply {
                 self.discard(run, ring);
             }
             Err(error) => {
-                if !run.barren.swap(true, Ordering::Relaxed) {
-                    teller::say(format_args!(
+                if !run.no_ring_possible.swap(true, Ordering::Relaxed) {
+                    relay::say(format_args!(
                         "cannot make a ring for a thread: {error}; its records are lost"
                     ));
                 }
@@ -334,8 +334,8 @@ impl Supply {
                 Err(error) => error.to_string(),
             },
         };
-        if !std::mem::replace(&mut self.said, true) {
-            teller::say(format_args!(
+        if !std::mem::replace(&mut self.has_warned, true) {
+            relay::say(format_args!(
                 "no shared memory for the ring of a thread: {why}; if the process is killed, the records in it will \
                  be lost"
             ));
@@ -438,12 +438,12 @@ impl Supply {
 }
 
 /// Returns the maker of the run's directory.
-fn maker<'a>(run: &'a Run, info: &'a meta::Run, place: &'a TracePlace) -> Maker<'a> {
-    Maker::new(run.config.runtime_directory.as_deref(), sys::thread_id(), info, place)
+fn maker<'a>(run: &'a Run, info: &'a meta::Run, place: &'a TracePlace) -> DirectorySettings<'a> {
+    DirectorySettings::new(run.config.runtime_directory.as_deref(), sys::thread_id(), info, place)
 }
 
 /// Returns a name for the missing part.
-fn in_words(missing: &Missing) -> &'static str {
+fn missing_part_name(missing: &Missing) -> &'static str {
     match missing {
         Missing { directory: true, .. } => "all",
         Missing { life: true, .. } => "the life file",
@@ -456,7 +456,7 @@ fn in_words(missing: &Missing) -> &'static str {
 impl RunTables for Supply {
     fn references(&mut self) -> References<'_> {
         // A thread queues a site before it commits the first record of the site.
-        self.tell_sites();
+        self.write_sites();
         References { plans: &self.plans, modules: &mut self.modules }
     }
 }

@@ -135,8 +135,8 @@ fn a_thread_that_ended_unnoticed_is_found() {
     // No system gives out this id.
     let ring = attach(run, u64::from(u32::MAX >> 1));
     record(ring, format_args!("last words"));
-    flusher.looked_after -= super::LOOK_AFTER;
-    flusher.look_after();
+    flusher.checked_at -= super::CHECK_INTERVAL;
+    flusher.check_threads_and_files();
     flusher.drain_once();
     assert_eq!(ring.header().tenancy.state(), Ok(State::Free));
     assert!(files(directory.path())[0].contains("last words"));
@@ -159,7 +159,7 @@ fn a_waiting_thread_gets_its_ring_before_a_busy_ring_is_drained() {
 
     run.waiting.store(1, Ordering::Relaxed);
     fill();
-    let is_interrupted = || Supply::is_waited_for(run);
+    let is_interrupted = || Supply::has_waiting_thread(run);
     let mut context = DrainContext {
         info: &flusher.info,
         place: &mut flusher.place,
@@ -167,7 +167,7 @@ fn a_waiting_thread_gets_its_ring_before_a_busy_ring_is_drained() {
         out: &mut flusher.out,
     };
     let of_busy = flusher.rings.iter_mut().find(|tail| std::ptr::eq(tail.ring, busy)).unwrap();
-    assert!(matches!(of_busy.drain(&mut context, &is_interrupted).unwrap(), Extent::InPart));
+    assert!(matches!(of_busy.drain(&mut context, &is_interrupted).unwrap(), Extent::Partial));
     assert!(!is_whole());
     flusher.drain_once();
     assert_eq!(run.ready.count(), 1, "one waits");
@@ -175,7 +175,7 @@ fn a_waiting_thread_gets_its_ring_before_a_busy_ring_is_drained() {
 
     // If none can be made, the rest is written all the same.
     while run.ready.take().is_some() {}
-    run.barren.store(true, Ordering::Relaxed);
+    run.no_ring_possible.store(true, Ordering::Relaxed);
     fill();
     flusher.drain_once();
     assert!(is_whole() && run.ready.count() == 0);

@@ -19,9 +19,9 @@ use trace_format::ring::{Header, LAYOUT_VERSION, Progress, State, readable};
 use trace_store::memory::Data;
 
 use super::lane::Lane;
-use crate::words::parting::Parting;
+use crate::words::detachment::Detachment;
 use crate::words::pool::ReadyPool;
-use crate::words::switch::{Stand, SwitchWord};
+use crate::words::switch::{SwitchWord, TracingState};
 use crate::words::wake::Wake;
 
 const BLOCK: u64 = 64;
@@ -191,7 +191,7 @@ fn loom_the_successor_of_a_dead_consumer_sees_every_record_once() {
 struct Lent {
     header: Header,
     data: Data,
-    parting: Parting,
+    detachment: Detachment,
     /// A stand-in for the memory: using the ring reads it, freeing the ring writes it, and loom finds a use after
     /// that.
     memory: UnsafeCell<()>,
@@ -203,7 +203,7 @@ impl Lent {
         Box::leak(Box::new(Lent {
             header: Header::zeroed(),
             data: Data::leak(CAPACITY as usize),
-            parting: Parting::new(),
+            detachment: Detachment::new(),
             memory: UnsafeCell::new(()),
             freed: AtomicU64::new(0),
         }))
@@ -235,7 +235,7 @@ impl Lent {
             tid,
         );
         tenancy.state.store(State::Ended as u32, Ordering::Release);
-        if self.parting.thread_leaves() {
+        if self.detachment.detach_thread() {
             self.free();
         }
     }
@@ -265,7 +265,7 @@ fn loom_the_pool_gives_a_ring_to_one_thread_after_the_other() {
         let mut progress = Progress::default();
         let mut seen = 0;
         for _ in 0..2 {
-            while lent.header.tenancy.state() != Ok(State::Ended) || !lent.parting.has_thread_left() {
+            while lent.header.tenancy.state() != Ok(State::Ended) || !lent.detachment.is_thread_detached() {
                 thread::yield_now();
             }
             let range = readable(&lent.header.main, progress.consumed, CAPACITY).unwrap();
@@ -276,7 +276,7 @@ fn loom_the_pool_gives_a_ring_to_one_thread_after_the_other() {
             assert_eq!(records.iter().map(|record| record.ticks.0).collect::<Vec<_>>(), [tid]);
             assert_eq!(lent.header.main.committed.load(Ordering::Relaxed), 1);
             seen += tid;
-            lent.parting.renew();
+            lent.detachment.renew();
             lent.header.tenancy.state.store(State::Free as u32, Ordering::Release);
             lent.header.main.clear_counters();
             progress.consumed = range.end;
@@ -301,7 +301,7 @@ fn loom_a_thread_that_ends_while_the_flusher_leaves_frees_the_ring_once() {
         // SAFETY: to a head that was loaded with Acquire; nothing is freed.
         let parts = unsafe { lent.data.parts(seen.clone()) };
         assert!(Records::new(parts, 0, BLOCK).count() <= 1);
-        if lent.parting.flusher_leaves() {
+        if lent.detachment.detach_flusher() {
             lent.free();
         }
         ending.join().unwrap();
@@ -403,7 +403,7 @@ fn loom_a_decision_that_is_taken_over_is_made_once() {
             thread::spawn(move || {
                 let (word, run, published) = &*decision;
                 let seen = word.see();
-                if !matches!(seen.stand(|| 7), Stand::Undecided | Stand::Deciding) {
+                if !matches!(seen.stand(|| 7), TracingState::Undecided | TracingState::Deciding) {
                     return;
                 }
                 let Some(attempt) = word.begin(seen, 7) else { return };
@@ -414,13 +414,13 @@ fn loom_a_decision_that_is_taken_over_is_made_once() {
                 }
             })
         });
-        if decision.0.see().stand(|| 7) == Stand::On {
+        if decision.0.see().stand(|| 7) == TracingState::On {
             assert_ne!(decision.1.load(Ordering::Relaxed), 0);
         }
         for thread in threads {
             thread.join().unwrap();
         }
-        assert_eq!(decision.0.see().stand(|| 7), Stand::On);
+        assert_eq!(decision.0.see().stand(|| 7), TracingState::On);
         assert_eq!(decision.2.load(Ordering::Relaxed), 1);
     });
 }

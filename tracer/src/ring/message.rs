@@ -197,7 +197,7 @@ impl<'a> MessageWriter<'a> {
         self.lane.commit(end, self.ticks);
         if self.pieces > 0 {
             // In a ring that was closed, the next record finds that out.
-            let _ = self.producer.tell_wait(self.lane, self.ticks, 0);
+            let _ = self.producer.write_pending_wait(self.lane, self.ticks, 0);
         }
         Outcome::Committed
     }

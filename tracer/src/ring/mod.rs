@@ -23,5 +23,5 @@ mod loom_tests;
 mod tests;
 
 pub use arguments::Arguments;
-pub(crate) use producer::{Link, MAX_CAPTURED, Outcome, Producer, call_site_record, is_plenty};
+pub(crate) use producer::{Link, MAX_CAPTURED, Outcome, Producer, call_site_record, has_enough_room};
 pub use values::{Value, ValueType, Values};

@@ -15,7 +15,7 @@ use trace_format::capture::Cursor;
 use trace_format::line::Ticks;
 use trace_format::record::{Flags, HEADER, hook_enter_word, stack_word};
 use trace_format::ring::open_calls::{MAX_OPEN, OpenCall, OpenCalls};
-use trace_format::wait::{Wait, WaitedFor};
+use trace_format::wait::{Wait, WaitCause};
 use trace_store::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory};
 
 use super::arguments::Arguments;
@@ -32,7 +32,7 @@ pub(crate) const MAX_CAPTURED: usize = 1024;
 
 /// The longest time, in nanoseconds, that a thread waits for the rest of its ring's memory. Reserving it takes about
 /// a millisecond.
-const MEMORY_PATIENCE: u64 = 1_000_000_000;
+const MAX_MEMORY_WAIT: u64 = 1_000_000_000;
 
 /// The outcome of writing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub(crate) struct Producer {
     /// The calls that are held back; null if `link` is.
     open_calls: *const OpenCalls,
     /// The wait that has no record yet.
-    waited: Waited,
+    waited: PendingWait,
 }
 
 /// A wait that has ended, until there is a place for its record: before the record that waited, or after the message
@@ -117,20 +117,20 @@ pub(crate) struct Producer {
 /// each other's values: then the record of a wait shows less time than it took, and the rest is reported when the
 /// thread's file ends.
 #[derive(Debug, Default)]
-struct Waited {
+struct PendingWait {
     begin: AtomicU64,
     end: AtomicU64,
     /// The time in nanoseconds; 0 if there is no wait.
     ns: AtomicU64,
-    /// The number of a [`WaitedFor`].
+    /// The number of a [`WaitCause`].
     what: AtomicU8,
 }
 
-impl Waited {
+impl PendingWait {
     /// Notes a wait that has just ended. Several waits without room for a record between them are recorded as one,
     /// from the beginning of the first.
     #[cold]
-    fn note(&self, begin: Ticks, ns: u64, what: WaitedFor) {
+    fn note(&self, begin: Ticks, ns: u64, what: WaitCause) {
         let before = self.ns.load(Ordering::Relaxed);
         if before == 0 {
             self.begin.store(begin.0, Ordering::Relaxed);
@@ -144,7 +144,7 @@ impl Waited {
     fn get(&self) -> Option<Wait> {
         let ns = self.ns.load(Ordering::Relaxed);
         let number = self.what.load(Ordering::Relaxed);
-        let (what, _) = WaitedFor::NAMES.iter().find(|(what, _)| *what as u8 == number)?;
+        let (what, _) = WaitCause::NAMES.iter().find(|(what, _)| *what as u8 == number)?;
         let ticks = |word: &AtomicU64| Ticks(word.load(Ordering::Relaxed));
         (ns > 0).then(|| Wait { begin: ticks(&self.begin), end: ticks(&self.end), ns, what: *what })
     }
@@ -185,7 +185,7 @@ impl Producer {
             nested_frame: AtomicUsize::new(0),
             link,
             open_calls: &raw const header.open_calls,
-            waited: Waited::default(),
+            waited: PendingWait::default(),
         }
     }
 
@@ -225,7 +225,7 @@ impl Producer {
     pub(crate) fn hold(&self, call: OpenCall, before: Ticks) -> Option<u64> {
         let here = sys::stack_pointer();
         let frame = self.frame.load(Ordering::Relaxed);
-        if frame != 0 && frame != HOLDING && !self.was_left(here) {
+        if frame != 0 && frame != HOLDING && !self.was_abandoned(here) {
             return None;
         }
         let open = self.open_calls()?;
@@ -328,7 +328,7 @@ impl Producer {
 
     /// Returns whether the thread may go on using the ring: this is not a forked child's view, and the ring was not
     /// closed.
-    pub(crate) fn is_of_use(&self) -> bool {
+    pub(crate) fn is_usable(&self) -> bool {
         // SAFETY: not null, so as in `open`.
         !self.is_wiped() && !unsafe { &*self.link }.closed.load(Ordering::Acquire)
     }
@@ -340,7 +340,7 @@ impl Producer {
 
     /// Leaves the producer as a `longjmp` out of a `Display` does: marked by a frame that is gone.
     #[cfg(all(test, not(loom)))]
-    pub(crate) fn mark_as_left_for_test(&self) {
+    pub(crate) fn mark_abandoned_for_test(&self) {
         // Every stack lies above it.
         self.frame.store(HOLDING + 1, Ordering::Relaxed);
     }
@@ -362,7 +362,7 @@ impl Producer {
     #[inline(always)]
     pub(crate) fn record(&self, ticks: Ticks, site: u32, args: fmt::Arguments<'_>) -> Outcome {
         let here = sys::stack_pointer();
-        if self.frame.load(Ordering::Relaxed) != 0 && !self.was_left(here) {
+        if self.frame.load(Ordering::Relaxed) != 0 && !self.was_abandoned(here) {
             return self.record_inside(ticks, site, args, here);
         }
         self.record_in(&self.main, &self.frame, here, ticks, site, args)
@@ -424,7 +424,7 @@ impl Producer {
     #[inline(always)]
     pub(crate) fn record_words(&self, ticks: Ticks, word: u64, payload: &[u64]) -> Outcome {
         let here = sys::stack_pointer();
-        if self.frame.load(Ordering::Relaxed) != 0 && !self.was_left(here) {
+        if self.frame.load(Ordering::Relaxed) != 0 && !self.was_abandoned(here) {
             return self.record_words_inside(ticks, word, payload, here);
         }
         self.record_words_in(&self.main, &self.frame, here, ticks, word, payload)
@@ -493,12 +493,12 @@ impl Producer {
     fn record_words_inside(&self, ticks: Ticks, word: u64, payload: &[u64], here: usize) -> Outcome {
         // A block of the smallest nested ring is shorter than a deep stack.
         let fits = (HEADER + size_of_val(payload)) as u64 <= self.nested.block();
-        if !fits || self.is_twice_inside(here) {
+        if !fits || self.is_doubly_nested(here) {
             add(&self.nested.written().lost_full, 1);
             return Outcome::Lost;
         }
         let outcome = self.record_words_in(&self.nested, &self.nested_frame, here, ticks, word, payload);
-        self.leave_tick();
+        self.wait_for_next_tick();
         outcome
     }
 
@@ -508,13 +508,13 @@ impl Producer {
         frame.store(here, Ordering::Relaxed);
         // A signal handler on this thread sees the frame before anything below.
         compiler_fence(Ordering::SeqCst);
-        if ticks.0 >= lane.last() { ticks.0 } else { Producer::read_again() }
+        if ticks.0 >= lane.last() { ticks.0 } else { Producer::reread_clock() }
     }
 
     /// Reads the clock again: a signal handler has traced between the first reading and the mark, or the clock went
     /// back.
     #[cold]
-    fn read_again() -> u64 {
+    fn reread_clock() -> u64 {
         clock::now_inside().0
     }
 
@@ -522,28 +522,28 @@ impl Producer {
     #[cold]
     #[inline(never)]
     fn record_inside(&self, ticks: Ticks, site: u32, args: fmt::Arguments<'_>, here: usize) -> Outcome {
-        if self.is_twice_inside(here) {
+        if self.is_doubly_nested(here) {
             add(&self.nested.written().lost_full, 1);
             return Outcome::Lost;
         }
         let outcome = self.record_in(&self.nested, &self.nested_frame, here, ticks, site, args);
-        self.leave_tick();
+        self.wait_for_next_tick();
         outcome
     }
 
     /// Waits until the clock shows more than the ticks of the nested record that was just made: readers take the main
     /// ring's record for the earlier of two records with the same ticks, but the next record in the main ring is the
     /// later one. Counters of some processors stand still for 40 ns, and the system's clock possibly for longer;
-    /// after `PATIENCE` readings, the order is given up.
-    fn leave_tick(&self) {
-        const PATIENCE: usize = 100;
+    /// after `MAX_REREADS` readings, the order is given up.
+    fn wait_for_next_tick(&self) {
+        const MAX_REREADS: usize = 100;
         let last = self.nested.last();
-        let _ = (0..PATIENCE).any(|_| clock::now_inside().0 > last);
+        let _ = (0..MAX_REREADS).any(|_| clock::now_inside().0 > last);
     }
 
     /// Returns whether the thread is inside a record inside a record, seen from a frame that ends at `here`:
     /// there is no third ring.
-    fn is_twice_inside(&self, here: usize) -> bool {
+    fn is_doubly_nested(&self, here: usize) -> bool {
         let inner = self.nested_frame.load(Ordering::Relaxed);
         inner != 0 && !sys::is_deeper(inner, here)
     }
@@ -552,7 +552,7 @@ impl Producer {
     /// calls are marked instead, records them and returns true.
     #[cold]
     #[inline(never)]
-    fn was_left(&self, here: usize) -> bool {
+    fn was_abandoned(&self, here: usize) -> bool {
         if self.frame.load(Ordering::Relaxed) == HOLDING {
             self.record_open_calls(here, Ticks(u64::MAX), 0);
             return true;
@@ -596,14 +596,14 @@ impl Producer {
         if self.was_closed(lane) {
             return Outcome::Gone;
         }
-        if self.tell_wait(lane, ticks, need) { Outcome::Committed } else { Outcome::Gone }
+        if self.write_pending_wait(lane, ticks, need) { Outcome::Committed } else { Outcome::Gone }
     }
 
     /// Writes the record of the noted wait, if there is one and it has room beside `need` bytes, which stay free
     /// after it. The lane is between two records; `ticks` are those of the next one, or of the one before. Returns
     /// false if the ring was closed meanwhile.
     #[inline(always)]
-    pub(super) fn tell_wait(&self, lane: &Lane, ticks: u64, need: u64) -> bool {
+    pub(super) fn write_pending_wait(&self, lane: &Lane, ticks: u64, need: u64) -> bool {
         let is_noted = self.waited.ns.load(Ordering::Relaxed) > 0 && std::ptr::eq(lane, &self.main);
         !is_noted || self.write_wait(lane, ticks, need)
     }
@@ -613,7 +613,7 @@ impl Producer {
     fn write_wait(&self, lane: &Lane, ticks: u64, need: u64) -> bool {
         let Some(wait) = self.waited.get().filter(|_| WAIT_BYTES + need <= lane.block()) else { return true };
         if !lane.has_room_for(WAIT_BYTES + need) {
-            let found = self.memory_now(lane, WAIT_BYTES + need);
+            let found = self.try_find_room(lane, WAIT_BYTES + need);
             let Some(reservation) = found else { return true };
             lane.take(reservation);
             if self.was_closed(lane) {
@@ -629,7 +629,7 @@ impl Producer {
     }
 
     /// Returns room for `need` bytes at the lane's position, if there is some without waiting.
-    fn memory_now(&self, lane: &Lane, need: u64) -> Option<Reservation> {
+    fn try_find_room(&self, lane: &Lane, need: u64) -> Option<Reservation> {
         // SAFETY: as in `open`, which was asked first.
         let is_whole = unsafe { &*self.link }.whole.load(Ordering::Acquire);
         let memory = if is_whole { u64::MAX } else { FIRST_BYTES };
@@ -644,7 +644,7 @@ impl Producer {
         let written = self.main.written();
         add(&written.stalls, 1);
         add(&written.stall_ns, ns);
-        self.waited.note(begin, ns, WaitedFor::Ring);
+        self.waited.note(begin, ns, WaitCause::Ring);
     }
 
     /// Returns whether this is the lane of records that are not inside others.
@@ -733,11 +733,11 @@ impl Producer {
             }
             let waited = sys::monotonic_ns().saturating_sub(start);
             let whole = link.whole.load(Ordering::Acquire);
-            if whole || link.closed.load(Ordering::Acquire) || waited >= MEMORY_PATIENCE {
+            if whole || link.closed.load(Ordering::Acquire) || waited >= MAX_MEMORY_WAIT {
                 let written = self.main.written();
                 add(&written.stalls, 1);
                 add(&written.stall_ns, waited);
-                self.waited.note(begin, waited, WaitedFor::Memory);
+                self.waited.note(begin, waited, WaitCause::Memory);
                 return whole;
             }
         }
@@ -766,14 +766,14 @@ impl Producer {
             // One long wait is cheaper than many short ones, for the flusher above all: on a busy machine each wait
             // takes the processor away from it.
             let plenty =
-                reservation.is_some_and(|reservation| is_plenty(reservation.pending, lane.capacity()));
+                reservation.is_some_and(|reservation| has_enough_room(reservation.pending, lane.capacity()));
             if plenty || useless || link.closed.load(Ordering::Relaxed) {
                 break (reservation, waited);
             }
         };
         add(&lane.written().stalls, 1);
         add(&lane.written().stall_ns, waited);
-        self.waited.note(begin, waited, WaitedFor::Room);
+        self.waited.note(begin, waited, WaitCause::Room);
         self.dropping.store(reservation.is_none(), Ordering::Relaxed);
         reservation
     }
@@ -788,6 +788,6 @@ pub(crate) fn call_site_record(address: u64, call_site: u64) -> (u64, [u64; 2]) 
 }
 
 /// Returns whether a thread that waits for room goes on if `pending` bytes of `capacity` wait for the flusher.
-pub(crate) fn is_plenty(pending: u64, capacity: u64) -> bool {
+pub(crate) fn has_enough_room(pending: u64, capacity: u64) -> bool {
     pending <= capacity / 2
 }

@@ -86,7 +86,7 @@ pub(crate) const PANICKED: &str = "<panicked>";
 const LONG: u16 = u16::MAX;
 
 /// The maximum number of values whose types are stored beside them; the types of more values are on the heap.
-const MOST_INLINE: usize = 32;
+const MAX_INLINE_TYPES: usize = 32;
 
 /// Values for one record.
 ///
@@ -96,15 +96,15 @@ pub struct Values {
     /// As [`trace_format::capture`] lays values out. The first `length` bytes are initialized.
     bytes: [MaybeUninit<u8>; MAX_CAPTURED],
     length: usize,
-    types: [ValueType; MOST_INLINE],
+    types: [ValueType; MAX_INLINE_TYPES],
     count: usize,
     shape: u64,
     /// All bytes and types, as soon as there is no room for them above.
-    moved: Option<Box<Moved>>,
+    moved: Option<Box<HeapValues>>,
 }
 
 #[derive(Debug, Default)]
-struct Moved {
+struct HeapValues {
     bytes: Vec<u8>,
     types: Vec<ValueType>,
 }
@@ -129,7 +129,7 @@ impl Values {
         Values {
             bytes: [MaybeUninit::uninit(); MAX_CAPTURED],
             length: 0,
-            types: [ValueType::I64; MOST_INLINE],
+            types: [ValueType::I64; MAX_INLINE_TYPES],
             count: 0,
             shape: 0,
             moved: None,
@@ -243,11 +243,11 @@ impl Values {
         const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
         let here = key.wrapping_mul(16).wrapping_add(1 + value_type as u64);
         self.shape = (self.shape.rotate_left(23) ^ here).wrapping_mul(MIX);
-        if self.moved.is_none() && self.count < MOST_INLINE {
+        if self.moved.is_none() && self.count < MAX_INLINE_TYPES {
             self.types[self.count] = value_type;
             self.count += 1;
         } else {
-            self.move_out().types.push(value_type);
+            self.move_to_heap().types.push(value_type);
         }
     }
 
@@ -266,7 +266,7 @@ impl Values {
                 }
                 self.length = end;
             }
-            _ => self.move_out().bytes.extend_from_slice(bytes),
+            _ => self.move_to_heap().bytes.extend_from_slice(bytes),
         }
     }
 
@@ -275,7 +275,7 @@ impl Values {
         match u16::try_from(text.len()) {
             Ok(length) if length < LONG => self.put(length.to_le_bytes()),
             _ => {
-                let bytes = &mut self.move_out().bytes;
+                let bytes = &mut self.move_to_heap().bytes;
                 bytes.extend_from_slice(&LONG.to_le_bytes());
                 bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
             }
@@ -299,7 +299,7 @@ impl Values {
             _ => {
                 self.replace(start, LONG);
                 let at = start + 2;
-                self.move_out().bytes.splice(at..at, (length as u64).to_le_bytes());
+                self.move_to_heap().bytes.splice(at..at, (length as u64).to_le_bytes());
             }
         }
     }
@@ -319,10 +319,10 @@ impl Values {
     /// Returns the values on the heap, to which the first call moves them.
     #[cold]
     #[inline(never)]
-    fn move_out(&mut self) -> &mut Moved {
+    fn move_to_heap(&mut self) -> &mut HeapValues {
         let moved = match self.moved.take() {
             Some(moved) => moved,
-            None => Box::new(Moved { bytes: self.bytes().to_vec(), types: self.types().to_vec() }),
+            None => Box::new(HeapValues { bytes: self.bytes().to_vec(), types: self.types().to_vec() }),
         };
         self.moved.insert(moved)
     }

@@ -14,16 +14,16 @@ use trace_format::sites::{Level, SiteKind};
 
 use super::sites::{Call, Place, Site};
 use crate::ring::{Value, ValueType, Values};
-use crate::user::teller;
+use crate::user::relay;
 use crate::words::exclusion::Excluded;
 
 /// The most sites that a process makes at run time.
-pub(crate) const MOST_SITES: usize = 8192;
+pub(crate) const MAX_DYNAMIC_SITES: usize = 8192;
 /// The most bytes of texts in a definition: a longer one makes no site.
-pub(crate) const MOST_TEXT: usize = 4096;
+pub(crate) const MAX_DEFINITION_TEXT: usize = 4096;
 /// The longest time that a thread waits for others that make sites. In a forked child the thread that had the lock
 /// may not exist.
-const PATIENCE: Duration = Duration::from_millis(100);
+const MAX_WAIT: Duration = Duration::from_millis(100);
 
 /// The way in which a value becomes text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -154,14 +154,14 @@ impl fmt::Display for Message<'_> {
 }
 
 /// The sites that were made, by their keys.
-static MADE: Mutex<BTreeMap<u64, &'static Site>> = Mutex::new(BTreeMap::new());
+static DYNAMIC_SITES: Mutex<BTreeMap<u64, &'static Site>> = Mutex::new(BTreeMap::new());
 /// The number of sites that were made, those without a key included. Relaxed: it is only a limit, and orders no other
 /// memory.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Whether a thread has waited for the lock in vain. Relaxed: it only saves time.
-static STUCK: AtomicBool = AtomicBool::new(false);
+static LOCK_TIMED_OUT: AtomicBool = AtomicBool::new(false);
 /// Whether the message about too many sites was printed.
-static SAID: AtomicBool = AtomicBool::new(false);
+static HAS_WARNED: AtomicBool = AtomicBool::new(false);
 
 /// Returns the site with this key; makes it from the result of `define` if there is none. `types` are the types of
 /// its values.
@@ -197,14 +197,14 @@ pub(crate) fn find(
 
 /// Makes a site that [`find`] does not find. Returns `None` as [`find`] does.
 pub(crate) fn make(definition: Definition, types: &[ValueType], key: u64) -> Option<&'static Site> {
-    if definition.fields.len() != types.len() || definition.text_bytes() > MOST_TEXT {
+    if definition.fields.len() != types.len() || definition.text_bytes() > MAX_DEFINITION_TEXT {
         return None;
     }
-    if COUNT.fetch_add(1, Ordering::Relaxed) >= MOST_SITES {
+    if COUNT.fetch_add(1, Ordering::Relaxed) >= MAX_DYNAMIC_SITES {
         COUNT.fetch_sub(1, Ordering::Relaxed);
-        if !SAID.swap(true, Ordering::Relaxed) {
-            teller::say(format_args!(
-                "there are more than {MOST_SITES} places, or sets of fields, of log records, events and spans; \
+        if !HAS_WARNED.swap(true, Ordering::Relaxed) {
+            relay::say(format_args!(
+                "there are more than {MAX_DYNAMIC_SITES} places, or sets of fields, of log records, events and spans; \
                  records from further ones are written as text, without a place and without typed fields"
             ));
         }
@@ -231,12 +231,12 @@ fn leak(text: String) -> &'static str {
 }
 
 fn lock() -> Option<parking_lot::MutexGuard<'static, BTreeMap<u64, &'static Site>>> {
-    let guard = MADE.try_lock();
-    if guard.is_some() || STUCK.load(Ordering::Relaxed) {
+    let guard = DYNAMIC_SITES.try_lock();
+    if guard.is_some() || LOCK_TIMED_OUT.load(Ordering::Relaxed) {
         return guard;
     }
-    let guard = MADE.try_lock_for(PATIENCE);
-    STUCK.store(guard.is_none(), Ordering::Relaxed);
+    let guard = DYNAMIC_SITES.try_lock_for(MAX_WAIT);
+    LOCK_TIMED_OUT.store(guard.is_none(), Ordering::Relaxed);
     guard
 }
 
@@ -305,7 +305,7 @@ mod tests {
         assert!(std::ptr::eq(one, same) && !std::ptr::eq(one, other));
         assert_eq!(calls, 2);
         assert!(find(73, &types[..1], &mut definition.clone()).is_none(), "a value without a field");
-        let long = Definition { target: "x".repeat(MOST_TEXT + 1), ..Definition::default() };
+        let long = Definition { target: "x".repeat(MAX_DEFINITION_TEXT + 1), ..Definition::default() };
         assert!(find(74, &[], &mut || long.clone()).is_none(), "texts without end");
     }
 }

@@ -12,17 +12,17 @@
 //! | `pause`, `switched` | tracing that is paused and goes on; listeners that are called when it is switched |
 //! | `stats` | the counters of the tracer in this process |
 //! | `numbers` | numbers of spans and locks |
-//! | `unplaced` | the count of records that found no ring, until a file reports them |
+//! | `ringless_records` | the count of records that found no ring, until a file reports them |
 
 pub(crate) mod definition;
 pub(crate) mod numbers;
 pub(crate) mod pause;
 pub(crate) mod process;
 pub(crate) mod requests;
+pub(crate) mod ringless_records;
 pub(crate) mod run;
 pub(crate) mod sites;
 pub(crate) mod stats;
 pub(crate) mod switched;
 pub(crate) mod thread_name;
 pub(crate) mod thread_ring;
-pub(crate) mod unplaced;

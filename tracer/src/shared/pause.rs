@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::process::{self, STATE};
 use super::{sites, switched};
-use crate::words::switch::Stand;
+use crate::words::switch::TracingState;
 
 /// Whether the run of the process is paused, also while the program decides anew whether it traces. Relaxed: the
 /// thread that decides reads it, and the decision has a word of its own.
@@ -26,9 +26,9 @@ pub(crate) fn was_paused() -> bool {
 /// Returns whether the process records nothing now; `None` while that is being decided.
 pub(crate) fn is_paused() -> Option<bool> {
     match process::stand() {
-        Stand::On => Some(false),
-        Stand::Paused | Stand::Off => Some(true),
-        Stand::Undecided | Stand::Deciding | Stand::Settling => None,
+        TracingState::On => Some(false),
+        TracingState::Paused | TracingState::Off => Some(true),
+        TracingState::Undecided | TracingState::Deciding | TracingState::Settling => None,
     }
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn pause() -> bool {
         begin(true);
         process::begin_era();
         sites::end();
-        switched::tell();
+        switched::call_listeners();
     }
     paused
 }
@@ -50,7 +50,7 @@ pub(crate) fn go_on() -> bool {
     if goes_on {
         begin(false);
         sites::go_on();
-        switched::tell();
+        switched::call_listeners();
     }
     goes_on
 }

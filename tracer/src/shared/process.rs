@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::run::Run;
 use crate::sys;
-use crate::words::switch::{Stand, SwitchWord};
+use crate::words::switch::{SwitchWord, TracingState};
 
 /// The decision whether this process traces; its states are described at [`SwitchWord`].
 #[cfg(not(loom))]
@@ -27,7 +27,7 @@ pub(crate) fn is_off() -> bool {
 }
 
 /// Returns the meaning of the state for this process: on, off, paused, or not decided yet.
-pub(crate) fn stand() -> Stand {
+pub(crate) fn stand() -> TracingState {
     STATE.see().stand(sys::process_id)
 }
 

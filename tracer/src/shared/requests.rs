@@ -15,7 +15,7 @@ use crate::sys;
 
 /// A kind of request to the flusher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum RequestKind {
     Flush,
     ShutDown,
 }
@@ -34,7 +34,7 @@ struct Waiting {
 /// A request. Dropped without an answer, it is answered with an error.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub wanted: Wanted,
+    pub wanted: RequestKind,
     answer: Arc<Answer>,
 }
 
@@ -49,7 +49,7 @@ struct Answer {
     result: Mutex<Option<io::Result<()>>>,
 }
 
-fn gone() -> io::Error {
+fn flusher_gone_error() -> io::Error {
     io::Error::other("the flusher thread has ended")
 }
 
@@ -61,14 +61,14 @@ impl Requests {
     /// The error that the flusher answers, or an error if the flusher has ended.
     pub(crate) fn ask(
         &self,
-        wanted: Wanted,
+        wanted: RequestKind,
         wake: impl FnOnce(),
         meanwhile: &mut dyn FnMut(),
     ) -> io::Result<()> {
         let answer = Arc::new(Answer::default());
         let mut waiting = self.0.lock();
         if waiting.ended {
-            return Err(gone());
+            return Err(flusher_gone_error());
         }
         waiting.requests.push_back(Request { wanted, answer: Arc::clone(&answer) });
         drop(waiting);
@@ -80,7 +80,7 @@ impl Requests {
             }
         }
         let result = answer.result.lock().take();
-        result.unwrap_or_else(|| Err(gone()))
+        result.unwrap_or_else(|| Err(flusher_gone_error()))
     }
 
     /// Takes the next request. For the flusher.

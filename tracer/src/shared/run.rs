@@ -18,13 +18,13 @@ use trace_format::ring::Header;
 use trace_format::wall::Wall;
 use trace_store::counter;
 
-use super::requests::{Requests, Wanted};
+use super::requests::{RequestKind, Requests};
+use super::ringless_records::{self, RinglessCounter};
 use super::thread_ring::{Terms, ThreadRing};
-use super::unplaced::{self, Unplaced};
 use crate::ring::clock;
 use crate::sys;
 use crate::user::config::Config;
-use crate::user::teller::Teller;
+use crate::user::relay::Relay;
 use crate::words::pool::ReadyPool;
 use crate::words::wake::Wake;
 
@@ -34,18 +34,18 @@ const READY: usize = 64;
 pub(crate) const SPARE: usize = 4;
 /// The time, in nanoseconds, that a thread's first record waits without any ring being handed out; after that no
 /// thread waits for the same time. To make a ring takes about a millisecond.
-const CLAIM_PATIENCE: u64 = 1_000_000_000;
+const MAX_CLAIM_WAIT: u64 = 1_000_000_000;
 /// The time, in nanoseconds, for which a flusher may show no sign while a thread waits. Under Wine all its system
 /// calls wait for one process, and on a busy machine that took longer than a second.
-const IDLE_CLAIM: u64 = if cfg!(windows) { 3 * CLAIM_PATIENCE } else { CLAIM_PATIENCE };
+const MAX_IDLE_CLAIM_WAIT: u64 = if cfg!(windows) { 3 * MAX_CLAIM_WAIT } else { MAX_CLAIM_WAIT };
 /// The time, in nanoseconds, that a thread waits without any ring being handed out while the flusher writes files:
 /// Windows takes long to make one. If it were longer, a flusher that can make no ring would hold up every thread.
-const LONGEST_CLAIM: u64 = if cfg!(windows) { 10 * CLAIM_PATIENCE } else { CLAIM_PATIENCE };
+const MAX_TOTAL_CLAIM_WAIT: u64 = if cfg!(windows) { 10 * MAX_CLAIM_WAIT } else { MAX_CLAIM_WAIT };
 /// The time after which a thread that waits for a ring looks again without having been woken. Windows keeps the
 /// threads that wait for one word in one list, and a thousand that come and go keep the flusher from its work.
-const LOOK_AGAIN: Duration = Duration::from_millis(if cfg!(windows) { 250 } else { 20 });
+const RECHECK_INTERVAL: Duration = Duration::from_millis(if cfg!(windows) { 250 } else { 20 });
 /// The number of looks before a thread gives up. On a machine that is too busy for the flusher they take longer, too.
-const LOOKS: u64 = CLAIM_PATIENCE / LOOK_AGAIN.as_nanos() as u64;
+const MAX_RECHECKS: u64 = MAX_CLAIM_WAIT / RECHECK_INTERVAL.as_nanos() as u64;
 
 /// The life of one process with tracing on. A run is leaked when it is made: threads may hold on to it for
 /// ever.
@@ -65,7 +65,7 @@ pub(crate) struct Run {
     /// The word that wakes the flusher.
     pub wake: Wake,
     /// The teller, which prints the flusher's messages.
-    pub teller: Teller,
+    pub relay: Relay,
     pub exit: Exit,
     pub panic_request: PanicRequest,
     /// Whether sites wait for their table entries.
@@ -79,7 +79,7 @@ pub(crate) struct Run {
     /// The time until which no thread waits for a ring, in nanoseconds of the monotonic clock.
     starved_until: AtomicU64,
     /// Whether no ring can be made, so that no thread waits for one.
-    pub barren: AtomicBool,
+    pub no_ring_possible: AtomicBool,
     /// The rings that may have a thread or records. The list is cold.
     pub rings: Mutex<Vec<&'static ThreadRing>>,
     /// The counters of threads that have ended, added up.
@@ -88,7 +88,7 @@ pub(crate) struct Run {
     pub bytes: AtomicU64,
     /// The count of records that found no ring and that no file reports: in this process's memory, and in a page that
     /// outlives the process.
-    unplaced: Unplaced,
+    ringless_records: RinglessCounter,
     /// The cost of the run's start, in this process's memory, for the flusher.
     pub start: Start,
     /// The flusher's looks at the process, in this process's memory, for itself.
@@ -100,7 +100,7 @@ pub(crate) struct Run {
     /// Whether a thread has noted the cost of the start, or is about to.
     start_noted: AtomicBool,
     /// The time, in nanoseconds, that the decision to trace took the thread that made it.
-    deciding_ns: AtomicU64,
+    decision_ns: AtomicU64,
     /// The number of records without a ring that were made in the process that this one was forked from.
     inherited: u64,
     /// A word that is 1 in this process and 0 in a forked child, in a page that a fork wipes.
@@ -185,7 +185,7 @@ impl Run {
             exe: sys::executable(),
             here: std::env::current_dir().ok(),
             wake: Wake::default(),
-            teller: Teller::default(),
+            relay: Relay::default(),
             exit: Exit::default(),
             panic_request: PanicRequest::default(),
             // In a forked child, sites may wait that its parent's flusher did not get to.
@@ -194,18 +194,18 @@ impl Run {
             waiting: AtomicU32::new(0),
             supplied: AtomicU32::new(0),
             starved_until: AtomicU64::new(0),
-            barren: AtomicBool::new(false),
+            no_ring_possible: AtomicBool::new(false),
             rings: Mutex::default(),
             finished: Mutex::default(),
             bytes: AtomicU64::new(0),
-            unplaced: Unplaced::default(),
+            ringless_records: RinglessCounter::default(),
             start: Start::default(),
             looks: Looks::default(),
             panics: Panics::default(),
             page: AtomicPtr::default(),
             start_noted: AtomicBool::new(false),
-            deciding_ns: AtomicU64::new(0),
-            inherited: if root.is_some() { unplaced::untold() } else { 0 },
+            decision_ns: AtomicU64::new(0),
+            inherited: if root.is_some() { ringless_records::unreported_count() } else { 0 },
             alive,
             closed: AtomicBool::new(false),
             requests: Requests::default(),
@@ -231,33 +231,33 @@ impl Run {
     }
 
     /// Counts records that found no ring, or no file, unless this is a forked child.
-    pub(crate) fn count_unplaced(&self, records: u64) {
+    pub(crate) fn count_ringless(&self, records: u64) {
         if self.is_of_this_process() {
-            self.unplaced.add(records);
+            self.ringless_records.add(records);
         }
     }
 
     /// Takes `records` that found no ring out of the count, since the file of a thread reports them.
-    pub(crate) fn placed(&self, records: u64) {
-        self.unplaced.subtract(records);
+    pub(crate) fn subtract_ringless(&self, records: u64) {
+        self.ringless_records.subtract(records);
     }
 
     /// Returns the number of records that found no ring and that no file reports, including those that were made
     /// before there was a run.
-    pub(crate) fn unplaced(&self) -> u64 {
-        self.unplaced.count().max(unplaced::untold().saturating_sub(self.inherited))
+    pub(crate) fn ringless_records(&self) -> u64 {
+        self.ringless_records.count().max(ringless_records::unreported_count().saturating_sub(self.inherited))
     }
 
     /// Notes that the run's own file reports `records` that found no ring.
-    pub(crate) fn unplaced_are_told(&self, records: u64) {
-        self.placed(self.unplaced.count());
-        unplaced::tell(records);
+    pub(crate) fn note_ringless_reported(&self, records: u64) {
+        self.subtract_ringless(self.ringless_records.count());
+        ringless_records::count_reported(records);
     }
 
     /// Moves the run's counts by traced threads to `page`, which outlives the process. For the flusher, before there
     /// is a ring.
-    pub(crate) fn keep_counts_in(&self, page: &'static TracedCounters) {
-        self.unplaced.go_to(&page.unplaced);
+    pub(crate) fn move_counters_to(&self, page: &'static TracedCounters) {
+        self.ringless_records.move_to(&page.ringless_records);
         // Release: a thread that has no ring may panic.
         self.page.store(ptr::from_ref(page).cast_mut(), Ordering::Release);
     }
@@ -309,8 +309,8 @@ impl Run {
     }
 
     /// Notes that the decision that has begun this run took its thread `ns` nanoseconds.
-    pub(crate) fn note_deciding(&self, ns: u64) {
-        self.deciding_ns.store(ns, Ordering::Relaxed);
+    pub(crate) fn note_decision_time(&self, ns: u64) {
+        self.decision_ns.store(ns, Ordering::Relaxed);
     }
 
     /// Notes that the thread `tid` took a ring at `since` after a wait of `ns` nanoseconds, unless another thread has
@@ -320,7 +320,7 @@ impl Run {
         if self.start_noted.swap(true, Ordering::Relaxed) {
             return false;
         }
-        let ns = ns.saturating_add(self.deciding_ns.load(Ordering::Relaxed));
+        let ns = ns.saturating_add(self.decision_ns.load(Ordering::Relaxed));
         self.start.set(tid, since, ns);
         if let Some(page) = self.page() {
             page.start.set(tid, since, ns);
@@ -341,7 +341,7 @@ impl Run {
             return None;
         }
         // The flusher has not begun, and cannot before this thread goes on.
-        if self.supplied.load(Ordering::Relaxed) == 0 && sys::holds_up_new_threads() {
+        if self.supplied.load(Ordering::Relaxed) == 0 && sys::blocks_new_threads() {
             return None;
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -361,11 +361,11 @@ impl Run {
             if let Some((ring, _)) = self.ready.take() {
                 return Some(ring);
             }
-            if self.barren.load(Ordering::Relaxed) || self.is_closed() {
+            if self.no_ring_possible.load(Ordering::Relaxed) || self.is_closed() {
                 return None;
             }
             self.wake.wake();
-            sys::wait_word(&self.supplied, seen, LOOK_AGAIN);
+            sys::wait_word(&self.supplied, seen, RECHECK_INTERVAL);
             looks += 1;
             let (now, supplied) = (sys::monotonic_ns(), self.supplied.load(Ordering::Acquire));
             let progress = self.exit.progress.load(Ordering::Relaxed);
@@ -374,10 +374,10 @@ impl Run {
             } else if progress != written {
                 (idle_since, written) = (now, progress);
             }
-            let is_over =
-                now.saturating_sub(idle_since) > IDLE_CLAIM || now.saturating_sub(since) > LONGEST_CLAIM;
-            if is_over && looks >= LOOKS {
-                self.starved_until.store(now + CLAIM_PATIENCE, Ordering::Relaxed);
+            let is_over = now.saturating_sub(idle_since) > MAX_IDLE_CLAIM_WAIT
+                || now.saturating_sub(since) > MAX_TOTAL_CLAIM_WAIT;
+            if is_over && looks >= MAX_RECHECKS {
+                self.starved_until.store(now + MAX_CLAIM_WAIT, Ordering::Relaxed);
                 return None;
             }
         }
@@ -409,7 +409,7 @@ impl Run {
 
     /// Waits until all records that were made before are in the files.
     pub(crate) fn flush(&self) -> io::Result<()> {
-        self.ask(Wanted::Flush, || {})
+        self.ask(RequestKind::Flush, || {})
     }
 
     /// Drains, ends the files and the flusher.
@@ -420,7 +420,7 @@ impl Run {
     /// Drains, ends the files and the flusher; `meanwhile` is called several times a second as long as that
     /// takes.
     pub(crate) fn shut_down_while(&self, meanwhile: impl FnMut()) -> io::Result<()> {
-        let result = self.ask(Wanted::ShutDown, meanwhile);
+        let result = self.ask(RequestKind::ShutDown, meanwhile);
         self.close();
         result
     }
@@ -430,7 +430,7 @@ impl Run {
         self.closed.store(true, Ordering::Release);
     }
 
-    fn ask(&self, wanted: Wanted, mut meanwhile: impl FnMut()) -> io::Result<()> {
+    fn ask(&self, wanted: RequestKind, mut meanwhile: impl FnMut()) -> io::Result<()> {
         self.requests.ask(wanted, || self.wake.wake(), &mut meanwhile)
     }
 }

@@ -14,7 +14,7 @@ use trace_format::sites::{self, Level, SiteKind};
 use super::definition::Dynamic;
 use super::process;
 use super::run::Run;
-use crate::copies::interface::{SITE_CAPTURED, SITE_TOLD, SITE_WAITS};
+use crate::copies::interface::{SITE_CAPTURED, SITE_IN_TABLE, SITE_WAITS};
 use crate::copies::{self, Owner};
 use crate::ring::clock;
 use crate::user::filter::Filter;
@@ -30,9 +30,9 @@ const QUEUED: u64 = 3;
 /// The word of a site for which a thread is about to store the types of the arguments.
 const CLAIMED: u64 = 4;
 /// The word of a site that is in the table, and whose messages are formatted at the call.
-const TOLD: u64 = 5;
+const IN_TABLE: u64 = 5;
 /// The word of a site whose messages are formatted at the call, and which no thread may ask to capture.
-const TOLD_FOR_GOOD: u64 = 6;
+const NEVER_CAPTURED: u64 = 6;
 
 /// A call of `trace!`, and all that is known of it.
 ///
@@ -70,7 +70,7 @@ pub struct Site {
     describe: AtomicPtr<()>,
     /// Whether the table of a run of this process has the site's number; the tables of later runs have it from their
     /// beginning.
-    told: AtomicBool,
+    in_site_table: AtomicBool,
     /// Whether tracing was switched off while the site waited for the flusher to write its table entry: rings still
     /// hold its records.
     is_due: AtomicBool,
@@ -153,7 +153,7 @@ impl Site {
             number: AtomicU32::new(0),
             signature: AtomicU32::new(0),
             describe: AtomicPtr::new(std::ptr::null_mut()),
-            told: AtomicBool::new(false),
+            in_site_table: AtomicBool::new(false),
             is_due: AtomicBool::new(false),
             listed: AtomicBool::new(false),
             next: AtomicPtr::new(std::ptr::null_mut()),
@@ -180,20 +180,20 @@ impl Site {
         let site = Site { of_guest: Some(entry), word: AtomicU64::new(FORMATTED), ..Site::new(place, call) };
         let site: &'static Site = Box::leak(Box::new(site));
         site.list();
-        site.have_told(is_captured.then_some(Captured::OF_GUEST));
+        site.request_entry(is_captured.then_some(Captured::OF_GUEST));
         site
     }
 
     /// Returns the state of a site that [`of_guest`](Site::of_guest) has made, and moves it on if it can.
-    pub(crate) fn stand_for_guest(&'static self) -> u32 {
+    pub(crate) fn state_for_guest(&'static self) -> u32 {
         // Tracing was switched on anew since; the guest has asked its filter.
         let _ = self.word.compare_exchange(NEW, FORMATTED, Ordering::Relaxed, Ordering::Relaxed);
         let is_captured = self.signature.load(Ordering::Relaxed) == Captured::OF_GUEST.signature;
-        self.have_told(is_captured.then_some(Captured::OF_GUEST));
+        self.request_entry(is_captured.then_some(Captured::OF_GUEST));
         // Acquire: whoever sees the number may use it.
         match self.word.load(Ordering::Acquire) {
-            TOLD | TOLD_FOR_GOOD => SITE_TOLD,
-            word if word > TOLD_FOR_GOOD => SITE_CAPTURED,
+            IN_TABLE | NEVER_CAPTURED => SITE_IN_TABLE,
+            word if word > NEVER_CAPTURED => SITE_CAPTURED,
             _ => SITE_WAITS,
         }
     }
@@ -243,11 +243,11 @@ impl Site {
 
     /// Has the flusher write the site's table entry, unless that was done; the first of several threads does it.
     /// Afterwards the site has a number. `captured` are the types of the arguments, if they can be captured.
-    pub(crate) fn have_told(&'static self, captured: Option<Captured>) {
+    pub(crate) fn request_entry(&'static self, captured: Option<Captured>) {
         // Acquire: see `first_use`.
         let _ = self.word.load(Ordering::Acquire);
         if let Some(owner) = copies::joined() {
-            return self.have_told_by(owner, captured);
+            return self.request_entry_from_owner(owner, captured);
         }
         if self.number() == 0 {
             // A thread that comes second takes the first one's number; its own number stays unused.
@@ -255,27 +255,27 @@ impl Site {
             let _ = self.number.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed);
         }
         let word = self.word.load(Ordering::Relaxed);
-        let is_asked_for = word == FORMATTED || (word == TOLD && captured.is_some());
+        let is_asked_for = word == FORMATTED || (word == IN_TABLE && captured.is_some());
         let claim = |word| self.word.compare_exchange(word, CLAIMED, Ordering::Relaxed, Ordering::Relaxed);
         if !is_asked_for || claim(word).is_err() {
             return;
         }
-        // Acquire: see `tell_queued`.
-        let told = self.told.load(Ordering::Acquire);
+        // Acquire: see `write_queued_entries`.
+        let in_site_table = self.in_site_table.load(Ordering::Acquire);
         let is_captured = !self.describe.load(Ordering::Relaxed).is_null();
         match captured {
-            Some(captured) if told && is_captured => {
+            Some(captured) if in_site_table && is_captured => {
                 // Tracing was switched on before; this run's table has had it from the beginning.
                 let same = self.signature.load(Ordering::Relaxed) == captured.signature;
                 let word = if same { numbered_word(captured.signature, self.number()) } else { FORMATTED };
                 self.word.store(word, Ordering::Relaxed);
                 return;
             }
-            None if told => return self.word.store(TOLD, Ordering::Relaxed),
+            None if in_site_table => return self.word.store(IN_TABLE, Ordering::Relaxed),
             Some(captured) => {
-                if told {
+                if in_site_table {
                     // Another instance of a generic function, whose arguments cannot be captured, was first.
-                    self.told.store(false, Ordering::Relaxed);
+                    self.in_site_table.store(false, Ordering::Relaxed);
                     self.number.store(NUMBERS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
                 }
                 self.signature.store(captured.signature, Ordering::Relaxed);
@@ -294,24 +294,29 @@ impl Site {
         }
     }
 
-    /// Acts as [`have_told`](Site::have_told), through the copy of the library that owns the process. The owner makes
+    /// Acts as [`request_entry`](Site::have_told), through the copy of the library that owns the process. The owner makes
     /// a site of its own, and this site takes that one's number.
     #[cold]
     #[inline(never)]
-    fn have_told_by(&'static self, owner: Owner, captured: Option<Captured>) {
-        let tell = |is_captured| {
+    fn request_entry_from_owner(&'static self, owner: Owner, captured: Option<Captured>) {
+        let publish_entry = |is_captured| {
             let mut entry = Vec::new();
             self.entry().write(&mut entry);
             owner.new_site(&entry, is_captured)
         };
         let word = self.word.load(Ordering::Relaxed);
-        let is_asked_for = word == FORMATTED || (word == TOLD && captured.is_some());
+        let is_asked_for = word == FORMATTED || (word == IN_TABLE && captured.is_some());
         let claim = |word| self.word.compare_exchange(word, CLAIMED, Ordering::Relaxed, Ordering::Relaxed);
         if !is_asked_for || claim(word).is_err() {
             if self.number() == 0 {
                 // Another thread is about to announce it; a function's name is only in the table, so it is announced
                 // twice.
-                let _ = self.number.compare_exchange(0, tell(false).0, Ordering::Relaxed, Ordering::Relaxed);
+                let _ = self.number.compare_exchange(
+                    0,
+                    publish_entry(false).0,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                );
             }
             return;
         }
@@ -321,18 +326,18 @@ impl Site {
                 self.signature.store(captured.signature, Ordering::Relaxed);
                 self.describe.store(captured.describe as *mut (), Ordering::Relaxed);
             }
-            let (number, site) = tell(captured.is_some());
+            let (number, site) = publish_entry(captured.is_some());
             self.number.store(number, Ordering::Relaxed);
             self.in_owner.store(site.cast_mut(), Ordering::Relaxed);
         }
         let site = self.in_owner.load(Ordering::Relaxed);
         // SAFETY: not null, and `new_site` has returned it.
-        let stand = if site.is_null() { SITE_WAITS } else { unsafe { owner.site_stand(site) } };
+        let owner_state = if site.is_null() { SITE_WAITS } else { unsafe { owner.site_state(site) } };
         let signature = self.signature.load(Ordering::Relaxed);
         let is_same = captured.is_some_and(|captured| captured.signature == signature);
-        let word = match stand {
+        let word = match owner_state {
             SITE_CAPTURED if is_same => numbered_word(signature, self.number()),
-            SITE_TOLD if captured.is_none() => TOLD,
+            SITE_IN_TABLE if captured.is_none() => IN_TABLE,
             // The next message asks again.
             _ => FORMATTED,
         };
@@ -349,7 +354,7 @@ impl Site {
         if let Some(dynamic) = self.dynamic {
             dynamic.types.iter().for_each(|value_type| value_type.describe(&mut descriptor));
         } else if !describe.is_null() {
-            // SAFETY: stored by `have_told`, from a function pointer of this type.
+            // SAFETY: stored by `request_entry`, from a function pointer of this type.
             let describe = unsafe { std::mem::transmute::<*mut (), fn(&mut Vec<u8>)>(describe) };
             describe(&mut descriptor);
         }
@@ -407,26 +412,27 @@ pub(crate) fn is_allowed(name: &str, level: Level) -> bool {
 }
 
 /// The number of sites made at run time that are found without a lock. A power of two.
-const WAYS: usize = 512;
+const CACHE_ENTRIES: usize = 512;
 
 /// The sites made at run time that were met last, each at the place that its key gives. Release and Acquire: a thread
 /// that finds a site sees its contents. Sites are never freed, so one that is found late is good as well.
-static MET: [AtomicPtr<Site>; WAYS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; WAYS];
+static SITE_CACHE: [AtomicPtr<Site>; CACHE_ENTRIES] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; CACHE_ENTRIES];
 
 /// Returns the site that was made at run time with this key, if it is among those that were met last.
 #[inline(always)]
 pub(crate) fn met(key: u64) -> Option<&'static Site> {
-    let met = MET[key as usize % WAYS].load(Ordering::Acquire);
-    // SAFETY: null, or a site that stays for ever, of `remember`.
+    let met = SITE_CACHE[key as usize % CACHE_ENTRIES].load(Ordering::Acquire);
+    // SAFETY: null, or a site that stays for ever, of `cache_site`.
     let met = unsafe { met.as_ref() }?;
     (met.dynamic()?.key == key).then_some(met)
 }
 
 /// Makes [`met`] find a site from now on, in the place of another one.
-pub(crate) fn remember(site: &'static Site) {
+pub(crate) fn cache_site(site: &'static Site) {
     if let Some(dynamic) = site.dynamic {
         let site = std::ptr::from_ref(site).cast_mut();
-        MET[dynamic.key as usize % WAYS].store(site, Ordering::Release);
+        SITE_CACHE[dynamic.key as usize % CACHE_ENTRIES].store(site, Ordering::Release);
     }
 }
 
@@ -450,7 +456,7 @@ pub(crate) fn begin(filter: Option<Filter>) {
         // A function that was entered before, for example in the process that this one was forked from, is left by
         // its number: the table of this run, which is made after this, has all sites that have one.
         if site.number() != 0 {
-            site.told.store(true, Ordering::Release);
+            site.in_site_table.store(true, Ordering::Release);
         }
         site.is_due.store(false, Ordering::Relaxed);
         site.word.store(NEW, Ordering::Relaxed);
@@ -467,10 +473,10 @@ pub(crate) fn go_on() {
 
 /// Returns the entries of the sites that were in a table before, or whose numbers readers may meet, oldest first. For
 /// the flusher of a new run, whose table is empty.
-pub(crate) fn told() -> Vec<sites::Site> {
-    // Acquire: see `tell_queued`.
+pub(crate) fn in_site_table() -> Vec<sites::Site> {
+    // Acquire: see `write_queued_entries`.
     let mut entries: Vec<_> =
-        all().filter(|site| site.told.load(Ordering::Acquire)).map(Site::entry).collect();
+        all().filter(|site| site.in_site_table.load(Ordering::Acquire)).map(Site::entry).collect();
     trace_store::sorting::sort(&mut entries, |a, b| a.id < b.id);
     entries
 }
@@ -499,25 +505,25 @@ fn numbered_word(signature: u32, number: u32) -> u64 {
     u64::from(upper) << 32 | u64::from(number)
 }
 
-/// Passes the entries of the sites that wait for it to `tell`, which writes an entry for readers. A site whose entry
+/// Passes the entries of the sites that wait for it to `publish_entry`, which writes an entry for readers. A site whose entry
 /// it refuses goes on formatting at the call.
-pub(crate) fn tell_queued(run: &Run, mut tell: impl FnMut(sites::Site) -> bool) {
+pub(crate) fn write_queued_entries(run: &Run, mut publish_entry: impl FnMut(sites::Site) -> bool) {
     if !run.sites_queued.swap(false, Ordering::Acquire) {
         return;
     }
-    // Acquire: as `have_told` says.
+    // Acquire: as `request_entry` says.
     let waits = |site: &Site| {
         site.word.load(Ordering::Acquire) == QUEUED || site.is_due.swap(false, Ordering::Relaxed)
     };
     for site in all().filter(|site| waits(site)) {
-        let word = if !tell(site.entry()) {
-            TOLD_FOR_GOOD
+        let word = if !publish_entry(site.entry()) {
+            NEVER_CAPTURED
         } else {
             // Release: a forked child that sees this sees the number and the types, too.
-            site.told.store(true, Ordering::Release);
+            site.in_site_table.store(true, Ordering::Release);
             let is_captured = !site.describe.load(Ordering::Relaxed).is_null();
             let signature = site.signature.load(Ordering::Relaxed);
-            if is_captured { numbered_word(signature, site.number()) } else { TOLD }
+            if is_captured { numbered_word(signature, site.number()) } else { IN_TABLE }
         };
         // Release: a reader of a record with this number finds the entry. Fails if tracing was switched off.
         let _ = site.word.compare_exchange(QUEUED, word, Ordering::Release, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use trace_format::meta::RingPlace;
 
 use super::run::CounterSums;
-use super::{process, unplaced};
+use super::{process, ringless_records};
 use crate::copies::{self, Owner};
 
 /// Counters of the tracer's work so far in this process. Counters of running threads may be a few records behind.
@@ -37,7 +37,7 @@ impl Stats {
         if let Some(owner) = copies::joined() {
             return Stats::of_owner(owner);
         }
-        let without_ring = unplaced::without_ring();
+        let without_ring = ringless_records::without_ring();
         let mut stats = Stats { lost: without_ring, ..Stats::default() };
         let Some(run) = process::current().filter(|run| run.is_of_this_process()) else { return stats };
         let mut totals = CounterSums::default();

@@ -8,36 +8,36 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::process;
-use crate::words::switch::Stand;
+use crate::words::switch::TracingState;
 
 /// The functions that are called.
 static LISTENERS: Mutex<Vec<fn(bool)>> = Mutex::new(Vec::new());
 /// The number of switches not yet reported; the thread that raises it from 0 calls the listeners until it is 0 again.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// Calls `told` with whether the process traces: now, and whenever that was switched or set anew afterwards.
-pub fn on_switch(told: fn(bool)) {
-    LISTENERS.lock().push(told);
-    told(is_on());
+/// Calls `switch_listener` with whether the process traces: now, and whenever that was switched or set anew afterwards.
+pub fn on_switch(switch_listener: fn(bool)) {
+    LISTENERS.lock().push(switch_listener);
+    switch_listener(is_on());
 }
 
 /// Calls the listeners with the current state.
-pub(crate) fn tell() {
+pub(crate) fn call_listeners() {
     if LISTENERS.lock().is_empty() || WAITING.fetch_add(1, Ordering::AcqRel) != 0 {
         return;
     }
     loop {
-        let told_of = WAITING.load(Ordering::Acquire);
+        let reported_switches = WAITING.load(Ordering::Acquire);
         let on = is_on();
         // None of them runs under the lock.
         let listeners = LISTENERS.lock().clone();
-        listeners.iter().for_each(|told| told(on));
-        if WAITING.compare_exchange(told_of, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+        listeners.iter().for_each(|switch_listener| switch_listener(on));
+        if WAITING.compare_exchange(reported_switches, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return;
         }
     }
 }
 
 fn is_on() -> bool {
-    process::stand() == Stand::On
+    process::stand() == TracingState::On
 }

@@ -26,8 +26,8 @@ impl ThreadName {
         let system = sys::thread_name();
         let is_full = system[..15].iter().all(|&byte| byte != 0);
         let is_first = tid == u64::from(sys::process_id());
-        let asks = is_full && !is_first && sys::is_inside_of_a_rust_thread();
-        let whole = if is_full { sys::whole_thread_name() } else { None };
+        let asks = is_full && !is_first && sys::is_in_rust_thread();
+        let whole = if is_full { sys::full_thread_name() } else { None };
         ThreadName { system, thread: asks.then(std::thread::current), whole }
     }
 

@@ -14,10 +14,10 @@ use trace_format::ring::{Geometry, Header, State};
 use trace_store::memory::Memory;
 
 use super::thread_name::ThreadName;
-use crate::ring::{Link, Producer, is_plenty};
+use crate::ring::{Link, Producer, has_enough_room};
 use crate::sys;
 use crate::user::config::FullPolicy;
-use crate::words::parting::Parting;
+use crate::words::detachment::Detachment;
 use crate::words::wake::Wake;
 
 /// The properties that a run's rings have in common.
@@ -48,7 +48,7 @@ pub(crate) struct ThreadRing {
     /// Whether the ring's thread was ended by the process's exit, not before.
     ended_by_exit: AtomicBool,
     /// The word that says which of the two, the thread and the flusher, is done with the ring.
-    pub parting: Parting,
+    pub detachment: Detachment,
 }
 
 // SAFETY: the producer's cells are used by the thread that has the ring; the flusher uses its atomics only, or all of
@@ -92,7 +92,7 @@ impl ThreadRing {
             why,
             producer: page,
             ended_by_exit: AtomicBool::new(false),
-            parting: Parting::new(),
+            detachment: Detachment::new(),
         };
         let ring: &'static ThreadRing = Box::leak(Box::new(ring));
         let (memory, link) = (&ring.memory, ptr::from_ref(&ring.link));
@@ -114,10 +114,10 @@ impl ThreadRing {
     }
 
     /// Wakes the ring's thread if it waits for room and there is plenty. For the flusher, after it has freed some.
-    pub(crate) fn tell_room(&self) {
+    pub(crate) fn wake_if_room(&self) {
         let header = self.header();
         let (head, consumed) = (header.main.head(), header.consumed.main.load(Ordering::Relaxed));
-        if is_plenty(head.saturating_sub(consumed), self.geometry().capacity) {
+        if has_enough_room(head.saturating_sub(consumed), self.geometry().capacity) {
             self.link.room.wake();
         }
     }
@@ -177,7 +177,7 @@ impl ThreadRing {
         this.ended_by_exit.store(reason == EndReason::Exit, Ordering::Relaxed);
         // Release: the flusher that sees it ended sees its last record.
         this.header().tenancy.state.store(State::Ended as u32, Ordering::Release);
-        if this.parting.thread_leaves() {
+        if this.detachment.detach_thread() {
             // SAFETY: neither the flusher nor, by the caller's promise, this thread uses it any more.
             unsafe { ThreadRing::free(ring) };
         }
@@ -204,7 +204,7 @@ impl ThreadRing {
     pub(crate) unsafe fn abandon(ring: *const ThreadRing) {
         // SAFETY: not freed before both have parted from it.
         let this = unsafe { &*ring };
-        if this.parting.flusher_leaves() {
+        if this.detachment.detach_flusher() {
             // SAFETY: neither its thread nor, by the caller's promise, the flusher uses it any more.
             unsafe { ThreadRing::free(ring) };
         }

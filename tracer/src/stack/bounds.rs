@@ -34,8 +34,8 @@ impl Stack {
     /// Returns whether a frame that ends at `sp` and has the return address `pc` is the outermost one, on systems
     /// that mark it by the return address 0.
     #[inline(always)]
-    pub(super) fn begins_with(&self, pc: usize, sp: usize) -> bool {
-        imp::MARKS_THE_OUTERMOST && pc == 0 && self.top.wrapping_sub(sp) < imp::PAGE
+    pub(super) fn is_outermost_frame(&self, pc: usize, sp: usize) -> bool {
+        imp::MARKS_OUTERMOST_FRAME && pc == 0 && self.top.wrapping_sub(sp) < imp::PAGE
     }
 
     /// Returns the calling thread's stack if `sp` points into it, or a little below it, as that of a function that
@@ -101,10 +101,10 @@ mod imp {
 
     /// The size of the pages that are tried; a system's pages may be larger.
     pub(super) const PAGE: usize = 4096;
-    pub(super) const MARKS_THE_OUTERMOST: bool = false;
+    pub(super) const MARKS_OUTERMOST_FRAME: bool = false;
     /// The most bytes that a stack may have grown since the thread's last walk: beyond that, one more system call for
     /// each page takes too long.
-    const FARTHEST: usize = 64 << 20;
+    const MAX_GROWTH: usize = 64 << 20;
 
     thread_local! {
         /// The lowest address known to belong to this thread's stack.
@@ -133,7 +133,7 @@ mod imp {
         let top = if known == 0 { top()? } else { known };
         // The known part, which is readable, begins here.
         let upper = if known == 0 { top } else { LOW.get() };
-        if sp >= upper || upper - sp > FARTHEST || !refuses_what_is_unmapped() {
+        if sp >= upper || upper - sp > MAX_GROWTH || !rejects_unmapped_addresses() {
             return None;
         }
         let first = sp & !(PAGE - 1);
@@ -195,7 +195,7 @@ mod imp {
     /// Returns whether all pages from `low` up to that of `sp` can be read. Also returns true if pages cannot be
     /// tried.
     pub(super) fn is_readable_down_to(low: usize, sp: usize) -> bool {
-        !refuses_what_is_unmapped() || ((low & !(PAGE - 1))..sp).step_by(PAGE).all(is_readable)
+        !rejects_unmapped_addresses() || ((low & !(PAGE - 1))..sp).step_by(PAGE).all(is_readable)
     }
 
     /// Returns whether a page can be read: the kernel reads a set of signals there, and then refuses the operation.
@@ -204,7 +204,7 @@ mod imp {
     }
 
     /// Returns whether the kernel (or an emulation of it) looks at the argument at all.
-    fn refuses_what_is_unmapped() -> bool {
+    fn rejects_unmapped_addresses() -> bool {
         answer(8) == -i64::from(libc::EFAULT)
     }
 
@@ -235,7 +235,7 @@ mod imp {
     use super::Stack;
 
     pub(super) const PAGE: usize = 4096;
-    pub(super) const MARKS_THE_OUTERMOST: bool = true;
+    pub(super) const MARKS_OUTERMOST_FRAME: bool = true;
 
     /// Returns the stack if `sp` is in it. The system keeps both ends of the readable part of the stack that the
     /// thread runs on, even if that is a fiber's.
@@ -265,7 +265,7 @@ mod imp {
     use super::Stack;
 
     pub(super) const PAGE: usize = 4096;
-    pub(super) const MARKS_THE_OUTERMOST: bool = false;
+    pub(super) const MARKS_OUTERMOST_FRAME: bool = false;
 
     pub(super) fn around(_: usize) -> Option<Stack> {
         None

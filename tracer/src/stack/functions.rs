@@ -16,9 +16,9 @@ pub(crate) struct Functions {
 }
 
 /// The largest number of ranges for which a comparison with each is fastest.
-const FEW: usize = 4;
+const MAX_LINEAR_RANGES: usize = 4;
 /// The number of addresses that are remembered for more ranges: a power of two.
-const REMEMBERED: usize = 512;
+const CACHED_ADDRESSES: usize = 512;
 const YES: u64 = 1 << 63;
 
 impl PartialEq for Functions {
@@ -40,7 +40,7 @@ impl Functions {
             }
             overlap
         });
-        let remembered = if ranges.len() > FEW { REMEMBERED } else { 0 };
+        let remembered = if ranges.len() > MAX_LINEAR_RANGES { CACHED_ADDRESSES } else { 0 };
         Functions { ranges, memory: (0..remembered).map(|_| AtomicU64::new(0)).collect() }
     }
 
@@ -67,7 +67,7 @@ impl Functions {
         if self.memory.is_empty() {
             return self.ranges.iter().any(|range| place.wrapping_sub(range.start) < range.end - range.start);
         }
-        let word = &self.memory[(frame ^ frame >> 9) % REMEMBERED];
+        let word = &self.memory[(frame ^ frame >> 9) % CACHED_ADDRESSES];
         let known = word.load(Ordering::Relaxed);
         if known & !YES == frame as u64 { known & YES != 0 } else { self.search(place, word) }
     }
@@ -159,7 +159,7 @@ mod imp {
 
     /// Returns the code of the function that `address` leads to; `None` if that only jumps to another one.
     pub(super) fn own(address: usize) -> Option<Range<usize>> {
-        let address = symbols::behind_stub(address);
+        let address = symbols::resolve_stub(address);
         whole(address..address).filter(|own| own.start == address && !symbols::is_a_jump(own))
     }
 

@@ -289,11 +289,11 @@ fn visit_outwards(
             #[cfg(target_arch = "aarch64")]
             Rule::Ends(end) => leave_at_end(&stack, readable, frame, end),
         };
-        if caller.is_some_and(|caller| stack.begins_with(caller.pc, caller.sp)) {
+        if caller.is_some_and(|caller| stack.is_outermost_frame(caller.pc, caller.sp)) {
             return End::Complete;
         }
         // The rule is looked up before the frame is shown: an address that is not code is not a frame.
-        let Some((caller, found)) = caller.and_then(rules::believe) else { return End::Stopped };
+        let Some((caller, found)) = caller.and_then(rules::check_frame) else { return End::Stopped };
         // The frame pointer may point to any place in its frame, so the stack pointer is not known.
         #[cfg(target_arch = "aarch64")]
         if rule == Rule::Presumed && matches!(found, Rule::Ends(end) if !end.by_frame_pointer && end.ret > 0)

@@ -35,7 +35,7 @@ struct Entry {
 }
 
 /// The number of entries that may be chained: compilers write one or two parts of a function after its first.
-const MOST_CHAINED: usize = 32;
+const MAX_CHAINED_ENTRIES: usize = 32;
 
 /// The number of the frame pointer's register in the tables.
 const RBP: u8 = 5;
@@ -76,7 +76,7 @@ impl Function {
     pub(super) fn rule(&self, place: usize) -> Option<Rule> {
         let mut frame = Frame::default();
         let (mut entry, mut done) = (self.entry, place - self.base - self.entry.start as usize);
-        for _ in 0..MOST_CHAINED {
+        for _ in 0..MAX_CHAINED_ENTRIES {
             // SAFETY: the entry of a module's table leads to its description, in the same module.
             let info = unsafe { Info::at(self.base + entry.info as usize)? };
             frame.undo(&info, done)?;

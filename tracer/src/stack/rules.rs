@@ -66,8 +66,8 @@ struct Found {
 }
 
 /// The number of rules that are kept: a power of two.
-const KEPT: usize = 4096;
-static MEMORY: [AtomicU64; KEPT] = [const { AtomicU64::new(0) }; KEPT];
+const CACHED_RULES: usize = 4096;
+static MEMORY: [AtomicU64; CACHED_RULES] = [const { AtomicU64::new(0) }; CACHED_RULES];
 
 /// The part of a word that is the place.
 const PLACE: u64 = (1 << 48) - 1;
@@ -111,7 +111,7 @@ impl Rule {
     #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
     #[inline(always)]
     pub(super) fn at_for_hook(pc: usize) -> Option<Rule> {
-        Rule::decode(kept_at(pc).unwrap_or_else(|| look_up_for_hook(pc)))
+        Rule::decode(cached_at(pc).unwrap_or_else(|| look_up_for_hook(pc)))
     }
 }
 
@@ -225,12 +225,12 @@ impl Rule {
 /// walk keeps all its state in registers.
 #[inline(always)]
 fn code_at(pc: usize) -> u64 {
-    kept_at(pc).unwrap_or_else(|| look_up(pc))
+    cached_at(pc).unwrap_or_else(|| look_up(pc))
 }
 
 /// Returns the packed rule of the place before `pc`, if it is kept.
 #[inline(always)]
-fn kept_at(pc: usize) -> Option<u64> {
+fn cached_at(pc: usize) -> Option<u64> {
     let kept = MEMORY[position(pc)].load(Ordering::Relaxed);
     (kept & PLACE == pc as u64).then_some(kept >> 48)
 }
@@ -262,16 +262,16 @@ fn look_up(pc: usize) -> u64 {
 
 #[inline(always)]
 fn position(pc: usize) -> usize {
-    (pc ^ pc >> 12) % KEPT
+    (pc ^ pc >> 12) % CACHED_RULES
 }
 
 /// Returns the frame with its rule, if its place is code. A return address that `on_return!` has changed is shown
 /// with its original value.
 #[inline(always)]
-pub(super) fn believe(frame: Registers) -> Option<(Registers, Rule)> {
+pub(super) fn check_frame(frame: Registers) -> Option<(Registers, Rule)> {
     let (mut pc, mut code) = (frame.pc, code_at(frame.pc));
     if code == 0 {
-        pc = imp::behind_trampoline(pc);
+        pc = imp::resolve_trampoline(pc);
         code = code_at(pc);
     }
     Some((Registers { pc, ..frame }, Rule::decode(code)?))
@@ -288,22 +288,22 @@ mod imp {
     #[cfg(target_arch = "x86_64")]
     #[cold]
     #[inline(never)]
-    pub(super) fn behind_trampoline(pc: usize) -> usize {
-        on_return::real_return(pc).or_else(|| behind_trampoline_of_others(pc)).unwrap_or(0)
+    pub(super) fn resolve_trampoline(pc: usize) -> usize {
+        on_return::real_return(pc).or_else(|| resolve_foreign_trampoline(pc)).unwrap_or(0)
     }
 
     #[cfg(target_arch = "aarch64")]
     #[inline(always)]
-    pub(super) fn behind_trampoline(_: usize) -> usize {
+    pub(super) fn resolve_trampoline(_: usize) -> usize {
         0
     }
 
     /// Returns the original return address of a function that returns to a trampoline of another copy of this
     /// library.
     #[cfg(target_arch = "x86_64")]
-    fn behind_trampoline_of_others(pc: usize) -> Option<usize> {
+    fn resolve_foreign_trampoline(pc: usize) -> Option<usize> {
         let module = Module::with_code(pc)?;
-        tables::Entry::find(&module, pc)?.kept_return(&module, pc)
+        tables::Entry::find(&module, pc)?.stored_return_address(&module, pc)
     }
 
     pub(super) fn find(pc: usize) -> Option<Found> {
@@ -335,7 +335,7 @@ mod imp {
     }
 
     #[inline(always)]
-    pub(super) fn behind_trampoline(_: usize) -> usize {
+    pub(super) fn resolve_trampoline(_: usize) -> usize {
         0
     }
 }
@@ -352,7 +352,7 @@ mod imp {
     }
 
     #[inline(always)]
-    pub(super) fn behind_trampoline(_: usize) -> usize {
+    pub(super) fn resolve_trampoline(_: usize) -> usize {
         0
     }
 }
@@ -369,7 +369,7 @@ mod imp {
     }
 
     #[inline(always)]
-    pub(super) fn behind_trampoline(_: usize) -> usize {
+    pub(super) fn resolve_trampoline(_: usize) -> usize {
         0
     }
 }

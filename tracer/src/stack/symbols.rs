@@ -107,7 +107,7 @@ fn ends_with(path: &str, name: &str) -> bool {
 /// Returns the function behind a linker's stub. The stubs of aarch64 are not known; on it, only executables at fixed
 /// addresses have a stub as a function's address.
 #[cfg(target_arch = "aarch64")]
-pub(super) fn behind_stub(address: usize) -> usize {
+pub(super) fn resolve_stub(address: usize) -> usize {
     address
 }
 
@@ -121,7 +121,7 @@ pub(super) fn is_a_jump(function: &Range<usize>) -> bool {
 
 /// Returns the function behind a linker's stub.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(super) fn behind_stub(address: usize) -> usize {
+pub(super) fn resolve_stub(address: usize) -> usize {
     let endbr = |at: usize| bytes(at, 4) == Some(b"\xf3\x0f\x1e\xfa");
     let jump = if endbr(address) { address + 4 } else { address };
     let jump = if bytes(jump, 1) == Some(b"\xf2") { jump + 1 } else { jump };

@@ -128,11 +128,12 @@ impl Entry {
     /// Returns the return address that is kept for the trampoline at `pc`, if the place is in a trampoline of
     /// `on_return!`, of this or another copy of this library.
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn kept_return(&self, module: &Module, pc: usize) -> Option<usize> {
+    pub(super) fn stored_return_address(&self, module: &Module, pc: usize) -> Option<usize> {
         let mut context = UnwindContext::<usize, Room>::new_in();
         let row = self.function.unwind_info_for_address(&self.frames, &self.bases, &mut context, self.place);
         let RegisterRule::Expression(kept) = row.ok()?.register(X86_64::RA) else { return None };
         let kept = kept.get(&self.frames).ok()?;
-        (kept.0.slice() == trampoline::PLACE_OF_RETURN).then(|| trampoline::kept_return(module, pc))?
+        (kept.0.slice() == trampoline::PLACE_OF_RETURN)
+            .then(|| trampoline::stored_return_address(module, pc))?
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{self, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::guards::MutexGuard;
-use super::holder::{LockFacts, Number, Spot, is_off, nanoseconds_since};
-use super::notices::{Given, Notices};
+use super::holder::{LockFacts, Number, SourceLocation, is_off, nanoseconds_since};
+use super::notices::{GivenNotifications, NotificationCounts};
 use super::{LockResult, WaitTimeoutResult, records};
 
 /// A condition variable, like [`std::sync::Condvar`], that records waits and notifications.
@@ -23,29 +23,33 @@ pub struct Condvar {
 #[derive(Debug)]
 pub(super) struct ConditionFacts {
     number: Number,
-    notices: Notices,
-    made: Spot,
+    notices: NotificationCounts,
+    made: SourceLocation,
 }
 
 /// A wait for a notification that was recorded.
 #[derive(Debug)]
 #[must_use]
-pub(super) struct WaitingForNotice<'a> {
+pub(super) struct RecordedConditionWait<'a> {
     facts: &'a ConditionFacts,
     since: Instant,
 }
 
 impl ConditionFacts {
-    pub(super) const fn new(made: Spot) -> ConditionFacts {
-        ConditionFacts { number: Number::new(), notices: Notices::new(), made }
+    pub(super) const fn new(made: SourceLocation) -> ConditionFacts {
+        ConditionFacts { number: Number::new(), notices: NotificationCounts::new(), made }
     }
 
     /// Records that the calling thread waits at `place` and releases `lock`; returns `None` while tracing is off.
-    pub(super) fn wait<'a>(&'a self, lock: &LockFacts, place: Spot) -> Option<WaitingForNotice<'a>> {
+    pub(super) fn wait<'a>(
+        &'a self,
+        lock: &LockFacts,
+        place: SourceLocation,
+    ) -> Option<RecordedConditionWait<'a>> {
         let waiting = (!is_off()).then(|| {
             records::condvar_wait(self.number.get(), lock.number(), self.made, place);
             self.notices.begin();
-            WaitingForNotice { facts: self, since: Instant::now() }
+            RecordedConditionWait { facts: self, since: Instant::now() }
         });
         // A thread that comes meanwhile waits for this one.
         lock.release();
@@ -53,18 +57,18 @@ impl ConditionFacts {
     }
 
     /// Records a notification, which is to be made afterwards.
-    pub(super) fn notify(&self, all: bool, place: Spot) {
+    pub(super) fn notify(&self, all: bool, place: SourceLocation) {
         if !is_off() {
-            let Given { first, count } = self.notices.give(all);
+            let GivenNotifications { first, count } = self.notices.give(all);
             records::condvar_notify(self.number.get(), all, first, count, self.made, place);
         }
     }
 }
 
-impl WaitingForNotice<'_> {
+impl RecordedConditionWait<'_> {
     /// Records that the thread has the lock again; the time was `over`, or it was woken. Makes it the holder of
     /// `lock` again.
-    pub(super) fn end(self, over: bool, lock: &LockFacts, place: Spot) {
+    pub(super) fn end(self, over: bool, lock: &LockFacts, place: SourceLocation) {
         lock.hold(place);
         let (number, ns) = (self.facts.number.get(), nanoseconds_since(self.since));
         match (over, self.facts.notices.end(over)) {
@@ -168,7 +172,7 @@ impl Condvar {
     {
         let (place, lock) = (Location::caller(), guard.held.0);
         let MutexGuard { held, inner } = guard;
-        let (start, mut waiting) = (Instant::now(), None::<WaitingForNotice<'_>>);
+        let (start, mut waiting) = (Instant::now(), None::<RecordedConditionWait<'_>>);
         // The condition is checked before and after each wait, with the lock. Only `std` can make the result.
         let result = self.inner.wait_timeout_while(inner, duration, |value| {
             if let Some(waiting) = waiting.take() {

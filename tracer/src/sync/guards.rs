@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync;
 
-use super::holder::{LockFacts, Spot};
+use super::holder::{LockFacts, SourceLocation};
 use super::{LockResult, PoisonError, TryLockError, TryLockResult};
 
 /// A guard that notes that a lock held by one thread is released. Stands before the guard of `std`, so that it is
@@ -74,7 +74,7 @@ pub(super) trait Guard<'a>: Sized {
     #[inline(always)]
     fn of_try(
         facts: &'a LockFacts,
-        place: Option<Spot>,
+        place: Option<SourceLocation>,
         result: TryLockResult<Self::Inner>,
     ) -> TryLockResult<Self> {
         let result = match result {

@@ -16,7 +16,7 @@ use crate::shared::process;
 use crate::sys;
 
 /// A place in the program.
-pub(super) type Spot = &'static Location<'static>;
+pub(super) type SourceLocation = &'static Location<'static>;
 
 /// Returns whether locks make no records, like those of `std`.
 #[inline(always)]
@@ -56,13 +56,13 @@ thread_local! {
 #[inline(always)]
 fn thread() -> u32 {
     let known = THREAD.get();
-    if known == 0 { learn_thread() } else { known }
+    if known == 0 { query_thread_id() } else { known }
 }
 
 /// Asks the system for the id of the calling thread, which differs in a forked child. Returns 0 if it is too large.
 #[cold]
 #[inline(never)]
-fn learn_thread() -> u32 {
+fn query_thread_id() -> u32 {
     let id = u32::try_from(sys::thread_id()).unwrap_or(0);
     THREAD.set(id);
     id
@@ -73,7 +73,7 @@ static BASE: u64 = 0;
 
 /// Returns the distance of a place from [`BASE`] in steps of eight bytes; 0 if it is too far away.
 #[inline(always)]
-fn steps_to(place: Spot) -> u32 {
+fn steps_to(place: SourceLocation) -> u32 {
     let bytes = (ptr::from_ref(place).expose_provenance()).wrapping_sub(ptr::from_ref(&BASE).addr());
     match i32::try_from(bytes as isize >> 3) {
         Ok(steps) if bytes & 7 == 0 => steps as u32,
@@ -82,7 +82,7 @@ fn steps_to(place: Spot) -> u32 {
 }
 
 /// Returns the place for which [`steps_to`] has returned these steps.
-fn place_at(steps: u32) -> Option<Spot> {
+fn place_at(steps: u32) -> Option<SourceLocation> {
     if steps == 0 {
         return None;
     }
@@ -99,7 +99,7 @@ fn place_at(steps: u32) -> Option<Spot> {
 pub(super) struct Holder {
     /// The id of the thread; 0 if it is not known.
     pub(super) thread: u32,
-    pub(super) since: Option<Spot>,
+    pub(super) since: Option<SourceLocation>,
 }
 
 /// The facts about one lock.
@@ -119,12 +119,12 @@ pub(super) struct LockFacts {
     /// it when it goes if the word is its own. It is one word, so no thread sees a thread with the place of another.
     /// Relaxed: it orders no other memory.
     holder: AtomicU64,
-    made: Option<Spot>,
+    made: Option<SourceLocation>,
 }
 
 impl LockFacts {
     /// Makes the first facts about a lock: the place where it was `made`, if that is known.
-    pub(super) const fn new(made: Option<Spot>) -> LockFacts {
+    pub(super) const fn new(made: Option<SourceLocation>) -> LockFacts {
         LockFacts { number: Number::new(), holder: AtomicU64::new(0), made }
     }
 
@@ -135,7 +135,7 @@ impl LockFacts {
 
     /// Notes that the calling thread has the lock since the call at `place`.
     #[inline(always)]
-    pub(super) fn hold(&self, place: Spot) {
+    pub(super) fn hold(&self, place: SourceLocation) {
         let word = u64::from(steps_to(place)) << 32 | u64::from(thread());
         self.holder.store(word, Ordering::Relaxed);
     }
@@ -162,22 +162,27 @@ impl LockFacts {
         Holder { thread: word as u32, since: place_at((word >> 32) as u32) }
     }
 
-    /// Records that the calling thread waits for the lock at `place`; `wish` is the operation: `lock`, `read`,
+    /// Records that the calling thread waits for the lock at `place`; `wanted_access` is the operation: `lock`, `read`,
     /// `write`, `upgradable`.
     #[cold]
     #[inline(never)]
-    pub(super) fn wait(&self, wish: &'static str, place: Spot) -> Waiting {
-        learn_thread();
+    pub(super) fn wait(&self, wanted_access: &'static str, place: SourceLocation) -> Waiting {
+        query_thread_id();
         let number = self.number();
-        records::wait(number, wish, self.made, place, self.holder());
+        records::wait(number, wanted_access, self.made, place, self.holder());
         Waiting { number, since: Instant::now() }
     }
 
     /// Takes a lock that was not free, with `take`, and records the wait.
     #[cold]
     #[inline(never)]
-    pub(super) fn wait_until<R>(&self, wish: &'static str, place: Spot, take: impl FnOnce() -> R) -> R {
-        let waiting = self.wait(wish, place);
+    pub(super) fn wait_until<R>(
+        &self,
+        wanted_access: &'static str,
+        place: SourceLocation,
+        take: impl FnOnce() -> R,
+    ) -> R {
+        let waiting = self.wait(wanted_access, place);
         let taken = take();
         waiting.got();
         taken

@@ -26,19 +26,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Relaxed: the word orders no other memory. A notifier that should see a wait holds the lock, or has held it since
 /// the wait began, and the lock orders both.
 #[derive(Debug)]
-pub(super) struct Notices(AtomicU64);
+pub(super) struct NotificationCounts(AtomicU64);
 
 const ASLEEP: u64 = 1;
 const PENDING: u64 = 1 << 16;
 const GIVEN: u64 = 1 << 32;
-const MOST: u64 = 0xffff;
+const MAX_COUNT: u64 = 0xffff;
 
 fn asleep(word: u64) -> u64 {
-    word & MOST
+    word & MAX_COUNT
 }
 
 fn pending(word: u64) -> u64 {
-    word >> 16 & MOST
+    word >> 16 & MAX_COUNT
 }
 
 fn given(word: u64) -> u64 {
@@ -47,14 +47,14 @@ fn given(word: u64) -> u64 {
 
 /// Notifications for waiting threads: the number of the first, and their count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct GivenNotifications {
     pub(super) first: u64,
     pub(super) count: u64,
 }
 
-impl Notices {
-    pub(super) const fn new() -> Notices {
-        Notices(AtomicU64::new(0))
+impl NotificationCounts {
+    pub(super) const fn new() -> NotificationCounts {
+        NotificationCounts(AtomicU64::new(0))
     }
 
     /// Applies `next` to the word, and returns the word before that.
@@ -65,23 +65,23 @@ impl Notices {
 
     /// Notes that a thread is about to wait.
     pub(super) fn begin(&self) {
-        self.step(|word| if asleep(word) == MOST { word } else { word + ASLEEP });
+        self.step(|word| if asleep(word) == MAX_COUNT { word } else { word + ASLEEP });
     }
 
     /// Notes a notification, of one or of `all` waiting threads, and returns the notifications that it gives to
     /// threads.
-    pub(super) fn give(&self, all: bool) -> Given {
+    pub(super) fn give(&self, all: bool) -> GivenNotifications {
         let count = |word| {
             let wanted = if all { asleep(word) } else { asleep(word).min(1) };
-            wanted.min(MOST - pending(word))
+            wanted.min(MAX_COUNT - pending(word))
         };
         let before = self.step(|word| {
             let n = count(word);
             (word - n * ASLEEP + n * PENDING).wrapping_add(n * GIVEN)
         });
         match count(before) {
-            0 => Given::default(),
-            count => Given { first: (given(before) + 1) & (u64::MAX >> 32), count },
+            0 => GivenNotifications::default(),
+            count => GivenNotifications { first: (given(before) + 1) & (u64::MAX >> 32), count },
         }
     }
 
@@ -104,7 +104,7 @@ mod tests {
     proptest! {
         #[test]
         fn notifications_are_taken_once_in_their_order(steps in prop::collection::vec(0..5u8, 0..200)) {
-            let notices = Notices::new();
+            let notices = NotificationCounts::new();
             // The same counts, with simple variables.
             let (mut asleep, mut waiting, mut last) = (0, VecDeque::new(), 0);
             for step in steps {
@@ -135,10 +135,10 @@ mod tests {
 
     #[test]
     fn more_threads_than_can_be_counted_are_left_out() {
-        let notices = Notices::new();
-        (0..MOST + 2).for_each(|_| notices.begin());
-        assert_eq!(notices.give(true), Given { first: 1, count: MOST });
-        assert_eq!(notices.give(true), Given::default());
+        let notices = NotificationCounts::new();
+        (0..MAX_COUNT + 2).for_each(|_| notices.begin());
+        assert_eq!(notices.give(true), GivenNotifications { first: 1, count: MAX_COUNT });
+        assert_eq!(notices.give(true), GivenNotifications::default());
         assert_eq!(notices.end(false), 1);
     }
 }

@@ -15,7 +15,7 @@ pub use parking_lot::WaitTimeoutResult;
 use parking_lot::lock_api::{self, RawMutex as _, RawRwLock as _};
 
 use super::condvar::ConditionFacts;
-use super::holder::{LockFacts, Spot, is_off};
+use super::holder::{LockFacts, SourceLocation, is_off};
 
 /// A mutex, like `parking_lot::Mutex`, that records which thread waits for it and which holds it.
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
@@ -60,15 +60,15 @@ impl fmt::Debug for RawRwLock {
 #[inline(always)]
 fn take(
     facts: &LockFacts,
-    wish: &'static str,
-    place: Spot,
+    wanted_access: &'static str,
+    place: SourceLocation,
     at_once: impl FnOnce() -> bool,
     wait: impl FnOnce() -> bool,
 ) -> bool {
     if is_off() {
         return wait();
     }
-    let got = at_once() || wait_recorded(facts, wish, place, wait);
+    let got = at_once() || wait_recorded(facts, wanted_access, place, wait);
     if got {
         facts.hold(place);
     }
@@ -77,8 +77,13 @@ fn take(
 
 #[cold]
 #[inline(never)]
-fn wait_recorded(facts: &LockFacts, wish: &'static str, place: Spot, wait: impl FnOnce() -> bool) -> bool {
-    let waiting = facts.wait(wish, place);
+fn wait_recorded(
+    facts: &LockFacts,
+    wanted_access: &'static str,
+    place: SourceLocation,
+    wait: impl FnOnce() -> bool,
+) -> bool {
+    let waiting = facts.wait(wanted_access, place);
     let got = wait();
     if got {
         waiting.got();
@@ -90,7 +95,7 @@ fn wait_recorded(facts: &LockFacts, wish: &'static str, place: Spot, wait: impl 
 
 /// Notes the holder of a lock that was taken at once.
 #[inline(always)]
-fn taken(facts: &LockFacts, place: Spot, got: bool) -> bool {
+fn taken(facts: &LockFacts, place: SourceLocation, got: bool) -> bool {
     if got && !is_off() {
         facts.hold(place);
     }
@@ -414,7 +419,7 @@ impl Condvar {
     /// Another mutex is used with this condition variable at the same time.
     #[track_caller]
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
-        self.wait_by(guard, Location::caller(), |inner, guard| {
+        self.wait_using(guard, Location::caller(), |inner, guard| {
             inner.wait(guard);
             false
         });
@@ -431,11 +436,11 @@ impl Condvar {
         timeout: Instant,
     ) -> WaitTimeoutResult {
         let mut result = None;
-        self.wait_by(guard, Location::caller(), |inner, guard| {
+        self.wait_using(guard, Location::caller(), |inner, guard| {
             result.insert(inner.wait_until(guard, timeout)).timed_out()
         });
         // There always is a result; this is the one for an empty option.
-        result.unwrap_or_else(timeout_at_once)
+        result.unwrap_or_else(timed_out_result)
     }
 
     /// Waits as [`wait`](Condvar::wait) does, at most for `timeout`.
@@ -445,10 +450,10 @@ impl Condvar {
     #[track_caller]
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeoutResult {
         let mut result = None;
-        self.wait_by(guard, Location::caller(), |inner, guard| {
+        self.wait_using(guard, Location::caller(), |inner, guard| {
             result.insert(inner.wait_for(guard, timeout)).timed_out()
         });
-        result.unwrap_or_else(timeout_at_once)
+        result.unwrap_or_else(timed_out_result)
     }
 
     /// Waits as long as `condition` holds.
@@ -488,10 +493,10 @@ impl Condvar {
             last = Some(result);
             if result.timed_out() {
                 // It counts as over only if the condition holds still.
-                return if condition(&mut **guard) { result } else { not_over() };
+                return if condition(&mut **guard) { result } else { not_timed_out_result() };
             }
         }
-        last.unwrap_or_else(not_over)
+        last.unwrap_or_else(not_timed_out_result)
     }
 
     /// Waits as long as `condition` holds, at most for `timeout`. The result says whether that time is over and the
@@ -518,10 +523,10 @@ impl Condvar {
     }
 
     /// Waits with `wait`, which gets the inner lock's guard and returns whether the time was over.
-    fn wait_by<T: ?Sized>(
+    fn wait_using<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
-        place: Spot,
+        place: SourceLocation,
         wait: impl FnOnce(&parking_lot::Condvar, &mut parking_lot::MutexGuard<'_, ()>) -> bool,
     ) {
         // SAFETY: the raw lock is used only for its facts, and for a guard of the lock that is held.
@@ -538,13 +543,13 @@ impl Condvar {
 }
 
 /// Returns a timed-out `WaitTimeoutResult`.
-fn timeout_at_once() -> WaitTimeoutResult {
+fn timed_out_result() -> WaitTimeoutResult {
     let (mutex, condition) = (parking_lot::Mutex::new(()), parking_lot::Condvar::new());
     condition.wait_for(&mut mutex.lock(), Duration::ZERO)
 }
 
 /// Returns a `WaitTimeoutResult` that has not timed out. Only `parking_lot` can make it.
-fn not_over() -> WaitTimeoutResult {
+fn not_timed_out_result() -> WaitTimeoutResult {
     let (mutex, condition) = (parking_lot::Mutex::new(()), parking_lot::Condvar::new());
     condition.wait_while_for(&mut mutex.lock(), |()| false, Duration::MAX)
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use trace_format::locks::{LockRecord, LockWait};
 
-use super::holder::{Holder, Spot, is_off};
+use super::holder::{Holder, SourceLocation, is_off};
 use crate::shared::sites::Site;
 use crate::traced::lock_record::{record_lock, switch_of};
 
@@ -14,16 +14,16 @@ use crate::traced::lock_record::{record_lock, switch_of};
 static SWITCH: Site = switch_of("tracer::sync::records");
 
 /// The most bytes of a file's path in a record: three places fit into one.
-const LONGEST: usize = 240;
+const MAX_PATH_BYTES: usize = 240;
 
 /// A place as records show it, `FILE:LINE`. A long path is cut to its end; an unknown place is `?:0`.
-struct Told(Option<Spot>);
+struct PlaceText(Option<SourceLocation>);
 
-impl fmt::Display for Told {
+impl fmt::Display for PlaceText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(place) = self.0 else { return f.write_str("?:0") };
         let file = place.file();
-        let mut start = file.len().saturating_sub(LONGEST);
+        let mut start = file.len().saturating_sub(MAX_PATH_BYTES);
         while !file.is_char_boundary(start) {
             start += 1;
         }
@@ -32,16 +32,22 @@ impl fmt::Display for Told {
 }
 
 #[cold]
-fn record(what: &LockRecord<'_, Told>) {
+fn record(what: &LockRecord<'_, PlaceText>) {
     if !is_off() {
         record_lock(&SWITCH, format_args!("{what}"));
     }
 }
 
 /// Records that the thread waits for a lock.
-pub(super) fn wait(id: u64, wish: &'static str, made: Option<Spot>, at: Spot, holder: Holder) {
-    let (made, at, since) = (Told(made), Told(Some(at)), Told(holder.since));
-    record(&LockRecord::Wait(LockWait { id, wish, made, at, holder: holder.thread.into(), since }));
+pub(super) fn wait(
+    id: u64,
+    wanted_access: &'static str,
+    made: Option<SourceLocation>,
+    at: SourceLocation,
+    holder: Holder,
+) {
+    let (made, at, since) = (PlaceText(made), PlaceText(Some(at)), PlaceText(holder.since));
+    record(&LockRecord::Wait(LockWait { id, wanted_access, made, at, holder: holder.thread.into(), since }));
 }
 
 /// Records that the thread has got the lock that it waited for, after `ns` nanoseconds.
@@ -56,8 +62,8 @@ pub(super) fn gave_up(id: u64, ns: u64) {
 }
 
 /// Records that the thread waits for a notification, and has released a lock.
-pub(super) fn condvar_wait(id: u64, lock: u64, made: Spot, at: Spot) {
-    record(&LockRecord::ConditionWait { id, lock, made: Told(Some(made)), at: Told(Some(at)) });
+pub(super) fn condvar_wait(id: u64, lock: u64, made: SourceLocation, at: SourceLocation) {
+    record(&LockRecord::ConditionWait { id, lock, made: PlaceText(Some(made)), at: PlaceText(Some(at)) });
 }
 
 /// Records that the thread has the lock again: the notification with the number `by` has woken it, or none (0).
@@ -71,6 +77,20 @@ pub(super) fn condvar_timeout(id: u64, by: u64, ns: u64) {
 }
 
 /// Records a notification of `wakes` waiting threads; the first has the number `first`.
-pub(super) fn condvar_notify(id: u64, all: bool, first: u64, wakes: u64, made: Spot, at: Spot) {
-    record(&LockRecord::Notify { id, all, first, wakes, made: Told(Some(made)), at: Told(Some(at)) });
+pub(super) fn condvar_notify(
+    id: u64,
+    all: bool,
+    first: u64,
+    wakes: u64,
+    made: SourceLocation,
+    at: SourceLocation,
+) {
+    record(&LockRecord::Notify {
+        id,
+        all,
+        first,
+        wakes,
+        made: PlaceText(Some(made)),
+        at: PlaceText(Some(at)),
+    });
 }

@@ -67,7 +67,7 @@ impl fmt::Display for FatalSignal {
 
 /// The functions that are called for signals.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct SignalCallbacks {
     /// The function that is called for each signal that is caught.
     pub caught: fn(&FatalSignal),
     /// The function that is called after that, if the signal certainly ends the process.
@@ -79,15 +79,16 @@ pub(crate) struct Told {
 /// ```text
 /// null ──compare-exchange, Release──► the former action, for ever
 /// ```
-static BEFORE: [AtomicPtr<sigaction>; SIGNALS.len()] = [const { AtomicPtr::new(null_mut()) }; SIGNALS.len()];
+static PREVIOUS_ACTIONS: [AtomicPtr<sigaction>; SIGNALS.len()] =
+    [const { AtomicPtr::new(null_mut()) }; SIGNALS.len()];
 /// The functions that are called; set before the first action is.
-static TOLD: AtomicPtr<Told> = AtomicPtr::new(null_mut());
+static SIGNAL_CALLBACKS: AtomicPtr<SignalCallbacks> = AtomicPtr::new(null_mut());
 
-/// Calls the functions of `told` for each fatal signal of this process, from now on. Does not change the action of a
+/// Calls the functions of `signal_callbacks` for each fatal signal of this process, from now on. Does not change the action of a
 /// signal that is ignored, or of one that was caught before: a handler that has replaced ours may call ours.
-pub(crate) fn catch_fatal_signals(told: &'static Told) {
-    TOLD.store(ptr::from_ref(told).cast_mut(), Ordering::Release);
-    for ((signal, _), before) in SIGNALS.iter().zip(&BEFORE) {
+pub(crate) fn catch_fatal_signals(signal_callbacks: &'static SignalCallbacks) {
+    SIGNAL_CALLBACKS.store(ptr::from_ref(signal_callbacks).cast_mut(), Ordering::Release);
+    for ((signal, _), before) in SIGNALS.iter().zip(&PREVIOUS_ACTIONS) {
         let Some(action) = action_of(*signal).filter(|action| action.sa_sigaction != libc::SIG_IGN) else {
             continue;
         };
@@ -132,26 +133,30 @@ unsafe extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mu
     let _errno = keep_errno();
     let Some(at) = SIGNALS.iter().position(|(caught, _)| *caught == signal) else { return };
     // SAFETY: stored by `catch_fatal_signals` before this could be called, and never freed.
-    let (told, before) =
-        unsafe { (TOLD.load(Ordering::Acquire).as_ref(), BEFORE[at].load(Ordering::Acquire).as_ref()) };
-    let (Some(told), Some(before)) = (told, before) else { return };
+    let (signal_callbacks, before) = unsafe {
+        (
+            SIGNAL_CALLBACKS.load(Ordering::Acquire).as_ref(),
+            PREVIOUS_ACTIONS[at].load(Ordering::Acquire).as_ref(),
+        )
+    };
+    let (Some(signal_callbacks), Some(before)) = (signal_callbacks, before) else { return };
     // SAFETY: the kernel gives both to a handler with `SA_SIGINFO`.
     let (caught, is_of_instruction) = unsafe { describe(SIGNALS[at].1, &*info, &*context.cast()) };
-    on_spare_stack(&mut || (told.caught)(&caught));
+    on_spare_stack(&mut || (signal_callbacks.caught)(&caught));
     if before.sa_sigaction != libc::SIG_DFL {
         // SAFETY: the former handler gets the arguments that the kernel passed to this one.
         unsafe { call_handler(before, signal, info, context) };
         // A handler that cannot help sets the default action and returns, and the instruction fails again. If a
         // process has sent the signal, there is no such instruction.
         if is_of_instruction && has_default_action(signal) {
-            (told.ends)(&caught);
+            (signal_callbacks.ends)(&caught);
         }
         return;
     }
     let is_ours = action_of(signal).is_some_and(|now| now.sa_sigaction == on_signal as *const () as usize);
     // A handler that was set later and calls this one itself decides how a signal that was sent goes on.
     if is_ours || is_of_instruction {
-        (told.ends)(&caught);
+        (signal_callbacks.ends)(&caught);
         end(signal, info);
     }
 }
@@ -268,7 +273,7 @@ pub(crate) fn is_on_spare_stack(here: usize) -> bool {
 /// called.
 fn on_spare_stack(mut body: &mut dyn FnMut()) {
     /// The number of attempts; before each one the other threads may run.
-    const PATIENCE: usize = 1 << 16;
+    const MAX_WAIT: usize = 1 << 16;
     let takes = || {
         let taken = SPARE_TAKEN.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if !taken {
@@ -276,7 +281,7 @@ fn on_spare_stack(mut body: &mut dyn FnMut()) {
         }
         taken
     };
-    if (0..PATIENCE).any(|_| takes()) {
+    if (0..MAX_WAIT).any(|_| takes()) {
         // SAFETY: the stack is this thread's, and no signal comes while it is used; `call` gets the argument that it
         // expects. It does not unwind, because its ABI does not allow that.
         unsafe { call_on(SPARE_STACK.0.get().cast::<u8>().add(SPARE), call, (&raw mut body).cast()) };

@@ -94,7 +94,7 @@ pub(crate) fn monotonic_ns() -> u64 {
 }
 
 /// Returns whether thread `tid` of this process still runs.
-pub(crate) fn thread_lives(tid: u64) -> bool {
+pub(crate) fn is_thread_alive(tid: u64) -> bool {
     // SAFETY: signal 0 only queries.
     let result = unsafe { call(libc::SYS_tgkill, [process_id() as usize, tid as usize, 0, 0, 0, 0]) };
     result != -(libc::ESRCH as isize)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::hook::Hook;
-use super::unix::{PAGE, zero_in_children, zero_no_more};
+use super::unix::{PAGE, stop_zeroing, zero_in_children};
 
 /// Returns the calling thread's name from the kernel, at most 15 bytes. This is async-signal-safe and allocates
 /// nothing.
@@ -22,7 +22,7 @@ pub(crate) fn thread_name() -> [u8; 16] {
 /// of a signal handler with a stack of its own. The library gives each of its threads such a stack, for a handler
 /// that reports overflows, and takes it away before the thread's variables are dropped. (A thread that other code
 /// gave such a stack counts, too.)
-pub(crate) fn is_inside_of_a_rust_thread() -> bool {
+pub(crate) fn is_in_rust_thread() -> bool {
     if super::is_on_spare_stack(super::stack_pointer()) {
         return false;
     }
@@ -35,7 +35,7 @@ pub(crate) fn is_inside_of_a_rust_thread() -> bool {
 }
 
 /// Returns `None`: the system keeps 15 bytes of a name.
-pub(crate) fn whole_thread_name() -> Option<String> {
+pub(crate) fn full_thread_name() -> Option<String> {
     None
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn page_wiped_on_fork() -> *mut u8 {
 /// # Safety
 /// The page is no longer used.
 pub(crate) unsafe fn release_page(page: *mut u8) {
-    zero_no_more(page);
+    stop_zeroing(page);
     // SAFETY: mapped by `page_wiped_on_fork` with this size; unused by the caller's promise.
     unsafe { libc::munmap(page.cast(), PAGE) };
 }

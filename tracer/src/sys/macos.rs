@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::hook::Hook;
-use super::unix::{PAGE, zero_in_children, zero_no_more};
+use super::unix::{PAGE, stop_zeroing, zero_in_children};
 
 /// Returns the calling process's id.
 pub(crate) fn process_id() -> u32 {
@@ -32,7 +32,7 @@ pub(crate) fn thread_id() -> u64 {
 }
 
 /// Returns false: the system's name is used, even if it is shorter.
-pub(crate) fn is_inside_of_a_rust_thread() -> bool {
+pub(crate) fn is_in_rust_thread() -> bool {
     false
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn thread_name() -> [u8; 16] {
 }
 
 /// Returns `None`: the system keeps 15 bytes of a name.
-pub(crate) fn whole_thread_name() -> Option<String> {
+pub(crate) fn full_thread_name() -> Option<String> {
     None
 }
 
@@ -93,19 +93,19 @@ impl Drop for KeptErrno {
 }
 
 /// Returns true: a thread is assumed to live until its exit is seen, because the system does not report it.
-pub(crate) fn thread_lives(_tid: u64) -> bool {
+pub(crate) fn is_thread_alive(_tid: u64) -> bool {
     true
 }
 
 /// The time between two looks of a sleeper at its word: these systems have no public futex that a signal handler may
 /// wake.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Sleeps while `word` is `expected`, at most `timeout`.
 pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
     let start = Instant::now();
     while word.load(Ordering::Acquire) == expected && start.elapsed() < timeout {
-        std::thread::sleep(LOOK.min(timeout));
+        std::thread::sleep(POLL_INTERVAL.min(timeout));
     }
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn page_wiped_on_fork() -> *mut u8 {
 /// # Safety
 /// The page is no longer used.
 pub(crate) unsafe fn release_page(page: *mut u8) {
-    zero_no_more(page);
+    stop_zeroing(page);
     // SAFETY: allocated with this layout; unused by the caller's promise.
     unsafe { std::alloc::dealloc(page, std::alloc::Layout::new::<[u64; PAGE / 8]>()) };
 }

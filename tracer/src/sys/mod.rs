@@ -3,8 +3,8 @@
 //! | function | purpose | called by |
 //! |---|---|---|
 //! | `thread_id`, `thread_name` | the calling thread's id and name in the system | a thread's first record |
-//! | `whole_thread_name` | a thread's name, if the system keeps more than 15 bytes | a thread's first record |
-//! | `is_inside_of_a_rust_thread` | whether Rust's library knows a name of the thread | a thread's first record |
+//! | `full_thread_name` | a thread's name, if the system keeps more than 15 bytes | a thread's first record |
+//! | `is_in_rust_thread` | whether Rust's library knows a name of the thread | a thread's first record |
 //! | `executable` | the path of the program | start of a run |
 //! | `create_exit_key` | makes the key that the next function uses | start of a run |
 //! | `call_at_thread_exit` | calls a function late in the thread's end | a thread's first record |
@@ -22,8 +22,8 @@
 //! | `stay_loaded` | keeps a plugin that contains this code from being unloaded | start of a run |
 //! | `call_when_unloaded` | calls a function when that plugin is unloaded | a guest of another copy of the library |
 //! | `spawn_hidden`, `name_thread` | a thread without signals and without other code | start of a run |
-//! | `THREADS_BEGIN_LATE`, `holds_up_new_threads` | whether a new thread may have to wait for its maker | start of a run |
-//! | `process_id`, `thread_id`, `thread_lives`, `monotonic_ns`, `shared_memory_budget` | query the system | any; flusher |
+//! | `THREADS_BEGIN_LATE`, `blocks_new_threads` | whether a new thread may have to wait for its maker | start of a run |
+//! | `process_id`, `thread_id`, `is_thread_alive`, `monotonic_ns`, `shared_memory_budget` | query the system | any; flusher |
 //! | `privileged` | whether the environment is not to be trusted (setuid) | the decision |
 //!
 //! Linux is complete. docs/systems.md describes the functions that Windows has. macOS is a type-checked port, not yet
@@ -36,11 +36,11 @@ pub(crate) use trace_store::sys::{boot_id, effective_user, runtime_directories, 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod fatal_signals;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(crate) use fatal_signals::{FatalSignal, Told, catch_fatal_signals, is_on_spare_stack};
+pub(crate) use fatal_signals::{FatalSignal, SignalCallbacks, catch_fatal_signals, is_on_spare_stack};
 #[cfg(all(windows, target_arch = "x86_64"))]
 mod unhandled_exceptions;
 #[cfg(all(windows, target_arch = "x86_64"))]
-pub(crate) use unhandled_exceptions::{FatalSignal, Told, catch_fatal_signals, is_on_spare_stack};
+pub(crate) use unhandled_exceptions::{FatalSignal, SignalCallbacks, catch_fatal_signals, is_on_spare_stack};
 #[cfg(not(any(
     all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
     all(windows, target_arch = "x86_64")
@@ -50,7 +50,7 @@ mod no_fatal_signals;
     all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
     all(windows, target_arch = "x86_64")
 )))]
-pub(crate) use no_fatal_signals::{FatalSignal, Told, catch_fatal_signals, is_on_spare_stack};
+pub(crate) use no_fatal_signals::{FatalSignal, SignalCallbacks, catch_fatal_signals, is_on_spare_stack};
 
 mod hook;
 

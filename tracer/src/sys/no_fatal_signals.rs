@@ -20,7 +20,7 @@ impl fmt::Display for FatalSignal {
 /// The functions that are called for signals.
 #[derive(Debug)]
 #[expect(dead_code, reason = "nobody is told here")]
-pub(crate) struct Told {
+pub(crate) struct SignalCallbacks {
     /// The function that is called for each signal that is caught.
     pub caught: fn(&FatalSignal),
     /// The function that is called after that, if the signal certainly ends the process.
@@ -28,7 +28,7 @@ pub(crate) struct Told {
 }
 
 /// Does nothing.
-pub(crate) fn catch_fatal_signals(_: &'static Told) {}
+pub(crate) fn catch_fatal_signals(_: &'static SignalCallbacks) {}
 
 /// Returns false: there is no spare stack.
 pub(crate) fn is_on_spare_stack(_: usize) -> bool {

@@ -30,14 +30,14 @@ impl fmt::Display for FatalSignal {
 
 /// The functions that are called for exceptions.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct SignalCallbacks {
     /// The function that is called for each exception that was not handled.
     pub caught: fn(&FatalSignal),
     /// The function that is called after that, if the exception ends the process.
     pub ends: fn(&FatalSignal),
 }
 
-type Filter = unsafe extern "system" fn(*const Pointers) -> i32;
+type Filter = unsafe extern "system" fn(*const ExceptionPointers) -> i32;
 
 #[link(name = "kernel32", kind = "raw-dylib")]
 unsafe extern "system" {
@@ -46,7 +46,7 @@ unsafe extern "system" {
 
 /// The system's `EXCEPTION_POINTERS`.
 #[repr(C)]
-struct Pointers {
+struct ExceptionPointers {
     record: *const ExceptionRecord,
     /// The registers: a structure whose three relevant words are read.
     context: *const u8,
@@ -65,42 +65,49 @@ struct ExceptionRecord {
 }
 
 /// The functions that are called: null ──Release──► for ever.
-static TOLD: AtomicPtr<Told> = AtomicPtr::new(ptr::null_mut());
+static SIGNAL_CALLBACKS: AtomicPtr<SignalCallbacks> = AtomicPtr::new(ptr::null_mut());
 /// The filter that was set before: null ──Release──► for ever, if there was one.
-static BEFORE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+static PREVIOUS_FILTER: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Calls the functions of `told` for each unhandled exception of this process, from now on; once.
-pub(crate) fn catch_fatal_signals(told: &'static Told) {
-    let told = ptr::from_ref(told).cast_mut();
-    if TOLD.compare_exchange(ptr::null_mut(), told, Ordering::Release, Ordering::Relaxed).is_err() {
+/// Calls the functions of `signal_callbacks` for each unhandled exception of this process, from now on; once.
+pub(crate) fn catch_fatal_signals(signal_callbacks: &'static SignalCallbacks) {
+    let signal_callbacks = ptr::from_ref(signal_callbacks).cast_mut();
+    if SIGNAL_CALLBACKS
+        .compare_exchange(ptr::null_mut(), signal_callbacks, Ordering::Release, Ordering::Relaxed)
+        .is_err()
+    {
         return;
     }
     // SAFETY: the filter is a plain function, in code that stays loaded in a process that traces.
     let before = unsafe { SetUnhandledExceptionFilter(Some(on_exception)) };
-    BEFORE.store(before.map_or(ptr::null_mut(), |before| before as *mut c_void), Ordering::Release);
+    PREVIOUS_FILTER.store(before.map_or(ptr::null_mut(), |before| before as *mut c_void), Ordering::Release);
 }
 
-unsafe extern "system" fn on_exception(pointers: *const Pointers) -> i32 {
-    const GO_ON_SEARCHING: i32 = 0;
-    const GO_ON_RUNNING: i32 = -1;
+unsafe extern "system" fn on_exception(pointers: *const ExceptionPointers) -> i32 {
+    const CONTINUE_SEARCH: i32 = 0;
+    const CONTINUE_EXECUTION: i32 = -1;
     const STACK_OVERFLOW: u32 = 0xc000_00fd;
     // SAFETY: stored by `catch_fatal_signals` before this could be called.
-    let told = unsafe { TOLD.load(Ordering::Acquire).as_ref() };
+    let signal_callbacks = unsafe { SIGNAL_CALLBACKS.load(Ordering::Acquire).as_ref() };
     // SAFETY: the system gives both parts to a filter.
     let (record, context) = unsafe { (&*(*pointers).record, (*pointers).context) };
     let signal = describe(record, context);
     // If the stack is used up there is no room for a record.
-    if let (Some(told), Some(signal), true) = (told, &signal, record.code != STACK_OVERFLOW) {
-        (told.caught)(signal);
+    if let (Some(signal_callbacks), Some(signal), true) =
+        (signal_callbacks, &signal, record.code != STACK_OVERFLOW)
+    {
+        (signal_callbacks.caught)(signal);
     }
-    let before = BEFORE.load(Ordering::Acquire);
+    let before = PREVIOUS_FILTER.load(Ordering::Acquire);
     // SAFETY: null, which is `None` of the `Option`, or the system's value; the filter gets the system's argument.
     let answer = unsafe {
         std::mem::transmute::<*mut c_void, Option<Filter>>(before)
-            .map_or(GO_ON_SEARCHING, |before| before(pointers))
+            .map_or(CONTINUE_SEARCH, |before| before(pointers))
     };
-    if let (Some(told), Some(signal), true) = (told, &signal, answer != GO_ON_RUNNING) {
-        (told.ends)(signal);
+    if let (Some(signal_callbacks), Some(signal), true) =
+        (signal_callbacks, &signal, answer != CONTINUE_EXECUTION)
+    {
+        (signal_callbacks.ends)(signal);
     }
     answer
 }

@@ -23,7 +23,7 @@ static ZEROES: AtomicBool = AtomicBool::new(false);
 /// system call makes. Returns false if there are too many pages.
 ///
 /// # Safety
-/// [`PAGE`] bytes may be written there, until [`zero_no_more`].
+/// [`PAGE`] bytes may be written there, until [`stop_zeroing`].
 pub(super) unsafe fn zero_in_children(page: *mut u8) -> bool {
     unsafe extern "C" fn in_child() {
         // Acquire: the page exists before it is in the list.
@@ -44,7 +44,7 @@ pub(super) unsafe fn zero_in_children(page: *mut u8) -> bool {
 }
 
 /// Takes a page off the list of pages that are zeroed in children, if it is on it.
-pub(super) fn zero_no_more(page: *mut u8) {
+pub(super) fn stop_zeroing(page: *mut u8) {
     if ZEROES.load(Ordering::Relaxed) {
         for slot in &ZEROED {
             // Relaxed: the page is the caller's, and a handler that runs meanwhile is in another process.
@@ -64,7 +64,7 @@ pub(crate) const THREADS_BEGIN_LATE: bool = false;
 
 /// Returns whether no new thread begins before the calling one has gone on: never.
 #[inline(always)]
-pub(crate) fn holds_up_new_threads() -> bool {
+pub(crate) fn blocks_new_threads() -> bool {
     false
 }
 

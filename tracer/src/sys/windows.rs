@@ -78,7 +78,7 @@ pub(crate) fn thread_id() -> u64 {
 }
 
 /// Returns false: the system's name is used, even if it is shorter.
-pub(crate) fn is_inside_of_a_rust_thread() -> bool {
+pub(crate) fn is_in_rust_thread() -> bool {
     false
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn thread_name() -> [u8; 16] {
 }
 
 /// Returns the system's whole name of the calling thread.
-pub(crate) fn whole_thread_name() -> Option<String> {
+pub(crate) fn full_thread_name() -> Option<String> {
     let replaced = |character: Result<char, _>| character.unwrap_or(char::REPLACEMENT_CHARACTER);
     with_thread_name(|units| char::decode_utf16(units).map(replaced).collect())
 }
@@ -156,7 +156,7 @@ impl Drop for KeptErrno {
 }
 
 /// Returns whether thread `tid` still runs; true if that cannot be known.
-pub(crate) fn thread_lives(tid: u64) -> bool {
+pub(crate) fn is_thread_alive(tid: u64) -> bool {
     const SYNCHRONIZE: u32 = 0x0010_0000;
     const INVALID_PARAMETER: u32 = 87;
     const ENDED: u32 = 0;
@@ -179,7 +179,7 @@ pub(crate) const THREADS_BEGIN_LATE: bool = true;
 
 /// Returns whether no new thread begins before the calling one has gone on: whether it has the loader's lock. Returns
 /// false if that is not known.
-pub(crate) fn holds_up_new_threads() -> bool {
+pub(crate) fn blocks_new_threads() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         let owner: usize;
@@ -387,8 +387,8 @@ pub(crate) fn exit_status() -> Option<u32> {
         let mut status = STILL_ACTIVE;
         // SAFETY: no other thread runs, so the handle is not closed; an invalid one is refused. The result may be
         // written.
-        let is_told = unsafe { GetExitCodeThread(thread.load(Ordering::Acquire), &mut status) } != 0;
-        (is_told && status != STILL_ACTIVE).then_some(status)
+        let is_status_known = unsafe { GetExitCodeThread(thread.load(Ordering::Acquire), &mut status) } != 0;
+        (is_status_known && status != STILL_ACTIVE).then_some(status)
     });
     statuses.max()
 }
@@ -445,8 +445,9 @@ pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
     let mut free = 0;
     // SAFETY: the path is a text with a zero at its end; the first result may be written, the others are not
     // requested.
-    let told = unsafe { GetDiskFreeSpaceExW(path.as_ptr(), &mut free, ptr::null_mut(), ptr::null_mut()) };
-    if told == 0 { 256 << 20 } else { free / 4 }
+    let is_space_known =
+        unsafe { GetDiskFreeSpaceExW(path.as_ptr(), &mut free, ptr::null_mut(), ptr::null_mut()) };
+    if is_space_known == 0 { 256 << 20 } else { free / 4 }
 }
 
 /// Returns false: there is no setuid.

@@ -84,7 +84,7 @@ impl<T> Slot<T> {
 
 /// The number of slots that lie in the description of a thread itself.
 #[cfg(target_arch = "x86_64")]
-const NEAR: u32 = 64;
+const TLS_MINIMUM_AVAILABLE: u32 = 64;
 
 /// Returns the calling thread's value in the slot with this index: null if that is [`NONE`], or no value was set.
 ///
@@ -93,8 +93,8 @@ const NEAR: u32 = 64;
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn value_at(index: u32) -> *mut c_void {
-    if index >= NEAR {
-        return far_value_at(index);
+    if index >= TLS_MINIMUM_AVAILABLE {
+        return expansion_value_at(index);
     }
     let value;
     // SAFETY: `gs` leads to the thread's own description, which has that many slots at this place.
@@ -107,7 +107,7 @@ fn value_at(index: u32) -> *mut c_void {
 
 #[cfg(target_arch = "x86_64")]
 #[cold]
-fn far_value_at(index: u32) -> *mut c_void {
+fn expansion_value_at(index: u32) -> *mut c_void {
     let far: *const *mut c_void;
     if index == NONE {
         return ptr::null_mut();
@@ -117,7 +117,11 @@ fn far_value_at(index: u32) -> *mut c_void {
         std::arch::asm!("mov {far}, gs:[0x1780]", far = out(reg) far, options(pure, readonly, nostack, preserves_flags));
     }
     // SAFETY: the table has a place for each index that the system hands out.
-    if far.is_null() { ptr::null_mut() } else { unsafe { *far.add((index - NEAR) as usize) } }
+    if far.is_null() {
+        ptr::null_mut()
+    } else {
+        unsafe { *far.add((index - TLS_MINIMUM_AVAILABLE) as usize) }
+    }
 }
 
 /// Returns the calling thread's value in the slot with this index: null if that is [`NONE`], or no value was set.

@@ -37,7 +37,7 @@ use crate::shared::process;
 use crate::{stack, sys};
 
 /// The number of calls that a thread's list has room for. Calls inside of that many are not recorded.
-const MOST: usize = 1 << 18;
+const MAX_OPEN_CALLS: usize = 1 << 18;
 
 /// The depth, in recorded calls, beyond which calls are left out.
 static MAX_DEPTH: AtomicU32 = AtomicU32::new(u32::MAX);
@@ -161,7 +161,7 @@ pub(super) fn release() {
         calls.depth.set(0);
         if !entries.is_null() {
             // SAFETY: mapped by `begin` with this size, and not shared.
-            unsafe { sys::unmap(entries.cast(), MOST * size_of::<Call>()) };
+            unsafe { sys::unmap(entries.cast(), MAX_OPEN_CALLS * size_of::<Call>()) };
         }
     });
 }
@@ -203,7 +203,7 @@ impl Calls {
 
     #[cold]
     fn map(&self) -> bool {
-        let entries = sys::map_lazily(MOST * size_of::<Call>()).cast::<Call>();
+        let entries = sys::map_lazily(MAX_OPEN_CALLS * size_of::<Call>()).cast::<Call>();
         self.entries.set(entries);
         !entries.is_null()
     }
@@ -230,7 +230,7 @@ impl Calls {
         while self.len.get() > 0 && self.get(self.len.get() - 1).frame < here {
             self.drop_innermost();
         }
-        if self.len.get() == MOST {
+        if self.len.get() == MAX_OPEN_CALLS {
             return self.beyond.set(self.beyond.get() + 1);
         }
         let is_recorded = is_named && self.depth.get() < MAX_DEPTH.load(Ordering::Relaxed);
@@ -240,7 +240,7 @@ impl Calls {
             shortest => self.hold(ticks, address, call_site, shortest),
         };
         let call = Call { ticks: ticks.0, address, frame: here, state };
-        // SAFETY: below `MOST`, for which there is memory.
+        // SAFETY: below `MAX_OPEN_CALLS`, for which there is memory.
         unsafe { self.entries.get().add(self.len.get()).write(call) };
         self.len.set(self.len.get() + 1);
         self.depth.set(self.depth.get() + u32::from(is_recorded));
@@ -253,7 +253,7 @@ impl Calls {
     fn hold(&self, ticks: Ticks, address: u64, call_site: u64, shortest: u64) -> u64 {
         let Some((producer, ticks)) = record::producer(ticks) else { return RECORDED };
         if !ptr::eq(producer, self.producer.get()) {
-            self.go_on_with(producer);
+            self.continue_with_ring(producer);
         }
         let call = OpenCall { ticks, address, call_site };
         let before = Ticks(ticks.0.saturating_sub(shortest));
@@ -263,7 +263,7 @@ impl Calls {
     /// Continues with another ring: in a forked child, or after another run has begun. Calls that were held back are
     /// recorded in neither.
     #[cold]
-    fn go_on_with(&self, producer: &Producer) {
+    fn continue_with_ring(&self, producer: &Producer) {
         self.producer.set(producer);
         for index in 0..self.len.get() {
             let call = self.get(index);

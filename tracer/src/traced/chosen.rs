@@ -33,8 +33,8 @@ struct Named {
 
 impl Named {
     fn bits(&self, names: &[String]) -> u64 {
-        let recorded = self.recorded.as_ref().is_none_or(|patterns| patterns.mean(names));
-        let trigger = self.trigger.as_ref().is_some_and(|patterns| patterns.mean(names));
+        let recorded = self.recorded.as_ref().is_none_or(|patterns| patterns.matches_function(names));
+        let trigger = self.trigger.as_ref().is_some_and(|patterns| patterns.matches_function(names));
         (if recorded { RECORDED } else { 0 }) | (if trigger { TRIGGER } else { 0 })
     }
 }
@@ -73,11 +73,11 @@ pub(super) fn set(recorded: Option<&Patterns>, trigger: Option<&Patterns>) -> bo
     NAMED.store(if is_any { Box::leak(Box::new(named)) } else { ptr::null_mut() }, Ordering::Release);
     // The results of another run.
     TABLE.store(ptr::null_mut(), Ordering::Release);
-    forget_known();
+    clear_known_bits();
     is_any
 }
 
-fn forget_known() {
+fn clear_known_bits() {
     KNOWN.iter().for_each(|known| known.store(0, Ordering::Relaxed));
 }
 
@@ -134,6 +134,6 @@ fn table(named: &'static Named, names_of: NamesOf) -> &'static Table {
     let table: &'static Table = Box::leak(Box::new(Table { generation, functions: all, nameless }));
     TABLE.store(ptr::from_ref(table).cast_mut(), Ordering::Release);
     // An unloaded library may have been replaced by other code at its addresses.
-    forget_known();
+    clear_known_bits();
     table
 }

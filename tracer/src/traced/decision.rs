@@ -14,30 +14,30 @@ use crate::shared::{pause, sites, switched};
 use crate::stack;
 use crate::sys;
 use crate::user::config::{self, Config, Switch};
-use crate::user::teller;
+use crate::user::relay;
 use crate::words::exclusion::Excluded;
-use crate::words::switch::{Attempt, Stand};
+use crate::words::switch::{Attempt, TracingState};
 
 /// The time, in nanoseconds, that a thread waits for another thread's decision before it takes it over: a signal
 /// handler may have jumped out of the decider, which then never ends the decision.
-const PATIENCE: u64 = 1_000_000_000;
+const MAX_WAIT: u64 = 1_000_000_000;
 
 /// The time, in nanoseconds of the monotonic clock, until which no thread waits, because a decision that could not be
 /// taken over has not ended within the patience. Relaxed: it only saves time.
-static TIRED_UNTIL: AtomicU64 = AtomicU64::new(0);
+static NO_WAIT_UNTIL: AtomicU64 = AtomicU64::new(0);
 
 /// The most room on the stack, in bytes, that a run's start takes: it reads the environment and makes threads. A
 /// build that is not optimised takes several times as much.
-const STACK_OF_START: usize = if cfg!(debug_assertions) { 48 << 10 } else { 12 << 10 };
+const START_STACK_BYTES: usize = if cfg!(debug_assertions) { 48 << 10 } else { 12 << 10 };
 /// The room on the stack, in bytes, for having another thread do that.
-const STACK_OF_HELP: usize = if cfg!(debug_assertions) { 4 << 10 } else { 2 << 10 };
+const HELPER_STACK_BYTES: usize = if cfg!(debug_assertions) { 4 << 10 } else { 2 << 10 };
 
 /// The id of the process whose helper currently decides in the place of a thread without enough stack, or 0.
-static HELPED: AtomicU32 = AtomicU32::new(0);
+static HELPER_PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// The question of the newest explicit decision, for a thread that takes it over. The pointer is null, or leads to a
 /// leaked value that never changes.
-static ASKED: AtomicPtr<Question> = AtomicPtr::new(std::ptr::null_mut());
+static LAST_QUESTION: AtomicPtr<Question> = AtomicPtr::new(std::ptr::null_mut());
 
 /// A question that is to be decided.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,20 +60,21 @@ impl Question {
     /// Publishes this question for threads that take the decision over. It is leaked, unless it is the one that was
     /// published last.
     fn publish(self) -> &'static Question {
-        if let Some(asked) = Question::asked().filter(|asked| **asked == self) {
-            return asked;
+        if let Some(last_question) = Question::last_question().filter(|last_question| **last_question == self)
+        {
+            return last_question;
         }
         let question: &'static Question = Box::leak(Box::new(self));
-        ASKED.store(std::ptr::from_ref(question).cast_mut(), Ordering::Release);
+        LAST_QUESTION.store(std::ptr::from_ref(question).cast_mut(), Ordering::Release);
         question
     }
 
-    fn asked() -> Option<&'static Question> {
-        let asked = ASKED.load(Ordering::Acquire);
+    fn last_question() -> Option<&'static Question> {
+        let last_question = LAST_QUESTION.load(Ordering::Acquire);
         #[allow(unsafe_code, reason = "a leaked box, never freed")]
         // SAFETY: null, or a leaked box that is never freed and only ever used by shared reference.
         unsafe {
-            asked.as_ref()
+            last_question.as_ref()
         }
     }
 }
@@ -81,8 +82,8 @@ impl Question {
 /// Returns whether this process traces; decides that if it is undecided.
 pub(crate) fn is_on() -> bool {
     match stand() {
-        Stand::On => true,
-        Stand::Off => false,
+        TracingState::On => true,
+        TracingState::Off => false,
         _ => Excluded::enter().is_some_and(|excluded| settle(&excluded)),
     }
 }
@@ -90,14 +91,15 @@ pub(crate) fn is_on() -> bool {
 /// Continues in a forked child as in its parent, whose run was `inherited`: with a run of its own, of the same tree
 /// and with the same settings. Does not touch the inherited run.
 pub(super) fn decide_in_child(excluded: &Excluded, inherited: &Run) {
-    if !stack::has_room(STACK_OF_START) {
-        settle_elsewhere();
+    if !stack::has_room(START_STACK_BYTES) {
+        settle_on_helper_thread();
         return;
     }
     let question =
         Question { variable: None, config: inherited.config.clone(), root: Some(inherited.root) }.publish();
     let seen = STATE.see();
-    let begun = (seen.stand(sys::process_id) == Stand::On).then(|| STATE.begin(seen, sys::process_id()));
+    let begun =
+        (seen.stand(sys::process_id) == TracingState::On).then(|| STATE.begin(seen, sys::process_id()));
     match begun.flatten() {
         Some(attempt) => decide(attempt, question),
         None => settle(excluded),
@@ -108,17 +110,17 @@ pub(super) fn decide_in_child(excluded: &Excluded, inherited: &Run) {
 /// process traces.
 pub(super) fn settle(excluded: &Excluded) -> bool {
     match stand() {
-        Stand::On => true,
-        Stand::Off => false,
-        _ if !stack::has_room(STACK_OF_START) => settle_elsewhere(),
-        Stand::Undecided if guest::owner().is_some() => settle_as_guest(excluded),
-        _ => match take_decision(excluded, |stand| stand == Stand::Undecided) {
-            Some(OwnDecision { attempt, afresh: true }) => decide(attempt, &Question::by_default()),
-            Some(OwnDecision { attempt, afresh: false }) => match Question::asked() {
+        TracingState::On => true,
+        TracingState::Off => false,
+        _ if !stack::has_room(START_STACK_BYTES) => settle_on_helper_thread(),
+        TracingState::Undecided if guest::owner().is_some() => settle_as_guest(excluded),
+        _ => match take_decision(excluded, |stand| stand == TracingState::Undecided) {
+            Some(OwnDecision { attempt, is_first_attempt: true }) => decide(attempt, &Question::by_default()),
+            Some(OwnDecision { attempt, is_first_attempt: false }) => match Question::last_question() {
                 Some(question) => decide(attempt, question),
                 None => decide(attempt, &Question::by_default()),
             },
-            None => stand() == Stand::On,
+            None => stand() == TracingState::On,
         },
     }
 }
@@ -126,32 +128,32 @@ pub(super) fn settle(excluded: &Excluded) -> bool {
 /// Has another thread decide, and waits for that for a bounded time: the caller's stack, that of a signal handler or
 /// a small thread, has too little room. Returns whether the process traces.
 #[cold]
-fn settle_elsewhere() -> bool {
+fn settle_on_helper_thread() -> bool {
     let _errno = sys::keep_errno();
     let (pid, start) = (sys::process_id(), sys::monotonic_ns());
-    if start < TIRED_UNTIL.load(Ordering::Relaxed) || !stack::has_room(STACK_OF_HELP) {
+    if start < NO_WAIT_UNTIL.load(Ordering::Relaxed) || !stack::has_room(HELPER_STACK_BYTES) {
         return false;
     }
     loop {
         let settled = SETTLED.load(Ordering::Acquire);
-        if let Some(run) = current().filter(|_| stand() == Stand::On) {
+        if let Some(run) = current().filter(|_| stand() == TracingState::On) {
             if run.is_of_this_process() {
                 return true;
             }
-        } else if stand() == Stand::Off {
+        } else if stand() == TracingState::Off {
             return false;
         }
         // Relaxed: only the number matters. A forked process has not inherited another process's helper.
-        if HELPED.swap(pid, Ordering::Relaxed) != pid && sys::spawn_hidden(Box::new(help)).is_err() {
-            HELPED.store(0, Ordering::Relaxed);
+        if HELPER_PROCESS.swap(pid, Ordering::Relaxed) != pid && sys::spawn_hidden(Box::new(help)).is_err() {
+            HELPER_PROCESS.store(0, Ordering::Relaxed);
             return false;
         }
         let waited = sys::monotonic_ns().saturating_sub(start);
-        if waited >= PATIENCE {
-            TIRED_UNTIL.store(start + waited + PATIENCE, Ordering::Relaxed);
+        if waited >= MAX_WAIT {
+            NO_WAIT_UNTIL.store(start + waited + MAX_WAIT, Ordering::Relaxed);
             return false;
         }
-        sys::wait_word(&SETTLED, settled, Duration::from_nanos((PATIENCE - waited).min(PATIENCE / 50)));
+        sys::wait_word(&SETTLED, settled, Duration::from_nanos((MAX_WAIT - waited).min(MAX_WAIT / 50)));
     }
 }
 
@@ -160,7 +162,7 @@ fn help() {
     if let Some(excluded) = Excluded::enter() {
         fork::run_of_this_process(&excluded);
     }
-    HELPED.store(0, Ordering::Relaxed);
+    HELPER_PROCESS.store(0, Ordering::Relaxed);
 }
 
 /// Decides as the copy of the library that owns the process has decided. Returns whether the process traces.
@@ -172,17 +174,19 @@ fn settle_as_guest(excluded: &Excluded) -> bool {
     if terms.stand == interface::UNDECIDED {
         return false;
     }
-    if let Some(OwnDecision { attempt, .. }) = take_decision(excluded, |stand| stand == Stand::Undecided) {
+    if let Some(OwnDecision { attempt, .. }) =
+        take_decision(excluded, |stand| stand == TracingState::Undecided)
+    {
         guest::join(attempt, owner, terms);
         guest::listen(owner);
     }
-    stand() == Stand::On
+    stand() == TracingState::On
 }
 
 /// Decides again, as a guest of the copy that owns the process: by `variable` or, without one, for yes. If the answer
 /// is no, only this copy is off.
 fn decide_as_guest(excluded: &Excluded, owner: copies::Owner, variable: Option<&str>) -> bool {
-    let from = |stand| !matches!(stand, Stand::Deciding | Stand::Settling);
+    let from = |stand| !matches!(stand, TracingState::Deciding | TracingState::Settling);
     if config::wanted(variable) == Switch::Off {
         let own = take_decision(excluded, from);
         if own.is_some_and(|OwnDecision { attempt, .. }| STATE.end_off(attempt)) {
@@ -201,21 +205,21 @@ fn decide_as_guest(excluded: &Excluded, owner: copies::Owner, variable: Option<&
         }
         guest::listen(owner);
     }
-    stand() == Stand::On
+    stand() == TracingState::On
 }
 
 /// A decision that the calling thread is to make.
 struct OwnDecision {
     attempt: Attempt,
     /// Whether no other thread of this process, or of the one that it was forked from, had begun the decision.
-    afresh: bool,
+    is_first_attempt: bool,
 }
 
 /// Takes the decision from a state that `from` accepts. While another thread decides, waits; if that takes longer
 /// than the patience, takes the decision over. Returns `None` if the state is or becomes another one, or the decision
 /// cannot be taken over and takes too long.
 #[cold]
-fn take_decision(_: &Excluded, from: impl Fn(Stand) -> bool) -> Option<OwnDecision> {
+fn take_decision(_: &Excluded, from: impl Fn(TracingState) -> bool) -> Option<OwnDecision> {
     let _errno = sys::keep_errno();
     let pid = sys::process_id();
     let start = sys::monotonic_ns();
@@ -227,45 +231,45 @@ fn take_decision(_: &Excluded, from: impl Fn(Stand) -> bool) -> Option<OwnDecisi
             (seen, since) = (found, now);
         }
         let stand = found.stand(|| pid);
-        let is_overdue = stand == Stand::Deciding && now.saturating_sub(since) >= PATIENCE;
+        let is_overdue = stand == TracingState::Deciding && now.saturating_sub(since) >= MAX_WAIT;
         if from(stand) || is_overdue {
             if let Some(attempt) = STATE.begin(found, pid) {
-                let afresh = !is_overdue && !found.is_inherited(pid);
-                return Some(OwnDecision { attempt, afresh });
+                let is_first_attempt = !is_overdue && !found.is_inherited(pid);
+                return Some(OwnDecision { attempt, is_first_attempt });
             }
             continue;
         }
-        if !matches!(stand, Stand::Deciding | Stand::Settling | Stand::Undecided) {
+        if !matches!(stand, TracingState::Deciding | TracingState::Settling | TracingState::Undecided) {
             return None;
         }
-        if now < TIRED_UNTIL.load(Ordering::Relaxed) {
+        if now < NO_WAIT_UNTIL.load(Ordering::Relaxed) {
             return None;
         }
         // It settles for too long, or the decider renews its attempt again and again: the record of the first caller
         // is lost, and those of others for a while; otherwise every call of every thread would take as long.
-        let is_stuck = stand == Stand::Settling && now.saturating_sub(since) >= PATIENCE;
-        if is_stuck || now.saturating_sub(start) >= 2 * PATIENCE {
-            TIRED_UNTIL.store(now + PATIENCE, Ordering::Relaxed);
+        let is_stuck = stand == TracingState::Settling && now.saturating_sub(since) >= MAX_WAIT;
+        if is_stuck || now.saturating_sub(start) >= 2 * MAX_WAIT {
+            NO_WAIT_UNTIL.store(now + MAX_WAIT, Ordering::Relaxed);
             return None;
         }
-        let left = PATIENCE.saturating_sub(now.saturating_sub(since)).max(PATIENCE / 100);
+        let left = MAX_WAIT.saturating_sub(now.saturating_sub(since)).max(MAX_WAIT / 100);
         sys::wait_word(&SETTLED, settled, Duration::from_nanos(left));
     }
 }
 
 /// Decides again, by `variable` or, without one, for yes. Returns whether the process traces now.
-pub(crate) fn decide_anew(variable: Option<&str>, config: Config) -> bool {
+pub(crate) fn decide_again(variable: Option<&str>, config: Config) -> bool {
     let Some(excluded) = Excluded::enter() else { return false };
     let on = decide_excluded(&excluded, variable, config);
     drop(excluded);
-    switched::tell();
+    switched::call_listeners();
     on
 }
 
 fn decide_excluded(excluded: &Excluded, variable: Option<&str>, config: Config) -> bool {
     if let Some(owner) = guest::owner() {
         if config != Config::of_process() {
-            teller::say(format_args!(
+            relay::say(format_args!(
                 "the settings that a library makes for its copy of the tracer are ignored: the program's copy writes \
                  the trace"
             ));
@@ -274,9 +278,9 @@ fn decide_excluded(excluded: &Excluded, variable: Option<&str>, config: Config) 
     }
     // Published before the decision is begun: a thread that takes it over at any moment decides this question.
     let question = Question { variable: variable.map(Into::into), config, root: None }.publish();
-    match take_decision(excluded, |stand| !matches!(stand, Stand::Deciding | Stand::Settling)) {
+    match take_decision(excluded, |stand| !matches!(stand, TracingState::Deciding | TracingState::Settling)) {
         Some(OwnDecision { attempt, .. }) => decide(attempt, question),
-        None => stand() == Stand::On,
+        None => stand() == TracingState::On,
     }
 }
 
@@ -308,7 +312,7 @@ fn decide(mut attempt: Attempt, question: &Question) -> bool {
                 return outcome();
             }
             announce();
-            stand() == Stand::On
+            stand() == TracingState::On
         }
         running => {
             if let Some(run) = running {
@@ -319,12 +323,12 @@ fn decide(mut attempt: Attempt, question: &Question) -> bool {
             }
             let begun = sys::monotonic_ns();
             if question.root.is_none() {
-                guest::tell_of_strangers();
+                guest::warn_of_incompatible_copies();
             }
             startup::start(attempt, config, question.root);
             let on = outcome();
             if let Some(run) = current().filter(|run| on && run.is_of_this_process()) {
-                run.note_deciding(sys::monotonic_ns().saturating_sub(begun));
+                run.note_decision_time(sys::monotonic_ns().saturating_sub(begun));
             }
             on
         }
@@ -341,14 +345,14 @@ fn outcome() -> bool {
         let stand = stand();
         let now = sys::monotonic_ns();
         let waited = now.saturating_sub(start);
-        if !matches!(stand, Stand::Deciding | Stand::Settling) {
-            return stand == Stand::On;
+        if !matches!(stand, TracingState::Deciding | TracingState::Settling) {
+            return stand == TracingState::On;
         }
-        if waited >= PATIENCE {
-            TIRED_UNTIL.store(now + PATIENCE, Ordering::Relaxed);
+        if waited >= MAX_WAIT {
+            NO_WAIT_UNTIL.store(now + MAX_WAIT, Ordering::Relaxed);
             return false;
         }
-        sys::wait_word(&SETTLED, settled, Duration::from_nanos(PATIENCE - waited));
+        sys::wait_word(&SETTLED, settled, Duration::from_nanos(MAX_WAIT - waited));
     }
 }
 
@@ -358,7 +362,7 @@ pub(crate) fn shut_down() -> io::Result<()> {
         // The trace is the owner's; only this copy stops recording.
         if STATE.shut_down() {
             sites::end();
-            switched::tell();
+            switched::call_listeners();
         }
         return flush();
     }
@@ -369,7 +373,7 @@ pub(crate) fn shut_down() -> io::Result<()> {
     sites::end();
     // Looked up again: another thread may have ended that run and begun one in between.
     let result = process::running().map_or(Ok(()), Run::shut_down);
-    switched::tell();
+    switched::call_listeners();
     result
 }
 

@@ -39,14 +39,14 @@ fn key_of(place: u64, shape: u64) -> u64 {
 /// Returns the site with `key`; makes it from the result of `define` if there is none.
 #[inline(always)]
 fn find(key: u64, values: &Values, define: &mut dyn FnMut() -> Definition) -> Option<&'static Site> {
-    sites::met(key).or_else(|| find_anew(key, values, define))
+    sites::met(key).or_else(|| find_uncached(key, values, define))
 }
 
 #[cold]
 #[inline(never)]
-fn find_anew(key: u64, values: &Values, define: &mut dyn FnMut() -> Definition) -> Option<&'static Site> {
+fn find_uncached(key: u64, values: &Values, define: &mut dyn FnMut() -> Definition) -> Option<&'static Site> {
     let site = definition::find(key, values.types(), define)?;
-    sites::remember(site);
+    sites::cache_site(site);
     Some(site)
 }
 
@@ -81,7 +81,7 @@ pub fn message(place: u64, values: &Values, mut define: impl FnMut() -> Definiti
 
 /// The result of recording the values of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum ValuesResult {
     /// The values are in a record.
     Recorded,
     /// The message must be formatted, and recorded as one of the site with this number; 0: without a site.
@@ -96,22 +96,22 @@ pub fn record_values(
     ticks: Ticks,
     values: &Values,
     mut define: impl FnMut() -> Definition,
-) -> Taken {
+) -> ValuesResult {
     let key = key_of(place, values.shape());
-    let Some(site) = find(key, values, &mut define) else { return Taken::Unformatted(0) };
+    let Some(site) = find(key, values, &mut define) else { return ValuesResult::Unformatted(0) };
     let word = site.word();
     if !site.is_on(word) {
-        return Taken::Unformatted(0);
+        return ValuesResult::Unformatted(0);
     }
     let kind = (word >> 32) as u32 ^ (definition::signature(key) & !KINDS);
-    let is_told = matches!(kind, clock::ORDERED | clock::FAST | clock::SYSTEM);
-    if is_told && record::capture(ticks, word as u32, values) {
-        return Taken::Recorded;
+    let is_capturable = matches!(kind, clock::ORDERED | clock::FAST | clock::SYSTEM);
+    if is_capturable && record::capture(ticks, word as u32, values) {
+        return ValuesResult::Recorded;
     }
     if let Some(dynamic) = site.dynamic() {
-        site.have_told(Some(Captured { signature: dynamic.signature, describe: |_| {} }));
+        site.request_entry(Some(Captured { signature: dynamic.signature, describe: |_| {} }));
     }
-    Taken::Unformatted(site.number())
+    ValuesResult::Unformatted(site.number())
 }
 
 /// Formats a message of a site at the call, and has the site put into the table for readers.
@@ -119,7 +119,7 @@ pub fn record_values(
 #[inline(never)]
 fn format(site: &'static Site, values: &Values) {
     let Some(dynamic) = site.dynamic() else { return };
-    site.have_told(Some(Captured { signature: dynamic.signature, describe: |_| {} }));
+    site.request_entry(Some(Captured { signature: dynamic.signature, describe: |_| {} }));
     record::trace(site.number(), format_args!("{}", Message(&dynamic.definition, values)));
 }
 
@@ -205,7 +205,7 @@ impl SpanSite {
             return None;
         }
         let ticks = clock::now();
-        let number = self.0.told_number();
+        let number = self.0.number_in_table();
         record::words(ticks, scope_word(number, Flags::ID), &[id]);
         Some(EnteredSpan(scope::mark_panic(scope_word(number, Flags::LEAVE.with(Flags::ID)))))
     }
@@ -226,13 +226,13 @@ impl EnteredSpan {
 #[must_use]
 pub fn span_id() -> u64 {
     let (last, end) = IDS.get();
-    let id = if last < end { last + 1 } else { first_of_block() };
+    let id = if last < end { last + 1 } else { take_id_block() };
     IDS.set((id, if last < end { end } else { id + BLOCK - 1 }));
     id
 }
 
 #[cold]
 #[inline(never)]
-fn first_of_block() -> u64 {
+fn take_id_block() -> u64 {
     numbers::take(Numbers::Spans, BLOCK)
 }

@@ -20,7 +20,7 @@ use crate::sys;
 use crate::words::exclusion::Excluded;
 
 /// The longest time without progress: the exit waits as long as the flusher makes progress.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// Has all rings drained and ends the files, unless [`on_process_detach`] ends them. Does nothing in a forked child
 /// that has not traced.
@@ -30,7 +30,7 @@ pub(crate) fn on_process_exit() {
     };
     wait_for_flusher(run);
     // The teller's thread may no longer run.
-    run.teller.say_all();
+    run.relay.print_all_lines();
 }
 
 /// Writes the contents of the rings, without the flusher: no other thread runs any more.
@@ -63,7 +63,7 @@ fn wait_for_flusher(run: &Run) {
         let now = sys::monotonic_ns();
         if progress != seen {
             (seen, since) = (progress, now);
-        } else if u128::from(now.saturating_sub(since)) > PATIENCE.as_nanos() {
+        } else if u128::from(now.saturating_sub(since)) > MAX_WAIT.as_nanos() {
             return;
         }
     }

@@ -15,10 +15,10 @@ use crate::copies::interface::{Guest, Interface, ON, Terms, UNDECIDED, Write};
 use crate::copies::{self, Owner, Sink, note};
 use crate::ring::clock;
 use crate::shared::process::{self, STATE, announce};
-use crate::shared::{sites, switched, unplaced};
+use crate::shared::{ringless_records, sites, switched};
 use crate::stack;
 use crate::sys;
-use crate::user::teller;
+use crate::user::relay;
 use crate::words::switch::Attempt;
 
 /// The functions that the owner calls.
@@ -45,9 +45,9 @@ pub(super) fn owner() -> Option<Owner> {
 }
 
 /// Warns the user about copies that this one cannot communicate with.
-pub(super) fn tell_of_strangers() {
-    for version in note::find(interface()).strangers {
-        teller::say(format_args!(
+pub(super) fn warn_of_incompatible_copies() {
+    for version in note::find(interface()).incompatible_versions {
+        relay::say(format_args!(
             "this process has another copy of the tracer, of version {version}, with which this one, of version {}, \
              cannot share files: each copy writes its own, and tracemerge merges them",
             env!("CARGO_PKG_VERSION")
@@ -103,9 +103,9 @@ pub(super) fn listen(owner: Owner) {
         sys::call_when_unloaded(on_unloaded);
         owner.listen(&GUEST);
         // These records were made inside of the owner, while it decided.
-        match unplaced::without_ring() {
+        match ringless_records::without_ring() {
             0 => {}
-            lost => owner.lose(lost),
+            lost => owner.count_lost(lost),
         }
     }
 }
@@ -134,12 +134,12 @@ unsafe extern "C" fn on_switched(terms: *const Terms) {
             sites::end();
         }
     }
-    switched::tell();
+    switched::call_listeners();
 }
 
 /// Notes the function that returns the names of symbols here, for the owner.
 #[inline(always)]
-pub(super) fn tell_names_by(names_of: NamesOf) {
+pub(super) fn set_names_function(names_of: NamesOf) {
     if NAMES_OF.load(Ordering::Relaxed).is_null() {
         NAMES_OF.store(names_of as *mut (), Ordering::Relaxed);
     }
@@ -152,7 +152,7 @@ unsafe extern "C" fn names_of(symbol: *const u8, size: usize, sink: *mut c_void,
     let names_of: NamesOf = if known.is_null() {
         stack::names_of
     } else {
-        // SAFETY: stored by `tell_names_by`, from a function of this type.
+        // SAFETY: stored by `set_names_function`, from a function of this type.
         unsafe { std::mem::transmute::<*mut (), NamesOf>(known) }
     };
     let mut sink = Sink { sink, write };

@@ -37,7 +37,7 @@ use crate::words::exclusion;
 ///
 /// Relaxed: it is set before the run is published, and a thread that sees it late has a record of a run that is being
 /// ended.
-static WAY: AtomicU32 = AtomicU32::new(UNDECIDED);
+static HOOK_MODE: AtomicU32 = AtomicU32::new(UNDECIDED);
 
 /// The bit for a way that no run has set yet.
 const UNDECIDED: u32 = 1;
@@ -80,12 +80,12 @@ pub(super) fn set(config: &Config, shortest: u64) {
         (config.clock != ClockKind::Fast, OTHER_CLOCK),
     ];
     let way = bits.iter().filter(|(is_set, _)| *is_set).fold(0, |way, (_, bit)| way | bit);
-    WAY.store(way, Ordering::Relaxed);
+    HOOK_MODE.store(way, Ordering::Relaxed);
 }
 
 /// Makes each hook go to the copy of the library that owns the process.
 pub(super) fn hand_over() {
-    WAY.store(HANDED_OVER, Ordering::Relaxed);
+    HOOK_MODE.store(HANDED_OVER, Ordering::Relaxed);
 }
 
 /// Returns the shortest duration of recorded calls, in ticks. If the user has set one, the clock is measured, which
@@ -104,7 +104,7 @@ pub fn enter(address: u64, call_site: u64, names_of: NamesOf) {
     if process::is_off() {
         return;
     }
-    match WAY.load(Ordering::Relaxed) {
+    match HOOK_MODE.load(Ordering::Relaxed) {
         0 => record::word_of_hook(Ticks(counter::fast()), hook_enter_word(address)),
         way => enter_by_clock(way, address, call_site, names_of),
     }
@@ -114,14 +114,14 @@ pub fn enter(address: u64, call_site: u64, names_of: NamesOf) {
 #[inline(never)]
 extern "C" fn enter_by_clock(way: u32, address: u64, call_site: u64, names_of: NamesOf) {
     if let Some(ticks) = now() {
-        enter_otherwise(ticks, way, address, call_site, names_of);
+        enter_with_mode(ticks, way, address, call_site, names_of);
     }
 }
 
 /// Acts as [`enter`], for a hook that was called at `ticks`, if tracing is not off.
 #[inline(always)]
 pub(super) fn enter_at(ticks: Ticks, address: u64, call_site: u64, names_of: NamesOf) {
-    enter_otherwise(ticks, WAY.load(Ordering::Relaxed), address, call_site, names_of);
+    enter_with_mode(ticks, HOOK_MODE.load(Ordering::Relaxed), address, call_site, names_of);
 }
 
 /// Records that the function whose entering was recorded with `address` is left; 0: the one that was entered last.
@@ -131,7 +131,7 @@ pub fn leave(address: u64, inside: u64, names_of: NamesOf) {
     if process::is_off() {
         return;
     }
-    match WAY.load(Ordering::Relaxed) {
+    match HOOK_MODE.load(Ordering::Relaxed) {
         way if way & !(CALL_SITES | NAMED) == 0 => {
             record::word_of_hook(Ticks(counter::fast()), hook_leave_word(address));
         }
@@ -143,14 +143,14 @@ pub fn leave(address: u64, inside: u64, names_of: NamesOf) {
 #[inline(never)]
 extern "C" fn leave_by_clock(way: u32, address: u64, inside: u64, names_of: NamesOf) {
     if let Some(ticks) = now() {
-        leave_otherwise(ticks, way, address, inside, names_of);
+        leave_with_mode(ticks, way, address, inside, names_of);
     }
 }
 
 /// Acts as [`leave`], for a hook that was called at `ticks`, if tracing is not off.
 #[inline(always)]
 pub(super) fn leave_at(ticks: Ticks, address: u64, inside: u64, names_of: NamesOf) {
-    leave_otherwise(ticks, WAY.load(Ordering::Relaxed), address, inside, names_of);
+    leave_with_mode(ticks, HOOK_MODE.load(Ordering::Relaxed), address, inside, names_of);
 }
 
 /// Records that the function of `from` is entered, and awaits its return to record that it is left: for compilers
@@ -178,13 +178,13 @@ pub fn enter_until_return(from: Registers, names_of: NamesOf, left: fn(address: 
     }
 }
 
-fn enter_otherwise(ticks: Ticks, way: u32, address: u64, call_site: u64, names_of: NamesOf) {
+fn enter_with_mode(ticks: Ticks, way: u32, address: u64, call_site: u64, names_of: NamesOf) {
     let is_first = way & UNDECIDED != 0;
     let Some(way) = (if is_first { decided() } else { Some(way) }) else { return };
     if way & HANDED_OVER != 0 {
         if let Some(owner) = copies::joined() {
             guest::begin_recording();
-            guest::tell_names_by(names_of);
+            guest::set_names_function(names_of);
             // The clock is the owner's since the decision.
             owner.enter(if is_first { clock::now() } else { ticks }, address, call_site);
         }
@@ -195,7 +195,7 @@ fn enter_otherwise(ticks: Ticks, way: u32, address: u64, call_site: u64, names_o
         if bits & chosen::TRIGGER == 0 {
             return;
         }
-        WAY.fetch_and(!WAITING, Ordering::Relaxed);
+        HOOK_MODE.fetch_and(!WAITING, Ordering::Relaxed);
     }
     let call_site = if way & CALL_SITES == 0 { 0 } else { call_site };
     if way & CHOSEN != 0 {
@@ -207,7 +207,7 @@ fn enter_otherwise(ticks: Ticks, way: u32, address: u64, call_site: u64, names_o
     }
 }
 
-fn leave_otherwise(ticks: Ticks, way: u32, address: u64, inside: u64, names_of: NamesOf) {
+fn leave_with_mode(ticks: Ticks, way: u32, address: u64, inside: u64, names_of: NamesOf) {
     if way & HANDED_OVER != 0 {
         if let Some(owner) = copies::joined() {
             owner.leave(ticks, address, inside);
@@ -226,5 +226,5 @@ fn leave_otherwise(ticks: Ticks, way: u32, address: u64, inside: u64, names_of: 
 fn decided() -> Option<u32> {
     config::expect_every_function();
     // If the decision is impossible, inside of the tracer itself, the record goes on to be counted as lost.
-    (decision::is_on() || !process::is_off()).then(|| WAY.load(Ordering::Relaxed) & !UNDECIDED)
+    (decision::is_on() || !process::is_off()).then(|| HOOK_MODE.load(Ordering::Relaxed) & !UNDECIDED)
 }

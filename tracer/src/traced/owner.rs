@@ -22,8 +22,8 @@ use trace_format::sites::Level;
 
 use super::{decision, dynamic, hooks, panic, record, scope, signals};
 use crate::copies::interface::{
-    Counters, FORMATTED, Format, Guest, Interface, ON, PANIC_BEGINS, PANIC_UNWINDS, PANIC_WAS_TOLD, PANICKED,
-    QUIET, Terms, UNDECIDED,
+    Counters, FORMATTED, Format, Guest, Interface, ON, PANIC_BEGINS, PANIC_UNWINDS, PANIC_WAS_REPORTED,
+    PANICKED, QUIET, Terms, UNDECIDED,
 };
 use crate::copies::note::put_note;
 use crate::ring::{Arguments, clock};
@@ -31,11 +31,11 @@ use crate::shared::numbers::{self, Numbers};
 use crate::shared::process;
 use crate::shared::sites::{self, Site};
 use crate::shared::stats::Stats;
-use crate::shared::{switched, unplaced};
+use crate::shared::{ringless_records, switched};
 use crate::stack;
 use crate::sys;
 use crate::user::config::{self, Config};
-use crate::words::switch::Stand;
+use crate::words::switch::TracingState;
 
 /// The functions that guests call.
 static INTERFACE: Interface = Interface {
@@ -44,7 +44,7 @@ static INTERFACE: Interface = Interface {
     start,
     listen,
     forget,
-    lose,
+    count_lost,
     words,
     message,
     capture,
@@ -53,14 +53,14 @@ static INTERFACE: Interface = Interface {
     is_inside,
     last_ticks,
     new_site,
-    site_stand,
+    site_state,
     is_allowed,
     largest_level,
     numbers: take_numbers,
     flush,
     count,
     catch_signals,
-    panic: tell_panic,
+    panic: handle_panic,
 };
 
 /// Returns the functions that guests call. Other copies find them by the note that is placed here.
@@ -77,7 +77,7 @@ static GUESTS: Mutex<Vec<&'static Guest>> = Mutex::new(Vec::new());
 static CALLING: AtomicU32 = AtomicU32::new(0);
 /// The longest time that the unloading of a guest is held up while one of its functions runs: that function itself
 /// may be the one that unloads it.
-const PATIENCE: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 const fn package() -> [u8; 16] {
     let (version, mut package) = (env!("CARGO_PKG_VERSION").as_bytes(), [0; 16]);
@@ -91,9 +91,9 @@ const fn package() -> [u8; 16] {
 
 fn terms() -> Terms {
     let stand = match process::stand() {
-        Stand::On => ON,
-        Stand::Off | Stand::Paused => QUIET,
-        Stand::Undecided | Stand::Deciding | Stand::Settling => UNDECIDED,
+        TracingState::On => ON,
+        TracingState::Off | TracingState::Paused => QUIET,
+        TracingState::Undecided | TracingState::Deciding | TracingState::Settling => UNDECIDED,
     };
     Terms { stand, clock: clock::kind(), call_sites: scope::wants_call_sites().into() }
 }
@@ -110,8 +110,8 @@ unsafe extern "C" fn decide(every_function: bool, to: *mut Terms) {
 }
 
 unsafe extern "C" fn start(to: *mut Terms) {
-    if !matches!(process::stand(), Stand::On | Stand::Paused) {
-        decision::decide_anew(None, Config::of_process());
+    if !matches!(process::stand(), TracingState::On | TracingState::Paused) {
+        decision::decide_again(None, Config::of_process());
     }
     // SAFETY: as in `decide`.
     unsafe { to.write(terms()) };
@@ -122,7 +122,7 @@ extern "C" fn listen(guest: &'static Guest) {
     GUESTS.lock().push(guest);
     // Relaxed: the list of listeners has a lock of its own.
     if !LISTENS.swap(true, Ordering::Relaxed) {
-        switched::on_switch(|_| tell_guests());
+        switched::on_switch(|_| notify_guests());
     }
     let terms = terms();
     // SAFETY: a function of a loaded guest, and its argument during the call.
@@ -133,7 +133,7 @@ extern "C" fn forget(guest: &'static Guest) {
     GUESTS.lock().retain(|known| !ptr::eq(*known, guest));
     let begun = sys::monotonic_ns();
     while CALLING.load(Ordering::Acquire) > 0
-        && u128::from(sys::monotonic_ns().saturating_sub(begun)) < PATIENCE.as_nanos()
+        && u128::from(sys::monotonic_ns().saturating_sub(begun)) < MAX_WAIT.as_nanos()
     {
         sys::wait_word(&CALLING, CALLING.load(Ordering::Relaxed), Duration::from_millis(1));
     }
@@ -156,7 +156,7 @@ fn each_guest(mut call: impl FnMut(&Guest)) {
     }
 }
 
-fn tell_guests() {
+fn notify_guests() {
     let terms = terms();
     // SAFETY: as in `listen`.
     each_guest(|guest| unsafe { (guest.switched)(&raw const terms) });
@@ -180,10 +180,10 @@ unsafe extern "C" fn add_name(names: *mut c_void, text: *const u8, size: usize) 
     true
 }
 
-extern "C" fn lose(records: u64) {
-    unplaced::count_without_ring(records);
+extern "C" fn count_lost(records: u64) {
+    ringless_records::count_without_ring(records);
     if let Some(run) = process::running() {
-        run.count_unplaced(records);
+        run.count_ringless(records);
     }
 }
 
@@ -197,17 +197,17 @@ unsafe extern "C" fn words(ticks: u64, word: u64, payload: *const u64, count: us
 
 unsafe extern "C" fn message(ticks: u64, site: u32, message: *const c_void, format: Format) {
     if !process::is_off() {
-        record::trace_at(Ticks(ticks), site, format_args!("{}", OfGuest { message, format }));
+        record::trace_at(Ticks(ticks), site, format_args!("{}", GuestMessage { message, format }));
     }
 }
 
 /// A message that a guest formats.
-struct OfGuest {
+struct GuestMessage {
     message: *const c_void,
     format: Format,
 }
 
-impl fmt::Display for OfGuest {
+impl fmt::Display for GuestMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // SAFETY: the two values that the guest has passed for each other, and a sink that `write` knows, during the
         // call.
@@ -222,7 +222,7 @@ impl fmt::Display for OfGuest {
 }
 
 unsafe extern "C" fn write(sink: *mut c_void, text: *const u8, size: usize) -> bool {
-    // SAFETY: the value that `OfGuest` has passed, whose lifetime does not matter here, and a text, by the interface.
+    // SAFETY: the value that `GuestMessage` has passed, whose lifetime does not matter here, and a text, by the interface.
     let (f, text) = unsafe {
         let text = from_utf8_unchecked(slice::from_raw_parts(text, size));
         (&mut *sink.cast::<fmt::Formatter<'_>>(), text)
@@ -289,9 +289,9 @@ unsafe extern "C" fn new_site(
     ptr::from_ref(site).cast()
 }
 
-unsafe extern "C" fn site_stand(site: *const c_void) -> u32 {
+unsafe extern "C" fn site_state(site: *const c_void) -> u32 {
     // SAFETY: by the interface, a value that `new_site` has returned: a site that is never freed.
-    unsafe { &*site.cast::<Site>() }.stand_for_guest()
+    unsafe { &*site.cast::<Site>() }.state_for_guest()
 }
 
 unsafe extern "C" fn is_allowed(name: *const u8, size: usize, level: u8) -> bool {
@@ -337,10 +337,10 @@ extern "C" fn catch_signals() {
     signals::catch_and_flush();
 }
 
-extern "C" fn tell_panic(moment: u32) {
+extern "C" fn handle_panic(moment: u32) {
     match moment {
         PANIC_BEGINS => panic::begins(),
-        PANIC_WAS_TOLD => panic::was_told(),
+        PANIC_WAS_REPORTED => panic::take_panic_snapshot(),
         PANIC_UNWINDS => panic::unwinds(),
         _ => {}
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::record;
 use super::stack_record::record_stack_of_panic;
 use crate::copies;
-use crate::copies::interface::{PANIC_BEGINS, PANIC_UNWINDS, PANIC_WAS_TOLD};
+use crate::copies::interface::{PANIC_BEGINS, PANIC_UNWINDS, PANIC_WAS_REPORTED};
 use crate::ring::clock;
 use crate::shared::process;
 use crate::shared::run::Run;
@@ -21,7 +21,7 @@ use crate::user::config::FullPolicy;
 
 /// The time that a panic waits for its snapshot. If the panic ends the process, giving up loses nothing, because
 /// recovery finds the rings.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// Adds the tracer's part to the program's panic hook, once. A hook that is set later and does not call the former
 /// one removes it.
@@ -47,17 +47,17 @@ fn on_panic(info: &PanicHookInfo<'_>, before: &dyn Fn(&PanicHookInfo<'_>)) {
     if is_on && !record::is_inside() {
         record_panic(info, Registers::here());
     }
-    let tell = |moment, of_own_run: fn()| match owner {
+    let pass_moment = |moment, of_own_run: fn()| match owner {
         Some(owner) => owner.panic(moment),
         None => of_own_run(),
     };
     if is_on {
-        tell(PANIC_BEGINS, begins);
+        pass_moment(PANIC_BEGINS, begins);
     }
     before(info);
-    tell(PANIC_WAS_TOLD, was_told);
+    pass_moment(PANIC_WAS_REPORTED, take_panic_snapshot);
     if is_on && can_unwind(info) {
-        tell(PANIC_UNWINDS, unwinds);
+        pass_moment(PANIC_UNWINDS, unwinds);
     }
 }
 
@@ -70,7 +70,7 @@ pub(super) fn begins() {
 
 /// Takes the snapshot of a panic that the program's own hook has reported. That hook may have begun the first run, or
 /// another one.
-pub(super) fn was_told() {
+pub(super) fn take_panic_snapshot() {
     if let Some(run) = process::running().filter(|run| run.config.full_policy == FullPolicy::Overwrite) {
         take_snapshot(run);
     }
@@ -79,7 +79,7 @@ pub(super) fn was_told() {
 /// Notes that the panic goes on by unwinding the calling thread's stack.
 pub(super) fn unwinds() {
     if let Some(run) = process::running() {
-        run.panics().leave_to_unwind();
+        run.panics().note_unwinding();
     }
 }
 
@@ -138,7 +138,7 @@ fn take_snapshot(run: &Run) {
         let done = run.panic_request.done.load(Ordering::Acquire);
         // Requests are carried out together: a later one may have been carried out together with this one.
         let behind = request.wrapping_sub(done) as i32;
-        if behind <= 0 || u128::from(sys::monotonic_ns().saturating_sub(start)) > PATIENCE.as_nanos() {
+        if behind <= 0 || u128::from(sys::monotonic_ns().saturating_sub(start)) > MAX_WAIT.as_nanos() {
             return;
         }
         sys::wait_word(&run.panic_request.done, done, Duration::from_millis(50));

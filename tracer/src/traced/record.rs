@@ -16,7 +16,7 @@ use super::{fork, guest};
 use crate::copies::{self, Owner};
 use crate::ring::{Arguments, MAX_CAPTURED, Outcome, Producer, clock};
 use crate::shared::thread_name::ThreadName;
-use crate::shared::{process, unplaced};
+use crate::shared::{process, ringless_records};
 use crate::stack;
 use crate::sys;
 use crate::user::config;
@@ -24,7 +24,7 @@ use crate::words::exclusion::{self, Excluded};
 
 /// The room on the stack, in bytes, that a thread takes to get its ring and make a short record there. If a signal
 /// stack has less, the record is counted as lost.
-const STACK_OF_RING: usize = if cfg!(debug_assertions) { 4 << 10 } else { 2 << 10 };
+const RING_STACK_BYTES: usize = if cfg!(debug_assertions) { 4 << 10 } else { 2 << 10 };
 
 thread_local! {
     /// The id of the run that counts this thread's records without a ring as unplaced, or 0 if there was no run, and
@@ -63,8 +63,8 @@ pub(crate) fn trace_at(ticks: Ticks, site: u32, args: fmt::Arguments<'_>) {
         }
     }
     record_first(ticks, producer, &mut |to, ticks| match to {
-        To::Ring(producer) => producer.record(ticks, site, args),
-        To::Owner(owner) => {
+        RecordReceiver::Ring(producer) => producer.record(ticks, site, args),
+        RecordReceiver::Owner(owner) => {
             owner.message(ticks, site, args);
             Outcome::Committed
         }
@@ -107,8 +107,8 @@ extern "C" fn unusual_word_of_hook(ticks: u64, word: u64) {
 #[inline(never)]
 fn first_words(ticks: Ticks, producer: *const Producer, word: u64, payload: &[u64]) {
     record_first(ticks, producer, &mut |to, ticks| match to {
-        To::Ring(producer) => producer.record_words(ticks, word, payload),
-        To::Owner(owner) => {
+        RecordReceiver::Ring(producer) => producer.record_words(ticks, word, payload),
+        RecordReceiver::Owner(owner) => {
             owner.words(ticks, word, payload);
             Outcome::Committed
         }
@@ -181,7 +181,7 @@ pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> b
 #[inline(never)]
 fn capture_for_owner<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bool {
     /// The size of most arguments is smaller; more room takes more time.
-    const MOST: usize = 128;
+    const TYPICAL_MAX_BYTES: usize = 128;
     let Some(owner) = copies::joined() else { return false };
     let size = arguments.size();
     let copy = |bytes: &mut [u8]| {
@@ -190,11 +190,11 @@ fn capture_for_owner<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bo
             owner.capture(ticks, site, bytes)
         })
     };
-    if size <= MOST { copy(&mut [0; MOST]) } else { copy(&mut [0; MAX_CAPTURED]) }
+    if size <= TYPICAL_MAX_BYTES { copy(&mut [0; TYPICAL_MAX_BYTES]) } else { copy(&mut [0; MAX_CAPTURED]) }
 }
 
 /// The receiver of a record of a thread that had no ring.
-enum To<'a> {
+enum RecordReceiver<'a> {
     Ring(&'a Producer),
     /// The copy of the library that owns the process.
     Owner(Owner),
@@ -205,7 +205,11 @@ enum To<'a> {
 /// the record.
 #[cold]
 #[inline(never)]
-fn record_first(ticks: Ticks, producer: *const Producer, record: &mut dyn FnMut(To<'_>, Ticks) -> Outcome) {
+fn record_first(
+    ticks: Ticks,
+    producer: *const Producer,
+    record: &mut dyn FnMut(RecordReceiver<'_>, Ticks) -> Outcome,
+) {
     if let Some(owner) = copies::joined() {
         return hand_over(owner, ticks, record);
     }
@@ -215,7 +219,7 @@ fn record_first(ticks: Ticks, producer: *const Producer, record: &mut dyn FnMut(
         return hand_over(owner, clock::now(), record);
     }
     if let Some((producer, ticks)) = attached {
-        match record(To::Ring(producer), ticks) {
+        match record(RecordReceiver::Ring(producer), ticks) {
             Outcome::Committed | Outcome::Lost => return,
             // The ring was closed since it was handed out.
             Outcome::Gone => attached = attach(ticks, producer),
@@ -223,12 +227,12 @@ fn record_first(ticks: Ticks, producer: *const Producer, record: &mut dyn FnMut(
     }
     match attached {
         Some((producer, ticks)) => {
-            record(To::Ring(producer), ticks);
+            record(RecordReceiver::Ring(producer), ticks);
         }
         // A record of the host's allocator on one of the tracer's own threads is not the host's.
-        None if process::is_off() || exclusion::is_tracers_own() => {}
+        None if process::is_off() || exclusion::is_tracer_thread() => {}
         None => {
-            unplaced::count_without_ring(1);
+            ringless_records::count_without_ring(1);
             let run = process::running();
             let (counted_by, lost) = LOST.get();
             let id = run.map_or(0, |run| run.id);
@@ -237,18 +241,18 @@ fn record_first(ticks: Ticks, producer: *const Producer, record: &mut dyn FnMut(
             let before = if [0, id].contains(&counted_by) { lost } else { 0 };
             LOST.set((id, before + 1));
             if let Some(run) = run {
-                run.count_unplaced(if counted_by == 0 { before + 1 } else { 1 });
+                run.count_ringless(if counted_by == 0 { before + 1 } else { 1 });
             }
         }
     }
 }
 
 /// Passes the record to the copy of the library that owns the process.
-fn hand_over(owner: Owner, ticks: Ticks, record: &mut dyn FnMut(To<'_>, Ticks) -> Outcome) {
+fn hand_over(owner: Owner, ticks: Ticks, record: &mut dyn FnMut(RecordReceiver<'_>, Ticks) -> Outcome) {
     // The end of a function's scope may come here while tracing is off.
     if !process::is_off() {
         guest::begin_recording();
-        record(To::Owner(owner), ticks);
+        record(RecordReceiver::Owner(owner), ticks);
     }
 }
 
@@ -259,13 +263,13 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     // A handler that traces meanwhile is refused here.
     let excluded = Excluded::enter()?;
     let _errno = sys::keep_errno();
-    if !stack::has_room(STACK_OF_RING) {
+    if !stack::has_room(RING_STACK_BYTES) {
         return None;
     }
     let current = CURRENT.get();
     let is_first = current == found;
     // SAFETY: as in `trace_at`.
-    if let Some(taken) = unsafe { current.as_ref() }.filter(|producer| !is_first && producer.is_of_use()) {
+    if let Some(taken) = unsafe { current.as_ref() }.filter(|producer| !is_first && producer.is_usable()) {
         // A handler that traces has taken a ring since the call found none.
         return Some((taken, clock::now()));
     }
@@ -282,9 +286,9 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     let is_start = run.note_start(tid, ticks, ns);
     // After the ring counts them: if the process is killed or exits in between, they are reported twice rather than
     // never.
-    unplaced::told_in_ring(lost);
+    ringless_records::move_to_ring(lost);
     if counted_by == run.id {
-        run.placed(lost);
+        run.subtract_ringless(lost);
     }
     sys::call_at_thread_exit();
     RING.set(ptr::from_ref(ring));

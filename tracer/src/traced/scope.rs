@@ -144,9 +144,9 @@ impl Site {
 
     /// Returns the number of the site, and has the site put into the table for readers.
     #[inline(always)]
-    pub(super) fn told_number(&'static self) -> u32 {
+    pub(super) fn number_in_table(&'static self) -> u32 {
         if self.word() == FORMATTED {
-            self.have_told(None);
+            self.request_entry(None);
         }
         self.number()
     }
@@ -155,7 +155,7 @@ impl Site {
 #[inline(never)]
 fn enter_site(site: &'static Site) -> (u64, Ticks) {
     let ticks = clock::now();
-    let number = site.told_number();
+    let number = site.number_in_table();
     record::words(ticks, scope_word(number, Flags::NONE), &[]);
     if wants_call_sites() {
         stack_record::record_call_site(ticks);
@@ -237,7 +237,7 @@ impl AsyncCall {
     }
 
     fn word(&self, flags: Flags) -> u64 {
-        scope_word(self.site.told_number(), flags.with(Flags::ID))
+        scope_word(self.site.number_in_table(), flags.with(Flags::ID))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::copies;
 use crate::ring::clock;
 use crate::shared::process;
 use crate::stack::Registers;
-use crate::sys::{self, FatalSignal, Told};
+use crate::sys::{self, FatalSignal, SignalCallbacks};
 
 /// Catches the signals from now on, if the process traces.
 pub(crate) fn catch_and_flush() {
@@ -24,8 +24,8 @@ pub(crate) fn catch_and_flush() {
 }
 
 fn catch() {
-    static TOLD: Told = Told { caught: on_signal, ends: note };
-    sys::catch_fatal_signals(&TOLD);
+    static SIGNAL_CALLBACKS: SignalCallbacks = SignalCallbacks { caught: on_signal, ends: note };
+    sys::catch_fatal_signals(&SIGNAL_CALLBACKS);
 }
 
 fn on_signal(signal: &FatalSignal) {

@@ -54,7 +54,9 @@ impl Site {
 
     /// Acts as [`format`](Site::format), for values that go with another record, whose ticks they get.
     pub fn format_at<A: Arguments>(&'static self, ticks: Ticks, _: &A, message: fmt::Arguments<'_>) {
-        self.have_told(A::CAPTURED.then_some(Captured { signature: A::SIGNATURE, describe: A::describe }));
+        self.request_entry(
+            A::CAPTURED.then_some(Captured { signature: A::SIGNATURE, describe: A::describe }),
+        );
         record::trace_at(ticks, self.number(), message);
     }
 
@@ -75,7 +77,7 @@ impl Site {
     #[cold]
     #[inline(never)]
     fn format_this_time(&'static self, captured: Option<Captured>, message: fmt::Arguments<'_>) {
-        self.have_told(captured);
+        self.request_entry(captured);
         record::trace(self.number(), message);
     }
 

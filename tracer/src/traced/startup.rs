@@ -15,7 +15,7 @@ use crate::shared::run::Run;
 use crate::shared::{pause, sites};
 use crate::sys;
 use crate::user::config::Config;
-use crate::user::teller;
+use crate::user::relay;
 use crate::words::switch::Attempt;
 
 /// Starts a run: makes it, and the flusher thread that publishes it and so ends the decision; ends the decision with
@@ -28,7 +28,7 @@ pub(super) fn start(attempt: Attempt, config: Config, root: Option<u32>) {
         Ok(()) => _ = STATE.hand_over(attempt),
         Err(e) if STATE.end_off(attempt) => {
             announce();
-            teller::say(format_args!("cannot start the flusher thread: {e}; tracing is off"));
+            relay::say(format_args!("cannot start the flusher thread: {e}; tracing is off"));
         }
         Err(_) => {}
     }

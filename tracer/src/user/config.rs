@@ -13,7 +13,7 @@ use trace_format::ring::{MAX_CAPACITY, MIN_CAPACITY};
 use trace_store::variables;
 
 use super::filter::Filter;
-use super::teller;
+use super::relay;
 use crate::sys;
 
 /// The variable that switches tracing on if no other was named.
@@ -228,7 +228,7 @@ impl Config {
             });
         }
         read(variables::MAX_STALL, of_an_hour, &mut self.max_stall, |text| {
-            milliseconds(text).filter(|time| *time <= LONGEST)
+            milliseconds(text).filter(|time| *time <= MAX_DURATION)
         });
         read(variables::DESCRIPTORS, "own or shared", &mut self.own_descriptors, |text| match text {
             "own" => Some(true),
@@ -247,7 +247,7 @@ impl Config {
 
 /// Returns whether the environment requests tracing, now or later, by the default variable. An unclear value is
 /// reported elsewhere.
-pub(crate) fn is_asked_for() -> bool {
+pub(crate) fn is_tracing_requested() -> bool {
     let switch = parse_switch(variables::value(DEFAULT_VARIABLE).as_ref());
     !sys::privileged() && matches!(switch, Some(Switch::On | Switch::Paused))
 }
@@ -262,7 +262,7 @@ fn switch_of(variable: &str) -> Switch {
     let value = variables::value(variable);
     parse_switch(value.as_ref()).unwrap_or_else(|| {
         let value = value.unwrap_or_default();
-        teller::say(format_args!(
+        relay::say(format_args!(
             "{variable}={value:?} is neither on (1, true, on, yes) nor off (0, false, off, no) nor paused; tracing \
              stays off"
         ));
@@ -275,7 +275,7 @@ fn read<T>(name: &str, expected: &str, value: &mut T, parse: impl Fn(&str) -> Op
     let Some(text) = variables::value(name) else { return };
     match text.to_str().map(str::trim).and_then(parse) {
         Some(parsed) => *value = parsed,
-        None => teller::say(format_args!("{name}={text:?} is not {expected}; it is ignored")),
+        None => relay::say(format_args!("{name}={text:?} is not {expected}; it is ignored")),
     }
 }
 
@@ -291,11 +291,11 @@ fn parse_size(text: &str) -> Option<u64> {
 }
 
 /// The longest duration that a variable may set.
-const LONGEST: Duration = Duration::from_secs(3600);
+const MAX_DURATION: Duration = Duration::from_secs(3600);
 
 /// Reads a [duration](trace_format::duration) of at most an hour.
 fn parse_duration(text: &str) -> Option<Duration> {
-    duration::parse_ns(text).map(Duration::from_nanos).filter(|duration| *duration <= LONGEST)
+    duration::parse_ns(text).map(Duration::from_nanos).filter(|duration| *duration <= MAX_DURATION)
 }
 
 /// The meaning of a variable that switches something on.
@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn a_duration_is_an_hour_at_most() {
         assert_eq!(parse_duration("1.5ms"), Some(Duration::from_micros(1500)));
-        assert_eq!(parse_duration("60m"), Some(LONGEST));
+        assert_eq!(parse_duration("60m"), Some(MAX_DURATION));
         assert_eq!(parse_duration("1h 1ns"), None);
     }
 

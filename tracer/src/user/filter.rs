@@ -10,7 +10,7 @@
 
 use trace_format::sites::Level;
 
-use super::teller;
+use super::relay;
 
 /// The directives of `TRACER_FILTER`, longest path first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Filter {
             }
         }
         if let Some(bad) = bad {
-            teller::say(format_args!(
+            relay::say(format_args!(
                 "TRACER_FILTER: {bad:?} is not a directive such as my::module=off or other; it is ignored"
             ));
         }

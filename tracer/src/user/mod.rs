@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `config` | settings: defaults, then the builder's, then those of the environment |
 //! | `filter` | the calls of `trace!` that are on, by module |
-//! | `teller` | one line on stderr, also for a thread that does not have the host's stderr |
+//! | `relay` | one line on stderr, also for a thread that does not have the host's stderr |
 
 pub(crate) mod config;
 pub(crate) mod filter;
-pub(crate) mod teller;
+pub(crate) mod relay;

@@ -35,7 +35,7 @@ impl Excluded {
     }
 
     /// Marks the calling thread, which is the tracer's own, for good.
-    pub(crate) fn for_good() -> Excluded {
+    pub(crate) fn mark_permanently() -> Excluded {
         EXCLUDED.set(ptr::without_provenance(NEVER_LEFT));
         Excluded(())
     }
@@ -83,6 +83,6 @@ pub(crate) fn is_excluded() -> bool {
 }
 
 /// Returns whether the calling thread is the tracer's own: records of the host's allocator there are not the host's.
-pub(crate) fn is_tracers_own() -> bool {
+pub(crate) fn is_tracer_thread() -> bool {
     EXCLUDED.get().addr() == NEVER_LEFT
 }

@@ -5,12 +5,12 @@
 //! |---|---|---|
 //! | `wake` | a flag that one thread sleeps on | both |
 //! | `pool` | places from which threads take the rings that the flusher has put there | both |
-//! | `parting` | whether the thread and the flusher are done with a ring | both |
+//! | `detachment` | whether the thread and the flusher are done with a ring | both |
 //! | `switch` | the word that says whether the process traces, and the steps that change it | any thread |
 //! | `exclusion` | the mark of a thread that is inside the tracer's own code | any thread |
 
+pub(crate) mod detachment;
 pub(crate) mod exclusion;
-pub(crate) mod parting;
 pub(crate) mod pool;
 pub(crate) mod switch;
 pub(crate) mod wake;

@@ -69,7 +69,7 @@ pub(crate) struct Attempt(u64);
 
 /// The meaning of the word for a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stand {
+pub(crate) enum TracingState {
     /// No thread of this process has decided.
     Undecided,
     /// A thread of this process decides, or has jumped out of deciding.
@@ -91,15 +91,15 @@ pub(crate) struct Seen(u64);
 impl Seen {
     /// Returns the meaning of the word for the process with the id that `pid` returns; `pid` is called only if the id
     /// matters.
-    pub(crate) fn stand(self, pid: impl FnOnce() -> u32) -> Stand {
+    pub(crate) fn stand(self, pid: impl FnOnce() -> u32) -> TracingState {
         match self.0 & STATE {
-            state if state == OFF & STATE => Stand::Off,
-            ON if self.0 & QUIET != 0 => Stand::Paused,
-            ON => Stand::On,
-            DECIDING if self.is_inherited(pid()) => Stand::Undecided,
-            DECIDING if self.0 & SETTLING != 0 => Stand::Settling,
-            DECIDING => Stand::Deciding,
-            _ => Stand::Undecided,
+            state if state == OFF & STATE => TracingState::Off,
+            ON if self.0 & QUIET != 0 => TracingState::Paused,
+            ON => TracingState::On,
+            DECIDING if self.is_inherited(pid()) => TracingState::Undecided,
+            DECIDING if self.0 & SETTLING != 0 => TracingState::Settling,
+            DECIDING => TracingState::Deciding,
+            _ => TracingState::Undecided,
         }
     }
 
@@ -201,8 +201,8 @@ mod tests {
     fn only_the_second_of_two_deciders_can_end_the_decision() {
         let word = SwitchWord::new();
         let slow = word.begin(word.see(), 7).expect("nobody else decides");
-        assert_eq!(word.see().stand(|| 7), Stand::Deciding);
-        assert_eq!(word.see().stand(|| 8), Stand::Undecided, "a forked child decides for itself");
+        assert_eq!(word.see().stand(|| 7), TracingState::Deciding);
+        assert_eq!(word.see().stand(|| 8), TracingState::Undecided, "a forked child decides for itself");
         let next = word.begin(word.see(), 7).expect("it is taken over");
         assert_ne!(slow, next);
         assert!(
@@ -213,9 +213,12 @@ mod tests {
         );
         assert!(!word.renew(&mut slow.clone()));
         assert!(word.hand_over(next) && word.hand_over(next), "by its decider and by its flusher");
-        assert_eq!((word.see().stand(|| 7), word.see().stand(|| 8)), (Stand::Settling, Stand::Undecided));
+        assert_eq!(
+            (word.see().stand(|| 7), word.see().stand(|| 8)),
+            (TracingState::Settling, TracingState::Undecided)
+        );
         assert!(!word.end_off(next) && word.settle(next, false));
-        assert_eq!(word.see().stand(|| 7), Stand::On);
+        assert_eq!(word.see().stand(|| 7), TracingState::On);
         assert!(word.shut_down() && word.is_off());
     }
 
@@ -227,11 +230,11 @@ mod tests {
             assert!(!word.pause() && !word.is_off());
             assert!(word.hand_over(attempt) && word.settle(attempt, paused));
             assert_eq!((word.is_off(), word.pause()), (paused, !paused));
-            assert_eq!((word.see().stand(|| 7), word.is_off()), (Stand::Paused, true));
+            assert_eq!((word.see().stand(|| 7), word.is_off()), (TracingState::Paused, true));
             assert!(word.go_on() && !word.go_on() && !word.is_off());
-            assert_eq!(word.see().stand(|| 7), Stand::On);
+            assert_eq!(word.see().stand(|| 7), TracingState::On);
             assert!(word.pause() && word.shut_down() && !word.go_on() && word.is_off());
-            assert_eq!(word.see().stand(|| 7), Stand::Off);
+            assert_eq!(word.see().stand(|| 7), TracingState::Off);
         }
     }
 }

@@ -31,17 +31,17 @@ pub fn take_own() -> io::Result<()> {
 }
 
 /// Returns whether the calling thread has descriptors of its own.
-pub fn are_own() -> bool {
+pub fn has_own_descriptors() -> bool {
     OWN.get()
 }
 
 /// Returns the number of trace files that the calling thread may keep open: a quarter of the process's descriptors
 /// if it shares them, nearly all if it does not. The number is at least one.
-pub fn most_open() -> usize {
+pub fn max_open_files() -> usize {
     let limit = sys::descriptor_limit();
     // Three standard streams, the site table, and three files that are open for a moment: a ring, a directory, a
     // second file.
-    let most = if are_own() { limit.saturating_sub(7) } else { limit / 4 };
+    let most = if has_own_descriptors() { limit.saturating_sub(7) } else { limit / 4 };
     most.max(1)
 }
 
@@ -70,7 +70,8 @@ impl Descriptor {
 
     /// Returns whether the descriptor is still that of the file. The caller must check this before each use.
     pub fn is_ours(&self) -> bool {
-        are_own() || sys::open_file_identity(&self.file).is_ok_and(|now| now.is_same_file(&self.identity))
+        has_own_descriptors()
+            || sys::open_file_identity(&self.file).is_ok_and(|now| now.is_same_file(&self.identity))
     }
 }
 

@@ -41,10 +41,10 @@ impl Lock {
     /// The file cannot be mapped, for example because it is empty.
     pub fn of(file: File) -> io::Result<Lock> {
         if sys::is_of_another_user(&file.metadata()?) {
-            return Ok(Lock { file: Some(file.try_clone()?), ..Lock::to_read(&file)? });
+            return Ok(Lock { file: Some(file.try_clone()?), ..Lock::open_read_only(&file)? });
         }
         let map = MmapRaw::map_raw(&file)?;
-        sys::keep_from_children(map.as_mut_ptr(), map.len())?;
+        sys::exclude_from_forks(map.as_mut_ptr(), map.len())?;
         Ok(Lock { map, file: Some(file), copied: false })
     }
 
@@ -52,7 +52,7 @@ impl Lock {
     ///
     /// # Errors
     /// The file is empty, or cannot be read.
-    pub fn to_read(file: &File) -> io::Result<Lock> {
+    pub fn open_read_only(file: &File) -> io::Result<Lock> {
         let mut bytes = [0; FILE_BYTES];
         let found = sys::read_at(file, &mut bytes, 0)?;
         let mut map = MmapOptions::new().len(found).map_anon()?;
@@ -150,7 +150,7 @@ pub enum Asked {
     /// The run's flusher will see the request.
     Asked,
     /// The run's flusher does not see requests.
-    Deaf,
+    NotListening,
 }
 
 /// Requests that the living run in `directory` resumes tracing if `on`, else pauses it, unless it is in that state.
@@ -158,7 +158,7 @@ pub enum Asked {
 /// # Errors
 /// Its life file cannot be opened, or has another layout.
 pub fn ask(directory: &Path, on: bool) -> io::Result<Asked> {
-    look_at_switch(directory, on, |switch| switch.ask(on))
+    access_switch(directory, on, |switch| switch.ask(on))
 }
 
 /// Returns the state of the request.
@@ -166,14 +166,14 @@ pub fn ask(directory: &Path, on: bool) -> io::Result<Asked> {
 /// # Errors
 /// The same as those of [`ask`].
 pub fn answer(directory: &Path, on: bool) -> io::Result<Asked> {
-    look_at_switch(directory, on, |_| {})
+    access_switch(directory, on, |_| {})
 }
 
-fn look_at_switch(directory: &Path, on: bool, ask: impl FnOnce(&Switch)) -> io::Result<Asked> {
+fn access_switch(directory: &Path, on: bool, ask: impl FnOnce(&Switch)) -> io::Result<Asked> {
     let lock = Lock::of(sys::open_own_file(&directory.join(FILE_NAME))?)?;
-    let Some(life) = lock.life()? else { return Ok(Asked::Deaf) };
+    let Some(life) = lock.life()? else { return Ok(Asked::NotListening) };
     Ok(match life.switch.is_on() {
-        None => Asked::Deaf,
+        None => Asked::NotListening,
         Some(is_on) if is_on == on => Asked::Already,
         Some(_) => {
             ask(&life.switch);

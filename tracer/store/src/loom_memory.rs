@@ -53,7 +53,7 @@ impl Memory {
         Err(io::Error::other("there are no mappings in a model"))
     }
 
-    pub fn to_read(_file: &File) -> io::Result<Option<Memory>> {
+    pub fn open_read_only(_file: &File) -> io::Result<Option<Memory>> {
         Err(io::Error::other("there are no mappings in a model"))
     }
 

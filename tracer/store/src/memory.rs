@@ -86,7 +86,7 @@ impl Memory {
     ///
     /// # Errors
     /// The same as those of [`Memory::existing`].
-    pub fn to_read(file: &File) -> io::Result<Option<Memory>> {
+    pub fn open_read_only(file: &File) -> io::Result<Option<Memory>> {
         Memory::found(file, |options| options.map_raw_read_only(file))
     }
 
@@ -123,7 +123,7 @@ impl Memory {
             let Some(before) = HeaderCopy::of(file, size)? else { return Ok(None) };
             before.copy_unread(file, &scratch)?;
             let Some(after) = HeaderCopy::of(file, size)? else { return Ok(None) };
-            if !before.header().is_of_one_moment_with(after.header()) {
+            if !before.header().is_same_snapshot_as(after.header()) {
                 continue;
             }
             // The producer may have begun to overwrite the copied bytes.

@@ -16,7 +16,7 @@ use trace_format::render::Modules;
 use crate::sys::{self, LoadedModules};
 
 /// The greatest number of bytes of the file that are read: a line takes some hundred bytes.
-const LARGEST: u64 = 16 << 20;
+const MAX_TABLE_BYTES: u64 = 16 << 20;
 
 /// The modules of this process, as far as the looks have found them.
 pub struct ModuleTable {
@@ -24,7 +24,7 @@ pub struct ModuleTable {
     /// The counts of the last look.
     counts: (u64, u64),
     /// The ticks of the last look.
-    looked: Ticks,
+    updated_at: Ticks,
     /// The modules that were loaded at the last look.
     there: Vec<Module>,
     /// The lines for all changes found so far.
@@ -42,7 +42,7 @@ impl ModuleTable {
         ModuleTable {
             now,
             counts: (0, 0),
-            looked: Ticks(0),
+            updated_at: Ticks(0),
             there: Vec::new(),
             lines: Vec::new(),
             file: None,
@@ -77,7 +77,7 @@ impl ModuleTable {
                 Meta::Unloaded { range, gone } => (*range, *gone),
                 _ => continue,
             };
-            table.looked = table.looked.max(between.seen);
+            table.updated_at = table.updated_at.max(between.seen);
             table.there.retain(|other| other.range.end <= range.start || range.end <= other.range.start);
             if let Meta::Module(module) = line {
                 table.there.push(module.clone());
@@ -92,11 +92,11 @@ impl ModuleTable {
     /// Updates the table if modules were loaded or unloaded. If none were, this costs a few nanoseconds and the
     /// loader's lock.
     fn look(&mut self) {
-        let before = Between { after: self.looked, seen: (self.now)() };
+        let before = Between { after: self.updated_at, seen: (self.now)() };
         let Some(counts) = sys::module_counts() else { return };
         if counts == self.counts && !self.lines.is_empty() {
             // The loaded modules were loaded at the moment that was read before the counts.
-            self.looked = before.seen;
+            self.updated_at = before.seen;
             return;
         }
         let Some(found) = sys::loaded_modules() else { return };
@@ -104,7 +104,7 @@ impl ModuleTable {
         self.compare(found, Between { seen, ..before });
         // The modules were seen between the two readings of the clock; the next change may have happened in
         // between, too.
-        self.looked = before.seen;
+        self.updated_at = before.seen;
         self.write();
     }
 
@@ -186,7 +186,7 @@ impl Modules for StoredModules {
     fn lines(&mut self) -> &[Meta] {
         if let Some(mut file) = self.file.as_ref().filter(|_| self.lines.is_empty()) {
             let mut bytes = Vec::new();
-            let read = file.rewind().and_then(|()| file.take(LARGEST).read_to_end(&mut bytes));
+            let read = file.rewind().and_then(|()| file.take(MAX_TABLE_BYTES).read_to_end(&mut bytes));
             // A last line without its end is still being written.
             let whole = bytes.split_inclusive(|&byte| byte == b'\n').filter(|_| read.is_ok());
             self.lines = whole.filter_map(|line| parse(line.strip_suffix(b"\n")?)).collect();

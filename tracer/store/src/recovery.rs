@@ -32,7 +32,7 @@ use crate::run_directory::{self, StoredTables, lock_file, read_manifest, ring_pa
 use crate::sys;
 use crate::variables;
 
-pub use others::{Limits, OtherRun, Outcome, recover_others};
+pub use others::{Limits, OtherUsersRun, Outcome, recover_other_users};
 
 /// The result of a search for dead runs.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ pub struct Recovered {
     /// The run's threads that were alive, or whose files were incomplete, when it died.
     pub threads: Vec<RecoveredThread>,
     /// The number of lost records of threads that never got a ring.
-    pub unplaced: u64,
+    pub ringless_records: u64,
     /// The number of rings whose files were removed before: their records that were in no file yet are lost.
     pub missing_rings: u64,
     /// The errors that occurred; the rings that they concern are left in place.
@@ -96,7 +96,7 @@ pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
 /// directories and everything that is not a run. If another recoverer is at work, waits for it. `cause`
 /// returns the cause of the end of a run's process, as far as the caller knows it.
 ///
-/// Root recovers other users' runs with [`recover_others`].
+/// Root recovers other users' runs with [`recover_other_users`].
 pub fn recover(
     directories: &[PathBuf],
     wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
@@ -104,7 +104,7 @@ pub fn recover(
 ) -> Recovery {
     let mut recovery = Recovery::default();
     for directory in directories.iter().filter(|directory| sys::is_private_directory(directory)) {
-        let (runs, unknown) = recover_in(directory, &wanted, &cause, OtherRecoverer::IsWaitedFor, &mut || ());
+        let (runs, unknown) = recover_in(directory, &wanted, &cause, BusyPolicy::WaitForOther, &mut || ());
         recovery.runs.extend(runs);
         recovery.unknown.extend(unknown);
     }
@@ -114,14 +114,14 @@ pub fn recover(
 /// Recovers dead runs for a flusher, which must also serve its own threads: calls `going_on` after each
 /// portion, and skips runs that another recoverer has begun, or that belong to other users. `wanted` must
 /// not accept the flusher's own run, whose locks may have been removed.
-pub fn recover_meanwhile(
+pub fn recover_in_background(
     directories: &[PathBuf],
     wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
     mut going_on: impl FnMut(),
 ) {
     for directory in directories.iter().filter(|directory| sys::is_private_directory(directory)) {
         let nobody_knows = |_: &Run| Cause::default();
-        recover_in(directory, &wanted, &nobody_knows, OtherRecoverer::IsLeftAlone, &mut going_on);
+        recover_in(directory, &wanted, &nobody_knows, BusyPolicy::SkipRun, &mut going_on);
         going_on();
     }
 }
@@ -153,9 +153,9 @@ pub fn drain_own(
 
 /// The way to treat a run on which another recoverer works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OtherRecoverer {
-    IsWaitedFor,
-    IsLeftAlone,
+enum BusyPolicy {
+    WaitForOther,
+    SkipRun,
 }
 
 /// Recovers the runs in one user's directory.
@@ -163,7 +163,7 @@ fn recover_in(
     directory: &Path,
     wanted: &impl Fn(&Run, Option<&Manifest>) -> bool,
     cause: &impl Fn(&Run) -> Cause,
-    other: OtherRecoverer,
+    other: BusyPolicy,
     going_on: &mut impl FnMut(),
 ) -> (Vec<Recovered>, Vec<io::Error>) {
     let (mut runs, mut unknown) = (Vec::new(), Vec::new());
@@ -176,7 +176,7 @@ fn recover_in(
             continue;
         }
         match DeadRun::take(&path, wanted, other) {
-            Ok(Taken::Dead(run)) => {
+            Ok(TakeResult::Dead(run)) => {
                 let cause = cause(&run.manifest.run);
                 let going_on = || {
                     going_on();
@@ -184,7 +184,7 @@ fn recover_in(
                 };
                 runs.push(run.recover(cause, going_on));
             }
-            Ok(Taken::Nothing | Taken::Busy) => {}
+            Ok(TakeResult::Nothing | TakeResult::Busy) => {}
             Err(error) => unknown.push(error),
         }
     }
@@ -226,7 +226,7 @@ struct DeadRun {
 }
 
 /// The result of an attempt to get the locks of a run.
-enum Taken {
+enum TakeResult {
     /// The run is dead, and its locks are held.
     Dead(DeadRun),
     /// The directory is not a run, or the run is not wanted, alive, or was removed meanwhile.
@@ -243,34 +243,34 @@ impl DeadRun {
     fn take(
         path: &Path,
         wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
-        other: OtherRecoverer,
-    ) -> io::Result<Taken> {
+        other: BusyPolicy,
+    ) -> io::Result<TakeResult> {
         if !sys::is_private_directory(path) {
-            return Ok(Taken::Nothing);
+            return Ok(TakeResult::Nothing);
         }
         let manifest = match read_manifest(path, sys::effective_user()) {
             Some(Ok(manifest)) if wanted(&manifest.run, Some(&manifest)) => manifest,
             Some(Err(ManifestError::Version { version, run: Some(run) })) if wanted(&run, None) => {
                 return Err(unknown_manifest(path, version, &run));
             }
-            _ => return Ok(Taken::Nothing),
+            _ => return Ok(TakeResult::Nothing),
         };
         let lock = sys::open_own_file(&lock_file(path)).and_then(Lock::of);
-        let Ok(mut lock) = lock else { return Ok(Taken::Nothing) };
+        let Ok(mut lock) = lock else { return Ok(TakeResult::Nothing) };
         if !become_recoverer(&lock, other) {
-            return Ok(Taken::Busy);
+            return Ok(TakeResult::Busy);
         }
         if lock.hold(LIFE_BYTE).is_err() {
-            return Ok(Taken::Nothing);
+            return Ok(TakeResult::Nothing);
         }
         // Another recoverer may have been here between the opening and the lock.
         let there =
             lock.file().is_some_and(|file| sys::file_identity(file).is_ok_and(|found| found.links > 0));
         if !there {
-            return Ok(Taken::Nothing);
+            return Ok(TakeResult::Nothing);
         }
         lock.close_descriptor();
-        Ok(Taken::Dead(DeadRun { path: path.to_path_buf(), manifest, lock: Arc::new(lock) }))
+        Ok(TakeResult::Dead(DeadRun { path: path.to_path_buf(), manifest, lock: Arc::new(lock) }))
     }
 
     /// Recovers the run. Calls `going_on` after each portion, which returns whether there is time for another one.
@@ -292,7 +292,7 @@ impl DeadRun {
                 if errors.is_empty() {
                     errors.extend(self.end_run(&mut place, ended, said, missing_rings).err());
                 }
-                place.remove_rest_at_end();
+                place.retry_removals_at_end();
                 threads.into_iter().map(|(thread, _)| thread).collect()
             }
             Err(error) => {
@@ -301,11 +301,12 @@ impl DeadRun {
             }
         };
         let directories = self.manifest.directories.iter().map(|path| sys::path_from_bytes(path)).collect();
-        let unplaced = self.life().map_or(0, |life| life.traced.unplaced.load(Ordering::Relaxed));
+        let ringless_records =
+            self.life().map_or(0, |life| life.traced.ringless_records.load(Ordering::Relaxed));
         if errors.is_empty() {
             errors.extend(run_directory::remove_with(&self.path, self.lock).err());
         }
-        Recovered { run: self.manifest.run, directories, threads, unplaced, missing_rings, errors }
+        Recovered { run: self.manifest.run, directories, threads, ringless_records, missing_rings, errors }
     }
 
     /// Checks everything before anything is changed: if a layout is unknown, the run is left unchanged.
@@ -320,10 +321,10 @@ impl DeadRun {
         let mut place = TracePlace::of(&self.manifest);
         for path in &rings {
             if !going_on() {
-                return Err(in_run(out_of_time()));
+                return Err(in_run(timed_out_error()));
             }
             // Damage is reported later, for each ring separately.
-            if let Some(error) = look_at_ring(path, place.encoding).err().filter(is_unknown_layout) {
+            if let Some(error) = check_ring(path, place.encoding).err().filter(is_unknown_layout) {
                 return Err(io::Error::new(error.kind(), format!("cannot recover {path:?}: {error}")));
             }
         }
@@ -343,8 +344,8 @@ impl DeadRun {
     ) -> Vec<(RecoveredThread, bool)> {
         let mut threads = Vec::new();
         for path in rings.iter().filter(|_| going_on()) {
-            if let Some(number) = number_of_file(path, self.manifest.run.id, place) {
-                place.know_number(number);
+            if let Some(number) = read_file_number(path, self.manifest.run.id, place) {
+                place.raise_file_count(number);
             }
         }
         for path in rings {
@@ -372,20 +373,20 @@ impl DeadRun {
     /// and for the number of files if no thread's file contains it.
     fn end_run(&self, place: &mut TracePlace, ended: Ended, said: bool, missing: u64) -> io::Result<()> {
         let Some(life) = self.life() else { return Ok(()) };
-        let unplaced = life.traced.unplaced.load(Ordering::Acquire);
+        let ringless_records = life.traced.ringless_records.load(Ordering::Acquire);
         let unsaid = place.files() > 0 && !said;
         let forgotten = life.flusher.forgotten.load(Ordering::Acquire);
         let dropped = place.dropped();
-        if unplaced == 0 && forgotten == 0 && dropped.files == 0 && !unsaid && missing == 0 {
+        if ringless_records == 0 && forgotten == 0 && dropped.files == 0 && !unsaid && missing == 0 {
             return Ok(());
         }
         let tid = life.identity.flusher.load(Ordering::Relaxed);
-        RunFile { tid, unplaced, forgotten, dropped, ended }.write(place, &self.manifest.run)
+        RunFile { tid, ringless_records, forgotten, dropped, ended }.write(place, &self.manifest.run)
     }
 }
 
 /// Checks the layout of a ring and the kinds of its records, and changes nothing.
-fn look_at_ring(path: &Path, encoding: Encoding) -> io::Result<()> {
+fn check_ring(path: &Path, encoding: Encoding) -> io::Result<()> {
     let Some(memory) = Memory::existing(&sys::open_own_file(path)?)? else { return Ok(()) };
     match memory.header().tenancy.state() {
         Ok(State::Free) => Ok(()),
@@ -410,14 +411,14 @@ pub(crate) fn unknown_manifest(directory: &Path, version: u32, run: &Run) -> io:
 }
 
 /// Returns the error for the case that there is no time for the rest.
-fn out_of_time() -> io::Error {
+fn timed_out_error() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the time for runs of other users is used up")
 }
 
 /// Takes the lock that only one recoverer of a run can have; returns whether this process has it. Waits at most ten
 /// seconds for another recoverer.
-fn become_recoverer(lock: &Lock, other: OtherRecoverer) -> bool {
-    let tries = if other == OtherRecoverer::IsWaitedFor { 1000 } else { 1 };
+fn become_recoverer(lock: &Lock, other: BusyPolicy) -> bool {
+    let tries = if other == BusyPolicy::WaitForOther { 1000 } else { 1 };
     (0..tries).any(|tried| {
         if tried > 0 {
             std::thread::sleep(Duration::from_millis(10));
@@ -427,7 +428,7 @@ fn become_recoverer(lock: &Lock, other: OtherRecoverer) -> bool {
 }
 
 /// Returns the number in its run that is in the file of a ring; `None` if the file has no number, or cannot be read.
-fn number_of_file(path: &Path, run: u32, place: &TracePlace) -> Option<u32> {
+fn read_file_number(path: &Path, run: u32, place: &TracePlace) -> Option<u32> {
     let memory = Memory::existing(&sys::open_own_file(path).ok()?).ok()??;
     let header = memory.header();
     let progress = header.published();
@@ -468,7 +469,7 @@ fn recover_ring(
     let before = drain.records();
     while drain.portion(drained, &mut context, &|| true)? > 0 {
         if !going_on() {
-            return Err(out_of_time());
+            return Err(timed_out_error());
         }
     }
     drain.end(drained, &mut context, ended, looks.and_then(Looks::last))?;

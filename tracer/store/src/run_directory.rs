@@ -55,7 +55,7 @@ pub struct RunDirectory {
 
 /// The values with which a run's directory is made.
 #[derive(Clone, Copy, Debug)]
-pub struct Maker<'a> {
+pub struct DirectorySettings<'a> {
     /// The directory that contains the directories of runs; `None` for the system's place.
     runtime: Option<&'a Path>,
     /// The id of the run's flusher thread.
@@ -80,14 +80,18 @@ impl RunDirectory {
     /// The directory has another name until it is whole. That name shows that its process may have been killed before
     /// it was whole, and the lock of its life file shows whether the process is dead. If there is no life file yet,
     /// the directory is empty, and any recoverer may remove it.
-    pub fn create(maker: &Maker<'_>, sites: &[Site]) -> io::Result<RunDirectory> {
-        RunDirectory::create_after(maker, sites, None)
+    pub fn create(directory_settings: &DirectorySettings<'_>, sites: &[Site]) -> io::Result<RunDirectory> {
+        RunDirectory::create_with_former(directory_settings, sites, None)
     }
 
     /// Makes the directory as [`RunDirectory::create`] does. If the run had a directory before that was removed,
     /// `former` is the life page of that one.
-    fn create_after(maker: &Maker<'_>, sites: &[Site], former: Option<&Life>) -> io::Result<RunDirectory> {
-        let Maker { runtime, info, .. } = *maker;
+    fn create_with_former(
+        directory_settings: &DirectorySettings<'_>,
+        sites: &[Site],
+        former: Option<&Life>,
+    ) -> io::Result<RunDirectory> {
+        let DirectorySettings { runtime, info, .. } = *directory_settings;
         let runtime = runtime.map_or_else(sys::runtime_directory, Path::to_path_buf);
         let named = |e, path: &Path| io::Error::other(format!("cannot prepare {path:?} for rings: {e}"));
         sys::make_private_directory(&runtime).map_err(|e| named(e, &runtime))?;
@@ -96,14 +100,16 @@ impl RunDirectory {
         let mut tries = TRIES;
         loop {
             tries -= 1;
-            match RunDirectory::fill(&unfinished, maker, sites, former) {
+            match RunDirectory::fill(&unfinished, directory_settings, sites, former) {
                 Ok(Parts { life: (lock, life), table, used, manifest }) => {
                     let made = Identities::of(&unfinished);
                     std::fs::rename(&unfinished, &path).map_err(|e| named(e, &path))?;
                     let rings = Vec::new();
                     return Ok(RunDirectory { path, life, lock, table, used, manifest, rings, made });
                 }
-                Err(e) if is_taken_away(&e) && tries > 0 => std::thread::sleep(Duration::from_millis(1)),
+                Err(e) if was_removed_by_recoverer(&e) && tries > 0 => {
+                    std::thread::sleep(Duration::from_millis(1))
+                }
                 Err(e) => {
                     let _ = remove(&unfinished);
                     return Err(named(e, &path));
@@ -112,14 +118,20 @@ impl RunDirectory {
         }
     }
 
-    fn fill(path: &Path, maker: &Maker<'_>, sites: &[Site], former: Option<&Life>) -> io::Result<Parts> {
+    fn fill(
+        path: &Path,
+        directory_settings: &DirectorySettings<'_>,
+        sites: &[Site],
+        former: Option<&Life>,
+    ) -> io::Result<Parts> {
         sys::make_private_directory(path)?;
-        let life = life::begin(&path.join(LIFE_NAME), maker.flusher)?;
+        let life = life::begin(&path.join(LIFE_NAME), directory_settings.flusher)?;
         if let Some(former) = former {
-            life.1.go_on_from(former);
+            life.1.continue_from(former);
         }
         let (table, used) = write_table(&path.join(SITES_NAME), sites)?;
-        let manifest = write_manifest(&path.join(FILE_NAME), maker.info, maker.place)?;
+        let manifest =
+            write_manifest(&path.join(FILE_NAME), directory_settings.info, directory_settings.place)?;
         Ok(Parts { life, table, used, manifest })
     }
 
@@ -277,7 +289,7 @@ pub fn name(pid: u32, run: u32) -> String {
 
 /// Returns whether making a directory failed because a recoverer took it for the unfinished directory of a killed
 /// process: before it had its life file, or before that was locked.
-fn is_taken_away(error: &io::Error) -> bool {
+fn was_removed_by_recoverer(error: &io::Error) -> bool {
     use io::ErrorKind::{AlreadyExists, NotFound, WouldBlock};
     matches!(error.kind(), NotFound | WouldBlock | AlreadyExists)
 }
@@ -385,7 +397,7 @@ impl StoredTables {
             Err(error) => {
                 return Err(io::Error::new(error.kind(), format!("cannot open its site table: {error}")));
             }
-            Ok(table) => plans_in(&table)?,
+            Ok(table) => read_plans(&table)?,
         };
         Ok(StoredTables::new(plans, StoredModules::open(directory, user)))
     }
@@ -406,7 +418,7 @@ pub(crate) fn open_table(directory: &Path, user: u32) -> io::Result<File> {
 ///
 /// # Errors
 /// The table cannot be read, or is not a table of this layout.
-pub(crate) fn plans_in(mut table: &File) -> io::Result<Plans> {
+pub(crate) fn read_plans(mut table: &File) -> io::Result<Plans> {
     let mut bytes = Vec::new();
     table.rewind()?;
     table.take(LARGEST_TABLE).read_to_end(&mut bytes)?;

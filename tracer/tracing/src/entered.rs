@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use tracer::__bridge::EnteredSpan;
 
-use crate::span::Known;
+use crate::span::RecordedSpan;
 
 /// A span that a thread has entered.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +12,7 @@ pub(crate) struct Entered {
     /// The span's id in `tracing`.
     pub(crate) called: u64,
     /// The span.
-    pub(crate) span: Known,
+    pub(crate) span: RecordedSpan,
     /// The data for leaving the span; `None` if the entering was not recorded.
     pub(crate) entered: Option<EnteredSpan>,
 }
@@ -23,7 +23,7 @@ thread_local! {
 
 /// Records that the calling thread enters a span.
 #[inline]
-pub(crate) fn enter(called: u64, span: Known) {
+pub(crate) fn enter(called: u64, span: RecordedSpan) {
     let entered = span.kind.site.enter(span.id);
     // If the thread's storage is gone, the thread is about to end: leaving is not recorded then.
     let _ = ENTERED.try_with(|all| {

@@ -7,7 +7,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::recent::Recent;
-use crate::span::{self, Known};
+use crate::span::{self, RecordedSpan};
 use crate::subscriber::is_wanted;
 use crate::{entered, said};
 
@@ -24,11 +24,11 @@ pub struct Layer {
 /// Returns the data that is stored with a span of the registry.
 #[cold]
 #[inline(never)]
-fn known<S>(id: &Id, context: &Context<'_, S>) -> Option<Known>
+fn known<S>(id: &Id, context: &Context<'_, S>) -> Option<RecordedSpan>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    context.span(id)?.extensions().get::<Known>().copied()
+    context.span(id)?.extensions().get::<RecordedSpan>().copied()
 }
 
 impl Layer {
@@ -57,15 +57,15 @@ where
         let (Some(kind), Some(span)) = (kind, context.span(id)) else {
             return self.recent.note(id.into_u64(), None);
         };
-        let known = Known { id: bridge::span_id(), kind };
+        let known = RecordedSpan { id: bridge::span_id(), kind };
         span.extensions_mut().insert(known);
         self.recent.note(id.into_u64(), Some(known));
-        let parent = span.parent().and_then(|parent| Some(parent.extensions().get::<Known>()?.id));
+        let parent = span.parent().and_then(|parent| Some(parent.extensions().get::<RecordedSpan>()?.id));
         said::new_span(attributes, known.id, parent);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
-        if let Some(Known { id, kind }) = known(id, &context) {
+        if let Some(RecordedSpan { id, kind }) = known(id, &context) {
             said::recorded(values, kind.metadata, id);
         }
     }
@@ -77,7 +77,7 @@ where
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
-        if let Some(Known { id, kind }) = known(&id, &context) {
+        if let Some(RecordedSpan { id, kind }) = known(&id, &context) {
             said::closed(kind.metadata, id);
         }
     }

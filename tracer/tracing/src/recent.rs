@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::span::{self, Known, NUMBER_BITS};
+use crate::span::{self, NUMBER_BITS, RecordedSpan};
 
 /// The number of slots. A power of two.
 const SLOTS: usize = 1024;
@@ -50,7 +50,7 @@ impl Recent {
 
     /// Notes the span that has this id in the registry from now on; `None`: one that is not recorded.
     #[inline]
-    pub(crate) fn note(&self, id: u64, known: Option<Known>) {
+    pub(crate) fn note(&self, id: u64, known: Option<RecordedSpan>) {
         let Some(slot) = self.slot(id) else { return };
         let found = slot.id.load(Ordering::Relaxed);
         let taken = || slot.id.compare_exchange(found, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok();
@@ -70,7 +70,7 @@ impl Recent {
 
     /// Returns the living span that has this id in the registry, if it is noted.
     #[inline]
-    pub(crate) fn get(&self, id: u64) -> Option<Known> {
+    pub(crate) fn get(&self, id: u64) -> Option<RecordedSpan> {
         let slot = self.slot(id)?;
         if slot.id.load(Ordering::Acquire) != id {
             return None;
@@ -81,7 +81,7 @@ impl Recent {
         if slot.id.load(Ordering::Relaxed) != id {
             return None;
         }
-        Some(Known { id: packed & ((1 << ID_BITS) - 1), kind: span::by_number(packed >> ID_BITS)? })
+        Some(RecordedSpan { id: packed & ((1 << ID_BITS) - 1), kind: span::by_number(packed >> ID_BITS)? })
     }
 }
 
@@ -108,12 +108,12 @@ mod tests {
         let kind = span::kind(&METADATA).expect("a kind");
         let recent = Recent::default();
         assert!(recent.get(7).is_none());
-        recent.note(7, Some(Known { id: 1, kind }));
-        recent.note(7, Some(Known { id: 2, kind }));
+        recent.note(7, Some(RecordedSpan { id: 1, kind }));
+        recent.note(7, Some(RecordedSpan { id: 2, kind }));
         assert_eq!(recent.get(7).map(|known| known.id), Some(2));
-        recent.note(7, Some(Known { id: 1 << ID_BITS, kind }));
+        recent.note(7, Some(RecordedSpan { id: 1 << ID_BITS, kind }));
         assert!(recent.get(7).is_none(), "an id that does not fit takes the old one's place");
-        recent.note(7, Some(Known { id: 3, kind }));
+        recent.note(7, Some(RecordedSpan { id: 3, kind }));
         recent.note(7, None);
         assert!(recent.get(7).is_none(), "one that is not recorded takes the old one's place");
     }
@@ -130,7 +130,7 @@ mod tests {
                     for n in 0..100_000u64 {
                         let id = 1 + thread + 4 * (n % 2000);
                         let span = n << 3 | thread;
-                        recent.note(id, Some(Known { id: span, kind }));
+                        recent.note(id, Some(RecordedSpan { id: span, kind }));
                         if let Some(found) = recent.get(id) {
                             assert_eq!(found.id, span);
                         }

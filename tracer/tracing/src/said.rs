@@ -14,7 +14,7 @@ const MESSAGE: &str = "message";
 
 /// The subject of a message; a part of the number of its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum About {
+enum MessageSubject {
     Event,
     NewSpan,
     Recorded,
@@ -27,7 +27,7 @@ const SPAN: u64 = 1 << 32;
 const PARENT: u64 = SPAN + 1;
 const FOLLOWS: u64 = SPAN + 2;
 
-fn place(callsite: &callsite::Identifier, about: About) -> u64 {
+fn place(callsite: &callsite::Identifier, about: MessageSubject) -> u64 {
     let address = std::ptr::from_ref(callsite.0).cast::<()>().addr() as u64;
     // Callsites at different addresses have different numbers, whatever the message is about.
     address.wrapping_mul(8).wrapping_add(about as u64)
@@ -56,9 +56,9 @@ pub(crate) fn defined(metadata: &Metadata<'_>) -> Definition {
 }
 
 /// A visitor that gathers the values of fields.
-struct Gathering<'a>(&'a mut Values);
+struct ValueVisitor<'a>(&'a mut Values);
 
-impl Visit for Gathering<'_> {
+impl Visit for ValueVisitor<'_> {
     #[inline]
     fn record_i64(&mut self, field: &Field, value: i64) {
         self.0.i64(field.index() as u64, value);
@@ -98,7 +98,7 @@ impl Visit for Gathering<'_> {
         match value.source() {
             None => self.0.text(key, format_args!("{value}")),
             Some(source) => {
-                self.0.text(key, format_args!("{value} {}.sources={}", field.name(), Sources(source)));
+                self.0.text(key, format_args!("{value} {}.sources={}", field.name(), ErrorChain(source)));
             }
         }
     }
@@ -110,9 +110,9 @@ impl Visit for Gathering<'_> {
 }
 
 /// An error and the chain of its causes.
-struct Sources<'a>(&'a (dyn std::error::Error + 'static));
+struct ErrorChain<'a>(&'a (dyn std::error::Error + 'static));
 
-impl fmt::Display for Sources<'_> {
+impl fmt::Display for ErrorChain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}", self.0)?;
         let mut next = self.0.source();
@@ -125,12 +125,12 @@ impl fmt::Display for Sources<'_> {
 }
 
 /// A visitor that describes the values of fields, in the order in which they are gathered.
-struct Describing {
+struct DefinitionVisitor {
     fields: Vec<bridge::Field>,
     before: String,
 }
 
-impl Describing {
+impl DefinitionVisitor {
     fn add(&mut self, field: &Field) {
         let name = field.name();
         let (before, by) = match name {
@@ -149,7 +149,7 @@ impl Describing {
     }
 }
 
-impl Visit for Describing {
+impl Visit for DefinitionVisitor {
     fn record_debug(&mut self, field: &Field, _: &dyn fmt::Debug) {
         self.add(field);
     }
@@ -159,20 +159,20 @@ impl Visit for Describing {
     }
 }
 
-fn begin(metadata: &Metadata<'_>) -> Describing {
-    Describing { fields: Vec::new(), before: format!("{} {}: ", metadata.level(), metadata.target()) }
+fn begin(metadata: &Metadata<'_>) -> DefinitionVisitor {
+    DefinitionVisitor { fields: Vec::new(), before: format!("{} {}: ", metadata.level(), metadata.target()) }
 }
 
 /// Records an event.
 #[inline]
 pub(crate) fn event(event: &Event<'_>) {
     let mut values = Values::new();
-    event.record(&mut Gathering(&mut values));
+    event.record(&mut ValueVisitor(&mut values));
     let metadata = event.metadata();
-    bridge::message(place(&metadata.callsite(), About::Event), &values, || {
+    bridge::message(place(&metadata.callsite(), MessageSubject::Event), &values, || {
         let mut describing = begin(metadata);
         event.record(&mut describing);
-        let Describing { fields, before } = describing;
+        let DefinitionVisitor { fields, before } = describing;
         // Without fields there is only the beginning.
         let tail = if fields.is_empty() { before } else { String::new() };
         Definition { fields, tail, ..defined(metadata) }
@@ -184,12 +184,12 @@ pub(crate) fn event(event: &Event<'_>) {
 pub(crate) fn new_span(attributes: &span::Attributes<'_>, id: u64, parent: Option<u64>) {
     let mut values = Values::new();
     values.u64(SPAN, id);
-    attributes.record(&mut Gathering(&mut values));
+    attributes.record(&mut ValueVisitor(&mut values));
     if let Some(parent) = parent {
         values.u64(PARENT, parent);
     }
     let metadata = attributes.metadata();
-    bridge::message(place(&metadata.callsite(), About::NewSpan), &values, || {
+    bridge::message(place(&metadata.callsite(), MessageSubject::NewSpan), &values, || {
         let mut describing = of_span(metadata);
         attributes.record(&mut describing);
         ended(describing, metadata, " new", parent.map(|_| (" parent=", "parent")))
@@ -200,8 +200,8 @@ pub(crate) fn new_span(attributes: &span::Attributes<'_>, id: u64, parent: Optio
 pub(crate) fn recorded(record: &span::Record<'_>, metadata: &'static Metadata<'static>, id: u64) {
     let mut values = Values::new();
     values.u64(SPAN, id);
-    record.record(&mut Gathering(&mut values));
-    bridge::message(place(&metadata.callsite(), About::Recorded), &values, || {
+    record.record(&mut ValueVisitor(&mut values));
+    bridge::message(place(&metadata.callsite(), MessageSubject::Recorded), &values, || {
         let mut describing = of_span(metadata);
         record.record(&mut describing);
         ended(describing, metadata, "", None)
@@ -213,7 +213,7 @@ pub(crate) fn follows(metadata: &'static Metadata<'static>, id: u64, other: u64)
     let mut values = Values::new();
     values.u64(SPAN, id);
     values.u64(FOLLOWS, other);
-    bridge::message(place(&metadata.callsite(), About::Follows), &values, || {
+    bridge::message(place(&metadata.callsite(), MessageSubject::Follows), &values, || {
         let describing = of_span(metadata);
         ended(describing, metadata, "", Some((" follows_from=", "follows_from")))
     });
@@ -223,13 +223,13 @@ pub(crate) fn follows(metadata: &'static Metadata<'static>, id: u64, other: u64)
 pub(crate) fn closed(metadata: &'static Metadata<'static>, id: u64) {
     let mut values = Values::new();
     values.u64(SPAN, id);
-    bridge::message(place(&metadata.callsite(), About::Closed), &values, || {
+    bridge::message(place(&metadata.callsite(), MessageSubject::Closed), &values, || {
         ended(of_span(metadata), metadata, " closed", None)
     });
 }
 
 /// Begins the description of a message about a span: `span=7 name{`, before the fields.
-fn of_span(metadata: &Metadata<'_>) -> Describing {
+fn of_span(metadata: &Metadata<'_>) -> DefinitionVisitor {
     let mut describing = begin(metadata);
     describing.add_number("span=", "span");
     describing.before = format!(" {}{{", metadata.name());
@@ -238,22 +238,22 @@ fn of_span(metadata: &Metadata<'_>) -> Describing {
 
 /// Ends the description of a message about a span.
 fn ended(
-    mut told: Describing,
+    mut definition_visitor: DefinitionVisitor,
     metadata: &Metadata<'_>,
     word: &str,
     number: Option<(&str, &str)>,
 ) -> Definition {
     // The text before a further field: only a space, unless there is no field yet.
-    let mut open = std::mem::take(&mut told.before);
+    let mut open = std::mem::take(&mut definition_visitor.before);
     open.truncate(open.trim_end_matches(' ').len());
     let mut tail = match open.strip_suffix('{') {
         Some(name) => name.to_owned(),
         None => "}".to_owned(),
     };
     tail.push_str(word);
-    told.before = tail;
+    definition_visitor.before = tail;
     if let Some((before, name)) = number {
-        told.add_number(before, name);
+        definition_visitor.add_number(before, name);
     }
-    Definition { fields: told.fields, tail: told.before, ..defined(metadata) }
+    Definition { fields: definition_visitor.fields, tail: definition_visitor.before, ..defined(metadata) }
 }

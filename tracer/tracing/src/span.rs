@@ -27,7 +27,7 @@ pub(crate) struct SpanKind {
 
 /// A span that is recorded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct RecordedSpan {
     /// The id, which no other span of the run has.
     pub(crate) id: u64,
     pub(crate) kind: &'static SpanKind,
@@ -40,11 +40,11 @@ type Kinds = HashMap<callsite::Identifier, Option<&'static SpanKind>>;
 static BY_CALLSITE: OnceLock<Mutex<Kinds>> = OnceLock::new();
 
 /// The number of callsites in a thread's own cache. A power of two.
-const WAYS: usize = 256;
+const CACHE_ENTRIES: usize = 256;
 
 thread_local! {
     /// The kinds that the thread has met, by the addresses of their callsites.
-    static MET: [Cell<(usize, Option<&'static SpanKind>)>; WAYS] = const { [const { Cell::new((0, None)) }; WAYS] };
+    static KIND_CACHE: [Cell<(usize, Option<&'static SpanKind>)>; CACHE_ENTRIES] = const { [const { Cell::new((0, None)) }; CACHE_ENTRIES] };
 }
 
 /// A part of all kinds by number.
@@ -60,13 +60,13 @@ pub(crate) fn kind(metadata: &'static Metadata<'static>) -> Option<&'static Span
     let callsite = metadata.callsite();
     let address = std::ptr::from_ref(callsite.0).cast::<()>().addr();
     // Statics lie at multiples of 8 at least.
-    let way = (address >> 3 ^ address >> 11) % WAYS;
-    let (met, kind) = MET.with(|all| all[way].get());
+    let way = (address >> 3 ^ address >> 11) % CACHE_ENTRIES;
+    let (met, kind) = KIND_CACHE.with(|all| all[way].get());
     if met == address && kind.is_some() {
         return kind;
     }
     let kind = find(callsite, metadata)?;
-    MET.with(|all| all[way].set((address, Some(kind))));
+    KIND_CACHE.with(|all| all[way].set((address, Some(kind))));
     Some(kind)
 }
 

@@ -8,7 +8,7 @@ use tracing_core::span::{Attributes, Current, Id, Record};
 use tracing_core::{Dispatch, Event, Interest, LevelFilter, Metadata, callsite, dispatcher};
 
 use crate::clones::Clones;
-use crate::span::{self, Known, NUMBER_BITS};
+use crate::span::{self, NUMBER_BITS, RecordedSpan};
 use crate::{entered, said};
 
 /// The number of bits of the span's own id in its id in `tracing`; above them is the number of its kind.
@@ -31,7 +31,7 @@ impl Subscriber {
     /// Makes the subscriber. This decides whether the process traces, as a first record does.
     #[must_use]
     pub fn new() -> Subscriber {
-        follow_the_switch();
+        watch_tracing_switch();
         Subscriber(Clones::default())
     }
 }
@@ -43,7 +43,7 @@ impl Default for Subscriber {
 }
 
 /// Makes `tracing` ask about its callsites again whenever tracing is switched.
-pub(crate) fn follow_the_switch() {
+pub(crate) fn watch_tracing_switch() {
     static FOLLOWS: std::sync::Once = std::sync::Once::new();
     FOLLOWS.call_once(|| {
         // Decided now, because `tracing` asks about callsites under a lock.
@@ -99,10 +99,10 @@ pub(crate) fn is_wanted(metadata: &Metadata<'_>) -> bool {
 
 /// Returns the span for an id that `new_span` has returned.
 #[inline]
-fn known(id: &Id) -> Option<Known> {
+fn known(id: &Id) -> Option<RecordedSpan> {
     let id = id.into_u64();
     let kind = if id == UNRECORDED { None } else { span::by_number(id >> ID_BITS) }?;
-    Some(Known { id: id & ((1 << ID_BITS) - 1), kind })
+    Some(RecordedSpan { id: id & ((1 << ID_BITS) - 1), kind })
 }
 
 impl tracing_core::Subscriber for Subscriber {
@@ -134,13 +134,13 @@ impl tracing_core::Subscriber for Subscriber {
     }
 
     fn record(&self, id: &Id, values: &Record<'_>) {
-        if let Some(Known { id, kind }) = known(id) {
+        if let Some(RecordedSpan { id, kind }) = known(id) {
             said::recorded(values, kind.metadata, id);
         }
     }
 
     fn record_follows_from(&self, id: &Id, follows: &Id) {
-        if let (Some(Known { id, kind }), Some(other)) = (known(id), known(follows)) {
+        if let (Some(RecordedSpan { id, kind }), Some(other)) = (known(id), known(follows)) {
             said::follows(kind.metadata, id, other.id);
         }
     }
@@ -171,7 +171,7 @@ impl tracing_core::Subscriber for Subscriber {
 
     fn try_close(&self, id: Id) -> bool {
         let is_last = id.into_u64() != UNRECORDED && self.0.take(id.into_u64());
-        if let Some(Known { id, kind }) = known(&id).filter(|_| is_last) {
+        if let Some(RecordedSpan { id, kind }) = known(&id).filter(|_| is_last) {
             said::closed(kind.metadata, id);
         }
         is_last

@@ -16,7 +16,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::entered;
 use crate::layer::Layer;
-use crate::subscriber::{follow_the_switch, is_wanted, largest_level};
+use crate::subscriber::{is_wanted, largest_level, watch_tracing_switch};
 
 /// The filter of the layer: it lets nothing through while tracing is off, and otherwise decides by `TRACER_FILTER`,
 /// by target and level.
@@ -54,7 +54,7 @@ pub fn layer<S>() -> SwitchedLayer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    follow_the_switch();
+    watch_tracing_switch();
     SwitchedLayer(Layer::default().with_filter(Switch(())))
 }
 

@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 
 use trace_format::name::{INFIX, parse_hidden_file_suffix};
 
-use crate::command::clean::whose::{Whose, directory_of};
+use crate::command::clean::whose::{OwnershipFilter, directory_of};
 use crate::find::app::App;
 use crate::find::choose::of_nearest;
 use crate::find::dead_runs::recover_dead_runs;
 use crate::find::find_files;
 use crate::find::header::Trace;
-use crate::find::liveness::asking_once;
+use crate::find::liveness::liveness_check;
 use crate::find::named_places::Places;
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::rings;
@@ -44,7 +44,7 @@ pub fn clean(app: &App, yes: bool, messages: &mut Messages) -> Result<(), Error>
     let mut places = rings::places(&rings::runs(|manifest| app.is_of(manifest)));
     places.extend(Places::of(app).directories());
     let traces = find_files(app, &places, &[], false, messages).0;
-    let whose = Whose::new(app);
+    let whose = OwnershipFilter::new(app);
     let (traces, of_others): (Vec<Trace>, Vec<Trace>) =
         traces.into_iter().partition(|trace| whose.is_of_app(trace));
     if !app.given.exists() && traces.is_empty() && !outputs::any(app) {
@@ -54,7 +54,7 @@ pub fn clean(app: &App, yes: bool, messages: &mut Messages) -> Result<(), Error>
         )));
     }
     let (traces, others) = of_nearest(traces, &Owners::of(app), recorded);
-    let (living, ended): (Vec<Trace>, Vec<Trace>) = traces.into_iter().partition(asking_once());
+    let (living, ended): (Vec<Trace>, Vec<Trace>) = traces.into_iter().partition(liveness_check());
     let (ended, kept) = agreed(app, ended, &whose, yes, messages);
     let removed = remove_traces(&ended, messages);
     let needed = living.iter().map(|trace| directory_of(&trace.path)).chain(kept);
@@ -91,7 +91,7 @@ pub fn clean(app: &App, yes: bool, messages: &mut Messages) -> Result<(), Error>
 fn agreed(
     app: &App,
     traces: Vec<Trace>,
-    whose: &Whose<'_>,
+    whose: &OwnershipFilter<'_>,
     yes: bool,
     messages: &mut Messages,
 ) -> (Vec<Trace>, Vec<PathBuf>) {

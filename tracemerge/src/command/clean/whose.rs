@@ -9,7 +9,7 @@ use crate::os::environment::trace_directory;
 use crate::os::sys::{FileId, file_id};
 
 /// A filter that distinguishes traces of an application from those of other programs of that name.
-pub struct Whose<'a> {
+pub struct OwnershipFilter<'a> {
     app: &'a App,
     /// The path that the runs of the application record, whether or not it still exists.
     exe: Option<PathBuf>,
@@ -19,9 +19,9 @@ pub struct Whose<'a> {
     named: Option<FileId>,
 }
 
-impl<'a> Whose<'a> {
+impl<'a> OwnershipFilter<'a> {
     /// Returns a filter for the traces of `app`.
-    pub fn new(app: &'a App) -> Whose<'a> {
+    pub fn new(app: &'a App) -> OwnershipFilter<'a> {
         let directories: Vec<PathBuf> = if app.is_directory() {
             vec![app.given.clone()]
         } else {
@@ -29,7 +29,7 @@ impl<'a> Whose<'a> {
         };
         let own = directories.iter().filter_map(|path| identity(path)).collect();
         let named = trace_directory().and_then(|path| identity(&path));
-        Whose { app, exe: app.named_exe(), own, named }
+        OwnershipFilter { app, exe: app.named_exe(), own, named }
     }
 
     /// Returns whether the application has written the trace. A trace in the application's directory also counts if

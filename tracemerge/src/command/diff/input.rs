@@ -11,18 +11,18 @@ use trace_format::meta::{Meta, Run};
 use trace_format::name::parse_trace_file_suffix;
 use trace_format::raw::SiteNumbers;
 
-use crate::file::lines::{Token, first_line, line_at, skip_bad, without_feed};
+use crate::file::lines::{Token, first_line, line_at, skip_bad, strip_line_feed};
 use crate::file::map::Map;
 use crate::file::record_text::RecordText;
 use crate::find::app::App;
 use crate::find::choose::Choice;
 use crate::find::find_traces;
-use crate::find::liveness::asking_once;
+use crate::find::liveness::liveness_check;
 use crate::input::slice::as_text;
 use crate::input::source::Source;
 use crate::time::clocks::{Anchor, TickClock};
 use crate::ui::error::Error;
-use crate::ui::few::Few;
+use crate::ui::few::FirstItems;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::view::latency::Latencies;
 use crate::view::sorts::{SortId, Sorts};
@@ -33,7 +33,7 @@ const INFIX: &[u8] = b".trace.";
 const COUNTED: usize = 1 << 16;
 
 /// The sources of a compared trace before they are read.
-pub struct Opened {
+pub struct UnreadInput {
     given: PathBuf,
     sources: Vec<OpenSource>,
 }
@@ -57,7 +57,7 @@ pub struct Input {
     /// The threads, in the order of their beginnings.
     pub threads: Vec<ThreadMessages>,
     /// The measurements of the messages of each sort, indexed by its number.
-    measured: Vec<Measured>,
+    measured: Vec<SortMeasurements>,
     clock: Option<TickClock>,
     /// The ticks of the first message.
     first: u64,
@@ -65,7 +65,7 @@ pub struct Input {
 
 /// The measurements of the messages of one sort.
 #[derive(Clone, Debug, Default)]
-pub struct Measured {
+pub struct SortMeasurements {
     /// The number of messages.
     pub count: u64,
     /// The times since the previous message of the same thread.
@@ -107,23 +107,27 @@ pub struct ShownMessage {
     pub text: Vec<u8>,
 }
 
-impl Opened {
+impl UnreadInput {
     /// Opens the traces that `given` names. `numbers` numbers the sites of their messages, if the traces have sites.
     ///
     /// # Errors
     /// If there are no traces, or if they cannot be read.
-    pub fn open(given: PathBuf, numbers: &SiteNumbers, messages: &mut Messages) -> Result<Opened, Error> {
+    pub fn open(
+        given: PathBuf,
+        numbers: &SiteNumbers,
+        messages: &mut Messages,
+    ) -> Result<UnreadInput, Error> {
         let open = |source: Source| {
             let (has_sites, mut sites) = (source.has_sites(), Vec::new());
             let source = as_text(source, numbers, &mut |at, site| sites.push((at, site)))?;
             Ok(OpenSource { source, sites, has_sites, lines_before: OnceCell::new() })
         };
         let sources = sources(&given, messages)?.into_iter().map(open).collect::<Result<_, Error>>()?;
-        Ok(Opened { given, sources })
+        Ok(UnreadInput { given, sources })
     }
 
     /// Returns the number of sources that have the sites of their messages, and the number of all sources.
-    pub fn telling_sites(&self) -> (usize, usize) {
+    pub fn count_with_sites(&self) -> (usize, usize) {
         (self.sources.iter().filter(|source| source.has_sites).count(), self.sources.len())
     }
 }
@@ -135,12 +139,12 @@ impl Input {
     /// # Errors
     /// If there are no messages.
     pub fn read(
-        opened: Opened,
+        opened: UnreadInput,
         by_site: bool,
         sorts: &mut Sorts,
         messages: &mut Messages,
     ) -> Result<Input, Error> {
-        let Opened { given, sources } = opened;
+        let UnreadInput { given, sources } = opened;
         let mut reader = InputReader {
             sorts,
             by_site,
@@ -148,7 +152,7 @@ impl Input {
             measured: Vec::new(),
             open: HashMap::new(),
             runs: Vec::new(),
-            damaged: Few::default(),
+            damaged: FirstItems::default(),
             unread_runs: Vec::new(),
         };
         for (number, source) in sources.iter().enumerate() {
@@ -182,7 +186,7 @@ impl Input {
     }
 
     /// Returns the measurements of the messages of a sort; `None` if there is no such message.
-    pub fn measured(&self, sort: SortId) -> Option<&Measured> {
+    pub fn measured(&self, sort: SortId) -> Option<&SortMeasurements> {
         self.measured.get(sort as usize).filter(|measured| measured.count > 0)
     }
 
@@ -191,7 +195,7 @@ impl Input {
         let bytes = source.source.bytes();
         let at = usize::try_from(place.at).ok()?;
         match line_at(bytes, at) {
-            Token::Line(line) => Line::parse(without_feed(&bytes[at..line.end])).ok(),
+            Token::Line(line) => Line::parse(strip_line_feed(&bytes[at..line.end])).ok(),
             Token::Bad | Token::End => None,
         }
     }
@@ -260,7 +264,7 @@ fn sources(given: &Path, messages: &mut Messages) -> Result<Vec<Source>, Error> 
         return Ok(vec![open(given.to_owned())?]);
     }
     let found = find_traces(&App::new(given.to_owned())?, Choice::Newest, messages)?;
-    let mut is_alive = asking_once();
+    let mut is_alive = liveness_check();
     let mut sources = Vec::new();
     for trace in found.chosen.boots.iter().flatten() {
         match Source::open(trace, is_alive(trace)) {
@@ -287,19 +291,19 @@ struct InputReader<'a> {
     by_site: bool,
     threads: Vec<ThreadMessages>,
     /// The measurements of each sort.
-    measured: Vec<Measured>,
+    measured: Vec<SortMeasurements>,
     /// The thread that has each id now, and its run.
     open: HashMap<u64, (usize, Option<usize>)>,
     /// The runs, with all their clock readings.
     runs: Vec<(Run, Vec<Anchor>)>,
     /// The bytes that are not a line: their file, offset and number.
-    damaged: Few<(Vec<u8>, u64, u64)>,
+    damaged: FirstItems<(Vec<u8>, u64, u64)>,
     /// The sources with a `# run` line that cannot be parsed or has a wrong checksum.
     unread_runs: Vec<u32>,
 }
 
 /// A message whose end was not seen yet.
-struct Begun<'a> {
+struct PendingMessage<'a> {
     thread: usize,
     place: MessagePlace,
     ticks: u64,
@@ -312,7 +316,7 @@ struct Begun<'a> {
 impl InputReader<'_> {
     fn read(&mut self, number: u32, source: &OpenSource) {
         let bytes = source.source.bytes();
-        let (mut at, mut begun): (usize, Option<Begun<'_>>) = (0, None);
+        let (mut at, mut begun): (usize, Option<PendingMessage<'_>>) = (0, None);
         let mut sites = source.sites.iter().peekable();
         loop {
             let line = match line_at(bytes, at) {
@@ -327,10 +331,10 @@ impl InputReader<'_> {
                 Token::Line(line) => line,
             };
             let start = std::mem::replace(&mut at, line.end);
-            let Ok(line) = Line::parse(without_feed(&bytes[start..line.end])) else { continue };
+            let Ok(line) = Line::parse(strip_line_feed(&bytes[start..line.end])) else { continue };
             match line.kind {
                 Kind::Continuation => {
-                    if let Some(Begun { place, lines, .. }) = &mut begun {
+                    if let Some(PendingMessage { place, lines, .. }) = &mut begun {
                         *lines = &bytes[usize::try_from(place.at).unwrap_or(start)..at];
                     }
                 }
@@ -340,7 +344,7 @@ impl InputReader<'_> {
                     let place = MessagePlace { source: number, at: start as u64 };
                     let (ticks, lines) = (line.key.ticks.0, &bytes[start..at]);
                     let site = sites.next_if(|(at, _)| *at == place.at).map_or(0, |(_, site)| *site);
-                    begun = Some(Begun { thread, place, ticks, lines, site });
+                    begun = Some(PendingMessage { thread, place, ticks, lines, site });
                 }
                 Kind::Meta => {
                     self.end(begun.take());
@@ -352,13 +356,13 @@ impl InputReader<'_> {
         self.end(begun);
     }
 
-    fn end(&mut self, begun: Option<Begun<'_>>) {
-        let Some(Begun { thread, place, ticks, lines, site }) = begun else { return };
+    fn end(&mut self, begun: Option<PendingMessage<'_>>) {
+        let Some(PendingMessage { thread, place, ticks, lines, site }) = begun else { return };
         let site = if self.by_site { site } else { 0 };
         let record = RecordText { site, ..RecordText::new(0, lines) };
         let sort = self.sorts.of(&record);
         if self.measured.len() <= sort as usize {
-            self.measured.resize_with(sort as usize + 1, Measured::default);
+            self.measured.resize_with(sort as usize + 1, SortMeasurements::default);
         }
         let (measured, thread) = (&mut self.measured[sort as usize], &mut self.threads[thread]);
         measured.count += 1;

@@ -15,7 +15,7 @@ mod thread_pairs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::command::diff::input::{Input, Opened};
+use crate::command::diff::input::{Input, UnreadInput};
 use crate::command::diff::model::Comparison;
 use crate::input::site_catalog::SiteCatalog;
 use crate::ui::console::{Content, print};
@@ -25,7 +25,7 @@ use crate::view::sorts::Sorts;
 
 /// The form in which a comparison is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum DiffOutput {
     /// No output: the exit status is the whole result.
     Nothing,
     /// Tables for people.
@@ -40,11 +40,17 @@ pub enum Told {
 ///
 /// # Errors
 /// If there is nothing to compare, or if standard output does not accept the output.
-pub fn diff(a: PathBuf, b: PathBuf, told: Told, rows: usize, messages: &mut Messages) -> Result<bool, Error> {
+pub fn diff(
+    a: PathBuf,
+    b: PathBuf,
+    told: DiffOutput,
+    rows: usize,
+    messages: &mut Messages,
+) -> Result<bool, Error> {
     let catalog = Arc::new(SiteCatalog::default());
     let numbers = SiteCatalog::numbers(&catalog);
-    let a = Opened::open(a, &numbers, messages)?;
-    let b = Opened::open(b, &numbers, messages)?;
+    let a = UnreadInput::open(a, &numbers, messages)?;
+    let b = UnreadInput::open(b, &numbers, messages)?;
     let by_site = are_by_site(&a, &b, messages);
     let mut sorts = Sorts::new(catalog);
     let a = Input::read(a, by_site, &mut sorts, messages)?;
@@ -52,9 +58,9 @@ pub fn diff(a: PathBuf, b: PathBuf, told: Told, rows: usize, messages: &mut Mess
     let compared = thread_pairs::compare(&a, &b);
     let comparison = || Comparison::of(&a, &b, &compared, &sorts, by_site, rows);
     let (content, text) = match told {
-        Told::Nothing => return Ok(compared.is_same()),
-        Told::Text => (Content::Text, text::of(&comparison())),
-        Told::Json => (Content::Json, comparison().to_json()?),
+        DiffOutput::Nothing => return Ok(compared.is_same()),
+        DiffOutput::Text => (Content::Text, text::of(&comparison())),
+        DiffOutput::Json => (Content::Json, comparison().to_json()?),
     };
     print(content, text.as_bytes())?;
     Ok(compared.is_same())
@@ -62,9 +68,9 @@ pub fn diff(a: PathBuf, b: PathBuf, told: Told, rows: usize, messages: &mut Mess
 
 /// Returns whether messages of one site have one sort. If only some of the traces have sites, none of their messages
 /// would match any message of the others, so all sites are ignored.
-fn are_by_site(a: &Opened, b: &Opened, messages: &Messages) -> bool {
+fn are_by_site(a: &UnreadInput, b: &UnreadInput, messages: &Messages) -> bool {
     let (told, all) = [a, b]
-        .map(Opened::telling_sites)
+        .map(UnreadInput::count_with_sites)
         .iter()
         .fold((0, 0), |(told, all), more| (told + more.0, all + more.1));
     if told > 0 && told < all {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::command::diff::input::{Input, ThreadMessages};
 use crate::command::diff::pool::{Pool, SortCounts};
-use crate::command::diff::thread_pairs::{Compared, Pair};
+use crate::command::diff::thread_pairs::{MatchedThreads, Pair};
 use crate::ui::error::Error;
 use crate::ui::messages::shown_name;
 use crate::view::sorts::{SortId, Sorts};
@@ -207,7 +207,7 @@ impl Comparison {
     pub fn of(
         a: &Input,
         b: &Input,
-        compared: &Compared<'_>,
+        compared: &MatchedThreads<'_>,
         sorts: &Sorts,
         by_site: bool,
         rows: usize,

@@ -24,15 +24,15 @@ pub fn of(comparison: &Comparison) -> String {
         text.push_str(&format!("{} the same, {}\n", count(same, "thread"), count(records, "record")));
     }
     for thread in comparison.threads.iter().filter(|thread| !thread.same) {
-        text.push_str(&of_thread(thread));
+        text.push_str(&thread_text(thread));
     }
-    comparison.pools.iter().for_each(|pool| text.push_str(&of_pool(pool, comparison.by_site)));
+    comparison.pools.iter().for_each(|pool| text.push_str(&pool_text(pool, comparison.by_site)));
     text.push('\n');
     text.push_str(&table(comparison));
     text
 }
 
-fn of_thread(thread: &ThreadComparison) -> String {
+fn thread_text(thread: &ThreadComparison) -> String {
     let name = thread.name.as_ref().map_or("first thread".to_owned(), |name| format!("thread \"{name}\""));
     let records = |side: &ThreadSide| count(side.records, "record");
     let (a, b) = match (&thread.a, &thread.b) {
@@ -53,11 +53,11 @@ fn of_thread(thread: &ThreadComparison) -> String {
         Grouped(thread.only_b),
     );
     for message in &thread.before {
-        text.push_str(&of_message(" ", message));
+        text.push_str(&message_text(" ", message));
     }
     for (name, side) in [("A", a), ("B", b)] {
         for message in &side.next {
-            text.push_str(&of_message(name, message));
+            text.push_str(&message_text(name, message));
         }
         if thread.alike >= side.records {
             text.push_str(&format!("  {name} ends here\n"));
@@ -66,7 +66,7 @@ fn of_thread(thread: &ThreadComparison) -> String {
     text
 }
 
-fn of_pool(pool: &PoolComparison, by_site: bool) -> String {
+fn pool_text(pool: &PoolComparison, by_site: bool) -> String {
     let name = pool
         .name
         .as_ref()
@@ -92,18 +92,18 @@ fn of_pool(pool: &PoolComparison, by_site: bool) -> String {
         let mut columns =
             Columns::new(&[("A", Alignment::Right), ("B", Alignment::Right), (heading, Alignment::Left)]);
         for sort in &pool.messages {
-            columns.row([Grouped(sort.a).to_string(), Grouped(sort.b).to_string(), of_sort(&sort.sort)]);
+            columns.row([Grouped(sort.a).to_string(), Grouped(sort.b).to_string(), sort_text(&sort.sort)]);
         }
         text.push_str(&columns.text("  "));
     }
     let hidden = pool.sorts - pool.messages.len() as u64;
     text.push_str(&more_sorts("  ", hidden, [pool.once_a, pool.once_b, 0]));
-    text.push_str(&of_orders(&pool.successions, pool.orders));
+    text.push_str(&orders_text(&pool.successions, pool.orders));
     text
 }
 
 /// Returns a text with the orders of two messages that only one trace has; `all` is their number.
-fn of_orders(orders: &[SuccessionDifference], all: u64) -> String {
+fn orders_text(orders: &[SuccessionDifference], all: u64) -> String {
     let mut text = String::new();
     let (most, width) = ORDERS;
     for order in orders.iter().take(most) {
@@ -149,7 +149,7 @@ fn message_heading(by_site: bool) -> &'static str {
 }
 
 /// Returns the text of a sort, with its call site if it is known.
-fn of_sort(sort: &SortText) -> String {
+fn sort_text(sort: &SortText) -> String {
     let text = shortened(&on_one_line(&sort.message), WIDTH);
     match (&sort.file, sort.line) {
         (Some(file), Some(line)) => {
@@ -165,7 +165,7 @@ fn on_one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-fn of_message(side: &str, message: &MessageLine) -> String {
+fn message_text(side: &str, message: &MessageLine) -> String {
     let file = Path::new(&message.file).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     let since = message.since_ns.map_or("?".to_owned(), |ns| format!("+{}", duration(ns)));
     format!("  {side} {file}:{} {since}  {}\n", message.line, shortened(&message.text, WIDTH))
@@ -205,7 +205,7 @@ fn table(comparison: &Comparison) -> String {
             time(a.p99_ns),
             time(b.p99_ns),
             ratio(a.p99_ns, b.p99_ns),
-            of_sort(&sort.sort),
+            sort_text(&sort.sort),
         ]);
     }
     let hidden = comparison.sorts - comparison.messages.len() as u64;

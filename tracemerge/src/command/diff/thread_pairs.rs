@@ -9,7 +9,7 @@ use crate::view::sorts::SortId;
 
 /// The threads of both traces: each thread that is the only one of its name, except for numbers, with its
 /// counterpart; the others in pools.
-pub struct Compared<'a> {
+pub struct MatchedThreads<'a> {
     /// The threads of the first trace in their order, then those that only the second has.
     pub pairs: Vec<Pair<'a>>,
     /// The pools of the first trace in the order of their first threads, then those that only the second has.
@@ -32,7 +32,7 @@ pub struct Pair<'a> {
     pub exact: bool,
 }
 
-impl Compared<'_> {
+impl MatchedThreads<'_> {
     /// Returns whether the traces have the same messages: single threads in the same order, pools in any order.
     pub fn is_same(&self) -> bool {
         self.pairs.iter().all(Pair::is_same) && self.pools.iter().all(Pool::is_same)
@@ -60,11 +60,11 @@ enum Role {
 }
 
 /// The threads of one role in the first trace and in the second.
-type OfRole<'a> = [Vec<&'a ThreadMessages>; 2];
+type ThreadsOfRole<'a> = [Vec<&'a ThreadMessages>; 2];
 
 /// Compares the threads of both traces.
-pub fn compare<'a>(a: &'a Input, b: &'a Input) -> Compared<'a> {
-    let mut compared = Compared { pairs: Vec::new(), pools: Vec::new() };
+pub fn compare<'a>(a: &'a Input, b: &'a Input) -> MatchedThreads<'a> {
+    let mut compared = MatchedThreads { pairs: Vec::new(), pools: Vec::new() };
     let mut budget = Budget::WHOLE;
     for (_, threads) in roles(&a.threads, &b.threads) {
         let [of_a, of_b] = &threads;
@@ -78,8 +78,8 @@ pub fn compare<'a>(a: &'a Input, b: &'a Input) -> Compared<'a> {
 }
 
 /// Returns all roles in the order in which their first threads appear.
-fn roles<'a>(a: &'a [ThreadMessages], b: &'a [ThreadMessages]) -> Vec<(Role, OfRole<'a>)> {
-    let mut roles: Vec<(Role, OfRole<'a>)> = Vec::new();
+fn roles<'a>(a: &'a [ThreadMessages], b: &'a [ThreadMessages]) -> Vec<(Role, ThreadsOfRole<'a>)> {
+    let mut roles: Vec<(Role, ThreadsOfRole<'a>)> = Vec::new();
     let mut known: HashMap<Role, usize> = HashMap::new();
     for (side, threads) in [a, b].into_iter().enumerate() {
         let mut first = Role::First;
@@ -89,7 +89,7 @@ fn roles<'a>(a: &'a [ThreadMessages], b: &'a [ThreadMessages]) -> Vec<(Role, OfR
                 None => std::mem::replace(&mut first, Role::FirstOfOther),
             };
             let at = *known.entry(role.clone()).or_insert_with(|| {
-                roles.push((role, OfRole::default()));
+                roles.push((role, ThreadsOfRole::default()));
                 roles.len() - 1
             });
             roles[at].1[side].push(thread);
@@ -145,7 +145,7 @@ mod tests {
         let a = threads(&[None, Some("worker-1"), Some("worker-2"), Some("io 1"), Some("io")]);
         let b = threads(&[None, Some("worker-3"), Some("io 2")]);
         let found = roles(&a, &b);
-        let tids = |threads: &OfRole<'_>| {
+        let tids = |threads: &ThreadsOfRole<'_>| {
             threads.each_ref().map(|of| of.iter().map(|thread| thread.tid).collect::<Vec<_>>())
         };
         let found: Vec<_> = found.iter().map(|(_, threads)| tids(threads)).collect();

@@ -9,7 +9,7 @@ use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line};
 use trace_format::raw::{self, Raw};
 
-use crate::file::lines::{last_ticks, without_feed};
+use crate::file::lines::{last_ticks, strip_line_feed};
 use crate::file::map::open_known;
 use crate::file::raw_file::{lines_of, whole_messages};
 use crate::os::sys::{FileId, file_id, read_at};
@@ -17,14 +17,14 @@ use crate::os::sys::{FileId, file_id, read_at};
 /// The number of bytes of a file that are read at once. A queue with this many bytes is not filled further.
 pub const PORTION: usize = 256 << 10;
 /// The number of bytes before the reader's position that identify a file.
-const KNOWN: usize = 256;
+const IDENTIFYING_BYTES: usize = 256;
 /// The number of bytes at the end of a file in which the last line is searched.
 const TAIL: u64 = 1 << 20;
 
 /// The maximum number of files that are held open at once: few enough for processes that may open 256.
-const HELD: usize = 96;
+const MAX_HELD: usize = 96;
 /// The number of files that are held open now.
-static HOLDS: AtomicUsize = AtomicUsize::new(0);
+static HELD_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// A file that is held open, and counted.
 struct HeldFile(File);
@@ -36,12 +36,12 @@ impl HeldFile {
         if cfg!(windows) {
             return None;
         }
-        let count = |held| (held < HELD).then_some(held + 1);
-        HOLDS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).ok()?;
+        let count = |held| (held < MAX_HELD).then_some(held + 1);
+        HELD_COUNT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).ok()?;
         let file = File::open(path).ok();
         let file = file.filter(|file| file.metadata().is_ok_and(|found| file_id(path, &found) == *id));
         if file.is_none() {
-            HOLDS.fetch_sub(1, Ordering::Relaxed);
+            HELD_COUNT.fetch_sub(1, Ordering::Relaxed);
         }
         file.map(HeldFile)
     }
@@ -49,7 +49,7 @@ impl HeldFile {
 
 impl Drop for HeldFile {
     fn drop(&mut self) {
-        HOLDS.fetch_sub(1, Ordering::Relaxed);
+        HELD_COUNT.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -207,12 +207,12 @@ impl FileReader {
     /// Moves the position past `bytes`, which were read.
     pub fn advance(&mut self, bytes: &[u8]) {
         self.read += bytes.len() as u64;
-        self.before.extend_from_slice(&bytes[bytes.len().saturating_sub(KNOWN)..]);
-        self.before.drain(..self.before.len().saturating_sub(KNOWN));
+        self.before.extend_from_slice(&bytes[bytes.len().saturating_sub(IDENTIFYING_BYTES)..]);
+        self.before.drain(..self.before.len().saturating_sub(IDENTIFYING_BYTES));
     }
 
     /// Goes back to the beginning of the file.
-    pub fn begin_anew(&mut self) {
+    pub fn restart_reading(&mut self) {
         self.read = 0;
         self.before.clear();
     }
@@ -228,7 +228,7 @@ fn whole_lines(bytes: &[u8]) -> usize {
 /// continue in that.
 pub fn whole_records(bytes: &[u8], more: bool) -> usize {
     let end = whole_lines(bytes);
-    let kind = |line: &[u8]| Line::parse(without_feed(line)).ok().map(|line| line.kind);
+    let kind = |line: &[u8]| Line::parse(strip_line_feed(line)).ok().map(|line| line.kind);
     let is_at_end = end == bytes.len() && !more;
     if is_at_end || kind(&bytes[end..]).is_some_and(|kind| kind != Kind::Continuation) {
         return end;

@@ -21,7 +21,7 @@ use crate::os::sys::{FileId, file_id, owner};
 use crate::ui::messages::{Messages, shown};
 
 /// The time within which a file system's clock surely advances.
-const TICK: Duration = Duration::from_millis(100);
+const CLOCK_GRANULARITY: Duration = Duration::from_millis(100);
 
 /// A trace file of a run that may be followed.
 pub struct ListedFile {
@@ -49,7 +49,7 @@ impl Directories {
             return false;
         }
         // Another change within the same tick of the file system's clock must not be missed.
-        match changed.filter(|at| at.elapsed().is_ok_and(|since| since > TICK)) {
+        match changed.filter(|at| at.elapsed().is_ok_and(|since| since > CLOCK_GRANULARITY)) {
             Some(at) => drop(self.0.insert(path.to_owned(), at)),
             None => self.forget(path),
         }

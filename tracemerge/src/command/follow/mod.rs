@@ -13,7 +13,7 @@
 mod ahead;
 mod file_reader;
 mod files;
-mod late_in_view;
+mod late_record_marker;
 mod order;
 mod outlet;
 mod runs;
@@ -54,7 +54,7 @@ use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count, shown};
 use crate::view::request::{Layout, Request, is_terminal};
-use crate::view::select::is_enough;
+use crate::view::select::is_limit_reached;
 
 /// The pause between rounds. A line waits for one round, a tenth of a second in total at most.
 const PAUSE: Duration = Duration::from_millis(25);
@@ -71,7 +71,7 @@ const QUIET: u32 = 40;
 pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Result<(), Error> {
     let view = &request.view;
     let counts = matches!(request.layout, Layout::Stats(_));
-    if request.layout.tells_sites() && !counts {
+    if request.layout.contains_sites() && !counts {
         return Err(Error::plain(
             "a followed trace does not record where messages come from: leave out the columns module, site and function",
         ));
@@ -86,7 +86,7 @@ pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Resul
     let mut apps: Vec<Followed> = apps.iter().map(|app| Followed::new(app, since)).collect();
     let anew = apps.iter().all(|app| app.is_awaited);
     for app in apps.iter().filter(|app| app.is_awaited) {
-        messages.done(format_args!("{}; waiting for it to start", app.absence()));
+        messages.done(format_args!("{}; waiting for it to start", app.no_traces_message()));
     }
     while apps.iter().all(|app| app.is_awaited) {
         if interrupted.load(Ordering::Relaxed) || wanted.is_over() {
@@ -106,9 +106,9 @@ pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Resul
         let looks = (is_terminal(&target), view.colours(&target));
         let part = ViewOutlet::new(&wanted, request, anew, looks, out);
         let part = part.map_err(|error| target.error(error))?;
-        Follower::new(apps, since, part).until_the_end(&interrupted, messages)
+        Follower::new(apps, since, part).run_to_end(&interrupted, messages)
     } else {
-        Follower::new(apps, since, out).until_the_end(&interrupted, messages)
+        Follower::new(apps, since, out).run_to_end(&interrupted, messages)
     };
     match ended {
         // The reader of the pipe has closed it.
@@ -141,7 +141,7 @@ impl Followed {
         self.is_awaited = self.is_awaited && !self.runs.any_since(since, &self.users);
     }
 
-    fn absence(&self) -> String {
+    fn no_traces_message(&self) -> String {
         let given = shown(&self.app.given);
         if self.app.is_directory() {
             return format!("no running program has its traces in {given}");
@@ -172,14 +172,14 @@ impl<O: Outlet> Follower<O> {
         Follower { apps, since, streams, by_ring, order: Order::new(out) }
     }
 
-    fn until_the_end(mut self, interrupted: &Arc<AtomicBool>, messages: &mut Messages) -> io::Result<()> {
+    fn run_to_end(mut self, interrupted: &Arc<AtomicBool>, messages: &mut Messages) -> io::Result<()> {
         match self.rounds(interrupted, messages) {
-            Err(error) if !is_enough(&error) => return Err(error),
+            Err(error) if !is_limit_reached(&error) => return Err(error),
             _ => self.order.outlet().finish()?,
         }
-        self.tell_unseen(messages);
-        self.tell_findings(messages);
-        self.tell_completeness(messages);
+        self.report_unseen(messages);
+        self.report_findings(messages);
+        self.report_completeness(messages);
         let (threads, lines) =
             (count(self.streams.len() as u64, "thread"), count(self.order.lines(), "line"));
         match self.order.outlet().shown() {
@@ -194,12 +194,12 @@ impl<O: Outlet> Follower<O> {
 
     /// Reports losses and damage from the lines, as a merge does, and records that were gone before they could be
     /// read.
-    fn tell_findings(&self, messages: &mut Messages) {
+    fn report_findings(&self, messages: &mut Messages) {
         let mut streams: Vec<&Stream> = self.streams.values().collect();
         streams.sort_by_key(|stream| stream.number());
         let mut findings = Findings::default();
         streams.iter().for_each(|stream| findings.append(stream.findings()));
-        findings.tell(|number| streams[number].path(), messages);
+        findings.report_to_user(|number| streams[number].path(), messages);
         let unseen: u64 = streams.iter().map(|stream| stream.unseen()).sum();
         if unseen > 0 {
             messages.note(format_args!(
@@ -210,7 +210,7 @@ impl<O: Outlet> Follower<O> {
     }
 
     /// Reports the missing files of the followed runs, as a merge of them would now.
-    fn tell_completeness(&self, messages: &mut Messages) {
+    fn report_completeness(&self, messages: &mut Messages) {
         for app in &self.apps {
             let Ok(found) = find_traces(&app.app, Choice::All, &mut Messages::silent()) else {
                 if !self.streams.is_empty() {
@@ -223,7 +223,7 @@ impl<O: Outlet> Follower<O> {
             let mut chosen = found.chosen;
             let is_followed = |trace: &Trace| trace.run.as_ref().is_some_and(|run| app.runs.is_followed(run));
             chosen.boots.iter_mut().for_each(|boot| boot.retain(is_followed));
-            Completeness::of(&chosen, &HashMap::new()).tell(false, messages);
+            Completeness::of(&chosen, &HashMap::new()).report_to_user(false, messages);
         }
     }
 
@@ -257,7 +257,7 @@ impl<O: Outlet> Follower<O> {
         let mut in_rings = HashSet::new();
         let mut unread = HashSet::new();
         for (app, look) in &looks {
-            if !self.look_at_rings(*app, look, &mut in_rings, messages) {
+            if !self.read_rings(*app, look, &mut in_rings, messages) {
                 unread.insert(look.id());
             }
         }
@@ -286,7 +286,7 @@ impl<O: Outlet> Follower<O> {
         self.take_in()?;
         self.order.pass_due(&mut self.streams)?;
         self.order.outlet().end_round()?;
-        self.tell_unseen(messages);
+        self.report_unseen(messages);
         Ok(looks.iter().any(|(_, look)| look.is_alive()) || self.apps.iter().any(|app| app.is_awaited))
     }
 
@@ -310,14 +310,14 @@ impl<O: Outlet> Follower<O> {
         self.order.outlet().begin(&Beginning { runs: &runs, threads: &threads });
     }
 
-    fn tell_unseen(&mut self, messages: &Messages) {
+    fn report_unseen(&mut self, messages: &Messages) {
         if let Some(text) = self.order.outlet().unseen() {
             messages.note(text);
         }
     }
 
     /// Reads the rings of a run; returns whether all could be read.
-    fn look_at_rings(
+    fn read_rings(
         &mut self,
         app: usize,
         look: &FollowedRun,
@@ -327,7 +327,7 @@ impl<O: Outlet> Follower<O> {
         let mut all = true;
         for (ring, change) in self.apps[app].runs.changes(look) {
             match change {
-                Ok(runs::Change::Nobody) => {
+                Ok(runs::Change::Unowned) => {
                     self.by_ring.remove(&ring);
                 }
                 Ok(runs::Change::Same) => in_rings.extend(self.by_ring.get(&ring).cloned()),

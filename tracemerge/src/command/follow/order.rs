@@ -55,7 +55,7 @@ impl<O: Outlet> Order<O> {
     /// # Errors
     /// If the outlet accepts no more.
     pub fn pass_settled(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
-        let bounds = |stream: &Stream| stream.known_to().into_iter().chain(stream.first_ahead()).min();
+        let bounds = |stream: &Stream| stream.known_until().into_iter().chain(stream.first_ahead()).min();
         let bound = streams.values().filter_map(bounds).min().unwrap_or(0);
         self.pass(streams, bound)
     }
@@ -65,7 +65,7 @@ impl<O: Outlet> Order<O> {
     /// # Errors
     /// If the outlet accepts no more.
     pub fn pass_known(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
-        let bound = streams.values().filter_map(Stream::known_to).min().unwrap_or(0);
+        let bound = streams.values().filter_map(Stream::known_until).min().unwrap_or(0);
         self.pass(streams, bound)
     }
 

@@ -11,7 +11,7 @@ use trace_format::manifest::FILE_NAME;
 use trace_format::meta::Run;
 use trace_format::name::trace_file_suffix;
 use trace_format::wall::Wall;
-use trace_store::inspect::{Looked, RunInMemory, ThreadInMemory};
+use trace_store::inspect::{RingStates, RunInMemory, ThreadInMemory};
 use trace_store::recovery::runtime_directories;
 use trace_store::sys::private_directory_of;
 
@@ -40,7 +40,7 @@ pub struct Runs {
     of_others: Directories,
     known: Vec<RunInMemory>,
     /// The state of each run's rings when they were last read.
-    looked: HashMap<RunId, RefCell<Looked>>,
+    looked: HashMap<RunId, RefCell<RingStates>>,
     alive: HashSet<RunId>,
     /// The runs that are dead and were read to their end.
     finished: HashSet<RunId>,
@@ -186,7 +186,7 @@ impl Runs {
     pub fn look(&mut self, messages: &mut Messages) -> Vec<FollowedRun> {
         self.read_manifests(messages);
         let before = std::mem::take(&mut self.alive);
-        self.take_for_alive(liveness::is_alive);
+        self.mark_alive(liveness::is_alive);
         let died = before.iter().any(|run| !self.alive.contains(run));
         let left = |run: &Run| !self.alive.contains(&id(run)) && !self.finished.contains(&id(run));
         let known = || self.known.iter().map(|run| &run.manifest.run);
@@ -196,7 +196,7 @@ impl Runs {
             self.manifests = None;
             self.read_manifests(messages);
             // A run that has begun since then was not checked for life. The next call checks it.
-            self.take_for_alive(|run| !known.contains(&id(run)));
+            self.mark_alive(|run| !known.contains(&id(run)));
         }
         let mut looks = Vec::new();
         let followed = |run: &&RunInMemory| self.is_followed(&run.manifest.run);
@@ -214,7 +214,7 @@ impl Runs {
     }
 
     /// Adds the known runs for which `is_alive` is true to the live ones, and follows them.
-    fn take_for_alive(&mut self, is_alive: impl Fn(&Run) -> bool) {
+    fn mark_alive(&mut self, is_alive: impl Fn(&Run) -> bool) {
         for run in self.known.clone() {
             if is_alive(&run.manifest.run) {
                 self.alive.insert(id(&run.manifest.run));

@@ -20,7 +20,7 @@ use crate::command::follow::file_reader::{FileReader, PORTION, Portion, ReadLine
 use crate::command::follow::files::left_before;
 use crate::command::follow::runs::RunId;
 use crate::file::damage::write_damaged;
-use crate::file::lines::{LineAt, Token, last_ticks, line_at, skip_bad, without_feed};
+use crate::file::lines::{LineAt, Token, last_ticks, line_at, skip_bad, strip_line_feed};
 use crate::input::findings::Findings;
 use crate::os::sys::{FileId, file_id};
 
@@ -203,10 +203,10 @@ impl Stream {
             if !self.reads(&id) {
                 // A thread may fill several files between two looks.
                 for (path, id, length) in left_before(&file.path, &self.key, |id| self.reads(id)) {
-                    self.goes_on_in(&path, id, length, true);
+                    self.continue_in(&path, id, length, true);
                 }
             }
-            self.goes_on_in(&file.path, id, file.length, false);
+            self.continue_in(&file.path, id, file.length, false);
             if let Some(reader) = &mut self.reader {
                 // The text of the ring follows this file's bytes, even if the file's name changes meanwhile.
                 reader.open_file = Some(file.file);
@@ -238,12 +238,12 @@ impl Stream {
         let found = std::fs::metadata(path).ok().filter(|metadata| file_id(path, metadata) == *id);
         let held = || self.reader.as_ref().filter(|reader| reader.id == *id)?.held_length();
         if let Some(length) = found.map(|metadata| metadata.len()).or_else(held) {
-            self.goes_on_in(path, id.clone(), length, finished);
+            self.continue_in(path, id.clone(), length, finished);
             self.ring = None;
         }
     }
 
-    fn goes_on_in(&mut self, path: &Path, id: FileId, goal: u64, finished: bool) {
+    fn continue_in(&mut self, path: &Path, id: FileId, goal: u64, finished: bool) {
         match &mut self.reader {
             Some(reader) if reader.id == id && reader.read <= goal => {
                 (reader.goal, reader.finished) = (goal, finished);
@@ -328,7 +328,7 @@ impl Stream {
                 return Some(Vec::new());
             }
             Portion::Replaced => {
-                reader.begin_anew();
+                reader.restart_reading();
                 self.again = Some(self.last.clone());
                 self.messages.begin_file();
                 return None;
@@ -355,7 +355,7 @@ impl Stream {
 
     /// Returns the ticks up to which the thread is known, if it is not known to its end. They are never before the
     /// first line of the queue.
-    pub fn known_to(&self) -> Option<u64> {
+    pub fn known_until(&self) -> Option<u64> {
         // If one record was made inside another, the inner one may come first: the last line need not have the
         // largest ticks.
         let last = self.queue.iter().map(|chunk| chunk.last).chain(self.front()).max();
@@ -439,7 +439,7 @@ impl Stream {
             self.last = (line.ticks, Vec::new());
         }
         self.last.1.push(digest.1);
-        if line.meta && !self.is_first_of_its_kind(text) {
+        if line.meta && !self.is_first_of_kind(text) {
             return false;
         }
         !self.ahead.take(digest)
@@ -447,7 +447,7 @@ impl Stream {
 
     /// Returns whether a line is the first of its kind: a thread has one `# run` line and one `# thread` line in all
     /// its files.
-    fn is_first_of_its_kind(&mut self, text: &[u8]) -> bool {
+    fn is_first_of_kind(&mut self, text: &[u8]) -> bool {
         match word(text) {
             Some(b"run") => !std::mem::replace(&mut self.has_run, true),
             Some(b"thread") => !std::mem::replace(&mut self.has_thread, true),
@@ -465,7 +465,7 @@ impl Stream {
             at = line.end;
             if line.meta {
                 let first = matches!(word(text), Some(b"run" | b"thread"));
-                if if first { self.is_first_of_its_kind(text) } else { !alive } {
+                if if first { self.is_first_of_kind(text) } else { !alive } {
                     self.messages.losses.metadata(self.number, payload(text));
                     fresh.extend_from_slice(text);
                 }
@@ -518,18 +518,18 @@ impl Chunk {
 
 fn digest(text: &[u8], ticks: u64) -> LineDigest {
     let mut hasher = DefaultHasher::new();
-    hasher.write(without_number(without_feed(text)));
+    hasher.write(without_number(strip_line_feed(text)));
     (ticks, hasher.finish())
 }
 
 /// Returns the payload of a line; empty if it has none.
 fn payload(text: &[u8]) -> &[u8] {
-    Line::parse(without_feed(text)).map_or(&[], |line| line.payload)
+    Line::parse(strip_line_feed(text)).map_or(&[], |line| line.payload)
 }
 
 /// Returns whether a line continues the message before it.
 fn is_continuation(text: &[u8]) -> bool {
-    Line::parse(without_feed(text)).is_ok_and(|line| line.kind == Kind::Continuation)
+    Line::parse(strip_line_feed(text)).is_ok_and(|line| line.kind == Kind::Continuation)
 }
 
 /// Returns the first word of a `#` line.

@@ -8,19 +8,19 @@ use jiff::tz::TimeZone;
 use trace_format::line::Ticks;
 use trace_format::meta::{ClockKind, Run};
 use trace_format::wall::Wall;
-use trace_store::inspect::now_in;
+use trace_store::inspect::read_current_time;
 
 use crate::time::clocks::{Anchor, TickClock, wall_clock};
 use crate::time::point_of_time::{WallPeriod, When};
 
 /// The nanoseconds within which only one of two readings is kept.
-const APART_NS: u64 = 1_000_000_000;
+const MIN_DISTANCE_NS: u64 = 1_000_000_000;
 /// The nanoseconds after which the current time is kept as a reading, if there was no other.
 const KEPT_NS: u64 = 10_000_000_000;
 /// The number of last readings that are kept: shown lines are rarely older.
 const READINGS: usize = 64;
 /// The error of the wall clock, in nanoseconds, that is allowed before a point of time counts as over.
-const STRAY_NS: u64 = 1_000_000;
+const MAX_CLOCK_ERROR_NS: u64 = 1_000_000;
 
 /// The readings of one boot, for one kind of ticks.
 struct BootReadings {
@@ -53,8 +53,10 @@ impl BootReadings {
     fn read(&mut self) {
         // The system's clock has a known rate, and its ticks are not those of the counter.
         let counts = self.run.clock != ClockKind::System;
-        let now =
-            counts.then(|| now_in(&self.run.boot)).flatten().map(|(ticks, wall)| Anchor { ticks, wall });
+        let now = counts
+            .then(|| read_current_time(&self.run.boot))
+            .flatten()
+            .map(|(ticks, wall)| Anchor { ticks, wall });
         if let Some(now) = now {
             self.keep(now, KEPT_NS);
         }
@@ -71,13 +73,13 @@ impl Times {
     /// Adds the reading in a `# run` line.
     pub fn learn_run(&mut self, run: &Run) {
         let boot = self.0.entry(key(run)).or_insert_with(|| BootReadings::new(run));
-        boot.keep(Anchor { ticks: run.ticks, wall: run.wall }, APART_NS);
+        boot.keep(Anchor { ticks: run.ticks, wall: run.wall }, MIN_DISTANCE_NS);
     }
 
     /// Adds a reading from a trace of `run`.
     pub fn learn(&mut self, run: &Run, reading: Anchor) {
         if let Some(boot) = self.0.get_mut(&key(run)) {
-            boot.keep(reading, APART_NS);
+            boot.keep(reading, MIN_DISTANCE_NS);
         }
     }
 
@@ -113,17 +115,17 @@ fn key(run: &Run) -> (Vec<u8>, bool) {
 
 /// The time at which following ends.
 #[derive(Clone, Debug)]
-pub struct Until {
+pub struct FollowEnd {
     when: When,
     zone: TimeZone,
     /// The time when following began.
     began: Wall,
 }
 
-impl Until {
+impl FollowEnd {
     /// Returns a limit at the time `when`.
-    pub fn new(when: When, zone: TimeZone, began: Wall) -> Until {
-        Until { when, zone, began }
+    pub fn new(when: When, zone: TimeZone, began: Wall) -> FollowEnd {
+        FollowEnd { when, zone, began }
     }
 
     /// Returns the first ticks by `clock` that are not before the limit, for runs that began at `first`.
@@ -136,11 +138,11 @@ impl Until {
     /// Returns whether the limit has passed, for runs that began at `first` by `clock`.
     pub fn is_over(&self, clock: &TickClock, first: Wall) -> bool {
         let until = clock.wall(self.ticks(clock, first));
-        wall_clock(SystemTime::now()).0 >= until.0.saturating_add(STRAY_NS)
+        wall_clock(SystemTime::now()).0 >= until.0.saturating_add(MAX_CLOCK_ERROR_NS)
     }
 
     /// Returns whether the limit has passed before any run has begun, if this can be determined.
-    pub fn is_over_before(&self) -> bool {
+    pub fn is_over_before_start(&self) -> bool {
         matches!(self.when, When::Instant(_) | When::Local(_) | When::OfDay(..))
             && self.is_over(&wall_as_ticks(), self.began)
     }
@@ -207,7 +209,7 @@ mod tests {
     fn an_end_time_of_day_is_in_the_future() {
         let clock = wall_as_ticks();
         let until = |text: &str| {
-            let until = Until::new(text.parse().unwrap(), TimeZone::UTC, BEGAN);
+            let until = FollowEnd::new(text.parse().unwrap(), TimeZone::UTC, BEGAN);
             until.ticks(&clock, BEGAN).0
         };
         assert_eq!(until("16:11:02"), BEGAN.0 + 3600 * S);
@@ -218,8 +220,8 @@ mod tests {
     #[test]
     fn a_run_not_yet_begun_is_over_once_its_end_time_has_passed() {
         let over = |text: &str| {
-            let until = Until::new(text.parse().unwrap(), TimeZone::UTC, wall_clock(SystemTime::now()));
-            until.is_over_before()
+            let until = FollowEnd::new(text.parse().unwrap(), TimeZone::UTC, wall_clock(SystemTime::now()));
+            until.is_over_before_start()
         };
         assert!(over("2020-01-01T00:00:00Z"));
         assert!(!over("2200-01-01T00:00:00Z"));

@@ -15,11 +15,11 @@ use trace_format::line::{Line, parse_ticks};
 use trace_format::meta::{ClockKind, Meta, Run};
 use trace_format::wall::Wall;
 
-use crate::command::follow::late_in_view::LateInView;
+use crate::command::follow::late_record_marker::LateRecordMarker;
 use crate::command::follow::outlet::{Beginning, Outlet};
 use crate::command::follow::stream::ThreadKey;
-use crate::command::follow::times::{Times, Until, wall_as_ticks};
-use crate::file::lines::{lines_of, metas_in, without_feed};
+use crate::command::follow::times::{FollowEnd, Times, wall_as_ticks};
+use crate::file::lines::{lines_of, metas_in, strip_line_feed};
 use crate::file::record_text::RecordText;
 use crate::find::header::thread_name;
 use crate::input::inputs::Origin;
@@ -39,21 +39,21 @@ use crate::view::export::text::{TextFormat, TextStyle};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::TreeFormat;
 use crate::view::function_names::{FunctionNames, SharedNames, lock};
-use crate::view::lines_to_records::{RecordJoiner, Take};
+use crate::view::lines_to_records::{RecordJoiner, RecordSink};
 use crate::view::request::{Layout, Request, View};
-use crate::view::select::{Limit, Matching, Selection, enough};
+use crate::view::select::{Limit, Matching, Selection, limit_reached};
 use crate::view::thread_labels::ThreadLabels;
 
 /// The number of rounds up to the present: all records that already exist are found in the first one, and passed on
 /// by the end of the second.
-const ROUNDS_TO_THE_PRESENT: u32 = 2;
+const CATCH_UP_ROUNDS: u32 = 2;
 
 /// The options of the followed view.
 pub struct FollowedView<'a> {
     view: &'a View,
     selection: Selection,
     zone: TimeZone,
-    until: Option<Until>,
+    until: Option<FollowEnd>,
 }
 
 impl FollowedView<'_> {
@@ -76,13 +76,13 @@ impl FollowedView<'_> {
                  lines up to then, or name a future time",
             ));
         }
-        let until = view.until.map(|when| Until::new(when, zone.clone(), began));
+        let until = view.until.map(|when| FollowEnd::new(when, zone.clone(), began));
         Ok(FollowedView { view, selection: view.selection.clone(), zone, until })
     }
 
     /// Returns whether the requested time is over before any run has begun.
     pub fn is_over(&self) -> bool {
-        self.until.as_ref().is_some_and(Until::is_over_before)
+        self.until.as_ref().is_some_and(FollowEnd::is_over_before_start)
     }
 }
 
@@ -112,7 +112,7 @@ pub struct ViewOutlet<'a> {
     /// Whether a line after the requested time was seen.
     is_past: bool,
     rounds: u32,
-    records: RecordJoiner<LossCounter<Matching<'a, Limit<LateInView<TextOutput>>>>>,
+    records: RecordJoiner<LossCounter<Matching<'a, Limit<LateRecordMarker<TextOutput>>>>>,
 }
 
 impl<'a> ViewOutlet<'a> {
@@ -131,7 +131,7 @@ impl<'a> ViewOutlet<'a> {
         let found = selection.pattern.clone().filter(|_| !selection.invert);
         let layout = &request.layout;
         let names: SharedNames = Arc::new(Mutex::new(FunctionNames::new(request.symbols.clone())));
-        let has_names = layout.tells_calls() || request.names_in_lines;
+        let has_names = layout.contains_calls() || request.names_in_lines;
         let format: Box<dyn FollowedFormat> = match layout {
             Layout::Trace => with_names(request, &names, TextFormat::new(TextStyle { time, palette, found })),
             // The command line does not allow it.
@@ -147,10 +147,10 @@ impl<'a> ViewOutlet<'a> {
                 with_names(request, &names, ShowFormat::new(style))
             }
         };
-        let redrawn = (terminal && format.so_far().is_some()).then(Redrawn::default);
+        let redrawn = (terminal && format.current_output().is_some()).then(Redrawn::default);
         let (origins, made) = (Vec::new(), Vec::new());
         let shown = TextOutput { format, origins, made, out, lines: 0, redrawn };
-        let mut limit = Limit::new(selection.amount, LateInView::new(shown));
+        let mut limit = Limit::new(selection.amount, LateRecordMarker::new(shown));
         if anew {
             limit.release()?;
         }
@@ -177,7 +177,7 @@ impl<'a> ViewOutlet<'a> {
         })
     }
 
-    fn limit(&mut self) -> &mut Limit<LateInView<TextOutput>> {
+    fn limit(&mut self) -> &mut Limit<LateRecordMarker<TextOutput>> {
         self.records.next_mut().next.next_mut()
     }
 
@@ -228,7 +228,7 @@ impl<'a> ViewOutlet<'a> {
         let origin = &shown.origins[number];
         shown.format.learn_thread(number, origin, self.labels.label(origin));
         if let Some(run) = origin.run.clone().filter(|_| origin.is_shown) {
-            self.tell_apart(&run);
+            self.show_processes(&run);
         }
     }
 
@@ -240,10 +240,10 @@ impl<'a> ViewOutlet<'a> {
         metas_in(lines).for_each(|payload| names.take_meta(process, payload));
     }
 
-    fn tell_apart(&mut self, run: &Run) {
+    fn show_processes(&mut self, run: &Run) {
         self.processes.insert((run.boot.clone(), run.pid, run.id));
         if self.processes.len() > 1 {
-            self.shown_mut().format.tell_apart();
+            self.shown_mut().format.show_processes();
         }
     }
 
@@ -286,7 +286,7 @@ impl Outlet for ViewOutlet<'_> {
         let Some(until) = &self.wanted.until else { return false };
         match (self.period, self.times.of(None)) {
             (Some(period), Some(clock)) => until.is_over(clock, period.first),
-            _ => until.is_over_before(),
+            _ => until.is_over_before_start(),
         }
     }
 
@@ -309,7 +309,7 @@ impl Outlet for ViewOutlet<'_> {
         // Runs of which only some threads or none are shown are distinguished when their lines arrive.
         let View { thread, process, .. } = self.wanted.view;
         let shown = |run: &&Run| thread.is_empty() && (process.is_empty() || process.contains(&run.pid));
-        found.runs.iter().filter(shown).for_each(|run| self.tell_apart(run));
+        found.runs.iter().filter(shown).for_each(|run| self.show_processes(run));
     }
 
     fn lines(&mut self, of: &ThreadKey, _late: &[u8], lines: &[u8]) -> io::Result<()> {
@@ -332,19 +332,19 @@ impl Outlet for ViewOutlet<'_> {
 
     fn end_round(&mut self) -> io::Result<()> {
         self.records.end()?;
-        if self.period.is_some() && self.rounds < ROUNDS_TO_THE_PRESENT {
+        if self.period.is_some() && self.rounds < CATCH_UP_ROUNDS {
             self.rounds += 1;
-            if self.rounds == ROUNDS_TO_THE_PRESENT {
+            if self.rounds == CATCH_UP_ROUNDS {
                 self.limit().release()?;
             }
         }
         self.limit().next_mut().flush()?;
         self.shown_mut().end_round()?;
-        if self.is_past || self.limit().is_full() { Err(enough()) } else { Ok(()) }
+        if self.is_past || self.limit().is_full() { Err(limit_reached()) } else { Ok(()) }
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.rounds = ROUNDS_TO_THE_PRESENT;
+        self.rounds = CATCH_UP_ROUNDS;
         if !self.limit().is_full() {
             self.records.end()?;
             self.limit().release()?;
@@ -378,7 +378,7 @@ struct LossCounter<T> {
     damaged: u64,
 }
 
-impl<T: Take> Take for LossCounter<T> {
+impl<T: RecordSink> RecordSink for LossCounter<T> {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         if self.watches && record.is_warning() {
             match record.parsed().next().and_then(|line| Meta::parse(line.payload)) {
@@ -399,13 +399,13 @@ trait FollowedFormat: Export {
     fn begin_at(&mut self, first: Wall);
 
     /// Makes all later records name the process of their thread, because there are several processes.
-    fn tell_apart(&mut self);
+    fn show_processes(&mut self);
 
     /// Takes the thread of the origin with this number, a new one or one whose name has become known, and its label.
     fn learn_thread(&mut self, number: usize, origin: &Origin, label: String);
 
     /// Returns the whole output as it would be now, if each record changes all of it.
-    fn so_far(&self) -> Option<String> {
+    fn current_output(&self) -> Option<String> {
         None
     }
 
@@ -420,8 +420,8 @@ impl FollowedFormat for TextFormat {
         TextFormat::begin_at(self, first);
     }
 
-    fn tell_apart(&mut self) {
-        TextFormat::tell_apart(self);
+    fn show_processes(&mut self) {
+        TextFormat::show_processes(self);
     }
 
     fn learn_thread(&mut self, _number: usize, _origin: &Origin, _label: String) {}
@@ -432,8 +432,8 @@ impl FollowedFormat for ShowFormat {
         ShowFormat::begin_at(self, first);
     }
 
-    fn tell_apart(&mut self) {
-        ShowFormat::tell_apart(self);
+    fn show_processes(&mut self) {
+        ShowFormat::show_processes(self);
     }
 
     fn learn_thread(&mut self, number: usize, _origin: &Origin, label: String) {
@@ -444,7 +444,7 @@ impl FollowedFormat for ShowFormat {
 impl FollowedFormat for StatsFormat {
     fn begin_at(&mut self, _first: Wall) {}
 
-    fn tell_apart(&mut self) {}
+    fn show_processes(&mut self) {}
 
     fn learn_thread(&mut self, number: usize, origin: &Origin, _label: String) {
         if number == self.origins() {
@@ -452,8 +452,8 @@ impl FollowedFormat for StatsFormat {
         }
     }
 
-    fn so_far(&self) -> Option<String> {
-        StatsFormat::so_far(self)
+    fn current_output(&self) -> Option<String> {
+        StatsFormat::current_output(self)
     }
 
     fn verb(&self) -> &'static str {
@@ -466,7 +466,7 @@ impl FollowedFormat for TreeFormat {
         TreeFormat::begin_at(self, first);
     }
 
-    fn tell_apart(&mut self) {}
+    fn show_processes(&mut self) {}
 
     fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
         self.label_thread(number, origin, label);
@@ -476,14 +476,14 @@ impl FollowedFormat for TreeFormat {
 impl FollowedFormat for ReportFormat {
     fn begin_at(&mut self, _first: Wall) {}
 
-    fn tell_apart(&mut self) {}
+    fn show_processes(&mut self) {}
 
     fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
         self.label_thread(number, origin, label);
     }
 
-    fn so_far(&self) -> Option<String> {
-        ReportFormat::so_far(self)
+    fn current_output(&self) -> Option<String> {
+        ReportFormat::current_output(self)
     }
 
     fn verb(&self) -> &'static str {
@@ -496,8 +496,8 @@ impl<F: FollowedFormat> FollowedFormat for NamedLines<F> {
         self.format.begin_at(first);
     }
 
-    fn tell_apart(&mut self) {
-        self.format.tell_apart();
+    fn show_processes(&mut self) {
+        self.format.show_processes();
     }
 
     fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
@@ -530,7 +530,7 @@ impl TextOutput {
     /// Writes all output, or draws it again.
     fn end_round(&mut self) -> io::Result<()> {
         if let Some(redrawn) = self.redrawn.as_mut().filter(|redrawn| redrawn.is_due()) {
-            self.format.so_far().into_iter().for_each(|text| redrawn.draw(text));
+            self.format.current_output().into_iter().for_each(|text| redrawn.draw(text));
         }
         self.out.flush()
     }
@@ -545,7 +545,7 @@ impl TextOutput {
     }
 }
 
-impl Take for TextOutput {
+impl RecordSink for TextOutput {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         self.lines += record.line_count;
         self.made.clear();
@@ -556,7 +556,7 @@ impl Take for TextOutput {
 
 /// Returns the run in the first line of a thread's trace.
 fn run_in(lines: &[u8]) -> Option<Run> {
-    match Meta::parse(Line::parse(without_feed(lines_of(lines).next()?)).ok()?.payload)? {
+    match Meta::parse(Line::parse(strip_line_feed(lines_of(lines).next()?)).ok()?.payload)? {
         Meta::Run(run) => Some(run),
         _ => None,
     }

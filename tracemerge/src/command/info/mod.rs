@@ -19,7 +19,7 @@ use crate::find::app::App;
 use crate::find::choose::Choice;
 use crate::find::find_traces;
 use crate::find::header::Trace;
-use crate::find::liveness::asking_once;
+use crate::find::liveness::liveness_check;
 use crate::input::other_kinds::OtherKinds;
 use crate::input::source::Source;
 use crate::os::processors::map_on_all_processors;
@@ -28,7 +28,7 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown_name};
 
 /// A part of a thread's trace, one of its files, after it was read.
-struct Read<'a> {
+struct ReadFile<'a> {
     trace: &'a Trace,
     alive: bool,
     audit: Audit,
@@ -55,9 +55,9 @@ pub fn text(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> R
     if json { info.to_json() } else { Ok(table::of(&info)) }
 }
 
-fn read_all<'a>(traces: impl Iterator<Item = &'a Trace>, messages: &mut Messages) -> Vec<Read<'a>> {
+fn read_all<'a>(traces: impl Iterator<Item = &'a Trace>, messages: &mut Messages) -> Vec<ReadFile<'a>> {
     let mut files = Vec::new();
-    let mut is_alive = asking_once();
+    let mut is_alive = liveness_check();
     for trace in traces {
         let alive = is_alive(trace);
         match Source::open(trace, alive) {
@@ -68,7 +68,7 @@ fn read_all<'a>(traces: impl Iterator<Item = &'a Trace>, messages: &mut Messages
     let bytes = |(_, _, parts): &(&Trace, bool, Vec<Source>)| size(parts);
     let audits = map_on_all_processors(&files, bytes, |(_, _, parts)| Audit::of(parts));
     let read = files.into_iter().zip(audits);
-    read.map(|((trace, alive, parts), audit)| Read { trace, alive, audit, bytes: size(&parts) as u64 })
+    read.map(|((trace, alive, parts), audit)| ReadFile { trace, alive, audit, bytes: size(&parts) as u64 })
         .collect()
 }
 
@@ -76,7 +76,7 @@ fn size(parts: &[Source]) -> usize {
     parts.iter().map(Source::size).sum()
 }
 
-fn describe(app: &App, read: &[Read<'_>]) -> TraceInfo {
+fn describe(app: &App, read: &[ReadFile<'_>]) -> TraceInfo {
     let mut runs = Vec::new();
     let mut rest = read;
     // The files of a run are adjacent.
@@ -106,10 +106,10 @@ fn describe(app: &App, read: &[Read<'_>]) -> TraceInfo {
     }
 }
 
-fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunInfo {
+fn of_run(run: Option<&Run>, files: &[ReadFile<'_>]) -> RunInfo {
     let known = ClockQuality::of(run, files.iter().flat_map(|file| file.audit.anchors.iter().copied()));
     // The first ticks distinguish a thread from a later one with the same number.
-    let mut by_thread: BTreeMap<(u64, u64), Vec<&Read<'_>>> = BTreeMap::new();
+    let mut by_thread: BTreeMap<(u64, u64), Vec<&ReadFile<'_>>> = BTreeMap::new();
     for file in files {
         by_thread.entry((file.trace.first, file.trace.tid)).or_default().push(file);
     }
@@ -161,7 +161,7 @@ fn state(threads: &[ThreadInfo]) -> &'static str {
     }
 }
 
-fn of_thread(files: &[&Read<'_>], known: &ClockQuality<'_>) -> ThreadInfo {
+fn of_thread(files: &[&ReadFile<'_>], known: &ClockQuality<'_>) -> ThreadInfo {
     let last = files.last();
     let audit = last.map(|file| &file.audit);
     let first_ticks = files.iter().filter_map(|file| Some(file.audit.range?.0)).min();
@@ -174,7 +174,7 @@ fn of_thread(files: &[&Read<'_>], known: &ClockQuality<'_>) -> ThreadInfo {
     let mut other_kinds = OtherKinds::default();
     files.iter().for_each(|file| other_kinds.add(&file.audit.other_kinds));
     let thread = files.iter().find_map(|file| file.audit.thread.as_ref());
-    let sum = |number: fn(&Read<'_>) -> u64| files.iter().map(|file| number(file)).sum();
+    let sum = |number: fn(&ReadFile<'_>) -> u64| files.iter().map(|file| number(file)).sum();
     let offset = |ticks| known.since_start(ticks);
     ThreadInfo {
         tid: last.map_or(0, |file| file.trace.tid),

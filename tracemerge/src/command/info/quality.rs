@@ -15,9 +15,9 @@ pub struct ClockQuality<'a> {
 }
 
 impl<'a> ClockQuality<'a> {
-    /// Returns the clock of `run` from the readings `told` in its files.
-    pub fn of(run: Option<&'a Run>, told: impl Iterator<Item = Anchor>) -> ClockQuality<'a> {
-        let mut anchors: Vec<Anchor> = told.collect();
+    /// Returns the clock of `run` from the readings `clock_readings` in its files.
+    pub fn of(run: Option<&'a Run>, clock_readings: impl Iterator<Item = Anchor>) -> ClockQuality<'a> {
+        let mut anchors: Vec<Anchor> = clock_readings.collect();
         anchors.sort_unstable();
         anchors.dedup_by_key(|anchor| anchor.ticks);
         let clock = run.map(|run| TickClock::of_run(run, anchors.iter().copied()));

@@ -10,7 +10,7 @@ use crate::ui::table::{Alignment, Columns};
 use crate::ui::units::{bytes, duration, signed_duration};
 
 /// The number of forks of a process that are listed.
-const FEW: usize = 12;
+const MAX_LISTED_FORKS: usize = 12;
 
 /// Returns the facts as text.
 pub fn of(info: &TraceInfo) -> String {
@@ -46,8 +46,8 @@ fn amounts(sums: &Sums) -> String {
     if sums.other_kinds.states() > 0 {
         text.push_str(&format!(", {}", count(sums.other_kinds.states(), "thread state")));
     }
-    if let Some(told) = sums.other_kinds.told() {
-        text.push_str(&format!(", {told}"));
+    if let Some(as_reported) = sums.other_kinds.as_reported() {
+        text.push_str(&format!(", {as_reported}"));
     }
     text
 }
@@ -68,8 +68,9 @@ fn of_run(run: &RunInfo, forks: &[u32]) -> String {
         let family = match run.root_pid {
             _ if id == root && forks.is_empty() => String::new(),
             _ if id == root => {
-                let more = if forks.len() > FEW { ", ..." } else { "" };
-                let (number, few) = (count(forks.len() as u64, "fork"), forks.iter().take(FEW).join(", "));
+                let more = if forks.len() > MAX_LISTED_FORKS { ", ..." } else { "" };
+                let (number, few) =
+                    (count(forks.len() as u64, "fork"), forks.iter().take(MAX_LISTED_FORKS).join(", "));
                 format!(", {number} ({few}{more})")
             }
             Some(pid) => format!(", forked in the tree of process {pid}, run {root}"),

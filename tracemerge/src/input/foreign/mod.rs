@@ -21,7 +21,7 @@ use crate::find::header::Trace;
 use crate::input::foreign::spool::Spool;
 use crate::input::foreign::stamp::{StampFormat, Zone};
 use crate::input::source::Source;
-use crate::os::sys::patiently;
+use crate::os::sys::open_with_retries;
 use crate::time::clocks::{TickClock, last_anchors};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown, shown_name};
@@ -30,7 +30,7 @@ use crate::ui::units::duration;
 /// The number of bytes at the beginning of a log that decide in which format it writes times.
 const PROBE: u64 = 64 << 10;
 /// The number of bytes after which a line is split in two.
-const LONGEST: u64 = 1 << 20;
+const MAX_LOG_LINE: u64 = 1 << 20;
 /// The number of first lines, and of characters of each, that the error for a log without times shows.
 const SHOWN: (usize, usize) = (3, 80);
 
@@ -86,10 +86,10 @@ fn boot(traces: &[Trace], sources: &[Source]) -> Option<LogBoot> {
     let begins = runs.filter(|run| run.clock == first.clock);
     let begins = begins.map(|run| crate::time::clocks::Anchor { ticks: run.ticks, wall: run.wall });
     let outlines: Vec<_> = sources.iter().map(Source::outline).collect();
-    let told = outlines.iter().flat_map(|outline| last_anchors(outline));
+    let last_readings = outlines.iter().flat_map(|outline| last_anchors(outline));
     let range =
         traces.iter().fold((u64::MAX, 0), |(min, max), trace| (min.min(trace.first), max.max(trace.last)));
-    Some(LogBoot { clock: TickClock::of_run(first, begins.chain(told)), since: first.wall, range })
+    Some(LogBoot { clock: TickClock::of_run(first, begins.chain(last_readings)), since: first.wall, range })
 }
 
 /// Reads a log; returns its lines for each boot.
@@ -103,12 +103,12 @@ fn read(
     let mut input: Box<dyn Read> = if path == Path::new("-") {
         Box::new(io::stdin())
     } else {
-        Box::new(patiently(|| File::open(path)).map_err(|error| Error::io("open", path, error))?)
+        Box::new(open_with_retries(|| File::open(path)).map_err(|error| Error::io("open", path, error))?)
     };
     let mut start = Vec::new();
     input.by_ref().take(PROBE).read_to_end(&mut start).map_err(failed)?;
     let zone = Zone::new(newest.since);
-    let Some(format) = StampFormat::of(&start, &zone) else { return Err(no_times(path, &start)) };
+    let Some(format) = StampFormat::of(&start, &zone) else { return Err(no_times_error(path, &start)) };
     let name = path.file_name().map_or(&b"standard input"[..], |name| name.as_encoded_bytes());
     let mut log = Log {
         name: name.to_vec(),
@@ -123,7 +123,7 @@ fn read(
     let (mut line, mut goes_on) = (Vec::new(), false);
     loop {
         line.clear();
-        if input.by_ref().take(LONGEST).read_until(b'\n', &mut line).map_err(failed)? == 0 {
+        if input.by_ref().take(MAX_LOG_LINE).read_until(b'\n', &mut line).map_err(failed)? == 0 {
             break;
         }
         let is_whole = line.ends_with(b"\n");
@@ -138,7 +138,7 @@ fn read(
         written.map_err(|error| Error::io("write a temporary file for", path, error))?;
         goes_on = !is_whole;
     }
-    log.tell(path, format, newest, messages);
+    log.report_to_user(path, format, newest, messages);
     Ok(log.spools)
 }
 
@@ -206,7 +206,7 @@ impl Log {
         }
     }
 
-    fn tell(&self, path: &Path, format: StampFormat, newest: &LogBoot, messages: &mut Messages) {
+    fn report_to_user(&self, path: &Path, format: StampFormat, newest: &LogBoot, messages: &mut Messages) {
         let mut text = format!(
             "{}: {} placed by {}, with a resolution of {}; the traces' clocks agree to {}",
             shown(path),
@@ -226,7 +226,7 @@ impl Log {
     }
 }
 
-fn no_times(path: &Path, start: &[u8]) -> Error {
+fn no_times_error(path: &Path, start: &[u8]) -> Error {
     let line = |line: &[u8]| format!("\n  {}", shown_name(&line[..line.len().min(SHOWN.1)]));
     let lines = start.split(|&b| b == b'\n').filter(|line| !line.is_empty());
     let lines: String = lines.take(SHOWN.0).map(line).collect();

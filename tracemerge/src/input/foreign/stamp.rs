@@ -7,9 +7,9 @@ use trace_format::wall::Wall;
 
 const SECOND: u64 = 1_000_000_000;
 /// The number of first bytes of a line that are searched for a date.
-const NEAR: usize = 64;
+const DATE_SEARCH_BYTES: usize = 64;
 /// The number of these bytes in a line of a web server, in which names of hosts and users stand before the date.
-const FAR: usize = 1024;
+const WEB_LOG_SEARCH_BYTES: usize = 1024;
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 /// The fields of a JSON object that may have its time.
@@ -102,7 +102,7 @@ fn json(line: &[u8], zone: &Zone) -> Option<Stamp> {
 }
 
 fn common(line: &[u8]) -> Option<Stamp> {
-    let line = &line[..line.len().min(FAR)];
+    let line = &line[..line.len().min(WEB_LOG_SEARCH_BYTES)];
     memchr::memchr_iter(b'[', line).find_map(|at| {
         let mut text = StampReader(&line[at + 1..]);
         let day = text.number(2)?;
@@ -124,7 +124,7 @@ fn iso(line: &[u8], zone: &Zone) -> Option<Stamp> {
         line[*at].is_ascii_digit()
             && before.is_none_or(|b| !b.is_ascii_alphanumeric() || ends_colour(line, *at))
     };
-    (0..line.len().min(NEAR)).filter(starts).find_map(|at| {
+    (0..line.len().min(DATE_SEARCH_BYTES)).filter(starts).find_map(|at| {
         let mut text = StampReader(&line[at..]);
         let year = text.number(4)?;
         let separator = text.byte(b"-/")?;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::file::rendered::Wanted;
+use crate::file::rendered::RecordNeeds;
 use crate::input::findings::Findings;
 use crate::input::inputs::Inputs;
 use crate::input::site_catalog::SiteCatalog;
@@ -23,9 +23,9 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown};
 use crate::view::batch::{Formatted, RecordBatch, Unformatted};
 use crate::view::export::{Export, Exporting};
-use crate::view::lines_to_records::Take;
+use crate::view::lines_to_records::RecordSink;
 use crate::view::plan::Plan;
-use crate::view::select::{Amount, Limit, Selection, is_enough};
+use crate::view::select::{Amount, Limit, Selection, is_limit_reached};
 use crate::view::thread_by_thread;
 
 /// The maximum number of times that a merge is repeated because files were truncated meanwhile.
@@ -67,7 +67,7 @@ impl Delivery<'_, '_> {
         // If written bytes cannot be taken back, the files are examined before the first byte is written.
         let mut is_looked_through = !can_restart;
         if is_looked_through {
-            self.plan.look_through(self.inputs)?;
+            self.plan.check_all_bytes(self.inputs)?;
         }
         let (mut truncated, mut restarts) = (BTreeMap::new(), RESTARTS);
         loop {
@@ -89,17 +89,17 @@ impl Delivery<'_, '_> {
                     draft.abandon();
                     restarts -= 1;
                     is_looked_through = false;
-                    self.plan.begin_anew(self.inputs)?;
+                    self.plan.restart_plan(self.inputs)?;
                     continue;
                 }
-                Ok((lines, findings, untold)) => match draft.finish()? {
+                Ok((lines, findings, omissions)) => match draft.finish()? {
                     Ok(()) => {
                         let boots = self.inputs.boots.iter().zip(&findings);
                         boots.for_each(|(sources, found)| {
-                            found.tell(|source| &sources[source].path, messages)
+                            found.report_to_user(|source| &sources[source].path, messages)
                         });
-                        tell_truncated(&truncated, messages);
-                        untold.iter().for_each(|sentence| messages.note(sentence));
+                        report_truncated(&truncated, messages);
+                        omissions.iter().for_each(|sentence| messages.note(sentence));
                         return Ok(Some(lines));
                     }
                     Err(error) => Stop::Write(error),
@@ -115,9 +115,9 @@ impl Delivery<'_, '_> {
                 Stop::Backward { .. } if !is_looked_through => {
                     is_looked_through = true;
                     if is_shorter {
-                        self.plan.begin_anew(self.inputs)?;
+                        self.plan.restart_plan(self.inputs)?;
                     }
-                    self.plan.look_through(self.inputs)?;
+                    self.plan.check_all_bytes(self.inputs)?;
                 }
                 Stop::Backward { path } => {
                     return Err(Error::plain(format!("{} was changed while it was read", shown(&path))));
@@ -144,7 +144,7 @@ impl Delivery<'_, '_> {
         out.write_all(&text)?;
         let (selection, amount) = (self.selection, self.selection.amount);
         let catalog = selection.sites.as_ref().map(|sites| &sites.catalog);
-        let wanted = Wanted {
+        let wanted = RecordNeeds {
             sites: catalog.map(SiteCatalog::numbers),
             values: catalog.is_some_and(|catalog| catalog.has_values()),
             calls: format.takes_calls(),
@@ -177,7 +177,7 @@ impl Delivery<'_, '_> {
         text.clear();
         format.finish(&mut text);
         out.write_all(&text)?;
-        Ok((lines, findings, format.untold()))
+        Ok((lines, findings, format.omissions()))
     }
 
     /// Passes all records to a format that only counts calls, without a merge. Returns the findings of each
@@ -195,7 +195,7 @@ impl Delivery<'_, '_> {
     /// boot.
     fn merge<'s, B: Batch>(
         &'s self,
-        wanted: Option<&Wanted>,
+        wanted: Option<&RecordNeeds>,
         make: &(impl Fn(usize, &'s [Source]) -> B + Sync),
         write: &mut impl FnMut(&B) -> io::Result<()>,
     ) -> Result<Vec<Findings>, Stop> {
@@ -208,7 +208,7 @@ impl Delivery<'_, '_> {
             let here = first..first + sources.len();
             let ranges: Vec<SortedRange> = self.plan.ranges[here.clone()].iter().flatten().copied().collect();
             let mut findings = Findings::default();
-            self.plan.tell_breaks(first, sources, &mut findings);
+            self.plan.add_known_breaks(first, sources, &mut findings);
             let mut write = |batch: &B| {
                 if let Some(progress) = &mut progress {
                     progress.add(batch.merged());
@@ -220,7 +220,7 @@ impl Delivery<'_, '_> {
             first = here.end;
             all.push(findings);
             match merged {
-                Err(Stop::Write(error)) if is_enough(&error) => break,
+                Err(Stop::Write(error)) if is_limit_reached(&error) => break,
                 merged => merged?,
             }
         }
@@ -229,7 +229,7 @@ impl Delivery<'_, '_> {
 }
 
 /// Warns of each truncated file, with its new length.
-fn tell_truncated(ends: &BTreeMap<PathBuf, usize>, messages: &mut Messages) {
+fn report_truncated(ends: &BTreeMap<PathBuf, usize>, messages: &mut Messages) {
     for (path, end) in ends {
         let (path, end) = (shown(path), count(*end as u64, "byte"));
         messages.warn(format_args!(

@@ -9,7 +9,7 @@ use crate::find::marks::Marks;
 use crate::input::inputs::Origin;
 use crate::input::slice::TickPeriod;
 use crate::input::source::whole;
-use crate::merge::{MANY, MergeWork, Room, Turn, Windows, silently, unless_truncated};
+use crate::merge::{MIN_WINDOW_RANGES, MergeWork, Room, Turn, Windows, run_without_output, unless_truncated};
 use crate::os::sys::file_id;
 use crate::time::clocks::TickClock;
 use crate::ui::console::Content;
@@ -172,7 +172,7 @@ fn a_view_restarts_if_a_file_is_truncated() {
 
 /// Adds enough files to the first boot that the merge distributes lines to buckets.
 fn add_many(boots: &mut [Vec<Source>], directory: &TempDir) {
-    for tid in 3..=MANY as u64 {
+    for tid in 3..=MIN_WINDOW_RANGES as u64 {
         let path = directory.path().join(tid.to_string());
         fs::write(&path, lines(tid, (0..500).map(|n| 50 * n))).unwrap();
         boots[0].push(open_one(&path));
@@ -215,8 +215,8 @@ fn lines_truncated_after_their_distribution_are_left_out() {
         let of_second = |text: &str| text.matches("-00000002 : ").count();
         loop {
             match windows.next() {
-                Turn::Silent(job) => {
-                    let job = silently::<Windows<'_>>(sources, job, &mut room).unwrap();
+                Turn::WithoutOutput(job) => {
+                    let job = run_without_output::<Windows<'_>>(sources, job, &mut room).unwrap();
                     windows.done(job);
                 }
                 Turn::Lines(mut job) => {

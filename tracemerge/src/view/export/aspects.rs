@@ -4,8 +4,8 @@
 use trace_format::record::Flags;
 use trace_format::sites::Level;
 
-use crate::view::export::events::{Scene, TypedSite, sentences};
-use crate::view::function_names::Told;
+use crate::view::export::events::{Inventory, TypedSite, sentences};
+use crate::view::function_names::CallInfo;
 
 /// A detail that a format may have no place for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Aspect {
 
 /// The numbers of calls with additional details.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct KnownOfCalls {
+pub struct CallDetailCounts {
     /// Calls of spans.
     spans: u64,
     /// Leave records that ended a span.
@@ -49,19 +49,19 @@ pub struct KnownOfCalls {
     call_sites: u64,
 }
 
-impl KnownOfCalls {
+impl CallDetailCounts {
     /// Counts an enter record.
     #[inline]
-    pub fn entered(&mut self, told: &Told) {
-        self.spans += u64::from(told.span.is_some());
-        self.call_sites += u64::from(told.called.from.is_some());
+    pub fn entered(&mut self, call_info: &CallInfo) {
+        self.spans += u64::from(call_info.span.is_some());
+        self.call_sites += u64::from(call_info.called.from.is_some());
     }
 
     /// Counts a leave record.
     #[inline]
-    pub fn left(&mut self, told: &Told) {
-        self.ends += u64::from(told.left.has(Flags::ENDED) || told.left.has(Flags::CANCELLED));
-        self.unwinding += u64::from(told.left.has(Flags::UNWINDING));
+    pub fn left(&mut self, call_info: &CallInfo) {
+        self.ends += u64::from(call_info.left.has(Flags::ENDED) || call_info.left.has(Flags::CANCELLED));
+        self.unwinding += u64::from(call_info.left.has(Flags::UNWINDING));
     }
 }
 
@@ -89,18 +89,18 @@ impl Aspect {
 }
 
 /// Returns a sentence for each aspect whose number is not 0.
-pub fn untold(numbers: impl IntoIterator<Item = (u64, Aspect)>) -> Vec<String> {
+pub fn omissions(numbers: impl IntoIterator<Item = (u64, Aspect)>) -> Vec<String> {
     sentences(numbers.into_iter().map(|(number, aspect)| {
         let (noun, rest) = aspect.words();
         (number, noun, rest)
     }))
 }
 
-impl Scene {
+impl Inventory {
     /// Returns a sentence for each of the `aspects` that occurred in the events, with its number.
     #[must_use]
     pub fn without(&self, aspects: &[Aspect]) -> Vec<String> {
-        untold(aspects.iter().map(|aspect| (self.number_with(*aspect), *aspect)))
+        omissions(aspects.iter().map(|aspect| (self.number_with(*aspect), *aspect)))
     }
 
     /// Returns the number of messages, calls or functions with a detail.

@@ -16,16 +16,16 @@ use trace_format::wall::Wall;
 
 use crate::ui::messages::count;
 use crate::view::export::aspects::Aspect;
-use crate::view::export::events::{Event, EventFormat, OfLock, Scene, What};
+use crate::view::export::events::{Event, EventContent, EventFormat, Inventory, LockContent};
 use crate::view::export::fields::{is_of_modules, keys_of, level, put_key, put_object};
 use crate::view::export::flows::{self, Flow, Flows};
 use crate::view::export::json::{put_number, put_string, put_value};
 use crate::view::export::pids::Pids;
-use crate::view::function_names::Told;
+use crate::view::function_names::CallInfo;
 use crate::view::values::Value;
 
 /// The number of events above which some viewers fail.
-const MANY: u64 = 100_000;
+const MAX_VIEWER_EVENTS: u64 = 100_000;
 /// A number that is added to the number of a thread, from 1, to give the thread id of its stalls: greater
 /// than any thread id of Linux, and with fewer than 32 bits, because readers keep only 32.
 const STALLS: u64 = 1 << 30;
@@ -51,9 +51,9 @@ pub struct ChromeFormat {
 
 impl ChromeFormat {
     /// Begins an event of a thread with the phase `phase`, up to its last fixed key.
-    fn put(&mut self, (thread, phase, wall): (usize, char, u64), scene: &Scene, out: &mut Vec<u8>) {
-        let of = &scene.threads[thread];
-        let pid = self.pids.of(of.process, scene).0;
+    fn put(&mut self, (thread, phase, wall): (usize, char, u64), inventory: &Inventory, out: &mut Vec<u8>) {
+        let of = &inventory.threads[thread];
+        let pid = self.pids.of(of.process, inventory).0;
         let wall = match (phase, self.last[thread]) {
             ('B' | 'E', Some(last)) => wall.max(last + 1),
             _ => wall,
@@ -61,10 +61,10 @@ impl ChromeFormat {
         if matches!(phase, 'B' | 'E') {
             self.last[thread] = Some(wall);
         }
-        self.put_of((pid, of.tid), (phase, wall), out);
+        self.begin_event_of((pid, of.tid), (phase, wall), out);
     }
 
-    fn put_of(&mut self, (pid, tid): (u32, u64), (phase, wall): (char, u64), out: &mut Vec<u8>) {
+    fn begin_event_of(&mut self, (pid, tid): (u32, u64), (phase, wall): (char, u64), out: &mut Vec<u8>) {
         out.extend_from_slice(if self.events == 0 { b"\n" } else { b",\n" });
         self.events += 1;
         out.extend_from_slice(b"{\"ph\":\"");
@@ -83,28 +83,28 @@ impl ChromeFormat {
 
     /// Begins the output at its first event, and writes the names of the event's process and thread, each
     /// once.
-    fn introduce(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+    fn introduce(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
         if self.first.is_none() {
             self.first = Some(event.wall);
             let _ = write!(out, "{{\"otherData\":{{\"start\":\"{}\"}},", Wall(event.wall));
             out.extend_from_slice(b"\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
         }
-        self.named.resize(self.named.len().max(scene.threads.len()), false);
+        self.named.resize(self.named.len().max(inventory.threads.len()), false);
         self.stalled_until.resize(self.named.len(), None);
         self.last.resize(self.named.len(), None);
         if std::mem::replace(&mut self.named[event.thread], true) {
             return;
         }
-        let thread = &scene.threads[event.thread];
-        let (_, is_new) = self.pids.of(thread.process, scene);
-        let process = &scene.processes[thread.process].name;
+        let thread = &inventory.threads[event.thread];
+        let (_, is_new) = self.pids.of(thread.process, inventory);
+        let process = &inventory.processes[thread.process].name;
         let is_named = is_new && !process.is_empty();
         for (what, name) in
             [is_named.then_some(("process_name", process)), Some(("thread_name", &thread.label))]
                 .into_iter()
                 .flatten()
         {
-            self.put((event.thread, 'M', event.wall), scene, out);
+            self.put((event.thread, 'M', event.wall), inventory, out);
             put_name(what, out);
             put_args([("name", name)].into_iter(), out, |name, out| put_string(name, out));
             out.push(b'}');
@@ -112,7 +112,7 @@ impl ChromeFormat {
     }
 
     /// Writes that the last written event of a thread, at this time, is a part of a flow.
-    fn flow(&mut self, (thread, wall): (usize, u64), flow: Flow, scene: &Scene, out: &mut Vec<u8>) {
+    fn flow(&mut self, (thread, wall): (usize, u64), flow: Flow, inventory: &Inventory, out: &mut Vec<u8>) {
         let (phase, id) = match flow {
             Flow::Passes(id) => (if self.flows.insert(id) { 's' } else { 't' }, id),
             Flow::Ends(id) if self.flows.remove(&id) => ('f', id),
@@ -120,41 +120,41 @@ impl ChromeFormat {
             Flow::Ends(_) => return,
             Flow::Began { id, thread, wall } => {
                 self.flows.insert(id);
-                return self.put_flow((thread, wall), ('s', id), scene, out);
+                return self.put_flow((thread, wall), ('s', id), inventory, out);
             }
         };
-        self.put_flow((thread, wall), (phase, id), scene, out);
+        self.put_flow((thread, wall), (phase, id), inventory, out);
     }
 
     fn put_flow(
         &mut self,
         (thread, wall): (usize, u64),
         (phase, id): (char, u64),
-        scene: &Scene,
+        inventory: &Inventory,
         out: &mut Vec<u8>,
     ) {
-        self.put((thread, phase, wall), scene, out);
+        self.put((thread, phase, wall), inventory, out);
         // Writing to memory does not fail. `bp` makes readers choose the event before, not the one after.
         let _ = write!(out, ",\"id\":\"{id:#x}\",\"bp\":\"e\",\"cat\":\"flow\",\"name\":\"flow\"}}");
     }
 
-    fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        let What::Message { text, lock, .. } = &event.what else { return };
-        self.put((event.thread, 'i', event.wall), scene, out);
+    fn message(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
+        let EventContent::Message { text, lock, .. } = &event.what else { return };
+        self.put((event.thread, 'i', event.wall), inventory, out);
         out.extend_from_slice(b",\"s\":\"t\"");
-        Self::put_message(&event.what, scene, out);
-        if *lock != OfLock::No {
-            let (at, process) = ((event.thread, event.wall), scene.threads[event.thread].process);
+        Self::put_message(&event.what, inventory, out);
+        if *lock != LockContent::No {
+            let (at, process) = ((event.thread, event.wall), inventory.threads[event.thread].process);
             let mut flows = std::mem::take(&mut self.of_messages);
-            flows.of_message(text, process, at, |flow| self.flow(at, flow, scene, out));
+            flows.of_message(text, process, at, |flow| self.flow(at, flow, inventory, out));
             self.of_messages = flows;
         }
     }
 
     /// Appends the contents of a message, and ends its event.
-    fn put_message(what: &What<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        let What::Message { site, text, values, .. } = what else { return };
-        let Some(known) = scene.site(*site) else {
+    fn put_message(what: &EventContent<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
+        let EventContent::Message { site, text, values, .. } = what else { return };
+        let Some(known) = inventory.site(*site) else {
             put_name(text, out);
             out.extend_from_slice(b",\"cat\":\"message\"}");
             return;
@@ -177,10 +177,10 @@ impl ChromeFormat {
     }
 
     /// Forgets the flow of a span that has ended, because no further event belongs to it.
-    fn end_flow(&mut self, told: &Told, process: usize) {
-        let has_ended = told.left.has(Flags::ENDED) || told.left.has(Flags::CANCELLED);
+    fn end_flow(&mut self, call_info: &CallInfo, process: usize) {
+        let has_ended = call_info.left.has(Flags::ENDED) || call_info.left.has(Flags::CANCELLED);
         if let Some(Flow::Passes(id)) =
-            told.span.filter(|_| has_ended).map(|span| flows::of_span(span, process))
+            call_info.span.filter(|_| has_ended).map(|span| flows::of_span(span, process))
         {
             self.flows.remove(&id);
         }
@@ -191,40 +191,46 @@ impl ChromeFormat {
         event: &Event<'_>,
         payload: &str,
         meta: Option<&Meta>,
-        scene: &Scene,
+        inventory: &Inventory,
         out: &mut Vec<u8>,
     ) {
         match meta {
             Some(Meta::Run(_) | Meta::Thread(_) | Meta::Name { .. } | Meta::Clock { .. }) => return,
             meta if is_of_modules(meta) => return,
-            Some(Meta::Stall { ns }) => return self.stall(event, (event.wall, *ns), scene, out),
+            Some(Meta::Stall { ns }) => return self.stall(event, (event.wall, *ns), inventory, out),
             Some(Meta::Wait(wait)) => {
-                let end = scene.threads[event.thread].clock.wall(wait.end).0;
-                return self.stall(event, (end, wait.ns), scene, out);
+                let end = inventory.threads[event.thread].clock.wall(wait.end).0;
+                return self.stall(event, (end, wait.ns), inventory, out);
             }
             _ => {}
         }
         let (word, rest) = payload.split_once(' ').unwrap_or((payload, ""));
-        self.put((event.thread, 'i', event.wall), scene, out);
+        self.put((event.thread, 'i', event.wall), inventory, out);
         out.extend_from_slice(b",\"s\":\"t\",\"cat\":\"tracer\"");
         put_name(word, out);
         put_args(keys_of(rest), out, put_key);
         out.push(b'}');
     }
 
-    fn stall(&mut self, event: &Event<'_>, (until, ns): (u64, u64), scene: &Scene, out: &mut Vec<u8>) {
-        let thread = &scene.threads[event.thread];
-        let of = (self.pids.of(thread.process, scene).0, STALLS + event.thread as u64 + 1);
+    fn stall(
+        &mut self,
+        event: &Event<'_>,
+        (until, ns): (u64, u64),
+        inventory: &Inventory,
+        out: &mut Vec<u8>,
+    ) {
+        let thread = &inventory.threads[event.thread];
+        let of = (self.pids.of(thread.process, inventory).0, STALLS + event.thread as u64 + 1);
         let last = self.stalled_until[event.thread].replace(until);
         if last.is_none() {
-            self.put_of(of, ('M', event.wall), out);
+            self.begin_event_of(of, ('M', event.wall), out);
             put_name("thread_name", out);
             let name = format!("stalls of {}", thread.label);
             put_args([("name", &name)].into_iter(), out, |name, out| put_string(name, out));
             out.push(b'}');
         }
         let from = until.saturating_sub(ns).max(last.unwrap_or(0)).min(until);
-        self.put_of(of, ('X', from), out);
+        self.begin_event_of(of, ('X', from), out);
         out.extend_from_slice(b",\"dur\":");
         put_microseconds(until - from, out);
         put_name("stall", out);
@@ -257,49 +263,49 @@ fn put_microseconds(ns: u64, out: &mut Vec<u8>) {
 }
 
 impl EventFormat for ChromeFormat {
-    fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        self.introduce(event, scene, out);
+    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
+        self.introduce(event, inventory, out);
         let (thread, wall) = (event.thread, event.wall);
         let (ended, left) = match &event.what {
-            What::Message { .. } => return self.message(event, scene, out),
-            What::Enter(told) => {
-                let function = scene.function(told.called.function);
-                self.put((thread, 'B', wall), scene, out);
+            EventContent::Message { .. } => return self.message(event, inventory, out),
+            EventContent::Enter(call_info) => {
+                let function = inventory.function(call_info.called.function);
+                self.put((thread, 'B', wall), inventory, out);
                 put_name(&function.name, out);
                 out.extend_from_slice(b",\"cat\":\"function\"");
                 let place = format!("{}:{}", function.file, function.line.unwrap_or(0));
                 let place = (!function.file.is_empty()).then_some(("at", Value::Text(place.into())));
-                let span = told.span.map(|span| ("span", Value::Unsigned(span.into())));
-                let from = told.called.from.map(|from| scene.function(from));
+                let span = call_info.span.map(|span| ("span", Value::Unsigned(span.into())));
+                let from = call_info.called.from.map(|from| inventory.function(from));
                 let from = from.map(|from| format!("{}:{}", from.file, from.line.unwrap_or(0)));
                 let from = from.map(|from| ("called from", Value::Text(from.into())));
                 let known = place.into_iter().chain(span).chain(from);
                 put_args(known, out, |value, out| put_value(&value, out));
                 out.push(b'}');
-                if let Some(span) = told.span {
+                if let Some(span) = call_info.span {
                     let at = (thread, self.last[thread].unwrap_or(wall));
-                    self.flow(at, flows::of_span(span, scene.threads[thread].process), scene, out);
+                    self.flow(at, flows::of_span(span, inventory.threads[thread].process), inventory, out);
                 }
                 return;
             }
-            What::Leave(told, ended) => {
-                self.end_flow(told, scene.threads[thread].process);
-                (*ended, Some(told.left))
+            EventContent::Leave(call_info, ended) => {
+                self.end_flow(call_info, inventory.threads[thread].process);
+                (*ended, Some(call_info.left))
             }
-            What::Close(ended) => (*ended, None),
-            What::Stack(text) => {
-                self.put((thread, 'i', wall), scene, out);
+            EventContent::Close(ended) => (*ended, None),
+            EventContent::Stack(text) => {
+                self.put((thread, 'i', wall), inventory, out);
                 out.extend_from_slice(b",\"s\":\"t\",\"cat\":\"tracer\",\"name\":\"call stack\"");
                 put_args([("stack", *text)].into_iter(), out, put_string);
                 return out.push(b'}');
             }
-            What::Meta { payload, meta } => return self.meta(event, payload, *meta, scene, out),
+            EventContent::Meta { payload, meta } => return self.meta(event, payload, *meta, inventory, out),
         };
         for call in ended {
-            self.put((thread, 'E', wall), scene, out);
-            let has = |flag| call.was_left && left.is_some_and(|left| left.has(flag));
+            self.put((thread, 'E', wall), inventory, out);
+            let has = |flag| call.has_leave_record && left.is_some_and(|left| left.has(flag));
             let flags = [
-                ("cut off", !call.was_left),
+                ("cut off", !call.has_leave_record),
                 ("unwinding", has(Flags::UNWINDING)),
                 ("ended", has(Flags::ENDED)),
                 ("cancelled", has(Flags::CANCELLED)),
@@ -316,24 +322,24 @@ impl EventFormat for ChromeFormat {
         true
     }
 
-    fn finish(&mut self, _scene: &Scene, out: &mut Vec<u8>) {
+    fn finish(&mut self, _scene: &Inventory, out: &mut Vec<u8>) {
         if self.first.is_none() {
             out.extend_from_slice(b"{\"traceEvents\":[");
         }
         out.extend_from_slice(b"\n]}\n");
     }
 
-    fn untold(&self, scene: &Scene) -> Vec<String> {
-        let mut untold = scene.odd_texts();
-        untold.extend(scene.cut_calls());
-        untold.extend(scene.without(&[Aspect::Texts, Aspect::Modules, Aspect::Places]));
-        untold.extend(self.pids.untold());
-        if self.events > MANY {
+    fn omissions(&self, inventory: &Inventory) -> Vec<String> {
+        let mut omissions = inventory.text_omissions();
+        omissions.extend(inventory.cut_calls());
+        omissions.extend(inventory.without(&[Aspect::Texts, Aspect::Modules, Aspect::Places]));
+        omissions.extend(self.pids.omissions());
+        if self.events > MAX_VIEWER_EVENTS {
             let events = count(self.events, "event");
-            untold.push(format!(
+            omissions.push(format!(
                 "{events}: maybe too many for viewers that parse the whole file; --format perfetto is smaller"
             ));
         }
-        untold
+        omissions
     }
 }

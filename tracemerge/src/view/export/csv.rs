@@ -1,7 +1,7 @@
 //! Comma-separated values (RFC 4180): each record is a row, and the first row has the names of the columns.
 //! Cells with unknown values are empty.
 
-use crate::view::export::events::{Event, EventFormat, Scene};
+use crate::view::export::events::{Event, EventFormat, Inventory};
 use crate::view::export::fields::{TimeText, put_fields, row_of};
 use crate::view::export::json::put_number;
 
@@ -32,7 +32,7 @@ fn put_text(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-fn put_some(number: Option<u32>, out: &mut Vec<u8>) {
+fn put_optional(number: Option<u32>, out: &mut Vec<u8>) {
     out.push(b',');
     if let Some(number) = number {
         put_number(number.into(), out);
@@ -44,24 +44,24 @@ impl EventFormat for CsvFormat {
         out.extend_from_slice(HEAD);
     }
 
-    fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
         self.fields.clear();
-        let Some(row) = row_of(event, scene) else { return };
-        put_fields(event, scene, &mut self.fields);
+        let Some(row) = row_of(event, inventory) else { return };
+        put_fields(event, inventory, &mut self.fields);
         let text = |text: Option<&str>, out: &mut Vec<u8>| put_text(text.unwrap_or("").as_bytes(), out);
         put_number(event.ticks.0, out);
         out.push(b',');
         self.times.put(event.wall, out);
         out.push(b',');
         put_number(event.wall, out);
-        put_some(row.pid, out);
+        put_optional(row.pid, out);
         text(Some(row.process), out);
         out.push(b',');
         put_number(row.tid, out);
         for cell in [Some(row.thread), Some(row.kind), row.level, row.target, row.module, row.file] {
             text(cell, out);
         }
-        put_some(row.line, out);
+        put_optional(row.line, out);
         for cell in [row.function, row.template, row.message] {
             text(cell, out);
         }
@@ -69,7 +69,7 @@ impl EventFormat for CsvFormat {
         out.push(b'\n');
     }
 
-    fn untold(&self, scene: &Scene) -> Vec<String> {
-        scene.odd_texts()
+    fn omissions(&self, inventory: &Inventory) -> Vec<String> {
+        inventory.text_omissions()
     }
 }

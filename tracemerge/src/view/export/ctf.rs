@@ -21,14 +21,14 @@ use crate::file::fast_map::FastMap;
 use crate::output::folder::put_part;
 use crate::time::clocks::TickClock;
 use crate::view::export::aspects::Aspect;
-use crate::view::export::events::{Event, EventFormat, Scene, TypedSite, What, sentences};
+use crate::view::export::events::{Event, EventContent, EventFormat, Inventory, TypedSite, sentences};
 use crate::view::export::fields::function_left;
 use crate::view::export::pids::Pids;
-use crate::view::function_names::{FunctionId, Told};
+use crate::view::function_names::{CallInfo, FunctionId};
 use crate::view::values::{Type, Value};
 
 /// The number of bytes of events above which a packet ends. Each thread has one packet.
-const ENOUGH: usize = 32 << 10;
+const MAX_PACKET_BYTES: usize = 32 << 10;
 /// The number of bytes before the fields of an event.
 const EVENT_START: usize = 12;
 /// The number at the beginning of each packet.
@@ -212,13 +212,13 @@ impl CtfFormat {
         &mut self,
         event: &Event<'_>,
         class: &Class,
-        scene: &Scene,
+        inventory: &Inventory,
         out: &mut Vec<u8>,
     ) -> &mut Vec<u8> {
         let number = self.number_of_class(class);
         match self.streams.get(event.thread) {
-            Some(stream) if !stream.packet.is_empty() && stream.packet.len() < ENOUGH => {}
-            _ => self.begin_packet(event, scene, out),
+            Some(stream) if !stream.packet.is_empty() && stream.packet.len() < MAX_PACKET_BYTES => {}
+            _ => self.begin_packet(event, inventory, out),
         }
         let stream = &mut self.streams[event.thread];
         let ticks = event.ticks.0.max(stream.end);
@@ -236,13 +236,13 @@ impl CtfFormat {
 
     /// Begins the first packet of a thread, or writes a full packet and begins the next one.
     #[cold]
-    fn begin_packet(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+    fn begin_packet(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
         let thread = event.thread;
         self.streams.resize_with(self.streams.len().max(thread + 1), Stream::default);
         if !self.streams[thread].packet.is_empty() {
             return self.end_packet(thread, out);
         }
-        let (of, ticks) = (&scene.threads[thread], event.ticks.0);
+        let (of, ticks) = (&inventory.threads[thread], event.ticks.0);
         let clock =
             self.clocks.iter().position(|(known, ..)| Arc::ptr_eq(known, &of.clock)).unwrap_or_else(|| {
                 self.clocks.push((of.clock.clone(), ticks, ticks));
@@ -252,9 +252,9 @@ impl CtfFormat {
         packet.extend_from_slice(&u32::try_from(clock).unwrap_or(0).to_le_bytes());
         packet.extend_from_slice(&(thread as u64).to_le_bytes());
         packet.resize(NUMBERS.end, 0);
-        packet.extend_from_slice(&self.pids.of(of.process, scene).0.to_le_bytes());
+        packet.extend_from_slice(&self.pids.of(of.process, inventory).0.to_le_bytes());
         packet.extend_from_slice(&of.tid.to_le_bytes());
-        put_text(&scene.processes[of.process].name, &mut 0, &mut packet);
+        put_text(&inventory.processes[of.process].name, &mut 0, &mut packet);
         put_text(&of.label, &mut 0, &mut packet);
         let head = packet.len();
         self.streams[thread] = Stream { clock, packet, head, begin: ticks, end: ticks, discarded: 0 };
@@ -312,36 +312,38 @@ impl CtfFormat {
         stream.begin = stream.end;
     }
 
-    fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        let What::Message { site, text, values, bytes, .. } = &event.what else { return };
+    fn message(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
+        let EventContent::Message { site, text, values, bytes, .. } = &event.what else { return };
         if let Some((site, bytes)) = site.zip(*bytes) {
-            let packet = self.begin_event(event, &Class::Values(site), scene, out);
+            let packet = self.begin_event(event, &Class::Values(site), inventory, out);
             return packet.extend_from_slice(bytes);
         }
         let mut nul = 0;
-        match (site.zip(scene.site(*site)), values) {
+        match (site.zip(inventory.site(*site)), values) {
             (Some((number, known)), Some(values)) => {
-                let bytes = self.begin_event(event, &Class::Values(number), scene, out);
+                let bytes = self.begin_event(event, &Class::Values(number), inventory, out);
                 for (field, value) in known.fields.fields().iter().zip(*values) {
                     put_value(field.of, value, &mut nul, bytes);
                 }
             }
             (Some((number, _)), None) => {
-                put_text(text, &mut nul, self.begin_event(event, &Class::Text(number), scene, out));
+                put_text(text, &mut nul, self.begin_event(event, &Class::Text(number), inventory, out));
             }
-            (None, _) => put_text(text, &mut nul, self.begin_event(event, &Class::Message, scene, out)),
+            (None, _) => put_text(text, &mut nul, self.begin_event(event, &Class::Message, inventory, out)),
         }
         self.nul += nul;
     }
 
-    fn enter(&mut self, event: &Event<'_>, told: &Told, scene: &Scene, out: &mut Vec<u8>) {
+    fn enter(&mut self, event: &Event<'_>, call_info: &CallInfo, inventory: &Inventory, out: &mut Vec<u8>) {
         let mut functions = [0; 8];
-        functions[..4].copy_from_slice(&number_of(Some(told.called.function)));
-        functions[4..].copy_from_slice(&number_of(told.called.from));
-        let Some(span) = told.span else {
-            return self.begin_event(event, &Class::Enter(false), scene, out).extend_from_slice(&functions);
+        functions[..4].copy_from_slice(&number_of(Some(call_info.called.function)));
+        functions[4..].copy_from_slice(&number_of(call_info.called.from));
+        let Some(span) = call_info.span else {
+            return self
+                .begin_event(event, &Class::Enter(false), inventory, out)
+                .extend_from_slice(&functions);
         };
-        let bytes = self.begin_event(event, &Class::Enter(true), scene, out);
+        let bytes = self.begin_event(event, &Class::Enter(true), inventory, out);
         bytes.extend_from_slice(&functions);
         bytes.extend_from_slice(&span.to_le_bytes());
     }
@@ -349,20 +351,20 @@ impl CtfFormat {
     fn leave(
         &mut self,
         event: &Event<'_>,
-        told: &Told,
+        call_info: &CallInfo,
         function: FunctionId,
-        scene: &Scene,
+        inventory: &Inventory,
         out: &mut Vec<u8>,
     ) {
         let mut fields = [0; 7];
         fields[..4].copy_from_slice(&number_of(Some(function)));
         for (place, flag) in fields[4..].iter_mut().zip([Flags::UNWINDING, Flags::ENDED, Flags::CANCELLED]) {
-            *place = told.left.has(flag).into();
+            *place = call_info.left.has(flag).into();
         }
-        let Some(span) = told.span else {
-            return self.begin_event(event, &Class::Leave(false), scene, out).extend_from_slice(&fields);
+        let Some(span) = call_info.span else {
+            return self.begin_event(event, &Class::Leave(false), inventory, out).extend_from_slice(&fields);
         };
-        let bytes = self.begin_event(event, &Class::Leave(true), scene, out);
+        let bytes = self.begin_event(event, &Class::Leave(true), inventory, out);
         bytes.extend_from_slice(&fields);
         bytes.extend_from_slice(&span.to_le_bytes());
     }
@@ -372,20 +374,20 @@ impl CtfFormat {
         event: &Event<'_>,
         payload: &str,
         meta: Option<&Meta>,
-        scene: &Scene,
+        inventory: &Inventory,
         out: &mut Vec<u8>,
     ) {
         let (word, rest) = payload.split_once(' ').unwrap_or((payload, ""));
         let mut nul = 0;
         match meta {
             Some(Meta::Stall { ns } | Meta::Wait(Wait { ns, .. })) => {
-                let bytes = self.begin_event(event, &Class::Stall, scene, out);
+                let bytes = self.begin_event(event, &Class::Stall, inventory, out);
                 bytes.extend_from_slice(&ns.to_le_bytes());
             }
             Some(Meta::Lost { records, .. } | Meta::LostOtherwise { records, .. }) => {
                 // Readers count discarded events between two packets, so the previous packet must exist, even
                 // if it has no events.
-                let bytes = self.begin_event(event, &Class::Lost, scene, out);
+                let bytes = self.begin_event(event, &Class::Lost, inventory, out);
                 let start = bytes.split_off(bytes.len() - EVENT_START);
                 self.end_packet(event.thread, out);
                 let stream = &mut self.streams[event.thread];
@@ -395,7 +397,11 @@ impl CtfFormat {
                 put_text(rest, &mut nul, &mut stream.packet);
             }
             _ => {
-                put_text(rest, &mut nul, self.begin_event(event, &Class::Word(word.to_owned()), scene, out));
+                put_text(
+                    rest,
+                    &mut nul,
+                    self.begin_event(event, &Class::Word(word.to_owned()), inventory, out),
+                );
             }
         }
         self.nul += nul;
@@ -426,7 +432,7 @@ impl CtfFormat {
 
     /// Returns the parts of the description of a class besides its number: its name; its place and level; and
     /// its fields.
-    fn class(class: &Class, scene: &Scene) -> (String, String, String) {
+    fn class(class: &Class, inventory: &Inventory) -> (String, String, String) {
         let named = |name: &str, fields: &str| (quoted(name), String::new(), fields.to_owned());
         let of_site = |known: &TypedSite, fields: String| {
             let site = &known.site;
@@ -439,7 +445,7 @@ impl CtfFormat {
         };
         let text = "string _message; ";
         match class {
-            Class::Values(number) => scene.site(Some(*number)).map(|known| {
+            Class::Values(number) => inventory.site(Some(*number)).map(|known| {
                 let (mut fields, mut names) = (String::new(), Vec::new());
                 for field in known.fields.fields() {
                     let mut name = field_name(&field.name);
@@ -451,7 +457,7 @@ impl CtfFormat {
                 }
                 of_site(known, fields)
             }),
-            Class::Text(number) => scene.site(Some(*number)).map(|known| of_site(known, text.to_owned())),
+            Class::Text(number) => inventory.site(Some(*number)).map(|known| of_site(known, text.to_owned())),
             Class::Message => Some(named("message", text)),
             Class::Stack => Some(named("stack", text)),
             Class::Enter(of_span) => {
@@ -473,11 +479,11 @@ impl CtfFormat {
     }
 
     /// Returns the number of names of values that are not written unchanged.
-    fn renamed(&self, scene: &Scene) -> u64 {
+    fn renamed(&self, inventory: &Inventory) -> u64 {
         let mut renamed = 0;
         for class in &self.known {
             let Class::Values(site) = class else { continue };
-            let fields = scene.site(Some(*site)).map_or(&[][..], |known| known.fields.fields());
+            let fields = inventory.site(Some(*site)).map_or(&[][..], |known| known.fields.fields());
             let odd = fields.iter().filter(|field| field_name(&field.name)[1..] != field.name);
             renamed += odd.count() as u64;
         }
@@ -485,10 +491,10 @@ impl CtfFormat {
     }
 
     /// Returns the description of all types of events.
-    fn metadata(&self, scene: &Scene) -> String {
+    fn metadata(&self, inventory: &Inventory) -> String {
         let mut text = TYPES.to_owned();
         text.push_str("enum function : uint32_t {\n    \"not known\" = 0");
-        for (number, function) in (1..).zip(&scene.functions) {
+        for (number, function) in (1..).zip(&inventory.functions) {
             let line = function.line.map_or_else(String::new, |line| format!(":{line}"));
             let at =
                 if function.file.is_empty() { String::new() } else { format!(" at {}{line}", function.file) };
@@ -498,7 +504,7 @@ impl CtfFormat {
         for (number, (clock, first, last)) in self.clocks.iter().enumerate() {
             text.push_str(&Self::clock(number, clock, *first, *last));
             for (id, class) in self.known.iter().enumerate() {
-                let (name, about, fields) = Self::class(class, scene);
+                let (name, about, fields) = Self::class(class, inventory);
                 let _ = writeln!(
                     text,
                     "event {{ id = {id}; name = {name}; stream_id = {number}; {about}fields := struct {{ {fields}}}; }};"
@@ -510,19 +516,19 @@ impl CtfFormat {
 }
 
 impl EventFormat for CtfFormat {
-    fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
         match &event.what {
-            What::Message { .. } => self.message(event, scene, out),
-            What::Enter(told) => self.enter(event, told, scene, out),
-            What::Leave(told, ended) => {
-                self.leave(event, told, function_left(told, ended), scene, out);
+            EventContent::Message { .. } => self.message(event, inventory, out),
+            EventContent::Enter(call_info) => self.enter(event, call_info, inventory, out),
+            EventContent::Leave(call_info, ended) => {
+                self.leave(event, call_info, function_left(call_info, ended), inventory, out);
             }
             // There is no record of these ends.
-            What::Close(_) => {}
-            What::Stack(text) => {
-                put_text(text, &mut 0, self.begin_event(event, &Class::Stack, scene, out));
+            EventContent::Close(_) => {}
+            EventContent::Stack(text) => {
+                put_text(text, &mut 0, self.begin_event(event, &Class::Stack, inventory, out));
             }
-            What::Meta { payload, meta } => self.meta(event, payload, *meta, scene, out),
+            EventContent::Meta { payload, meta } => self.meta(event, payload, *meta, inventory, out),
         }
     }
 
@@ -538,18 +544,23 @@ impl EventFormat for CtfFormat {
         false
     }
 
-    fn finish(&mut self, scene: &Scene, out: &mut Vec<u8>) {
+    fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {
         for thread in 0..self.streams.len() {
             self.end_packet(thread, out);
         }
-        put_part("metadata", self.metadata(scene).as_bytes(), out);
+        put_part("metadata", self.metadata(inventory).as_bytes(), out);
     }
 
-    fn untold(&self, scene: &Scene) -> Vec<String> {
-        let mut untold = scene.odd_texts();
-        untold.extend(scene.without(&[Aspect::Targets, Aspect::Modules, Aspect::Functions, Aspect::Texts]));
-        untold.extend(self.pids.untold());
-        untold.extend(sentences([
+    fn omissions(&self, inventory: &Inventory) -> Vec<String> {
+        let mut omissions = inventory.text_omissions();
+        omissions.extend(inventory.without(&[
+            Aspect::Targets,
+            Aspect::Modules,
+            Aspect::Functions,
+            Aspect::Texts,
+        ]));
+        omissions.extend(self.pids.omissions());
+        omissions.extend(sentences([
             (self.nul, "record", "with NUL in a text: written as \\x00"),
             (
                 self.back,
@@ -557,11 +568,11 @@ impl EventFormat for CtfFormat {
                 "whose ticks go back: written with the ticks of the previous record of its thread",
             ),
             (
-                self.renamed(scene),
+                self.renamed(inventory),
                 "name",
                 "of a value with characters other than ASCII letters and digits: replaced by _",
             ),
         ]));
-        untold
+        omissions
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use trace_format::FIRST_WITH_OTHER_KINDS;
 use trace_format::escape::unescape;
 use trace_format::line::{Kind, Ticks};
-use trace_format::locks::may_be_of_lock;
+use trace_format::locks::may_be_lock_record;
 use trace_format::meta::{Meta, Run};
 use trace_format::record::Flags;
 use trace_format::sites::Site;
@@ -23,9 +23,11 @@ use crate::time::clocks::{ClockReader, TickClock};
 use crate::ui::messages::{Grouped, count};
 use crate::view::calls::{CallPlace, Depth, Ended, Ending, Folded, LastRecords, OpenCalls, cut};
 use crate::view::export::Export;
-use crate::view::export::aspects::KnownOfCalls;
-use crate::view::function_names::{Called, FunctionId, FunctionNames, KnownCalls, SharedNames, Told, lock};
-use crate::view::values::{Fields, Value, emptied};
+use crate::view::export::aspects::CallDetailCounts;
+use crate::view::function_names::{
+    CallInfo, Called, FunctionId, FunctionNames, KnownCalls, SharedNames, lock,
+};
+use crate::view::values::{Fields, Value, clear_and_reuse};
 
 /// A format that accepts events.
 pub trait EventFormat: Send + Sync {
@@ -33,7 +35,7 @@ pub trait EventFormat: Send + Sync {
     fn begin(&mut self, _out: &mut Vec<u8>) {}
 
     /// Appends an event, which must be the next one in the order of the merge.
-    fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>);
+    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>);
 
     /// Returns whether the format also needs the text of a message with known values; if not, it gets an
     /// empty text. `text` is the escaped text from the trace.
@@ -61,10 +63,10 @@ pub trait EventFormat: Send + Sync {
     }
 
     /// Ends the output, after the last event.
-    fn finish(&mut self, _scene: &Scene, _out: &mut Vec<u8>) {}
+    fn finish(&mut self, _scene: &Inventory, _out: &mut Vec<u8>) {}
 
     /// Returns a sentence for each type of information that the output omits, with its number.
-    fn untold(&self, scene: &Scene) -> Vec<String>;
+    fn omissions(&self, inventory: &Inventory) -> Vec<String>;
 }
 
 /// An event of a thread.
@@ -77,12 +79,12 @@ pub struct Event<'a> {
     /// The time, in nanoseconds since 1970.
     pub wall: u64,
     /// The content.
-    pub what: What<'a>,
+    pub what: EventContent<'a>,
 }
 
 /// Whether a message is a lock record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OfLock {
+pub enum LockContent {
     /// Not a lock record.
     No,
     /// Perhaps a lock record: its trace has a version in which lock records are messages.
@@ -93,7 +95,7 @@ pub enum OfLock {
 
 /// The content of an event.
 #[derive(Debug)]
-pub enum What<'a> {
+pub enum EventContent<'a> {
     /// A message.
     Message {
         /// The number of its site in the scene, if known.
@@ -107,13 +109,13 @@ pub enum What<'a> {
         /// [numbers](Fields::bytes_of_numbers).
         bytes: Option<&'a [u8]>,
         /// Whether it is a lock record. The text of any other message may look like one.
-        lock: OfLock,
+        lock: LockContent,
     },
     /// An enter record.
-    Enter(&'a Told),
+    Enter(&'a CallInfo),
     /// A leave record, and the calls that end with it, the innermost first; no calls if there is no enter
     /// record.
-    Leave(&'a Told, &'a [EndedCall]),
+    Leave(&'a CallInfo, &'a [EndedCall]),
     /// The end of these calls, the innermost first, because their thread has ended, tracing was paused, or
     /// the output ends. No record reports it. Its time may be before the previous event.
     Close(&'a [EndedCall]),
@@ -134,7 +136,7 @@ pub struct EndedCall {
     /// The number of the function in the scene.
     pub function: FunctionId,
     /// Whether the call has a leave record.
-    pub was_left: bool,
+    pub has_leave_record: bool,
 }
 
 /// A process.
@@ -201,7 +203,7 @@ impl TypedSite {
 
 /// The threads, processes, functions and sites of the events so far, and counts of omitted information.
 #[derive(Debug, Default)]
-pub struct Scene {
+pub struct Inventory {
     /// The processes.
     pub processes: Vec<Process>,
     /// The threads.
@@ -225,12 +227,12 @@ pub struct Scene {
     /// The maximum number of nested calls that are shown.
     pub depth: usize,
     /// The numbers of calls with additional details.
-    pub calls: KnownOfCalls,
+    pub calls: CallDetailCounts,
     /// The numbers of lines of unknown kinds.
     pub other_kinds: OtherKinds,
 }
 
-impl Scene {
+impl Inventory {
     /// Returns the site with a number.
     #[must_use]
     pub fn site(&self, number: Option<usize>) -> Option<&TypedSite> {
@@ -245,8 +247,8 @@ impl Scene {
 
     /// Adds the functions of a record, and all functions with smaller numbers, if they are missing.
     #[inline]
-    fn learn_functions(&mut self, told: &Told, names: &SharedNames) {
-        let most = told.called.function.max(told.called.from.unwrap_or(0)) as usize;
+    fn learn_functions(&mut self, call_info: &CallInfo, names: &SharedNames) {
+        let most = call_info.called.function.max(call_info.called.from.unwrap_or(0)) as usize;
         if self.functions.len() <= most {
             self.learn_functions_up_to(most, &lock(names));
         }
@@ -268,7 +270,7 @@ impl Scene {
 
     /// Returns the sentences about texts, which are common to all formats.
     #[must_use]
-    pub fn odd_texts(&self) -> Vec<String> {
+    pub fn text_omissions(&self) -> Vec<String> {
         sentences([
             (self.not_text, "message", "with bytes that are not UTF-8: written as \\xNN"),
             (self.without_values, "message", "whose values cannot be read: only the text is shown"),
@@ -278,13 +280,13 @@ impl Scene {
     /// Returns the sentences about calls, which are common to all formats with nested calls.
     #[must_use]
     pub fn cut_calls(&self) -> Vec<String> {
-        let mut told = sentences([
+        let mut call_info = sentences([
             (self.unmatched, "leave record", "without an enter record: left out"),
             (self.unseen, "call", "without a leave record: ended with the enclosing call"),
             (self.still_open, "call", "still running at the end: ended with the thread or the trace"),
         ]);
-        told.extend(folded_calls(self.folded, self.depth));
-        told
+        call_info.extend(folded_calls(self.folded, self.depth));
+        call_info
     }
 }
 
@@ -314,7 +316,7 @@ struct ThreadOfOrigin {
 
 /// The thread and the time of a record.
 #[derive(Clone, Copy, Debug)]
-struct At {
+struct EventPosition {
     thread: usize,
     process: usize,
     named: usize,
@@ -327,11 +329,11 @@ struct At {
 pub struct EventExport<F> {
     format: F,
     names: SharedNames,
-    told: KnownCalls,
+    call_info: KnownCalls,
     catalog: Arc<SiteCatalog>,
     /// The labels of the threads, by origin.
     labels: Vec<String>,
-    scene: Scene,
+    inventory: Inventory,
     /// The thread of each origin.
     threads: Vec<Option<ThreadOfOrigin>>,
     by_id: HashMap<(usize, u64, Option<Vec<u8>>), usize>,
@@ -358,11 +360,11 @@ impl<F: EventFormat> EventExport<F> {
         let depth = if format.nests_calls() { depth.most() } else { Depth::All.most() };
         EventExport {
             format,
-            told: KnownCalls::of(&names),
+            call_info: KnownCalls::of(&names),
             names,
             catalog,
             labels,
-            scene: Scene { depth, ..Scene::default() },
+            inventory: Inventory { depth, ..Inventory::default() },
             threads: Vec::new(),
             by_id: HashMap::new(),
             named: Vec::new(),
@@ -376,17 +378,17 @@ impl<F: EventFormat> EventExport<F> {
 
     /// Returns the thread and the time of a record of an origin.
     #[inline]
-    fn at(&mut self, number: usize, origin: &Origin, ticks: Ticks) -> At {
+    fn at(&mut self, number: usize, origin: &Origin, ticks: Ticks) -> EventPosition {
         if self.threads.get(number).is_none_or(Option::is_none) {
             self.new_thread(number, origin);
         }
         let Some(Some(ThreadOfOrigin { thread, process, named, clock })) = self.threads.get_mut(number)
         else {
             // Unreachable: the thread was made above.
-            return At { thread: 0, process: 0, named: 0, ticks, wall: 0 };
+            return EventPosition { thread: 0, process: 0, named: 0, ticks, wall: 0 };
         };
         let wall = if self.format.takes_times() { clock.wall(ticks).0 } else { 0 };
-        At { thread: *thread, process: *process, named: *named, ticks, wall }
+        EventPosition { thread: *thread, process: *process, named: *named, ticks, wall }
     }
 
     #[cold]
@@ -397,20 +399,20 @@ impl<F: EventFormat> EventExport<F> {
             let exe = run.as_ref().map_or(&[][..], |run| &run.exe);
             let name = exe.rsplit(|byte| *byte == b'/' || *byte == b'\\').next().unwrap_or_default();
             let name = String::from_utf8_lossy(name).into_owned();
-            self.scene.processes.push(Process { run, name });
+            self.inventory.processes.push(Process { run, name });
             self.named.push(of_names);
             self.named.len() - 1
         });
         let log = origin.is_log.then(|| origin.name.clone());
         let thread = *self.by_id.entry((process, origin.tid, log)).or_insert_with(|| {
             let label = self.labels.get(number).cloned().unwrap_or_else(|| origin.tid.to_string());
-            let pid = self.scene.processes[process].pid();
+            let pid = self.inventory.processes[process].pid();
             let label = match label.strip_prefix(&format!("{pid}/")) {
                 Some(own) => own.to_owned(),
                 None => label,
             };
             let clock = origin.clock.clone();
-            self.scene.threads.push(Thread { process, tid: origin.tid, label, clock });
+            self.inventory.threads.push(Thread { process, tid: origin.tid, label, clock });
             self.open.push(OpenCalls::default());
             self.open.len() - 1
         });
@@ -422,77 +424,82 @@ impl<F: EventFormat> EventExport<F> {
     /// Returns the number of the site with a mark.
     fn site(&mut self, mark: u32) -> Option<usize> {
         let number = (mark as usize).checked_sub(1)?;
-        if self.scene.sites.get(number).is_none_or(Option::is_none) {
+        if self.inventory.sites.get(number).is_none_or(Option::is_none) {
             let site = self.catalog.site(mark)?;
             let fields = Fields::of(&site);
-            self.scene.sites.resize_with(self.scene.sites.len().max(number + 1), || None);
-            self.scene.sites[number] = Some(TypedSite { site, fields, messages: 0, with_values: 0 });
+            self.inventory.sites.resize_with(self.inventory.sites.len().max(number + 1), || None);
+            self.inventory.sites[number] = Some(TypedSite { site, fields, messages: 0, with_values: 0 });
         }
         Some(number)
     }
 
-    fn message(&mut self, record: &RecordText<'_>, at: At, lock: OfLock, out: &mut Vec<u8>) {
-        let At { thread, ticks, wall, .. } = at;
+    fn message(&mut self, record: &RecordText<'_>, at: EventPosition, lock: LockContent, out: &mut Vec<u8>) {
+        let EventPosition { thread, ticks, wall, .. } = at;
         let site = self.site(record.site);
-        let known = site.and_then(|site| self.scene.sites.get_mut(site)?.as_mut());
+        let known = site.and_then(|site| self.inventory.sites.get_mut(site)?.as_mut());
         if let (Some(known), Some(bytes), true) = (known, record.values, self.format.takes_bytes_of_numbers())
         {
             if known.fields.bytes_of_numbers() == Some(bytes.len()) {
                 known.messages += 1;
                 known.with_values += 1;
-                let what =
-                    What::Message { site, text: "", values: None, bytes: Some(bytes), lock: OfLock::No };
-                return self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+                let what = EventContent::Message {
+                    site,
+                    text: "",
+                    values: None,
+                    bytes: Some(bytes),
+                    lock: LockContent::No,
+                };
+                return self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
             }
         }
         let mut text = std::mem::take(&mut self.text);
         let mut values: Vec<Value<'_>> = std::mem::take(&mut self.values);
-        let known = record.values.zip(self.scene.site(site));
+        let known = record.values.zip(self.inventory.site(site));
         let read = known.map(|(payload, known)| known.fields.read(payload, &mut values));
-        self.scene.without_values += u64::from(read == Some(false));
+        self.inventory.without_values += u64::from(read == Some(false));
         let has_values = read == Some(true);
-        if let Some(Some(known)) = site.and_then(|site| self.scene.sites.get_mut(site)) {
+        if let Some(Some(known)) = site.and_then(|site| self.inventory.sites.get_mut(site)) {
             known.messages += 1;
             known.with_values += u64::from(has_values && !values.is_empty());
         }
         text.clear();
         if !has_values || self.format.takes_text_of_values(record.payload()) {
-            self.scene.not_text += u64::from(!text_of(record, &mut text));
+            self.inventory.not_text += u64::from(!text_of(record, &mut text));
         }
         let values_read = has_values.then_some(&values[..]);
-        let what = What::Message { site, text: &text, values: values_read, bytes: None, lock };
-        self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
-        self.values = emptied(values);
+        let what = EventContent::Message { site, text: &text, values: values_read, bytes: None, lock };
+        self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
+        self.values = clear_and_reuse(values);
         self.text = text;
     }
 
-    fn function(&mut self, record: &RecordText<'_>, at: At, out: &mut Vec<u8>) {
-        let At { thread, named, ticks, wall, .. } = at;
-        let told = self.told.told(&self.names, named, record);
-        let Some(told) = told else { return };
-        self.scene.learn_functions(told, &self.names);
-        let (called, open) = (&told.called, &mut self.open[thread]);
+    fn function(&mut self, record: &RecordText<'_>, at: EventPosition, out: &mut Vec<u8>) {
+        let EventPosition { thread, named, ticks, wall, .. } = at;
+        let call_info = self.call_info.call_info(&self.names, named, record);
+        let Some(call_info) = call_info else { return };
+        self.inventory.learn_functions(call_info, &self.names);
+        let (called, open) = (&call_info.called, &mut self.open[thread]);
         if record.kind == Kind::Enter {
-            open.enter(called.place, called.function, told.span, wall);
-            self.scene.calls.entered(told);
-            if open.open().len() <= self.scene.depth {
-                let what = What::Enter(told);
-                self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+            open.enter(called.place, called.function, call_info.span, wall);
+            self.inventory.calls.entered(call_info);
+            if open.open().len() <= self.inventory.depth {
+                let what = EventContent::Enter(call_info);
+                self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
             }
             return;
         }
-        let left = open.leave(called.place, called.function, told.span);
-        self.scene.unmatched += u64::from(left.is_none());
-        self.scene.calls.left(told);
-        let told = *told;
+        let left = open.leave(called.place, called.function, call_info.span);
+        self.inventory.unmatched += u64::from(left.is_none());
+        self.inventory.calls.left(call_info);
+        let call_info = *call_info;
         let mut ended = std::mem::take(&mut self.ended);
         if let Some(left) = left {
             self.end_calls(thread, left, (ticks, wall), &mut ended, out);
         }
         // If no call has ended, the record belongs to a call inside folded calls.
         if left.is_none() || !ended.is_empty() {
-            let what = What::Leave(&told, &ended);
-            self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+            let what = EventContent::Leave(&call_info, &ended);
+            self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
         }
         ended.clear();
         self.ended = ended;
@@ -509,20 +516,20 @@ impl<F: EventFormat> EventExport<F> {
         out: &mut Vec<u8>,
     ) {
         while let Some(Ended { call, ending, folded }) =
-            self.open[thread].pop_shown(left, wall, self.scene.depth, 0)
+            self.open[thread].pop_shown(left, wall, self.inventory.depth, 0)
         {
-            let was_left = ending == Ending::Left;
+            let has_leave_record = ending == Ending::Left;
             let function = match folded {
                 Some(folded) => {
-                    self.scene.unseen += folded.unseen;
+                    self.inventory.unseen += folded.unseen;
                     self.enter_folded(thread, ticks, call.entered, &folded, out)
                 }
                 None => {
-                    self.scene.unseen += u64::from(!was_left);
+                    self.inventory.unseen += u64::from(!has_leave_record);
                     call.function
                 }
             };
-            ended.push(EndedCall { function, was_left });
+            ended.push(EndedCall { function, has_leave_record });
         }
     }
 
@@ -537,32 +544,32 @@ impl<F: EventFormat> EventExport<F> {
         folded: &Folded,
         out: &mut Vec<u8>,
     ) -> FunctionId {
-        self.scene.folded += folded.calls();
+        self.inventory.folded += folded.calls();
         let function = lock(&self.names).folded(folded);
         let called = Called { place: CallPlace::Site(function), function, from: None };
-        let told = Told { called, span: None, left: Flags::NONE };
-        self.scene.learn_functions(&told, &self.names);
-        let what = What::Enter(&told);
-        self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+        let call_info = CallInfo { called, span: None, left: Flags::NONE };
+        self.inventory.learn_functions(&call_info, &self.names);
+        let what = EventContent::Enter(&call_info);
+        self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
         function
     }
 
     /// Ends all open calls of a thread.
     fn close(&mut self, thread: usize, (ticks, wall): (Ticks, u64), out: &mut Vec<u8>) {
-        let (mut ended, unseen) = (Vec::new(), self.scene.unseen);
-        self.scene.still_open += self.open[thread].open().len() as u64;
+        let (mut ended, unseen) = (Vec::new(), self.inventory.unseen);
+        self.inventory.still_open += self.open[thread].open().len() as u64;
         self.end_calls(thread, 0, (ticks, wall), &mut ended, out);
-        self.scene.unseen = unseen;
+        self.inventory.unseen = unseen;
         if !ended.is_empty() {
-            ended.iter_mut().for_each(|call| call.was_left = false);
-            let what = What::Close(&ended);
-            self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+            ended.iter_mut().for_each(|call| call.has_leave_record = false);
+            let what = EventContent::Close(&ended);
+            self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
         }
     }
 
     #[cold]
-    fn stack(&mut self, record: &RecordText<'_>, at: At, out: &mut Vec<u8>) {
-        let At { thread, named, ticks, wall, .. } = at;
+    fn stack(&mut self, record: &RecordText<'_>, at: EventPosition, out: &mut Vec<u8>) {
+        let EventPosition { thread, named, ticks, wall, .. } = at;
         let Some(line) = record.parsed().next() else { return };
         let mut with_names = Vec::new();
         if !lock(&self.names).write_named(named, ticks, &line, &mut with_names) {
@@ -570,19 +577,19 @@ impl<F: EventFormat> EventExport<F> {
             with_names.extend_from_slice(line.payload);
         }
         let text = String::from_utf8_lossy(&with_names);
-        let what = What::Stack(&text);
-        self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+        let what = EventContent::Stack(&text);
+        self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
     }
 
     #[cold]
-    fn meta(&mut self, origin: &Origin, record: &RecordText<'_>, at: At, out: &mut Vec<u8>) {
-        let At { thread, named, ticks, wall, .. } = at;
+    fn meta(&mut self, origin: &Origin, record: &RecordText<'_>, at: EventPosition, out: &mut Vec<u8>) {
+        let EventPosition { thread, named, ticks, wall, .. } = at;
         let payload = record.payload();
         lock(&self.names).take_meta(named, payload);
         let meta = Meta::parse(payload);
         let text = String::from_utf8_lossy(payload);
-        let what = What::Meta { payload: &text, meta: meta.as_ref() };
-        self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+        let what = EventContent::Meta { payload: &text, meta: meta.as_ref() };
+        self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
         if let Some((_, ticks)) = meta.and_then(|meta| cut(&meta, ticks)) {
             self.close(thread, (ticks, origin.clock.wall(ticks).0), out);
         }
@@ -631,40 +638,40 @@ impl<F: EventFormat> Export for EventExport<F> {
             Kind::Message | Kind::Continuation => {
                 // The rest of a message without its beginning may look like a lock record, and so may a line
                 // of a log.
-                let is_log = origin.is_log || self.scene.threads[at.thread].tid == 0;
+                let is_log = origin.is_log || self.inventory.threads[at.thread].tid == 0;
                 let whole_of_trace = record.kind == Kind::Message && !is_log;
-                let is_text = whole_of_trace && may_be_of_lock(record.payload());
-                let run = self.scene.processes[at.process].run.as_ref();
+                let is_text = whole_of_trace && may_be_lock_record(record.payload());
+                let run = self.inventory.processes[at.process].run.as_ref();
                 // Without a run, the version is unknown.
                 let is_earlier = || run.is_none_or(|run| run.version < FIRST_WITH_OTHER_KINDS);
-                let lock = if is_text && is_earlier() { OfLock::Text } else { OfLock::No };
+                let lock = if is_text && is_earlier() { LockContent::Text } else { LockContent::No };
                 self.message(record, at, lock, out);
             }
-            Kind::Lock => self.message(record, at, OfLock::Record, out),
+            Kind::Lock => self.message(record, at, LockContent::Record, out),
             Kind::Enter | Kind::Leave => self.function(record, at, out),
             Kind::Stack => self.stack(record, at, out),
             Kind::Meta => self.meta(origin, record, at, out),
-            Kind::State => self.scene.other_kinds.see_state(),
-            Kind::Other(kind) => self.scene.other_kinds.see(kind),
+            Kind::State => self.inventory.other_kinds.see_state(),
+            Kind::Other(kind) => self.inventory.other_kinds.see(kind),
         }
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) {
         for thread in 0..self.open.len() {
-            let Thread { process, clock, .. } = &self.scene.threads[thread];
+            let Thread { process, clock, .. } = &self.inventory.threads[thread];
             let ticks = self.last.of(*process);
             let wall = clock.wall(ticks).0;
             self.close(thread, (ticks, wall), out);
         }
-        self.format.finish(&self.scene, out);
+        self.format.finish(&self.inventory, out);
     }
 
     fn takes_calls(&self) -> bool {
         true
     }
 
-    fn untold(&self) -> Vec<String> {
-        let others = self.scene.other_kinds.untold();
-        others.chain(self.format.untold(&self.scene)).collect()
+    fn omissions(&self) -> Vec<String> {
+        let others = self.inventory.other_kinds.omissions();
+        others.chain(self.format.omissions(&self.inventory)).collect()
     }
 }

@@ -9,9 +9,9 @@ use trace_format::record::Flags;
 use trace_format::sites::Level;
 use trace_format::wall::Wall;
 
-use crate::view::export::events::{EndedCall, Event, NamedFunction, OfLock, Scene, What};
+use crate::view::export::events::{EndedCall, Event, EventContent, Inventory, LockContent, NamedFunction};
 use crate::view::export::json::{put_number, put_string, put_value};
-use crate::view::function_names::{FunctionId, Told};
+use crate::view::function_names::{CallInfo, FunctionId};
 
 /// A record in columns. A column is `None` if its value is unknown, or if it does not apply to the kind of
 /// the record.
@@ -47,9 +47,9 @@ pub struct Row<'a> {
 
 /// Returns the columns of an event; `None` if the event has no record.
 #[must_use]
-pub fn row_of<'a>(event: &Event<'a>, scene: &'a Scene) -> Option<Row<'a>> {
-    let thread = &scene.threads[event.thread];
-    let process = &scene.processes[thread.process];
+pub fn row_of<'a>(event: &Event<'a>, inventory: &'a Inventory) -> Option<Row<'a>> {
+    let thread = &inventory.threads[event.thread];
+    let process = &inventory.processes[thread.process];
     let pid = process.run.as_ref().map(|run| run.pid);
     let message = message_of(event);
     let row = Row {
@@ -61,10 +61,10 @@ pub fn row_of<'a>(event: &Event<'a>, scene: &'a Scene) -> Option<Row<'a>> {
         ..Row::default()
     };
     Some(match &event.what {
-        What::Message { site, lock, .. } => {
-            let kind = if *lock == OfLock::Record { "lock" } else { "message" };
+        EventContent::Message { site, lock, .. } => {
+            let kind = if *lock == LockContent::Record { "lock" } else { "message" };
             let row = Row { kind, ..row };
-            let Some(known) = scene.site(*site) else { return Some(row) };
+            let Some(known) = inventory.site(*site) else { return Some(row) };
             let site = &known.site;
             Row {
                 level: level(site.level),
@@ -77,13 +77,15 @@ pub fn row_of<'a>(event: &Event<'a>, scene: &'a Scene) -> Option<Row<'a>> {
                 ..row
             }
         }
-        What::Enter(told) => of_function(Row { kind: "enter", ..row }, scene.function(told.called.function)),
-        What::Leave(told, ended) => {
-            of_function(Row { kind: "leave", ..row }, scene.function(function_left(told, ended)))
+        EventContent::Enter(call_info) => {
+            of_function(Row { kind: "enter", ..row }, inventory.function(call_info.called.function))
         }
-        What::Stack(_) => Row { kind: "stack", ..row },
-        What::Meta { payload, .. } => Row { kind: word_and_rest(payload).0, ..row },
-        What::Close(_) => return None,
+        EventContent::Leave(call_info, ended) => {
+            of_function(Row { kind: "leave", ..row }, inventory.function(function_left(call_info, ended)))
+        }
+        EventContent::Stack(_) => Row { kind: "stack", ..row },
+        EventContent::Meta { payload, .. } => Row { kind: word_and_rest(payload).0, ..row },
+        EventContent::Close(_) => return None,
     })
 }
 
@@ -91,16 +93,16 @@ pub fn row_of<'a>(event: &Event<'a>, scene: &'a Scene) -> Option<Row<'a>> {
 #[must_use]
 pub fn message_of<'a>(event: &Event<'a>) -> Option<&'a str> {
     match event.what {
-        What::Message { text, .. } | What::Stack(text) => Some(text),
-        What::Meta { payload, .. } => Some(word_and_rest(payload).1),
-        What::Enter(_) | What::Leave(..) | What::Close(_) => None,
+        EventContent::Message { text, .. } | EventContent::Stack(text) => Some(text),
+        EventContent::Meta { payload, .. } => Some(word_and_rest(payload).1),
+        EventContent::Enter(_) | EventContent::Leave(..) | EventContent::Close(_) => None,
     }
 }
 
 /// Returns the function to which a leave record belongs.
 #[must_use]
-pub fn function_left(told: &Told, ended: &[EndedCall]) -> FunctionId {
-    ended.last().map_or(told.called.function, |call| call.function)
+pub fn function_left(call_info: &CallInfo, ended: &[EndedCall]) -> FunctionId {
+    ended.last().map_or(call_info.called.function, |call| call.function)
 }
 
 fn word_and_rest(payload: &str) -> (&str, &str) {
@@ -108,21 +110,23 @@ fn word_and_rest(payload: &str) -> (&str, &str) {
 }
 
 /// Appends the JSON object of an event's fields, if it has any.
-pub fn put_fields(event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+pub fn put_fields(event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
     match &event.what {
-        What::Message { site, values: Some(values), .. } => {
-            if let Some(known) = scene.site(*site) {
+        EventContent::Message { site, values: Some(values), .. } => {
+            if let Some(known) = inventory.site(*site) {
                 let named = known.fields.fields().iter().zip(*values);
                 put_object(named.map(|(field, value)| (&field.name[..], value)), out, put_value);
             }
         }
-        What::Message { lock: OfLock::Record, text, .. } => {
+        EventContent::Message { lock: LockContent::Record, text, .. } => {
             put_object(keys_of(word_and_rest(word_and_rest(text).1).1), out, put_key);
         }
-        What::Enter(told) => put_call(told, told.called.from.map(|from| scene.function(from)), out),
-        What::Leave(told, _) => put_call(told, None, out),
-        What::Meta { payload, .. } => put_object(keys_of(word_and_rest(payload).1), out, put_key),
-        What::Message { .. } | What::Stack(_) | What::Close(_) => {}
+        EventContent::Enter(call_info) => {
+            put_call(call_info, call_info.called.from.map(|from| inventory.function(from)), out)
+        }
+        EventContent::Leave(call_info, _) => put_call(call_info, None, out),
+        EventContent::Meta { payload, .. } => put_object(keys_of(word_and_rest(payload).1), out, put_key),
+        EventContent::Message { .. } | EventContent::Stack(_) | EventContent::Close(_) => {}
     }
 }
 
@@ -148,12 +152,12 @@ fn of_function<'a>(row: Row<'a>, function: &'a NamedFunction) -> Row<'a> {
 }
 
 /// Appends the details of a call besides its function.
-fn put_call(told: &Told, from: Option<&NamedFunction>, out: &mut Vec<u8>) {
-    if told.span.is_none() && from.is_none() && told.left == Flags::NONE {
+fn put_call(call_info: &CallInfo, from: Option<&NamedFunction>, out: &mut Vec<u8>) {
+    if call_info.span.is_none() && from.is_none() && call_info.left == Flags::NONE {
         return;
     }
     let mut fields: Vec<(&str, Key)> = Vec::new();
-    if let Some(span) = told.span {
+    if let Some(span) = call_info.span {
         fields.push(("span", Key::Number(span)));
     }
     if let Some(from) = from {
@@ -163,7 +167,7 @@ fn put_call(told: &Told, from: Option<&NamedFunction>, out: &mut Vec<u8>) {
     for (flag, name) in
         [(Flags::UNWINDING, "unwinding"), (Flags::ENDED, "ended"), (Flags::CANCELLED, "cancelled")]
     {
-        if told.left.has(flag) {
+        if call_info.left.has(flag) {
             fields.push((name, Key::Yes));
         }
     }

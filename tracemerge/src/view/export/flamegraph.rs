@@ -67,8 +67,8 @@ impl Export for FlamegraphFormat {
         self.folded.call_counts()
     }
 
-    fn untold(&self) -> Vec<String> {
-        self.failure.iter().cloned().chain(self.folded.untold()).collect()
+    fn omissions(&self) -> Vec<String> {
+        self.failure.iter().cloned().chain(self.folded.omissions()).collect()
     }
 }
 

@@ -48,7 +48,7 @@ pub fn of_span(span: u64, process: usize) -> Flow {
 /// Returns whether a message with this text, escaped or not, may be a part of a flow, because it is about a
 /// condition.
 #[must_use]
-pub fn may_be_of(text: &[u8]) -> bool {
+pub fn may_be_about_condition(text: &[u8]) -> bool {
     text.starts_with(b"condvar ")
 }
 
@@ -72,7 +72,7 @@ impl Flows {
         (thread, wall): (usize, u64),
         mut take: impl FnMut(Flow),
     ) {
-        if !may_be_of(text.as_bytes()) {
+        if !may_be_about_condition(text.as_bytes()) {
             return;
         }
         let of = |condition: u64, number: u64| id(&Subject::Notification { condition, number }, process);

@@ -62,9 +62,9 @@ impl Export for FoldedFormat {
         write_folded(&self.counts, out);
     }
 
-    fn untold(&self) -> Vec<String> {
+    fn omissions(&self) -> Vec<String> {
         let (cut, others) = (self.counts.cut_calls(), self.counts.others());
-        let mut untold = sentences([
+        let mut omissions = sentences([
             (others.messages, "message", "left out: call paths have none"),
             (others.stacks, "call stack", "left out: only calls are shown"),
             (others.metas, "# line", "left out, including losses and stalls"),
@@ -72,19 +72,19 @@ impl Export for FoldedFormat {
             (cut.unseen, "call", "without a leave record: ended with the enclosing call"),
             (cut.still_open, "call", "still running at the end: ended with the thread or the trace"),
         ]);
-        untold.extend(self.counts.other_kinds().untold());
-        untold.extend(folded_calls(self.counts.folded_calls(), self.counts.depth().most()));
+        omissions.extend(self.counts.other_kinds().omissions());
+        omissions.extend(folded_calls(self.counts.folded_calls(), self.counts.depth().most()));
         let names = lock(self.counts.names());
         let has_place = |function: FunctionId| !names.get(function).place().is_empty();
         let placed = self.counts.functions(0).filter(|(function, _)| has_place(*function)).count();
-        untold.extend(aspects::untold([
+        omissions.extend(aspects::omissions([
             (placed as u64, Aspect::FunctionPlaces),
             (others.spans, Aspect::Spans),
             (others.ends, Aspect::Ends),
             (others.unwinding, Aspect::Unwinding),
             (others.call_sites, Aspect::CallSites),
         ]));
-        untold
+        omissions
     }
 
     fn takes_calls(&self) -> bool {

@@ -131,10 +131,10 @@ impl OtherFormat {
         catalog: Arc<SiteCatalog>,
         labels: Vec<String>,
     ) -> Box<dyn Export> {
-        type About = (Depth, SharedNames, Arc<SiteCatalog>, Vec<String>);
+        type FormatInputs = (Depth, SharedNames, Arc<SiteCatalog>, Vec<String>);
         fn of<F: EventFormat + 'static>(
             format: F,
-            (depth, names, catalog, labels): About,
+            (depth, names, catalog, labels): FormatInputs,
         ) -> Box<dyn Export> {
             Box::new(EventExport::new(format, depth, names, catalog, labels))
         }

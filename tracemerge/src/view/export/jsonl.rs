@@ -1,6 +1,6 @@
 //! JSON lines: each record is an object in its own line. Keys with unknown values are missing.
 
-use crate::view::export::events::{Event, EventFormat, Scene};
+use crate::view::export::events::{Event, EventFormat, Inventory};
 use crate::view::export::fields::{TimeText, put_fields, row_of};
 use crate::view::export::json::{put_number, put_string};
 
@@ -13,10 +13,10 @@ pub struct JsonlFormat {
 }
 
 impl EventFormat for JsonlFormat {
-    fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
         self.fields.clear();
-        let Some(row) = row_of(event, scene) else { return };
-        put_fields(event, scene, &mut self.fields);
+        let Some(row) = row_of(event, inventory) else { return };
+        put_fields(event, inventory, &mut self.fields);
         out.extend_from_slice(b"{\"ticks\":");
         put_number(event.ticks.0, out);
         out.extend_from_slice(b",\"time\":\"");
@@ -63,7 +63,7 @@ impl EventFormat for JsonlFormat {
         out.extend_from_slice(b"}\n");
     }
 
-    fn untold(&self, scene: &Scene) -> Vec<String> {
-        scene.odd_texts()
+    fn omissions(&self, inventory: &Inventory) -> Vec<String> {
+        inventory.text_omissions()
     }
 }

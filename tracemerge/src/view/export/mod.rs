@@ -35,7 +35,7 @@ use std::io::{self, Write};
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::view::call_counts::CallCounts;
-use crate::view::lines_to_records::Take;
+use crate::view::lines_to_records::RecordSink;
 
 /// The number of buffered bytes that triggers a write.
 const BUFFER: usize = 64 << 10;
@@ -54,7 +54,7 @@ pub trait Export: Send + Sync {
 
     /// Returns a sentence for each type of information that was in the records and is not in the output, with
     /// its number. Call this after the output has ended.
-    fn untold(&self) -> Vec<String> {
+    fn omissions(&self) -> Vec<String> {
         Vec::new()
     }
 
@@ -94,8 +94,8 @@ impl Export for Box<dyn Export> {
         (**self).finish(out);
     }
 
-    fn untold(&self) -> Vec<String> {
-        (**self).untold()
+    fn omissions(&self) -> Vec<String> {
+        (**self).omissions()
     }
 
     fn is_verbatim(&self) -> bool {
@@ -145,7 +145,7 @@ impl<'a> Exporting<'a> {
     }
 }
 
-impl Take for Exporting<'_> {
+impl RecordSink for Exporting<'_> {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         self.lines += record.line_count;
         self.format.record(&self.origins[record.origin], record, &mut self.text);

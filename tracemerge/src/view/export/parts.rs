@@ -5,7 +5,7 @@ use crate::output::folder::put_part;
 
 /// The number of buffered bytes of a file above which they are written to the stream. Each thread may have a
 /// file.
-const ENOUGH: usize = 16 << 10;
+const MAX_BUFFERED_BYTES: usize = 16 << 10;
 
 /// The files of an output, with their bytes that are not yet in the stream.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl Parts {
 
     /// Writes the buffered bytes of a file to the stream if there are enough of them.
     pub fn pass_on(&mut self, file: usize, out: &mut Vec<u8>) {
-        if self.0[file].1.len() >= ENOUGH {
+        if self.0[file].1.len() >= MAX_BUFFERED_BYTES {
             self.flush(file, out);
         }
     }

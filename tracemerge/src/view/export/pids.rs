@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::view::export::events::{Scene, sentences};
+use crate::view::export::events::{Inventory, sentences};
 
 /// The first of the numbers for processes whose id is unknown or belongs to an earlier process. No process id
 /// of Linux is this great.
@@ -21,12 +21,12 @@ pub struct Pids {
 
 impl Pids {
     /// Returns the number of a process, and whether this is the first call for it.
-    pub fn of(&mut self, process: usize, scene: &Scene) -> (u32, bool) {
+    pub fn of(&mut self, process: usize, inventory: &Inventory) -> (u32, bool) {
         self.known.resize(self.known.len().max(process + 1), None);
         if let Some(pid) = self.known[process] {
             return (pid, false);
         }
-        let mut pid = scene.processes[process].pid();
+        let mut pid = inventory.processes[process].pid();
         if pid == 0 || !self.given.insert(pid) {
             self.renumbered += u64::from(pid != 0);
             pid = OWN_PIDS + u32::try_from(process).unwrap_or(0);
@@ -38,7 +38,7 @@ impl Pids {
 
     /// Returns a sentence if the number of a process differs from its id.
     #[must_use]
-    pub fn untold(&self) -> Vec<String> {
+    pub fn omissions(&self) -> Vec<String> {
         sentences([(self.renumbered, "process", "with the id of another one: numbered from 4194304 on")])
     }
 }

@@ -67,7 +67,7 @@ impl ReportFormat {
 
     /// Returns the report as of now, without the open calls; `None` for call paths.
     #[must_use]
-    pub fn so_far(&self) -> Option<String> {
+    pub fn current_output(&self) -> Option<String> {
         let mut out = Vec::new();
         self.write(&mut out);
         (!self.style.folded).then(|| String::from_utf8_lossy(&out).into_owned())
@@ -131,8 +131,8 @@ impl Export for ReportFormat {
         true
     }
 
-    fn untold(&self) -> Vec<String> {
-        self.counts.other_kinds().untold().collect()
+    fn omissions(&self) -> Vec<String> {
+        self.counts.other_kinds().omissions().collect()
     }
 
     fn call_counts(&mut self) -> Option<&mut CallCounts> {

@@ -153,7 +153,7 @@ impl ShowFormat {
     }
 
     /// Adds the process to the threads of all later records, because the labels do not contain it.
-    pub fn tell_apart(&mut self) {
+    pub fn show_processes(&mut self) {
         self.names_processes = true;
     }
 

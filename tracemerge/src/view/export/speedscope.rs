@@ -4,12 +4,14 @@
 
 use crate::ui::messages::count;
 use crate::view::export::aspects::Aspect;
-use crate::view::export::events::{EndedCall, Event, EventFormat, Process, Scene, What, sentences};
+use crate::view::export::events::{
+    EndedCall, Event, EventContent, EventFormat, Inventory, Process, sentences,
+};
 use crate::view::export::json::{put_number, put_string};
 use crate::view::function_names::FunctionId;
 
 /// The number of calls above which the user is informed that they are held in memory.
-const MANY: u64 = 1_000_000;
+const MAX_QUIET_CALLS: u64 = 1_000_000;
 /// The number of bytes that a call takes in memory: its beginning and its end.
 const CALL_BYTES: u64 = 2 * size_of::<Step>() as u64;
 
@@ -99,9 +101,9 @@ impl SpeedscopeFormat {
         out.extend_from_slice(b"]}");
     }
 
-    fn put_frames(&self, scene: &Scene, out: &mut Vec<u8>) {
+    fn put_frames(&self, inventory: &Inventory, out: &mut Vec<u8>) {
         for (number, id) in self.of_frames.iter().enumerate() {
-            let function = scene.function(*id);
+            let function = inventory.function(*id);
             out.extend_from_slice(if number == 0 { b"\n{\"name\":" } else { b",\n{\"name\":" });
             put_string(if function.name.is_empty() { "?" } else { &function.name }, out);
             if !function.file.is_empty() {
@@ -118,29 +120,29 @@ impl SpeedscopeFormat {
 }
 
 /// Returns the name of a thread's profile, with the process if there are several.
-fn name_of(thread: usize, scene: &Scene) -> String {
-    let thread = &scene.threads[thread];
-    let process: &Process = &scene.processes[thread.process];
-    if scene.processes.len() == 1 {
+fn name_of(thread: usize, inventory: &Inventory) -> String {
+    let thread = &inventory.threads[thread];
+    let process: &Process = &inventory.processes[thread.process];
+    if inventory.processes.len() == 1 {
         return thread.label.clone();
     }
     format!("{} {} {}", process.name, process.pid(), thread.label)
 }
 
 impl EventFormat for SpeedscopeFormat {
-    fn event(&mut self, event: &Event<'_>, scene: &Scene, _out: &mut Vec<u8>) {
+    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, _out: &mut Vec<u8>) {
         let at = event.wall.saturating_sub(*self.first.get_or_insert(event.wall));
-        self.profiles.resize_with(self.profiles.len().max(scene.threads.len()), Profile::default);
+        self.profiles.resize_with(self.profiles.len().max(inventory.threads.len()), Profile::default);
         let profile = &mut self.profiles[event.thread];
         match &event.what {
-            What::Enter(told) => {
+            EventContent::Enter(call_info) => {
                 self.calls += 1;
-                profile.enter(at, told.called.function);
+                profile.enter(at, call_info.called.function);
             }
-            What::Leave(_, ended) | What::Close(ended) => profile.end(at, ended),
-            What::Message { .. } => self.messages += 1,
-            What::Stack(_) => self.stacks += 1,
-            What::Meta { .. } => self.metas += 1,
+            EventContent::Leave(_, ended) | EventContent::Close(ended) => profile.end(at, ended),
+            EventContent::Message { .. } => self.messages += 1,
+            EventContent::Stack(_) => self.stacks += 1,
+            EventContent::Meta { .. } => self.metas += 1,
         }
     }
 
@@ -148,7 +150,7 @@ impl EventFormat for SpeedscopeFormat {
         true
     }
 
-    fn finish(&mut self, scene: &Scene, out: &mut Vec<u8>) {
+    fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {
         let profiles = std::mem::take(&mut self.profiles);
         let end = profiles.iter().filter_map(|profile| profile.steps.last()).map(|last| last.at).max();
         out.extend_from_slice(b"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",");
@@ -159,25 +161,30 @@ impl EventFormat for SpeedscopeFormat {
             if !std::mem::replace(&mut is_first, false) {
                 out.push(b',');
             }
-            self.put_profile(&name_of(thread, scene), profile, end.unwrap_or(0), out);
+            self.put_profile(&name_of(thread, inventory), profile, end.unwrap_or(0), out);
         }
         out.extend_from_slice(b"],\n\"shared\":{\"frames\":[");
-        self.put_frames(scene, out);
+        self.put_frames(inventory, out);
         out.extend_from_slice(b"]}}\n");
     }
 
-    fn untold(&self, scene: &Scene) -> Vec<String> {
-        let mut untold = sentences([
+    fn omissions(&self, inventory: &Inventory) -> Vec<String> {
+        let mut omissions = sentences([
             (self.messages, "message", "left out: profiles have none"),
             (self.stacks, "call stack", "left out: only calls are shown"),
             (self.metas, "# line", "left out, including losses and stalls"),
         ]);
-        untold.extend(scene.cut_calls());
-        untold.extend(scene.without(&[Aspect::Spans, Aspect::Ends, Aspect::Unwinding, Aspect::CallSites]));
-        if self.calls > MANY {
+        omissions.extend(inventory.cut_calls());
+        omissions.extend(inventory.without(&[
+            Aspect::Spans,
+            Aspect::Ends,
+            Aspect::Unwinding,
+            Aspect::CallSites,
+        ]));
+        if self.calls > MAX_QUIET_CALLS {
             let mib = (self.calls * CALL_BYTES) >> 20;
-            untold.push(format!("{} held in memory, {mib} MiB", count(self.calls, "call")));
+            omissions.push(format!("{} held in memory, {mib} MiB", count(self.calls, "call")));
         }
-        untold
+        omissions
     }
 }

@@ -27,7 +27,7 @@ use crate::ui::units::put_duration;
 use crate::view::calls::{Cut, Depth, Ended, Ending, LastRecords, MORE, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::time_column::TimeColumn;
-use crate::view::function_names::{Called, FunctionId, KnownCalls, SharedNames, Told, lock};
+use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
 
 /// The number of characters of a duration.
 const DURATION: usize = 9;
@@ -54,7 +54,7 @@ pub struct TreeFormat {
     function: Option<Regex>,
     time: TimeColumn,
     names: SharedNames,
-    told: KnownCalls,
+    call_info: KnownCalls,
     labels: Vec<String>,
     width: usize,
     processes: Vec<Option<usize>>,
@@ -114,7 +114,7 @@ impl TreeFormat {
             function: style.function.as_deref().and_then(|pattern| Regex::new(pattern).ok()),
             style,
             time,
-            told: KnownCalls::of(&names),
+            call_info: KnownCalls::of(&names),
             names,
             labels,
             width,
@@ -284,11 +284,11 @@ impl TreeFormat {
         thread: usize,
         origin: &Origin,
         ticks: Ticks,
-        told: (Called, Option<u64>, Flags),
+        call_info: (Called, Option<u64>, Flags),
         out: &mut Vec<u8>,
     ) {
         let now = origin.clock.wall(ticks).0;
-        let (called, span, flags) = told;
+        let (called, span, flags) = call_info;
         let how = match flags {
             _ if flags.has(Flags::UNWINDING) => " left by a panic",
             _ if flags.has(Flags::CANCELLED) => " cancelled",
@@ -461,8 +461,8 @@ impl Export for TreeFormat {
         }
         match record.kind {
             Kind::Enter | Kind::Leave => {
-                let told = self.told.told(&self.names, process, record);
-                let Some(&Told { called, span, left }) = told else { return };
+                let call_info = self.call_info.call_info(&self.names, process, record);
+                let Some(&CallInfo { called, span, left }) = call_info else { return };
                 if record.kind == Kind::Enter {
                     self.enter(thread, origin, record.ticks, (called, span), out);
                 } else {
@@ -512,8 +512,8 @@ impl Export for TreeFormat {
         }
     }
 
-    fn untold(&self) -> Vec<String> {
-        self.other_kinds.untold().collect()
+    fn omissions(&self) -> Vec<String> {
+        self.other_kinds.omissions().collect()
     }
 }
 

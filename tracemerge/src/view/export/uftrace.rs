@@ -15,7 +15,7 @@ use trace_format::name::stem;
 
 use crate::output::place::is_reserved_by_windows;
 use crate::view::export::aspects::Aspect;
-use crate::view::export::events::{EndedCall, Event, EventFormat, Scene, What, sentences};
+use crate::view::export::events::{EndedCall, Event, EventContent, EventFormat, Inventory, sentences};
 use crate::view::export::fields::is_of_modules;
 use crate::view::export::parts::Parts;
 use crate::view::export::pids::Pids;
@@ -28,7 +28,7 @@ const FEATURES: u64 = 1 << 1 | 1 << 5 | 1 << 6;
 /// The contents of `info`: the name of the executable, and the threads.
 const INFOS: u64 = 1 | 1 << 7;
 /// The maximum number of nested calls in a record.
-const DEEPEST: usize = 1 << 10;
+const MAX_CALL_DEPTH: usize = 1 << 10;
 /// The address at which the invented file is mapped, and the positions of functions in it.
 const BASE: u64 = 0x40_0000;
 const FIRST: u64 = 0x1000;
@@ -36,11 +36,11 @@ const APART: u64 = 16;
 /// The first of the numbers for threads whose id is already taken or is not valid in uftrace.
 const OWN_TIDS: u32 = 1 << 23;
 /// The maximum number of bytes of a text in uftrace.
-const LONGEST: usize = 1000;
+const MAX_UFTRACE_TEXT: usize = 1000;
 const SECOND: u64 = 1_000_000_000;
 
 /// The details that the directory omits.
-const UNTOLD: [Aspect; 10] = [
+const OMITTED_ASPECTS: [Aspect; 10] = [
     Aspect::Levels,
     Aspect::Targets,
     Aspect::Modules,
@@ -110,17 +110,17 @@ fn plain_name(name: &str) -> String {
 
 impl UftraceFormat {
     /// Assigns a number to the thread of an event, and registers its process.
-    fn introduce(&mut self, event: &Event<'_>, scene: &Scene) {
-        self.tasks.resize_with(self.tasks.len().max(scene.threads.len()), || None);
-        let process = scene.threads[event.thread].process;
+    fn introduce(&mut self, event: &Event<'_>, inventory: &Inventory) {
+        self.tasks.resize_with(self.tasks.len().max(inventory.threads.len()), || None);
+        let process = inventory.threads[event.thread].process;
         let met = self.processes.entry(process).or_insert(event.wall);
         *met = (*met).min(event.wall);
         if self.tasks[event.thread].is_some() {
             return;
         }
-        let thread = &scene.threads[event.thread];
-        let pid = self.pids.of(process, scene).0;
-        let is_main = thread.tid == u64::from(scene.processes[process].pid());
+        let thread = &inventory.threads[event.thread];
+        let pid = self.pids.of(process, inventory).0;
+        let is_main = thread.tid == u64::from(inventory.processes[process].pid());
         let own = if is_main {
             Some(pid)
         } else {
@@ -143,7 +143,7 @@ impl UftraceFormat {
         if of == ENTRY {
             task.depth += 1;
         }
-        if depth >= DEEPEST {
+        if depth >= MAX_CALL_DEPTH {
             self.too_deep += u64::from(of == ENTRY);
             return;
         }
@@ -167,7 +167,7 @@ impl UftraceFormat {
     }
 
     /// Writes a text of a thread. The text must not contain line feeds or other control bytes.
-    fn text(&mut self, event: &Event<'_>, text: &[u8], scene: &Scene, out: &mut Vec<u8>) {
+    fn text(&mut self, event: &Event<'_>, text: &[u8], inventory: &Inventory, out: &mut Vec<u8>) {
         if !self.has_calls {
             // uftrace would show it as a call without a name.
             self.before += 1;
@@ -175,12 +175,12 @@ impl UftraceFormat {
         }
         let Some(Some(task)) = self.tasks.get(event.thread) else { return };
         let mut line = format!("[{} ", task.tid).into_bytes();
-        escape_into(&mut line, scene.threads[event.thread].label.as_bytes(), EscapeContext::Line);
+        escape_into(&mut line, inventory.threads[event.thread].label.as_bytes(), EscapeContext::Line);
         line.extend_from_slice(b"] ");
         line.extend_from_slice(text);
-        if line.len() > LONGEST {
+        if line.len() > MAX_UFTRACE_TEXT {
             self.cut += 1;
-            let end = (0..=LONGEST).rev().find(|at| line[*at] & 0xc0 != 0x80).unwrap_or(0);
+            let end = (0..=MAX_UFTRACE_TEXT).rev().find(|at| line[*at] & 0xc0 != 0x80).unwrap_or(0);
             line.truncate(end);
         }
         let file = *self.texts.get_or_insert_with(|| self.parts.add("extern.dat".to_owned()));
@@ -192,12 +192,13 @@ impl UftraceFormat {
     }
 
     /// Writes the files that describe the records.
-    fn tell(&mut self, scene: &Scene) {
+    fn write_descriptions(&mut self, inventory: &Inventory) {
         let time = |wall: u64| format!("{}.{:09}", wall / SECOND, wall % SECOND);
-        let end = BASE + offset(u32::try_from(scene.functions.len()).unwrap_or(u32::MAX));
+        let end = BASE + offset(u32::try_from(inventory.functions.len()).unwrap_or(u32::MAX));
         let (mut tasks, mut names) = (String::new(), BTreeMap::new());
         for (&process, &met) in &self.processes {
-            let (pid, name) = (self.pids.of(process, scene).0, plain_name(&scene.processes[process].name));
+            let (pid, name) =
+                (self.pids.of(process, inventory).0, plain_name(&inventory.processes[process].name));
             let met = time(met);
             tasks.push_str(&format!(
                 "SESS timestamp={met} pid={pid} sid={process:016x} exename=\"/{name}\"\n"
@@ -214,16 +215,16 @@ impl UftraceFormat {
             names.insert(name, process);
         }
         let mut tids = Vec::new();
-        for (task, thread) in self.tasks.iter().zip(&scene.threads) {
+        for (task, thread) in self.tasks.iter().zip(&inventory.threads) {
             let Some(Task { tid, file: Some((_, first)), .. }) = task else { continue };
-            let pid = self.pids.of(thread.process, scene).0;
+            let pid = self.pids.of(thread.process, inventory).0;
             tids.push(tid.to_string());
             if *tid != pid {
                 tasks.push_str(&format!("TASK timestamp={} tid={tid} pid={pid}\n", time(*first)));
             }
         }
         let mut symbols = Vec::new();
-        for (number, function) in (0..).zip(&scene.functions) {
+        for (number, function) in (0..).zip(&inventory.functions) {
             let _ = write!(symbols, "{:016x} T ", offset(number));
             let name = if function.name.is_empty() { "unknown" } else { &function.name };
             escape_into(&mut symbols, name.as_bytes(), EscapeContext::Line);
@@ -241,7 +242,7 @@ impl UftraceFormat {
         info.extend_from_slice(HEADER);
         info.extend_from_slice(&FEATURES.to_le_bytes());
         info.extend_from_slice(&INFOS.to_le_bytes());
-        info.extend_from_slice(&(DEEPEST as u64).to_le_bytes());
+        info.extend_from_slice(&(MAX_CALL_DEPTH as u64).to_le_bytes());
         let name = names.keys().next().map_or("unknown", |name| &name[..]);
         let _ = write!(info, "exename:/{name}\ntaskinfo:lines=2\ntaskinfo:nr_tid={}\n", tids.len());
         let _ = writeln!(info, "taskinfo:tids={}", tids.join(","));
@@ -249,26 +250,28 @@ impl UftraceFormat {
 }
 
 impl EventFormat for UftraceFormat {
-    fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        self.introduce(event, scene);
+    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
+        self.introduce(event, inventory);
         let at = (event.thread, event.wall);
         match &event.what {
-            What::Message { text, .. } => {
+            EventContent::Message { text, .. } => {
                 let mut escaped = std::mem::take(&mut self.text);
                 escaped.clear();
                 escape_into(&mut escaped, text.as_bytes(), EscapeContext::Line);
-                self.text(event, &escaped, scene, out);
+                self.text(event, &escaped, inventory, out);
                 self.text = escaped;
             }
-            What::Enter(told) => self.call(at, ENTRY, told.called.function, out),
-            What::Leave(_, ended) | What::Close(ended) => self.leave(at, ended, out),
-            What::Stack(text) => self.text(event, format!("^ {text}").as_bytes(), scene, out),
-            What::Meta {
+            EventContent::Enter(call_info) => self.call(at, ENTRY, call_info.called.function, out),
+            EventContent::Leave(_, ended) | EventContent::Close(ended) => self.leave(at, ended, out),
+            EventContent::Stack(text) => self.text(event, format!("^ {text}").as_bytes(), inventory, out),
+            EventContent::Meta {
                 meta: Some(Meta::Run(_) | Meta::Thread(_) | Meta::Name { .. } | Meta::Clock { .. }),
                 ..
             } => {}
-            What::Meta { meta, .. } if is_of_modules(*meta) => {}
-            What::Meta { payload, .. } => self.text(event, format!("# {payload}").as_bytes(), scene, out),
+            EventContent::Meta { meta, .. } if is_of_modules(*meta) => {}
+            EventContent::Meta { payload, .. } => {
+                self.text(event, format!("# {payload}").as_bytes(), inventory, out)
+            }
         }
     }
 
@@ -276,17 +279,17 @@ impl EventFormat for UftraceFormat {
         true
     }
 
-    fn finish(&mut self, scene: &Scene, out: &mut Vec<u8>) {
-        self.tell(scene);
+    fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {
+        self.write_descriptions(inventory);
         self.parts.finish(out);
     }
 
-    fn untold(&self, scene: &Scene) -> Vec<String> {
-        let mut untold = scene.odd_texts();
-        untold.extend(scene.cut_calls());
-        untold.extend(scene.without(&UNTOLD));
-        untold.extend(self.pids.untold());
-        untold.extend(sentences([
+    fn omissions(&self, inventory: &Inventory) -> Vec<String> {
+        let mut omissions = inventory.text_omissions();
+        omissions.extend(inventory.cut_calls());
+        omissions.extend(inventory.without(&OMITTED_ASPECTS));
+        omissions.extend(self.pids.omissions());
+        omissions.extend(sentences([
             (
                 self.renumbered,
                 "thread",
@@ -297,8 +300,8 @@ impl EventFormat for UftraceFormat {
             (self.cut, "text", "of more than 1,000 bytes: cut"),
         ]));
         if !self.has_calls {
-            untold.push("there are no calls, and uftrace cannot open a trace without calls".to_owned());
+            omissions.push("there are no calls, and uftrace cannot open a trace without calls".to_owned());
         }
-        untold
+        omissions
     }
 }

@@ -13,7 +13,7 @@ use trace_format::line::Kind;
 use crate::file::lines::{Token, line_at, whole_line};
 use crate::file::record_text::{RecordText, kind_of};
 use crate::file::records::Records;
-use crate::file::rendered::Wanted;
+use crate::file::rendered::RecordNeeds;
 use crate::input::findings::Findings;
 use crate::input::inputs::{Inputs, Origin};
 use crate::input::slice::{Slice, Slicer, TickPeriod};
@@ -22,7 +22,7 @@ use crate::merge::note_records;
 use crate::os::processors::map_on_all_processors;
 use crate::view::call_counts::CallCounts;
 use crate::view::function_names::lock;
-use crate::view::lines_to_records::{Take, each_record};
+use crate::view::lines_to_records::{RecordSink, each_record};
 use crate::view::plan::Plan;
 
 /// The number of shares for each processor, so that a processor that finishes early takes more of them.
@@ -34,7 +34,7 @@ const BATCH: usize = if cfg!(test) { 200 } else { 1 << 20 };
 
 /// A planned source, with its process and its thread.
 #[derive(Clone, Copy)]
-struct OfThread<'a> {
+struct ThreadSource<'a> {
     /// The number of the source among all, and among those of its boot.
     origin: usize,
     source: usize,
@@ -54,7 +54,7 @@ pub fn count(counts: &mut CallCounts, inputs: &Inputs, plan: &Plan<'_>) -> Optio
     }
     let sources = sources(counts, inputs, plan)?;
     let shares = shares(&sources)?;
-    let bytes = |share: &Vec<OfThread<'_>>| share.iter().map(|source| source.size).sum();
+    let bytes = |share: &Vec<ThreadSource<'_>>| share.iter().map(|source| source.size).sum();
     let all: usize = sources.iter().map(|source| source.size).sum();
     let empty = counts.part();
     let can_help = thread::available_parallelism().is_ok_and(|all| all.get() > 1);
@@ -96,7 +96,11 @@ pub fn count(counts: &mut CallCounts, inputs: &Inputs, plan: &Plan<'_>) -> Optio
 
 /// Returns the planned sources in the order of their first lines, and makes their threads known to `counts`
 /// in this order. Returns `None` if a merge is needed.
-fn sources<'a>(counts: &mut CallCounts, inputs: &'a Inputs, plan: &Plan<'_>) -> Option<Vec<OfThread<'a>>> {
+fn sources<'a>(
+    counts: &mut CallCounts,
+    inputs: &'a Inputs,
+    plan: &Plan<'_>,
+) -> Option<Vec<ThreadSource<'a>>> {
     let mut all = Vec::new();
     let mut first = 0;
     for sources in &inputs.boots {
@@ -113,7 +117,7 @@ fn sources<'a>(counts: &mut CallCounts, inputs: &'a Inputs, plan: &Plan<'_>) -> 
             }
             let size = source.size();
             let ends = source.ends()?;
-            of_boot.push(OfThread {
+            of_boot.push(ThreadSource {
                 origin,
                 source: number,
                 process: 0,
@@ -135,8 +139,8 @@ fn sources<'a>(counts: &mut CallCounts, inputs: &'a Inputs, plan: &Plan<'_>) -> 
 
 /// Distributes the sources: all sources of a thread are consecutive in one share. Returns `None` if the
 /// periods of a thread's sources overlap.
-fn shares<'a>(sources: &[OfThread<'a>]) -> Option<Vec<Vec<OfThread<'a>>>> {
-    let mut threads: Vec<Vec<OfThread<'a>>> = Vec::new();
+fn shares<'a>(sources: &[ThreadSource<'a>]) -> Option<Vec<Vec<ThreadSource<'a>>>> {
+    let mut threads: Vec<Vec<ThreadSource<'a>>> = Vec::new();
     for source in sources {
         threads.resize(threads.len().max(source.thread + 1), Vec::new());
         let of_thread = &mut threads[source.thread];
@@ -145,10 +149,10 @@ fn shares<'a>(sources: &[OfThread<'a>]) -> Option<Vec<Vec<OfThread<'a>>>> {
         }
         of_thread.push(*source);
     }
-    let size = |of_thread: &Vec<OfThread<'_>>| of_thread.iter().map(|source| source.size).sum::<usize>();
+    let size = |of_thread: &Vec<ThreadSource<'_>>| of_thread.iter().map(|source| source.size).sum::<usize>();
     threads.sort_by_key(|of_thread| std::cmp::Reverse(size(of_thread)));
     let number = thread::available_parallelism().map_or(1, |all| all.get() * SHARES);
-    let mut shares: Vec<(usize, Vec<OfThread<'a>>)> = vec![(0, Vec::new()); number.min(threads.len())];
+    let mut shares: Vec<(usize, Vec<ThreadSource<'a>>)> = vec![(0, Vec::new()); number.min(threads.len())];
     for of_thread in threads {
         let least = shares.iter_mut().min_by_key(|share| share.0)?;
         least.0 += size(&of_thread);
@@ -168,14 +172,14 @@ struct Part<'a> {
 impl Part<'_> {
     /// Counts the records of a source; another thread decodes them if `has_help` is set. Returns false if a
     /// merge is needed.
-    fn count(&mut self, source: &OfThread<'_>, has_help: bool) -> bool {
+    fn count(&mut self, source: &ThreadSource<'_>, has_help: bool) -> bool {
         self.findings.push((source.origin, Findings::default()));
         if let Content::Text(bytes) = source.from.content() {
             if !is_in_order(bytes) {
                 return false;
             }
         }
-        if let Some(is_sound) = has_help.then(|| self.count_with_help(source)).flatten() {
+        if let Some(is_sound) = has_help.then(|| self.count_with_decoder_thread(source)).flatten() {
             return is_sound;
         }
         let (mut batches, mut records) = (Batches::of(source), Records::default());
@@ -187,7 +191,7 @@ impl Part<'_> {
 
     /// Counts the records of a source that another thread decodes. Returns whether the source is undamaged
     /// and in order; `None` if no thread could be started.
-    fn count_with_help(&mut self, source: &OfThread<'_>) -> Option<bool> {
+    fn count_with_decoder_thread(&mut self, source: &ThreadSource<'_>) -> Option<bool> {
         let (full, ready) = mpsc::sync_channel::<Records>(AHEAD);
         let (empty, used) = mpsc::channel::<Records>();
         thread::scope(|scope| {
@@ -210,7 +214,7 @@ impl Part<'_> {
         })
     }
 
-    fn take(&mut self, source: &OfThread<'_>, records: &Records) {
+    fn take(&mut self, source: &ThreadSource<'_>, records: &Records) {
         let last = self.findings.len() - 1;
         note_records(records, 0..records.len(), &mut self.findings[last].1);
         self.counts.records(source.origin, &self.origins[source.origin], records);
@@ -219,7 +223,7 @@ impl Part<'_> {
 
 /// An iteration over the records of a source in batches.
 struct Batches<'a> {
-    source: &'a OfThread<'a>,
+    source: &'a ThreadSource<'a>,
     /// The remaining text.
     text: &'a [u8],
     /// The remaining periods, if the source is not a text.
@@ -229,7 +233,7 @@ struct Batches<'a> {
 }
 
 impl<'a> Batches<'a> {
-    fn of(source: &'a OfThread<'a>) -> Batches<'a> {
+    fn of(source: &'a ThreadSource<'a>) -> Batches<'a> {
         let sources = std::slice::from_ref(source.from);
         let (text, ranges) = match source.from.content() {
             Content::Text(bytes) => (bytes, &[][..]),
@@ -244,7 +248,7 @@ impl<'a> Batches<'a> {
     fn next(&mut self, records: &mut Records) -> bool {
         records.clear();
         if let Content::Rendered(render) = self.source.from.content() {
-            let wanted = Wanted { calls: true, ..Wanted::default() };
+            let wanted = RecordNeeds { calls: true, ..RecordNeeds::default() };
             let Some(Slice { period: TickPeriod { since, until }, .. }) = self.slices.next() else {
                 return false;
             };
@@ -257,15 +261,15 @@ impl<'a> Batches<'a> {
         let (batch, rest) = self.text.split_at(end_of_batch(self.text));
         self.text = rest;
         // The stage accepts all records.
-        let _ = each_record(self.source.source, batch, &mut InBatch(records));
+        let _ = each_record(self.source.source, batch, &mut BatchWriter(records));
         !batch.is_empty()
     }
 }
 
 /// A stage that puts records into a batch.
-struct InBatch<'r>(&'r mut Records);
+struct BatchWriter<'r>(&'r mut Records);
 
-impl Take for InBatch<'_> {
+impl RecordSink for BatchWriter<'_> {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         self.0.push_record(record, true);
         Ok(())

@@ -34,8 +34,8 @@ impl Export for ByMerge {
         self.0.finish(out);
     }
 
-    fn untold(&self) -> Vec<String> {
-        self.0.untold()
+    fn omissions(&self) -> Vec<String> {
+        self.0.omissions()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The makers of the files, with the contents of each thread of the trace.
 
 use serde_json::json;
-use trace_format::kinds::Apart;
+use trace_format::kinds::SeparateCounts;
 use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::{
     Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread,
@@ -267,7 +267,15 @@ impl Everything {
             _ => EndReason::Exit,
         };
         let cause = Cause { panic: (pid == 7).then_some(tid), ..Cause::default() };
-        let end = End { records, lost: 0, reason, files: None, cause, seen: None, apart: Apart::default() };
+        let end = End {
+            records,
+            lost: 0,
+            reason,
+            files: None,
+            cause,
+            seen: None,
+            apart: SeparateCounts::default(),
+        };
         raw.meta(now, &Meta::End(end));
         self.expect(now, pid, tid, "end");
         if reason == EndReason::Thread {

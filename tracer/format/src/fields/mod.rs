@@ -40,7 +40,7 @@ pub struct SitePlan {
     tail: Box<[u8]>,
     fast: Option<FastPlan>,
     /// Whether a message may begin like a lock message, although the site is not a lock; see [`locks`].
-    seems_of_lock: bool,
+    may_look_like_lock: bool,
 }
 
 /// The reason why no plan can be made from a format string and a descriptor.
@@ -145,19 +145,19 @@ impl SitePlan {
         }
         let fast = FastPlan::new(&arguments, &steps, &literal);
         let first = steps.first().map_or(&literal[..], |(before, _)| before);
-        let seems_of_lock = locks::can_begin_as_of_lock(first, !steps.is_empty());
-        Ok(SitePlan { arguments, steps: steps.into(), tail: literal.into(), fast, seems_of_lock })
+        let may_look_like_lock = locks::can_begin_like_lock_record(first, !steps.is_empty());
+        Ok(SitePlan { arguments, steps: steps.into(), tail: literal.into(), fast, may_look_like_lock })
     }
 
     /// Notes that the site is one of the tracer's locks.
-    pub(crate) fn is_of_lock(&mut self) {
-        self.seems_of_lock = false;
+    pub(crate) fn is_lock_site(&mut self) {
+        self.may_look_like_lock = false;
     }
 
     /// Returns whether a message of this site, which is not a lock, begins like a lock message.
     #[inline(always)]
-    pub(crate) fn begins_as_of_lock(&self, text: &[u8]) -> bool {
-        self.seems_of_lock && locks::begins_as_of_lock(text, false)
+    pub(crate) fn begins_like_lock_record(&self, text: &[u8]) -> bool {
+        self.may_look_like_lock && locks::begins_like_lock_record(text, false)
     }
 
     /// Appends the message, exactly as `format!` would make it, not escaped. On error, appends nothing.

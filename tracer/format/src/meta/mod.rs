@@ -16,7 +16,7 @@ mod reasons;
 mod run_line;
 
 use crate::crc32;
-use crate::kinds::Apart;
+use crate::kinds::SeparateCounts;
 use crate::line::Ticks;
 use crate::wait::Wait;
 use crate::wall::Wall;
@@ -66,7 +66,7 @@ pub struct End {
     /// The ticks of the process's last sign of life, if the file ends with the process and these ticks are known.
     pub seen: Option<Ticks>,
     /// The numbers of the file's lines that are counted apart.
-    pub apart: Apart,
+    pub apart: SeparateCounts,
 }
 
 /// The payload of one metadata line.
@@ -312,7 +312,7 @@ impl Meta {
                 files: fields.number("files"),
                 cause: Cause::parse(&fields),
                 seen: fields.number("seen").map(Ticks),
-                apart: Apart::parse(&fields),
+                apart: SeparateCounts::parse(&fields),
             }),
             b"damaged" => Meta::Damaged {
                 file: fields.string("file")?,

@@ -99,17 +99,17 @@ impl LossReason {
     }
 }
 
-/// The name of a reason that only later versions know, shortened to [`LONGEST`](Name::LONGEST)
+/// The name of a reason that only later versions know, shortened to [`MAX_NAME_BYTES`](Name::LONGEST)
 /// bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
-    bytes: [u8; Name::LONGEST],
+    bytes: [u8; Name::MAX_NAME_BYTES],
     length: u8,
 }
 
 impl Name {
     /// The greatest length of a kept name in bytes.
-    pub const LONGEST: usize = 31;
+    pub const MAX_NAME_BYTES: usize = 31;
 
     /// Returns `text` as a name; `None` if it is not a word of visible ASCII characters, or begins with `"`.
     #[must_use]
@@ -117,8 +117,8 @@ impl Name {
         if text.is_empty() || !text.iter().all(u8::is_ascii_graphic) || text.first() == Some(&b'"') {
             return None;
         }
-        let kept = &text[..text.len().min(Name::LONGEST)];
-        let mut bytes = [0; Name::LONGEST];
+        let kept = &text[..text.len().min(Name::MAX_NAME_BYTES)];
+        let mut bytes = [0; Name::MAX_NAME_BYTES];
         bytes[..kept.len()].copy_from_slice(kept);
         #[expect(clippy::cast_possible_truncation, reason = "at most the longest")]
         let length = kept.len() as u8;

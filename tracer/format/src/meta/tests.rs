@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::wait::WaitedFor;
+use crate::wait::WaitCause;
 
 pub(crate) fn any_run() -> impl Strategy<Value = Run> {
     let ids = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
@@ -85,7 +85,7 @@ fn any_meta() -> impl Strategy<Value = Meta> {
         any::<u64>().prop_map(|ns| Meta::Stall { ns }),
         any::<u64>().prop_map(|files| Meta::Dropped { files }),
         any::<(u64, Vec<u8>)>().prop_map(|(ticks, name)| Meta::Name { ticks: Ticks(ticks), name }),
-        (any::<(u64, u64, u64)>(), prop::sample::select(WaitedFor::NAMES.to_vec())).prop_map(
+        (any::<(u64, u64, u64)>(), prop::sample::select(WaitCause::NAMES.to_vec())).prop_map(
             |((begin, end, ns), (what, _))| Meta::Wait(Wait {
                 begin: Ticks(begin),
                 end: Ticks(end),
@@ -103,7 +103,7 @@ fn any_meta() -> impl Strategy<Value = Meta> {
                 files,
                 cause,
                 seen: None,
-                apart: Apart { others: records / 3, waits: lost % 5, states: lost % 3 }
+                apart: SeparateCounts { others: records / 3, waits: lost % 5, states: lost % 3 }
             })
         ),
         any::<(Vec<u8>, u64, u64, Vec<u8>)>().prop_map(|(file, offset, bytes, text)| Meta::Damaged {
@@ -137,7 +137,7 @@ fn lines_are_written_as_documented() {
     Meta::Start { ns: 412_007 }.write(&mut out);
     assert_eq!(out, b"start ns=412007");
     out.clear();
-    let wait = Wait { begin: Ticks(7), end: Ticks(12), ns: 81_250, what: WaitedFor::Room };
+    let wait = Wait { begin: Ticks(7), end: Ticks(12), ns: 81_250, what: WaitCause::Room };
     Meta::Wait(wait).write(&mut out);
     assert_eq!(out, b"wait begin=7 end=12 ns=81250 for=room");
     out.clear();
@@ -264,12 +264,12 @@ fn losses_and_ends_with_unknown_reasons_are_read() {
             files: None,
             cause: Cause::default(),
             seen: None,
-            apart: Apart::default(),
+            apart: SeparateCounts::default(),
         }))
     );
     let long = [b"lost records=1 reason=", &[b'x'; 100][..]].concat();
     let Some(Meta::LostOtherwise { records: 1, reason }) = Meta::parse(&long) else { panic!("a loss") };
-    assert_eq!(reason.as_str(), "x".repeat(Name::LONGEST));
+    assert_eq!(reason.as_str(), "x".repeat(Name::MAX_NAME_BYTES));
     for no_word in ["", "\"x\"", "\u{e9}", "\u{1b}[31m"] {
         assert_eq!(Meta::parse(format!("lost records=1 reason={no_word}").as_bytes()), None, "{no_word}");
     }
@@ -294,7 +294,7 @@ fn an_end_names_the_cause_if_it_is_known() {
             files: Some(2),
             cause: panic,
             seen: None,
-            apart: Apart::default()
+            apart: SeparateCounts::default()
         })),
         text
     );

@@ -15,7 +15,7 @@ use crate::line::{Kind, OtherKind, Ticks};
 use crate::meta::{LossReason, Meta};
 use crate::plans::Plans;
 use crate::record::{Flags, HEADER, Record, RecordKind};
-use crate::render::{LineWriter, ONE_BY_ONE, Plain, PlainContent, Plains, plain_text};
+use crate::render::{LineWriter, PlainContent, PlainRecord, PlainRecords, RECORDS_BEFORE_BATCH, plain_text};
 use crate::sites::Site;
 use crate::states::ThreadState;
 
@@ -127,7 +127,7 @@ impl Decoder {
 
     /// Makes the decoder give the sites of [messages](Decoded::Message) the numbers that `numbers` returns.
     #[must_use]
-    pub fn numbering(mut self, numbers: SiteNumbers) -> Decoder {
+    pub fn with_site_numbers(mut self, numbers: SiteNumbers) -> Decoder {
         self.numbers = Some((numbers, Vec::new()));
         self
     }
@@ -174,7 +174,7 @@ impl Decoder {
         let mut found = Rendered::default();
         let (mut at, mut text, mut open) = (range.start, Vec::new(), OpenMessage::default());
         while at < range.end {
-            at = self.each_call(raw, at..range.end, &mut text, &mut open, take);
+            at = self.for_each_call(raw, at..range.end, &mut text, &mut open, take);
             if at >= range.end {
                 break;
             }
@@ -197,7 +197,7 @@ impl Decoder {
                 }
                 RawItem::Bad(end) => {
                     self.take_held(false, take);
-                    let end = self.next_sound(raw, end).min(range.end);
+                    let end = self.next_valid_block(raw, end).min(range.end);
                     self.take_torn(&mut text, &mut open, take);
                     self.damaged(raw, at..end, name, &mut found, &mut text);
                     open.end(&mut text, take);
@@ -213,7 +213,7 @@ impl Decoder {
 
     /// Passes on successive calls, up to a record of another kind; returns the position where they end.
     #[inline]
-    fn each_call(
+    fn for_each_call(
         &mut self,
         raw: Raw<'_>,
         range: Range<usize>,
@@ -323,7 +323,7 @@ impl Decoder {
     ) {
         self.close(text);
         open.end(text, take);
-        self.go_on_to(ticks, text);
+        self.advance_ticks(ticks, text);
         open.end(text, take);
     }
 
@@ -363,7 +363,7 @@ impl Decoder {
         let mut one_by_one = 0;
         while at < range.end {
             if self.short.least > 0 {
-                at = self.calls_but_short_ones(raw, at..range.end, out);
+                at = self.render_long_calls(raw, at..range.end, out);
                 if at >= range.end {
                     break;
                 }
@@ -386,7 +386,7 @@ impl Decoder {
                             at = end;
                             continue;
                         }
-                        one_by_one = ONE_BY_ONE;
+                        one_by_one = RECORDS_BEFORE_BATCH;
                     }
                     if !self.record(&record, out) {
                         self.damaged(raw, at..behind, name, &mut found, out);
@@ -395,7 +395,7 @@ impl Decoder {
                 }
                 RawItem::Bad(end) => {
                     self.write_held(false, out);
-                    let end = self.next_sound(raw, end).min(range.end);
+                    let end = self.next_valid_block(raw, end).min(range.end);
                     self.damaged(raw, at..end, name, &mut found, out);
                     at = end;
                 }
@@ -408,7 +408,7 @@ impl Decoder {
 
     /// Takes successive calls, up to a record of another kind; returns the position where they end. Appends the
     /// lines of the calls that are not short.
-    fn calls_but_short_ones(&mut self, raw: Raw<'_>, range: Range<usize>, out: &mut Vec<u8>) -> usize {
+    fn render_long_calls(&mut self, raw: Raw<'_>, range: Range<usize>, out: &mut Vec<u8>) -> usize {
         let (mut at, mut last) = (range.start, self.last);
         while let Some(record) = raw.call(at).filter(|_| at < range.end) {
             at += HEADER;
@@ -466,7 +466,7 @@ impl Decoder {
     }
 
     /// Returns the position of the next block that has its magic, from a border on.
-    fn next_sound(&self, raw: Raw<'_>, mut border: usize) -> usize {
+    fn next_valid_block(&self, raw: Raw<'_>, mut border: usize) -> usize {
         while let RawItem::Bad(end) = raw.next(border) {
             border = end;
         }
@@ -479,7 +479,7 @@ impl Decoder {
         match record.kind {
             RecordKind::Captured if self.defined.has(record.site()) => {
                 self.close(out);
-                self.go_on_to(record.ticks, out);
+                self.advance_ticks(record.ticks, out);
                 let plan = self.plans.get(record.site());
                 plan.is_some_and(|plan| self.lines.captured(self.last, plan, record.payload, out))
             }
@@ -489,27 +489,27 @@ impl Decoder {
             }
             RecordKind::Meta if is_clean(record.payload) => {
                 self.close(out);
-                self.go_on_to(record.ticks, out);
+                self.advance_ticks(record.ticks, out);
                 self.lines.meta(self.last, |out| out.extend_from_slice(record.payload), out);
                 true
             }
             RecordKind::Site => self.define(record),
             RecordKind::Enter | RecordKind::Leave | RecordKind::Stack | RecordKind::Scope => {
                 self.close(out);
-                self.go_on_to(record.ticks, out);
+                self.advance_ticks(record.ticks, out);
                 let place = self.plans.place(record.site()).filter(|_| self.defined.has(record.site()));
                 self.lines.function(self.last, record, place, out);
                 true
             }
             RecordKind::Lock => {
                 self.close(out);
-                self.go_on_to(record.ticks, out);
+                self.advance_ticks(record.ticks, out);
                 self.lines.lock(self.last, record.payload, out);
                 true
             }
             RecordKind::Other => {
                 self.close(out);
-                self.go_on_to(record.ticks, out);
+                self.advance_ticks(record.ticks, out);
                 let kind = Kind::Other(OtherKind::RECORD);
                 self.lines.line(self.last, kind, |out| write_other(record, out), out);
                 true
@@ -517,7 +517,7 @@ impl Decoder {
             RecordKind::State => {
                 let Some(state) = ThreadState::of_record(record) else { return false };
                 self.close(out);
-                self.go_on_to(record.ticks, out);
+                self.advance_ticks(record.ticks, out);
                 self.lines.line(self.last, Kind::State, |out| state.write(out), out);
                 true
             }
@@ -530,9 +530,9 @@ impl Decoder {
         let more = record.flags().has(Flags::MORE);
         if !record.continues() {
             self.close(out);
-            self.go_on_to(record.ticks, out);
+            self.advance_ticks(record.ticks, out);
             self.lines.message(self.last, out);
-            self.lines.first_piece(self.last, record.payload, self.is_of_lock(record.site()), more, out);
+            self.lines.first_piece(self.last, record.payload, self.is_lock_site(record.site()), more, out);
         } else if self.open {
             self.lines.text(self.last, record.payload, out);
         } else {
@@ -563,7 +563,7 @@ impl Decoder {
 
     /// Sets the ticks of the next line: moves them into the range and reports the first that it moves.
     #[inline]
-    fn go_on_to(&mut self, ticks: Ticks, out: &mut Vec<u8>) {
+    fn advance_ticks(&mut self, ticks: Ticks, out: &mut Vec<u8>) {
         let shown = ticks.clamp(self.last, self.most);
         self.last = shown;
         let known = std::mem::replace(&mut self.behind, shown != ticks);
@@ -589,8 +589,8 @@ impl Decoder {
     }
 
     /// Returns whether the block defines the site, and the site is one of the tracer's locks.
-    fn is_of_lock(&self, site: u32) -> bool {
-        self.defined.has(site) && self.plans.is_of_lock(site)
+    fn is_lock_site(&self, site: u32) -> bool {
+        self.defined.has(site) && self.plans.is_lock_site(site)
     }
 
     /// Returns the number that a site has in all files; 0 if the block does not define the site.
@@ -651,9 +651,9 @@ struct RawMessages<'d, 'a> {
     next: Option<(Ticks, usize)>,
 }
 
-impl Plains for RawMessages<'_, '_> {
+impl PlainRecords for RawMessages<'_, '_> {
     #[inline(always)]
-    fn peek(&mut self) -> Option<Plain<'_>> {
+    fn peek(&mut self) -> Option<PlainRecord<'_>> {
         if self.at >= self.range.end {
             return None;
         }
@@ -663,7 +663,7 @@ impl Plains for RawMessages<'_, '_> {
                 PlainContent::Captured(self.decoder.plans.get(record.site())?, record.payload)
             }
             RecordKind::Message if record.flags() == Flags::NONE => {
-                plain_text(&record, || self.decoder.is_of_lock(record.site()))?
+                plain_text(&record, || self.decoder.is_lock_site(record.site()))?
             }
             RecordKind::Enter | RecordKind::Leave
                 if !record.flags().has(Flags::UNWINDING) && self.decoder.short.least == 0 =>
@@ -676,7 +676,7 @@ impl Plains for RawMessages<'_, '_> {
             return None;
         }
         self.next = Some((record.ticks, behind));
-        Some(Plain { ticks: record.ticks, content })
+        Some(PlainRecord { ticks: record.ticks, content })
     }
 
     #[inline(always)]

@@ -384,7 +384,8 @@ fn by_records(
 ) -> (Vec<u8>, Vec<Range<usize>>, Vec<KnownOfMessage>) {
     let (mut text, mut messages) = (Vec::new(), Vec::new());
     let lines = CallLines::new(TID);
-    let mut decoder = Decoder::new(TID).numbering(SiteNumbers(Arc::new(|site: &Site| site.id + 1000)));
+    let mut decoder =
+        Decoder::new(TID).with_site_numbers(SiteNumbers(Arc::new(|site: &Site| site.id + 1000)));
     let found = decoder.records(Raw::parse(bytes).unwrap(), times, b"f", &mut |record| match record {
         Decoded::Call(ticks, record) => lines.write(ticks, &record, None, &mut text),
         Decoded::Scope(ticks, record, place) => lines.write(ticks, &record, Some(place), &mut text),

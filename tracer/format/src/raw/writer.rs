@@ -46,7 +46,7 @@ impl Writer {
                 return self.captured(record.site(), record.ticks, record.payload, plans, out);
             }
             RecordKind::Site => {}
-            _ => self.whole_without_site(record, record.ticks, plans, out),
+            _ => self.write_without_site(record, record.ticks, plans, out),
         }
         true
     }
@@ -72,14 +72,14 @@ impl Writer {
         limit: usize,
         out: &mut Vec<u8>,
     ) -> (u64, Ticks) {
-        let room = self.to_border(out);
+        let room = self.bytes_to_border(out);
         if room == BLOCK {
             return (0, last);
         }
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(limit.saturating_sub(out.len()));
         let mut count = 0;
         let bytes = records.take_whole(room, |record| {
-            let next = self.is_told(record, plans) && record.ticks >= last && wanted(record);
+            let next = self.is_site_defined(record, plans) && record.ticks >= last && wanted(record);
             if next {
                 (count, last) = (count + 1, record.ticks);
             }
@@ -92,7 +92,7 @@ impl Writer {
     /// Returns whether the record can be appended without a definition: its site is defined in the block, or
     /// the site is unknown and the record has a meaning without it.
     #[inline]
-    fn is_told(&self, record: &Record<'_>, plans: &Plans) -> bool {
+    fn is_site_defined(&self, record: &Record<'_>, plans: &Plans) -> bool {
         let site = record.site();
         site == 0
             || self.defined.has(site)
@@ -101,7 +101,7 @@ impl Writer {
 
     /// Writes, with the given ticks, a record that has a meaning without its site: a function, a
     /// message, or a piece of a message. So the site need not be in `plans`.
-    pub(crate) fn whole_without_site(
+    pub(crate) fn write_without_site(
         &mut self,
         record: &Record<'_>,
         ticks: Ticks,
@@ -140,7 +140,7 @@ impl Writer {
     /// Defines a site in the block that a record with `len` bytes of payload will be in.
     #[cold]
     fn define(&mut self, site: u32, entry: &[u8], len: usize, out: &mut Vec<u8>) {
-        if (record_bytes(entry.len()) + record_bytes(len)) as u64 > self.to_border(out) {
+        if (record_bytes(entry.len()) + record_bytes(len)) as u64 > self.bytes_to_border(out) {
             self.next_block(out);
         }
         self.record(word(RecordKind::Site, site, entry.len()), Ticks(0), entry, out);
@@ -161,20 +161,20 @@ impl Writer {
     /// Ensures that a record with `len` bytes of payload has room in the block.
     #[inline]
     fn make_room(&mut self, len: usize, out: &mut Vec<u8>) {
-        let room = self.to_border(out);
+        let room = self.bytes_to_border(out);
         if room == BLOCK || record_bytes(len) as u64 > room {
             self.next_block(out);
         }
     }
 
     #[inline]
-    fn to_border(&self, out: &[u8]) -> u64 {
+    fn bytes_to_border(&self, out: &[u8]) -> u64 {
         BLOCK - (self.base + out.len() as u64) % BLOCK
     }
 
     #[cold]
     fn next_block(&mut self, out: &mut Vec<u8>) {
-        let room = self.to_border(out);
+        let room = self.bytes_to_border(out);
         if room < BLOCK {
             out.extend_from_slice(&PAD_WORD.to_le_bytes());
             #[expect(clippy::cast_possible_truncation, reason = "less than a block")]

@@ -14,12 +14,12 @@ const LINE: usize = 512;
 
 /// A whole record that may need no escapes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plain<'a> {
+pub(crate) struct PlainRecord<'a> {
     pub ticks: Ticks,
     pub content: PlainContent<'a>,
 }
 
-/// The content of a [`Plain`] record.
+/// The content of a [`PlainRecord`] record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PlainContent<'a> {
     /// The text of a message.
@@ -31,20 +31,20 @@ pub(crate) enum PlainContent<'a> {
 }
 
 /// Returns the content of a message that its thread has formatted; `None` if its text looks like a lock message
-/// although its site is not one of the tracer's locks (`of_lock`).
+/// although its site is not one of the tracer's locks (`is_lock`).
 #[inline(always)]
 pub(crate) fn plain_text<'a>(
     message: &Record<'a>,
-    of_lock: impl FnOnce() -> bool,
+    is_lock: impl FnOnce() -> bool,
 ) -> Option<PlainContent<'a>> {
-    let seems = locks::begins_as_of_lock(message.payload, false) && !of_lock();
+    let seems = locks::begins_like_lock_record(message.payload, false) && !is_lock();
     (!seems).then_some(PlainContent::Text(message.payload))
 }
 
 /// A source of plain records, which are taken one after the other.
-pub(crate) trait Plains {
+pub(crate) trait PlainRecords {
     /// Returns the next record; `None` if there is none, or it is not plain.
-    fn peek(&mut self) -> Option<Plain<'_>>;
+    fn peek(&mut self) -> Option<PlainRecord<'_>>;
 
     /// Advances past the record that [`peek`](Plains::peek) returned last.
     fn advance(&mut self);
@@ -69,18 +69,18 @@ impl LineWriter {
         self.prefix.begin(out, ticks, Kind::Message);
     }
 
-    /// Writes, after [`LineWriter::message`], the first piece of a message that its thread has formatted. `of_lock`
+    /// Writes, after [`LineWriter::message`], the first piece of a message that its thread has formatted. `is_lock`
     /// says whether its site is one of the tracer's locks, and `more` whether another piece follows.
     #[inline]
     pub(crate) fn first_piece(
         &self,
         ticks: Ticks,
         text: &[u8],
-        of_lock: bool,
+        is_lock: bool,
         more: bool,
         out: &mut Vec<u8>,
     ) {
-        let seems = locks::begins_as_of_lock(text, more) && !of_lock;
+        let seems = locks::begins_like_lock_record(text, more) && !is_lock;
         self.first_text(ticks, text, seems, out);
     }
 
@@ -126,7 +126,7 @@ impl LineWriter {
         let rendered = plan.render(arguments, &mut text).is_ok();
         if rendered {
             self.message(ticks, out);
-            self.first_text(ticks, &text, plan.begins_as_of_lock(&text), out);
+            self.first_text(ticks, &text, plan.begins_like_lock_record(&text), out);
             out.push(b'\n');
         }
         self.text = text;
@@ -135,7 +135,7 @@ impl LineWriter {
 
     /// Writes the lines of the next messages, as long as they need no escapes and `out` has less
     /// than `limit` bytes; returns the number of these messages.
-    pub(crate) fn plain_lines(&self, next: &mut impl Plains, limit: usize, out: &mut Vec<u8>) -> u64 {
+    pub(crate) fn plain_lines(&self, next: &mut impl PlainRecords, limit: usize, out: &mut Vec<u8>) -> u64 {
         let mut count = 0;
         while out.len() < limit && next.peek().is_some() {
             let start = out.len();
@@ -153,7 +153,7 @@ impl LineWriter {
     }
 
     /// Writes lines into `window` until it is nearly full; returns the number of messages and of bytes.
-    fn fill(&self, next: &mut impl Plains, limit: usize, window: &mut [u8]) -> (u64, usize) {
+    fn fill(&self, next: &mut impl PlainRecords, limit: usize, window: &mut [u8]) -> (u64, usize) {
         let (mut count, mut at) = (0, 0);
         let limit = limit.min(WINDOW - LINE);
         while at < limit {
@@ -170,7 +170,7 @@ impl LineWriter {
     /// Writes one line to the beginning of `page`; returns its length in bytes. Returns `None` if the line needs
     /// escapes or does not fit.
     #[inline(always)]
-    fn plain_line(&self, message: &Plain<'_>, page: &mut [u8]) -> Option<usize> {
+    fn plain_line(&self, message: &PlainRecord<'_>, page: &mut [u8]) -> Option<usize> {
         let kind = match message.content {
             PlainContent::Address(RecordKind::Enter, ..) => Kind::Enter,
             PlainContent::Address(..) => Kind::Leave,
@@ -181,7 +181,7 @@ impl LineWriter {
         let length = match message.content {
             PlainContent::Captured(plan, values) => {
                 let length = plan.write_plain(values, text)?;
-                if plan.begins_as_of_lock(text.get(..length)?) {
+                if plan.begins_like_lock_record(text.get(..length)?) {
                     return None;
                 }
                 length

@@ -8,17 +8,17 @@
 mod lines;
 
 use crate::file::Encoding;
-use crate::kinds::Apart;
+use crate::kinds::SeparateCounts;
 use crate::line::Ticks;
 use crate::meta::{End, Ended, LossReason, Meta, Name, Run, Thread};
 use crate::plans::Plans;
 use crate::raw;
 use crate::record::{Flags, Record, RecordKind, Records};
 use crate::wait::Wait;
-pub(crate) use lines::{LineWriter, Plain, PlainContent, Plains, plain_text};
+pub(crate) use lines::{LineWriter, PlainContent, PlainRecord, PlainRecords, plain_text};
 
 /// The number of records that are rendered one by one after a record that cannot be rendered with others at once.
-pub(crate) const ONE_BY_ONE: u32 = 16;
+pub(crate) const RECORDS_BEFORE_BATCH: u32 = 16;
 
 /// The state from which the renderer of a thread's records continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct RenderState {
     /// The number of waits that the current file reports.
     pub waits: u64,
     /// The content of the thread's earlier files.
-    pub elsewhere: FileTotals,
+    pub in_earlier_files: FileTotals,
     /// Whether the thread's clock went back before `last` and has not caught up yet; a `# backward` line has
     /// reported it.
     pub behind: bool,
@@ -86,11 +86,11 @@ impl RenderState {
     /// Returns the content of the current file, whose length is `bytes`.
     #[must_use]
     pub fn here(&self, bytes: u64) -> FileTotals {
-        let elsewhere = &self.elsewhere;
+        let in_earlier_files = &self.in_earlier_files;
         FileTotals {
             records: self.records,
-            lost: std::array::from_fn(|i| self.lost[i].saturating_sub(elsewhere.lost[i])),
-            stall_ns: self.stall_ns.saturating_sub(elsewhere.stall_ns),
+            lost: std::array::from_fn(|i| self.lost[i].saturating_sub(in_earlier_files.lost[i])),
+            stall_ns: self.stall_ns.saturating_sub(in_earlier_files.stall_ns),
             bytes,
         }
     }
@@ -145,9 +145,9 @@ pub struct Renderer {
     form: Form,
     /// The number of lines of the module table that were appended. A renderer that continues from a state appends
     /// them again: the repetition does no harm.
-    modules_told: usize,
+    modules_written: usize,
     /// Whether the module table has returned its lines since the current records were committed.
-    modules_asked: bool,
+    modules_read: bool,
     /// The number of records reported lost in this file for reasons that no ring counts.
     lost_otherwise: u64,
 }
@@ -167,7 +167,7 @@ impl Renderer {
             Encoding::Text => Form::Text(LineWriter::new(tid)),
             Encoding::Raw => Form::Raw(raw::Writer::new(tid)),
         };
-        Renderer { state, form, modules_told: 0, modules_asked: false, lost_otherwise: 0 }
+        Renderer { state, form, modules_written: 0, modules_read: false, lost_otherwise: 0 }
     }
 
     /// Notes that further output begins at this position of the file, in bytes, and that the output vector
@@ -193,7 +193,7 @@ impl Renderer {
 
     /// Notes that the output continues in another file, which has no lines of the module table.
     pub fn begin_file(&mut self) {
-        self.modules_told = 0;
+        self.modules_written = 0;
     }
 
     /// Appends the two lines that every file begins with.
@@ -218,7 +218,7 @@ impl Renderer {
     ) {
         let damaged = main.damaged() + nested.damaged();
         let alone = nested.peek().is_none();
-        self.modules_asked = false;
+        self.modules_read = false;
         // If one record cannot be rendered with others at once, the next ones often cannot either.
         let mut one_by_one = 0;
         while out.len() < limit {
@@ -226,7 +226,7 @@ impl Renderer {
                 one_by_one -= 1;
             } else if alone && !self.state.in_message {
                 if !self.many(main, refer.plans, limit, out) {
-                    one_by_one = ONE_BY_ONE;
+                    one_by_one = RECORDS_BEFORE_BATCH;
                 } else if out.len() >= limit {
                     break;
                 }
@@ -259,7 +259,7 @@ impl Renderer {
     #[inline]
     fn many(&mut self, main: &mut Records<'_>, plans: &Plans, limit: usize, out: &mut Vec<u8>) -> bool {
         let last = self.state.last;
-        let with_addresses = self.modules_asked;
+        let with_addresses = self.modules_read;
         let (count, last) = match &mut self.form {
             Form::Text(lines) => {
                 // The records are cloned, so the values that change stay in registers.
@@ -288,14 +288,14 @@ impl Renderer {
     fn piece(&mut self, piece: &Record<'_>, from_main: bool, plans: &Plans, out: &mut Vec<u8>) {
         let continues = piece.continues();
         if continues && !self.state.in_message {
-            return self.headless(piece, from_main, out);
+            return self.skip_headless_piece(piece, from_main, out);
         }
         self.state.ended = false;
         if !continues {
             self.close_before_next(out);
         }
         if !continues {
-            self.go_on_to(piece.ticks, out);
+            self.advance_ticks(piece.ticks, out);
         }
         let more = piece.flags().has(Flags::MORE);
         match &mut self.form {
@@ -304,14 +304,14 @@ impl Renderer {
                     lines.text(self.state.last, piece.payload, out);
                 } else {
                     lines.message(self.state.last, out);
-                    let of_lock = plans.is_of_lock(piece.site());
-                    lines.first_piece(self.state.last, piece.payload, of_lock, more, out);
+                    let is_lock = plans.is_lock_site(piece.site());
+                    lines.first_piece(self.state.last, piece.payload, is_lock, more, out);
                 }
                 if !more {
                     out.push(b'\n');
                 }
             }
-            Form::Raw(raw) => raw.whole_without_site(piece, self.state.last, plans, out),
+            Form::Raw(raw) => raw.write_without_site(piece, self.state.last, plans, out),
         }
         self.state.in_message = more;
         if !more {
@@ -321,7 +321,7 @@ impl Renderer {
 
     /// Skips a piece of a message whose beginning is not in this text. Reports the message as torn at its last
     /// piece, once.
-    fn headless(&mut self, piece: &Record<'_>, from_main: bool, out: &mut Vec<u8>) {
+    fn skip_headless_piece(&mut self, piece: &Record<'_>, from_main: bool, out: &mut Vec<u8>) {
         if piece.flags().has(Flags::MORE) {
             return;
         }
@@ -340,7 +340,7 @@ impl Renderer {
         self.close_before_next(out);
         let Some(plan) = plans.get(message.site()) else { return self.lost(1, LossReason::Damaged, out) };
         let before = (self.state, out.len());
-        self.go_on_to(message.ticks, out);
+        self.advance_ticks(message.ticks, out);
         let written = match &mut self.form {
             Form::Text(lines) => lines.captured(self.state.last, plan, message.payload, out),
             Form::Raw(raw) => raw.captured(message.site(), self.state.last, message.payload, plans, out),
@@ -361,13 +361,13 @@ impl Renderer {
         self.state.ended = false;
         self.close_before_next(out);
         if record.needs_modules() {
-            self.tell_modules(refer.modules, out);
+            self.write_modules(refer.modules, out);
         }
-        self.go_on_to(record.ticks, out);
+        self.advance_ticks(record.ticks, out);
         let last = self.state.last;
         match &mut self.form {
             Form::Text(lines) => lines.function(last, record, refer.plans.place(record.site()), out),
-            Form::Raw(raw) => raw.whole_without_site(record, last, refer.plans, out),
+            Form::Raw(raw) => raw.write_without_site(record, last, refer.plans, out),
         }
         self.state.records = self.state.records.saturating_add(1);
     }
@@ -378,7 +378,7 @@ impl Renderer {
         let Some(wait) = Wait::of_record(record) else { return };
         self.state.ended = false;
         self.close_before_next(out);
-        self.go_on_to(record.ticks, out);
+        self.advance_ticks(record.ticks, out);
         self.state.stall_ns = self.state.stall_ns.saturating_add(wait.ns);
         self.state.waits = self.state.waits.saturating_add(1);
         self.meta(&Meta::Wait(wait), out);
@@ -388,30 +388,30 @@ impl Renderer {
     fn lock(&mut self, record: &Record<'_>, plans: &Plans, out: &mut Vec<u8>) {
         self.state.ended = false;
         self.close_before_next(out);
-        self.go_on_to(record.ticks, out);
+        self.advance_ticks(record.ticks, out);
         let last = self.state.last;
         match &mut self.form {
             Form::Text(lines) => lines.lock(last, record.payload, out),
-            Form::Raw(raw) => raw.whole_without_site(record, last, plans, out),
+            Form::Raw(raw) => raw.write_without_site(record, last, plans, out),
         }
         self.state.records = self.state.records.saturating_add(1);
     }
 
     /// Appends the lines of the module table that were not appended yet.
-    fn tell_modules(&mut self, modules: &mut dyn Modules, out: &mut Vec<u8>) {
-        if std::mem::replace(&mut self.modules_asked, true) {
+    fn write_modules(&mut self, modules: &mut dyn Modules, out: &mut Vec<u8>) {
+        if std::mem::replace(&mut self.modules_read, true) {
             return;
         }
         let lines = modules.lines();
-        for line in lines.get(self.modules_told..).unwrap_or_default() {
+        for line in lines.get(self.modules_written..).unwrap_or_default() {
             self.meta(line, out);
         }
-        self.modules_told = lines.len();
+        self.modules_written = lines.len();
     }
 
     /// Sets the ticks of the next line. If they went back (because a virtual machine was moved, or the ring is
     /// hostile), keeps the last ticks, so that the file stays in order, and reports the break once.
-    fn go_on_to(&mut self, ticks: Ticks, out: &mut Vec<u8>) {
+    fn advance_ticks(&mut self, ticks: Ticks, out: &mut Vec<u8>) {
         let back = self.state.last.0.saturating_sub(ticks.0);
         if back == 0 {
             self.state.last = ticks;
@@ -466,8 +466,8 @@ impl Renderer {
     pub fn lost(&mut self, records: u64, reason: LossReason, out: &mut Vec<u8>) {
         if records > 0 {
             self.state.ended = false;
-            let told = &mut self.state.lost[reason as usize];
-            *told = told.saturating_add(records);
+            let reported_count = &mut self.state.lost[reason as usize];
+            *reported_count = reported_count.saturating_add(records);
             self.meta(&Meta::Lost { records, reason }, out);
         }
     }
@@ -483,7 +483,7 @@ impl Renderer {
 
     /// Appends the losses and stalls that were reported in an earlier part of the file, or in an earlier file,
     /// that no longer exists.
-    pub fn told_before(&mut self, gone: &FileTotals, out: &mut Vec<u8>) {
+    pub fn write_earlier_losses(&mut self, gone: &FileTotals, out: &mut Vec<u8>) {
         for (records, reason) in gone.lost.iter().zip(LossReason::ALL) {
             if *records > 0 {
                 self.meta(&Meta::Lost { records: *records, reason }, out);
@@ -500,14 +500,14 @@ impl Renderer {
     pub fn leave(&mut self, remaining: &FileTotals) {
         let state = &mut self.state;
         let most = FileTotals {
-            records: state.records.saturating_add(state.elsewhere.records),
+            records: state.records.saturating_add(state.in_earlier_files.records),
             lost: state.lost,
             stall_ns: state.stall_ns,
             bytes: 0,
         };
-        state.elsewhere = remaining.at_most(&most);
+        state.in_earlier_files = remaining.at_most(&most);
         let lost = &mut state.lost[LossReason::FileRemoved as usize];
-        *lost = lost.saturating_add(most.records - state.elsewhere.records);
+        *lost = lost.saturating_add(most.records - state.in_earlier_files.records);
         if state.in_message {
             // The beginning of the message stays in the old file, and its rest may never come: the message is
             // reported now.
@@ -522,17 +522,17 @@ impl Renderer {
     /// Reports the content of earlier files that no longer exist; `remaining` is the content of those that still do.
     /// Reports again the losses that are in no file any more, and reports the messages of the missing files as lost.
     /// It may be called only between messages.
-    pub fn miss(&mut self, remaining: &FileTotals, out: &mut Vec<u8>) {
-        let before = self.state.elsewhere;
+    pub fn report_missing_files(&mut self, remaining: &FileTotals, out: &mut Vec<u8>) {
+        let before = self.state.in_earlier_files;
         let now = remaining.at_most(&before);
-        self.state.elsewhere = now;
+        self.state.in_earlier_files = now;
         let gone = FileTotals {
             records: before.records - now.records,
             lost: std::array::from_fn(|i| before.lost[i] - now.lost[i]),
             stall_ns: before.stall_ns - now.stall_ns,
             bytes: 0,
         };
-        self.told_before(&gone, out);
+        self.write_earlier_losses(&gone, out);
         self.lost(gone.records, LossReason::FileRemoved, out);
     }
 
@@ -555,7 +555,7 @@ impl Renderer {
         let lost = self.state.here(0).lost;
         let lost = lost.iter().fold(self.lost_otherwise, |sum: u64, lost| sum.saturating_add(*lost));
         let Ended { reason, cause, seen } = ended.into();
-        let apart = Apart { waits: self.state.waits, ..Apart::default() };
+        let apart = SeparateCounts { waits: self.state.waits, ..SeparateCounts::default() };
         self.meta(
             &Meta::End(End { records: self.state.records, lost, reason, files, cause, seen, apart }),
             out,
@@ -584,13 +584,13 @@ struct WholeRecords<'s, 'a> {
     last: Ticks,
 }
 
-impl Plains for WholeRecords<'_, '_> {
+impl PlainRecords for WholeRecords<'_, '_> {
     #[inline(always)]
-    fn peek(&mut self) -> Option<Plain<'_>> {
+    fn peek(&mut self) -> Option<PlainRecord<'_>> {
         let next = self.records.peek_whole().filter(|record| record.ticks >= self.last)?;
         self.next = Some(next);
         let content = match next.kind {
-            RecordKind::Message => plain_text(&next, || self.plans.is_of_lock(next.site()))?,
+            RecordKind::Message => plain_text(&next, || self.plans.is_lock_site(next.site()))?,
             RecordKind::Captured => PlainContent::Captured(self.plans.get(next.site())?, next.payload),
             RecordKind::Enter | RecordKind::Leave
                 if self.with_addresses && !next.flags().has(Flags::UNWINDING) =>
@@ -599,7 +599,7 @@ impl Plains for WholeRecords<'_, '_> {
             }
             _ => return None,
         };
-        Some(Plain { ticks: next.ticks, content })
+        Some(PlainRecord { ticks: next.ticks, content })
     }
 
     #[inline(always)]

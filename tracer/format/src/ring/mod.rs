@@ -229,13 +229,13 @@ pub struct Slot {
     pub behind: AtomicU64,
     /// The number of messages in the thread's earlier files that are still there; with the three fields below
     /// an [`FileTotals`].
-    pub records_elsewhere: AtomicU64,
+    pub records_in_earlier_files: AtomicU64,
     /// The numbers of messages reported lost in the earlier files, in the order of [`LossReason`].
-    pub lost_elsewhere: [AtomicU64; LossReason::COUNT],
+    pub lost_in_earlier_files: [AtomicU64; LossReason::COUNT],
     /// The stall time reported in the earlier files, in nanoseconds.
-    pub stall_ns_elsewhere: AtomicU64,
+    pub stall_ns_in_earlier_files: AtomicU64,
     /// The sum of the earlier files' lengths in bytes.
-    pub bytes_elsewhere: AtomicU64,
+    pub bytes_in_earlier_files: AtomicU64,
     /// The number of waits that the file reports.
     pub waits: AtomicU64,
 }
@@ -277,13 +277,13 @@ impl Slot {
         }
         self.stall_ns.store(progress.render.stall_ns, Ordering::Relaxed);
         self.behind.store(u64::from(progress.render.behind), Ordering::Relaxed);
-        let elsewhere = &progress.render.elsewhere;
-        self.records_elsewhere.store(elsewhere.records, Ordering::Relaxed);
-        for (to, from) in self.lost_elsewhere.iter().zip(elsewhere.lost) {
+        let in_earlier_files = &progress.render.in_earlier_files;
+        self.records_in_earlier_files.store(in_earlier_files.records, Ordering::Relaxed);
+        for (to, from) in self.lost_in_earlier_files.iter().zip(in_earlier_files.lost) {
             to.store(from, Ordering::Relaxed);
         }
-        self.stall_ns_elsewhere.store(elsewhere.stall_ns, Ordering::Relaxed);
-        self.bytes_elsewhere.store(elsewhere.bytes, Ordering::Relaxed);
+        self.stall_ns_in_earlier_files.store(in_earlier_files.stall_ns, Ordering::Relaxed);
+        self.bytes_in_earlier_files.store(in_earlier_files.bytes, Ordering::Relaxed);
         self.waits.store(progress.render.waits, Ordering::Relaxed);
     }
 
@@ -306,11 +306,11 @@ impl Slot {
                 stall_ns: get(&self.stall_ns),
                 behind: get(&self.behind) != 0,
                 waits: get(&self.waits),
-                elsewhere: FileTotals {
-                    records: get(&self.records_elsewhere),
-                    lost: std::array::from_fn(|i| get(&self.lost_elsewhere[i])),
-                    stall_ns: get(&self.stall_ns_elsewhere),
-                    bytes: get(&self.bytes_elsewhere),
+                in_earlier_files: FileTotals {
+                    records: get(&self.records_in_earlier_files),
+                    lost: std::array::from_fn(|i| get(&self.lost_in_earlier_files[i])),
+                    stall_ns: get(&self.stall_ns_in_earlier_files),
+                    bytes: get(&self.bytes_in_earlier_files),
                 },
             },
         }
@@ -346,10 +346,10 @@ impl Header {
             lost: std::array::from_fn(|_| zero()),
             stall_ns: zero(),
             behind: zero(),
-            records_elsewhere: zero(),
-            lost_elsewhere: std::array::from_fn(|_| zero()),
-            stall_ns_elsewhere: zero(),
-            bytes_elsewhere: zero(),
+            records_in_earlier_files: zero(),
+            lost_in_earlier_files: std::array::from_fn(|_| zero()),
+            stall_ns_in_earlier_files: zero(),
+            bytes_in_earlier_files: zero(),
             waits: zero(),
         };
         Header {
@@ -427,7 +427,7 @@ impl Header {
     }
 
     /// Returns the progress that was published last. It is for the consumer itself; others call
-    /// [`Header::published_meanwhile`].
+    /// [`Header::read_published`].
     #[must_use]
     pub fn published(&self) -> Progress {
         self.slot(self.selected.count.load(Ordering::Acquire))
@@ -436,7 +436,7 @@ impl Header {
     /// Returns the number of the last publication of a living consumer, and its progress; `None` if the
     /// consumer published again during the call.
     #[must_use]
-    pub fn published_meanwhile(&self) -> Option<(u64, Progress)> {
+    pub fn read_published(&self) -> Option<(u64, Progress)> {
         let count = self.selected.count.load(Ordering::Acquire);
         let progress = self.slot(count);
         // The loads above are before the one below: a sequence lock, whose count is `selected`.
@@ -447,7 +447,7 @@ impl Header {
     /// Returns whether `later`, a copy that was made later, shows the same tenant and no further publication. If so,
     /// everything that was read between the two copies belongs to this one.
     #[must_use]
-    pub fn is_of_one_moment_with(&self, later: &Header) -> bool {
+    pub fn is_same_snapshot_as(&self, later: &Header) -> bool {
         let moment = |header: &Header| {
             let tenancy = &header.tenancy;
             let tenant = (tenancy.state.load(Ordering::Relaxed), tenancy.generation.load(Ordering::Relaxed));

@@ -83,7 +83,7 @@ fn the_inactive_slot_is_filled_and_then_becomes_active() {
             lost: [n; LossReason::COUNT],
             stall_ns: n,
             behind: n % 2 == 1,
-            elsewhere: FileTotals {
+            in_earlier_files: FileTotals {
                 records: n + 1,
                 lost: [n + 2; LossReason::COUNT],
                 stall_ns: n + 3,
@@ -104,7 +104,7 @@ fn the_inactive_slot_is_filled_and_then_becomes_active() {
         assert_eq!(header.published(), before, "a half-done publication changes nothing");
         header.publish(&progress);
         assert_eq!(header.published(), progress);
-        assert_eq!(header.published_meanwhile(), Some((n, progress)));
+        assert_eq!(header.read_published(), Some((n, progress)));
     }
 }
 

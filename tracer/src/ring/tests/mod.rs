@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[cfg(unix)]
-mod onlookers;
+mod observers;
 mod survivors;
 
 use std::fmt;
@@ -20,7 +20,7 @@ use trace_format::record::Records;
 use trace_format::record::{Flags, hook_enter_word, stack_word};
 use trace_format::render::{References, RenderState, Renderer};
 use trace_format::ring::{Geometry, MIN_CAPACITY, Progress, readable};
-use trace_format::wait::{Wait, WaitedFor};
+use trace_format::wait::{Wait, WaitCause};
 use trace_store::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory, may_begin_small};
 
 use super::{Link, Outcome, Producer};
@@ -233,7 +233,7 @@ fn a_wait_record_precedes_the_record_that_waited_and_is_not_counted() {
     let (mut ns, mut end) = (0, Ticks(0));
     for wait in &waits {
         let Meta::Wait(wait) = wait else { panic!("{wait:?}") };
-        assert!(end <= wait.begin && wait.begin < wait.end && wait.what == WaitedFor::Room, "{waits:?}");
+        assert!(end <= wait.begin && wait.begin < wait.end && wait.what == WaitCause::Room, "{waits:?}");
         (ns, end) = (ns + wait.ns, wait.end);
     }
     assert_eq!(ns, bench.memory.header().losses().stall_ns, "each wait is told");
@@ -437,7 +437,7 @@ fn a_ring_is_written_beyond_its_first_bytes_once_all_are_reserved() {
         // No record follows a wait inside of one.
         let waited = matches!(
             bench.metas()[..],
-            [Meta::Wait(Wait { ns: 1.., what: WaitedFor::Memory, .. })] | [Meta::Stall { ns: 1.. }]
+            [Meta::Wait(Wait { ns: 1.., what: WaitCause::Memory, .. })] | [Meta::Stall { ns: 1.. }]
         );
         assert_eq!(waited, case != "few", "{case}: {:?}", bench.metas());
     }
@@ -479,7 +479,7 @@ fn a_wiped_producer_sends_its_thread_away() {
 #[test]
 fn a_record_left_by_longjmp_leaves_nothing_stuck() {
     let mut bench = Bench::new(FullPolicy::Block, Duration::ZERO);
-    bench.producer.mark_as_left_for_test();
+    bench.producer.mark_abandoned_for_test();
     assert_eq!(bench.producer.record(now(), 0, format_args!("next")), Outcome::Committed);
     assert!(bench.producer.is_idle());
     bench.drain();

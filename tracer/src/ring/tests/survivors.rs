@@ -58,9 +58,9 @@ fn the_newest_records_are_kept_and_the_rest_is_counted() {
     let expected: Vec<String> = (5000 - found.len()..5000).map(|n| format!("record number {n}")).collect();
     assert!(found.len() > 250, "{}", found.len());
     assert_eq!(found, expected);
-    assert_eq!((copy.committed, copy.messages(), copy.jumped()), (5000, found.len() as u64, true));
+    assert_eq!((copy.committed, copy.messages(), copy.has_gap()), (5000, found.len() as u64, true));
     let later = Survivors::copy(&memory, copy.end(), 0).unwrap();
-    assert_eq!((later.messages(), later.jumped()), (0, false));
+    assert_eq!((later.messages(), later.has_gap()), (0, false));
 }
 
 /// A kill between the two stores of a commit, at any number of messages, with and without overwritten ones: the
@@ -77,7 +77,7 @@ fn a_kill_before_the_last_message_is_counted_loses_none() {
         let copy = Survivors::copy(&memory, 0, 0).unwrap();
         let mut renderer = Renderer::new(1, RenderState::default(), Encoding::Text);
         let mut out = Vec::new();
-        copy.tell_overwritten(&mut renderer, &mut out);
+        copy.report_overwritten(&mut renderer, &mut out);
         let told = renderer.state().lost[LossReason::Overwritten as usize];
         assert_eq!((copy.committed, told + copy.messages()), (made, made));
         assert_eq!(memory.header().committed(), made);

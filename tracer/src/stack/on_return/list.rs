@@ -27,7 +27,7 @@ use crate::sys;
 
 /// The number of free slots that a thread keeps for itself: taking one of them touches no word that other threads
 /// write.
-const KEPT: u32 = 64;
+const MAX_CACHED_SLOTS: u32 = 64;
 
 /// The lists. They have no destructor, so they can be used as long as the thread runs.
 pub(super) struct Slots {
@@ -84,7 +84,7 @@ pub(super) fn release() {
         while let Some(number) = pop(&slots.innermost) {
             trampoline::give_back(number);
         }
-        slots.give_spare_back();
+        slots.return_spare_slots();
     });
 }
 
@@ -111,7 +111,7 @@ impl Slots {
     /// Takes a free slot. Returns `None` if all are in use.
     pub(super) fn take(&self) -> Option<u32> {
         if self.free.get() == 0 {
-            self.look_at_doubtful();
+            self.free_overwritten_slots();
         }
         match pop(&self.free) {
             Some(number) => {
@@ -165,7 +165,7 @@ impl Slots {
     }
 
     fn give_back(&self, number: u32) {
-        if self.len_free.get() == KEPT {
+        if self.len_free.get() == MAX_CACHED_SLOTS {
             return trampoline::give_back(number);
         }
         push(&self.free, number);
@@ -174,7 +174,7 @@ impl Slots {
 
     /// Frees the doubtful slots whose return address is overwritten by now.
     #[cold]
-    fn look_at_doubtful(&self) {
+    fn free_overwritten_slots(&self) {
         let mut left = self.doubtful.take();
         while left != 0 {
             let number = left;
@@ -188,7 +188,7 @@ impl Slots {
     }
 
     /// Gives the thread's unused slots back to the process.
-    pub(super) fn give_spare_back(&self) {
+    pub(super) fn return_spare_slots(&self) {
         for list in [&self.doubtful, &self.free] {
             while let Some(number) = pop(list) {
                 trampoline::give_back(number);

@@ -71,16 +71,16 @@ static LEFT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 thread_local! {
     /// Gives the thread's slots back when the thread ends.
-    static AT_END: AtEnd = const { AtEnd };
+    static THREAD_END_GUARD: ThreadEndGuard = const { ThreadEndGuard };
 }
 
-struct AtEnd;
+struct ThreadEndGuard;
 
-impl Drop for AtEnd {
+impl Drop for ThreadEndGuard {
     fn drop(&mut self) {
         // Functions that are further out than this have returned, or never will.
-        leave_those_below(sys::stack_pointer());
-        list::change(list::Slots::give_spare_back);
+        release_slots_below(sys::stack_pointer());
+        list::change(list::Slots::return_spare_slots);
     }
 }
 
@@ -92,8 +92,8 @@ pub fn on_return(from: Registers, call: Call) -> Result<(), OnReturnError> {
     if !is_possible() {
         return Err(OnReturnError::Processor);
     }
-    AT_END.try_with(|_| ()).map_err(|_| OnReturnError::ThreadEnds)?;
-    leave_those_below(place);
+    THREAD_END_GUARD.try_with(|_| ()).map_err(|_| OnReturnError::ThreadEnds)?;
+    release_slots_below(place);
     if let Some(number) = trampoline::number_of(caller) {
         return add(number, place, call);
     }
@@ -130,7 +130,7 @@ pub(crate) fn find(from: Registers, left: Left) -> Option<Return> {
         LEFT.store(left as *mut (), Ordering::Relaxed);
     }
     let (place, caller) = place_and_caller(from, Rule::at_for_hook).ok()?;
-    leave_those_below(place);
+    release_slots_below(place);
     let Some(number) = trampoline::number_of(caller) else {
         let is_awaitable = is_possible() && Rule::at_for_hook(caller).is_some();
         return is_awaitable.then_some(Return { place, caller, slot: 0 });
@@ -153,7 +153,7 @@ fn follow(number: u32, place: usize) -> Option<Return> {
         list::change(|_| slot.set_awaited(awaited))?;
         return None;
     }
-    tell(awaited);
+    handle_left_function(awaited);
     Some(Return { place, caller: slot.caller.load(Ordering::Relaxed), slot: number })
 }
 
@@ -210,7 +210,9 @@ fn add(number: u32, place: usize, call: Call) -> Result<(), OnReturnError> {
                 calls.push(call);
                 calls
             }
-            Awaited::Function(address) => Box::new(vec![Box::new(move || tell_left(address)), call]),
+            Awaited::Function(address) => {
+                Box::new(vec![Box::new(move || call_leave_callback(address)), call])
+            }
             Awaited::Nothing => Box::new(vec![call]),
         };
         slot.set_awaited(Awaited::Calls(calls));
@@ -273,8 +275,8 @@ fn saves_all_registers() -> bool {
     trampoline::HAS_XSAVE.store(1, Ordering::Relaxed);
     #[allow(unused_unsafe, reason = "a safe function since Rust 1.94")]
     // SAFETY: as above. Bit 2 shows whether `xgetbv` takes the argument 1.
-    let tells_use = unsafe { __cpuid_count(0xd, 1) }.eax & 4 != 0;
-    trampoline::TELLS_USE.store(u8::from(tells_use), Ordering::Relaxed);
+    let has_xinuse = unsafe { __cpuid_count(0xd, 1) }.eax & 4 != 0;
+    trampoline::HAS_XINUSE.store(u8::from(has_xinuse), Ordering::Relaxed);
     [2, 5, 6, 7].into_iter().all(fits)
 }
 
@@ -295,7 +297,7 @@ unsafe extern "C" fn returned(number: u32, place: *mut usize) {
     let _errno = sys::keep_errno();
     // Functions that are further in were left by a jump.
     while let Some(awaited) = list::change(|slots| slots.pop_inside(number)).flatten() {
-        tell(awaited);
+        handle_left_function(awaited);
     }
     let slot = trampoline::slot(number);
     // The list is changed together with the return address: a signal handler between would take the slot for one that
@@ -332,20 +334,20 @@ pub(super) fn is_trampoline(address: usize) -> bool {
 /// Gives up the functions that were left without a return: their return address was below `place`, where no frame of
 /// a running function is, or is overwritten.
 #[inline(always)]
-fn leave_those_below(place: usize) {
+fn release_slots_below(place: usize) {
     while let Some(awaited) = list::change(|slots| slots.pop_left(place)).flatten() {
-        tell(awaited);
+        handle_left_function(awaited);
     }
 }
 
 /// Handles a function that was left without a return. Closures that were to run after it are dropped.
 #[cold]
 #[inline(never)]
-fn tell(awaited: Awaited) {
+fn handle_left_function(awaited: Awaited) {
     match awaited {
         Awaited::Nothing => {}
-        Awaited::Function(address) => tell_left(address),
-        Awaited::Calls(calls) => calls.into_iter().for_each(|call| quietly(|| drop(call))),
+        Awaited::Function(address) => call_leave_callback(address),
+        Awaited::Calls(calls) => calls.into_iter().for_each(|call| run_catching_panics(|| drop(call))),
     }
 }
 
@@ -354,13 +356,13 @@ fn tell(awaited: Awaited) {
 fn run(awaited: Awaited) {
     match awaited {
         Awaited::Nothing => {}
-        Awaited::Function(address) => tell_left(address),
-        Awaited::Calls(calls) => calls.into_iter().rev().for_each(quietly),
+        Awaited::Function(address) => call_leave_callback(address),
+        Awaited::Calls(calls) => calls.into_iter().rev().for_each(run_catching_panics),
     }
 }
 
 #[inline(always)]
-fn tell_left(address: u64) {
+fn call_leave_callback(address: u64) {
     let left = LEFT.load(Ordering::Relaxed);
     if !left.is_null() {
         // SAFETY: `find` has stored a function of this type.
@@ -369,7 +371,7 @@ fn tell_left(address: u64) {
 }
 
 /// Calls a closure of the user's; a panic ends here.
-fn quietly(call: impl FnOnce()) {
+fn run_catching_panics(call: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
         // Dropping it may panic as well; then it is leaked.
         if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {

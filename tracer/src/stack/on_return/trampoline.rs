@@ -40,7 +40,7 @@ pub(super) const STATE: usize = 2752;
 pub(super) static HAS_XSAVE: AtomicU8 = AtomicU8::new(0);
 
 /// Whether the processor reports (`xgetbv` of 1) that vector registers are in use only as far as SSE knows them.
-pub(super) static TELLS_USE: AtomicU8 = AtomicU8::new(0);
+pub(super) static HAS_XINUSE: AtomicU8 = AtomicU8::new(0);
 
 global_asm!(
     ".pushsection .text.tracer_on_return,\"ax\",@progbits",
@@ -53,7 +53,7 @@ global_asm!(
     // object.
     ".hidden {slots}",
     ".hidden {has_xsave}",
-    ".hidden {tells_use}",
+    ".hidden {has_xinuse}",
     ".type {returned}.trampolines, @function",
     "{returned}.trampolines:",
     ".cfi_startproc simple",
@@ -110,7 +110,7 @@ global_asm!(
     "lea rcx, [rip + {slots}]",
     "test byte ptr [rcx + rax + {awaited}], {function}",
     "jz 6f",
-    "cmp byte ptr [rip + {tells_use}], 0",
+    "cmp byte ptr [rip + {has_xinuse}], 0",
     "je 6f",
     "mov ecx, 1",
     "xgetbv",
@@ -184,7 +184,7 @@ global_asm!(
     returned = sym super::returned,
     slots = sym SLOTS,
     has_xsave = sym HAS_XSAVE,
-    tells_use = sym TELLS_USE,
+    has_xinuse = sym HAS_XINUSE,
     awaited = const offset_of!(Slot, awaited),
     function = const FUNCTION,
     pages = const PAGES,
@@ -264,7 +264,7 @@ static SLOTS: [Slot; PAGES * IN_PAGE] = [const {
 /// unchanged one, and the first slot. Acquire and Release: a slot is handed over together with its fields.
 static FREE: AtomicU64 = AtomicU64::new(0);
 /// The first of the slots that were never taken.
-static FRESH: AtomicU32 = AtomicU32::new(1);
+static FIRST_UNUSED: AtomicU32 = AtomicU32::new(1);
 
 /// The expression for the place of the return address, in the trampolines' entry in the unwind tables.
 pub(in crate::stack) const PLACE_OF_RETURN: &[u8] = &[
@@ -274,7 +274,7 @@ pub(in crate::stack) const PLACE_OF_RETURN: &[u8] = &[
 
 /// Computes the value of that expression for the trampoline at `pc` in `module`; `None` if its place is not in the
 /// module's memory, or no function is awaited there.
-pub(in crate::stack) fn kept_return(module: &Module, pc: usize) -> Option<usize> {
+pub(in crate::stack) fn stored_return_address(module: &Module, pc: usize) -> Option<usize> {
     let page = pc & !(PAGE - 1);
     let distance = u32::from_ne_bytes(*module.bytes_from(page)?.first_chunk()?);
     let place = page.wrapping_add(distance as usize).wrapping_add((pc & 0xff0) * 2);
@@ -306,7 +306,7 @@ pub(super) fn take() -> Option<u32> {
         // The first slot of each page is not used.
         is_left.then(|| fresh + if (fresh as usize + 1) % IN_PAGE == 0 { 2 } else { 1 })
     };
-    FRESH.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
+    FIRST_UNUSED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
 }
 
 /// Gives a slot back that no frame refers to any more.

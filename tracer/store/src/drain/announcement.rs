@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use trace_format::meta::Run;
-use trace_format::places::{LONGEST, Place, SUFFIX, newer_half};
+use trace_format::places::{MAX_LIST_BYTES, Place, SUFFIX, newer_half};
 
 use crate::sys;
 
@@ -57,7 +57,7 @@ impl Announcement {
 /// Appends a line to a list of this user, which is made if it does not exist.
 fn append(list: &Path, line: &[u8]) -> Option<()> {
     let mut file = sys::open_to_append(list).ok()?;
-    if file.metadata().is_ok_and(|found| found.len() > LONGEST as u64) {
+    if file.metadata().is_ok_and(|found| found.len() > MAX_LIST_BYTES as u64) {
         let _ = shorten(list);
     }
     file.write_all(line).ok()

@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "reads committed records out of the mapping; argued where it stands")]
 
 mod announcement;
-mod onlooker;
+mod observer;
 mod ring_copy;
 mod rotation;
 mod run_file;
@@ -15,7 +15,7 @@ mod trace_place;
 use crate::memory::Memory;
 use crate::sys;
 pub use announcement::Announcement;
-pub use onlooker::{Onlooker, Rest};
+pub use observer::{Observer, Rest};
 pub use ring_copy::Survivors;
 pub use run_file::RunFile;
 use std::io;
@@ -31,7 +31,7 @@ use trace_format::record::{HEADER, Records};
 use trace_format::render::{FileTotals, References, RenderState, Renderer};
 use trace_format::ring::open_calls::MAX_OPEN;
 use trace_format::ring::{Header, Progress, RingError, readable};
-pub use trace_place::{EndedFile, SMALLEST_FILE, Say, TracePlace};
+pub use trace_place::{EndedFile, MessageFn, SMALLEST_FILE, TracePlace};
 
 /// The size in bytes of the portions in which text is written. It is small, so that a waiting thread soon finds room.
 const PORTION: usize = 512 * 1024;
@@ -116,21 +116,21 @@ pub struct Drain {
     /// The copy of a ring with an overwriting producer that is being written now.
     copy: Option<Survivors>,
     /// The thread's name in its file; `None` if another drain has written it.
-    told_name: Option<Vec<u8>>,
+    written_name: Option<Vec<u8>>,
 }
 
 impl Drain {
     /// Returns the drain of the thread that has the ring. It continues with the published file, if there is one.
     pub fn new(header: &Header, encoding: Encoding) -> Drain {
-        Drain::going_on_from(header, header.published(), encoding)
+        Drain::continuing_from(header, header.published(), encoding)
     }
 
-    fn going_on_from(header: &Header, mut progress: Progress, encoding: Encoding) -> Drain {
+    fn continuing_from(header: &Header, mut progress: Progress, encoding: Encoding) -> Drain {
         let tid = header.tenancy.tid.load(Ordering::Relaxed);
         let since = Ticks(header.tenancy.since.load(Ordering::Relaxed));
         progress.render.last = progress.render.last.max(since);
         let renderer = Renderer::new(tid, progress.render, encoding);
-        Drain { tid, renderer, file: None, progress, serial: None, copy: None, told_name: None }
+        Drain { tid, renderer, file: None, progress, serial: None, copy: None, written_name: None }
     }
 
     /// Returns whether there is a file whose last line is its end, or there is neither a file nor a reason to make
@@ -143,12 +143,12 @@ impl Drain {
         // The losses that were reported in a file that no longer exists, and those that the producer has counted and
         // no file reports.
         let (gone, counted) = (state.here(0).lost, header.losses());
-        let told = |reason: LossReason| state.lost[reason as usize];
+        let on_file = |reason: LossReason| state.lost[reason as usize];
         gone.iter().all(|lost| *lost == 0)
             && header.open_calls.calls(header.main.head()).is_empty()
-            && counted.full <= told(LossReason::Full)
-            && counted.panic <= told(LossReason::Panic)
-            && counted.nested <= told(LossReason::Nested)
+            && counted.full <= on_file(LossReason::Full)
+            && counted.panic <= on_file(LossReason::Panic)
+            && counted.nested <= on_file(LossReason::Nested)
     }
 
     /// Returns whether there is a file, open or not.
@@ -180,7 +180,7 @@ impl Drain {
     /// Returns the number of messages in the thread's files.
     pub fn records(&self) -> u64 {
         let state = self.renderer.state();
-        state.records.saturating_add(state.elsewhere.records)
+        state.records.saturating_add(state.in_earlier_files.records)
     }
 
     /// Renders and writes one portion; returns the number of bytes written, 0 if there was nothing to write.
@@ -218,7 +218,7 @@ impl Drain {
                 limit = (limit.min(context.out.len()) / 2).max(1);
                 whole = true;
             } else if error.kind() == io::ErrorKind::FileTooLarge {
-                return self.in_next_file(drained, context, error, |this, context| {
+                return self.retry_in_next_file(drained, context, error, |this, context| {
                     this.portion_of(drained, context, is_idle, 1, true)
                 });
             } else {
@@ -248,14 +248,14 @@ impl Drain {
             return Ok(0);
         }
         match self.find_file(context) {
-            Ok(true) => self.write(drained, context, ROOM_FOR_END).inspect_err(|_| self.go_back(before)),
+            Ok(true) => self.write(drained, context, ROOM_FOR_END).inspect_err(|_| self.roll_back(before)),
             Ok(false) => {
-                self.go_back(before);
+                self.roll_back(before);
                 self.forget_file(drained, context)?;
                 self.portion_of(drained, context, is_idle, limit, whole)
             }
             Err(error) => {
-                self.go_back(before);
+                self.roll_back(before);
                 Err(error)
             }
         }
@@ -265,7 +265,7 @@ impl Drain {
     ///
     /// # Errors
     /// Returns `error` if `write` fails for the other file, too: then the state is unchanged.
-    fn in_next_file(
+    fn retry_in_next_file(
         &mut self,
         drained: DrainedRing<'_>,
         context: &mut DrainContext<'_>,
@@ -286,7 +286,7 @@ impl Drain {
         self.file = None;
         let left = (self.renderer.clone(), self.progress);
         let state = self.renderer.state();
-        self.leave(&state.elsewhere.and(&state.here(self.progress.file_length)));
+        self.leave(&state.in_earlier_files.and(&state.here(self.progress.file_length)));
         memory.publish(&self.progress);
         match write(self, context) {
             Ok(bytes) if bytes > 0 => Ok(bytes),
@@ -310,17 +310,17 @@ impl Drain {
         self.renderer.begin_at(self.progress.file_length);
         if self.progress.file_length == 0 {
             self.renderer.begin_file();
-            let told = drained.header().published().render;
+            let on_file = drained.header().published().render;
             // The file does not exist yet, and other files may have been made since the last try.
             self.serial = context.place.next_file();
-            self.told_name = Some(drained.header().thread_name());
+            self.written_name = Some(drained.header().thread_name());
             let thread = (self.tid, self.serial);
-            first_lines(thread, context.place.encoding, drained, context.info, &told, context.out);
+            first_lines(thread, context.place.encoding, drained, context.info, &on_file, context.out);
         }
         context.out.len()
     }
 
-    fn go_back(&mut self, to: (Renderer, Progress)) {
+    fn roll_back(&mut self, to: (Renderer, Progress)) {
         (self.renderer, self.progress) = to;
         self.copy = None;
     }
@@ -420,7 +420,7 @@ impl Drain {
             Some(copy) => copy,
             None => {
                 let copy = Survivors::copy(memory, consumed, nested_consumed)?;
-                copy.tell_overwritten(&mut self.renderer, out);
+                copy.report_overwritten(&mut self.renderer, out);
                 copy
             }
         };
@@ -459,7 +459,7 @@ impl Drain {
         }
         match self.write_end(drained, context, ended, clock.clone()) {
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                self.in_next_file(drained, context, error, |this, context| {
+                self.retry_in_next_file(drained, context, error, |this, context| {
                     this.write_end(drained, context, ended, clock)
                 })
             }
@@ -474,12 +474,12 @@ impl Drain {
         ended: Ended,
         clock: Option<Meta>,
     ) -> io::Result<usize> {
-        let missed = self.missed(drained, context)?;
+        let changed_earlier_files = self.changed_earlier_files(drained, context)?;
         let before = (self.renderer.clone(), self.progress);
         self.begin(drained, context);
-        if let Some(remaining) = missed {
+        if let Some(remaining) = changed_earlier_files {
             self.renderer.close_torn(context.out);
-            self.renderer.miss(&remaining, context.out);
+            self.renderer.report_missing_files(&remaining, context.out);
         }
         if ended.reason != EndReason::Full {
             self.render_open_calls(drained.header(), context);
@@ -487,8 +487,8 @@ impl Drain {
         // This counts also a file that is made for these lines.
         let files = context.place.files_so_far().max(self.serial.map(u64::from));
         self.render_end(drained.header(), ended, clock, files, context.out);
-        let written = self.write(drained, context, 0).inspect_err(|_| self.go_back(before))?;
-        context.place.remove_rest();
+        let written = self.write(drained, context, 0).inspect_err(|_| self.roll_back(before))?;
+        context.place.retry_removals();
         Ok(written)
     }
 
@@ -513,10 +513,14 @@ impl Drain {
     }
 
     /// Returns the content of the thread's earlier files, if it has changed since they were left.
-    fn missed(&self, drained: DrainedRing<'_>, context: &DrainContext<'_>) -> io::Result<Option<FileTotals>> {
-        let bytes = self.progress.render.elsewhere.bytes;
+    fn changed_earlier_files(
+        &self,
+        drained: DrainedRing<'_>,
+        context: &DrainContext<'_>,
+    ) -> io::Result<Option<FileTotals>> {
+        let bytes = self.progress.render.in_earlier_files.bytes;
         let look = || {
-            if bytes == 0 || context.place.bytes_beside(self.tid, &self.progress)? == bytes {
+            if bytes == 0 || context.place.other_files_bytes(self.tid, &self.progress)? == bytes {
                 return Ok(None);
             }
             let own = self.file.as_ref().map(|file| file.identity);
@@ -526,7 +530,7 @@ impl Drain {
         match look() {
             // Without a free descriptor this cannot be checked. Writing the end is more important than finding out
             // whether the earlier files were changed.
-            Err(error) if sys::is_without_descriptors(&error) => Ok(None),
+            Err(error) if sys::is_descriptor_limit_error(&error) => Ok(None),
             result => result,
         }
     }
@@ -542,7 +546,7 @@ impl Drain {
         self.renderer.close_torn(out);
         self.renderer.losses(&header.losses(), out);
         self.renderer.waits_without_record(&header.losses(), out);
-        if let Some(name) = self.other_name(header, self.renderer.state().last) {
+        if let Some(name) = self.changed_name(header, self.renderer.state().last) {
             self.renderer.meta(&name, out);
         }
         if let Some(clock) = clock {
@@ -571,7 +575,7 @@ impl Drain {
     ///
     /// # Errors
     /// The same as those of [`Drain::end`].
-    pub fn tell(
+    pub fn write_meta_line(
         &mut self,
         drained: DrainedRing<'_>,
         context: &mut DrainContext<'_>,
@@ -584,7 +588,7 @@ impl Drain {
         let before = (self.renderer.clone(), self.progress);
         self.begin(drained, context);
         self.renderer.meta(line, context.out);
-        match self.write(drained, context, ROOM_FOR_END).inspect_err(|_| self.go_back(before)) {
+        match self.write(drained, context, ROOM_FOR_END).inspect_err(|_| self.roll_back(before)) {
             // The end of the file will have such a line.
             Err(error) if is_no_room(&error) => Ok(0),
             result => result,
@@ -596,24 +600,24 @@ impl Drain {
     ///
     /// # Errors
     /// The same as those of [`Drain::end`].
-    pub fn tell_name(
+    pub fn write_name_line(
         &mut self,
         drained: DrainedRing<'_>,
         context: &mut DrainContext<'_>,
         ticks: Ticks,
     ) -> io::Result<usize> {
-        let Some(line) = self.other_name(drained.header(), ticks) else { return Ok(0) };
-        let bytes = self.tell(drained, context, &line)?;
+        let Some(line) = self.changed_name(drained.header(), ticks) else { return Ok(0) };
+        let bytes = self.write_meta_line(drained, context, &line)?;
         if bytes > 0 {
-            self.told_name = Some(drained.header().thread_name());
+            self.written_name = Some(drained.header().thread_name());
         }
         Ok(bytes)
     }
 
     /// Returns the `# name` line if the thread's name differs from the name in its file.
-    fn other_name(&self, header: &Header, ticks: Ticks) -> Option<Meta> {
-        let (told, name) = (self.told_name.as_ref()?, header.thread_name());
-        (*told != name).then_some(Meta::Name { ticks, name })
+    fn changed_name(&self, header: &Header, ticks: Ticks) -> Option<Meta> {
+        let (on_file, name) = (self.written_name.as_ref()?, header.thread_name());
+        (*on_file != name).then_some(Meta::Name { ticks, name })
     }
 
     /// Opens the published file, if there is one, and truncates it to the published length. If it no longer
@@ -630,7 +634,7 @@ impl Drain {
 
     /// Closes the file if it was deleted or truncated, so that its space is freed. The next write finds out which
     /// records are missing.
-    pub fn look_after_file(&mut self) {
+    pub fn check_file(&mut self) {
         if self.file.as_ref().is_some_and(|file| file.is_open() && !file.is_intact()) {
             self.file = None;
         }
@@ -700,7 +704,7 @@ impl Drain {
         };
         let bytes = context.out.len();
         self.renderer.written(bytes);
-        context.place.grew(if is_new { 0 } else { self.progress.file_length }, file.length);
+        context.place.note_growth(if is_new { 0 } else { self.progress.file_length }, file.length);
         file.mark(&mut self.progress);
         self.progress.render = self.renderer.state();
         memory.publish(&self.progress);
@@ -733,7 +737,7 @@ impl Drain {
     pub fn ended_file(&self) -> Option<EndedFile> {
         let (state, progress) = (self.renderer.state(), &self.progress);
         let lost = state.here(0).lost;
-        let is_alone = state.ended && state.elsewhere.bytes == 0 && progress.file_length > 0;
+        let is_alone = state.ended && state.in_earlier_files.bytes == 0 && progress.file_length > 0;
         let serial = self.serial.filter(|_| is_alone)?;
         Some(EndedFile {
             tid: self.tid,
@@ -748,7 +752,7 @@ impl Drain {
     }
 
     /// Drops the older half of the file now, whatever its length; returns whether that succeeded.
-    pub fn halve(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) -> bool {
+    pub fn drop_older_half(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) -> bool {
         let before = self.progress.file_length;
         if !self.find_file(context).unwrap_or(false) {
             return false;
@@ -775,12 +779,13 @@ impl Drain {
         let tables = &mut *context.tables;
         let (mut renderer, mut progress) = (self.renderer.clone(), self.progress);
         let first = |dropped: &rotation::Dropped| {
-            let mut told = RenderState { last: dropped.last, lost: dropped.lost, ..RenderState::default() };
-            told.lost[LossReason::Rotated as usize] += dropped.messages;
-            told.stall_ns = dropped.stall_ns;
+            let mut on_file =
+                RenderState { last: dropped.last, lost: dropped.lost, ..RenderState::default() };
+            on_file.lost[LossReason::Rotated as usize] += dropped.messages;
+            on_file.stall_ns = dropped.stall_ns;
             let mut lines = Vec::with_capacity(512);
-            first_lines((tid, serial), encoding, drained, info, &told, &mut lines);
-            let mut more = Renderer::new(tid, told, encoding);
+            first_lines((tid, serial), encoding, drained, info, &on_file, &mut lines);
+            let mut more = Renderer::new(tid, on_file, encoding);
             more.begin_at(0);
             more.written(lines.len());
             if dropped.modules {
@@ -796,14 +801,14 @@ impl Drain {
         };
         match file.rotate(context.place, (tid, info.id), most, first, publish) {
             Ok(()) => {
-                context.place.grew(self.progress.file_length, progress.file_length);
+                context.place.note_growth(self.progress.file_length, progress.file_length);
                 (self.renderer, self.progress) = (renderer, progress);
             }
             Err(error) => {
                 file.rotate_at = file.length + context.place.max_bytes / 4;
                 memory.publish(&self.progress);
                 context.place.remove_unfinished(tid, info.id);
-                context.place.trouble.get_or_insert(error);
+                context.place.deferred_error.get_or_insert(error);
             }
         }
     }
@@ -811,14 +816,14 @@ impl Drain {
 
 /// Appends to `out`, which is empty, the two lines that a file begins with; their ticks are those when the
 /// thread took the ring. In the file that reports it, the cost of the run's start follows. If this is not the
-/// thread's first file, the losses that `told` contains follow. The first argument is the thread's id and the
+/// thread's first file, the losses that `on_file` contains follow. The first argument is the thread's id and the
 /// number of the file in its run.
 fn first_lines(
     (tid, file): (u64, Option<u32>),
     encoding: Encoding,
     drained: DrainedRing<'_>,
     info: &meta::Run,
-    told: &RenderState,
+    on_file: &RenderState,
     out: &mut Vec<u8>,
 ) {
     let since = drained.since();
@@ -827,11 +832,11 @@ fn first_lines(
     let at = |last| Renderer::new(tid, RenderState { last, ..RenderState::default() }, encoding);
     let mut first = at(since);
     first.header(info, &thread, out);
-    if let Some(ns) = drained.start.and_then(|start| start.told_by(tid, since)) {
+    if let Some(ns) = drained.start.and_then(|start| start.cost_reported_by(tid, since)) {
         first.meta(&Meta::Start { ns }, out);
         if let Some(clock) = drained.looks.and_then(Looks::begun) {
             first.meta(&clock, out);
         }
     }
-    at(since.max(told.last)).told_before(&told.here(0), out);
+    at(since.max(on_file.last)).write_earlier_losses(&on_file.here(0), out);
 }

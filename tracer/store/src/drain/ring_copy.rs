@@ -49,7 +49,7 @@ struct RingCopy {
     /// The position of the first byte.
     start: u64,
     /// Whether records between the requested position and `start` were overwritten.
-    jumped: bool,
+    has_gap: bool,
     block: u64,
     /// The number of messages that were committed up to the end of the copy.
     messages: u64,
@@ -64,7 +64,7 @@ impl Survivors {
         let (header, geometry) = (memory.header(), memory.geometry());
         let layout = header.layout();
         // First the ring, then the nested ring, as in [`Drain::portion`](super::Drain::portion).
-        let copy = if memory.overwrites() { RingCopy::of_what_is_left } else { RingCopy::of_all };
+        let copy = if memory.overwrites() { RingCopy::copy_survivors } else { RingCopy::copy_whole_ring };
         let main = Copied {
             written: &header.main,
             layout,
@@ -90,8 +90,8 @@ impl Survivors {
     }
 
     /// Returns whether records were overwritten that were not read before.
-    pub fn jumped(&self) -> bool {
-        self.main.jumped || self.nested.jumped
+    pub fn has_gap(&self) -> bool {
+        self.main.has_gap || self.nested.has_gap
     }
 
     /// Returns the records from the given positions on. If a message's beginning was overwritten, leaves out its
@@ -111,16 +111,16 @@ impl Survivors {
 
     /// Reports the messages that were overwritten since the last report: all committed messages, except those
     /// that are or were in a file, are reported as lost already, or are in this copy.
-    pub fn tell_overwritten(&self, renderer: &mut Renderer, out: &mut Vec<u8>) {
+    pub fn report_overwritten(&self, renderer: &mut Renderer, out: &mut Vec<u8>) {
         use LossReason::{Damaged, FileRemoved, Overwritten, Rotated, Torn};
-        if self.jumped() {
+        if self.has_gap() {
             renderer.close_torn(out);
         }
         let state = renderer.state();
-        let told =
+        let on_file =
             [Torn, Damaged, Rotated, FileRemoved, Overwritten].map(|reason| state.lost[reason as usize]);
-        let there = [state.records, state.elsewhere.records, self.messages()];
-        let known = told.into_iter().chain(there).fold(0, u64::saturating_add);
+        let there = [state.records, state.in_earlier_files.records, self.messages()];
+        let known = on_file.into_iter().chain(there).fold(0, u64::saturating_add);
         let lost = self.committed.saturating_sub(known);
         if lost > 0 {
             // A hostile ring may be inside a message nevertheless.
@@ -137,7 +137,7 @@ impl Survivors {
 }
 
 impl RingCopy {
-    fn of_what_is_left(of: &Copied<'_>, consumed: u64) -> Result<RingCopy, RingError> {
+    fn copy_survivors(of: &Copied<'_>, consumed: u64) -> Result<RingCopy, RingError> {
         let mut tries = 0;
         loop {
             let CommittedEnd { position, messages } = of.written.end(of.layout);
@@ -149,16 +149,16 @@ impl RingCopy {
             if start < range.end || range.is_empty() || tries == TRIES {
                 let overwritten = usize::try_from(start - range.start).unwrap_or(usize::MAX).min(bytes.len());
                 bytes.drain(..overwritten);
-                return Ok(RingCopy { bytes, start, jumped: start > consumed, block: of.block, messages });
+                return Ok(RingCopy { bytes, start, has_gap: start > consumed, block: of.block, messages });
             }
         }
     }
 
-    fn of_all(of: &Copied<'_>, consumed: u64) -> Result<RingCopy, RingError> {
+    fn copy_whole_ring(of: &Copied<'_>, consumed: u64) -> Result<RingCopy, RingError> {
         let CommittedEnd { position, messages } = of.written.end(of.layout);
         let range = readable_to(position, consumed, of.capacity)?;
         let bytes = (of.bytes)(range);
-        Ok(RingCopy { bytes, start: consumed, jumped: false, block: of.block, messages })
+        Ok(RingCopy { bytes, start: consumed, has_gap: false, block: of.block, messages })
     }
 
     fn range(&self) -> Range<u64> {
@@ -169,7 +169,7 @@ impl RingCopy {
         let from = from.clamp(self.start, self.range().end);
         let skipped = usize::try_from(from - self.start).unwrap_or(usize::MAX);
         let mut records = Records::new([self.bytes.get(skipped..).unwrap_or(&[]), &[]], from, self.block);
-        if self.jumped && from == self.start {
+        if self.has_gap && from == self.start {
             while let Some(piece) = records.peek().filter(Record::continues) {
                 records.advance(&piece);
             }

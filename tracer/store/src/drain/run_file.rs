@@ -17,7 +17,7 @@ pub struct RunFile {
     /// The flusher's thread id.
     pub tid: u64,
     /// The number of records of threads that never got a ring, or a file.
-    pub unplaced: u64,
+    pub ringless_records: u64,
     /// The number of records that were dropped with flight recorders of threads that had ended.
     pub forgotten: u64,
     /// The counts of the dropped files.
@@ -44,7 +44,7 @@ impl RunFile {
         let file = place.next_file();
         let name = b"tracer-flusher".to_vec();
         renderer.header(run, &Thread { name, ring: RingPlace::Shared, why: Vec::new(), file }, &mut text);
-        renderer.lost(self.unplaced, LossReason::Full, &mut text);
+        renderer.lost(self.ringless_records, LossReason::Full, &mut text);
         renderer.lost(self.forgotten, LossReason::Overwritten, &mut text);
         if self.dropped.files > 0 {
             renderer.meta(&Meta::Dropped { files: self.dropped.files }, &mut text);
@@ -81,7 +81,7 @@ mod tests {
         let mut place = TracePlace::new(Some(directory.path()), Path::new("/bin/app"), None, run.id, |_| ());
         let file = RunFile {
             tid: 5,
-            unplaced: 3,
+            ringless_records: 3,
             forgotten: 0,
             dropped: Dropped::default(),
             ended: EndReason::Killed.into(),

@@ -10,7 +10,7 @@ use trace_format::ring::Progress;
 
 use crate::descriptor::Descriptor;
 use crate::drain::trace_place::TracePlace;
-use crate::drain::trace_place::find::{begins_as, is_of_run};
+use crate::drain::trace_place::find::{begins_with_run_line, is_of_run};
 use crate::sys::{self, FileIdentity};
 
 /// The first bytes of a new trace file.
@@ -68,7 +68,7 @@ impl TraceFile {
         let aside = place.aside_path(tid, run.id);
         // If the file system has no links, an empty file cannot get its name, and is not needed.
         if (is_unfinished && progress.file_length == 0)
-            || !begins_as(&file, tid, run, place.encoding, progress.file_length > 0)?
+            || !begins_with_run_line(&file, tid, run, place.encoding, progress.file_length > 0)?
         {
             return Ok(None);
         }
@@ -134,7 +134,7 @@ impl TraceFile {
     /// renames `old` to `aside` first, which is deleted when it is closed. If the process is killed in between, the
     /// slot names this file: recovery finds it under the name of an unfinished file, and deletes `aside`.
     fn push_aside(&self, old: &TraceFile, place: &TracePlace, aside: PathBuf) -> io::Result<()> {
-        place.make_way(&aside)?;
+        place.free_file_name(&aside)?;
         sys::give_name(&old.path, &aside)?;
         if let Err(error) = sys::give_name(&self.path, &old.path) {
             // The thread continues to write to the old file; if that cannot get its name back, it is found by its

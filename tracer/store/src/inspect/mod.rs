@@ -23,19 +23,19 @@ use trace_format::ring::{Header, Progress, State};
 use trace_format::wall::Wall;
 
 use crate::counter;
-use crate::drain::{DrainedRing, Onlooker, Survivors, TracePlace};
+use crate::drain::{DrainedRing, Observer, Survivors, TracePlace};
 use crate::life::Lock;
 use crate::memory::{HeaderCopy, Memory};
 use crate::modules::StoredModules;
 use crate::recovery::unknown_manifest;
-use crate::run_directory::{StoredTables, name, open_table, plans_in, read_manifest, ring_paths};
+use crate::run_directory::{StoredTables, name, open_table, read_manifest, read_plans, ring_paths};
 use crate::sys;
 
 /// The greatest number of times that a ring is read, if it changes meanwhile.
 const TRIES: u32 = 1000;
 /// The greatest number of pauses, for all rings of a run together, to wait for a change that a flusher or a thread is
 /// about to make.
-const PATIENCE: u32 = 200;
+const MAX_PAUSES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A run that has a directory, whether it is alive or dead.
@@ -65,7 +65,7 @@ pub struct ThreadInMemory {
     pub file: Option<FileInUse>,
     /// The thread's file that is not found any more, if it had one. A reader that has it open may read it up to the
     /// published length.
-    pub gone: Option<GoneFile>,
+    pub gone: Option<MissingFile>,
     /// The text that follows the file's published contents. If the run is dead, the text ends with `# end`; if it is
     /// alive, the text may end inside a line.
     pub text: Vec<u8>,
@@ -96,7 +96,7 @@ pub struct FileInUse {
 
 /// The last published identity and length of a thread's file that was deleted, moved or truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GoneFile {
+pub struct MissingFile {
     /// The file's device.
     pub device: u64,
     /// The file's inode number.
@@ -107,7 +107,7 @@ pub struct GoneFile {
 
 /// The states of a run's rings when they were last read.
 #[derive(Debug, Default)]
-pub struct Looked(HashMap<PathBuf, Fingerprint>);
+pub struct RingStates(HashMap<PathBuf, Fingerprint>);
 
 /// The values of a ring that change with its contents: its tenant, whether the tenant has ended, the number of
 /// publications, both heads.
@@ -117,7 +117,7 @@ type Fingerprint = (Tenant, bool, u64, u64, u64);
 #[derive(Debug)]
 pub enum Change {
     /// No thread has the ring.
-    Nobody,
+    Unowned,
     /// The ring has not changed.
     Same,
     /// The ring has changed.
@@ -127,7 +127,7 @@ pub enum Change {
 /// Reads the counter and the wall clock now, if `boot` is the current boot of this machine, and its processor has a
 /// counter that can be trusted.
 #[must_use]
-pub fn now_in(boot: &[u8]) -> Option<(Ticks, Wall)> {
+pub fn read_current_time(boot: &[u8]) -> Option<(Ticks, Wall)> {
     let counts = counter::available(ClockKind::Ordered) == ClockKind::Ordered;
     (counts && !boot.is_empty() && sys::boot_id() == boot)
         .then(|| counter::pair(|| Ticks(counter::ordered())))
@@ -149,23 +149,23 @@ pub fn runs(directories: &[PathBuf], wanted: impl Fn(&Manifest) -> bool) -> Vec<
 
 /// The runs of other users.
 #[derive(Debug, Default)]
-pub struct RunsOfOthers {
+pub struct OtherUsersRuns {
     /// The runs, living or dead.
     pub runs: Vec<RunInMemory>,
     /// The errors for runs of unknown versions.
     pub unknown: Vec<io::Error>,
     /// The directories that were not read to their end because the time was used up, with their users.
-    pub unlisted: Vec<(u32, PathBuf)>,
+    pub unread_directories: Vec<(u32, PathBuf)>,
 }
 
 /// Finds the runs of other users in `directories` that `wanted` accepts, for root. Takes one entry of each directory
 /// in turn, so that a full directory does not hide runs in the others, and ends at the time `until`.
-pub fn runs_of_others(
+pub fn find_other_users_runs(
     directories: &[PathBuf],
     wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
     until: Instant,
-) -> RunsOfOthers {
-    let mut found = RunsOfOthers::default();
+) -> OtherUsersRuns {
+    let mut found = OtherUsersRuns::default();
     let of_other = |directory: &PathBuf| {
         let user = sys::private_directory_of(directory).filter(|user| *user != sys::effective_user())?;
         Some((user, directory.clone(), std::fs::read_dir(directory).ok()?))
@@ -174,7 +174,7 @@ pub fn runs_of_others(
     while !open.is_empty() {
         open.retain_mut(|(user, directory, entries)| {
             if Instant::now() >= until {
-                found.unlisted.push((*user, directory.clone()));
+                found.unread_directories.push((*user, directory.clone()));
                 return false;
             }
             let Some(entry) = entries.next() else { return false };
@@ -236,13 +236,13 @@ impl RunInMemory {
     /// Reads the life file, if it exists.
     fn life(&self) -> Option<Lock> {
         let path = self.directory.join(life::FILE_NAME);
-        Lock::to_read(&sys::open_file_of_user_to_read(&path, self.user).ok()?).ok()
+        Lock::open_read_only(&sys::open_file_of_user_to_read(&path, self.user).ok()?).ok()
     }
 
     /// Returns the reason why this user cannot recover the run if it is dead: its files in memory cannot be written.
     /// Returns `None` if they can.
     #[must_use]
-    pub fn why_not_recovered(&self) -> Option<io::Error> {
+    pub fn recovery_error(&self) -> Option<io::Error> {
         sys::open_own_file(&self.directory.join(FILE_NAME)).err()
     }
 
@@ -252,7 +252,7 @@ impl RunInMemory {
     /// An error concerns one ring, and names it.
     pub fn threads(&self, alive: bool) -> impl Iterator<Item = io::Result<ThreadInMemory>> {
         let place = TracePlace::of(&self.manifest);
-        let mut patience = if alive { PATIENCE } else { 0 };
+        let mut patience = if alive { MAX_PAUSES } else { 0 };
         ring_paths(&self.directory).into_iter().filter_map(move |path| {
             let thread = self.thread(&path, &place, alive, &mut patience);
             let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot read {path:?}: {e}"));
@@ -265,7 +265,7 @@ impl RunInMemory {
     /// that one.
     ///
     /// Returns the path of each ring's file, and its change or an error that concerns only this ring.
-    pub fn changes(&self, looked: &mut Looked) -> impl Iterator<Item = (PathBuf, io::Result<Change>)> {
+    pub fn changes(&self, looked: &mut RingStates) -> impl Iterator<Item = (PathBuf, io::Result<Change>)> {
         let place = TracePlace::of(&self.manifest);
         let paths = ring_paths(&self.directory);
         looked.0.retain(|path, _| paths.binary_search(path).is_ok());
@@ -275,17 +275,17 @@ impl RunInMemory {
         })
     }
 
-    fn change(&self, path: &Path, place: &TracePlace, looked: &mut Looked) -> io::Result<Change> {
+    fn change(&self, path: &Path, place: &TracePlace, looked: &mut RingStates) -> io::Result<Change> {
         // The fingerprint is taken before the ring is read: the next call sees later changes.
         let mark = mark(path, self.user)?;
         match mark {
-            None => return Ok(Change::Nobody),
+            None => return Ok(Change::Unowned),
             Some(mark) if looked.0.get(path) == Some(&mark) => return Ok(Change::Same),
             Some(_) => {}
         }
         let thread = self.thread(path, place, true, &mut 0)?;
         looked.0.extend(mark.map(|mark| (path.to_path_buf(), mark)));
-        Ok(thread.map_or(Change::Nobody, |thread| Change::Thread(Box::new(thread))))
+        Ok(thread.map_or(Change::Unowned, |thread| Change::Thread(Box::new(thread))))
     }
 
     /// Reads a ring. Returns `None` if no thread has it: all its records are in a file.
@@ -302,18 +302,18 @@ impl RunInMemory {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
-        let Some(mut memory) = Memory::to_read(&file)? else { return Ok(None) };
+        let Some(mut memory) = Memory::open_read_only(&file)? else { return Ok(None) };
         if memory.header().identity.run.load(Ordering::Relaxed) != self.manifest.run.id {
             return Err(io::Error::other("it belongs to another run"));
         }
         for tried in 0..TRIES {
             if tried > 0 && memory.is_copy() {
-                let Some(anew) = Memory::to_read(&file)? else { return Ok(None) };
+                let Some(anew) = Memory::open_read_only(&file)? else { return Ok(None) };
                 memory = anew;
             }
             let reader = RingReader { run: self, place, path, memory: &memory, table: table.as_ref(), alive };
             match reader.read(*patience > 0)? {
-                Reading::Nobody => return Ok(None),
+                Reading::Unowned => return Ok(None),
                 Reading::Thread(thread) => return Ok(Some(*thread)),
                 Reading::Changed => std::thread::yield_now(),
                 Reading::Changing => {
@@ -364,7 +364,7 @@ impl Tenant {
 
 /// The result of reading a ring once.
 enum Reading {
-    Nobody,
+    Unowned,
     Thread(Box<ThreadInMemory>),
     /// The ring has changed during the reading.
     Changed,
@@ -386,15 +386,15 @@ impl RingReader<'_> {
     /// Reads the ring once. If `patient`, the result may be [`Reading::Changing`], for which the caller waits.
     fn read(&self, patient: bool) -> io::Result<Reading> {
         let header = self.memory.header();
-        let Some((tenant, reason)) = Tenant::of(header)? else { return Ok(Reading::Nobody) };
-        let Some(first) = header.published_meanwhile() else { return Ok(Reading::Changed) };
+        let Some((tenant, reason)) = Tenant::of(header)? else { return Ok(Reading::Unowned) };
+        let Some(first) = header.read_published() else { return Ok(Reading::Changed) };
         let (name, since) = (header.thread_name(), header.tenancy.since.load(Ordering::Relaxed));
         let copy = Survivors::copy(self.memory, first.1.consumed, first.1.nested_consumed);
         let losses = header.losses();
         // The copy is read before the publication below: the producer has not overwritten the copied bytes from that
         // position on.
         fence(Ordering::Acquire);
-        let Some(now) = header.published_meanwhile() else { return Ok(Reading::Changed) };
+        let Some(now) = header.read_published() else { return Ok(Reading::Changed) };
         let same = Tenant::of(header)?.is_some_and(|(now, _)| now == tenant);
         // A flight recorder's losses are counted from the beginning of its copy. A dead run is read again below.
         // Positions that contradict each other may belong to two moments.
@@ -407,7 +407,7 @@ impl RingReader<'_> {
         let unknown_kind = copy.unknown_kind(progress.consumed, progress.nested_consumed);
         let file = self.file(tenant.tid, &progress)?;
         if file.is_none() && progress.inode != 0 {
-            let replaced = header.published_meanwhile().is_none_or(|(count, _)| count != now.0);
+            let replaced = header.read_published().is_none_or(|(count, _)| count != now.0);
             if replaced {
                 return Ok(Reading::Changed);
             }
@@ -421,21 +421,21 @@ impl RingReader<'_> {
         let (start, looks) = (life.map(|life| &life.traced.start), life.map(|life| &life.looks));
         let drained = DrainedRing { memory: self.memory, place: RingPlace::Shared, why: "", start, looks };
         // The table is read after the copy, so it contains all sites of the copied records.
-        let plans = self.table.map_or_else(|| Ok(Plans::default()), plans_in)?;
+        let plans = self.table.map_or_else(|| Ok(Plans::default()), read_plans)?;
         let modules = StoredModules::open(&self.run.directory, self.run.user);
         let mut tables = StoredTables::new(plans, modules);
-        let mut onlooker = Onlooker::new(drained, &self.run.manifest.run, &mut tables, progress);
-        let gone = (file.is_none() && progress.inode != 0).then_some(GoneFile {
+        let mut observer = Observer::new(drained, &self.run.manifest.run, &mut tables, progress);
+        let gone = (file.is_none() && progress.inode != 0).then_some(MissingFile {
             device: progress.device,
             inode: progress.inode,
             length: progress.file_length,
         });
         if gone.is_some() {
-            onlooker.forget_file(self.place)?;
+            observer.forget_file(self.place)?;
         }
         let rest = if self.alive {
             let patient = patient && !self.memory.overwrites();
-            let Some(rest) = onlooker.living(&copy, &losses, patient) else { return Ok(Reading::Changing) };
+            let Some(rest) = observer.living(&copy, &losses, patient) else { return Ok(Reading::Changing) };
             // The rendering has read the tenant's id again, for the text.
             if Tenant::of(header)?.is_none_or(|(now, _)| now != tenant) {
                 return Ok(Reading::Changed);
@@ -444,9 +444,9 @@ impl RingReader<'_> {
         } else {
             let of_run =
                 life.filter(|_| reason == EndReason::Killed).map(|life| life.ended(Cause::default()));
-            let rest = onlooker.dead(of_run.unwrap_or(reason.into()))?;
+            let rest = observer.dead(of_run.unwrap_or(reason.into()))?;
             // Another recoverer may have been at work.
-            if header.published_meanwhile().is_none_or(|(count, _)| count != now.0) {
+            if header.read_published().is_none_or(|(count, _)| count != now.0) {
                 return Ok(Reading::Changed);
             }
             rest

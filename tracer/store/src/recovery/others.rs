@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 
 use trace_format::meta::Cause;
 
-use super::{DeadRun, OtherRecoverer, Recovered, Taken};
+use super::{BusyPolicy, DeadRun, Recovered, TakeResult};
 use crate::sys;
 
 /// The time between two tries to take locks that other processes hold.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A run of another user, which is recovered if it is dead.
 #[derive(Clone, Debug)]
-pub struct OtherRun {
+pub struct OtherUsersRun {
     /// The owner of the run.
     pub user: u32,
     /// The run's directory.
@@ -58,8 +58,8 @@ pub enum Outcome {
 
 /// Recovers the dead runs among `runs`, with one thread for each user. Returns the outcomes in the order of `runs`.
 #[must_use]
-pub fn recover_others(runs: &[OtherRun], limits: Limits) -> Vec<Outcome> {
-    let mut users: BTreeMap<u32, Vec<(usize, OtherRun)>> = BTreeMap::new();
+pub fn recover_other_users(runs: &[OtherUsersRun], limits: Limits) -> Vec<Outcome> {
+    let mut users: BTreeMap<u32, Vec<(usize, OtherUsersRun)>> = BTreeMap::new();
     for (place, run) in runs.iter().enumerate() {
         users.entry(run.user).or_default().push((place, run.clone()));
     }
@@ -84,7 +84,7 @@ pub fn recover_others(runs: &[OtherRun], limits: Limits) -> Vec<Outcome> {
 }
 
 /// Recovers runs of one user, first the runs on which no other recoverer works.
-fn recover_of_user(runs: Vec<(usize, OtherRun)>, limits: Limits, outcomes: &Sender<(usize, Outcome)>) {
+fn recover_of_user(runs: Vec<(usize, OtherUsersRun)>, limits: Limits, outcomes: &Sender<(usize, Outcome)>) {
     // The receiver is dropped when the time is used up, so errors of `send` are ignored.
     let send = |place, outcome| drop(outcomes.send((place, outcome)));
     let may_go_on = || limits.work.is_none_or(|end| Instant::now() < end);
@@ -96,10 +96,12 @@ fn recover_of_user(runs: Vec<(usize, OtherRun)>, limits: Limits, outcomes: &Send
             if !may_go_on() {
                 return;
             }
-            match DeadRun::take(&run.directory, |_, _| true, OtherRecoverer::IsLeftAlone) {
-                Ok(Taken::Dead(dead)) => send(place, Outcome::Recovered(dead.recover(run.cause, may_go_on))),
-                Ok(Taken::Nothing) => send(place, Outcome::Nothing),
-                Ok(Taken::Busy) => busy.push((place, run)),
+            match DeadRun::take(&run.directory, |_, _| true, BusyPolicy::SkipRun) {
+                Ok(TakeResult::Dead(dead)) => {
+                    send(place, Outcome::Recovered(dead.recover(run.cause, may_go_on)))
+                }
+                Ok(TakeResult::Nothing) => send(place, Outcome::Nothing),
+                Ok(TakeResult::Busy) => busy.push((place, run)),
                 Err(error) => send(place, Outcome::Unknown(error)),
             }
         }
@@ -109,7 +111,7 @@ fn recover_of_user(runs: Vec<(usize, OtherRun)>, limits: Limits, outcomes: &Send
         if Instant::now() >= limits.wait {
             return busy.iter().for_each(|(place, _)| send(*place, Outcome::Busy));
         }
-        sleep(LOOK_AGAIN);
+        sleep(RECHECK_INTERVAL);
         left = busy;
     }
 }

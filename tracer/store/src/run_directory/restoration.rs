@@ -13,7 +13,7 @@ use trace_format::manifest::{FILE_NAME, MODULES_NAME, RING_PREFIX, SITES_NAME, U
 use trace_format::meta;
 use trace_format::sites::Site;
 
-use super::{Maker, RunDirectory, ring_paths, write_manifest, write_table};
+use super::{DirectorySettings, RunDirectory, ring_paths, write_manifest, write_table};
 use crate::life;
 use crate::sys::{self, FileIdentity};
 
@@ -106,10 +106,15 @@ impl RunDirectory {
     ///
     /// # Errors
     /// A file cannot be made; the caller may try again.
-    pub fn restore(&mut self, missing: &Missing, maker: &Maker<'_>, sites: &[Site]) -> io::Result<()> {
+    pub fn restore(
+        &mut self,
+        missing: &Missing,
+        directory_settings: &DirectorySettings<'_>,
+        sites: &[Site],
+    ) -> io::Result<()> {
         if missing.directory {
             let rings = std::mem::take(&mut self.rings);
-            match RunDirectory::create_after(maker, sites, Some(self.life)) {
+            match RunDirectory::create_with_former(directory_settings, sites, Some(self.life)) {
                 Ok(made) => *self = RunDirectory { rings, ..made },
                 Err(error) => {
                     self.rings = rings;
@@ -120,14 +125,14 @@ impl RunDirectory {
         }
         if missing.life {
             let (lock, life) = self.put_back(LIFE_NAME, |path| {
-                let (lock, life) = life::begin(path, maker.flusher)?;
-                life.go_on_from(self.life);
+                let (lock, life) = life::begin(path, directory_settings.flusher)?;
+                life.continue_from(self.life);
                 Ok((lock, life))
             })?;
             (self.lock, self.life) = (lock, life);
         }
         if missing.manifest {
-            let write = |path: &Path| write_manifest(path, maker.info, maker.place);
+            let write = |path: &Path| write_manifest(path, directory_settings.info, directory_settings.place);
             self.manifest = self.put_back(FILE_NAME, write)?;
         }
         if missing.sites {
@@ -148,7 +153,7 @@ impl RunDirectory {
     }
 }
 
-impl<'a> Maker<'a> {
+impl<'a> DirectorySettings<'a> {
     /// Returns the values with which a run's directory is made.
     #[must_use]
     pub fn new(
@@ -156,7 +161,7 @@ impl<'a> Maker<'a> {
         flusher: u64,
         info: &'a meta::Run,
         place: &'a crate::drain::TracePlace,
-    ) -> Maker<'a> {
-        Maker { runtime, flusher, info, place }
+    ) -> DirectorySettings<'a> {
+        DirectorySettings { runtime, flusher, info, place }
     }
 }

@@ -71,7 +71,7 @@ pub fn link_unnamed_file(file: &File, path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// No file can be made, for the reason in the error.
-pub fn try_to_make_file(directory: &Path, _probe: &Path) -> io::Result<()> {
+pub fn check_file_creation(directory: &Path, _probe: &Path) -> io::Result<()> {
     let path = CString::new(directory.as_os_str().as_bytes())?;
     let wanted = libc::W_OK | libc::X_OK;
     // SAFETY: a C string that outlives the call.
@@ -173,7 +173,7 @@ pub fn next_data(file: &File, at: u64, length: u64) -> Option<Range<u64>> {
 }
 
 /// Keeps a mapping from forked children. A child that is forked between the mapping and this call has it.
-pub fn keep_from_children(start: *mut u8, bytes: usize) -> io::Result<()> {
+pub fn exclude_from_forks(start: *mut u8, bytes: usize) -> io::Result<()> {
     // SAFETY: this is a mapping of the caller, whose content does not change.
     if unsafe { libc::madvise(start.cast(), bytes, libc::MADV_DONTFORK) } == 0 {
         return Ok(());
@@ -188,10 +188,10 @@ pub fn keep_from_children(start: *mut u8, bytes: usize) -> io::Result<()> {
 /// # Errors
 /// The system or a sandbox refuses that. The thread keeps the descriptors that it had.
 pub fn take_own_descriptors() -> io::Result<()> {
-    if !is_granted(|| has_left_descriptors().is_some()) {
+    if !is_call_allowed(|| unshare_descriptor_table().is_some()) {
         return Err(io::Error::other("a sandbox ends a process that calls close_range or unshare"));
     }
-    leave_descriptors()?;
+    replace_descriptor_table()?;
     for _ in 0..3 {
         // Text that std writes to its standard streams must not end up in a file of ours. Without `/dev`, a
         // descriptor that can be neither read nor written takes the place. SAFETY: the names are C strings.
@@ -207,7 +207,7 @@ pub fn take_own_descriptors() -> io::Result<()> {
 
 /// Leaves the table of descriptors that the calling thread shares; returns true if it has an empty table now, false
 /// if it has a copy, and `None` if the system refuses both. Makes only system calls.
-fn has_left_descriptors() -> Option<bool> {
+fn unshare_descriptor_table() -> Option<bool> {
     // Since Linux 5.9 this is one step, without copies that must be closed. SAFETY: from here on this thread uses no
     // descriptor that was opened before.
     let emptied = unsafe {
@@ -218,8 +218,8 @@ fn has_left_descriptors() -> Option<bool> {
 }
 
 /// Replaces the table of descriptors that the calling thread shares with an empty one.
-fn leave_descriptors() -> io::Result<()> {
-    match has_left_descriptors() {
+fn replace_descriptor_table() -> io::Result<()> {
+    match unshare_descriptor_table() {
         Some(true) => return Ok(()),
         Some(false) => {}
         None => return Err(io::Error::last_os_error()),
@@ -242,7 +242,7 @@ fn leave_descriptors() -> io::Result<()> {
 }
 
 /// Returns whether the calling thread is under a filter of system calls.
-fn is_filtered() -> bool {
+fn has_seccomp_filter() -> bool {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
     mode.is_some_and(|mode| mode.trim() != "0")
@@ -251,8 +251,8 @@ fn is_filtered() -> bool {
 /// Returns whether `call`, which makes unusual system calls, may be made: a filter of system calls
 /// (seccomp) may end the process for it. If there is a filter, a child process of this thread tries the call first.
 /// (If the filter also ends processes that fork, this cannot be found out; use `TRACER_DESCRIPTORS=shared` then.)
-fn is_granted(call: fn() -> bool) -> bool {
-    if !is_filtered() {
+fn is_call_allowed(call: fn() -> bool) -> bool {
+    if !has_seccomp_filter() {
         return true;
     }
     // SAFETY: the child has a copy of this memory and only this thread, and makes only system calls: it
@@ -345,16 +345,16 @@ pub fn since_boot_ns() -> Option<u64> {
 /// Reads the accuracy of the wall clock, and changes nothing. If the thread is under a filter of system calls
 /// (seccomp), this makes no system call, because the filter may end the process for it, and returns nothing.
 pub fn wall_quality() -> WallQuality {
-    if is_filtered() {
+    if has_seccomp_filter() {
         return WallQuality::default();
     }
     // SAFETY: a `timex` of zeros asks for nothing to be changed, and is plain memory.
-    let (state, told) = unsafe {
-        let mut told: libc::timex = std::mem::zeroed();
-        (libc::adjtimex(&mut told), told)
+    let (state, adjtimex_result) = unsafe {
+        let mut adjtimex_result: libc::timex = std::mem::zeroed();
+        (libc::adjtimex(&mut adjtimex_result), adjtimex_result)
     };
     let Ok(state) = u32::try_from(state) else { return WallQuality::default() };
     // `maxerror` is in microseconds.
-    let error = u64::try_from(told.maxerror).ok().map(|error| error.saturating_mul(1000));
-    WallQuality { error, status: u32::try_from(told.status).ok(), state: Some(state) }
+    let error = u64::try_from(adjtimex_result.maxerror).ok().map(|error| error.saturating_mul(1000));
+    WallQuality { error, status: u32::try_from(adjtimex_result.status).ok(), state: Some(state) }
 }

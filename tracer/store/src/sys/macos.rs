@@ -42,7 +42,7 @@ pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
 }
 
 /// Does nothing: a forked child has no record locks.
-pub fn keep_from_children(_start: *mut u8, _bytes: usize) -> io::Result<()> {
+pub fn exclude_from_forks(_start: *mut u8, _bytes: usize) -> io::Result<()> {
     Ok(())
 }
 

@@ -11,19 +11,19 @@
 //! | `create_scratch_file`, `next_data`, `read_at`, `write_at` | copy such a file | recovery, inspection, `tracemerge` |
 //! | `create_private_file`, `create_unnamed_file`, `link_unnamed_file` | make files | flusher, recovery |
 //! | `give_name` | gives a file a further name, or another name, that is free | both |
-//! | `try_to_make_file` | checks whether files can be made in a directory | start of a run |
+//! | `check_file_creation` | checks whether files can be made in a directory | start of a run |
 //! | `open_own_file`, `open_named_file`, `open_to_append` | open files that only this user can have made | both |
 //! | `open_file_of_user_to_read` | opens a file for an onlooker | inspection |
 //! | `reserve`, `reserve_part`, `hold_lock` | reserve a file's space, lock one of its bytes | flusher, recovery |
 //! | `populate` | prepares the pages of a mapping | flusher |
 //! | `MAPPINGS_HOLD_LOCKS` | whether a mapping alone holds a lock | start of a run; recovery |
 //! | `OPEN_FILES_KEEP_NAMES` | whether an open file keeps its name when it is deleted | recovery |
-//! | `keep_from_children` | keeps a mapping from forked children | start of a run; recovery |
+//! | `exclude_from_forks` | keeps a mapping from forked children | start of a run; recovery |
 //! | `path_from_bytes` | returns a path that a manifest names | recovery |
 //! | `file_identity`, `path_identity` | return the identity of a file | flusher, recovery |
 //! | `open_file_identity` | returns the identity of an open file, perhaps without its device | flusher, recovery |
 //! | `real_path` | returns a path in the canonical form that is compared | `tracemerge` |
-//! | `descriptor_limit`, `is_without_descriptors`, `file_size_limit` | check limits | flusher, recovery |
+//! | `descriptor_limit`, `is_descriptor_limit_error`, `file_size_limit` | check limits | flusher, recovery |
 //! | `effective_user`, `boot_id` | return facts about the system | flusher, recovery |
 //! | `count_modules`, `module_counts`, `loaded_modules` | list the files mapped as code | start of a run, flusher |
 //! | `counter_is_trusted`, `wall_quality` | check clocks | start of a run, flusher |
@@ -114,7 +114,7 @@ impl FileIdentity {
     /// then only the number counts: [`open_file_identity`] does not read it, and Wine does not report the device of a
     /// file that was renamed while it was open.
     pub fn is(&self, device: u64, inode: u64) -> bool {
-        let untold = cfg!(windows) && (self.device == 0 || device == 0);
-        self.inode == inode && (self.device == device || untold)
+        let is_device_unknown = cfg!(windows) && (self.device == 0 || device == 0);
+        self.inode == inode && (self.device == device || is_device_unknown)
     }
 }

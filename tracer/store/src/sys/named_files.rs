@@ -18,7 +18,7 @@ pub fn link_unnamed_file(_file: &File, _path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// No file can be made, for the reason in the error.
-pub fn try_to_make_file(_directory: &Path, probe: &Path) -> io::Result<()> {
+pub fn check_file_creation(_directory: &Path, probe: &Path) -> io::Result<()> {
     super::create_private_file(probe)?;
     std::fs::remove_file(probe)
 }

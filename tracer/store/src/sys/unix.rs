@@ -15,7 +15,7 @@ use super::FileIdentity;
 pub const OPEN_FILES_KEEP_NAMES: bool = false;
 
 /// Calls `open` once, because no process can keep others from opening a file on these systems.
-pub fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub fn open_with_retries<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     open()
 }
 
@@ -233,7 +233,7 @@ pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
 }
 
 /// Returns whether a file could not be opened because too many are open.
-pub fn is_without_descriptors(error: &io::Error) -> bool {
+pub fn is_descriptor_limit_error(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 

@@ -139,11 +139,11 @@ pub fn create_private_file(path: &Path) -> io::Result<File> {
 
 /// Calls `open` again, for at most two seconds, while it fails because another process has opened the file without
 /// sharing it. Virus scanners do that for a moment.
-pub fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub fn open_with_retries<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     const SHARING_VIOLATION: i32 = 32;
-    const PATIENCE: Duration = Duration::from_secs(2);
+    const MAX_WAIT: Duration = Duration::from_secs(2);
     const PAUSE: Duration = Duration::from_millis(10);
-    let mut pauses = PATIENCE.as_millis() / PAUSE.as_millis();
+    let mut pauses = MAX_WAIT.as_millis() / PAUSE.as_millis();
     loop {
         match open() {
             Err(error) if error.raw_os_error() == Some(SHARING_VIOLATION) && pauses > 0 => {
@@ -157,7 +157,7 @@ pub fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 
 /// Opens a file for reading and writing.
 pub fn open_own_file(path: &Path) -> io::Result<File> {
-    patiently(|| OpenOptions::new().read(true).write(true).open(path))
+    open_with_retries(|| OpenOptions::new().read(true).write(true).open(path))
 }
 
 /// Opens a file for writing at its end; makes it if it does not exist.
@@ -173,7 +173,7 @@ pub fn open_named_file(path: &Path) -> io::Result<File> {
 /// Opens a file for reading, and shares it fully with other processes. Ignores the user: files have no users'
 /// numbers.
 pub fn open_file_of_user_to_read(path: &Path, _user: u32) -> io::Result<File> {
-    patiently(|| OpenOptions::new().read(true).open(path))
+    open_with_retries(|| OpenOptions::new().read(true).open(path))
 }
 
 /// Returns the path with these bytes in std's encoding; replaces bytes that are not UTF-8.
@@ -224,9 +224,9 @@ pub fn begin_as_user(_user: u32, _work: impl FnOnce() + Send + 'static) -> io::R
 /// Takes a lock that stands for one byte of the file. The lock is on a byte far behind the file's end, because others
 /// cannot read locked bytes.
 pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
-    const FAR_BEHIND_THE_END: u32 = 1 << 30;
+    const LOCK_OFFSET: u32 = 1 << 30;
     // SAFETY: the handle is open; a range need not be in the file.
-    let locked = unsafe { LockFile(file.as_raw_handle(), byte, FAR_BEHIND_THE_END, 1, 0) };
+    let locked = unsafe { LockFile(file.as_raw_handle(), byte, LOCK_OFFSET, 1, 0) };
     if locked == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -238,7 +238,7 @@ pub const MAPPINGS_HOLD_LOCKS: bool = false;
 pub const OPEN_FILES_KEEP_NAMES: bool = true;
 
 /// Does nothing: there is no `fork`.
-pub fn keep_from_children(_start: *mut u8, _bytes: usize) -> io::Result<()> {
+pub fn exclude_from_forks(_start: *mut u8, _bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
@@ -248,7 +248,7 @@ pub fn take_own_descriptors() -> io::Result<()> {
 }
 
 /// Returns false: errors of this kind are not distinguished on Windows.
-pub fn is_without_descriptors(_error: &io::Error) -> bool {
+pub fn is_descriptor_limit_error(_error: &io::Error) -> bool {
     false
 }
 
@@ -361,7 +361,7 @@ pub(super) fn without_prefix(path: &str) -> Option<String> {
 /// The name exists already, or the system refuses it.
 pub fn give_name(from: &Path, to: &Path) -> io::Result<()> {
     let (from, to) = (verbatim(from)?, verbatim(to)?);
-    patiently(|| {
+    open_with_retries(|| {
         // SAFETY: both texts end with a zero and outlive the call.
         let moved = unsafe { MoveFileExW(from.as_ptr(), to.as_ptr(), 0) };
         if moved == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -66,16 +66,16 @@ struct Entry {
 
 /// The number of modules that the loader has reported as loaded since [`count_modules`]. Relaxed: another look
 /// follows a look that misses one.
-static CAME: AtomicU64 = AtomicU64::new(0);
-/// The number of modules that the loader has reported as unloaded; see [`CAME`].
-static WENT: AtomicU64 = AtomicU64::new(0);
+static LOADED_COUNT: AtomicU64 = AtomicU64::new(0);
+/// The number of modules that the loader has reported as unloaded; see [`LOADED_COUNT`].
+static UNLOADED_COUNT: AtomicU64 = AtomicU64::new(0);
 /// Whether modules are counted: false ──Release──► true, for ever.
 static COUNTS: AtomicBool = AtomicBool::new(false);
 
 /// Counts a module. The loader calls this, with its lock held, when a module was loaded or is being unloaded.
 unsafe extern "system" fn on_change(reason: u32, _module: *const c_void, _context: *mut c_void) {
     const LOADED: u32 = 1;
-    let count = if reason == LOADED { &CAME } else { &WENT };
+    let count = if reason == LOADED { &LOADED_COUNT } else { &UNLOADED_COUNT };
     count.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -108,7 +108,9 @@ pub fn count_modules() {
 
 /// Returns the numbers of modules that were loaded and unloaded since counting began; `None` if they are not counted.
 pub fn module_counts() -> Option<(u64, u64)> {
-    COUNTS.load(Ordering::Acquire).then(|| (CAME.load(Ordering::Relaxed), WENT.load(Ordering::Relaxed)))
+    COUNTS
+        .load(Ordering::Acquire)
+        .then(|| (LOADED_COUNT.load(Ordering::Relaxed), UNLOADED_COUNT.load(Ordering::Relaxed)))
 }
 
 /// Returns the files that are mapped as code now; `None` if they cannot be listed. Takes no lock, and makes about
@@ -130,13 +132,13 @@ pub fn loaded_modules() -> Option<LoadedModules> {
 /// Returns the modules in the list; `None` if there is no list yet.
 fn listed() -> Option<Vec<Module>> {
     /// A limit above the number of modules of any process, so that the loop ends if the list changes meanwhile.
-    const MOST: usize = 1 << 14;
+    const MAX_MODULES: usize = 1 << 14;
     // SAFETY: the process's description, and that of its loader, exist as long as the process.
     let head = unsafe { &raw const (*RtlGetCurrentPeb()).loader.as_ref()?.modules };
     // SAFETY: the words exist; the loader may change them, and each read may see the change or not.
     let [mut next, _] = unsafe { head.read_volatile() };
     let mut modules = Vec::new();
-    for _ in 0..MOST {
+    for _ in 0..MAX_MODULES {
         if next == head.addr() {
             break;
         }

@@ -90,7 +90,7 @@ const OWNERS: [&str; 2] = ["S-1-3-0", "S-1-3-4"];
 /// Makes a directory that only this user can enter; files and directories in it inherit that. Fails if the name
 /// exists.
 pub(super) fn create_private_directory(path: &Path) -> io::Result<()> {
-    let user = this_user(Of::User)?;
+    let user = this_user(SidKind::User)?;
     let rights: String = [user.as_str()].into_iter().chain(TRUSTED).map(allows_all).collect();
     create_directory(path, &format!("O:{user}D:P{rights}"))
 }
@@ -156,7 +156,7 @@ fn belongs_to_this_user(path: &Path) -> io::Result<bool> {
         i32::from(error == 0)
     })?;
     // By a setting of the system, the group may own the files that an administrator makes.
-    let own = [this_user(Of::User)?, this_user(Of::WhatItMakes)?];
+    let own = [this_user(SidKind::User)?, this_user(SidKind::FileOwner)?];
     if allowed.is_null() || !own.contains(&text_of(owner)?) {
         // Without a list, everybody has all rights.
         return Ok(false);
@@ -192,13 +192,13 @@ fn allows_only(entry: *mut Entry, trusted: impl Fn(&str) -> bool) -> io::Result<
 
 /// The requested identifier: that of the user, or that of the owner of the files that the user makes.
 #[derive(Clone, Copy)]
-enum Of {
+enum SidKind {
     User = 1,
-    WhatItMakes = 4,
+    FileOwner = 4,
 }
 
 /// Returns an identifier of the user of this process, in the system's text form.
-fn this_user(of: Of) -> io::Result<String> {
+fn this_user(of: SidKind) -> io::Result<String> {
     const QUERY: u32 = 8;
     let mut token = ptr::null_mut();
     // SAFETY: this is the process's own handle; the result may be written.
@@ -207,7 +207,7 @@ fn this_user(of: Of) -> io::Result<String> {
     let mut found = [0_usize; 32];
     let mut needed = 0;
     // SAFETY: the token is open, and this many bytes may be written.
-    let told = unsafe {
+    let status_code = unsafe {
         GetTokenInformation(
             token,
             of as u32,
@@ -216,10 +216,10 @@ fn this_user(of: Of) -> io::Result<String> {
             &mut needed,
         )
     };
-    let told = ok(told);
+    let status_code = ok(status_code);
     // SAFETY: the token was opened above, and is not used any more.
     unsafe { CloseHandle(token) };
-    told?;
+    status_code?;
     text_of(ptr::with_exposed_provenance_mut(found[0]))
 }
 

@@ -24,7 +24,7 @@ pub struct Link {
 pub type ChainId = u32;
 
 /// The maximum number of stored links. Chains that need more are omitted.
-const MOST: usize = 1 << 19;
+const MAX_LINKS: usize = 1 << 19;
 
 /// All chains that have occurred.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub struct Chains {
 }
 
 /// The state of a thread during the search for all chains.
-enum Met {
+enum SearchState {
     /// The thread is on the current path, at this position.
     OnTheWay(usize),
     /// The thread's chain; `None` if it does not wait for a known thread.
@@ -76,7 +76,7 @@ impl Chains {
         if let Some(known) = self.known.get(&(link, behind)) {
             return Some(*known);
         }
-        let chain = ChainId::try_from(self.chains.len()).ok().filter(|_| self.chains.len() < MOST)?;
+        let chain = ChainId::try_from(self.chains.len()).ok().filter(|_| self.chains.len() < MAX_LINKS)?;
         let length = behind.map_or(0, |behind| self.length(behind)) + 1;
         self.chains.push((link, behind, length));
         self.known.insert((link, behind), chain);
@@ -91,7 +91,7 @@ impl Chains {
         threads: impl Iterator<Item = &'t u64>,
         link: impl Fn(u64) -> Option<Link>,
     ) -> (HashMap<u64, ChainId>, bool) {
-        let (mut met, mut is_all): (HashMap<u64, Met>, bool) = (HashMap::new(), true);
+        let (mut met, mut is_all): (HashMap<u64, SearchState>, bool) = (HashMap::new(), true);
         let mut way: Vec<Link> = Vec::new();
         for &thread in threads {
             way.clear();
@@ -99,30 +99,30 @@ impl Chains {
             let mut behind = loop {
                 let Some(at) = next else { break None };
                 match met.get(&at) {
-                    Some(Met::Walked(chain)) => break *chain,
-                    Some(Met::OnTheWay(start)) => {
+                    Some(SearchState::Walked(chain)) => break *chain,
+                    Some(SearchState::OnTheWay(start)) => {
                         let ring = way.split_off(*start);
                         let chain = self.ring(&ring);
                         is_all &= chain.is_some();
-                        met.extend(ring.iter().map(|link| (link.thread, Met::Walked(chain))));
+                        met.extend(ring.iter().map(|link| (link.thread, SearchState::Walked(chain))));
                         break chain;
                     }
                     None => {}
                 }
                 let Some(link) = link(at) else { break None };
-                met.insert(at, Met::OnTheWay(way.len()));
+                met.insert(at, SearchState::OnTheWay(way.len()));
                 way.push(link);
                 next = link.holder.map(|holder| holder.thread);
             };
             for link in way.iter().rev() {
                 behind = self.step(*link, behind);
                 is_all &= behind.is_some();
-                met.insert(link.thread, Met::Walked(behind));
+                met.insert(link.thread, SearchState::Walked(behind));
             }
         }
         let walked = met.into_iter().filter_map(|(thread, met)| match met {
-            Met::Walked(chain) => Some((thread, chain?)),
-            Met::OnTheWay(_) => None,
+            SearchState::Walked(chain) => Some((thread, chain?)),
+            SearchState::OnTheWay(_) => None,
         });
         (walked.collect(), is_all)
     }

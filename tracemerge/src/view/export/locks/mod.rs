@@ -9,7 +9,7 @@ mod waits;
 use trace_format::meta::Meta;
 
 use crate::ui::messages::count;
-use crate::view::export::events::{Event, EventFormat, OfLock, Scene, What};
+use crate::view::export::events::{Event, EventContent, EventFormat, Inventory, LockContent};
 use crate::view::export::locks::waits::{Places, Waits};
 use trace_format::locks::LockRecord;
 
@@ -41,13 +41,13 @@ impl LocksFormat {
 
 /// Parts of the paths of files whose functions only lead to a wait: files of the standard library, of lock
 /// crates, and of the code that records the wait.
-const LEADING: [&str; 6] =
+const WAIT_FUNCTION_PATHS: [&str; 6] =
     ["/library/std/", "/library/core/", "/library/alloc/", "/parking_lot", "/lock_api", "capi/src/futex.rs"];
 
 /// Returns the place in a call stack with names at which the program itself has called a waiting function.
 fn place_in_program(stack: &str) -> Option<&str> {
     let mut places = frames(stack).filter_map(|frame| frame.rsplit_once(" at ").map(|(_, place)| place));
-    places.find(|place| !LEADING.iter().any(|part| place.contains(part)))
+    places.find(|place| !WAIT_FUNCTION_PATHS.iter().any(|part| place.contains(part)))
 }
 
 /// Returns the texts between the outermost parentheses in a call stack. Parentheses inside them must be
@@ -73,47 +73,47 @@ fn frames(stack: &str) -> impl Iterator<Item = &str> {
 }
 
 impl EventFormat for LocksFormat {
-    fn event(&mut self, event: &Event<'_>, scene: &Scene, _out: &mut Vec<u8>) {
-        let thread = &scene.threads[event.thread];
-        self.processes.resize_with(scene.processes.len(), Default::default);
+    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, _out: &mut Vec<u8>) {
+        let thread = &inventory.threads[event.thread];
+        self.processes.resize_with(inventory.processes.len(), Default::default);
         let (waits, latest) = &mut self.processes[thread.process];
         *latest = event.wall.max(*latest);
         match event.what {
-            What::Message { text, lock, .. } => {
-                match LockRecord::parse(text).filter(|_| lock != OfLock::No) {
+            EventContent::Message { text, lock, .. } => {
+                match LockRecord::parse(text).filter(|_| lock != LockContent::No) {
                     Some(record) => {
-                        self.of_text += u64::from(lock == OfLock::Text);
+                        self.of_text += u64::from(lock == LockContent::Text);
                         waits.take(&record, thread.tid, event.wall, &mut self.places);
                     }
                     None => waits.has_traced(thread.tid),
                 }
             }
-            What::Enter(_) | What::Leave(..) => waits.has_traced(thread.tid),
-            What::Stack(stack) => {
+            EventContent::Enter(_) | EventContent::Leave(..) => waits.has_traced(thread.tid),
+            EventContent::Stack(stack) => {
                 if let Some(place) = place_in_program(stack) {
                     waits.place(thread.tid, place, &mut self.places);
                 }
             }
-            What::Meta { meta: Some(Meta::Switched { on: false, ticks }), .. } => {
+            EventContent::Meta { meta: Some(Meta::Switched { on: false, ticks }), .. } => {
                 waits.pause(thread.clock.wall(*ticks).0);
             }
             _ => {}
         }
     }
 
-    fn finish(&mut self, scene: &Scene, out: &mut Vec<u8>) {
+    fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {
         for (waits, latest) in &mut self.processes {
             waits.count_open(*latest);
         }
-        tell::tell(self, scene, out);
+        tell::tell(self, inventory, out);
     }
 
-    fn untold(&self, _scene: &Scene) -> Vec<String> {
+    fn omissions(&self, _scene: &Inventory) -> Vec<String> {
         let read = (self.of_text > 0).then(|| count(self.of_text, "lock record"));
-        let told = read.map(|records| {
+        let read_note = read.map(|records| {
             format!("{records} read from the text of messages: the trace has an earlier version")
         });
-        told.into_iter().collect()
+        read_note.into_iter().collect()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::table::Columns;
 use crate::ui::units::duration;
 use crate::view::calls::MORE;
-use crate::view::export::events::Scene;
+use crate::view::export::events::Inventory;
 use crate::view::export::locks::LocksFormat;
 use crate::view::export::locks::chains::{ChainId, Link};
 use crate::view::export::locks::waits::{
@@ -23,39 +23,39 @@ const LINKS: usize = 64;
 const UNKNOWN: &str = "?";
 
 /// Writes the whole text.
-pub fn tell(format: &LocksFormat, scene: &Scene, out: &mut Vec<u8>) {
+pub fn tell(format: &LocksFormat, inventory: &Inventory, out: &mut Vec<u8>) {
     let mut text = String::new();
     let with_locks =
         |waits: &Waits| [waits.locks.len(), waits.conditions.len(), waits.futexes.len()] != [0, 0, 0];
-    let told: Vec<usize> =
+    let process_numbers: Vec<usize> =
         (0..format.processes.len()).filter(|process| with_locks(&format.processes[*process].0)).collect();
-    if told.is_empty() {
+    if process_numbers.is_empty() {
         text.push_str("no lock was waited for, as far as tracer::sync recorded\n");
     }
-    for (number, process) in told.iter().enumerate() {
+    for (number, process) in process_numbers.iter().enumerate() {
         if number > 0 {
             text.push('\n');
         }
-        if scene.processes.len() > 1 {
-            let of = &scene.processes[*process];
+        if inventory.processes.len() > 1 {
+            let of = &inventory.processes[*process];
             let _ = writeln!(text, "process {} ({})", of.pid(), of.name);
         }
         let (waits, latest) = &format.processes[*process];
-        let names = thread_names(scene, *process);
+        let names = thread_names(inventory, *process);
         let rows = format.style.rows;
-        Telling { waits, latest: *latest, places: &format.places, names, rows, text: &mut text }.tell();
+        ProcessReport { waits, latest: *latest, places: &format.places, names, rows, text: &mut text }.tell();
     }
     out.extend_from_slice(text.as_bytes());
 }
 
 /// Returns the names of a process's threads by their ids.
-fn thread_names(scene: &Scene, process: usize) -> HashMap<u64, &str> {
-    let threads = scene.threads.iter().filter(|thread| thread.process == process);
+fn thread_names(inventory: &Inventory, process: usize) -> HashMap<u64, &str> {
+    let threads = inventory.threads.iter().filter(|thread| thread.process == process);
     threads.map(|thread| (thread.tid, thread.label.as_str())).collect()
 }
 
 /// The text about one process, while it is written.
-struct Telling<'a> {
+struct ProcessReport<'a> {
     waits: &'a Waits,
     /// The time of the process's last record.
     latest: u64,
@@ -65,7 +65,7 @@ struct Telling<'a> {
     text: &'a mut String,
 }
 
-impl Telling<'_> {
+impl ProcessReport<'_> {
     fn tell(&mut self) {
         let Waits { locks, conditions, futexes, open, unseen, .. } = self.waits;
         let slept_at = futexes.values().filter(|futex| futex.sum.waits > 0).count();
@@ -240,14 +240,14 @@ impl Telling<'_> {
     }
 
     fn condition(&mut self, awaited: Awaited, condition: &Condition) {
-        let &Condition { sum, notifications, in_vain, latency, timeouts, .. } = condition;
+        let &Condition { sum, notifications, without_waiter, latency, timeouts, .. } = condition;
         let mut head = format!("\n{}: {}", self.awaited(awaited), in_words(sum));
         if timeouts > 0 {
             let _ = write!(head, ", {} timed out", Grouped(timeouts));
         }
         let _ = write!(head, "; {}", count(notifications, "notification"));
-        if in_vain > 0 {
-            let _ = write!(head, ", {} found nobody waiting", Grouped(in_vain));
+        if without_waiter > 0 {
+            let _ = write!(head, ", {} found nobody waiting", Grouped(without_waiter));
         }
         if let Some(average) = latency.total.checked_div(latency.waits) {
             let _ = write!(head, "; woken after {}, {} at most", duration(average), duration(latency.max));

@@ -56,7 +56,7 @@ fn told_by(version: Option<u32>, lines: &[(u64, u64, &str)], rows: usize) -> (St
         format.record(&origins[number], &RecordText::new(number, line.as_bytes()), &mut out);
     }
     format.finish(&mut out);
-    (String::from_utf8(out).unwrap(), format.untold())
+    (String::from_utf8(out).unwrap(), format.omissions())
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn incomplete_waits_are_reported() {
 
 fn wait(id: u64, holder: u64) -> LockRecord<'static> {
     let (made, at, since) = ("m.rs:1", "a.rs:2", "b.rs:3");
-    LockRecord::Wait(LockWait { id, wish: "lock", made, at, holder, since })
+    LockRecord::Wait(LockWait { id, wanted_access: "lock", made, at, holder, since })
 }
 
 #[test]

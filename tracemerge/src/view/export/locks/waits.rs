@@ -69,7 +69,7 @@ pub struct Holder {
 
 /// The common properties of waits for a lock that are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Behind {
+pub struct LockWaitKey {
     /// The thread that held the lock when the wait began, if known.
     pub holder: Option<Holder>,
     /// The place of the wait.
@@ -84,7 +84,7 @@ pub struct Lock {
     /// All waits.
     pub sum: Sum,
     /// The waits by holder and place.
-    pub behind: BTreeMap<Behind, Sum>,
+    pub behind: BTreeMap<LockWaitKey, Sum>,
     /// The number of waits that ended without the lock.
     pub given_up: u64,
 }
@@ -103,7 +103,7 @@ pub struct Condition {
     /// The number of notifications.
     pub notifications: u64,
     /// The number of notifications that found nobody waiting.
-    pub in_vain: u64,
+    pub without_waiter: u64,
     /// The times from notifications to the moments at which the notified threads held the lock again.
     pub latency: Sum,
     /// The last notification; `None` if there was none.
@@ -120,7 +120,7 @@ impl Condition {
             woken: BTreeMap::new(),
             timeouts: 0,
             notifications: 0,
-            in_vain: 0,
+            without_waiter: 0,
             latency: Sum::default(),
             last: None,
             pending: Numbers::default(),
@@ -162,7 +162,7 @@ pub struct Waiting {
     /// The holder of the lock when the wait began.
     first_holder: Option<Holder>,
     /// The number of times that the lock had changed its holder by then: see [`Queue`].
-    handed: u64,
+    holder_changes: u64,
     /// The longest chain that has begun with this wait; `None` if no chain was found.
     chain: Option<ChainId>,
     /// Whether the thread has recorded something else since the beginning of the wait.
@@ -176,7 +176,7 @@ pub struct Waiting {
 #[derive(Debug, Default)]
 struct Queue {
     /// The number of times that the lock changed its holder.
-    handed: u64,
+    holder_changes: u64,
     /// The holder since the last change; `None` if it is not known.
     holder: Option<Holder>,
     /// The number of waits that began before the last change.
@@ -281,7 +281,7 @@ impl Waits {
                 let notification = Notification { wall, by: Holder { thread, since }, wakes };
                 let condition = self.conditions.entry(id).or_insert_with(|| Condition::new(made));
                 condition.notifications += 1;
-                condition.in_vain += u64::from(wakes == 0);
+                condition.without_waiter += u64::from(wakes == 0);
                 condition.last = Some(notification);
                 let (first, wakes) = LockRecord::numbers(first, wakes);
                 condition.pending.insert(first, wakes, notification);
@@ -329,17 +329,17 @@ impl Waits {
     }
 
     fn futex_woken(&mut self, address: u64, thread: u64, (wall, ns): (u64, u64), result: i64) {
-        const NO_SLEEP: i64 = -11;
-        const TIME_IS_OVER: i64 = -110;
+        const ERROR_AGAIN: i64 = -11;
+        const ERROR_TIMED_OUT: i64 = -110;
         let Some(since) = self.open.get(&thread).map(|waiting| waiting.since) else { return };
-        if result == NO_SLEEP {
+        if result == ERROR_AGAIN {
             self.find_chains();
             self.remove(thread);
             return;
         }
         let mut notification = None;
         if let Some(futex) = self.futexes.get_mut(&address) {
-            futex.timeouts += u64::from(result == TIME_IS_OVER);
+            futex.timeouts += u64::from(result == ERROR_TIMED_OUT);
             notification = futex.last.filter(|last| result == 0 && last.wall >= since);
             if let Some(notification) = notification {
                 futex.latency.add(wall.saturating_sub(notification.wall));
@@ -420,18 +420,18 @@ impl Waits {
             self.unseen += 1;
             self.end(thread, awaited, wall.saturating_sub(since), None);
         }
-        let mut handed = 0;
+        let mut holder_changes = 0;
         if let Awaited::Lock(id) = awaited {
             let queue = self.queues.entry(id).or_default();
             queue.since.insert(thread);
-            handed = queue.handed;
+            holder_changes = queue.holder_changes;
         }
         let waiting = Waiting {
             awaited,
             since: wall,
             at,
             first_holder: holder,
-            handed,
+            holder_changes,
             chain: None,
             has_traced_since: false,
         };
@@ -472,7 +472,7 @@ impl Waits {
             Awaited::Lock(id) => {
                 let Some(lock) = self.locks.get_mut(&id) else { return };
                 lock.sum.add(ns);
-                let behind = Behind { holder: waiting.first_holder, at: waiting.at };
+                let behind = LockWaitKey { holder: waiting.first_holder, at: waiting.at };
                 lock.behind.entry(behind).or_default().add(ns);
             }
             Awaited::Condition(_) | Awaited::Futex(_) => {
@@ -501,7 +501,7 @@ impl Waits {
         let (former, before) = (queue.holder, queue.before);
         let since = std::mem::take(&mut queue.since);
         queue.before += since.len() as u64;
-        queue.handed += 1;
+        queue.holder_changes += 1;
         queue.holder = holder;
         let all = queue.before;
         self.unfollow(former, before);
@@ -536,7 +536,7 @@ impl Waits {
 fn holder_in(queues: &HashMap<u64, Queue>, waiting: &Waiting) -> Option<Holder> {
     let Awaited::Lock(id) = waiting.awaited else { return waiting.first_holder };
     match queues.get(&id) {
-        Some(queue) if queue.handed > waiting.handed => queue.holder,
+        Some(queue) if queue.holder_changes > waiting.holder_changes => queue.holder,
         _ => waiting.first_holder,
     }
 }

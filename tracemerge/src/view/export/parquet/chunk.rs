@@ -15,7 +15,7 @@ use zstd::bulk::Compressor;
 
 use super::deltas::{Integer, largest, least, put_deltas};
 use super::hybrid::{Bits, bits, put_hybrid, put_hybrid_of_bytes, put_run};
-use super::words::{NONE, WordId, Words, put_text};
+use super::words::{NONE, SharedValues, ValueId, put_text};
 
 /// The compression level of columns: the fastest level of zstd.
 pub const LEVEL: i32 = 1;
@@ -110,7 +110,7 @@ pub struct Encoder {
     places: Vec<u32>,
     /// The number in the dictionary for each key.
     of_keys: Vec<u32>,
-    dictionary: Vec<WordId>,
+    dictionary: Vec<ValueId>,
     numbers: Vec<u32>,
     /// The numbers as bytes, if the dictionary is small enough.
     small: Vec<u8>,
@@ -121,7 +121,7 @@ pub struct Encoder {
 
 /// The number for a word that is not in the dictionary. Its lowest byte is not a valid number either, if
 /// bytes are used.
-const NOWHERE: u32 = u32::MAX;
+const NOT_IN_DICTIONARY: u32 = u32::MAX;
 
 /// The pages of a column while they are written.
 struct Pages {
@@ -215,19 +215,19 @@ impl Encoder {
         &mut self,
         column: ColumnDescPtr,
         rows: &Rows,
-        of: impl Fn(u32) -> WordId,
-        words: &Words,
+        of: impl Fn(u32) -> ValueId,
+        words: &SharedValues,
     ) -> Result<Chunk> {
-        self.places.resize(words.count(), NOWHERE);
-        self.of_keys.resize(self.of_keys.len().max(rows.limit()), NOWHERE);
+        self.places.resize(words.count(), NOT_IN_DICTIONARY);
+        self.of_keys.resize(self.of_keys.len().max(rows.limit()), NOT_IN_DICTIONARY);
         self.dictionary.clear();
         let mut lacks = false;
         for key in &rows.distinct {
             let word = of(*key);
             lacks |= word == NONE;
             let place = &mut self.places[word as usize];
-            if word != NONE && *place == NOWHERE {
-                *place = u32::try_from(self.dictionary.len()).unwrap_or(NOWHERE);
+            if word != NONE && *place == NOT_IN_DICTIONARY {
+                *place = u32::try_from(self.dictionary.len()).unwrap_or(NOT_IN_DICTIONARY);
                 self.dictionary.push(word);
             }
             self.of_keys[*key as usize] = *place;
@@ -237,7 +237,7 @@ impl Encoder {
         self.small.clear();
         self.there.clear();
         if !is_constant && self.dictionary.len() <= usize::from(u8::MAX) {
-            let is_there = |place| place != NOWHERE as u8;
+            let is_there = |place| place != NOT_IN_DICTIONARY as u8;
             self.small_of_keys.clear();
             self.small_of_keys.extend(self.of_keys[..rows.limit()].iter().map(|place| *place as u8));
             self.small.extend(rows.keys.iter().map(|key| self.small_of_keys[*key as usize]));
@@ -248,8 +248,8 @@ impl Encoder {
         } else if !is_constant {
             self.numbers.extend(rows.keys.iter().map(|key| self.of_keys[*key as usize]));
             if lacks {
-                self.there.extend(&self.numbers, |place| place != NOWHERE);
-                self.numbers.retain(|place| *place != NOWHERE);
+                self.there.extend(&self.numbers, |place| place != NOT_IN_DICTIONARY);
+                self.numbers.retain(|place| *place != NOT_IN_DICTIONARY);
             }
         }
         let mut pages = Encoder::pages();
@@ -258,7 +258,7 @@ impl Encoder {
             self.body.clear();
             for word in &self.dictionary {
                 self.body.extend_from_slice(words.bytes(*word));
-                self.places[*word as usize] = NOWHERE;
+                self.places[*word as usize] = NOT_IN_DICTIONARY;
             }
             let page = Page::DictionaryPage {
                 buf: self.zstd.compress(&self.body)?.into(),
@@ -320,7 +320,7 @@ impl Encoder {
     pub fn integers<T: Integer>(&mut self, column: ColumnDescPtr, numbers: &mut Vec<T>) -> Result<Chunk> {
         let is_unsigned =
             matches!(column.logical_type_ref(), Some(LogicalType::Integer { is_signed: false, .. }));
-        let ordered = |number: T| if is_unsigned { number.with_sign_turned() } else { number };
+        let ordered = |number: T| if is_unsigned { number.flip_sign_bit() } else { number };
         let all = || numbers.iter().map(|number| ordered(*number));
         let statistics = T::statistics([least(all()), largest(all())].map(|number| number.map(ordered)));
         let mut pages = Encoder::pages();

@@ -22,7 +22,7 @@ pub trait Integer: Copy + Ord {
     fn since(self, before: Self) -> i64;
     /// Returns the number with its highest bit inverted, so that comparisons order numbers as unsigned.
     #[must_use]
-    fn with_sign_turned(self) -> Self;
+    fn flip_sign_bit(self) -> Self;
     /// Returns the statistics of a column with this least and this largest number.
     fn statistics(range: [Option<Self>; 2]) -> Statistics;
 }
@@ -38,7 +38,7 @@ impl Integer for i32 {
     }
 
     #[inline]
-    fn with_sign_turned(self) -> Self {
+    fn flip_sign_bit(self) -> Self {
         self ^ Self::MIN
     }
 
@@ -58,7 +58,7 @@ impl Integer for i64 {
     }
 
     #[inline]
-    fn with_sign_turned(self) -> Self {
+    fn flip_sign_bit(self) -> Self {
         self ^ Self::MIN
     }
 

@@ -15,15 +15,15 @@ use std::collections::HashMap;
 use parquet::errors::Result;
 
 use self::chunk::Encoder;
-use self::table::{ColumnOf, ColumnType, Head, OF_SUBJECT, Shared, Source, Table};
-use self::words::WordId;
+use self::table::{ColumnSpec, ColumnType, Head, OF_SUBJECT, Shared, Source, Table};
+use self::words::ValueId;
 use crate::output::folder::put_part;
-use crate::view::export::events::{Event, EventFormat, Scene, TypedSite, What, sentences};
+use crate::view::export::events::{Event, EventContent, EventFormat, Inventory, TypedSite, sentences};
 use crate::view::export::fields::{Row, function_left, message_of, put_fields, row_of};
 use crate::view::values::Type;
 
 /// The number of bytes of all tables above which the largest table is written, however few rows it has.
-const MOST: usize = 128 << 20;
+const MAX_TABLE_BYTES: usize = 128 << 20;
 /// The name of the table of all records, without its extension.
 const RECORDS: &str = "records";
 /// The maximum length of the name of a template's table.
@@ -42,7 +42,7 @@ pub struct ParquetFormat {
     /// The table of each site.
     of_sites: Vec<Option<usize>>,
     /// The number of each subject, by its properties.
-    subjects: HashMap<[WordId; OF_SUBJECT], u32>,
+    subjects: HashMap<[ValueId; OF_SUBJECT], u32>,
     /// The subject of each site's messages, without values and with values.
     messages: [Vec<Option<u32>>; 2],
     /// The subject of each function's enter records and of its leave records.
@@ -58,7 +58,7 @@ pub struct ParquetFormat {
 }
 
 /// Returns the columns with which every table begins.
-fn common() -> Vec<ColumnOf> {
+fn common() -> Vec<ColumnSpec> {
     vec![
         column("record", ColumnType::Unsigned(64), false, Source::Number),
         column("ticks", ColumnType::Unsigned(64), false, Source::Ticks),
@@ -69,13 +69,13 @@ fn common() -> Vec<ColumnOf> {
     ]
 }
 
-fn column(name: &str, of: ColumnType, is_optional: bool, source: Source) -> ColumnOf {
-    ColumnOf { name: name.to_owned(), of, is_optional, source }
+fn column(name: &str, of: ColumnType, is_optional: bool, source: Source) -> ColumnSpec {
+    ColumnSpec { name: name.to_owned(), of, is_optional, source }
 }
 
 /// Returns the columns of the table of all records. Those that belong to a subject are in the order of
 /// [`ParquetFormat::new_subject`].
-fn columns_of_records() -> Vec<ColumnOf> {
+fn columns_of_records() -> Vec<ColumnSpec> {
     let text = |name, is_optional, source| column(name, ColumnType::Text, is_optional, source);
     let more = [
         text("process", false, Source::OfThread(3)),
@@ -110,7 +110,7 @@ fn type_of(of: Type) -> ColumnType {
 
 /// Returns the columns of a template's table. Makes names unique without regard to case, because readers
 /// ignore it.
-fn columns_of(values: &[(String, ColumnType)]) -> Vec<ColumnOf> {
+fn columns_of(values: &[(String, ColumnType)]) -> Vec<ColumnSpec> {
     let mut columns = common();
     for (number, (name, of)) in values.iter().enumerate() {
         let mut name = name.clone();
@@ -155,10 +155,10 @@ impl ParquetFormat {
     }
 
     /// Returns the number of the thread of an event. Adds the properties of new threads.
-    fn thread(&mut self, event: &Event<'_>, scene: &Scene) -> u32 {
+    fn thread(&mut self, event: &Event<'_>, inventory: &Inventory) -> u32 {
         let Shared { words, threads, .. } = &mut self.shared;
-        for thread in scene.threads.iter().skip(threads.len()) {
-            let process = &scene.processes[thread.process];
+        for thread in inventory.threads.iter().skip(threads.len()) {
+            let process = &inventory.processes[thread.process];
             let pid = process.run.as_ref().map(|run| run.pid);
             threads.push([
                 words.of_32(pid),
@@ -172,26 +172,30 @@ impl ParquetFormat {
 
     /// Returns the number of the subject of an event; `None` if the event has no record.
     #[inline]
-    fn subject(&mut self, event: &Event<'_>, scene: &Scene) -> Result<Option<u32>> {
+    fn subject(&mut self, event: &Event<'_>, inventory: &Inventory) -> Result<Option<u32>> {
         let (of, number) = match &event.what {
-            What::Message { site: Some(site), values, .. } => {
+            EventContent::Message { site: Some(site), values, .. } => {
                 (&mut self.messages[usize::from(values.is_some())], *site)
             }
-            What::Enter(told) => (&mut self.calls[0], told.called.function as usize),
-            What::Leave(told, ended) => (&mut self.calls[1], function_left(told, ended) as usize),
-            What::Message { site: None, .. } | What::Stack(_) | What::Meta { .. } => {
-                return self.new_subject(event, scene);
+            EventContent::Enter(call_info) => (&mut self.calls[0], call_info.called.function as usize),
+            EventContent::Leave(call_info, ended) => {
+                (&mut self.calls[1], function_left(call_info, ended) as usize)
             }
-            What::Close(_) => return Ok(None),
+            EventContent::Message { site: None, .. } | EventContent::Stack(_) | EventContent::Meta { .. } => {
+                return self.new_subject(event, inventory);
+            }
+            EventContent::Close(_) => return Ok(None),
         };
         if let Some(Some(subject)) = of.get(number) {
             return Ok(Some(*subject));
         }
         of.resize(of.len().max(number + 1), None);
-        let subject = self.new_subject(event, scene)?;
+        let subject = self.new_subject(event, inventory)?;
         match &event.what {
-            What::Message { values, .. } => self.messages[usize::from(values.is_some())][number] = subject,
-            What::Leave(..) => self.calls[1][number] = subject,
+            EventContent::Message { values, .. } => {
+                self.messages[usize::from(values.is_some())][number] = subject
+            }
+            EventContent::Leave(..) => self.calls[1][number] = subject,
             _ => self.calls[0][number] = subject,
         }
         Ok(subject)
@@ -199,11 +203,11 @@ impl ParquetFormat {
 
     /// Makes the subject of an event, or finds an equal one.
     #[cold]
-    fn new_subject(&mut self, event: &Event<'_>, scene: &Scene) -> Result<Option<u32>> {
-        let Some(row) = row_of(event, scene) else { return Ok(None) };
+    fn new_subject(&mut self, event: &Event<'_>, inventory: &Inventory) -> Result<Option<u32>> {
+        let Some(row) = row_of(event, inventory) else { return Ok(None) };
         let table = match &event.what {
-            What::Message { site: Some(number), values: Some(values), .. } if !values.is_empty() => {
-                scene.site(Some(*number)).map(|site| self.table_of(*number, site)).transpose()?
+            EventContent::Message { site: Some(number), values: Some(values), .. } if !values.is_empty() => {
+                inventory.site(Some(*number)).map(|site| self.table_of(*number, site)).transpose()?
             }
             _ => None,
         };
@@ -229,15 +233,15 @@ impl ParquetFormat {
     }
 
     /// Adds a record to the table of all records, and its values to the table of its template.
-    fn add(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) -> Result<()> {
-        let Some(subject) = self.subject(event, scene)? else { return Ok(()) };
-        let thread = self.thread(event, scene);
+    fn add(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) -> Result<()> {
+        let Some(subject) = self.subject(event, inventory)? else { return Ok(()) };
+        let thread = self.thread(event, inventory);
         let head = Head { number: self.count, ticks: event.ticks.0, time: event.wall, thread };
         let mut fields = std::mem::take(&mut self.fields);
         fields.clear();
         match &event.what {
             // Values that are in another table are not repeated.
-            What::Message { site: Some(site), values: Some(values), .. } => {
+            EventContent::Message { site: Some(site), values: Some(values), .. } => {
                 if let Some(table) =
                     self.of_sites.get(*site).copied().flatten().filter(|_| !values.is_empty())
                 {
@@ -248,7 +252,7 @@ impl ParquetFormat {
                     }
                 }
             }
-            _ => put_fields(event, scene, &mut fields),
+            _ => put_fields(event, inventory, &mut fields),
         }
         let json = if fields.is_empty() { None } else { std::str::from_utf8(&fields).ok() };
         let records = match &mut self.records {
@@ -277,7 +281,7 @@ impl ParquetFormat {
     fn shrink(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let records = self.records.as_ref().map_or(0, Table::bytes);
         let templates: usize = self.templates.iter().map(|(_, table)| table.bytes()).sum();
-        if records + templates < MOST {
+        if records + templates < MAX_TABLE_BYTES {
             return Ok(());
         }
         let largest = (0..self.templates.len()).max_by_key(|number| self.templates[*number].1.bytes());
@@ -315,11 +319,11 @@ fn put(table: &str, bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 impl EventFormat for ParquetFormat {
-    fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
         if self.failure.is_some() {
             return;
         }
-        let mut added = self.add(event, scene, out);
+        let mut added = self.add(event, inventory, out);
         // The sum costs a little, and a few records more do no harm.
         if added.is_ok() && self.count % 1024 == 0 {
             added = self.shrink(out);
@@ -329,16 +333,16 @@ impl EventFormat for ParquetFormat {
         }
     }
 
-    fn finish(&mut self, _scene: &Scene, out: &mut Vec<u8>) {
+    fn finish(&mut self, _scene: &Inventory, out: &mut Vec<u8>) {
         if let Err(error) = self.end(out) {
             self.failure.get_or_insert(format!("the tables are incomplete: {error}"));
         }
     }
 
-    fn untold(&self, scene: &Scene) -> Vec<String> {
-        let mut untold: Vec<String> = self.failure.iter().cloned().collect();
-        untold.extend(scene.odd_texts());
-        untold.extend(sentences([(self.as_text, "integer", "of 128 bits: written as text")]));
-        untold
+    fn omissions(&self, inventory: &Inventory) -> Vec<String> {
+        let mut omissions: Vec<String> = self.failure.iter().cloned().collect();
+        omissions.extend(inventory.text_omissions());
+        omissions.extend(sentences([(self.as_text, "integer", "of 128 bits: written as text")]));
+        omissions
     }
 }

@@ -10,7 +10,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type as Schema;
 
 use super::chunk::{Encoder, LEVEL, Rows, Texts};
-use super::words::{WordId, Words};
+use super::words::{SharedValues, ValueId};
 use crate::view::values::Value;
 
 /// The number of rows of a row group, unless the memory limit ends it earlier. Readers read row groups in
@@ -35,7 +35,7 @@ pub enum ColumnType {
 
 /// The description of a column.
 #[derive(Clone, Debug)]
-pub struct ColumnOf {
+pub struct ColumnSpec {
     /// The name, which no other column of the table has.
     pub name: String,
     /// The type.
@@ -67,11 +67,11 @@ pub enum Source {
 #[derive(Debug, Default)]
 pub struct Shared {
     /// The values.
-    pub words: Words,
+    pub words: SharedValues,
     /// The properties of each thread.
-    pub threads: Vec<[WordId; OF_THREAD]>,
+    pub threads: Vec<[ValueId; OF_THREAD]>,
     /// The properties of each subject.
-    pub subjects: Vec<[WordId; OF_SUBJECT]>,
+    pub subjects: Vec<[ValueId; OF_SUBJECT]>,
 }
 
 /// The numbers of properties of a thread and of a subject, each with a column.
@@ -97,7 +97,7 @@ pub struct Head {
 
 /// The values of a column that are not written yet.
 #[derive(Debug)]
-enum Gathered {
+enum PendingColumn {
     I32(Vec<i32>),
     I64(Vec<i64>),
     F32(Vec<f32>),
@@ -121,7 +121,7 @@ pub struct Table {
     threads: Rows,
     subjects: Rows,
     texts: [Texts; TEXTS],
-    values: Vec<Gathered>,
+    values: Vec<PendingColumn>,
     /// The size of the values that are not written yet.
     bytes: usize,
 }
@@ -131,13 +131,13 @@ impl Table {
     ///
     /// # Errors
     /// Returns an error if two columns have the same name.
-    pub fn new(of: &[ColumnOf]) -> Result<Table> {
+    pub fn new(of: &[ColumnSpec]) -> Result<Table> {
         let fields: Result<Vec<_>> = of.iter().map(|column| Ok(Arc::new(schema(column)?))).collect();
         let schema = Schema::group_type_builder("records").with_fields(fields?).build()?;
         let writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties()?))?;
         let sources = of.iter().map(|column| column.source).collect();
-        let is_value = |column: &&ColumnOf| matches!(column.source, Source::Value(_));
-        let values = of.iter().filter(is_value).map(|column| Gathered::new(column.of)).collect();
+        let is_value = |column: &&ColumnSpec| matches!(column.source, Source::Value(_));
+        let values = of.iter().filter(is_value).map(|column| PendingColumn::new(column.of)).collect();
         let (numbers, ticks, times, threads, subjects, texts) = Default::default();
         Ok(Table { writer, sources, numbers, ticks, times, threads, subjects, texts, values, bytes: 0 })
     }
@@ -167,7 +167,7 @@ impl Table {
         self.add_head(head);
         let mut as_text = 0;
         for (gathered, value) in self.values.iter_mut().zip(values) {
-            let is_text = matches!(gathered, Gathered::Text(_)) && !matches!(value, Value::Text(_));
+            let is_text = matches!(gathered, PendingColumn::Text(_)) && !matches!(value, Value::Text(_));
             as_text += u64::from(is_text);
             self.bytes += gathered.add(value);
         }
@@ -206,9 +206,9 @@ impl Table {
                     }
                     Source::Text(place) => encoder.texts(column, &mut self.texts[place])?,
                     Source::Value(place) => match &mut self.values[place] {
-                        Gathered::Text(texts) => encoder.texts(column, texts)?,
-                        Gathered::I32(numbers) => encoder.integers(column, numbers)?,
-                        Gathered::I64(numbers) => encoder.integers(column, numbers)?,
+                        PendingColumn::Text(texts) => encoder.texts(column, texts)?,
+                        PendingColumn::I32(numbers) => encoder.integers(column, numbers)?,
+                        PendingColumn::I64(numbers) => encoder.integers(column, numbers)?,
                         values => {
                             write_with(&mut group, |writer| values.write(writer))?;
                             continue;
@@ -251,15 +251,17 @@ fn write_with(
     Ok(())
 }
 
-impl Gathered {
-    fn new(of: ColumnType) -> Gathered {
+impl PendingColumn {
+    fn new(of: ColumnType) -> PendingColumn {
         match of {
-            ColumnType::Signed(64) | ColumnType::Unsigned(64) | ColumnType::Time => Gathered::I64(Vec::new()),
-            ColumnType::Signed(_) | ColumnType::Unsigned(_) => Gathered::I32(Vec::new()),
-            ColumnType::F32 => Gathered::F32(Vec::new()),
-            ColumnType::F64 => Gathered::F64(Vec::new()),
-            ColumnType::Bool => Gathered::Bool(Vec::new()),
-            ColumnType::Text => Gathered::Text(Texts::default()),
+            ColumnType::Signed(64) | ColumnType::Unsigned(64) | ColumnType::Time => {
+                PendingColumn::I64(Vec::new())
+            }
+            ColumnType::Signed(_) | ColumnType::Unsigned(_) => PendingColumn::I32(Vec::new()),
+            ColumnType::F32 => PendingColumn::F32(Vec::new()),
+            ColumnType::F64 => PendingColumn::F64(Vec::new()),
+            ColumnType::Bool => PendingColumn::Bool(Vec::new()),
+            ColumnType::Text => PendingColumn::Text(Texts::default()),
         }
     }
 
@@ -271,17 +273,21 @@ impl Gathered {
     )]
     fn add(&mut self, value: &Value<'_>) -> usize {
         match (self, value) {
-            (Gathered::I32(values), Value::Signed(number)) => values.push(*number as i32),
-            (Gathered::I32(values), Value::Unsigned(number)) => values.push(*number as i32),
-            (Gathered::I64(values), Value::Signed(number)) => values.push(*number as i64),
-            (Gathered::I64(values), Value::Unsigned(number)) => values.push(*number as i64),
-            (Gathered::I64(values), Value::Pointer(address)) => values.push(signed(*address)),
-            (Gathered::F32(values), Value::F32(number)) => values.push(*number),
-            (Gathered::F64(values), Value::F64(number)) => values.push(*number),
-            (Gathered::Bool(values), Value::Bool(is_so)) => values.push(*is_so),
-            (Gathered::Text(texts), Value::Text(text)) => return texts.add(Some(text)),
-            (Gathered::Text(texts), Value::Signed(number)) => return texts.add(Some(&number.to_string())),
-            (Gathered::Text(texts), Value::Unsigned(number)) => return texts.add(Some(&number.to_string())),
+            (PendingColumn::I32(values), Value::Signed(number)) => values.push(*number as i32),
+            (PendingColumn::I32(values), Value::Unsigned(number)) => values.push(*number as i32),
+            (PendingColumn::I64(values), Value::Signed(number)) => values.push(*number as i64),
+            (PendingColumn::I64(values), Value::Unsigned(number)) => values.push(*number as i64),
+            (PendingColumn::I64(values), Value::Pointer(address)) => values.push(signed(*address)),
+            (PendingColumn::F32(values), Value::F32(number)) => values.push(*number),
+            (PendingColumn::F64(values), Value::F64(number)) => values.push(*number),
+            (PendingColumn::Bool(values), Value::Bool(is_so)) => values.push(*is_so),
+            (PendingColumn::Text(texts), Value::Text(text)) => return texts.add(Some(text)),
+            (PendingColumn::Text(texts), Value::Signed(number)) => {
+                return texts.add(Some(&number.to_string()));
+            }
+            (PendingColumn::Text(texts), Value::Unsigned(number)) => {
+                return texts.add(Some(&number.to_string()));
+            }
             _ => debug_assert!(false, "a value has the type of its column"),
         }
         8
@@ -290,15 +296,15 @@ impl Gathered {
     /// Writes all values, which must be floats or Booleans, to a column of a row group.
     fn write(&mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
         match (self, writer) {
-            (Gathered::F32(values), ColumnWriter::FloatColumnWriter(to)) => {
+            (PendingColumn::F32(values), ColumnWriter::FloatColumnWriter(to)) => {
                 to.write_batch(values, None, None)?;
                 values.clear();
             }
-            (Gathered::F64(values), ColumnWriter::DoubleColumnWriter(to)) => {
+            (PendingColumn::F64(values), ColumnWriter::DoubleColumnWriter(to)) => {
                 to.write_batch(values, None, None)?;
                 values.clear();
             }
-            (Gathered::Bool(values), ColumnWriter::BoolColumnWriter(to)) => {
+            (PendingColumn::Bool(values), ColumnWriter::BoolColumnWriter(to)) => {
                 to.write_batch(values, None, None)?;
                 values.clear();
             }
@@ -308,7 +314,7 @@ impl Gathered {
     }
 }
 
-fn schema(column: &ColumnOf) -> Result<Schema> {
+fn schema(column: &ColumnSpec) -> Result<Schema> {
     let integer =
         |bits: u8, is_signed| LogicalType::Integer { bit_width: i8::try_from(bits).unwrap_or(64), is_signed };
     let of_size = |bits| if bits == 64 { Physical::INT64 } else { Physical::INT32 };

@@ -3,22 +3,22 @@
 use std::collections::HashMap;
 
 /// The number of a shared value.
-pub type WordId = u32;
+pub type ValueId = u32;
 
 /// The number that stands for no value.
-pub const NONE: WordId = 0;
+pub const NONE: ValueId = 0;
 
 /// The shared values, each in the form of its column type ("plain" in Parquet).
 #[derive(Debug)]
-pub struct Words {
-    known: HashMap<Vec<u8>, WordId>,
+pub struct SharedValues {
+    known: HashMap<Vec<u8>, ValueId>,
     /// The values by their numbers.
     all: Vec<Vec<u8>>,
 }
 
-impl Default for Words {
-    fn default() -> Words {
-        Words { known: HashMap::new(), all: vec![Vec::new()] }
+impl Default for SharedValues {
+    fn default() -> SharedValues {
+        SharedValues { known: HashMap::new(), all: vec![Vec::new()] }
     }
 }
 
@@ -28,7 +28,7 @@ pub fn put_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-impl Words {
+impl SharedValues {
     /// Returns the number of values, including the one that stands for no value.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -37,12 +37,12 @@ impl Words {
 
     /// Returns the bytes of a value.
     #[must_use]
-    pub fn bytes(&self, id: WordId) -> &[u8] {
+    pub fn bytes(&self, id: ValueId) -> &[u8] {
         &self.all[id as usize]
     }
 
     /// Returns the number of a text.
-    pub fn text(&mut self, text: Option<&str>) -> WordId {
+    pub fn text(&mut self, text: Option<&str>) -> ValueId {
         let Some(text) = text else { return NONE };
         let mut bytes = Vec::with_capacity(4 + text.len());
         put_text(text, &mut bytes);
@@ -50,20 +50,20 @@ impl Words {
     }
 
     /// Returns the number of an integer of 32 bits.
-    pub fn of_32(&mut self, number: Option<u32>) -> WordId {
+    pub fn of_32(&mut self, number: Option<u32>) -> ValueId {
         number.map_or(NONE, |number| self.of(number.to_le_bytes().to_vec()))
     }
 
     /// Returns the number of an integer of 64 bits.
-    pub fn of_64(&mut self, number: u64) -> WordId {
+    pub fn of_64(&mut self, number: u64) -> ValueId {
         self.of(number.to_le_bytes().to_vec())
     }
 
-    fn of(&mut self, bytes: Vec<u8>) -> WordId {
+    fn of(&mut self, bytes: Vec<u8>) -> ValueId {
         if let Some(id) = self.known.get(&bytes) {
             return *id;
         }
-        let id = WordId::try_from(self.all.len()).unwrap_or(NONE);
+        let id = ValueId::try_from(self.all.len()).unwrap_or(NONE);
         self.all.push(bytes.clone());
         self.known.insert(bytes, id);
         id

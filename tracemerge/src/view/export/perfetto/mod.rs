@@ -14,16 +14,19 @@ use trace_format::meta::Meta;
 use trace_format::record::Flags;
 
 use self::protobuf::{
-    Few, put_bytes, put_fixed, put_message, put_number, put_signed, put_text, tag_of_bytes, tag_of_number,
+    SmallBuffer, put_bytes, put_fixed, put_message, put_number, put_signed, put_text, tag_of_bytes,
+    tag_of_number,
 };
 use crate::file::fast_map::FastMap;
 use crate::view::by_number::ByNumber;
 use crate::view::export::aspects::Aspect;
-use crate::view::export::events::{EndedCall, Event, EventFormat, OfLock, Scene, TypedSite, What};
+use crate::view::export::events::{
+    EndedCall, Event, EventContent, EventFormat, Inventory, LockContent, TypedSite,
+};
 use crate::view::export::fields::{Key, is_of_modules, keys_of, level};
 use crate::view::export::flows::{self, Flow, Flows};
 use crate::view::export::pids::Pids;
-use crate::view::function_names::Told;
+use crate::view::function_names::CallInfo;
 use crate::view::values::Value;
 
 /// The numbers of fields, by message type.
@@ -92,7 +95,7 @@ const NEEDS_STATE: u8 = 2;
 const REALTIME: u64 = 1;
 const BOOTTIME: u64 = 6;
 /// The maximum length of an event for which the length of its packet certainly fits into one byte.
-const SHORT: u8 = 0x7f - Few::ROOM as u8;
+const SHORT: u8 = 0x7f - SmallBuffer::ROOM as u8;
 /// The sequence of packets that belong to no thread.
 const COMMON: u64 = 1;
 /// The role of an interned name in the sequence of a thread.
@@ -107,9 +110,9 @@ enum Interned {
 #[derive(Debug, Default)]
 struct Sequence {
     /// Whether the thread was introduced.
-    is_told: bool,
+    is_introduced: bool,
     /// The fields that are common to all packets with events of the thread.
-    common: Few,
+    common: SmallBuffer,
     /// The names that were introduced.
     told: KnownNames,
     /// The end of the last stall; `None` if the track of stalls was not introduced.
@@ -127,10 +130,10 @@ impl Sequence {
                 put_bytes(field::packet::TRACK_EVENT, event, out);
             });
         };
-        let mut head = Few::default();
+        let mut head = SmallBuffer::default();
         head.push(&[tag_of_bytes(field::PACKET), 0, tag_of_number(field::packet::TIMESTAMP)]);
         head.push_varint(wall);
-        head.push_few(&self.common);
+        head.push_buffer(&self.common);
         head.push(&[tag_of_bytes(field::packet::TRACK_EVENT), length]);
         head.set_length(1, length);
         head.append_to(out);
@@ -171,7 +174,7 @@ pub struct PerfettoFormat {
     has_clock: bool,
     /// The enter event of each function, by the number of the function, without the parts that differ from
     /// call to call; empty if it is not known.
-    enterings: Vec<Vec<u8>>,
+    enter_events: Vec<Vec<u8>>,
     /// The common parts of the messages of each site.
     sites: Vec<KnownSite>,
     /// The state from which flows of messages begin.
@@ -209,7 +212,7 @@ fn name_of_text(text: u64) -> u64 {
 
 impl PerfettoFormat {
     /// Introduces the clock, and the process and the thread of an event, each once.
-    fn introduce(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+    fn introduce(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.has_clock, true) {
             put_packet(out, |out| {
                 put_number(field::packet::SEQUENCE, COMMON, out);
@@ -224,19 +227,19 @@ impl PerfettoFormat {
                 });
             });
         }
-        if self.sequences.len() < scene.threads.len() {
-            self.sequences.resize_with(scene.threads.len(), Sequence::default);
+        if self.sequences.len() < inventory.threads.len() {
+            self.sequences.resize_with(inventory.threads.len(), Sequence::default);
         }
-        if std::mem::replace(&mut self.sequences[event.thread].is_told, true) {
+        if std::mem::replace(&mut self.sequences[event.thread].is_introduced, true) {
             return;
         }
         let common = &mut self.sequences[event.thread].common;
         common.push(&[tag_of_number(field::packet::SEQUENCE)]);
         common.push_varint(sequence_of(event.thread));
         common.push(&[tag_of_number(field::packet::FLAGS), NEEDS_STATE]);
-        let thread = &scene.threads[event.thread];
-        let process = &scene.processes[thread.process];
-        let (pid, is_new) = self.pids.of(thread.process, scene);
+        let thread = &inventory.threads[event.thread];
+        let process = &inventory.processes[thread.process];
+        let (pid, is_new) = self.pids.of(thread.process, inventory);
         if is_new {
             put_track(process_track(thread.process), None, out, |out| {
                 put_message(field::track::PROCESS, out, |out| {
@@ -328,9 +331,15 @@ impl PerfettoFormat {
 
     /// Writes an extra event for each flow that begins with an already written event, at the same place.
     /// Returns the flows of the message itself.
-    fn flows_of(&mut self, event: &Event<'_>, text: &str, scene: &Scene, out: &mut Vec<u8>) -> Vec<Flow> {
+    fn flows_of(
+        &mut self,
+        event: &Event<'_>,
+        text: &str,
+        inventory: &Inventory,
+        out: &mut Vec<u8>,
+    ) -> Vec<Flow> {
         let (mut own, mut flows) = (Vec::new(), std::mem::take(&mut self.flows));
-        let process = scene.threads[event.thread].process;
+        let process = inventory.threads[event.thread].process;
         flows.of_message(text, process, (event.thread, event.wall), |flow| match flow {
             Flow::Began { id, thread, wall } => {
                 self.begin_event(INSTANT);
@@ -364,13 +373,14 @@ impl PerfettoFormat {
         put_number(field::event::TYPE, of, &mut self.event);
     }
 
-    fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        let What::Message { site, text, values, lock, .. } = &event.what else { return };
+    fn message(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
+        let EventContent::Message { site, text, values, lock, .. } = &event.what else { return };
         let thread = event.thread;
-        let flows = if *lock != OfLock::No { self.flows_of(event, text, scene, out) } else { Vec::new() };
+        let flows =
+            if *lock != LockContent::No { self.flows_of(event, text, inventory, out) } else { Vec::new() };
         self.begin_event(INSTANT);
         flows.into_iter().for_each(|flow| self.flow(flow));
-        let Some((number, known)) = site.zip(scene.site(*site)) else {
+        let Some((number, known)) = site.zip(inventory.site(*site)) else {
             self.category(thread, "message");
             put_text(field::event::NAME, text, &mut self.event);
             return self.write(thread, event.wall, out);
@@ -416,10 +426,10 @@ impl PerfettoFormat {
         self.sites[number] = KnownSite { fields: self.event[start..].to_vec(), values };
     }
 
-    fn enter(&mut self, event: &Event<'_>, told: &Told, scene: &Scene, out: &mut Vec<u8>) {
+    fn enter(&mut self, event: &Event<'_>, told: &CallInfo, inventory: &Inventory, out: &mut Vec<u8>) {
         let (thread, number) = (event.thread, told.called.function as usize);
         if !is_new(&mut self.sequences[thread].told.functions, number) {
-            let entering = &self.enterings[number];
+            let entering = &self.enter_events[number];
             if told.span.is_none() && told.called.from.is_none() {
                 return self.sequences[thread].write(event.wall, entering, out);
             }
@@ -429,20 +439,20 @@ impl PerfettoFormat {
             self.begin_event(SLICE_BEGIN);
             self.category(thread, "function");
             let (id, function) =
-                (name_of_function(told.called.function), scene.function(told.called.function));
+                (name_of_function(told.called.function), inventory.function(told.called.function));
             put_named(field::interned::NAME, id, &function.name, &mut self.interned);
             put_location(id, &function.file, &function.name, function.line, &mut self.interned);
             put_number(field::event::NAME_ID, id, &mut self.event);
             put_number(field::event::LOCATION_ID, id, &mut self.event);
-            self.enterings.resize_with(self.enterings.len().max(number + 1), Vec::new);
-            self.enterings[number].clone_from(&self.event);
+            self.enter_events.resize_with(self.enter_events.len().max(number + 1), Vec::new);
+            self.enter_events[number].clone_from(&self.event);
         }
         if let Some(span) = told.span {
-            self.flow(flows::of_span(span, scene.threads[thread].process));
+            self.flow(flows::of_span(span, inventory.threads[thread].process));
             self.annotation(thread, "span", |out| put_number(field::annotation::UNSIGNED, span, out));
         }
         if let Some(from) = told.called.from {
-            let from = scene.function(from);
+            let from = inventory.function(from);
             let place = format!("{}:{}", from.file, from.line.unwrap_or(0));
             self.annotation(thread, "called from", |out| put_text(field::annotation::TEXT, &place, out));
         }
@@ -452,10 +462,10 @@ impl PerfettoFormat {
     fn end(&mut self, event: &Event<'_>, ended: &[EndedCall], left: Flags, out: &mut Vec<u8>) {
         for call in ended {
             self.begin_event(SLICE_END);
-            if !call.was_left {
+            if !call.has_leave_record {
                 self.annotation(event.thread, "cut off", |out| put_number(field::annotation::BOOL, 1, out));
             }
-            let told = if call.was_left { left } else { Flags::NONE };
+            let told = if call.has_leave_record { left } else { Flags::NONE };
             if told != Flags::NONE {
                 for (flag, name) in [
                     (Flags::UNWINDING, "unwinding"),
@@ -478,17 +488,17 @@ impl PerfettoFormat {
         event: &Event<'_>,
         payload: &str,
         meta: Option<&Meta>,
-        scene: &Scene,
+        inventory: &Inventory,
         out: &mut Vec<u8>,
     ) {
         let thread = event.thread;
         match meta {
             Some(Meta::Run(_) | Meta::Thread(_) | Meta::Name { .. } | Meta::Clock { .. }) => return,
             meta if is_of_modules(meta) => return,
-            Some(Meta::Stall { ns }) => return self.stall(event, (event.wall, *ns), scene, out),
+            Some(Meta::Stall { ns }) => return self.stall(event, (event.wall, *ns), inventory, out),
             Some(Meta::Wait(wait)) => {
-                let end = scene.threads[event.thread].clock.wall(wait.end).0;
-                return self.stall(event, (end, wait.ns), scene, out);
+                let end = inventory.threads[event.thread].clock.wall(wait.end).0;
+                return self.stall(event, (end, wait.ns), inventory, out);
             }
             _ => {}
         }
@@ -507,13 +517,19 @@ impl PerfettoFormat {
     }
 
     /// Writes a wait of the thread for the tracer, as a slice that ends at `until`.
-    fn stall(&mut self, event: &Event<'_>, (until, ns): (u64, u64), scene: &Scene, out: &mut Vec<u8>) {
+    fn stall(
+        &mut self,
+        event: &Event<'_>,
+        (until, ns): (u64, u64),
+        inventory: &Inventory,
+        out: &mut Vec<u8>,
+    ) {
         let (thread, track) = (event.thread, stall_track(event.thread));
         let known = &mut self.sequences[thread].stalled_until;
         let last = known.replace(until);
         if last.is_none() {
-            let name = format!("stalls of {}", scene.threads[thread].label);
-            put_track(track, Some(process_track(scene.threads[thread].process)), out, |out| {
+            let name = format!("stalls of {}", inventory.threads[thread].label);
+            put_track(track, Some(process_track(inventory.threads[thread].process)), out, |out| {
                 put_text(field::track::NAME, &name, out);
             });
         }
@@ -581,7 +597,7 @@ fn put_annotation(name: u64, event: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)
 /// Appends an annotation with the number of its name and a value.
 fn put_value(name: u64, value: &Value<'_>, event: &mut Vec<u8>) {
     use field::annotation::{BOOL, DOUBLE, NAME_ID, POINTER, SIGNED, TEXT, UNSIGNED};
-    let mut few = Few::default();
+    let mut few = SmallBuffer::default();
     few.push(&[tag_of_bytes(field::event::ANNOTATION), 0, tag_of_number(NAME_ID)]);
     few.push_varint(name);
     let mut number = |field, number| {
@@ -608,21 +624,21 @@ fn put_value(name: u64, value: &Value<'_>, event: &mut Vec<u8>) {
 }
 
 impl EventFormat for PerfettoFormat {
-    fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        self.introduce(event, scene, out);
+    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
+        self.introduce(event, inventory, out);
         match &event.what {
-            What::Message { .. } => self.message(event, scene, out),
-            What::Enter(told) => self.enter(event, told, scene, out),
-            What::Leave(told, ended) => self.end(event, ended, told.left, out),
-            What::Close(ended) => self.end(event, ended, Flags::NONE, out),
-            What::Stack(text) => {
+            EventContent::Message { .. } => self.message(event, inventory, out),
+            EventContent::Enter(told) => self.enter(event, told, inventory, out),
+            EventContent::Leave(told, ended) => self.end(event, ended, told.left, out),
+            EventContent::Close(ended) => self.end(event, ended, Flags::NONE, out),
+            EventContent::Stack(text) => {
                 self.begin_event(INSTANT);
                 self.category(event.thread, "tracer");
                 self.name(event.thread, "call stack");
                 self.annotation(event.thread, "stack", |out| put_text(field::annotation::TEXT, text, out));
                 self.write(event.thread, event.wall, out);
             }
-            What::Meta { payload, meta } => self.meta(event, payload, *meta, scene, out),
+            EventContent::Meta { payload, meta } => self.meta(event, payload, *meta, inventory, out),
         }
     }
 
@@ -632,14 +648,14 @@ impl EventFormat for PerfettoFormat {
 
     /// Flows are derived from the texts of messages.
     fn takes_text_of_values(&self, text: &[u8]) -> bool {
-        flows::may_be_of(text)
+        flows::may_be_about_condition(text)
     }
 
-    fn untold(&self, scene: &Scene) -> Vec<String> {
-        let mut untold = scene.odd_texts();
-        untold.extend(scene.cut_calls());
-        untold.extend(scene.without(&[Aspect::Texts, Aspect::Modules]));
-        untold.extend(self.pids.untold());
-        untold
+    fn omissions(&self, inventory: &Inventory) -> Vec<String> {
+        let mut omissions = inventory.text_omissions();
+        omissions.extend(inventory.cut_calls());
+        omissions.extend(inventory.without(&[Aspect::Texts, Aspect::Modules]));
+        omissions.extend(self.pids.omissions());
+        omissions
     }
 }

@@ -9,7 +9,7 @@ const BYTES: u64 = 2;
 /// Returns the bits of a number in groups of seven, the lowest first, with one group in each byte. The last
 /// byte has only the highest bit. All other bytes are marked as followed by another byte.
 #[inline]
-fn sevens(number: u64) -> [u8; 10] {
+fn varint_groups(number: u64) -> [u8; 10] {
     // The lowest 56 bits: moves halves apart, then quarters, then eighths.
     let fours = number & 0x0fff_ffff | (number & 0x00ff_ffff_f000_0000) << 4;
     let twos = fours & 0x0000_3fff_0000_3fff | (fours & 0x0fff_c000_0fff_c000) << 2;
@@ -35,16 +35,16 @@ pub const fn tag_of_bytes(field: u64) -> u8 {
 
 /// A few bytes that are assembled on the stack, because a [`Vec`] checks its capacity for each field.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Few {
-    bytes: [u8; Few::ROOM],
+pub struct SmallBuffer {
+    bytes: [u8; SmallBuffer::ROOM],
     length: usize,
 }
 
-impl Few {
+impl SmallBuffer {
     /// The maximum number of bytes.
     pub const ROOM: usize = 32;
-    /// The maximum number of bytes that [`Few::push_few`] appends.
-    const FEWER: usize = 16;
+    /// The maximum number of bytes that [`SmallBuffer::push_buffer`] appends.
+    const MAX_PUSHED_BYTES: usize = 16;
 
     /// Appends bytes.
     ///
@@ -61,7 +61,7 @@ impl Few {
     pub fn push_varint(&mut self, number: u64) {
         let end = self.length + (number | 1).ilog2() as usize / 7 + 1;
         // Appending all bytes and truncating is faster than copying a variable number of bytes.
-        self.push(&sevens(number));
+        self.push(&varint_groups(number));
         self.length = end;
         // The last byte is not followed by another one.
         self.bytes[self.length - 1] &= 0x7f;
@@ -76,9 +76,10 @@ impl Few {
 
     /// Appends the bytes of another instance.
     #[inline]
-    pub fn push_few(&mut self, other: &Few) {
-        self.bytes[self.length..][..Self::FEWER].copy_from_slice(&other.bytes[..Self::FEWER]);
-        self.length += other.length.min(Self::FEWER);
+    pub fn push_buffer(&mut self, other: &SmallBuffer) {
+        self.bytes[self.length..][..Self::MAX_PUSHED_BYTES]
+            .copy_from_slice(&other.bytes[..Self::MAX_PUSHED_BYTES]);
+        self.length += other.length.min(Self::MAX_PUSHED_BYTES);
     }
 
     /// Sets the byte at a place to the number of bytes after it, plus `more` for bytes that are elsewhere.
@@ -109,7 +110,7 @@ fn put_varint(number: u64, out: &mut Vec<u8>) {
     }
     let end = out.len() + number.ilog2() as usize / 7 + 1;
     // Appending all bytes and truncating is faster than copying a variable number of bytes.
-    out.extend_from_slice(&sevens(number));
+    out.extend_from_slice(&varint_groups(number));
     out.truncate(end);
     // The last byte is not followed by another one.
     if let Some(last) = out.last_mut() {
@@ -193,11 +194,11 @@ mod tests {
     fn bytes_put_together_equal_those_put_one_by_one() {
         for number in [0, 1, 0x7f, 0x80, 1_795_000_000_000_000_000, u64::MAX] {
             let (mut common, mut few, mut out, mut expected) =
-                (Few::default(), Few::default(), vec![7], vec![7]);
+                (SmallBuffer::default(), SmallBuffer::default(), vec![7], vec![7]);
             common.push(&[tag_of_number(10)]);
             common.push_varint(number);
             few.push(&[tag_of_bytes(1), 0]);
-            few.push_few(&common);
+            few.push_buffer(&common);
             few.set_length(1, 3);
             few.append_to(&mut out);
             out.extend_from_slice(b"abc");

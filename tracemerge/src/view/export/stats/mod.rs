@@ -150,7 +150,7 @@ impl StatsFormat {
 
     /// Returns the table of the current counts; `None` for JSON, which is written only at the end.
     #[must_use]
-    pub fn so_far(&self) -> Option<String> {
+    pub fn current_output(&self) -> Option<String> {
         (!self.style.json).then(|| table(&self.stats(), self.style.rows))
     }
 

@@ -55,7 +55,7 @@ impl TextFormat {
     }
 
     /// Adds the process to the threads of all later records, because there are several processes.
-    pub fn tell_apart(&mut self) {
+    pub fn show_processes(&mut self) {
         self.names_processes = true;
     }
 

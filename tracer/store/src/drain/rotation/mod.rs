@@ -20,7 +20,7 @@ use super::trace_place::TracePlace;
 use crate::sys;
 
 /// The greatest number of bytes of a line that are read: the `#` lines that matter here are shorter.
-const LONGEST: usize = 256;
+const MAX_LINE_BYTES: usize = 256;
 
 /// The content of the dropped half.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Dropped {
         file.seek(SeekFrom::Start(0))?;
         let mut reader = BufReader::with_capacity(1 << 16, file);
         let (mut dropped, mut tally) = (Dropped::default(), Tally::default());
-        let mut line = Vec::with_capacity(LONGEST);
+        let mut line = Vec::with_capacity(MAX_LINE_BYTES);
         while dropped.bytes < length {
             let (bytes, whole) = read_head(&mut reader, &mut line)?;
             let parsed = Line::parse(&line).ok();
@@ -108,7 +108,7 @@ pub(super) fn content(file: &mut File, encoding: Encoding) -> io::Result<FileTot
     Ok(FileTotals { records: all.messages, lost: all.lost, stall_ns: all.stall_ns, bytes })
 }
 
-/// Reads a line of any length, its feed included, and keeps its first [`LONGEST`] bytes without the feed;
+/// Reads a line of any length, its feed included, and keeps its first [`MAX_LINE_BYTES`] bytes without the feed;
 /// returns its number of bytes, and whether it has a feed.
 fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(u64, bool)> {
     line.clear();
@@ -120,7 +120,7 @@ fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(u64, 
         }
         let feed = buffer.iter().position(|&b| b == b'\n');
         let text = &buffer[..feed.unwrap_or(buffer.len())];
-        line.extend_from_slice(&text[..text.len().min(LONGEST - line.len())]);
+        line.extend_from_slice(&text[..text.len().min(MAX_LINE_BYTES - line.len())]);
         let used = feed.map_or(buffer.len(), |at| at + 1);
         reader.consume(used);
         bytes += used as u64;
@@ -172,7 +172,7 @@ impl TraceFile {
         let from = self.length - most.min(self.length) / 2;
         let path = place.unfinished_path(tid, run);
         // A failed attempt may have left a file; only this run uses this name.
-        place.make_way(&path)?;
+        place.free_file_name(&path)?;
         let (dropped, length, file) = match place.encoding {
             Encoding::Text => {
                 let dropped = Dropped::find(&mut self.file, from, self.length)?;
@@ -198,13 +198,13 @@ impl TraceFile {
         let kept = self.length - dropped.bytes;
         let copied = io::copy(&mut io::Read::take(&mut *self.file, kept), new)?;
         if copied != kept {
-            return Err(cut_short());
+            return Err(truncated_error());
         }
         Ok(first.len() as u64 + kept)
     }
 }
 
-fn cut_short() -> io::Error {
+fn truncated_error() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "it was truncated meanwhile")
 }
 

@@ -10,7 +10,7 @@ use trace_format::raw::{BLOCK, Raw, Writer};
 use trace_format::record::{Record, RecordKind};
 use trace_format::sites::Site;
 
-use super::{Dropped, cut_short};
+use super::{Dropped, truncated_error};
 
 /// Finds the first record at or after `from` that is not a part of a message begun before; returns the content of the
 /// file before it, and the plans of the file's sites.
@@ -77,7 +77,7 @@ fn each_record(
         let bytes = BLOCK.min(range.end - start);
         block.clear();
         if (&mut *file).take(bytes).read_to_end(&mut block)? as u64 != bytes {
-            return Err(cut_short());
+            return Err(truncated_error());
         }
         // Each block can be read alone.
         let records = Raw::parse(&block).into_iter().flat_map(|raw| raw.records(0));

@@ -121,7 +121,7 @@ impl TracePlace {
         };
         let _ = std::fs::remove_file(&path);
         linked?;
-        self.grew(0, bytes.len() as u64);
+        self.note_growth(0, bytes.len() as u64);
         self.count_file();
         Ok(())
     }
@@ -137,7 +137,11 @@ impl TracePlace {
         publish: &mut dyn FnMut(&TraceFile),
     ) -> io::Result<TraceFile> {
         // A file without a name is linked through the number of its descriptor, so no other thread may close it.
-        let unnamed = if descriptor::are_own() { sys::create_unnamed_file(self.directory())? } else { None };
+        let unnamed = if descriptor::has_own_descriptors() {
+            sys::create_unnamed_file(self.directory())?
+        } else {
+            None
+        };
         if let Some(file) = unnamed {
             self.announce();
             let mut made = self.opened(file, self.path(tid, 0), 0, 0)?;

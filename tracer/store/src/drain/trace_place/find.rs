@@ -104,7 +104,7 @@ impl TracePlace {
             // A file that this user may not open does not belong to this run.
             let Ok(mut file) = sys::open_file_of_user_to_read(&path, sys::effective_user()) else { continue };
             if begins_at(&file, since).map_err(named(&path))?
-                && begins_as(&file, tid, run, self.encoding, true).map_err(named(&path))?
+                && begins_with_run_line(&file, tid, run, self.encoding, true).map_err(named(&path))?
             {
                 found = found.and(&rotation::content(&mut file, self.encoding).map_err(named(&path))?);
             }
@@ -114,7 +114,7 @@ impl TracePlace {
 
     /// Returns the sum of the lengths, in bytes, of the existing files of thread `tid`, except the file that `own`
     /// names.
-    pub(in crate::drain) fn bytes_beside(&self, tid: u64, own: &Progress) -> io::Result<u64> {
+    pub(in crate::drain) fn other_files_bytes(&self, tid: u64, own: &Progress) -> io::Result<u64> {
         let name = self.file_name(tid, own.file_number);
         let others = self.paths_of(tid, own)?.into_iter().filter(|other| !other.ends_with(&name));
         let length = |other: PathBuf| sys::path_identity(&other).map_or(0, |found| found.length);
@@ -125,7 +125,7 @@ impl TracePlace {
     /// no other file.
     fn paths_of(&self, tid: u64, progress: &Progress) -> io::Result<Vec<PathBuf>> {
         let places = || self.directories.iter().chain(&self.left);
-        if progress.render.elsewhere.bytes == 0 {
+        if progress.render.in_earlier_files.bytes == 0 {
             let name = self.file_name(tid, progress.file_number);
             return Ok(places().map(|place| place.join(&name)).collect());
         }
@@ -175,7 +175,7 @@ fn open_same(
 /// Returns whether a file begins with the `# run` line of thread `tid` of run `run`, ignoring its ticks; a file that
 /// was not `published` may end inside the line. This check is needed because the inode number of a deleted file may
 /// be given to another file.
-pub(in crate::drain) fn begins_as(
+pub(in crate::drain) fn begins_with_run_line(
     file: &File,
     tid: u64,
     run: &Run,

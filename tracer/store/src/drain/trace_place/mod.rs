@@ -28,7 +28,7 @@ use total::Total;
 pub use total::{EndedFile, SMALLEST_FILE};
 
 /// A function that shows the user a message of one line.
-pub type Say = fn(fmt::Arguments<'_>);
+pub type MessageFn = fn(fmt::Arguments<'_>);
 
 /// The place of a run's trace files.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct TracePlace {
     name: OsString,
     /// The number of open files.
     open: Arc<AtomicUsize>,
-    most_open: usize,
+    max_open_files: usize,
     /// The length, in bytes, above which a file loses its older half.
     pub max_bytes: u64,
     /// The bound for all files together.
@@ -56,11 +56,11 @@ pub struct TracePlace {
     /// The encoding in which files are written.
     pub encoding: Encoding,
     /// The files that could not be removed because a process had them open.
-    unremoved: RefCell<Vec<PathBuf>>,
+    failed_removals: RefCell<Vec<PathBuf>>,
     /// The error of an action that failed although the records are in the file.
-    pub trouble: Option<io::Error>,
+    pub deferred_error: Option<io::Error>,
     /// The function that notifies the user that files go to another directory.
-    say: Say,
+    say: MessageFn,
 }
 
 impl TracePlace {
@@ -68,7 +68,13 @@ impl TracePlace {
     /// substitute; else `here`, else the temporary directory. If files have to go to another one of these, notifies
     /// the user with `say`.
     #[must_use]
-    pub fn new(wanted: Option<&Path>, exe: &Path, here: Option<&Path>, run: u32, say: Say) -> TracePlace {
+    pub fn new(
+        wanted: Option<&Path>,
+        exe: &Path,
+        here: Option<&Path>,
+        run: u32,
+        say: MessageFn,
+    ) -> TracePlace {
         let name = exe.file_name().unwrap_or(OsStr::new("unknown"));
         let name = match stem(name.as_encoded_bytes()) {
             Cow::Borrowed(_) => name.to_os_string(),
@@ -85,12 +91,12 @@ impl TracePlace {
         if let Some(Err(error)) = missing {
             place.leave(&error);
         }
-        place.leave_refusing(run);
+        place.leave_refusing_directories(run);
         place
     }
 
-    fn in_directories(directories: Vec<PathBuf>, name: OsString, say: Say) -> TracePlace {
-        let most_open = descriptor::most_open();
+    fn in_directories(directories: Vec<PathBuf>, name: OsString, say: MessageFn) -> TracePlace {
+        let max_open_files = descriptor::max_open_files();
         TracePlace {
             directories,
             left: Vec::new(),
@@ -100,12 +106,12 @@ impl TracePlace {
             lives: Vec::new(),
             name,
             open: Arc::default(),
-            most_open,
+            max_open_files,
             max_bytes: u64::MAX,
             total: Total::default(),
             encoding: Encoding::Text,
-            unremoved: RefCell::default(),
-            trouble: None,
+            failed_removals: RefCell::default(),
+            deferred_error: None,
             say,
         }
     }
@@ -131,7 +137,7 @@ impl TracePlace {
 
     /// Returns whether so many files are open that one should be closed until its next write.
     pub fn is_crowded(&self) -> bool {
-        self.open.load(Ordering::Relaxed) > self.most_open
+        self.open.load(Ordering::Relaxed) > self.max_open_files
     }
 
     pub(in crate::drain) fn count_open(&self) -> Open {
@@ -140,10 +146,10 @@ impl TracePlace {
     }
 
     /// Leaves the directories that refuse files, before the manifest names one, because recovery uses that one.
-    pub(in crate::drain) fn leave_refusing(&mut self, run: u32) {
+    pub(in crate::drain) fn leave_refusing_directories(&mut self, run: u32) {
         loop {
             let probe = self.unfinished_path(0, run);
-            match sys::try_to_make_file(self.directory(), &probe) {
+            match sys::check_file_creation(self.directory(), &probe) {
                 Err(error) if self.leave_if_refused(&error) => {}
                 _ => return,
             }
@@ -172,14 +178,14 @@ impl TracePlace {
         self.counts = known.is_some();
         self.files = self.files.max(known.unwrap_or(0));
         self.lives.push(page);
-        self.tell_files();
+        self.publish_file_count();
     }
 
     /// Raises the number of files to `number`, which is the number of one of them: if a run was killed before it had
     /// counted its newest file, the number in its life file is too small by one.
-    pub(crate) fn know_number(&mut self, number: u32) {
+    pub(crate) fn raise_file_count(&mut self, number: u32) {
         self.files = self.files.max(number.into());
-        self.tell_files();
+        self.publish_file_count();
     }
 
     /// Makes the number of files unknown, so that no further file contains it.
@@ -206,10 +212,10 @@ impl TracePlace {
     /// Counts a file that was made: it has its first lines, and its ring contains its identity.
     pub(in crate::drain) fn count_file(&mut self) {
         self.files += 1;
-        self.tell_files();
+        self.publish_file_count();
     }
 
-    fn tell_files(&self) {
+    fn publish_file_count(&self) {
         self.lives.iter().for_each(|page| page.set_files(self.files));
     }
 
@@ -242,9 +248,9 @@ impl TracePlace {
         let is_held =
             |error: io::Error| error.kind() != io::ErrorKind::NotFound && sys::OPEN_FILES_KEEP_NAMES;
         if std::fs::remove_file(&path).is_err_and(is_held) {
-            let mut unremoved = self.unremoved.borrow_mut();
-            if !unremoved.contains(&path) {
-                unremoved.push(path);
+            let mut failed_removals = self.failed_removals.borrow_mut();
+            if !failed_removals.contains(&path) {
+                failed_removals.push(path);
             }
         }
     }
@@ -254,30 +260,30 @@ impl TracePlace {
     ///
     /// # Errors
     /// The file with the name cannot be removed.
-    pub(in crate::drain) fn make_way(&self, path: &Path) -> io::Result<()> {
+    pub(in crate::drain) fn free_file_name(&self, path: &Path) -> io::Result<()> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => {
-                self.unremoved.borrow_mut().retain(|other| other != path);
+                self.failed_removals.borrow_mut().retain(|other| other != path);
                 Ok(())
             }
         }
     }
 
     /// Tries again to remove the files that could not be removed before.
-    pub(in crate::drain) fn remove_rest(&self) {
-        let rest = self.unremoved.take();
+    pub(in crate::drain) fn retry_removals(&self) {
+        let rest = self.failed_removals.take();
         rest.into_iter().for_each(|path| self.remove(path));
     }
 
     /// Tries to remove these files at the end of the run until all are removed, for at most two seconds. `tracemerge
     /// clean` removes the rest.
-    pub fn remove_rest_at_end(&self) {
+    pub fn retry_removals_at_end(&self) {
         const TRIES: u32 = 200;
         const PAUSE: Duration = Duration::from_millis(10);
         for _ in 0..TRIES {
-            self.remove_rest();
-            if self.unremoved.borrow().is_empty() {
+            self.retry_removals();
+            if self.failed_removals.borrow().is_empty() {
                 return;
             }
             std::thread::sleep(PAUSE);

@@ -101,7 +101,7 @@ impl TracePlace {
     }
 
     /// Notes that a file had `before` bytes and has `now`.
-    pub(in crate::drain) fn grew(&mut self, before: u64, now: u64) {
+    pub(in crate::drain) fn note_growth(&mut self, before: u64, now: u64) {
         let total = &mut self.total;
         total.taken = total.taken.saturating_add(allocated(now)).saturating_sub(allocated(before));
         total.longest = total.longest.max(now);
@@ -115,7 +115,7 @@ impl TracePlace {
     }
 
     /// Notes that files may be droppable again.
-    pub fn look_at_total(&mut self) {
+    pub fn recheck_total(&mut self) {
         self.total.is_at_floor = false;
     }
 
@@ -129,13 +129,13 @@ impl TracePlace {
         }
     }
 
-    /// Notes that nothing more can be dropped, until [`TracePlace::look_at_total`] is called.
-    pub fn leave_total(&mut self) {
+    /// Notes that nothing more can be dropped, until [`TracePlace::recheck_total`] is called.
+    pub fn note_nothing_droppable(&mut self) {
         self.total.is_at_floor = true;
     }
 
     fn drop_file(&mut self, run: u32, file: EndedFile) {
-        self.grew(file.length, 0);
+        self.note_growth(file.length, 0);
         let places: Vec<PathBuf> = self.directories.iter().chain(&self.left).cloned().collect();
         let name = self.file_name(file.tid, file.number);
         // A file that a user has renamed is kept, and a file that a user has removed is not counted.

@@ -11,17 +11,17 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 static WITHOUT_RING: AtomicU64 = AtomicU64::new(0);
 
 /// The number of records without a ring that files of ended runs report.
-static TOLD: AtomicU64 = AtomicU64::new(0);
+static REPORTED_RECORDS: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of records of all threads that found no ring and that no file reports yet.
-pub(crate) fn untold() -> u64 {
-    // Acquire: see [`told_in_ring`].
-    WITHOUT_RING.load(Ordering::Acquire).saturating_sub(TOLD.load(Ordering::Relaxed))
+pub(crate) fn unreported_count() -> u64 {
+    // Acquire: see [`move_to_ring`].
+    WITHOUT_RING.load(Ordering::Acquire).saturating_sub(REPORTED_RECORDS.load(Ordering::Relaxed))
 }
 
 /// Counts `records` that found no ring as reported in a file of the run.
-pub(crate) fn tell(records: u64) {
-    TOLD.fetch_add(records, Ordering::Relaxed);
+pub(crate) fn count_reported(records: u64) {
+    REPORTED_RECORDS.fetch_add(records, Ordering::Relaxed);
 }
 
 /// Counts `records` that found no ring.
@@ -37,7 +37,7 @@ pub(crate) fn without_ring() -> u64 {
 /// Moves `records` that found no ring from this count to the ring of their thread, which reports them.
 ///
 /// Release: a thread that sees them gone from this sum sees the ring that has them.
-pub(crate) fn told_in_ring(records: u64) {
+pub(crate) fn move_to_ring(records: u64) {
     WITHOUT_RING.fetch_sub(records, Ordering::Release);
 }
 
@@ -49,13 +49,13 @@ pub(crate) fn told_in_ring(records: u64) {
 /// former page, too. All other accesses are relaxed: the numbers are read when the threads have ended, or are a
 /// moment old.
 #[derive(Debug, Default)]
-pub(crate) struct Unplaced {
+pub(crate) struct RinglessCounter {
     here: AtomicU64,
     there: AtomicPtr<AtomicU64>,
     former: AtomicPtr<AtomicU64>,
 }
 
-impl Unplaced {
+impl RinglessCounter {
     fn there(&self) -> Option<&'static AtomicU64> {
         // SAFETY: null, or from a reference that is good for ever.
         unsafe { self.there.load(Ordering::Acquire).as_ref() }
@@ -77,7 +77,7 @@ impl Unplaced {
         self.here.load(Ordering::Relaxed).wrapping_add(of(self.there())).wrapping_add(of(former))
     }
 
-    pub(super) fn go_to(&self, place: &'static AtomicU64) {
+    pub(super) fn move_to(&self, place: &'static AtomicU64) {
         let former = self.there.swap(ptr::from_ref(place).cast_mut(), Ordering::AcqRel);
         let before = self.former.swap(former, Ordering::AcqRel);
         place.fetch_add(self.here.swap(0, Ordering::Relaxed), Ordering::Relaxed);

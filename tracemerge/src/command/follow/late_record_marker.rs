@@ -8,13 +8,13 @@ use std::io;
 use trace_format::line::Line;
 
 use crate::command::follow::order::write_late;
-use crate::file::lines::{lines_of, without_feed};
+use crate::file::lines::{lines_of, strip_line_feed};
 use crate::file::record_text::RecordText;
-use crate::view::lines_to_records::Take;
+use crate::view::lines_to_records::RecordSink;
 
 /// The stage that marks late records. It holds back late records of one thread, at most until the end of a round.
 #[derive(Debug)]
-pub struct LateInView<T> {
+pub struct LateRecordMarker<T> {
     next: T,
     /// The largest ticks that were passed on.
     shown: u64,
@@ -24,10 +24,10 @@ pub struct LateInView<T> {
     pub lines: u64,
 }
 
-impl<T: Take> LateInView<T> {
+impl<T: RecordSink> LateRecordMarker<T> {
     /// Returns a stage that passes records on to `next`.
-    pub fn new(next: T) -> LateInView<T> {
-        LateInView { next, shown: 0, held: Vec::new(), of: 0, lines: 0 }
+    pub fn new(next: T) -> LateRecordMarker<T> {
+        LateRecordMarker { next, shown: 0, held: Vec::new(), of: 0, lines: 0 }
     }
 
     /// Returns the next stage.
@@ -41,7 +41,7 @@ impl<T: Take> LateInView<T> {
     /// If the next stage accepts no more.
     pub fn flush(&mut self) -> io::Result<()> {
         let mut held = std::mem::take(&mut self.held).into_iter().peekable();
-        let first = held.peek().and_then(|lines| Line::parse(without_feed(lines_of(lines).next()?)).ok());
+        let first = held.peek().and_then(|lines| Line::parse(strip_line_feed(lines_of(lines).next()?)).ok());
         let Some(key) = first.map(|line| line.key) else { return Ok(()) };
         let held: Vec<_> = held.collect();
         let lines: usize = held.iter().map(|lines| lines_of(lines).count()).sum();
@@ -53,7 +53,7 @@ impl<T: Take> LateInView<T> {
     }
 }
 
-impl<T: Take> Take for LateInView<T> {
+impl<T: RecordSink> RecordSink for LateRecordMarker<T> {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         let is_late = record.ticks.0 < self.shown;
         if !is_late || record.origin != self.of {
@@ -77,7 +77,7 @@ mod tests {
     #[derive(Default)]
     struct Passed(Vec<(usize, String)>);
 
-    impl Take for Passed {
+    impl RecordSink for Passed {
         fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
             self.0.push((record.origin, String::from_utf8(record.lines.to_vec()).unwrap()));
             Ok(())
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn late_records_of_one_thread_follow_one_mark() {
-        let mut late = LateInView::new(Passed::default());
+        let mut late = LateRecordMarker::new(Passed::default());
         for (origin, ticks, lines) in [(0, 5, 1), (1, 3, 2), (1, 4, 1), (0, 2, 1), (0, 6, 1), (0, 5, 1)] {
             late.record(&RecordText::new(origin, record(ticks, lines).as_bytes())).unwrap();
         }
@@ -118,7 +118,7 @@ mod tests {
         fn all_records_are_passed_on_and_ticks_go_back_only_after_a_mark(
             records in prop::collection::vec((0..3usize, 0..20u64, 1..3usize, any::<bool>()), 0..40)
         ) {
-            let mut late = LateInView::new(Passed::default());
+            let mut late = LateRecordMarker::new(Passed::default());
             let mut given = Vec::new();
             for (origin, ticks, lines, flush) in records {
                 late.record(&RecordText::new(origin, record(ticks, lines).as_bytes())).unwrap();

@@ -1,7 +1,7 @@
 //! Messages of the tracer to the user: on stderr, in one line, never fatal.
 //!
 //! The flusher has descriptors of its own, and its number 2 is not the host's stderr. Its messages go through its
-//! run's [`Teller`]: a thread that shares the host's descriptors, or, at the end of the process, the thread that
+//! run's [`Relay`]: a thread that shares the host's descriptors, or, at the end of the process, the thread that
 //! exits.
 
 use std::cell::Cell;
@@ -18,13 +18,13 @@ use crate::words::exclusion::Excluded;
 use crate::words::wake::Wake;
 
 /// The number of lines that may wait to be printed; further ones are dropped.
-const WAITING: usize = 256;
+const MAX_WAITING_LINES: usize = 256;
 /// The time that the thread that exits waits for another one that is printing.
-const PATIENCE: Duration = Duration::from_millis(200);
+const MAX_WAIT: Duration = Duration::from_millis(200);
 
 thread_local! {
     /// The teller that prints for the calling thread, if the thread cannot do so itself.
-    static SPEAKER: Cell<Option<&'static Teller>> = const { Cell::new(None) };
+    static THREAD_RELAY: Cell<Option<&'static Relay>> = const { Cell::new(None) };
 }
 
 /// Prints a message on stderr. It is not an error if stderr is closed, or full and not read: the tracer never makes
@@ -32,39 +32,39 @@ thread_local! {
 pub(crate) fn say(message: fmt::Arguments<'_>) {
     // One write, so that lines of several threads do not mix.
     let line = format!("tracer: {message}\n");
-    match SPEAKER.get() {
-        Some(teller) => teller.tell(line),
+    match THREAD_RELAY.get() {
+        Some(relay) => relay.enqueue_line(line),
         None => sys::write_stderr(line.as_bytes()),
     }
 }
 
 /// A thread that prints the messages of a thread without the host's descriptors.
 #[derive(Debug, Default)]
-pub(crate) struct Teller {
+pub(crate) struct Relay {
     lines: Mutex<VecDeque<String>>,
     wake: Wake,
     ended: AtomicBool,
 }
 
-impl Teller {
+impl Relay {
     /// Starts the thread. Must be called by a thread that shares the host's descriptors.
     ///
     /// # Errors
     /// The thread cannot be made.
     pub(crate) fn start(&'static self) -> io::Result<()> {
         sys::spawn_hidden(Box::new(|| {
-            let _excluded = Excluded::for_good();
+            let _excluded = Excluded::mark_permanently();
             sys::name_thread(c"tracer-teller");
             while !self.ended.load(Ordering::Acquire) {
                 self.wake.sleep(Duration::from_secs(3600));
-                self.say_all();
+                self.print_all_lines();
             }
         }))
     }
 
     /// Makes this teller print the messages of the calling thread from here on.
-    pub(crate) fn speak_for_this_thread(&'static self) {
-        SPEAKER.set(Some(self));
+    pub(crate) fn relay_for_this_thread(&'static self) {
+        THREAD_RELAY.set(Some(self));
     }
 
     /// Ends the thread.
@@ -73,9 +73,9 @@ impl Teller {
         self.wake.wake();
     }
 
-    fn tell(&self, line: String) {
+    fn enqueue_line(&self, line: String) {
         let mut lines = self.lines.lock();
-        if lines.len() < WAITING {
+        if lines.len() < MAX_WAITING_LINES {
             lines.push_back(line);
         }
         drop(lines);
@@ -84,8 +84,8 @@ impl Teller {
 
     /// Prints all lines that wait. A line is taken out only when it is written: a thread that exits finds it, or
     /// waits for it.
-    pub(crate) fn say_all(&self) {
-        let Some(mut lines) = self.lines.try_lock_for(PATIENCE) else { return };
+    pub(crate) fn print_all_lines(&self) {
+        let Some(mut lines) = self.lines.try_lock_for(MAX_WAIT) else { return };
         while let Some(line) = lines.pop_front() {
             sys::write_stderr(line.as_bytes());
         }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering};
 
-const THREAD_LEFT: u32 = 1;
-const FLUSHER_LEFT: u32 = 2;
+const THREAD_DETACHED: u32 = 1;
+const FLUSHER_DETACHED: u32 = 2;
 
 /// A word that says which of the two, the thread and the flusher, is done with a ring.
 ///
@@ -22,32 +22,32 @@ const FLUSHER_LEFT: u32 = 2;
 /// ```
 ///
 /// Leaving is `AcqRel`: the one that frees the ring sees all that the other has done to it. After leaving, neither
-/// touches the ring again. So, before it lends the ring again, the flusher waits for `THREAD_LEFT`, not for the word
+/// touches the ring again. So, before it lends the ring again, the flusher waits for `THREAD_DETACHED`, not for the word
 /// in the ring that says that its thread has ended.
 #[derive(Debug)]
-pub(crate) struct Parting(AtomicU32);
+pub(crate) struct Detachment(AtomicU32);
 
-impl Parting {
+impl Detachment {
     /// Makes the word of a ring that both use.
-    pub(crate) fn new() -> Parting {
-        Parting(AtomicU32::new(0))
+    pub(crate) fn new() -> Detachment {
+        Detachment(AtomicU32::new(0))
     }
 
     /// Notes that the thread is done with the ring. Returns true if the flusher is, too: then the caller frees it.
     #[must_use]
-    pub(crate) fn thread_leaves(&self) -> bool {
-        self.0.fetch_or(THREAD_LEFT, Ordering::AcqRel) & FLUSHER_LEFT != 0
+    pub(crate) fn detach_thread(&self) -> bool {
+        self.0.fetch_or(THREAD_DETACHED, Ordering::AcqRel) & FLUSHER_DETACHED != 0
     }
 
     /// Notes that the flusher is done with the ring. Returns true if its thread is, too: then the caller frees it.
     #[must_use]
-    pub(crate) fn flusher_leaves(&self) -> bool {
-        self.0.fetch_or(FLUSHER_LEFT, Ordering::AcqRel) & THREAD_LEFT != 0
+    pub(crate) fn detach_flusher(&self) -> bool {
+        self.0.fetch_or(FLUSHER_DETACHED, Ordering::AcqRel) & THREAD_DETACHED != 0
     }
 
     /// Returns whether the thread is done with the ring. For the flusher.
-    pub(crate) fn has_thread_left(&self) -> bool {
-        self.0.load(Ordering::Acquire) & THREAD_LEFT != 0
+    pub(crate) fn is_thread_detached(&self) -> bool {
+        self.0.load(Ordering::Acquire) & THREAD_DETACHED != 0
     }
 
     /// Makes the ring ready to be lent again. For the flusher, after the last thread has left.

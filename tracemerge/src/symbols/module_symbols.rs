@@ -12,7 +12,7 @@ use trace_store::recovery::path_from_bytes;
 use crate::symbols::answer::{Answer, Frame, Lookup, Source, Unnamed};
 use crate::symbols::debug_info::{DebugInfo, has_debug_info};
 use crate::symbols::demangle::{is_last_part, last_part};
-use crate::symbols::files::{Files, MOST_BYTES};
+use crate::symbols::files::{Files, MAX_DEBUG_BYTES};
 use crate::symbols::find_files::{
     Found, Missing, Settings, file_name, find_by_build_id, find_by_link, find_module,
 };
@@ -21,7 +21,7 @@ use crate::symbols::symbol_table::SymbolTable;
 use crate::ui::messages::shown;
 
 /// The greatest number of names that are shown of one function.
-const MOST_NAMES: usize = 4;
+const MAX_NAMES_OF_FUNCTION: usize = 4;
 
 /// Names for addresses.
 pub struct Symbols<'f> {
@@ -35,7 +35,7 @@ pub struct Symbols<'f> {
     answers: HashMap<(usize, u64), Arc<Answer>>,
     warnings: Vec<String>,
     /// Whether the user was notified that debug information is too large.
-    tells_of_size: bool,
+    has_reported_size: bool,
 }
 
 impl fmt::Debug for Symbols<'_> {
@@ -57,7 +57,7 @@ impl<'f> Symbols<'f> {
             opened: Vec::new(),
             answers: HashMap::new(),
             warnings: Vec::new(),
-            tells_of_size: false,
+            has_reported_size: false,
         }
     }
 
@@ -91,8 +91,8 @@ impl<'f> Symbols<'f> {
     /// Returns the warnings for the user about files since the last call: that a file is missing, damaged or of
     /// another build. Each module has at most one.
     pub fn take_warnings(&mut self) -> Vec<String> {
-        if self.files.is_exceeded() && !std::mem::replace(&mut self.tells_of_size, true) {
-            let most = MOST_BYTES >> 20;
+        if self.files.is_exceeded() && !std::mem::replace(&mut self.has_reported_size, true) {
+            let most = MAX_DEBUG_BYTES >> 20;
             self.warnings.push(format!(
                 "some debug information would take more than {most} MiB of memory: its functions have the names of \
                  symbol tables, or are shown as addresses"
@@ -110,7 +110,7 @@ impl<'f> Symbols<'f> {
             self.numbers.insert(key, self.opened.len());
             let (files, settings) = (self.files, &self.settings);
             let (names, warning) =
-                guarded(|| ModuleNames::open(module, settings, files)).unwrap_or_else(|| {
+                catch_panic(|| ModuleNames::open(module, settings, files)).unwrap_or_else(|| {
                     let path = shown(&path_from_bytes(&module.path));
                     (
                         ModuleNames::without(Unnamed::Damaged),
@@ -127,7 +127,7 @@ impl<'f> Symbols<'f> {
 
     fn answer(&mut self, number: usize, probe: u64) -> Answer {
         let names = &mut self.opened[number];
-        if let Some(answer) = guarded(|| names.answer(probe)) {
+        if let Some(answer) = catch_panic(|| names.answer(probe)) {
             return answer;
         }
         // A reader that has panicked may be half changed, and is not used again.
@@ -138,7 +138,7 @@ impl<'f> Symbols<'f> {
 
 /// Does `work` on a file that may be hostile; `None` if it panics. The libraries that read debug information promise
 /// not to panic, and are tested for it; the user's trace does not depend on that promise.
-fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
+fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
@@ -285,6 +285,6 @@ fn without_mark<'a>(symbol: &'a str, own: &'a str) -> &'a str {
 }
 
 fn set_names(frame: &mut Frame, names: Vec<String>) {
-    frame.further_names = names.len().saturating_sub(MOST_NAMES);
-    frame.names = names.into_iter().take(MOST_NAMES).map(Arc::from).collect();
+    frame.further_names = names.len().saturating_sub(MAX_NAMES_OF_FUNCTION);
+    frame.names = names.into_iter().take(MAX_NAMES_OF_FUNCTION).map(Arc::from).collect();
 }

@@ -12,13 +12,13 @@ use trace_format::ring::Progress;
 use super::{Drain, DrainedRing, PORTION, RunTables, Survivors, TracePlace, first_lines};
 
 /// A drain without a file of its own.
-pub struct Onlooker<'a> {
+pub struct Observer<'a> {
     drained: DrainedRing<'a>,
     info: &'a meta::Run,
     tables: &'a mut dyn RunTables,
     drain: Drain,
     /// The state of the renderer at the end of the thread's current and earlier files.
-    told: RenderState,
+    on_file: RenderState,
 }
 
 /// The text that belongs after the published end of a thread's file.
@@ -32,16 +32,16 @@ pub struct Rest {
     pub lost: u64,
 }
 
-impl<'a> Onlooker<'a> {
+impl<'a> Observer<'a> {
     /// Returns an onlooker that continues from `progress`, which the ring's consumer has published.
     pub fn new(
         drained: DrainedRing<'a>,
         info: &'a meta::Run,
         tables: &'a mut dyn RunTables,
         progress: Progress,
-    ) -> Onlooker<'a> {
-        let drain = Drain::going_on_from(drained.header(), progress, Encoding::Text);
-        Onlooker { drained, info, tables, told: drain.renderer.state(), drain }
+    ) -> Observer<'a> {
+        let drain = Drain::continuing_from(drained.header(), progress, Encoding::Text);
+        Observer { drained, info, tables, on_file: drain.renderer.state(), drain }
     }
 
     /// Notes that the thread's file does not exist any more, so that the text begins another. The thread's other
@@ -53,7 +53,7 @@ impl<'a> Onlooker<'a> {
         let (drain, since) = (&mut self.drain, self.drained.since());
         let remaining = place.survey(drain.tid, self.info, since, &drain.progress, None)?;
         drain.leave(&remaining);
-        self.told = drain.renderer.state();
+        self.on_file = drain.renderer.state();
         Ok(())
     }
 
@@ -63,7 +63,7 @@ impl<'a> Onlooker<'a> {
         let (consumed, nested_consumed) = self.drain.consumed();
         let (renderer, mut text) = (&mut self.drain.renderer, Vec::new());
         if self.drained.memory.overwrites() {
-            copy.tell_overwritten(renderer, &mut text);
+            copy.report_overwritten(renderer, &mut text);
         }
         let (mut main, mut nested) = copy.records(consumed, nested_consumed);
         renderer.records(&mut main, &mut nested, false, &mut self.tables.references(), usize::MAX, &mut text);
@@ -110,16 +110,16 @@ impl<'a> Onlooker<'a> {
         if !text.is_empty() && self.drain.progress.file_length == 0 {
             let mut lines = Vec::with_capacity(512 + text.len());
             let thread = (self.drain.tid, None);
-            first_lines(thread, Encoding::Text, self.drained, self.info, &self.told, &mut lines);
+            first_lines(thread, Encoding::Text, self.drained, self.info, &self.on_file, &mut lines);
             lines.append(&mut text);
             text = lines;
         }
         let state = self.drain.renderer.state();
-        let records = state.records.saturating_sub(self.told.records);
+        let records = state.records.saturating_sub(self.on_file.records);
         // If there is no file, no file contains the reports of the one that was removed.
         let has_file = self.drain.progress.file_length > 0;
-        let told = if has_file { self.told.lost } else { self.told.elsewhere.lost };
-        let lost = state.lost.iter().zip(told).map(|(now, told)| now.saturating_sub(told));
+        let on_file = if has_file { self.on_file.lost } else { self.on_file.in_earlier_files.lost };
+        let lost = state.lost.iter().zip(on_file).map(|(now, on_file)| now.saturating_sub(on_file));
         Rest { text, records, lost: lost.fold(0, u64::saturating_add) }
     }
 }

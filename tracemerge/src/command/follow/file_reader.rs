@@ -141,6 +141,8 @@ impl FileReader {
             Some(Encoding::Raw) => self.records(file),
             None => None,
         };
+        // A file that was cut inside a line or record, before its goal, has nothing more to read.
+        let lines = lines.filter(|lines| !lines.more || !lines.read.is_empty());
         lines.map_or(Portion::Gone, Portion::Lines)
     }
 
@@ -281,6 +283,42 @@ fn read_from(file: &File, at: u64, bytes: usize) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace_format::meta::{ClockKind, Meta, Run};
+
+    #[test]
+    fn a_file_that_is_cut_inside_a_line_or_record_is_read_up_to_there() {
+        let run = Run {
+            version: trace_format::VERSION,
+            id: 16,
+            root: 16,
+            pid: 5,
+            exe: b"/bin/app".to_vec(),
+            boot: b"6c1e".to_vec(),
+            ticks: trace_format::line::Ticks(1),
+            wall: trace_format::wall::Wall(1),
+            clock: ClockKind::Ordered,
+        };
+        let mut payload = Vec::new();
+        Meta::Run(run).write(&mut payload);
+        let text = [b"0000000000000001-00000009 # ", &payload[..], b"\n"].concat();
+        let word = 7 | (payload.len() as u64) << 16;
+        let mut raw =
+            [&raw::MAGIC[..], &9u64.to_le_bytes(), &word.to_le_bytes(), &1u64.to_le_bytes()].concat();
+        raw.extend_from_slice(&payload);
+        raw.resize(raw.len().next_multiple_of(8), 0);
+        let directory = tempfile::tempdir().unwrap();
+        for whole in [text, raw] {
+            let path = directory.path().join("app.trace.9");
+            std::fs::write(&path, [&whole[..], &[0x30, 0x30]].concat()).unwrap();
+            let id = file_id(&path, &std::fs::metadata(&path).unwrap());
+            let mut reader = FileReader::new(&path, id, whole.len() as u64 + 100, false);
+            let Portion::Lines(lines) = reader.portion() else { panic!("a line") };
+            assert!(lines.more && lines.read.len() == whole.len());
+            reader.advance(&lines.read);
+            assert!(matches!(reader.portion(), Portion::Gone));
+            assert!(reader.rest().is_none());
+        }
+    }
 
     #[test]
     fn a_message_that_may_continue_is_incomplete() {

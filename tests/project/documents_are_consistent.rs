@@ -14,7 +14,7 @@ fn documents() -> Vec<PathBuf> {
             fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
         entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect::<Vec<_>>()
     };
-    [markdown(root().to_owned()), markdown(root().join("docs"))].concat()
+    ["", "docs", "docs/decisions"].map(|folder| markdown(root().join(folder))).concat()
 }
 
 /// Returns the text without blocks of code.
@@ -71,15 +71,28 @@ fn links_between_documents_have_targets() {
 }
 
 #[test]
-fn the_index_lists_all_decisions_in_order() {
-    let text = fs::read_to_string(root().join("docs/decisions.md")).expect("the decisions");
-    let headings: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
-    let index: Vec<&str> = text
-        .lines()
-        .take_while(|line| !line.starts_with("## "))
-        .filter_map(|line| line.strip_prefix("- [")?.rsplit_once("](").map(|(title, _)| title))
-        .collect();
-    assert_eq!(index, headings);
+fn the_index_lists_each_decision_with_its_date() {
+    let index = fs::read_to_string(root().join("docs/decisions.md")).expect("the decisions");
+    let rows: Vec<&str> = index.lines().filter(|line| line.contains("](decisions/")).collect();
+    assert!(rows.is_sorted_by_key(|row| row.split(" | ").next()), "the newest decisions come last");
+    let mut expected = Vec::new();
+    for page in documents()
+        .into_iter()
+        .filter(|path| path.parent().is_some_and(|folder| folder.ends_with("decisions")))
+    {
+        let text = fs::read_to_string(&page).expect("a text");
+        let mut lines = text.lines();
+        let title = lines.next().and_then(|line| line.strip_prefix("# ")).expect("a title");
+        let state = lines.nth(1).and_then(|line| line.strip_prefix("Decided on ")).expect("a date");
+        let (date, state) = state.split_once(". ").expect("a state");
+        assert!(state == "In force." || state.starts_with("Superseded by "), "{}: {state}", page.display());
+        let name = page.file_name().and_then(|name| name.to_str()).expect("UTF-8");
+        expected.push(format!("| {date} | [{title}](decisions/{name}) |"));
+    }
+    let mut found: Vec<String> = rows.into_iter().map(str::to_owned).collect();
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
 }
 
 /// Files that name sources of packages, and directories of files that were built or downloaded.

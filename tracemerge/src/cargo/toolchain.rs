@@ -41,9 +41,9 @@ impl Toolchain {
     /// compiler.
     pub fn probe(&self, library: &Path, place: &Path) -> Result<(), Error> {
         self.once(place, ("hooks", library, wrapper::HOOKS), |directory| {
-            let compile_and_run = compile_and_run(PROBE, &[], library, directory)?;
+            let trial_build = trial_build(PROBE, &[], library, directory)?;
             // `main`, and twice the function that panics.
-            let why = compile_and_run.and_then(|called| called.is_at_least(3));
+            let why = trial_build.and_then(|called| called.is_at_least(3));
             Ok(why.err().map(|why| {
                 format!("hooks: {why}. They are known to work with Rust 1.70 and later on x86-64 and Linux with glibc. To trace chosen functions with any compiler, use tracer::scope() and #[tracer::traced]")
             }))
@@ -56,8 +56,8 @@ impl Toolchain {
         self.once(place, ("choice", library, wrapper::HOOKS, &line), |directory| {
             let list = directory.join("functions");
             fs::write(&list, &line).map_err(|error| Error::io("write", &list, error))?;
-            let compile_and_run = compile_and_run(PROBE_OF_CHOICE, &listed::arguments(&list), library, directory)?;
-            let why = compile_and_run.and_then(|called| match called.is_at_least(3) {
+            let trial_build = trial_build(PROBE_OF_CHOICE, &listed::arguments(&list), library, directory)?;
+            let why = trial_build.and_then(|called| match called.is_at_least(3) {
                 Ok(()) if called.entered >= LEFT_OUT => Err("one that must have none has one".to_owned()),
                 other => other,
             });
@@ -137,7 +137,7 @@ impl HookCounts {
 
 /// Compiles a program with hooks, with the arguments `first` before those for hooks, and runs it. Returns the numbers
 /// of hooks it has called, or the reason why it could not be compiled or has failed.
-fn compile_and_run(
+fn trial_build(
     text: &str,
     first: &[OsString],
     library: &Path,

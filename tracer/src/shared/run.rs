@@ -64,7 +64,7 @@ pub(crate) struct Run {
     pub here: Option<PathBuf>,
     /// The word that wakes the flusher.
     pub wake: Wake,
-    /// The teller, which prints the flusher's messages.
+    /// The relay, which prints the flusher's messages.
     pub relay: Relay,
     pub exit: Exit,
     pub panic_request: PanicRequest,

@@ -46,7 +46,7 @@ const NEVER_CAPTURED: u64 = 6;
 ///   FORMATTED ─────────────────────────► CLAIMED ──────────► QUEUED ──────────► numbered
 ///                                           ▲                  │ flusher: arguments are not captured
 ///                                           │ a thread whose   ▼
-///                                           └──────────────── TOLD
+///                                           └──────────── IN_TABLE
 ///                                             call captures
 ///
 ///   all ──► NEW, OFF: tracing is switched on anew, is switched off; by the thread that decides

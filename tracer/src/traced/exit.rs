@@ -29,7 +29,7 @@ pub(crate) fn on_process_exit() {
         return;
     };
     wait_for_flusher(run);
-    // The teller's thread may no longer run.
+    // The relay's thread may no longer run.
     run.relay.print_all_lines();
 }
 

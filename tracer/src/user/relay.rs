@@ -23,7 +23,7 @@ const MAX_WAITING_LINES: usize = 256;
 const MAX_WAIT: Duration = Duration::from_millis(200);
 
 thread_local! {
-    /// The teller that prints for the calling thread, if the thread cannot do so itself.
+    /// The relay that prints for the calling thread, if the thread cannot do so itself.
     static THREAD_RELAY: Cell<Option<&'static Relay>> = const { Cell::new(None) };
 }
 
@@ -54,7 +54,7 @@ impl Relay {
     pub(crate) fn start(&'static self) -> io::Result<()> {
         sys::spawn_hidden(Box::new(|| {
             let _excluded = Excluded::mark_permanently();
-            sys::name_thread(c"tracer-teller");
+            sys::name_thread(c"tracer-relay");
             while !self.ended.load(Ordering::Acquire) {
                 self.wake.sleep(Duration::from_secs(3600));
                 self.print_all_lines();
@@ -62,7 +62,7 @@ impl Relay {
         }))
     }
 
-    /// Makes this teller print the messages of the calling thread from here on.
+    /// Makes this relay print the messages of the calling thread from here on.
     pub(crate) fn relay_for_this_thread(&'static self) {
         THREAD_RELAY.set(Some(self));
     }

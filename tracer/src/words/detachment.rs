@@ -14,10 +14,10 @@ const FLUSHER_DETACHED: u32 = 2;
 ///
 /// ```text
 ///           the thread leaves                  the flusher lends it again
-///     0 ───────────────────────► THREAD_LEFT ─────────────────────────────► 0
+///     0 ─────────────────────► THREAD_DETACHED ───────────────────────────► 0
 ///     │                              │ the flusher leaves: it frees the ring
 ///     │ the flusher leaves           ▼
-///     └────► FLUSHER_LEFT ────────► both
+///     └──► FLUSHER_DETACHED ──────► both
 ///                 the thread leaves: it frees the ring
 /// ```
 ///

@@ -6,7 +6,7 @@
 //! descriptors can release the lock. It is released together with the process's memory: after the last thread that
 //! could write into a ring has ended, or at an `exec`.
 //!
-//! docs/decisions.md ("A run lives as long as its memory") compares this with other proofs, and names the cases in
+//! docs/decisions/a-run-lives-as-long-as-its-memory.md compares this with other proofs, and names the cases in
 //! which it is wrong.
 #![allow(unsafe_code, reason = "the page of a mapping as atomics; argued where it stands")]
 

@@ -13,7 +13,7 @@ pub type LineDigest = (u64, u64);
 const ROUNDS: u64 = 16;
 /// The most lines that are kept so, which bounds memory if a flight recorder is overwritten: about as many as a ring of
 /// 1 MiB has.
-const MOST: usize = 1 << 16;
+const MAX_LINES_AHEAD: usize = 1 << 16;
 
 /// The lines that were shown from the ring and that no file has had yet, in the order of their ticks.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ impl RingLook<'_> {
     pub fn end(self) {
         let RingLook { ahead: Ahead { lost, .. }, before, round } = self;
         lost.extend(before.into_iter().map(|line| (line, round)));
-        let too_many = lost.len().saturating_sub(MOST);
+        let too_many = lost.len().saturating_sub(MAX_LINES_AHEAD);
         lost.drain(..too_many);
         while lost.front().is_some_and(|(_, since)| since.saturating_add(ROUNDS) < round) {
             lost.pop_front();
@@ -130,9 +130,9 @@ mod tests {
         assert!(!ahead.take(line(1)) && ahead.lost.is_empty());
         assert!(ahead.take(line(2)));
         for round in 0..10 {
-            let first = 10 + round * (MOST as u64);
-            look(&mut ahead, &(first..first + MOST as u64).collect::<Vec<_>>(), round);
+            let first = 10 + round * (MAX_LINES_AHEAD as u64);
+            look(&mut ahead, &(first..first + MAX_LINES_AHEAD as u64).collect::<Vec<_>>(), round);
         }
-        assert!(ahead.lost.len() <= MOST);
+        assert!(ahead.lost.len() <= MAX_LINES_AHEAD);
     }
 }

@@ -322,7 +322,7 @@ impl EventFormat for ChromeFormat {
         true
     }
 
-    fn finish(&mut self, _scene: &Inventory, out: &mut Vec<u8>) {
+    fn finish(&mut self, _inventory: &Inventory, out: &mut Vec<u8>) {
         if self.first.is_none() {
             out.extend_from_slice(b"{\"traceEvents\":[");
         }

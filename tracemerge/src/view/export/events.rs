@@ -63,7 +63,7 @@ pub trait EventFormat: Send + Sync {
     }
 
     /// Ends the output, after the last event.
-    fn finish(&mut self, _scene: &Inventory, _out: &mut Vec<u8>) {}
+    fn finish(&mut self, _inventory: &Inventory, _out: &mut Vec<u8>) {}
 
     /// Returns a sentence for each type of information that the output omits, with its number.
     fn omissions(&self, inventory: &Inventory) -> Vec<String>;

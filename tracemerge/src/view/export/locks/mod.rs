@@ -108,7 +108,7 @@ impl EventFormat for LocksFormat {
         tell::tell(self, inventory, out);
     }
 
-    fn omissions(&self, _scene: &Inventory) -> Vec<String> {
+    fn omissions(&self, _inventory: &Inventory) -> Vec<String> {
         let read = (self.of_text > 0).then(|| count(self.of_text, "lock record"));
         let read_note = read.map(|records| {
             format!("{records} read from the text of messages: the trace has an earlier version")

@@ -333,7 +333,7 @@ impl EventFormat for ParquetFormat {
         }
     }
 
-    fn finish(&mut self, _scene: &Inventory, out: &mut Vec<u8>) {
+    fn finish(&mut self, _inventory: &Inventory, out: &mut Vec<u8>) {
         if let Err(error) = self.end(out) {
             self.failure.get_or_insert(format!("the tables are incomplete: {error}"));
         }

@@ -342,7 +342,7 @@ fn flipped_bytes_of_header_and_data_do_no_harm() {
             assert_eq!(
                 (recovered.errors.len(), recovered.threads.len()),
                 (0, 3),
-                "damaged data is told in the file"
+                "damaged data is reported in the file"
             );
             assert_is_a_trace(&prey.target_file);
             lost +=

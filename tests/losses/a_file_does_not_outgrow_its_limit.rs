@@ -103,7 +103,12 @@ fn a_kill_at_any_moment_of_a_rotation_leaves_a_whole_file() {
         let file = parse("the file", &std::fs::read(path).expect("the file"));
         let numbers = numbers(&file);
         let lost: u64 = lost(&file).iter().map(|(_, records)| records).sum();
-        assert_eq!(numbers.first().copied().unwrap_or(0), lost, "what is missing is told: {}", said());
+        assert_eq!(
+            numbers.first().copied().unwrap_or(0),
+            lost,
+            "the missing records are reported: {}",
+            said()
+        );
         assert_eq!((file.end().records, file.end().lost), (numbers.len() as u64, lost));
         rotated += u64::from(lost > 0);
     }

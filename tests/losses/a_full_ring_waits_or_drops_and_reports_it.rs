@@ -31,7 +31,7 @@ fn block_waits_reports_its_waits_and_loses_nothing() {
     };
     let told: u64 = file.metas.iter().map(told).sum();
     assert!(stalls > 0 && stall_ns > 0, "a ring of 16 KiB has to fill up");
-    assert_eq!(told, stall_ns, "the file tells every wait");
+    assert_eq!(told, stall_ns, "the file reports every wait");
     traced.assert_whole();
 }
 
@@ -47,5 +47,5 @@ fn drop_counts_every_lost_record() {
         .iter()
         .map(|m| if let Meta::Lost { records, reason: LossReason::Full } = m { *records } else { 0 })
         .sum();
-    assert_eq!((told, file.end().lost), (lost, lost), "the file tells every loss");
+    assert_eq!((told, file.end().lost), (lost, lost), "the file reports every loss");
 }

@@ -72,7 +72,7 @@ fn rotation_replaces_a_file_that_others_open_repeatedly() {
         assert_eq!(numbers.last(), Some(&(RECORDS - 1)), "{format}");
         let lost: Vec<&Meta> = file.metas.iter().filter(|meta| matches!(meta, Meta::Lost { .. })).collect();
         let told = Meta::Lost { records: numbers[0], reason: LossReason::Rotated };
-        assert_eq!(lost, [&told], "{format}: what is missing is told");
+        assert_eq!(lost, [&told], "{format}: the missing records are reported");
     }
 }
 

@@ -42,7 +42,7 @@ fn found_and_lost_records_add_up_to_all_records() {
                 records
             })
             .sum();
-        assert_eq!(found + told, made, "{how}: {found} in files, {told} told lost; {said}");
+        assert_eq!(found + told, made, "{how}: {found} in files, {told} reported lost; {said}");
         assert!(told >= 50, "{how}: some thread got no ring: {printed}");
         assert!(killed || said.contains("never got a ring"), "{said}");
         let check = ["check", "-q"].map(std::ffi::OsStr::new);

@@ -15,7 +15,7 @@ fn unwritable_records_wait_in_the_ring_and_are_written_later() {
     let error = traced.stdout();
     assert!(
         error.contains("cannot write") && error.contains(".trace."),
-        "flush tells what and where: {error}"
+        "flush reports the operation and the path: {error}"
     );
     assert_eq!(traced.stderr().lines().count(), 1, "said once: {}", traced.stderr());
 }

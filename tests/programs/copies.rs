@@ -121,7 +121,7 @@ pub fn trace_with_both_copies(path: &str, how: &str) {
             assert!(!is_loaded(path), "a plugin that has not traced is unloaded");
             // SAFETY: no other thread runs.
             unsafe { std::env::set_var("LATER", "1") };
-            assert!(Tracer::get().startup("LATER"), "nobody is told who is gone");
+            assert!(Tracer::get().startup("LATER"), "no guest is notified that has gone");
             say("host", COUNT);
             let plugin = Plugin::load(path);
             (plugin.says)(COUNT);

@@ -145,7 +145,7 @@ fn a_merge_of_rotating_files_has_the_newest_records_without_gaps() {
         let returned = watched.returned();
         for (thread, found) in by_thread(&merge(&watched).1) {
             let (first, told) = assert_newest(thread, &found, returned[thread], LossReason::Rotated);
-            assert_eq!(told, first, "what is missing is told");
+            assert_eq!(told, first, "the missing records are reported");
         }
     }
     watched.end();

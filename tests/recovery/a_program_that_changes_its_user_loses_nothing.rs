@@ -54,7 +54,7 @@ fn assert_all(scenario: &Scenario, reason: EndReason) {
     let is_final = |meta: &Meta| matches!(meta, Meta::End(end) if end.reason == reason);
     assert!(files.values().any(|file| file.metas.iter().any(is_final)), "{files:?}");
     let told = |meta: &Meta| matches!(meta, Meta::Credentials { .. });
-    assert!(files.values().any(|file| file.metas.iter().any(told)), "the change is told");
+    assert!(files.values().any(|file| file.metas.iter().any(told)), "the change is recorded");
 }
 
 #[test]

@@ -241,7 +241,7 @@ fn a_stopped_flusher_delays_a_thread_once_for_a_bounded_time() {
         })
         .collect();
     let [wait] = waits[..] else { panic!("one wait: {waits:?}") };
-    assert!(wait >= 50_000_000, "it waited as long as it was told: {wait} ns");
+    assert!(wait >= 50_000_000, "it waited for the configured time: {wait} ns");
 }
 
 /// Returns the number of records of each thread of the stress program. Panics unless they are the first ones,

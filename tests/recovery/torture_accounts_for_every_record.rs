@@ -133,7 +133,7 @@ fn the_oracle_notices_one_wrong_record() {
         assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
     };
     assert_eq!(verdict(&|_| ()), "", "{plan:?}");
-    says(&|lines| drop(lines.remove(message(lines))), &["1 are missing", "messages and 0 told lost"]);
+    says(&|lines| drop(lines.remove(message(lines))), &["1 are missing", "messages and 0 reported lost"]);
     let doubled = |lines: &mut Vec<Vec<u8>>| {
         let at = message(lines);
         lines.insert(at, lines[at].clone());
@@ -160,7 +160,7 @@ fn the_oracle_notices_one_wrong_record() {
         line.extend(b" # lost records=1 reason=full\n");
         lines[at] = line;
     };
-    says(&lost, &["are told lost, reason=full"]);
+    says(&lost, &["are reported lost, reason=full"]);
     let damaged = |lines: &mut Vec<Vec<u8>>| {
         let at = message(lines);
         lines[at][3] = b'x';

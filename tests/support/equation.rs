@@ -110,7 +110,7 @@ pub fn check(directory: &Path, made: &[u64], killed: bool) -> Result<Accounts, S
         let is_told_elsewhere = found < *made && all_missing == without_thread;
         if found != *made && !is_told_elsewhere && !(killed && found == made + 1) {
             wrong.push(format!(
-                "thread {number} has made {made} records: {} are in its files and {} are told lost, in all {found}, and \
+                "thread {number} has made {made} records: {} are in its files and {} are reported lost, in all {found}, and \
                  {without_thread} of no thread: {account:?}",
                 account.in_files,
                 account.reported_lost(),
@@ -214,7 +214,7 @@ impl FileAccount {
         let lost: u64 = self.lost.iter().sum();
         if (end.records, end.lost) != (self.messages, lost) {
             wrong.push(format!(
-                "{} has {} messages and tells {lost} lost, and ends with {end:?}",
+                "{} has {} messages and reports {lost} lost, and ends with {end:?}",
                 self.name, self.messages
             ));
         }

@@ -251,7 +251,7 @@ impl Judge<'_> {
             .filter(|_| !self.holed.contains(&traced.tid))
         {
             let name = &traced.name;
-            self.says(format!("{name} has {} messages and {told} told lost, and {end:?}", traced.whole));
+            self.says(format!("{name} has {} messages and {told} reported lost, and {end:?}", traced.whole));
         }
         Some(traced)
     }
@@ -545,7 +545,7 @@ impl Judge<'_> {
                 let what =
                     if short > 0 { format!("{short} are missing") } else { "there are too many".into() };
                 self.says(format!(
-                    "thread {tid} of {}: made {least}..={most}, {} in files + {:?} told lost: {what}; slots {:?}, {:?}{}",
+                    "thread {tid} of {}: made {least}..={most}, {} in files + {:?} reported lost: {what}; slots {:?}, {:?}{}",
                     thread.pid,
                     thread.in_files,
                     thread.lost,
@@ -631,7 +631,7 @@ impl Judge<'_> {
         };
         if !may {
             self.says(format!(
-                "thread {tid} of {}: {records} records are told lost, reason={reason}, slots {:?}, {:?}",
+                "thread {tid} of {}: {records} records are reported lost, reason={reason}, slots {:?}, {:?}",
                 thread.pid, thread.slots, thread.files
             ));
         }
@@ -662,7 +662,7 @@ impl Judge<'_> {
             }
         }
         if check == Some(0) && told > 0 {
-            self.says(format!("check says \"whole\", and {told} records are told lost"));
+            self.says(format!("check says \"whole\", and {told} records are reported lost"));
         }
         let has_copy = self.evidence.copy.is_some();
         if has_copy && (merge, check) != (Some(1), Some(1)) {

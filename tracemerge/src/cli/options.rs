@@ -201,7 +201,7 @@ pub fn function_pattern(text: &str) -> Result<String, String> {
     regex::Regex::new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// Reads a [duration](trace_format::duration); returns nanoseconds.
+/// Reads a [duration]; returns nanoseconds.
 pub fn nanoseconds(text: &str) -> Result<u64, String> {
     duration::parse_ns(text).ok_or_else(|| format!("expected {}", duration::EXPECTED))
 }

@@ -87,7 +87,7 @@ impl Checked<'_> {
         for ((place, bytes), more) in audit.damaged.each() {
             let bytes = count(*bytes as u64, "byte");
             let at = self.in_file(*place);
-            messages.warn(format_args!("{at}: {bytes} outside this thread's lines{more}"));
+            messages.warn(format_args!("{at}: {bytes} are not a line of this thread's trace{more}"));
         }
         for (place, more) in audit.breaks.each() {
             messages.warn(format_args!("{}: ticks go back{more}", at(place)));

@@ -16,7 +16,7 @@ pub trait Sink {
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()>;
 
     /// Takes a range of records, each of the source that it names. They stand behind all lines and records that were
-    /// taken before. Only sinks of merges that want [records](crate::file::rendered::Wanted) get any.
+    /// taken before. Only sinks of merges that want [records](crate::file::rendered::RecordNeeds) get any.
     ///
     /// # Errors
     /// The sink takes no more, or takes no records.

@@ -247,7 +247,9 @@ fn no_command_writes_disallowed_bytes_to_a_terminal() {
             let told = String::from_utf8(told).unwrap();
             assert!(!told.contains(|c: char| c.is_control() && c != '\n'), "{args:?}: {told:?}");
             let says = match args[0] {
-                "check" => told.contains(&format!("{} bytes outside this thread's lines", planted.len())),
+                "check" => {
+                    told.contains(&format!("{} bytes are not a line of this thread's trace", planted.len()))
+                }
                 "info" => told.contains("1 damaged"),
                 _ => told.contains(&format!("{} bytes at offset {}", planted.len(), before.len())),
             };

@@ -57,7 +57,7 @@ fn assert_same(mut found: Vec<String>, all: &Everything) {
 fn json_lines_have_every_record_with_its_values() {
     let all = everything(SIZE);
     let ran = all.place.merge(["--format", "jsonl", "--all-runs", "app"]);
-    assert_eq!(ran.status, Some(1), "what is damaged is told: {}", ran.err);
+    assert_eq!(ran.status, Some(1), "the damage is reported: {}", ran.err);
     assert!(ran.err.contains("1 message with bytes that are not UTF-8"), "{}", ran.err);
     let text = all.place.text("app.jsonl");
     let rows: Vec<Map<String, Value>> = text
@@ -82,7 +82,7 @@ fn json_lines_have_every_record_with_its_values() {
 fn comma_separated_values_have_every_record_with_its_values() {
     let all = everything(SIZE);
     let ran = all.place.merge(["--format", "csv", "--all-runs", "app", "-o", "-"]);
-    assert_eq!(ran.status, Some(1), "what is damaged is told: {}", ran.err);
+    assert_eq!(ran.status, Some(1), "the damage is reported: {}", ran.err);
     let mut reader = csv::Reader::from_reader(&ran.out[..]);
     let columns: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
     let mut found = Vec::new();

@@ -167,7 +167,7 @@ mod with_the_feature {
     fn the_tables_have_every_record_with_its_values() {
         let all = everything(SIZE);
         let ran = all.place.merge(["--format", "parquet", "--all-runs", "app"]);
-        assert_eq!(ran.status, Some(1), "what is damaged is told: {}", ran.err);
+        assert_eq!(ran.status, Some(1), "the damage is reported: {}", ran.err);
         assert!(ran.err.contains("1 message with bytes that are not UTF-8"), "{}", ran.err);
         let folder = all.place.path("app.parquet");
         let (_, groups) = rows(&folder.join("records.parquet"));

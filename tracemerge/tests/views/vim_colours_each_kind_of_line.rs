@@ -84,7 +84,7 @@ fn vim_knows_each_part_of_each_kind_of_line() {
     assert_eq!(ran.status, Some(0), "{ran:?}");
     let found = place.text("found");
     let mut found = found.lines();
-    assert_eq!(found.next(), Some("tracemerge"), "the name of the file tells its kind");
+    assert_eq!(found.next(), Some("tracemerge"), "the name of the file shows its kind");
     for (line, parts) in CASES {
         for (part, group) in *parts {
             assert_eq!(found.next(), Some(*group), "{part:?} of {line:?}");

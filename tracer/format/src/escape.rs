@@ -165,14 +165,14 @@ fn is_unprintable(byte: u8) -> bool {
     !matches!(byte, 0x20..0x7f)
 }
 
-/// Returns whether any byte [is other](is_other) than visible ASCII or a space. There is no branch, so the
+/// Returns whether any byte [is other](is_unprintable) than visible ASCII or a space. There is no branch, so the
 /// compiler can test all bytes with vector instructions.
 #[inline(always)]
 fn has_unprintable(chunk: &[u8; 16]) -> bool {
     chunk.iter().fold(0, |any, byte| any | u8::from(is_unprintable(*byte))) != 0
 }
 
-/// Returns the index of the first of eight bytes that [is other](is_other) than visible ASCII or a space. The
+/// Returns the index of the first of eight bytes that [is other](is_unprintable) than visible ASCII or a space. The
 /// tests are like those in [`has_special`], and exact up to the first byte found.
 #[inline(always)]
 fn find_unprintable(bytes: &[u8]) -> Option<usize> {

@@ -14,7 +14,7 @@
 //!
 //! If a reader does not know the kind of a line, or of a record of a raw file, it copies it. Views leave it out,
 //! count it and name the kind. It is neither a message nor damage. The `# end` line of a file says how many lines of
-//! the file are counted [apart](Apart), and a reader compares the numbers: if a flipped bit changes a line's kind,
+//! the file are counted [apart](SeparateCounts), and a reader compares the numbers: if a flipped bit changes a line's kind,
 //! the reader notices that a line is missing instead of accepting a new kind. A later version that adds a kind counts
 //! its lines in `# end`, whether calls of the tracer make them or not.
 

@@ -13,7 +13,7 @@
 //! not contain them, so its order and its counts do not change. The ticks of a line are the time `raw` of the raw
 //! monotonic clock, converted with the `# clock` lines of the file. No call of the tracer makes these lines: they are
 //! counted
-//! [apart](crate::kinds::Apart).
+//! [apart](crate::kinds::SeparateCounts).
 
 use crate::meta::{PayloadWriter, split};
 use crate::record::{Record, RecordKind};

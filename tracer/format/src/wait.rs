@@ -2,7 +2,7 @@
 //!
 //! A wait is one record in the trace of the thread that waited, made when the wait has ended: a record of a kind of
 //! its own in a ring, a `# wait` line in files. No call of the tracer made it, so it is counted
-//! [apart](crate::kinds::Apart).
+//! [apart](crate::kinds::SeparateCounts).
 
 use crate::line::Ticks;
 use crate::meta::{PayloadReader, PayloadWriter};

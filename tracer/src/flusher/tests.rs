@@ -92,7 +92,7 @@ fn records_are_kept_until_their_file_can_be_created() {
     flusher.drain_once();
     let error = flusher.error.take().unwrap();
     assert!(error.to_string().contains("not yet there"), "{error}");
-    assert!(ring.link.failing.load(Ordering::Relaxed), "its thread is told not to wait");
+    assert!(ring.link.failing.load(Ordering::Relaxed), "its thread is asked not to wait");
 
     std::fs::create_dir(&missing).unwrap();
     record(ring, format_args!("after"));

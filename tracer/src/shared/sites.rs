@@ -294,7 +294,7 @@ impl Site {
         }
     }
 
-    /// Acts as [`request_entry`](Site::have_told), through the copy of the library that owns the process. The owner makes
+    /// Acts as [`request_entry`](Site::request_entry), through the copy of the library that owns the process. The owner makes
     /// a site of its own, and this site takes that one's number.
     #[cold]
     #[inline(never)]

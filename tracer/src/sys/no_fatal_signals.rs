@@ -19,7 +19,7 @@ impl fmt::Display for FatalSignal {
 
 /// The functions that are called for signals.
 #[derive(Debug)]
-#[expect(dead_code, reason = "nobody is told here")]
+#[expect(dead_code, reason = "no handler exists here")]
 pub(crate) struct SignalCallbacks {
     /// The function that is called for each signal that is caught.
     pub caught: fn(&FatalSignal),

@@ -293,7 +293,7 @@ fn parse_size(text: &str) -> Option<u64> {
 /// The longest duration that a variable may set.
 const MAX_DURATION: Duration = Duration::from_secs(3600);
 
-/// Reads a [duration](trace_format::duration) of at most an hour.
+/// Reads a [duration] of at most an hour.
 fn parse_duration(text: &str) -> Option<Duration> {
     duration::parse_ns(text).map(Duration::from_nanos).filter(|duration| *duration <= MAX_DURATION)
 }

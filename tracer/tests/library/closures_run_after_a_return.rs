@@ -551,7 +551,7 @@ fn signal_handlers_may_run_at_any_instruction() {
 /// The function at which the debugger stops.
 #[unsafe(no_mangle)]
 #[inline(never)]
-#[allow(unsafe_code, reason = "a name that a debugger is told")]
+#[allow(unsafe_code, reason = "a name that a debugger gets")]
 extern "C" fn tracer_test_stop() {
     black_box(());
 }

@@ -99,7 +99,7 @@ impl LossReason {
     }
 }
 
-/// The name of a reason that only later versions know, shortened to [`MAX_NAME_BYTES`](Name::LONGEST)
+/// The name of a reason that only later versions know, shortened to [`MAX_NAME_BYTES`](Name::MAX_NAME_BYTES)
 /// bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {

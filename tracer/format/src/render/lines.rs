@@ -46,7 +46,7 @@ pub(crate) trait PlainRecords {
     /// Returns the next record; `None` if there is none, or it is not plain.
     fn peek(&mut self) -> Option<PlainRecord<'_>>;
 
-    /// Advances past the record that [`peek`](Plains::peek) returned last.
+    /// Advances past the record that [`peek`](PlainRecords::peek) returned last.
     fn advance(&mut self);
 }
 

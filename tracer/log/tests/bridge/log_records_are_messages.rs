@@ -229,7 +229,7 @@ fn too_many_different_keys_are_recorded_as_text() {
     let expected: Vec<_> = (0..COUNT).map(|n| format!("INFO dynamic: number {n} key{n}={n}")).collect();
     assert_eq!(traced.messages(), expected);
     let said = traced.stderr();
-    assert_eq!(said.matches("recorded as text").count(), 1, "{said}");
+    assert_eq!(said.matches("are written as text").count(), 1, "{said}");
 }
 
 #[test]

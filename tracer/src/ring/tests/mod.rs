@@ -236,7 +236,7 @@ fn a_wait_record_precedes_the_record_that_waited_and_is_not_counted() {
         assert!(end <= wait.begin && wait.begin < wait.end && wait.what == WaitCause::Room, "{waits:?}");
         (ns, end) = (ns + wait.ns, wait.end);
     }
-    assert_eq!(ns, bench.memory.header().losses().stall_ns, "each wait is told");
+    assert_eq!(ns, bench.memory.header().losses().stall_ns, "each wait is recorded");
     // Its line has the ticks of the call that waited: it comes before that record, or after a record that waited in
     // its middle.
     for line in bench.lines().iter().filter(|line| line.kind == Kind::Meta) {

@@ -463,7 +463,8 @@ impl Stream {
         while let Token::Line(line) = line_at(bytes, at) {
             let text = &bytes[at..line.end];
             at = line.end;
-            if line.meta {
+            // A wait is a record of the thread, so its place is in the ring.
+            if line.meta && word(text) != Some(b"wait") {
                 let first = matches!(word(text), Some(b"run" | b"thread"));
                 if if first { self.is_first_of_kind(text) } else { !alive } {
                     self.messages.losses.metadata(self.number, payload(text));

@@ -97,12 +97,9 @@ fn a_command_that_writes_nothing_needs_no_output() {
 fn a_reader_that_has_closed_the_pipe_is_not_an_error() {
     let place = Place::with_one_file();
     place.write("app.trace.10", file(&run(5, 1), 10, &[4, 5]));
-    // This is the writer of a pipe whose reader ends without reading.
-    assert_eq!(ran(place.program("mkfifo").arg("pipe")).status, Some(0));
     for args in COMMANDS {
-        let reader = place.program("sh").args(["-c", "exec <pipe"]).spawn().unwrap();
-        let writer = File::options().write(true).open(place.path("pipe")).unwrap();
-        assert!(reader.wait_with_output().unwrap().status.success());
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
         let mut command = place.command();
         command.args(*args).stdout(writer).stderr(File::create(place.path("said")).unwrap());
         let status = command.status().unwrap();

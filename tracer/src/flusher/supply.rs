@@ -86,6 +86,8 @@ pub(crate) struct Supply {
     has_warned: bool,
     /// True once the user was warned that parts of the directory were removed.
     has_warned_of_removal: bool,
+    /// Whether this process has removed the run's directory itself, because it exits or the run ends.
+    is_removed: bool,
     made: u32,
     /// The sites that readers of the run's directory know.
     plans: Plans,
@@ -112,6 +114,7 @@ impl Supply {
             in_part: true,
             has_warned: directory.is_err(),
             has_warned_of_removal: false,
+            is_removed: false,
             former: Vec::new(),
             forgotten: 0,
             user: sys::effective_user(),
@@ -199,6 +202,9 @@ impl Supply {
 
     /// Returns the removed parts of the run's directory, if there are any.
     pub(crate) fn missing(&self) -> Option<Missing> {
+        if self.is_removed {
+            return None;
+        }
         let missing = self.directory.as_ref().ok()?.missing();
         (!missing.is_nothing()).then_some(missing)
     }
@@ -399,7 +405,8 @@ impl Supply {
         }
     }
 
-    fn remove_directories(&self) {
+    fn remove_directories(&mut self) {
+        self.is_removed = true;
         self.directory.iter().chain(&self.former).for_each(RunDirectory::remove);
     }
 

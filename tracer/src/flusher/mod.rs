@@ -510,6 +510,8 @@ impl Flusher {
         let (ringless_records, forgotten) =
             (self.run.ringless_records().max(ringless_records), self.supply.forgotten());
         report_ringless_records(ringless_records);
+        // Files that are dropped after this would be reported nowhere: threads may trace until the process is gone.
+        self.place.limit_total(u64::MAX);
         let dropped = self.place.dropped();
         if ringless_records == 0 && forgotten == 0 && unreported_records == 0 && dropped.files == 0 {
             return;

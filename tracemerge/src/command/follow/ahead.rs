@@ -25,8 +25,8 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Returns whether a file's line was shown from the ring. Forgets it, and the lines with fewer ticks, which were overwritten:
-    /// files are read in the order in which they were written.
+    /// Returns whether a file's line was shown from the ring. Forgets it, and the lines with fewer ticks, which were
+    /// overwritten: files are read in the order in which they were written.
     pub fn take(&mut self, digest: LineDigest) -> bool {
         remove(&mut self.lost, digest, |lost| lost.0, drop)
             || remove(&mut self.in_ring, digest, |line| *line, drop)
@@ -68,7 +68,8 @@ impl RingLook<'_> {
     }
 }
 
-/// Removes a line from `lines`; returns whether it was there. Removes the lines with fewer ticks, too, and passes them to `pass`.
+/// Removes a line from `lines`; returns whether it was there. Removes the lines with fewer ticks, too, and passes them to
+/// `pass`.
 fn remove<T>(
     lines: &mut VecDeque<T>,
     digest: LineDigest,

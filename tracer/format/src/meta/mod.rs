@@ -171,7 +171,7 @@ pub enum Meta {
         offset: u64,
         /// The number of the bytes.
         bytes: u64,
-        /// The first bytes.
+        /// The damaged bytes, at most the first 256.
         text: Vec<u8>,
     },
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use super::LoadedModules;
+use super::{LoadedModules, WallQuality};
 
 /// Sets the file's size. The space itself is not reserved.
 pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {

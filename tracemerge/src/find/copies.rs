@@ -2,7 +2,8 @@
 //!
 //! Each file has its number among the files of its run (`file=` in its `# thread` line), so a number that occurs
 //! twice indicates a copy: a backup beside the original, a copied directory, a merged file under the name of a trace.
-//! Files of early versions have no number; a copy of such a file is one with the same bytes.
+//! Files of early versions have no number, and neither have those that are recovered without the run's life file; a
+//! copy of such a file is one with the same bytes, as far as both go.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ pub struct FileCopy {
 /// Removes the copies from `traces` and returns them. Of the files with one number, it keeps the one that was read
 /// with its ring, then the one whose owner is nearest to the caller, then one whose lines all belong to the thread in
 /// its name, then the longest, then the one with the lowest number in its name. Reads only files whose number occurs
-/// twice.
+/// twice, and files without one that begin at the same time.
 pub fn remove_copies(traces: &mut Vec<Trace>, owners: &Owners) -> Vec<FileCopy> {
     let mut same: BTreeMap<Identity, Vec<usize>> = BTreeMap::new();
     for (place, trace) in traces.iter().enumerate() {
@@ -50,8 +51,7 @@ pub fn remove_copies(traces: &mut Vec<Trace>, owners: &Owners) -> Vec<FileCopy> 
         for (_, mut candidates) in candidates.into_group_map_by(|candidate| candidate.first_tid) {
             candidates.sort_by(|a, b| a.order(traces).cmp(&b.order(traces)));
             let [original, rest @ ..] = &candidates[..] else { continue };
-            for copy in rest.iter().filter(|copy| identity.is_numbered() || copy.bytes() == original.bytes())
-            {
+            for copy in rest.iter().filter(|copy| identity.is_numbered() || copy.begins_like(original)) {
                 is_copy[copy.place] = true;
                 let path = |candidate: &Candidate| traces[candidate.place].path.clone();
                 copies.push(FileCopy { path: path(copy), original: path(original), pid: identity.pid });
@@ -92,8 +92,9 @@ struct Identity {
 enum FileNumber {
     /// The number of the file among the files of its run.
     Known(u64),
-    /// The thread id, and the first and the last ticks, of a file without a number.
-    Unknown(u64, u64, u64),
+    /// The first ticks of a file without a number. The thread id in its name does not count, because a copy may have
+    /// the name of another thread's file; and neither do its last ticks, because a copy may have been made earlier.
+    Unknown(u64),
 }
 
 impl Identity {
@@ -101,7 +102,7 @@ impl Identity {
     fn of(trace: &Trace) -> Option<Identity> {
         let run = trace.run.as_ref()?;
         let number = trace.marks.thread.as_ref().and_then(|thread| thread.file).map(u64::from);
-        let unknown = || FileNumber::Unknown(trace.tid, trace.first, trace.last);
+        let unknown = || FileNumber::Unknown(trace.first);
         trace.id.as_ref()?;
         let file = number.map_or_else(unknown, FileNumber::Known);
         Some(Identity { boot: run.boot.clone(), pid: run.pid, run: run.id, file })
@@ -132,6 +133,11 @@ impl Candidate {
 
     fn bytes(&self) -> &[u8] {
         self.map.as_ref().map_or(&[], |map| map)
+    }
+
+    /// Returns whether the shorter one of both files is the beginning of the longer one.
+    fn begins_like(&self, other: &Candidate) -> bool {
+        self.bytes().starts_with(other.bytes()) || other.bytes().starts_with(self.bytes())
     }
 
     /// Returns the sorting key: the best candidate comes first.

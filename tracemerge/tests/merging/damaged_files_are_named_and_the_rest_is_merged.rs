@@ -384,11 +384,20 @@ fn a_merged_file_under_the_name_of_a_trace_is_left_out() {
 }
 
 #[test]
-fn equal_files_of_an_early_version_are_shown_once() {
+fn a_copy_of_a_file_without_a_number_is_left_out() {
     let place = Place::with_one_file();
     let sound = place.merge(["./app", "-o", "-"]);
-    place.write("app.trace.9.1", place.read("app.trace.9"));
-    let merged = place.merge(["./app", "-o", "-"]);
-    assert_eq!((merged.status, merged.out), (Some(1), sound.out), "{}", merged.err);
-    assert!(merged.err.contains("'./app.trace.9.1' is left out"), "{}", merged.err);
+    let bytes = place.read("app.trace.9");
+    // A copy that was made earlier has fewer lines.
+    for (name, bytes) in [
+        ("app.trace.9.1", &bytes[..]),
+        ("app.trace.11", &bytes),
+        ("app.trace.9.1", &bytes[..bytes.len() - 1]),
+    ] {
+        place.write(name, bytes);
+        let merged = place.merge(["./app", "-o", "-"]);
+        assert_eq!((merged.status, merged.out), (Some(1), sound.out.clone()), "{}", merged.err);
+        assert!(merged.err.contains(&format!("'./{name}' is left out")), "{}", merged.err);
+        fs::remove_file(place.path(name)).unwrap();
+    }
 }

@@ -12,6 +12,7 @@ use support::equation::{Accounts, assert_equation, check};
 use support::words::words;
 use support::{APP, Scenario, memory, names, runs, wait_until};
 use tempfile::NamedTempFile;
+use trace_format::life::RingFiles;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 /// The number of threads of the traced program.
@@ -157,7 +158,9 @@ fn removed_run_files_are_restored_and_a_later_kill_loses_nothing() {
             let counted: Option<[u8; 8]> = life.get(152..160).and_then(|bytes| bytes.try_into().ok());
             let files = names(&traced.run);
             let is_ring = |path: &&PathBuf| path.to_string_lossy().contains("/ring-");
-            counted.map(u64::from_le_bytes) == Some(files.iter().filter(is_ring).count() as u64)
+            let word =
+                RingFiles { count: files.iter().filter(is_ring).count() as u32, changing: None }.to_word();
+            counted.map(u64::from_le_bytes) == Some(word)
         };
         wait_until(20, "the former rings are given up", are_given_up);
         assert!(!trace_store::recovery::is_dead(&traced.run), "{what:?}");
@@ -211,6 +214,27 @@ fn a_kill_before_the_restoration_leaves_no_whole_trace() {
             }
         }
     }
+}
+
+#[test]
+fn a_ring_file_that_was_being_made_at_the_kill_hides_no_removed_one() {
+    let mut traced = Traced::start(&[("TRACER_FULL", "overwrite"), ("TRACER_FLUSH_MS", "60000")]);
+    traced.child.kill().expect("a kill");
+    traced.child.wait().expect("its end");
+    let rings = names(&traced.run).into_iter().filter(|path| path.to_string_lossy().contains("/ring-"));
+    let used = rings.max_by_key(|ring| fs::metadata(ring).expect("a ring").modified().expect("a time"));
+    fs::remove_file(used.expect("a ring")).expect("a removal");
+    // As after a kill between the creation of a file and its count.
+    let path = traced.run.join("life");
+    let mut life = fs::read(&path).expect("the life file");
+    let counted = u64::from_le_bytes(life[152..160].try_into().expect("a word"));
+    let of_kill = RingFiles { changing: Some(999), ..RingFiles::of_word(counted) };
+    life[152..160].copy_from_slice(&of_kill.to_word().to_le_bytes());
+    fs::write(&path, life).expect("the life file");
+    fs::write(traced.run.join("ring-999"), "").expect("a ring");
+    let checked = traced.command(&["check"]);
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(!checked.status.success() && said.contains("1 ring"), "{said}");
 }
 
 #[test]

@@ -205,9 +205,34 @@ pub struct FlusherCounters {
     pub ending: AtomicU32,
     /// The number of records that were lost with the flight recorders of threads that had ended.
     pub forgotten: AtomicU64,
-    /// The number of shared rings that the run has made and not given up. The run's directory has as many ring files,
-    /// unless another process has removed some. It is zero in runs that did not count their rings.
+    /// The ring files: see [`RingFiles`]. Zero in runs that did not count their rings.
     pub rings: AtomicU64,
+}
+
+/// The ring files in a run's directory, as its flusher knows them. The flusher stores both values as one word before
+/// and after each change of the directory, so that they are exact wherever the process is killed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RingFiles {
+    /// The number of the ring files that are made and not removed by the flusher, `changing` excepted. Fewer files
+    /// are there only if another process has removed some.
+    pub count: u32,
+    /// The number in the name of the file that the flusher is making or removing now, which may be there or not.
+    pub changing: Option<u32>,
+}
+
+impl RingFiles {
+    /// Returns the word in the life file: the count in the lower half, and 1 more than `changing` in the upper one.
+    #[must_use]
+    pub fn to_word(self) -> u64 {
+        u64::from(self.changing.map_or(0, |ring| ring.wrapping_add(1))) << 32 | u64::from(self.count)
+    }
+
+    /// Returns the values of a word in a life file.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "each half is a number of its own")]
+    pub fn of_word(word: u64) -> RingFiles {
+        RingFiles { count: word as u32, changing: ((word >> 32) as u32).checked_sub(1) }
+    }
 }
 
 /// The switch that pauses and resumes tracing from outside the process. All fields are zero in runs without a switch.
@@ -548,6 +573,21 @@ mod tests {
             state,
         };
         Meta::Clock { ticks: Ticks(ticks), wall: Wall(7 * ticks), system }
+    }
+
+    #[test]
+    fn ring_files_are_one_word() {
+        for count in [0, 1, 7, u32::MAX] {
+            for changing in [None, Some(0), Some(1), Some(u32::MAX - 1)] {
+                let files = RingFiles { count, changing };
+                assert_eq!(RingFiles::of_word(files.to_word()), files);
+            }
+        }
+        assert_eq!(
+            RingFiles::of_word(5),
+            RingFiles { count: 5, changing: None },
+            "of runs that noted no change"
+        );
     }
 
     #[test]

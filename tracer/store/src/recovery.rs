@@ -18,9 +18,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use trace_format::file::Encoding;
-use trace_format::life::{self, LIFE_BYTE, Looks, RECOVERY_BYTE};
+use trace_format::life::{self, LIFE_BYTE, Looks, RECOVERY_BYTE, RingFiles};
 use trace_format::line::Ticks;
-use trace_format::manifest::{FILE_NAME as MANIFEST_NAME, Manifest, ManifestError, UNFINISHED_SUFFIX};
+use trace_format::manifest::{
+    FILE_NAME as MANIFEST_NAME, Manifest, ManifestError, RING_PREFIX, UNFINISHED_SUFFIX,
+};
 use trace_format::meta::{Cause, EndReason, Ended, RingPlace, Run};
 use trace_format::ring::{RingError, State};
 
@@ -361,8 +363,11 @@ impl DeadRun {
     /// Returns the number of the run's rings that have no file any more. The caller holds the run's lock, so no other
     /// recoverer removes a ring meanwhile.
     fn missing_rings(&self, rings: &[PathBuf]) -> u64 {
-        let made = self.life().map_or(0, |life| life.flusher.rings.load(Ordering::Acquire));
-        made.saturating_sub(rings.len() as u64)
+        let word = self.life().map_or(0, |life| life.flusher.rings.load(Ordering::Acquire));
+        let RingFiles { count, changing } = RingFiles::of_word(word);
+        let changing = changing.map(|ring| self.path.join(format!("{RING_PREFIX}{ring}")));
+        let found = rings.iter().filter(|ring| Some(*ring) != changing.as_ref()).count() as u64;
+        u64::from(count).saturating_sub(found)
     }
 
     fn life(&self) -> Option<&life::Life> {

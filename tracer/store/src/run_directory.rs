@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use trace_format::life::{FILE_NAME as LIFE_NAME, LIFE_BYTE, Life};
+use trace_format::life::{FILE_NAME as LIFE_NAME, LIFE_BYTE, Life, RingFiles};
 use trace_format::manifest::{
     FILE_NAME, Manifest, ManifestError, RING_PREFIX, SITES_NAME, UNFINISHED_SUFFIX,
 };
@@ -168,19 +168,31 @@ impl RunDirectory {
 
     /// Makes a ring file, reserves its space and maps it. Closes the descriptor; the mapping stays.
     pub fn create_ring(&mut self, index: u32, geometry: Geometry) -> io::Result<Memory> {
-        let path = self.ring_path(index);
-        let file = sys::create_private_file(&path)?;
-        let reserved = sys::reserve(&file, geometry.file_size());
-        let made = reserved.and_then(|()| Memory::shared(&file, geometry)).inspect_err(|_| {
-            let _ = std::fs::remove_file(&path);
-        })?;
-        self.count_ring(index);
-        Ok(made)
+        self.make_ring_file(index, |file| {
+            sys::reserve(&file, geometry.file_size())?;
+            Memory::shared(&file, geometry)
+        })
     }
 
-    fn count_ring(&mut self, index: u32) {
-        self.rings.push(index);
-        self.life.flusher.rings.store(self.rings.len() as u64, Ordering::Release);
+    /// Creates a ring's file, which `make` then fills, and counts it. Removes it if that fails.
+    fn make_ring_file<T>(&mut self, index: u32, make: impl FnOnce(File) -> io::Result<T>) -> io::Result<T> {
+        self.count_rings(Some(index));
+        let path = self.ring_path(index);
+        let made = sys::create_private_file(&path).and_then(|file| {
+            make(file).inspect_err(|_| {
+                let _ = std::fs::remove_file(&path);
+            })
+        });
+        self.rings.extend(made.is_ok().then_some(index));
+        self.count_rings(None);
+        made
+    }
+
+    /// Stores the number of ring files, and the one that is `changing` now, for a recoverer.
+    fn count_rings(&self, changing: Option<u32>) {
+        let count = u32::try_from(self.rings.len()).unwrap_or(u32::MAX);
+        // Release: a recoverer that sees the word sees the directory as it was before the change at least.
+        self.life.flusher.rings.store(RingFiles { count, changing }.to_word(), Ordering::Release);
     }
 
     /// Makes a ring file and maps it, with only the space of the header and the first bytes reserved: [`FIRST_BYTES`]
@@ -191,31 +203,23 @@ impl RunDirectory {
         index: u32,
         geometry: Geometry,
     ) -> io::Result<(Memory, Unreserved)> {
-        let path = self.ring_path(index);
-        let file = sys::create_private_file(&path)?;
         let header = HEADER_BYTES as u64;
-        let make = || {
+        self.make_ring_file(index, |file| {
             file.set_len(geometry.file_size())?;
             sys::reserve_part(&file, 0, header + FIRST_BYTES)?;
             sys::reserve_part(&file, header + geometry.capacity, FIRST_NESTED_BYTES)?;
-            Memory::shared_in_part(&file, geometry)
-        };
-        let made =
-            make().and_then(|memory| Ok((memory, Unreserved { file: Descriptor::new(file)?, geometry })));
-        let made = made.inspect_err(|_| {
-            let _ = std::fs::remove_file(&path);
-        })?;
-        self.count_ring(index);
-        Ok(made)
+            let memory = Memory::shared_in_part(&file, geometry)?;
+            Ok((memory, Unreserved { file: Descriptor::new(file)?, geometry }))
+        })
     }
 
     /// Removes a ring's file, if this has made the ring; its mapping stays.
     pub fn remove_ring(&mut self, index: u32) {
         let Some(at) = self.rings.iter().position(|ring| *ring == index) else { return };
         self.rings.swap_remove(at);
-        // The count comes first: if the process is killed after that, no recoverer misses the file.
-        self.life.flusher.rings.store(self.rings.len() as u64, Ordering::Release);
+        self.count_rings(Some(index));
         let _ = std::fs::remove_file(self.ring_path(index));
+        self.count_rings(None);
     }
 
     /// Removes the directory and its contents, unless it was replaced by another one. The directory above stays:

@@ -41,12 +41,13 @@ mod view;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// An export for the benchmark of the formats only.
 #[doc(hidden)]
 pub use crate::command::kept_records::KeptRecords;
 
-use crate::cli::{CallView, Merge, Subcommand};
+use crate::cli::{Merge, Subcommand, ViewCommand};
 use crate::command::diff::DiffOutput;
 use crate::command::merge::Job;
 use crate::find::app::App;
@@ -54,12 +55,10 @@ use crate::find::choose::Choice;
 use crate::os::signals::Signals;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
-use crate::view::export::locks::LocksStyle;
-use crate::view::export::report::ReportStyle;
-use crate::view::export::stats::StatsStyle;
-use crate::view::export::time_column::TimeMode;
-use crate::view::export::tree::TreeStyle;
-use crate::view::request::{Layout, Request};
+use crate::view::export::format::OutputFormat;
+use crate::view::export::text::TraceLayout;
+use crate::view::layout::{Layout, NamedView};
+use crate::view::request::Request;
 
 /// Reports a panic, which is a bug in this program, in the format of all its messages. For programs that only call
 /// [`main`] or [`cargo_tracer`].
@@ -84,36 +83,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     let Some(command) = cli.command else { return merge(cli.merge) };
     match command {
         Subcommand::Merge(of) => merge(of),
-        Subcommand::Show { mut options, symbols, columns, follow, apps } => {
-            options.view.time.get_or_insert(TimeMode::Offset);
-            let request = Request { layout: Layout::Show(columns), ..symbols.added_to(options.into()) };
+        Subcommand::View(ViewCommand { options, layout, follow, apps }) => {
+            let request = options.into_request(layout);
             if follow { self::follow(&request, apps) } else { view(request, apps) }
         }
-        Subcommand::Stats { options, json, rows, follow, apps } => {
-            let request = Request { layout: Layout::Stats(StatsStyle { json, rows }), ..options.into() };
-            if follow { self::follow(&request, apps) } else { view(request, apps) }
-        }
-        Subcommand::Tree { mut options, symbols, depth, min_duration, function, follow, apps } => {
-            options.view.time.get_or_insert(TimeMode::Offset);
-            let depth = depth.depth.unwrap_or_default();
-            let style = TreeStyle { depth, min_duration: min_duration.unwrap_or(0), function };
-            let request = Request { layout: Layout::Tree(style), symbols: symbols.into(), ..options.into() };
-            if follow { self::follow(&request, apps) } else { view(request, apps) }
-        }
-        Subcommand::Report { options, symbols, sort, by_thread, format, depth, follow, apps } => {
-            let depth = depth.depth.unwrap_or_default();
-            let style = ReportStyle { order: sort, by_thread, folded: format == "folded", depth };
-            let request =
-                Request { layout: Layout::Report(style), symbols: symbols.into(), ..options.into() };
-            if follow { self::follow(&request, apps) } else { view(request, apps) }
-        }
-        Subcommand::Locks { options, symbols, rows, apps } => {
-            let layout = Layout::Locks(LocksStyle { rows });
-            view(Request { layout, symbols: symbols.into(), ..options.into() }, apps)
-        }
-        Subcommand::Open { options, symbols, depth, apps } => {
-            let depth = depth.depth.unwrap_or_default();
-            let request = Request { symbols: symbols.into(), depth, ..options.into() };
+        Subcommand::Open { options, apps } => {
+            let request = options.into_request(Arc::new(TraceLayout));
             let mut opened_apps = Vec::new();
             let status = run_and_report(request.quiet, |_| {
                 opened_apps = open_apps(apps)?;
@@ -121,14 +96,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             });
             if status == 0 { command::open::open(&opened_apps, request) } else { status }
         }
-        Subcommand::Run { mut options, symbols, show, depth, command } => {
-            if show == Some(CallView::Tree) {
-                options.view.time.get_or_insert(TimeMode::Offset);
-            }
-            let request = symbols.added_to(options.into());
-            let depth = depth.depth.unwrap_or_default();
-            let request = show.map_or(request.clone(), |view| view.added_to(depth, request));
-            command::run::run(&request, command)
+        Subcommand::Run { options, show, format, command } => {
+            let layout = match (show.map(NamedView::by_default), format) {
+                (Some(Ok(layout)), _) => layout,
+                (Some(Err(said)), _) => return run_and_report(false, |_| cli::show(said, &args)).max(2),
+                (None, format) => layout_of(format),
+            };
+            command::run::run(&options.into_request(layout), command)
         }
         Subcommand::Clean { quiet, yes, app } => {
             run_and_report(quiet, |messages| command::clean::clean(&App::or_directory(app)?, yes, messages))
@@ -158,11 +132,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
                 command::info::info(&App::or_directory(app)?, choice, json, messages)
             })
         }
-        Subcommand::Snapshot { output, view, symbols, quiet, verbose, pid } => {
+        Subcommand::Snapshot { options, pid } => {
             Signals::take();
-            let request = Request { output, view: view.into(), quiet, verbose, ..Request::default() };
-            let request = symbols.added_to(request);
-            run_and_report(quiet, |messages| command::snapshot::snapshot(pid, &request, messages))
+            let request = Request::from(options);
+            run_and_report(request.quiet, |messages| command::snapshot::snapshot(pid, &request, messages))
         }
         Subcommand::On { quiet, pid } => {
             run_and_report(quiet, |messages| command::switch::switch(pid, true, messages))
@@ -176,11 +149,17 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 fn merge(merge: Merge) -> u8 {
-    let Merge { options, symbols, format, depth, follow, apps } = merge;
-    let depth = depth.depth.unwrap_or_default();
-    let layout = format.map_or(Layout::Trace, Layout::Other);
-    let request = Request { shows_end: true, layout, depth, ..symbols.added_to(options.into()) };
+    let Merge { options, format, follow, apps } = merge;
+    let request = Request { shows_end: true, ..options.into_request(layout_of(format)) };
     if follow { self::follow(&request, apps) } else { view(request, apps) }
+}
+
+/// Returns the layout of a format for other programs, or of a merge.
+fn layout_of(format: Option<&'static OutputFormat>) -> Arc<dyn Layout> {
+    match format {
+        Some(format) => Arc::new(format),
+        None => Arc::new(TraceLayout),
+    }
 }
 
 /// Shows the records of `apps` as they arrive.

@@ -41,6 +41,8 @@
 //! - `TRACER_MAX_BYTES`, a file that is replaced by its copy, and `exit`: reasons as above; all records whose calls
 //!   had returned when `exit` was called; on a full disk, no more records than were made.
 //! - A copy of a file beside it: no reason; the copy counts nothing, and neither the merge nor `check` ends with 0.
+//!   If the file was replaced before, the copy may have its inode number, so recovery appends to the copy: then the
+//!   file, which is the beginning of the copy, counts nothing.
 //!
 //! `damaged` is never expected, and no record is ever expected twice. Whatever the plan is, `check` says "whole"
 //! only if nothing is missing and nothing is reported lost; if the plan has no fault and no odd setting, it must
@@ -183,13 +185,14 @@ impl Judge<'_> {
 
     fn files(&mut self) -> Vec<TracedFile> {
         let mut files = Vec::new();
+        let uncounted = self.uncounted_copy();
         for directory in self.evidence.directories.clone() {
             let Ok(entries) = std::fs::read_dir(&directory) else { continue };
             let mut paths: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
             paths.sort();
             for path in paths {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                if self.evidence.copy.as_ref() == Some(&path) {
+                if uncounted.as_ref() == Some(&path) {
                     continue;
                 }
                 // If a process is killed while it drops the older half of a file, and its rings are private or were
@@ -209,6 +212,18 @@ impl Judge<'_> {
             }
         }
         files
+    }
+
+    /// Returns the path of the copy, or of another file of which the copy is a continuation.
+    fn uncounted_copy(&self) -> Option<PathBuf> {
+        let copy = self.evidence.copy.as_ref()?;
+        let bytes = std::fs::read(copy).unwrap_or_default();
+        let is_beginning = |path: &PathBuf| {
+            let file = std::fs::read(path).unwrap_or_default();
+            !file.is_empty() && file.len() < bytes.len() && bytes.starts_with(&file)
+        };
+        let entries = std::fs::read_dir(copy.parent()?).ok()?.flatten().map(|entry| entry.path());
+        Some(entries.into_iter().find(is_beginning).unwrap_or_else(|| copy.clone()))
     }
 
     fn file(&mut self, path: &Path, name: String) -> Option<TracedFile> {

@@ -7,19 +7,19 @@ use clap::{CommandFactory, Parser};
 
 pub mod manual;
 mod options;
+mod views;
 
-pub use self::options::CallView;
-use self::options::{
-    DepthOption, LineSymbolOptions, MergeOptions, SymbolOptions, ViewOptions, function_pattern, nanoseconds,
-};
+pub use self::options::{MergeOptions, SnapshotOptions};
+pub use self::views::ViewCommand;
+use self::views::{format_parser, view_parser};
 use crate::ui::colour::ColourMode;
 use crate::ui::console::{Stream, show_usage};
 use crate::ui::error::Error;
 use crate::ui::escaping::escaped_line;
 use crate::ui::subcommands::SUBCOMMANDS;
-use crate::view::export::format::OtherFormat;
-use crate::view::export::report::ReportOrder;
-use crate::view::export::show::Column;
+use crate::view::calls::Depth;
+use crate::view::export::format::{FORMATS, OutputFormat};
+use crate::view::layout::{Layout, NamedView};
 
 const BRIEF: &str = "\
 TRACER_ENABLE=1 ./app makes traces; tracemerge ./app merges them.
@@ -95,12 +95,7 @@ TERMS of time:
   read without the executable. --grep searches lines without these names.
 
 --format NAME, for other programs:
-  jsonl     a JSON object for each record    csv     a row for each record
-  perfetto  a timeline for ui.perfetto.dev   chrome  a timeline as JSON
-  folded    call paths for flame graphs      uftrace a directory with the calls
-  ctf       a directory for babeltrace2      speedscope  a profile of each thread
-  flamegraph  the graph, drawn as SVG        parquet a directory of tables
-  All options that select apply. stderr reports records that a format cannot represent.
+FORMATS  All options that select apply. stderr reports records that a format cannot represent.
   In nested calls, those deeper than 64 are one frame, with their number and their time:
   '… 261,791 more calls of f'. --depth N|all shows more.
 
@@ -136,6 +131,13 @@ Exit status:
   0  all is merged
   1  merged, but records are lost or damaged; see stderr
   2  nothing was done";
+
+/// Returns the notes after the list of all options, with the list of formats.
+fn examples() -> String {
+    let formats: String =
+        FORMATS.iter().map(|format| format!("  {:<11} {}\n", format.name, format.about)).collect();
+    EXAMPLES.replacen("FORMATS", &formats, 1)
+}
 
 const RUN_HELP: &str = "\
 Sets TRACER_ENABLE=1, runs the application and waits for it; then merges its
@@ -202,79 +204,6 @@ Exit status:
   1  some files could not be read; stderr names them
   2  there is no trace";
 
-const SHOW_HELP: &str = "\
-Shows the records in columns: the time, the thread, the message. Threads have their
-names; the first one of a process is 'main', those without a name are numbered. Of the
-'#' lines only warnings are shown. The options select as those of a merge do (tracemerge
---help). --time sets the terms of times; the default is seconds since the first line.
-The columns 'level', 'target', 'module', 'site' and 'function' are empty for files of
-TRACER_FORMAT=text, which do not record them.
-
-Examples:
-  tracemerge show ./app
-  tracemerge show --columns time,delta,thread,site --last 100 ./app
-  tracemerge show --site worker.rs --time wall ./app
-
-Exit status: that of a merge";
-
-const TREE_HELP: &str = "\
-Shows the calls of scope(), scope! and #[traced], indented below their callers: the time,
-the thread, the duration of the call, the function with the place of its scope. A call
-that contains records has two lines, 'f {' and '} f'; messages and call stacks are between
-them, after a ':'. A call that never returned has a note with the reason.
-
-'called from FILE:LINE' is the place of a call, if known: for inlined functions, and for
-all functions if the program ran with TRACER_CALL_SITES=1.
-
-Calls nested deeper than 64 are one line, '… 261,791 more calls of f', with the time of the
-outermost of them, and with the messages in them. --depth all shows them all; --depth 5 is
-an overview, which leaves out deeper messages.
-
-A call without a record of its return (the record was lost, or a longjmp has left the call)
-ends with the call around it. --min-duration leaves out shorter calls, and messages that
-came before the call around them had taken that long.
-
-Functions that were recorded by address get their names from the executable and its debug
-information: line tables have the function that contains the scope, and its line. The
-file must have the build-id in the trace, and may be in its old place, beside the traces
-or in --debug-dir. '(symbol)' follows names from the symbol table: the function may be one
-that was inlined there.
-
-Examples:
-  tracemerge tree ./app
-  tracemerge tree --thread 'worker*' --min-duration 100us ./app
-  tracemerge tree --function 'parse' --depth 5 ./app";
-
-const REPORT_HELP: &str = "\
-Shows for each function: the number of calls; the time of all calls (a recursive call counts
-with the outermost one), the same without the calls inside, and for one call the minimum,
-average, maximum and 99th percentile (to 1 %). Calls that were still running count up to
-the last record of their process. For the source of names see tracemerge tree --help.
-
---format folded writes a line for each call path with its own time in nanoseconds, which
-tools for flame graphs read. tracemerge draws one itself:
-  tracemerge --format flamegraph -o flames.svg ./app";
-
-const LOCKS_HELP: &str = "\
-For programs with the locks of tracer::sync (Mutex, RwLock, Condvar), which record only if
-a thread has to wait. First it shows the waits that have not ended, with the thread that
-holds the lock, and deadlocks; for a thread that waits for a condition, also the last
-notification, which is lost if no thread was waiting. Then it shows for each lock how often
-and how long threads waited, where, and behind which threads; for each condition also which
-thread woke which, and after how long. Chains are waits behind threads that wait themselves.
-
-For programs without these locks, a 'word' is an address at which threads have slept, if
-they ran with a libtracer that was built with the feature futex (docs/functions.md).
-
-Places are those of the calls. A thread that never had to record anything is shown by its
-id. Waits that have not ended count up to the last record of their process.
-
-Examples:
-  tracemerge locks ./app
-  tracemerge locks --since -2s --rows 5 ./app
-
-Exit status: that of a merge";
-
 const OPEN_HELP: &str = "\
 Starts the first installed viewer of these: lnav, or less, with the merged lines and times
 of the day, in APP.trace.utc; uftrace tui. It writes the file as a merge with --format
@@ -290,24 +219,6 @@ Examples:
   TRACEMERGE_OPEN='uftrace:uftrace graph -d' tracemerge open ./app
 
 Exit status: that of the viewer; 2 if nothing was written";
-
-const STATS_HELP: &str = "\
-Counts the messages of each call of trace!, if the traces record the call: files of
-TRACER_FORMAT=raw do. Other messages are counted by their text without its numbers.
-Shows for each sort: the number of messages, in all and in a second; the number of
-threads; the time until the next message of the same thread (median, 99th percentile,
-to 1 %, and maximum); the range of the arguments that are numbers.
-The options select as those of a merge do (tracemerge --help).
-
--f counts the messages of running applications, and ends with them or by Ctrl-C. On a
-terminal the table is drawn again every second; elsewhere, and as JSON, it is written
-at the end. Messages are counted by their text, because a followed trace does not
-record the calls.
-
---json writes the same for programs: times in nanoseconds, fields described in
-docs/stats-json.md. Fields may be added; none is removed while `version` is the same.
-
-Exit status: that of a merge";
 
 const DIFF_HELP: &str = "\
 A and B are each an application (its newest run), a merged file or a trace file, or a
@@ -370,7 +281,7 @@ Examples:
     version,
     about = "Merges the trace files of an application's threads by time",
     after_help = BRIEF,
-    after_long_help = EXAMPLES,
+    after_long_help = examples(),
     override_usage = "tracemerge [OPTIONS] <APP>...\n       tracemerge <COMMAND> [OPTIONS] ...",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
@@ -391,15 +302,9 @@ pub struct Merge {
     /// The options of the merge
     #[command(flatten)]
     pub options: MergeOptions,
-    /// The names of functions
-    #[command(flatten)]
-    pub symbols: LineSymbolOptions,
     /// Write for other programs, into APP.EXTENSION unless -o names a file
-    #[arg(long, value_name = "FORMAT", value_enum, hide_short_help = true, conflicts_with_all = ["time", "symbols"])]
-    pub format: Option<OtherFormat>,
-    /// The depth of calls, in formats that nest them
-    #[command(flatten)]
-    pub depth: DepthOption,
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser(), hide_short_help = true, conflicts_with = "time")]
+    pub format: Option<&'static OutputFormat>,
     /// Show records of running applications as they arrive
     #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site", "format"])]
     pub follow: bool,
@@ -414,125 +319,15 @@ pub enum Subcommand {
     /// Merge the traces, as without a command
     #[command(override_usage = "tracemerge merge [OPTIONS] <APP>...")]
     Merge(Merge),
-    /// Show the traces to people, with times and names of threads
-    #[command(override_usage = "tracemerge show [OPTIONS] <APP>...", after_long_help = SHOW_HELP)]
-    Show {
-        /// The options of the merge
-        #[command(flatten)]
-        options: MergeOptions,
-        /// The names of functions
-        #[command(flatten)]
-        symbols: LineSymbolOptions,
-        /// The columns before the message, from the left
-        #[arg(long, value_name = "COLUMNS", value_enum, value_delimiter = ',', default_values_t = Column::USUAL)]
-        columns: Vec<Column>,
-        /// Show records of running applications as they arrive
-        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site"])]
-        follow: bool,
-        /// The applications whose traces are shown: paths of executables, or directories with traces
-        #[arg(value_name = "APP", required = true)]
-        apps: Vec<PathBuf>,
-    },
-    /// Count the messages by the places that trace them
-    #[command(override_usage = "tracemerge stats [OPTIONS] <APP>...", after_long_help = STATS_HELP)]
-    Stats {
-        /// The options of the merge
-        #[command(flatten)]
-        options: MergeOptions,
-        /// Write JSON
-        #[arg(long)]
-        json: bool,
-        /// The number of sorts of messages in the table
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        rows: usize,
-        /// Count the records of running applications until these end
-        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site"])]
-        follow: bool,
-        /// The applications whose messages are counted: paths of executables, or directories with traces
-        #[arg(value_name = "APP", required = true)]
-        apps: Vec<PathBuf>,
-    },
-    /// Show which functions called which, and how long they took
-    #[command(override_usage = "tracemerge tree [OPTIONS] <APP>...", after_long_help = TREE_HELP)]
-    Tree {
-        /// The options of the merge
-        #[command(flatten)]
-        options: MergeOptions,
-        /// The names of functions
-        #[command(flatten)]
-        symbols: SymbolOptions,
-        /// The depth of calls
-        #[command(flatten)]
-        depth: DepthOption,
-        /// Only calls that took at least this long, as 10us or 1.5ms, and messages in them
-        #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
-        min_duration: Option<u64>,
-        /// Only calls of functions whose name matches, with the calls inside
-        #[arg(long, value_name = "REGEX", value_parser = function_pattern)]
-        function: Option<String>,
-        /// Show records of running applications as they arrive
-        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site"])]
-        follow: bool,
-        /// The applications whose calls are shown: paths of executables, or directories with traces
-        #[arg(value_name = "APP", required = true)]
-        apps: Vec<PathBuf>,
-    },
-    /// Count the calls of each function, and how long they took
-    #[command(override_usage = "tracemerge report [OPTIONS] <APP>...", after_long_help = REPORT_HELP)]
-    Report {
-        /// The options of the merge
-        #[command(flatten)]
-        options: MergeOptions,
-        /// The names of functions
-        #[command(flatten)]
-        symbols: SymbolOptions,
-        /// The order of the functions
-        #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
-        sort: ReportOrder,
-        /// A report for each thread
-        #[arg(long)]
-        by_thread: bool,
-        /// The form: a table, or folded call paths for flame graphs
-        #[arg(long, value_name = "FORM", value_parser = ["table", "folded"], default_value = "table")]
-        format: String,
-        /// The depth of call paths
-        #[command(flatten)]
-        depth: DepthOption,
-        /// Count the calls in running applications until these end
-        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site"])]
-        follow: bool,
-        /// The applications whose calls are counted: paths of executables, or directories with traces
-        #[arg(value_name = "APP", required = true)]
-        apps: Vec<PathBuf>,
-    },
-    /// Show which locks threads waited for, how long, and behind whom
-    #[command(override_usage = "tracemerge locks [OPTIONS] <APP>...", after_long_help = LOCKS_HELP)]
-    Locks {
-        /// The options of the merge
-        #[command(flatten)]
-        options: MergeOptions,
-        /// The names of functions
-        #[command(flatten)]
-        symbols: SymbolOptions,
-        /// The number of locks, conditions and chains that are listed, and of lines of each
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        rows: usize,
-        /// The applications whose locks are shown: paths of executables, or directories with traces
-        #[arg(value_name = "APP", required = true)]
-        apps: Vec<PathBuf>,
-    },
+    /// Show a view
+    #[command(flatten)]
+    View(ViewCommand),
     /// Write the traces for a viewer that is installed, and start it
     #[command(override_usage = "tracemerge open [OPTIONS] <APP>...", after_long_help = OPEN_HELP)]
     Open {
         /// The options of the merge
         #[command(flatten)]
         options: MergeOptions,
-        /// The names of functions
-        #[command(flatten)]
-        symbols: SymbolOptions,
-        /// The depth of calls, in formats that nest them
-        #[command(flatten)]
-        depth: DepthOption,
         /// The applications whose traces are shown: paths of executables, or directories with traces
         #[arg(value_name = "APP", required = true)]
         apps: Vec<PathBuf>,
@@ -546,15 +341,12 @@ pub enum Subcommand {
         /// The options of the merge
         #[command(flatten)]
         options: MergeOptions,
-        /// The names of functions
-        #[command(flatten)]
-        symbols: LineSymbolOptions,
-        /// Show the calls of functions at the end, instead of writing a merged file
-        #[arg(long, value_name = "VIEW", value_enum, conflicts_with = "symbols")]
-        show: Option<CallView>,
-        /// The depth of calls
-        #[command(flatten)]
-        depth: DepthOption,
+        /// Show this view at the end, instead of writing a merged file
+        #[arg(long, value_name = "VIEW", value_parser = view_parser(), conflicts_with = "format")]
+        show: Option<&'static NamedView>,
+        /// Write for other programs at the end, into APP.EXTENSION unless -o names a file
+        #[arg(long, value_name = "FORMAT", value_parser = format_parser(), conflicts_with = "time")]
+        format: Option<&'static OutputFormat>,
         /// The application and its arguments
         #[arg(value_name = "APP", required = true, num_args = 1.., trailing_var_arg = true)]
         command: Vec<OsString>,
@@ -610,21 +402,9 @@ pub enum Subcommand {
     /// Merge the records of a running process up to now
     #[command(after_long_help = SNAPSHOT_HELP)]
     Snapshot {
-        /// The file to write; - is standard output [default: APP.trace.merge]
-        #[arg(short, long, value_name = "FILE")]
-        output: Option<OsString>,
-        /// The options of the view
+        /// The options of the snapshot
         #[command(flatten)]
-        view: ViewOptions,
-        /// The names of functions
-        #[command(flatten)]
-        symbols: LineSymbolOptions,
-        /// Print nothing if all is well
-        #[arg(short, long, conflicts_with = "verbose")]
-        quiet: bool,
-        /// List the files read, and the readings of the clocks
-        #[arg(short, long)]
-        verbose: bool,
+        options: SnapshotOptions,
         /// The process
         #[arg(value_name = "PID")]
         pid: u32,
@@ -686,8 +466,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Erro
     let cli = Cli::try_parse_from(args)?;
     let refused = |text| Err(Cli::command().error(clap::error::ErrorKind::ArgumentConflict, text));
     if let Some(what) = without_depth(&cli) {
-        let nest =
-            OtherFormat::ALL.iter().filter(|format| format.nests_calls()).map(|format| format.named().0);
+        let nest = FORMATS.iter().filter(|format| format.nests_calls).map(|format| format.name);
         let nest = nest.collect::<Vec<_>>().join(", ");
         return refused(format!("--depth has no effect on {what}: only {nest} and tree nest calls"));
     }
@@ -703,20 +482,23 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Erro
 
 /// Returns the output that the command line asks for if it sets a depth of calls but that output has none.
 fn without_depth(cli: &Cli) -> Option<&'static str> {
-    let merge = |merge: &Merge| {
-        merge.depth.depth?;
-        match merge.format {
-            Some(format) => (!format.nests_calls()).then_some(format.named().0),
-            None => Some("lines of traces"),
-        }
+    let of_format = |depth: Option<Depth>, format: Option<&'static OutputFormat>| {
+        depth?;
+        format.map_or(Some("lines of traces"), |format| (!format.nests_calls).then_some(format.name))
+    };
+    let of_layout = |depth: Option<Depth>, layout: &dyn Layout| {
+        depth?;
+        let what = if layout.has_lines_of_traces() { "lines of traces" } else { "a table" };
+        (!layout.nests_calls()).then_some(what)
     };
     match &cli.command {
-        None => merge(&cli.merge),
-        Some(Subcommand::Merge(of)) => merge(of),
-        Some(Subcommand::Report { depth, format, .. }) if format == "table" => depth.depth.map(|_| "a table"),
-        Some(Subcommand::Run { depth, show, .. }) if *show != Some(CallView::Tree) => {
-            depth.depth.map(|_| if show.is_some() { "a table" } else { "lines of traces" })
+        None => of_format(cli.merge.options.depth, cli.merge.format),
+        Some(Subcommand::Merge(merge)) => of_format(merge.options.depth, merge.format),
+        Some(Subcommand::View(of)) => of_layout(of.options.depth, &*of.layout),
+        Some(Subcommand::Run { options, show: Some(view), .. }) => {
+            view.by_default().map_or(None, |layout| of_layout(options.depth, &*layout))
         }
+        Some(Subcommand::Run { options, format, .. }) => of_format(options.depth, *format),
         _ => None,
     }
 }
@@ -776,8 +558,8 @@ mod tests {
             panic!()
         };
         assert_eq!(
-            (show, command),
-            (Some(CallView::Tree), ["./app", "--show", "x"].map(OsString::from).to_vec())
+            (show.map(|view| view.name), command),
+            (Some("tree"), ["./app", "--show", "x"].map(OsString::from).to_vec())
         );
         assert!(parse(&["run", "--show", "nothing", "./app"]).is_err());
     }
@@ -870,8 +652,8 @@ mod tests {
             &["--format", "xml", "a"],
             &["--format", "csv", "-f", "a"],
             &["--format", "csv", "--time", "wall", "a"],
-            &["--debug-dir", "x", "a"],
-            &["stats", "--symbols", "a"],
+            &["--symbols", "--no-symbols", "a"],
+            &["run", "--show", "tree", "--format", "csv", "a"],
             &["stats", "-f", "--module", "a", "b"],
         ] {
             assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");

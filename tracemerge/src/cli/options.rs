@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use regex::bytes::{Regex, RegexBuilder};
-use trace_format::duration;
 use trace_format::sites::Level;
 
 use crate::symbols::Settings;
@@ -14,12 +13,9 @@ use crate::time::point_of_time::When;
 use crate::ui::colour;
 use crate::view::calls::Depth;
 use crate::view::export::fields::level as name_of_level;
-use crate::view::export::format::OtherFormat;
-use crate::view::export::report::{ReportOrder, ReportStyle};
-use crate::view::export::show::Column;
 use crate::view::export::time_column::TimeMode;
-use crate::view::export::tree::TreeStyle;
-use crate::view::request::{Layout, Request, View};
+use crate::view::layout::Layout;
+use crate::view::request::{Request, View};
 use crate::view::select::{Amount, Selection};
 use crate::view::sites::{SiteSelection, SourcePlace, WantedSites};
 use crate::view::wanted_threads::ThreadSelector;
@@ -39,6 +35,12 @@ pub struct MergeOptions {
     /// The options of the view
     #[command(flatten)]
     pub view: ViewOptions,
+    /// The names of functions
+    #[command(flatten)]
+    pub symbols: SymbolOptions,
+    /// The depth of nested calls; deeper ones are shown as one, with their number [default: 64]
+    #[arg(long, value_name = "N|all", value_parser = depth, hide_short_help = true)]
+    pub depth: Option<Depth>,
     /// Print nothing if all is well
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
@@ -47,10 +49,43 @@ pub struct MergeOptions {
     pub verbose: bool,
 }
 
-impl From<MergeOptions> for Request {
-    fn from(options: MergeOptions) -> Request {
-        let MergeOptions { output, all_runs, with, view, quiet, verbose } = options;
-        Request { output, all_runs, with, view: view.into(), quiet, verbose, ..Request::default() }
+impl MergeOptions {
+    /// Returns the request with these options and this layout.
+    #[must_use]
+    pub fn into_request(self, layout: Arc<dyn Layout>) -> Request {
+        let MergeOptions { output, all_runs, with, view, symbols, depth, quiet, verbose } = self;
+        let (view, depth) = (view.into_view(&*layout), depth.unwrap_or_default());
+        let request = Request::default();
+        symbols.added_to(Request { output, all_runs, with, view, quiet, verbose, depth, layout, ..request })
+    }
+}
+
+/// The options of a snapshot.
+#[derive(Args, Debug)]
+pub struct SnapshotOptions {
+    /// The file to write; - is standard output [default: APP.trace.merge]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<OsString>,
+    /// The options of the view
+    #[command(flatten)]
+    pub view: ViewOptions,
+    /// The names of functions
+    #[command(flatten)]
+    pub symbols: SymbolOptions,
+    /// Print nothing if all is well
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// List the files read, and the readings of the clocks
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+impl From<SnapshotOptions> for Request {
+    fn from(options: SnapshotOptions) -> Request {
+        let SnapshotOptions { output, view, symbols, quiet, verbose } = options;
+        let request = Request::default();
+        let view = view.into_view(&*request.layout);
+        symbols.added_to(Request { output, view, quiet, verbose, ..request })
     }
 }
 
@@ -105,30 +140,28 @@ pub struct ViewOptions {
     pub no_pager: bool,
 }
 
-/// The options for the lookup of function names.
+/// The options for names of functions, which are the same for all views.
 #[derive(Args, Debug)]
 pub struct SymbolOptions {
-    /// A directory with binaries or their debug files; may be repeated
-    #[arg(long, value_name = "DIR", help_heading = SYMBOLS)]
-    pub debug_dir: Vec<PathBuf>,
+    /// Put the names of functions after their addresses in lines of the traces, too; the output is still a trace
+    #[arg(long, hide_short_help = true, help_heading = SYMBOLS)]
+    pub symbols: bool,
     /// Show addresses instead of names
-    #[arg(long, help_heading = SYMBOLS)]
+    #[arg(long, conflicts_with = "symbols", hide_short_help = true, help_heading = SYMBOLS)]
     pub no_symbols: bool,
+    /// A directory with binaries or their debug files, for --symbols and all names; may be repeated
+    #[arg(long, value_name = "DIR", hide_short_help = true, help_heading = SYMBOLS)]
+    pub debug_dir: Vec<PathBuf>,
 }
 
-impl From<SymbolOptions> for Settings {
-    fn from(options: SymbolOptions) -> Settings {
-        let SymbolOptions { debug_dir, no_symbols } = options;
-        Settings { names: !no_symbols, debug_dirs: debug_dir, ..Settings::default() }
+impl SymbolOptions {
+    /// Adds the options to a request.
+    fn added_to(self, request: Request) -> Request {
+        let SymbolOptions { symbols, no_symbols, debug_dir: debug_dirs } = self;
+        let names_in_lines = !no_symbols && (symbols || !debug_dirs.is_empty());
+        let settings = Settings { names: !no_symbols, debug_dirs, ..Settings::default() };
+        Request { symbols: settings, names_in_lines, ..request }
     }
-}
-
-/// The option for the depth of nested calls.
-#[derive(Args, Clone, Copy, Debug)]
-pub struct DepthOption {
-    /// The depth of nested calls; deeper ones are shown as one, with their number [default: 64]
-    #[arg(long, value_name = "N|all", value_parser = depth, hide_short_help = true)]
-    pub depth: Option<Depth>,
 }
 
 /// Reads a depth of nested calls.
@@ -140,35 +173,16 @@ fn depth(text: &str) -> Result<Depth, String> {
     most.map_err(|_| "expected a depth of nested calls, such as 20, or all".to_owned())
 }
 
-/// The options that put names of functions into lines.
-#[derive(Args, Debug)]
-pub struct LineSymbolOptions {
-    /// Put the names of functions after their addresses; the output is still a trace
-    #[arg(long, hide_short_help = true, help_heading = SYMBOLS)]
-    pub symbols: bool,
-    /// A directory with binaries or their debug files; may be repeated
-    #[arg(long, value_name = "DIR", requires = "symbols", hide_short_help = true, help_heading = SYMBOLS)]
-    pub debug_dir: Vec<PathBuf>,
-}
-
-impl LineSymbolOptions {
-    /// Adds the options to a request.
-    #[must_use]
-    pub fn added_to(self, request: Request) -> Request {
-        let LineSymbolOptions { symbols: names_in_lines, debug_dir: debug_dirs } = self;
-        Request { symbols: Settings { debug_dirs, ..Settings::default() }, names_in_lines, ..request }
-    }
-}
-
 const SYMBOLS: &str = "Names of functions";
 
 const SELECT: &str = "Selection and display";
 
-impl From<ViewOptions> for View {
-    fn from(options: ViewOptions) -> View {
-        let ViewOptions { thread, process, since, until, grep, invert, head, last, .. } = options;
-        let ViewOptions { module: modules, target: targets, level, site: places, .. } = options;
-        let ViewOptions { time, color, no_pager, .. } = options;
+impl ViewOptions {
+    /// Returns the view with these options; the layout has the default of times.
+    fn into_view(self, layout: &dyn Layout) -> View {
+        let ViewOptions { thread, process, since, until, grep, invert, head, last, .. } = self;
+        let ViewOptions { module: modules, target: targets, level, site: places, .. } = self;
+        let ViewOptions { time, color, no_pager, .. } = self;
         let amount = match (head, last) {
             (Some(wanted), _) => Amount::First(wanted),
             (None, Some(wanted)) => Amount::Last(wanted),
@@ -177,7 +191,7 @@ impl From<ViewOptions> for View {
         let wanted = WantedSites { modules, targets, level, places };
         let sites = (!wanted.is_all()).then(|| SiteSelection { wanted, ..SiteSelection::default() });
         let selection = Selection { pattern: grep, invert, amount, sites };
-        let time = time.unwrap_or_default();
+        let time = time.unwrap_or_else(|| layout.default_time());
         View { thread, process, since, until, selection, time, color, no_pager }
     }
 }
@@ -196,130 +210,7 @@ fn pattern(text: &str) -> Result<Regex, String> {
     RegexBuilder::new(text).multi_line(true).build().map_err(|error| error.to_string())
 }
 
-/// Checks a pattern for the names of functions.
-pub fn function_pattern(text: &str) -> Result<String, String> {
-    regex::Regex::new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
-}
-
-/// Reads a [duration]; returns nanoseconds.
-pub fn nanoseconds(text: &str) -> Result<u64, String> {
-    duration::parse_ns(text).ok_or_else(|| format!("expected {}", duration::EXPECTED))
-}
-
-/// The view of calls at the end of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CallView {
-    /// The tree of calls, as by `tracemerge tree`
-    Tree,
-    /// The calls of each function, as by `tracemerge report`
-    Report,
-}
-
-impl CallView {
-    /// Adds the view to a request, with calls up to this depth.
-    #[must_use]
-    pub fn added_to(self, depth: Depth, mut request: Request) -> Request {
-        request.layout = match self {
-            CallView::Tree => Layout::Tree(TreeStyle { depth, ..TreeStyle::default() }),
-            CallView::Report => Layout::Report(ReportStyle::default()),
-        };
-        request
-    }
-}
-
-impl ValueEnum for ReportOrder {
-    fn value_variants<'a>() -> &'a [ReportOrder] {
-        use ReportOrder::{Average, Calls, Max, Own, Total};
-        &[Total, Own, Calls, Average, Max]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let (name, help) = match self {
-            ReportOrder::Total => ("total", "The time of all calls, with the calls inside"),
-            ReportOrder::Own => ("self", "The time of all calls, without the calls inside"),
-            ReportOrder::Calls => ("calls", "The number of calls"),
-            ReportOrder::Average => ("avg", "The average time of a call"),
-            ReportOrder::Max => ("max", "The time of the longest call"),
-        };
-        Some(PossibleValue::new(name).help(help))
-    }
-}
-
-impl ValueEnum for OtherFormat {
-    fn value_variants<'a>() -> &'a [OtherFormat] {
-        OtherFormat::ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let (name, help) = self.named();
-        Some(PossibleValue::new(name).help(help))
-    }
-}
-
 /// Reads a number of records.
 fn amount(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "expected a number of records, such as 20".to_owned())
-}
-
-impl ValueEnum for TimeMode {
-    fn value_variants<'a>() -> &'a [TimeMode] {
-        &[TimeMode::Ticks, TimeMode::Offset, TimeMode::Delta, TimeMode::Wall, TimeMode::Utc]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let (name, help) = match self {
-            TimeMode::Ticks => ("ticks", "Raw ticks, as in the trace"),
-            TimeMode::Offset => ("offset", "Seconds since the first line of the chosen runs"),
-            TimeMode::Delta => ("delta", "Seconds since the record shown before"),
-            TimeMode::Wall => ("wall", "Local date and time"),
-            TimeMode::Utc => ("utc", "Date and time in UTC"),
-        };
-        Some(PossibleValue::new(name).help(help))
-    }
-}
-
-impl ValueEnum for Column {
-    fn value_variants<'a>() -> &'a [Column] {
-        &[
-            Column::Time,
-            Column::Delta,
-            Column::Thread,
-            Column::Process,
-            Column::Level,
-            Column::Target,
-            Column::Module,
-            Column::Site,
-            Column::Function,
-        ]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let (name, help) = match self {
-            Column::Time => ("time", "The time, in the terms of --time"),
-            Column::Delta => ("delta", "Seconds since the record shown before"),
-            Column::Thread => ("thread", "The thread: its name, and its id if names are not unique"),
-            Column::Process => ("process", "The process id"),
-            Column::Level => ("level", "The level of the message; of raw files"),
-            Column::Target => ("target", "The target of the message, or its module; of raw files"),
-            Column::Module => ("module", "The module that traced the message; of raw files"),
-            Column::Site => ("site", "The source file and line that traced it; of raw files"),
-            Column::Function => ("function", "The function that traced it; of raw files"),
-        };
-        Some(PossibleValue::new(name).help(help))
-    }
-}
-
-impl ValueEnum for colour::ColourMode {
-    fn value_variants<'a>() -> &'a [colour::ColourMode] {
-        &[colour::ColourMode::Auto, colour::ColourMode::Always, colour::ColourMode::Never]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let (name, help) = match self {
-            colour::ColourMode::Auto => ("auto", "On a terminal, unless NO_COLOR is set"),
-            colour::ColourMode::Always => ("always", "Always"),
-            colour::ColourMode::Never => ("never", "Never"),
-        };
-        Some(PossibleValue::new(name).help(help))
-    }
 }

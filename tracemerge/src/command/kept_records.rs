@@ -7,6 +7,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::tz::TimeZone;
+use trace_format::wall::Wall;
+
 use crate::file::record_text::RecordText;
 use crate::find::app::App;
 use crate::find::choose::Choice;
@@ -18,12 +21,11 @@ use crate::symbols::Settings;
 use crate::ui::console::Content;
 use crate::ui::messages::Messages;
 use crate::view::batch::Unformatted;
-use crate::view::calls::Depth;
 use crate::view::delivery::Delivery;
-use crate::view::export::format::OtherFormat;
-use crate::view::export::time_column::TimeMode;
+use crate::view::export::format::{FORMATS, OutputFormat};
+use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::{Export, Exporting};
-use crate::view::function_names::FunctionNames;
+use crate::view::layout::{Context, Layout};
 use crate::view::lines_to_records::RecordSink;
 use crate::view::plan::Plan;
 use crate::view::request::View;
@@ -80,9 +82,8 @@ impl KeptRecords {
             Inputs::open(&found.chosen, &[], true, &mut messages).map_err(|error| said(&error))?;
         let sites = SiteSelection { catalog: catalog.clone(), ..SiteSelection::default() };
         let selection = Selection { sites: Some(sites), ..Selection::default() };
-        // Formats write times, which need the clocks.
-        let view = View { selection: selection.clone(), time: TimeMode::Offset, ..View::default() };
-        let mut plan = Plan::new(&mut inputs, &view, &mut messages).map_err(|error| said(&error))?;
+        let view = View { selection: selection.clone(), ..View::default() };
+        let mut plan = Plan::new(&mut inputs, &view, true, &mut messages).map_err(|error| said(&error))?;
         let kept = Keeping(Arc::new(Mutex::new(Unformatted::new(true))));
         let delivery = Delivery {
             inputs: &mut inputs,
@@ -105,25 +106,27 @@ impl KeptRecords {
     /// # Errors
     /// If there is no such format, or if the output cannot be written.
     pub fn write(&self, format: &str, path: &Path) -> io::Result<u64> {
-        let of_name = |known: &&OtherFormat| known.named().0 == format && known.missing_feature().is_none();
-        let known = OtherFormat::ALL.iter().find(of_name).ok_or(io::ErrorKind::NotFound)?;
-        let (output, name) = (Some(path.as_os_str()), known.named().0);
+        let of_name = |known: &&&OutputFormat| known.name == format && known.make.is_some();
+        let known = FORMATS.iter().find(of_name).ok_or(io::ErrorKind::NotFound)?;
+        let output = Some(path.as_os_str());
         let target = if known.is_directory() {
-            Target::directory(output, path, name)
+            Target::directory(output, path, known.name)
         } else {
             Target::new(output, path, &[], &HashSet::new())
         };
         let target = target.map_err(io::Error::other)?;
-        let mut out = target.begin(known.content()).map_err(io::Error::other)?;
+        let mut out = target.begin(known.content(TimeMode::Ticks, false)).map_err(io::Error::other)?;
         let bytes = self.write_to(known, &mut out)?;
         target.finish(out)?;
         Ok(bytes)
     }
 
-    fn write_to(&self, known: &OtherFormat, out: &mut dyn Write) -> io::Result<u64> {
-        let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
-        let mut export =
-            known.export(Depth::default(), names, self.catalog.clone(), thread_labels(&self.inputs));
+    fn write_to(&self, layout: &dyn Layout, out: &mut dyn Write) -> io::Result<u64> {
+        let time = TimeColumn::new(TimeMode::Ticks, Wall(0), TimeZone::UTC);
+        let labels = thread_labels(&self.inputs);
+        let context =
+            Context { labels, catalog: self.catalog.clone(), ..Context::new(time, Settings::default()) };
+        let mut export = layout.format(&context);
         let mut counted = Counted { out, bytes: 0 };
         let mut text = Vec::new();
         export.begin(&self.inputs.origins, &mut text);

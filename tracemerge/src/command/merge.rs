@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::find::app::{App, without_merged_suffix};
 use crate::find::choose::{Choice, Chosen};
@@ -17,21 +17,15 @@ use crate::ui::colour::Palette;
 use crate::ui::console::{Content, Stream};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count};
-use crate::view::calls::Depth;
 use crate::view::delivery::Delivery;
-use crate::view::export::Export;
-use crate::view::export::events::EventExport;
-use crate::view::export::locks::LocksFormat;
+use crate::view::export::format::OutputFormat;
 use crate::view::export::named_lines::NamedLines;
-use crate::view::export::report::ReportFormat;
-use crate::view::export::show::{Column, ShowFormat, ShowStyle};
-use crate::view::export::stats::StatsFormat;
-use crate::view::export::text::{TextFormat, TextStyle};
+use crate::view::export::show::{Column, ShowLayout};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
-use crate::view::export::tree::TreeFormat;
-use crate::view::function_names::{FunctionNames, SharedNames, lock};
+use crate::view::function_names::{SharedNames, lock};
+use crate::view::layout::{Context, Destination, Layout};
 use crate::view::plan::Plan;
-use crate::view::request::{Layout, Request, View, is_terminal};
+use crate::view::request::{Request, View, is_terminal};
 use crate::view::select::{Amount, Selection};
 use crate::view::thread_labels::thread_labels;
 
@@ -51,18 +45,16 @@ pub struct Job<'a> {
 /// # Errors
 /// If nothing could be merged, or if the output could not be written.
 pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
-    let Request { output, verbose, with, layout, .. } = job.request;
-    refuse_missing(layout)?;
+    let Request { output, verbose, with, .. } = job.request;
+    let layout = &*job.request.layout;
+    let (needs, destination) = (layout.needs(), layout.destination());
+    refuse_missing(destination)?;
     let mut view = job.request.view.clone();
-    if layout.contains_sites() {
+    if needs.sites {
         let sites = view.selection.sites.get_or_insert_default();
-        if layout.contains_values() {
+        if needs.values {
             sites.catalog = Arc::new(SiteCatalog::with_values());
         }
-    }
-    if layout.contains_times() && view.time == TimeMode::Ticks {
-        // Durations need the clocks.
-        view.time = TimeMode::Offset;
     }
     if *verbose {
         messages.show_details();
@@ -70,54 +62,59 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let Found { chosen, inputs: input_ids, completeness, merged_path, .. } =
         find_traces_of_all(job.apps, job.choice, messages)?;
     completeness.report_to_user(false, messages);
-    let is_view = view.is_asked_for() || *layout != Layout::Trace;
-    let is_shown = layout.is_shown() || (view.is_asked_for() && *layout == Layout::Trace);
+    let is_merge = matches!(destination, Destination::Merged);
+    let is_view = view.is_asked_for() || !is_merge;
+    let is_shown = is_view && !matches!(destination, Destination::Exported(_));
     let named = &job.request.default_output;
     let stdout = (output.is_none() && named.is_none() && is_shown).then_some(OsStr::new("-"));
-    let default = named.clone().unwrap_or_else(|| default_path(layout, &merged_path));
-    let target = match layout {
-        Layout::Other(format) if format.is_directory() => {
-            Target::directory(output.as_deref(), &default, format.named().0)?
+    let default = named.clone().unwrap_or_else(|| default_path(destination, &merged_path));
+    let target = match destination {
+        Destination::Exported(format) if format.is_directory() => {
+            Target::directory(output.as_deref(), &default, format.name)?
         }
         _ => Target::new(output.as_deref().or(stdout), &default, job.apps, &input_ids)?,
     };
-    refuse_terminal(layout, &target)?;
+    refuse_terminal(destination, &target)?;
     let shows_end = job.request.shows_end && !is_view && shows_end_of(&target);
-    let with_names = *verbose || !view.thread.is_empty() || *layout != Layout::Trace || shows_end;
+    let with_names = *verbose || !view.thread.is_empty() || !is_merge || shows_end;
     let mut inputs = Inputs::open(&chosen, with, with_names, messages)?;
     if view.selection.sites.is_some() {
         report_missing_sites(&inputs, messages);
     }
-    let mut plan = Plan::new(&mut inputs, &view, messages)?;
+    let mut plan = Plan::new(&mut inputs, &view, needs.times, messages)?;
     if *verbose {
         plan.show_details(&inputs, messages);
     }
-    if let Layout::Tree(style) = layout {
-        // If records are counted, short calls count, too.
-        if view.selection.takes_all() {
-            inputs.leave_out_shorter_calls(style.min_duration);
-        }
-    }
-    let names = names_of(&job.request.symbols, &chosen);
-    let names_in_lines = job.request.names_in_lines;
-    if (names_in_lines || layout.contains_calls()) && view.leaves_out() {
-        learn_modules(&inputs, &names);
+    // If records are counted, short calls count, too.
+    if view.selection.takes_all() {
+        inputs.leave_out_shorter_calls(layout.min_duration());
     }
     let in_colours = view.colours(&target);
-    let palette = in_colours.then(Palette::colours);
-    let format = format_of(layout, &view, &inputs, &plan, palette, (&names, job.request.depth));
-    let format = if names_in_lines { naming(format, &names) } else { format };
+    let mut context = context_of(&view, &inputs, &plan, symbols_of(&job.request.symbols, &chosen));
+    context.depth = job.request.depth;
+    context.palette = in_colours.then(Palette::colours);
+    let names = &context.names;
+    let names_in_lines = job.request.puts_names_into_lines();
+    if (names_in_lines || needs.calls) && view.leaves_out() {
+        learn_modules(&inputs, names);
+    }
+    let format = || {
+        let format = layout.format(&context);
+        if names_in_lines { Box::new(NamedLines::new(format, names.clone())) } else { format }
+    };
     let delivery = Delivery {
         inputs: &mut inputs,
         plan: &mut plan,
         selection: &view.selection,
-        format: &*format,
+        format: &format,
         target: &target,
         content: job.request.content(in_colours),
-        paged: view.pages(&target) && !layout.is_summary() && !matches!(layout, Layout::Other(_)),
+        paged: view.pages(&target)
+            && !layout.is_summary()
+            && !matches!(destination, Destination::Exported(_)),
     };
     let written = delivery.write(messages)?;
-    lock(&names).take_warnings().into_iter().for_each(|warning| messages.warn(warning));
+    lock(names).take_warnings().into_iter().for_each(|warning| messages.warn(warning));
     let Some(lines) = written else { return Ok(()) };
     if lines == 0 && view.has_period() {
         plan.show_times(&inputs, messages);
@@ -134,7 +131,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         if shows_end {
             show_end(&mut inputs, &view, messages);
         }
-    } else if !is_terminal(&target) && !matches!(target, Target::Stdout if *layout != Layout::Trace) {
+    } else if !is_terminal(&target) && !matches!(target, Target::Stdout if !is_merge) {
         let runs = count(chosen.runs as u64, "run");
         messages.done(format_args!("selected {lines} of {runs} into {name}"));
     }
@@ -144,41 +141,52 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
 }
 
 /// Returns the path of the output if the user names none; `merged` is that of the merged file.
-pub fn default_path(layout: &Layout, merged: &Path) -> PathBuf {
-    let Layout::Other(format) = layout else { return merged.to_owned() };
+pub fn default_path(destination: Destination, merged: &Path) -> PathBuf {
+    let Destination::Exported(format) = destination else { return merged.to_owned() };
     let mut name = without_merged_suffix(merged);
     name.push(".");
-    name.push(format.extension());
+    name.push(format.extension);
     merged.with_file_name(name)
 }
 
 /// Returns an error for a format that this command was built without, with the way to get it.
-fn refuse_missing(layout: &Layout) -> Result<(), Error> {
-    let Layout::Other(format) = layout else { return Ok(()) };
-    let Some(feature) = format.missing_feature() else { return Ok(()) };
-    Err(Error::plain(format!(
-        "this tracemerge was built without {}: in a checkout, cargo install --path tracemerge --features {feature}",
-        format.named().0
-    )))
+fn refuse_missing(destination: Destination) -> Result<(), Error> {
+    match destination {
+        Destination::Exported(OutputFormat { name, make: None, .. }) => Err(Error::plain(format!(
+            "this tracemerge was built without {name}: in a checkout, cargo install --path tracemerge --features {name}"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Returns an error with a remedy if a format that is not text would go to a terminal.
-fn refuse_terminal(layout: &Layout, target: &Target) -> Result<(), Error> {
-    match layout {
-        Layout::Other(format) if !format.is_text() && is_terminal(target) => {
-            let name = format.named().0;
+fn refuse_terminal(destination: Destination, target: &Target) -> Result<(), Error> {
+    match destination {
+        Destination::Exported(format) if !format.is_text() && is_terminal(target) => {
+            let name = format.name;
             Err(Error::plain(format!("{name} is not text for a terminal; name a file with -o FILE")))
         }
         _ => Ok(()),
     }
 }
 
-/// Returns the names of functions, which are looked up on request. Binaries may be in the directories of the traces.
-fn names_of(settings: &Settings, chosen: &Chosen) -> SharedNames {
-    let mut settings = settings.clone();
+/// Returns the settings for names of functions. Binaries may be in the directories of the traces.
+fn symbols_of(settings: &Settings, chosen: &Chosen) -> Settings {
     let directories = chosen.boots.iter().flatten().filter_map(|trace| trace.path.parent());
-    settings.trace_dirs = directories.map(Path::to_path_buf).collect::<BTreeSet<_>>().into_iter().collect();
-    Arc::new(Mutex::new(FunctionNames::new(settings)))
+    let directories: BTreeSet<PathBuf> = directories.map(Path::to_path_buf).collect();
+    Settings { trace_dirs: directories.into_iter().collect(), ..settings.clone() }
+}
+
+/// Returns the context of formats, without colours.
+fn context_of(view: &View, inputs: &Inputs, plan: &Plan<'_>, symbols: Settings) -> Context {
+    let Selection { pattern, invert, sites, .. } = &view.selection;
+    let time = TimeColumn::new(view.time, plan.times.first, plan.zone.clone());
+    Context {
+        labels: thread_labels(inputs),
+        catalog: sites.as_ref().map(|sites| sites.catalog.clone()).unwrap_or_default(),
+        found: pattern.clone().filter(|_| !invert),
+        ..Context::new(time, symbols)
+    }
 }
 
 /// Adds all modules that the inputs record to `names`. Needed if the view may leave out the lines that record them.
@@ -187,67 +195,6 @@ fn learn_modules(inputs: &Inputs, names: &SharedNames) {
     for (origin, source) in inputs.files() {
         let process = names.process(origin);
         source.each_meta(&mut |payload| names.take_meta(process, payload));
-    }
-}
-
-/// A function that creates the format of an output.
-type FormatMaker = Box<dyn Fn() -> Box<dyn Export>>;
-
-/// Returns a function that creates a format whose lines have the names of functions after their addresses.
-fn naming(format: FormatMaker, names: &SharedNames) -> FormatMaker {
-    let names = names.clone();
-    Box::new(move || Box::new(NamedLines::new(format(), names.clone())))
-}
-
-/// Returns a function that creates the format of a layout.
-fn format_of(
-    layout: &Layout,
-    view: &View,
-    inputs: &Inputs,
-    plan: &Plan<'_>,
-    palette: Option<Palette>,
-    (names, depth): (&SharedNames, Depth),
-) -> FormatMaker {
-    let Selection { pattern, invert, sites, .. } = &view.selection;
-    let found = pattern.clone().filter(|_| !invert);
-    let time = TimeColumn::new(view.time, plan.times.first, plan.zone.clone());
-    let catalog = || sites.as_ref().map(|sites| sites.catalog.clone()).unwrap_or_default();
-    match layout {
-        Layout::Trace => {
-            let style = TextStyle { time, palette, found };
-            Box::new(move || Box::new(TextFormat::new(style.clone())))
-        }
-        Layout::Show(columns) => {
-            let (columns, threads) = (columns.clone(), thread_labels(inputs));
-            let style = ShowStyle { columns, time, threads, catalog: catalog(), palette, found };
-            Box::new(move || Box::new(ShowFormat::new(style.clone())))
-        }
-        Layout::Stats(style) => {
-            let (style, catalog) = (style.clone(), catalog());
-            Box::new(move || Box::new(StatsFormat::new(style.clone(), catalog.clone())))
-        }
-        Layout::Tree(style) => {
-            let (style, names, labels) = (style.clone(), names.clone(), thread_labels(inputs));
-            Box::new(move || {
-                Box::new(TreeFormat::new(style.clone(), time.clone(), names.clone(), labels.clone()))
-            })
-        }
-        Layout::Report(style) => {
-            let (style, names, labels) = (*style, names.clone(), thread_labels(inputs));
-            Box::new(move || Box::new(ReportFormat::new(style, names.clone(), labels.clone())))
-        }
-        Layout::Locks(style) => {
-            let (style, names, labels) = (*style, names.clone(), thread_labels(inputs));
-            Box::new(move || {
-                let format = LocksFormat::new(style);
-                Box::new(EventExport::new(format, Depth::All, names.clone(), Arc::default(), labels.clone()))
-            })
-        }
-        Layout::Other(format) => {
-            let (format, names, labels) = (*format, names.clone(), thread_labels(inputs));
-            let catalog = catalog();
-            Box::new(move || format.export(depth, names.clone(), catalog.clone(), labels.clone()))
-        }
     }
 }
 
@@ -278,15 +225,15 @@ fn show_end(inputs: &mut Inputs, view: &View, messages: &mut Messages) {
     let selection = Selection { amount: Amount::Last(END), ..Selection::default() };
     let view = View { selection, time: TimeMode::Offset, ..view.clone() };
     let silent = &mut Messages::silent();
-    let Ok(mut plan) = Plan::new(inputs, &view, silent) else { return };
-    let palette = view.color.is_now(true).then(Palette::colours);
-    let layout = Layout::Show(Column::USUAL.to_vec());
-    let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
-    let format = format_of(&layout, &view, inputs, &plan, palette, (&names, Depth::default()));
+    let Ok(mut plan) = Plan::new(inputs, &view, false, silent) else { return };
+    let mut context = context_of(&view, inputs, &plan, Settings::default());
+    context.palette = view.color.is_now(true).then(Palette::colours);
+    let layout = ShowLayout { columns: Column::USUAL.to_vec() };
+    let format = || layout.format(&context);
     let mut text = Vec::new();
     let selection = &view.selection;
     let target = &Target::Stdout;
-    let (format, content) = (&*format, Content::Text);
+    let (format, content) = (&format, Content::Text);
     let delivery = Delivery { inputs, plan: &mut plan, selection, format, target, content, paged: false };
     if delivery.write_into(&mut text).is_ok() {
         messages.show(&text);

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use crate::command::merge::{self, Job};
 use crate::command::run::{exit_code, find_in_path};
@@ -13,9 +14,11 @@ use crate::os::signals::{Signals, keep_interrupts_from_this_process};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 use crate::view::calls::Depth;
-use crate::view::export::format::OtherFormat;
+use crate::view::export::format::{FORMATS, OutputFormat};
 use crate::view::export::time_column::TimeMode;
-use crate::view::request::{Layout, Request};
+use crate::view::export::{chrome, csv, flamegraph, jsonl, perfetto, speedscope, uftrace};
+use crate::view::layout::Destination;
+use crate::view::request::Request;
 
 /// The content that is written for a viewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +26,7 @@ enum Written {
     /// The merged lines, with times of the day.
     Text,
     /// A format of other programs.
-    Format(OtherFormat),
+    Format(&'static OutputFormat),
 }
 
 impl Written {
@@ -32,13 +35,13 @@ impl Written {
         if name == TEXT {
             return Some(Written::Text);
         }
-        OtherFormat::ALL.iter().find(|format| format.named().0 == name).map(|format| Written::Format(*format))
+        FORMATS.into_iter().find(|format| format.name == name).map(Written::Format)
     }
 
     fn name(self) -> &'static str {
         match self {
             Written::Text => TEXT,
-            Written::Format(format) => format.named().0,
+            Written::Format(format) => format.name,
         }
     }
 
@@ -46,7 +49,7 @@ impl Written {
     fn path(self, merged: &Path) -> PathBuf {
         match self {
             Written::Text => merged.with_extension(TEXT_EXTENSION),
-            Written::Format(format) => merge::default_path(&Layout::Other(format), merged),
+            Written::Format(format) => merge::default_path(Destination::Exported(format), merged),
         }
     }
 }
@@ -59,24 +62,24 @@ pub const TEXT_EXTENSION: &str = "utc";
 
 /// The programs that show the contents, by name, with their arguments before the path. By default the first installed
 /// one is started.
-const VIEWERS: [(Written, &str, &[&str]); 8] = [
+static VIEWERS: [(Written, &str, &[&str]); 8] = [
     (Written::Text, "lnav", &[]),
     (Written::Text, "less", &[]),
     // It shows only traces with functions.
-    (Written::Format(OtherFormat::Uftrace), "uftrace", &["tui", "-d"]),
-    (Written::Format(OtherFormat::Csv), "vd", &[]),
-    (Written::Format(OtherFormat::Jsonl), "jless", &[]),
-    (Written::Format(OtherFormat::Speedscope), "speedscope", &[]),
-    (Written::Format(OtherFormat::Flamegraph), "xdg-open", &[]),
+    (Written::Format(&uftrace::FORMAT), "uftrace", &["tui", "-d"]),
+    (Written::Format(&csv::FORMAT), "vd", &[]),
+    (Written::Format(&jsonl::FORMAT), "jless", &[]),
+    (Written::Format(&speedscope::FORMAT), "speedscope", &[]),
+    (Written::Format(&flamegraph::FORMAT), "xdg-open", &[]),
     // Perfetto's page, served from this machine, which reads JSON only.
-    (Written::Format(OtherFormat::Chrome), "vizviewer", &[]),
+    (Written::Format(&chrome::FORMAT), "vizviewer", &[]),
 ];
 
 /// The pages that show the contents in a browser.
-const PAGES: [(OtherFormat, &str); 3] = [
-    (OtherFormat::Perfetto, "https://ui.perfetto.dev"),
-    (OtherFormat::Chrome, "https://ui.perfetto.dev"),
-    (OtherFormat::Speedscope, "https://www.speedscope.app"),
+static PAGES: [(&OutputFormat, &str); 3] = [
+    (&perfetto::FORMAT, "https://ui.perfetto.dev"),
+    (&chrome::FORMAT, "https://ui.perfetto.dev"),
+    (&speedscope::FORMAT, "https://www.speedscope.app"),
 ];
 
 /// The content to write, and the viewer to start then.
@@ -121,7 +124,7 @@ fn plan(said: Option<&OsStr>, find: impl Fn(&Path) -> Option<PathBuf>) -> Result
         None => (&*text, None),
     };
     let Some(written) = Written::named(name) else {
-        let names: Vec<&str> = OtherFormat::ALL.iter().map(|format| format.named().0).collect();
+        let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
         return Err(Error::plain(format!(
             "{OPEN}={said:?} names no format; the formats are {TEXT}, {}",
             names.join(", ")
@@ -130,7 +133,7 @@ fn plan(said: Option<&OsStr>, find: impl Fn(&Path) -> Option<PathBuf>) -> Result
     if let Some(command) = command.filter(|command| !command.trim().is_empty()) {
         return Ok(Plan { written, viewer: Start::Command(command.into()) });
     }
-    let page = PAGES.iter().find(|(format, _)| Written::Format(*format) == written).map(|(_, page)| *page);
+    let page = PAGES.iter().find(|(format, _)| Written::Format(format) == written).map(|(_, page)| *page);
     Ok(found(Some(written)).unwrap_or(Plan { written, viewer: Start::Page(page) }))
 }
 
@@ -164,9 +167,9 @@ pub fn open(apps: &[App], request: Request) -> u8 {
             request.view.time = TimeMode::Utc;
             request.names_in_lines = true;
         }
-        Written::Format(format) => request.layout = Layout::Other(format),
+        Written::Format(format) => request.layout = Arc::new(format),
     }
-    let nests_calls = matches!(plan.written, Written::Format(format) if format.nests_calls());
+    let nests_calls = matches!(plan.written, Written::Format(format) if format.nests_calls);
     if request.depth != Depth::default() && !nests_calls {
         messages.note(format_args!("--depth has no effect: {} does not nest calls", plan.written.name()));
     }
@@ -225,6 +228,7 @@ fn of_shell(line: &OsStr, path: &Path) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::export::ctf;
 
     fn planned(said: Option<&str>, installed: &[&str]) -> Result<Plan, String> {
         let find =
@@ -237,7 +241,7 @@ mod tests {
         let program = |name: &str, arguments| Start::Program(name.into(), arguments);
         let lnav = Plan { written: Written::Text, viewer: program("lnav", &[]) };
         assert_eq!(planned(None, &["less", "uftrace", "lnav"]), Ok(lnav));
-        let uftrace = Written::Format(OtherFormat::Uftrace);
+        let uftrace = Written::Format(&uftrace::FORMAT);
         let tui = || Plan { written: uftrace, viewer: program("uftrace", &["tui", "-d"]) };
         assert_eq!(planned(None, &["uftrace"]), Ok(tui()));
         assert_eq!(planned(Some("uftrace"), &["less", "uftrace", "lnav"]), Ok(tui()));
@@ -246,15 +250,15 @@ mod tests {
         assert_eq!(planned(Some("text:"), &["less"]), Ok(less()));
         let own = Plan { written: uftrace, viewer: Start::Command("my viewer:x -d".into()) };
         assert_eq!(planned(Some("uftrace:my viewer:x -d"), &[]), Ok(own));
-        let perfetto = Written::Format(OtherFormat::Perfetto);
+        let perfetto = Written::Format(&perfetto::FORMAT);
         let page = Plan { written: perfetto, viewer: Start::Page(Some("https://ui.perfetto.dev")) };
         assert_eq!(planned(Some("perfetto"), &["lnav"]), Ok(page));
-        let chrome = Written::Format(OtherFormat::Chrome);
+        let chrome = Written::Format(&chrome::FORMAT);
         let viewer = Plan { written: chrome, viewer: program("vizviewer", &[]) };
         assert_eq!(planned(Some("chrome"), &["vizviewer"]), Ok(viewer));
         let page = Plan { written: chrome, viewer: Start::Page(Some("https://ui.perfetto.dev")) };
         assert_eq!(planned(Some("chrome"), &[]), Ok(page));
-        let ctf = Plan { written: Written::Format(OtherFormat::Ctf), viewer: Start::Page(None) };
+        let ctf = Plan { written: Written::Format(&ctf::FORMAT), viewer: Start::Page(None) };
         assert_eq!(planned(Some("ctf"), &["lnav"]), Ok(ctf));
         assert!(
             planned(None, &[]).unwrap_err().contains("no supported viewer is installed (lnav, less, uftrace")
@@ -268,6 +272,6 @@ mod tests {
     fn outputs_are_named_after_their_format() {
         let path = |written: Written| written.path(Path::new("/x/app.trace.merge"));
         assert_eq!(path(Written::Text), Path::new("/x/app.trace.utc"));
-        assert_eq!(path(Written::Format(OtherFormat::Uftrace)), Path::new("/x/app.uftrace"));
+        assert_eq!(path(Written::Format(&uftrace::FORMAT)), Path::new("/x/app.uftrace"));
     }
 }

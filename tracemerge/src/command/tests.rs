@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::iter;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -29,6 +29,7 @@ use crate::find::app::App;
 use crate::find::choose::Choice;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, Status};
+use crate::view::export::text::TraceLayout;
 
 /// The name of the application, which must be unique because traces are searched in shared directories, too.
 const APP: &str = "app-of-the-bad-input";
@@ -73,7 +74,8 @@ impl Place {
         let args: Vec<OsString> = all.into_iter().chain(options.iter().map(OsString::from)).collect();
         let parsed = cli::parse(args).unwrap();
         let mut messages = Messages::new(true);
-        let job = Job { apps: &[self.app()], request: &parsed.merge.options.into(), choice: Choice::All };
+        let request = parsed.merge.options.into_request(Arc::new(TraceLayout));
+        let job = Job { apps: &[self.app()], request: &request, choice: Choice::All };
         told(run(&job, &mut messages), &mut messages);
         // There is no output if no thread matches.
         let text = String::from_utf8_lossy(&fs::read(&out).unwrap_or_default()).into_owned();

@@ -33,8 +33,8 @@ pub struct FileCopy {
 }
 
 /// Removes the copies from `traces` and returns them. Of the files with one number, it keeps the one that was read
-/// with its ring, then the one whose owner is nearest to the caller, then one whose lines all belong to the thread in
-/// its name, then the longest, then the one with the lowest number in its name. Reads only files whose number occurs
+/// with its ring, then the one whose owner is nearest to the caller, then one whose lines all belong to one thread, then
+/// the longest, then one of the thread in its name, then the one with the lowest number in its name. Reads only files whose number occurs
 /// twice, and files without one that begin at the same time.
 pub fn remove_copies(traces: &mut Vec<Trace>, owners: &Owners) -> Vec<FileCopy> {
     let mut same: BTreeMap<Identity, Vec<usize>> = BTreeMap::new();
@@ -120,15 +120,17 @@ struct Candidate {
     map: Option<Arc<Map>>,
     /// The thread id of the first line, if it has one.
     first_tid: Option<u64>,
-    is_of_thread: bool,
+    /// Whether all lines have that thread id. This is false for a merged file, which has several.
+    is_of_one_thread: bool,
 }
 
 impl Candidate {
     fn of(place: usize, trace: &Trace, owners: &Owners) -> Candidate {
         let map = trace.map.clone().or_else(|| Map::open(&trace.path).ok().map(Arc::new));
-        let is_of_thread = map.as_ref().is_none_or(|map| is_of_thread(map, trace.tid));
         let first_tid = map.as_ref().and_then(|map| run_of(map)).map(|(key, _)| key.tid);
-        Candidate { place, rank: owners.rank(trace.owner), map, first_tid, is_of_thread }
+        let tid = first_tid.unwrap_or(trace.tid);
+        let is_of_one_thread = map.as_ref().is_none_or(|map| is_of_thread(map, tid));
+        Candidate { place, rank: owners.rank(trace.owner), map, first_tid, is_of_one_thread }
     }
 
     fn bytes(&self) -> &[u8] {
@@ -145,12 +147,14 @@ impl Candidate {
         let trace = &traces[self.place];
         let longest = std::cmp::Reverse(self.bytes().len());
         let path: &Path = &trace.path;
-        (trace.held.is_none(), self.rank, !self.is_of_thread, longest, trace.number, path)
+        // A copy under another thread's name may be the longer one: the program may have been killed after the
+        // original was replaced, and the copy may have the inode number that the program has recorded.
+        let is_misnamed = self.first_tid != Some(trace.tid);
+        (trace.held.is_none(), self.rank, !self.is_of_one_thread, longest, is_misnamed, trace.number, path)
     }
 }
 
-/// Returns whether all lines have the thread id `tid`, that of the file's name. This is false for a merged file,
-/// which has several, and for a copy under another name.
+/// Returns whether all lines have the thread id `tid`.
 fn is_of_thread(bytes: &[u8], tid: u64) -> bool {
     if let Some(raw) = Raw::parse(bytes) {
         return raw.tid() == tid;

@@ -1,12 +1,13 @@
 //! Colours on a terminal: the conditions for them, and the palette.
 
 use anstyle::{AnsiColor, Color, Style};
+use clap::ValueEnum;
 
 use crate::os::environment::forbids_colours;
 use crate::os::sys::shows_colours;
 
-/// The condition for output in colours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The condition for output in colours. The comments of the variants are the help.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColourMode {
     /// On a terminal, unless NO_COLOR is set
     #[default]

@@ -1,11 +1,20 @@
 //! Amounts for people: bytes, and times with at least three digits and a unit.
 
 use indicatif::HumanBytes;
+use trace_format::duration::{EXPECTED, parse_ns};
 
 /// Returns a number of bytes with its unit, as the progress bar shows it: `999 B`, `1.21 KiB`, `37.00 MiB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
     HumanBytes(bytes).to_string()
+}
+
+/// Reads a duration, such as `1.5ms`. Returns nanoseconds.
+///
+/// # Errors
+/// If the text is no duration, with the expected form.
+pub fn nanoseconds(text: &str) -> Result<u64, String> {
+    parse_ns(text).ok_or_else(|| format!("expected {EXPECTED}"))
 }
 
 /// Returns a number of nanoseconds as a time: `640 ns`, `12.3 us`, `1.25 s`, `2 h 05 min`.

@@ -154,7 +154,7 @@ pub fn delivered(
 ) -> (String, u64, String) {
     let mut inputs = inputs(files);
     let (view, mut messages) = (View::default(), Messages::new(true));
-    let mut plan = Plan::new(&mut inputs, &view, &mut messages).unwrap();
+    let mut plan = Plan::new(&mut inputs, &view, false, &mut messages).unwrap();
     inputs.leave_out_shorter_calls(least);
     let out = files[0].0.with_file_name("out");
     let target = Target::new(Some(out.as_os_str()), &out, &[], &std::collections::HashSet::new()).unwrap();

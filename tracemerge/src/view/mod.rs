@@ -17,6 +17,7 @@ pub mod delivery;
 pub mod export;
 pub mod function_names;
 pub mod latency;
+pub mod layout;
 pub mod lines_to_records;
 #[cfg(test)]
 pub mod made_traces;

@@ -46,17 +46,22 @@ pub struct Plan<'v> {
 }
 
 impl<'v> Plan<'v> {
-    /// Plans which bytes of `inputs` the `view` needs. Sets the clocks of the inputs if times are needed, and
-    /// marks the inputs that are shown.
+    /// Plans which bytes of `inputs` the `view` needs. Sets the clocks of the inputs if times are needed, which
+    /// they always are if `needs_times`, and marks the inputs that are shown.
     ///
     /// # Errors
     /// Returns an error if there is no such thread, process or time.
-    pub fn new(inputs: &mut Inputs, view: &'v View, messages: &mut Messages) -> Result<Plan<'v>, Error> {
+    pub fn new(
+        inputs: &mut Inputs,
+        view: &'v View,
+        needs_times: bool,
+        messages: &mut Messages,
+    ) -> Result<Plan<'v>, Error> {
         let times = WallPeriod { first: Wall(0), last: Wall(0) };
         let (ranges, periods, breaks) = (Vec::new(), Vec::new(), Breaks::default());
         let mut plan = Plan { view, ranges, periods, times, zone: TimeZone::system(), breaks };
         select_threads(inputs, view)?;
-        let shows_times = view.time != TimeMode::Ticks;
+        let shows_times = needs_times || view.time != TimeMode::Ticks;
         let mut whens = [view.since, view.until].into_iter().flatten();
         if shows_times || whens.any(When::needs_clock) {
             plan.plan_by_clocks(inputs, shows_times, messages)?;

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::output::target::Target;
 use crate::symbols::Settings;
@@ -10,18 +11,14 @@ use crate::time::point_of_time::When;
 use crate::ui::colour;
 use crate::ui::console::{Content, Stream};
 use crate::view::calls::Depth;
-use crate::view::export::format::OtherFormat;
-use crate::view::export::locks::LocksStyle;
-use crate::view::export::report::ReportStyle;
-use crate::view::export::show::Column;
-use crate::view::export::stats::StatsStyle;
+use crate::view::export::text::TraceLayout;
 use crate::view::export::time_column::TimeMode;
-use crate::view::export::tree::TreeStyle;
+use crate::view::layout::Layout;
 use crate::view::select::Selection;
 use crate::view::wanted_threads::ThreadSelector;
 
 /// A requested merge, without the applications whose traces are merged.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Request {
     /// The file that is written, or `-` for standard output; `None` means the default.
     pub output: Option<OsString>,
@@ -39,90 +36,47 @@ pub struct Request {
     /// Whether the command prints details: which files are read, and how the clocks run.
     pub verbose: bool,
     /// The layout of the output.
-    pub layout: Layout,
+    pub layout: Arc<dyn Layout>,
     /// The way in which names of functions are looked up.
     pub symbols: Settings,
     /// Whether names of functions are inserted after their addresses, if the output has lines of the traces.
     pub names_in_lines: bool,
-    /// The maximum number of nested calls in a format for other programs, if it shows nested calls.
+    /// The maximum number of nested calls, if the layout shows nested calls.
     pub depth: Depth,
     /// Whether a merge into a file also prints its last records on standard error, if that is a terminal.
     pub shows_end: bool,
 }
 
-/// The layout of the output.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Layout {
-    /// The lines of the traces, with their times in another form if that is requested.
-    #[default]
-    Trace,
-    /// The records are laid out for people, in these columns before the message.
-    Show(Vec<Column>),
-    /// The messages are counted by their sites.
-    Stats(StatsStyle),
-    /// Calls are indented below the calls that they are in.
-    Tree(TreeStyle),
-    /// Calls are counted by their functions.
-    Report(ReportStyle),
-    /// The waits for locks and conditions are counted.
-    Locks(LocksStyle),
-    /// The records are in a format of other programs.
-    Other(OtherFormat),
-}
-
-impl Layout {
-    /// Returns whether the output shows the times of records, whatever time format is requested.
-    #[must_use]
-    pub fn contains_times(&self) -> bool {
-        self.is_summary() || matches!(self, Layout::Other(_))
-    }
-
-    /// Returns whether the output goes to standard output by default.
-    #[must_use]
-    pub fn is_shown(&self) -> bool {
-        !matches!(self, Layout::Trace | Layout::Other(_))
-    }
-
-    /// Returns whether the output contains the values of messages.
-    #[must_use]
-    pub fn contains_values(&self) -> bool {
-        matches!(self, Layout::Other(_))
-    }
-
-    /// Returns whether the output is a summary, which is complete only after all records have been read.
-    #[must_use]
-    pub fn is_summary(&self) -> bool {
-        matches!(self, Layout::Stats(_) | Layout::Report(_) | Layout::Locks(_))
-    }
-
-    /// Returns whether the output contains calls of functions, whose names are looked up.
-    #[must_use]
-    pub fn contains_calls(&self) -> bool {
-        matches!(self, Layout::Tree(_) | Layout::Report(_) | Layout::Locks(_) | Layout::Other(_))
-    }
-
-    /// Returns whether the output contains the sites of messages.
-    #[must_use]
-    pub fn contains_sites(&self) -> bool {
-        match self {
-            Layout::Trace | Layout::Tree(_) | Layout::Report(_) | Layout::Locks(_) => false,
-            Layout::Show(columns) => columns.iter().any(|column| column.is_of_site()),
-            Layout::Stats(_) | Layout::Other(_) => true,
+impl Default for Request {
+    fn default() -> Request {
+        Request {
+            output: None,
+            all_runs: false,
+            default_output: None,
+            with: Vec::new(),
+            view: View::default(),
+            quiet: false,
+            verbose: false,
+            layout: Arc::new(TraceLayout),
+            symbols: Settings::default(),
+            names_in_lines: false,
+            depth: Depth::default(),
+            shows_end: false,
         }
     }
 }
 
 impl Request {
+    /// Returns whether names of functions are put into lines of the traces.
+    #[must_use]
+    pub fn puts_names_into_lines(&self) -> bool {
+        self.names_in_lines && self.layout.has_lines_of_traces()
+    }
+
     /// Returns the type of the output's content, with or without colours.
     #[must_use]
     pub fn content(&self, in_colours: bool) -> Content {
-        match &self.layout {
-            // Lines with ticks are a valid trace again.
-            Layout::Trace if !in_colours && self.view.time == TimeMode::Ticks => Content::Data,
-            Layout::Stats(style) if style.json => Content::Json,
-            Layout::Other(format) => format.content(),
-            _ => Content::Text,
-        }
+        self.layout.content(self.view.time, in_colours)
     }
 }
 

@@ -343,6 +343,20 @@ fn a_copy_of_a_file_is_left_out_and_named() {
 }
 
 #[test]
+fn a_copy_that_was_continued_under_another_name_is_shown() {
+    let place = Place::new();
+    let whole = numbered(5, 9, 1, 2);
+    place.write("app.trace.9", &whole);
+    let sound = place.merge(["./app", "-o", "-"]);
+    // Recovery appends to the copy if the original was replaced and the copy has its inode number.
+    place.write("app.trace.9", &whole[..whole.len() - 70]);
+    place.write("app.trace.77", &whole);
+    let merged = place.merge(["./app", "-o", "-"]);
+    assert_eq!((merged.status, merged.out), (Some(1), sound.out), "{}", merged.err);
+    assert!(merged.err.contains("'./app.trace.9' is left out"), "{}", merged.err);
+}
+
+#[test]
 fn a_copy_of_a_directory_given_with_the_original_is_left_out() {
     let place = Place::new();
     for directory in ["original", "backup"] {

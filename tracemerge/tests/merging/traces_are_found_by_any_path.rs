@@ -72,9 +72,9 @@ fn shared_directories_give_only_files_that_name_the_application() {
     let (ours, mut others) = (run_of(&place, "bin/app"), run_of(&place, "other/app"));
     (others.pid, others.id, others.root) = (ours.pid + 1, ours.id + 1, ours.root + 1);
     place.write("bin/app.trace.8", file(&others, 8, &[3]));
-    for (number, dir) in ["", "tmp/", "chosen/"].into_iter().enumerate() {
-        place.write(format!("{dir}app.trace.{}", 10 + number), file(&ours, 10, &[3]));
-        place.write(format!("{dir}app.trace.{}", 20 + number), file(&others, 20, &[3]));
+    for (number, dir) in (0..).zip(["", "tmp/", "chosen/"]) {
+        place.write(format!("{dir}app.trace.{}", 10 + number), file(&ours, 10 + number, &[3]));
+        place.write(format!("{dir}app.trace.{}", 20 + number), file(&others, 20 + number, &[3]));
         place.write(format!("{dir}app.trace.{}", 30 + number), "nobody's\n");
         place.write(format!("{dir}app.trace.{}", 40 + number), "");
     }

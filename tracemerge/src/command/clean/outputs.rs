@@ -10,19 +10,18 @@ use crate::os::directory::Kind;
 use crate::output::place::Place;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
-use crate::view::export::format::OtherFormat;
-use crate::view::request::Layout;
+use crate::view::export::format::{FORMATS, OutputFormat};
+use crate::view::layout::Destination;
 
 /// The number of bytes that identify the format of a file.
 const HEAD: u64 = 64 * 1024;
 
 /// Returns the paths of all outputs that `app` may have if the user has named none.
-fn outputs(app: &App) -> Vec<(PathBuf, Option<OtherFormat>)> {
+fn outputs(app: &App) -> Vec<(PathBuf, Option<&'static OutputFormat>)> {
     let merged = app.merged_path();
     let mut outputs = vec![(merged.with_extension(TEXT_EXTENSION), None)];
-    outputs.extend(
-        OtherFormat::ALL.iter().map(|format| (default_path(&Layout::Other(*format), &merged), Some(*format))),
-    );
+    outputs
+        .extend(FORMATS.map(|format| (default_path(Destination::Exported(format), &merged), Some(format))));
     outputs.insert(0, (merged, None));
     outputs
 }
@@ -56,9 +55,9 @@ enum Refused {
 }
 
 /// Deletes one output. Returns whether it existed.
-fn remove_one(path: &Path, format: Option<OtherFormat>) -> Result<bool, Refused> {
+fn remove_one(path: &Path, format: Option<&'static OutputFormat>) -> Result<bool, Refused> {
     let foreign = |error: io::Error| Refused::Foreign(error.to_string());
-    let kind = if format.is_some_and(OtherFormat::is_directory) { Kind::Directory } else { Kind::File };
+    let kind = if format.is_some_and(OutputFormat::is_directory) { Kind::Directory } else { Kind::File };
     let Ok(place) = Place::open(path, false) else { return Ok(false) };
     let Some(found) = place.replaceable(kind).map_err(foreign)? else { return Ok(false) };
     let is_ours = match (found.kind, format) {
@@ -75,8 +74,8 @@ fn remove_one(path: &Path, format: Option<OtherFormat>) -> Result<bool, Refused>
     Ok(true)
 }
 
-fn begins(place: &Place, format: OtherFormat) -> io::Result<bool> {
+fn begins(place: &Place, format: &OutputFormat) -> io::Result<bool> {
     let mut head = Vec::new();
     place.read()?.take(HEAD).read_to_end(&mut head)?;
-    Ok(head.is_empty() || format.begins(&head))
+    Ok(head.is_empty() || (format.begins)(&head))
 }

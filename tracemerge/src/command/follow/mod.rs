@@ -53,7 +53,8 @@ use crate::output::target::Target;
 use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count, shown};
-use crate::view::request::{Layout, Request, is_terminal};
+use crate::view::layout::Destination;
+use crate::view::request::{Request, is_terminal};
 use crate::view::select::is_limit_reached;
 
 /// The pause between rounds. A line waits for one round, a tenth of a second in total at most.
@@ -70,8 +71,8 @@ const QUIET: u32 = 40;
 /// If an option does not apply here, or if the output cannot be written.
 pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Result<(), Error> {
     let view = &request.view;
-    let counts = matches!(request.layout, Layout::Stats(_));
-    if request.layout.contains_sites() && !counts {
+    let (layout, needs_sites) = (&request.layout, request.layout.needs().sites);
+    if needs_sites && !layout.is_summary() {
         return Err(Error::plain(
             "a followed trace does not record where messages come from: leave out the columns module, site and function",
         ));
@@ -95,13 +96,13 @@ pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Resul
         thread::sleep(PAUSE);
         apps.iter_mut().for_each(|app| app.look_for_start(since));
     }
-    if counts {
+    if needs_sites {
         messages.note(
             "a followed trace does not record where messages come from: they are counted by their text",
         );
     }
     let out = target.open_growing(request.content(view.colours(&target)))?;
-    let is_plain = request.layout == Layout::Trace && !request.names_in_lines;
+    let is_plain = matches!(layout.destination(), Destination::Merged) && !request.names_in_lines;
     let ended = if view.is_asked_for() || view.colours(&target) || !is_plain {
         let looks = (is_terminal(&target), view.colours(&target));
         let part = ViewOutlet::new(&wanted, request, anew, looks, out);

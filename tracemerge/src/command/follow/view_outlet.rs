@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use jiff::tz::TimeZone;
@@ -32,15 +32,11 @@ use crate::ui::error::Error;
 use crate::ui::messages::count;
 use crate::view::export::Export;
 use crate::view::export::named_lines::NamedLines;
-use crate::view::export::report::ReportFormat;
-use crate::view::export::show::{ShowFormat, ShowStyle};
-use crate::view::export::stats::StatsFormat;
-use crate::view::export::text::{TextFormat, TextStyle};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
-use crate::view::export::tree::TreeFormat;
-use crate::view::function_names::{FunctionNames, SharedNames, lock};
+use crate::view::function_names::{SharedNames, lock};
+use crate::view::layout::Context;
 use crate::view::lines_to_records::{RecordJoiner, RecordSink};
-use crate::view::request::{Layout, Request, View};
+use crate::view::request::{Request, View};
 use crate::view::select::{Limit, Matching, Selection, limit_reached};
 use crate::view::thread_labels::ThreadLabels;
 
@@ -126,30 +122,24 @@ impl<'a> ViewOutlet<'a> {
         out: Box<dyn Write>,
     ) -> io::Result<ViewOutlet<'a>> {
         let FollowedView { view, selection, zone, until } = wanted;
-        let time = TimeColumn::new(view.time, Wall(0), zone.clone());
-        let palette = colours.then(Palette::colours);
-        let found = selection.pattern.clone().filter(|_| !selection.invert);
         let layout = &request.layout;
-        let names: SharedNames = Arc::new(Mutex::new(FunctionNames::new(request.symbols.clone())));
-        let has_names = layout.contains_calls() || request.names_in_lines;
-        let format: Box<dyn FollowedFormat> = match layout {
-            Layout::Trace => with_names(request, &names, TextFormat::new(TextStyle { time, palette, found })),
-            // The command line does not allow it.
-            Layout::Other(_) | Layout::Locks(_) => {
-                return Err(io::Error::other("this format cannot be written while programs run"));
-            }
-            Layout::Stats(style) => Box::new(StatsFormat::new(style.clone(), Arc::default())),
-            Layout::Tree(style) => Box::new(TreeFormat::new(style.clone(), time, names.clone(), Vec::new())),
-            Layout::Report(style) => Box::new(ReportFormat::new(*style, names.clone(), Vec::new())),
-            Layout::Show(columns) => {
-                let (columns, catalog) = (columns.clone(), Arc::default());
-                let style = ShowStyle { columns, time, threads: Vec::new(), catalog, palette, found };
-                with_names(request, &names, ShowFormat::new(style))
-            }
+        let time = TimeColumn::new(view.time, Wall(0), zone.clone());
+        let context = Context {
+            depth: request.depth,
+            palette: colours.then(Palette::colours),
+            found: selection.pattern.clone().filter(|_| !selection.invert),
+            ..Context::new(time, request.symbols.clone())
         };
+        let names = context.names.clone();
+        let format = layout.format(&context);
+        let names_in_lines = request.puts_names_into_lines();
+        let format: Box<dyn Export> =
+            if names_in_lines { Box::new(NamedLines::new(format, names.clone())) } else { format };
+        let has_names = layout.needs().calls || names_in_lines;
         let redrawn = (terminal && format.current_output().is_some()).then(Redrawn::default);
         let (origins, made) = (Vec::new(), Vec::new());
-        let shown = TextOutput { format, origins, made, out, lines: 0, redrawn };
+        let verb = if layout.is_summary() { "counted" } else { "shown" };
+        let shown = TextOutput { format, origins, made, out, lines: 0, verb, redrawn };
         let mut limit = Limit::new(selection.amount, LateRecordMarker::new(shown));
         if anew {
             limit.release()?;
@@ -159,10 +149,7 @@ impl<'a> ViewOutlet<'a> {
         let since = view.since.is_some_and(When::needs_clock);
         Ok(ViewOutlet {
             wanted,
-            needs_clock: since
-                || until.is_some()
-                || view.time != TimeMode::Ticks
-                || matches!(layout, Layout::Stats(_) | Layout::Tree(_) | Layout::Report(_)),
+            needs_clock: since || until.is_some() || view.time != TimeMode::Ticks || layout.needs().times,
             times: Times::default(),
             period: None,
             processes: HashSet::new(),
@@ -366,7 +353,7 @@ impl Outlet for ViewOutlet<'_> {
     fn shown(&mut self) -> Option<(u64, &'static str, u64)> {
         let late = self.limit().next_mut();
         let (late, shown) = (late.lines, late.next_mut());
-        Some((shown.lines, shown.format.verb(), late))
+        Some((shown.lines, shown.verb, late))
     }
 }
 
@@ -393,135 +380,16 @@ impl<T: RecordSink> RecordSink for LossCounter<T> {
     }
 }
 
-/// A format of followed records, which learns facts on the way that other formats know at their beginning.
-trait FollowedFormat: Export {
-    /// Makes the offsets of all later records count from `first`.
-    fn begin_at(&mut self, first: Wall);
-
-    /// Makes all later records name the process of their thread, because there are several processes.
-    fn show_processes(&mut self);
-
-    /// Takes the thread of the origin with this number, a new one or one whose name has become known, and its label.
-    fn learn_thread(&mut self, number: usize, origin: &Origin, label: String);
-
-    /// Returns the whole output as it would be now, if each record changes all of it.
-    fn current_output(&self) -> Option<String> {
-        None
-    }
-
-    /// Returns the word for the use of the lines.
-    fn verb(&self) -> &'static str {
-        "shown"
-    }
-}
-
-impl FollowedFormat for TextFormat {
-    fn begin_at(&mut self, first: Wall) {
-        TextFormat::begin_at(self, first);
-    }
-
-    fn show_processes(&mut self) {
-        TextFormat::show_processes(self);
-    }
-
-    fn learn_thread(&mut self, _number: usize, _origin: &Origin, _label: String) {}
-}
-
-impl FollowedFormat for ShowFormat {
-    fn begin_at(&mut self, first: Wall) {
-        ShowFormat::begin_at(self, first);
-    }
-
-    fn show_processes(&mut self) {
-        ShowFormat::show_processes(self);
-    }
-
-    fn learn_thread(&mut self, number: usize, _origin: &Origin, label: String) {
-        ShowFormat::label_thread(self, number, label);
-    }
-}
-
-impl FollowedFormat for StatsFormat {
-    fn begin_at(&mut self, _first: Wall) {}
-
-    fn show_processes(&mut self) {}
-
-    fn learn_thread(&mut self, number: usize, origin: &Origin, _label: String) {
-        if number == self.origins() {
-            self.add_origin(origin);
-        }
-    }
-
-    fn current_output(&self) -> Option<String> {
-        StatsFormat::current_output(self)
-    }
-
-    fn verb(&self) -> &'static str {
-        "counted"
-    }
-}
-
-impl FollowedFormat for TreeFormat {
-    fn begin_at(&mut self, first: Wall) {
-        TreeFormat::begin_at(self, first);
-    }
-
-    fn show_processes(&mut self) {}
-
-    fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
-        self.label_thread(number, origin, label);
-    }
-}
-
-impl FollowedFormat for ReportFormat {
-    fn begin_at(&mut self, _first: Wall) {}
-
-    fn show_processes(&mut self) {}
-
-    fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
-        self.label_thread(number, origin, label);
-    }
-
-    fn current_output(&self) -> Option<String> {
-        ReportFormat::current_output(self)
-    }
-
-    fn verb(&self) -> &'static str {
-        "counted"
-    }
-}
-
-impl<F: FollowedFormat> FollowedFormat for NamedLines<F> {
-    fn begin_at(&mut self, first: Wall) {
-        self.format.begin_at(first);
-    }
-
-    fn show_processes(&mut self) {
-        self.format.show_processes();
-    }
-
-    fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
-        self.format.learn_thread(number, origin, label);
-    }
-}
-
-/// Returns a format of lines, with names after the addresses of functions if requested.
-fn with_names<F: FollowedFormat + 'static>(
-    request: &Request,
-    names: &SharedNames,
-    format: F,
-) -> Box<dyn FollowedFormat> {
-    if request.names_in_lines { Box::new(NamedLines::new(format, names.clone())) } else { Box::new(format) }
-}
-
 /// The last stage: it writes records as text.
 struct TextOutput {
-    format: Box<dyn FollowedFormat>,
+    format: Box<dyn Export>,
     origins: Vec<Origin>,
     /// The lines that are written next.
     made: Vec<u8>,
     out: Box<dyn Write>,
     lines: u64,
+    /// The word for the use of the lines.
+    verb: &'static str,
     /// The area on the terminal, if there is one, in which the output so far is drawn.
     redrawn: Option<Redrawn>,
 }

@@ -88,7 +88,7 @@ fn deliver(
     target: &Target,
     messages: &mut Messages,
 ) -> Result<Option<u64>, Error> {
-    let mut plan = Plan::new(inputs, view, messages).unwrap();
+    let mut plan = Plan::new(inputs, view, false, messages).unwrap();
     let style = TextStyle {
         time: TimeColumn::new(view.time, plan.times.first, plan.zone.clone()),
         palette: None,

@@ -19,6 +19,7 @@ use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{Event, EventContent, EventFormat, Inventory, LockContent};
 use crate::view::export::fields::{is_of_modules, keys_of, level, put_key, put_object};
 use crate::view::export::flows::{self, Flow, Flows};
+use crate::view::export::format::{OutputContent, OutputFormat, contains, export_events};
 use crate::view::export::json::{put_number, put_string, put_value};
 use crate::view::export::pids::Pids;
 use crate::view::function_names::CallInfo;
@@ -31,6 +32,17 @@ const MAX_VIEWER_EVENTS: u64 = 100_000;
 const STALLS: u64 = 1 << 30;
 
 /// The format of Chrome's tracing.
+/// The description of the format.
+pub static FORMAT: OutputFormat = OutputFormat {
+    name: "chrome",
+    about: "A timeline as JSON, for tools that read Chrome's traces",
+    extension: "chrome.json",
+    content: OutputContent::Json,
+    nests_calls: true,
+    begins: |head| head.starts_with(b"{") && contains(head, b"\"displayTimeUnit\":\"ns\",\"traceEvents\":["),
+    make: Some(export_events::<ChromeFormat>),
+};
+
 #[derive(Debug, Default)]
 pub struct ChromeFormat {
     pids: Pids,

@@ -3,7 +3,19 @@
 
 use crate::view::export::events::{Event, EventFormat, Inventory};
 use crate::view::export::fields::{TimeText, put_fields, row_of};
+use crate::view::export::format::{OutputContent, OutputFormat, export_events};
 use crate::view::export::json::put_number;
+
+/// The description of the format.
+pub static FORMAT: OutputFormat = OutputFormat {
+    name: "csv",
+    about: "A row of comma-separated values for each record",
+    extension: "csv",
+    content: OutputContent::Text,
+    nests_calls: false,
+    begins: |head| head.starts_with(b"ticks,time,ns,pid,process,tid,thread,kind,level,target,"),
+    make: Some(export_events::<CsvFormat>),
+};
 
 /// The columns, in order.
 const HEAD: &[u8] = b"ticks,time,ns,pid,process,tid,thread,kind,level,target,module,file,line,function,template,message,fields\n";

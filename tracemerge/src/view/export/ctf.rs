@@ -23,6 +23,7 @@ use crate::time::clocks::TickClock;
 use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{Event, EventContent, EventFormat, Inventory, TypedSite, sentences};
 use crate::view::export::fields::function_left;
+use crate::view::export::format::{OutputContent, OutputFormat, export_events};
 use crate::view::export::pids::Pids;
 use crate::view::function_names::{CallInfo, FunctionId};
 use crate::view::values::{Type, Value};
@@ -75,6 +76,17 @@ struct Stream {
 }
 
 /// The format of the Common Trace Format.
+/// The description of the format.
+pub static FORMAT: OutputFormat = OutputFormat {
+    name: "ctf",
+    about: "A directory in the Common Trace Format 1.8, for babeltrace2",
+    extension: "ctf",
+    content: OutputContent::Directory,
+    nests_calls: false,
+    begins: |_| false,
+    make: Some(export_events::<CtfFormat>),
+};
+
 #[derive(Debug, Default)]
 pub struct CtfFormat {
     streams: Vec<Stream>,

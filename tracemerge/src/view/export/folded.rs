@@ -8,7 +8,28 @@ use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::aspects::{self, Aspect};
 use crate::view::export::events::{folded_calls, sentences};
+use crate::view::export::format::{OutputContent, OutputFormat};
 use crate::view::function_names::{FunctionId, SharedNames, lock};
+
+/// The description of the format.
+pub static FORMAT: OutputFormat = OutputFormat {
+    name: "folded",
+    about: "Call paths with their own nanoseconds, for flame graphs",
+    extension: "folded",
+    content: OutputContent::Text,
+    nests_calls: true,
+    begins,
+    make: Some(|context| {
+        Box::new(FoldedFormat::new(context.depth, context.names.clone(), context.labels.clone()))
+    }),
+};
+
+/// Returns whether the first line of `head` ends in a number after a space.
+fn begins(head: &[u8]) -> bool {
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let number = line.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+    line.len() > number.len() && !number.is_empty() && number.iter().all(u8::is_ascii_digit)
+}
 
 /// The format of folded stacks.
 #[derive(Debug)]

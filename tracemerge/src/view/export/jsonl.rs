@@ -2,7 +2,19 @@
 
 use crate::view::export::events::{Event, EventFormat, Inventory};
 use crate::view::export::fields::{TimeText, put_fields, row_of};
+use crate::view::export::format::{OutputContent, OutputFormat, contains, export_events};
 use crate::view::export::json::{put_number, put_string};
+
+/// The description of the format.
+pub static FORMAT: OutputFormat = OutputFormat {
+    name: "jsonl",
+    about: "A JSON object for each record",
+    extension: "jsonl",
+    content: OutputContent::Json,
+    nests_calls: false,
+    begins: |head| head.starts_with(b"{\"ticks\":") && contains(head, b",\"ns\":"),
+    make: Some(export_events::<JsonlFormat>),
+};
 
 /// The format of JSON lines.
 #[derive(Debug, Default)]

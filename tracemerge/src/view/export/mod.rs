@@ -6,7 +6,6 @@ pub mod csv;
 pub mod ctf;
 pub mod events;
 pub mod fields;
-#[cfg(feature = "flamegraph")]
 pub mod flamegraph;
 pub mod flows;
 pub mod folded;
@@ -16,7 +15,6 @@ pub mod jsonl;
 pub mod locks;
 pub mod named_lines;
 pub mod paint;
-#[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod parts;
 pub mod perfetto;
@@ -31,6 +29,8 @@ pub mod tree;
 pub mod uftrace;
 
 use std::io::{self, Write};
+
+use trace_format::wall::Wall;
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
@@ -79,39 +79,20 @@ pub trait Export: Send + Sync {
     fn call_counts(&mut self) -> Option<&mut CallCounts> {
         None
     }
-}
 
-impl Export for Box<dyn Export> {
-    fn begin(&mut self, origins: &[Origin], out: &mut Vec<u8>) {
-        (**self).begin(origins, out);
-    }
+    /// Makes the offsets of all later records count from `first`. This and the next two are for traces that are
+    /// followed, of which less is known at the beginning.
+    fn begin_at(&mut self, _first: Wall) {}
 
-    fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
-        (**self).record(origin, record, out);
-    }
+    /// Makes all later records name the process of their thread, because there are several processes.
+    fn show_processes(&mut self) {}
 
-    fn finish(&mut self, out: &mut Vec<u8>) {
-        (**self).finish(out);
-    }
+    /// Takes the thread of the origin with this number, a new one or one whose name has become known, and its label.
+    fn learn_thread(&mut self, _number: usize, _origin: &Origin, _label: String) {}
 
-    fn omissions(&self) -> Vec<String> {
-        (**self).omissions()
-    }
-
-    fn is_verbatim(&self) -> bool {
-        (**self).is_verbatim()
-    }
-
-    fn copies(&self) -> Option<Copies<'_>> {
-        (**self).copies()
-    }
-
-    fn takes_calls(&self) -> bool {
-        (**self).takes_calls()
-    }
-
-    fn call_counts(&mut self) -> Option<&mut CallCounts> {
-        (**self).call_counts()
+    /// Returns the whole output as it would be now, if each record changes all of it.
+    fn current_output(&self) -> Option<String> {
+        None
     }
 }
 

@@ -5,11 +5,12 @@ use crate::input::inputs::Origin;
 use crate::view::export::Export;
 use crate::view::function_names::{SharedNames, lock};
 use trace_format::line::{Kind, Line};
+use trace_format::wall::Wall;
 
 /// A format whose lines of functions and call stacks have names after their addresses.
-pub struct NamedLines<F> {
+pub struct NamedLines {
     /// The format of the lines.
-    pub format: F,
+    format: Box<dyn Export>,
     names: SharedNames,
     /// The process of each origin.
     processes: Vec<Option<usize>>,
@@ -18,9 +19,9 @@ pub struct NamedLines<F> {
     line: Vec<u8>,
 }
 
-impl<F> NamedLines<F> {
+impl NamedLines {
     /// Makes a format that inserts the names of functions into the lines of `format`.
-    pub fn new(format: F, names: SharedNames) -> NamedLines<F> {
+    pub fn new(format: Box<dyn Export>, names: SharedNames) -> NamedLines {
         NamedLines { format, names, processes: Vec::new(), payload: Vec::new(), line: Vec::new() }
     }
 
@@ -44,7 +45,7 @@ impl<F> NamedLines<F> {
     }
 }
 
-impl<F: Export> Export for NamedLines<F> {
+impl Export for NamedLines {
     fn begin(&mut self, origins: &[Origin], out: &mut Vec<u8>) {
         self.format.begin(origins, out);
     }
@@ -67,5 +68,16 @@ impl<F: Export> Export for NamedLines<F> {
 
     fn finish(&mut self, out: &mut Vec<u8>) {
         self.format.finish(out);
+    }
+    fn begin_at(&mut self, first: Wall) {
+        self.format.begin_at(first);
+    }
+
+    fn show_processes(&mut self) {
+        self.format.show_processes();
+    }
+
+    fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
+        self.format.learn_thread(number, origin, label);
     }
 }

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use clap::{Args, ValueEnum};
+
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::ui::messages::{Grouped, count};
@@ -14,69 +16,104 @@ use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::folded::write_folded;
 use crate::view::function_names::{FunctionId, SharedNames, lock};
+use crate::view::layout::{Context, Layout, Needs, Subcommand};
 
-/// The sort order of the functions of a report; the greatest value comes first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The sort order of the functions of a report; the greatest value comes first. The comments of the variants are
+/// the help.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ReportOrder {
-    /// The number of calls.
-    Calls,
-    /// The total time of all calls, from entering to leaving.
+    /// The time of all calls, with the calls inside
     #[default]
     Total,
-    /// The total time without the calls inside.
+    /// The time of all calls, without the calls inside
+    #[value(name = "self")]
     Own,
-    /// The longest call.
-    Max,
-    /// The average call.
+    /// The number of calls
+    Calls,
+    /// The average time of a call
+    #[value(name = "avg")]
     Average,
+    /// The time of the longest call
+    Max,
 }
 
-/// The form of a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReportStyle {
-    /// The sort order of the functions.
-    pub order: ReportOrder,
-    /// Whether each thread has a report of its own.
+/// The form of a report: the earlier meaning of `report --format`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ReportForm {
+    /// A table
+    #[default]
+    Table,
+    /// Call paths, one in each line with its own time in nanoseconds: the format `folded`
+    Folded,
+}
+
+/// The layout of `report`: counts of calls.
+#[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReportLayout {
+    /// The order of the functions
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    pub sort: ReportOrder,
+    /// A report for each thread
+    #[arg(long)]
     pub by_thread: bool,
-    /// Whether call paths are written instead, one in each line with its own time in nanoseconds: the input
-    /// of flame graph tools.
-    pub folded: bool,
-    /// The depth limit of these call paths.
-    pub depth: Depth,
+    /// The form: a table, or folded call paths for flame graphs
+    #[arg(long, value_name = "FORM", value_enum, default_value_t, hide = true)]
+    pub format: ReportForm,
+}
+
+impl Subcommand for ReportLayout {
+    const NAME: &'static str = "report";
+    const ABOUT: &'static str = "Count the calls of each function, and how long they took";
+    const FOLLOW: Option<&'static str> = Some("Count the calls in running applications until these end");
+    const HELP: &'static str = "\
+Shows for each function: the number of calls; the time of all calls (a recursive call counts
+with the outermost one), the same without the calls inside, and for one call the minimum,
+average, maximum and 99th percentile (to 1 %). Calls that were still running count up to
+the last record of their process. For the source of names see tracemerge tree --help.
+
+--format folded writes a line for each call path with its own time in nanoseconds, which
+tools for flame graphs read. tracemerge draws one itself:
+  tracemerge --format flamegraph -o flames.svg ./app";
+}
+
+impl Layout for ReportLayout {
+    fn needs(&self) -> Needs {
+        Needs { times: true, calls: true, ..Needs::default() }
+    }
+
+    fn format(&self, context: &Context) -> Box<dyn Export> {
+        let Context { names, labels, depth, .. } = context.clone();
+        Box::new(ReportFormat::new(*self, depth, names, labels))
+    }
+
+    fn is_summary(&self) -> bool {
+        true
+    }
+
+    fn nests_calls(&self) -> bool {
+        self.format == ReportForm::Folded
+    }
 }
 
 /// The format that counts calls.
 #[derive(Debug)]
 pub struct ReportFormat {
-    style: ReportStyle,
+    layout: ReportLayout,
     counts: CallCounts,
 }
 
 impl ReportFormat {
     /// Makes a report of the functions of `names`, with `labels` for the threads of all origins.
     #[must_use]
-    pub fn new(style: ReportStyle, names: SharedNames, labels: Vec<String>) -> ReportFormat {
-        let counting = Counting { by_thread: style.by_thread, paths: style.folded, depth: style.depth };
-        ReportFormat { style, counts: CallCounts::new(counting, names, labels) }
-    }
-
-    /// Sets the label of the thread of an origin.
-    pub fn label_thread(&mut self, number: usize, origin: &Origin, label: String) {
-        self.counts.label_thread(number, origin, label);
-    }
-
-    /// Returns the report as of now, without the open calls; `None` for call paths.
-    #[must_use]
-    pub fn current_output(&self) -> Option<String> {
-        let mut out = Vec::new();
-        self.write(&mut out);
-        (!self.style.folded).then(|| String::from_utf8_lossy(&out).into_owned())
+    pub fn new(layout: ReportLayout, depth: Depth, names: SharedNames, labels: Vec<String>) -> ReportFormat {
+        let counting = Counting { by_thread: layout.by_thread, paths: layout.nests_calls(), depth };
+        ReportFormat { layout, counts: CallCounts::new(counting, names, labels) }
     }
 
     fn write_table(&self, thread: usize, out: &mut Vec<u8>) {
         let mut rows: Vec<(FunctionId, &Counted)> = self.counts.functions(thread).collect();
         let names = lock(self.counts.names());
-        let key = |counted: &Counted| match self.style.order {
+        let key = |counted: &Counted| match self.layout.sort {
             ReportOrder::Calls => counted.calls,
             ReportOrder::Total => counted.total,
             ReportOrder::Own => counted.own,
@@ -124,7 +161,7 @@ impl Export for ReportFormat {
 
     fn finish(&mut self, out: &mut Vec<u8>) {
         self.counts.finish();
-        if self.style.folded { write_folded(&self.counts, out) } else { self.write(out) }
+        if self.layout.nests_calls() { write_folded(&self.counts, out) } else { self.write(out) }
     }
 
     fn takes_calls(&self) -> bool {
@@ -137,6 +174,17 @@ impl Export for ReportFormat {
 
     fn call_counts(&mut self) -> Option<&mut CallCounts> {
         Some(&mut self.counts)
+    }
+
+    fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
+        self.counts.label_thread(number, origin, label);
+    }
+
+    /// The report as of now, without the open calls; `None` for call paths.
+    fn current_output(&self) -> Option<String> {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        (!self.layout.nests_calls()).then(|| String::from_utf8_lossy(&out).into_owned())
     }
 }
 
@@ -166,7 +214,7 @@ impl ReportFormat {
             );
             out.extend_from_slice(text.as_bytes());
         }
-        if !self.style.by_thread {
+        if !self.layout.by_thread {
             return self.write_table(0, out);
         }
         for (thread, label) in self.counts.labels().enumerate() {

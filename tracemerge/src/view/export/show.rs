@@ -5,6 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use anstyle::Style;
+use clap::{Args, ValueEnum};
 use regex::bytes::Regex;
 use trace_format::line::Kind;
 use trace_format::sites::Site;
@@ -18,27 +19,28 @@ use crate::view::export::fields::level;
 use crate::view::export::paint::{paint, write_found};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::{Copies, Export};
+use crate::view::layout::{Context, Layout, Needs, Subcommand};
 
-/// A column before the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A column before the message. The comments of the variants are the help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Column {
-    /// The time
+    /// The time, in the terms of --time
     Time,
     /// Seconds since the record shown before
     Delta,
-    /// The thread: its name, or its id if names are not unique
+    /// The thread: its name, and its id if names are not unique
     Thread,
     /// The process id
     Process,
-    /// The level of the message
+    /// The level of the message; of raw files
     Level,
-    /// The target of the message, or its module
+    /// The target of the message, or its module; of raw files
     Target,
-    /// The module that traced the message
+    /// The module that traced the message; of raw files
     Module,
-    /// The source file and the line that traced the message
+    /// The source file and line that traced it; of raw files
     Site,
-    /// The function that traced the message
+    /// The function that traced it; of raw files
     Function,
 }
 
@@ -59,6 +61,54 @@ impl Column {
             Column::Site => 24,
             _ => 28,
         }
+    }
+}
+
+/// The layout of `show`: records for people, in columns.
+#[derive(Args, Clone, Debug)]
+pub struct ShowLayout {
+    /// The columns before the message, from the left
+    #[arg(long, value_name = "COLUMNS", value_enum, value_delimiter = ',', default_values_t = Column::USUAL)]
+    pub columns: Vec<Column>,
+}
+
+impl Subcommand for ShowLayout {
+    const NAME: &'static str = "show";
+    const ABOUT: &'static str = "Show the traces to people, with times and names of threads";
+    const FOLLOW: Option<&'static str> = Some("Show records of running applications as they arrive");
+    const HELP: &'static str = "\
+Shows the records in columns: the time, the thread, the message. Threads have their
+names; the first one of a process is 'main', those without a name are numbered. Of the
+'#' lines only warnings are shown. The options select as those of a merge do (tracemerge
+--help). --time sets the terms of times; the default is seconds since the first line.
+The columns 'level', 'target', 'module', 'site' and 'function' are empty for files of
+TRACER_FORMAT=text, which do not record them.
+
+Examples:
+  tracemerge show ./app
+  tracemerge show --columns time,delta,thread,site --last 100 ./app
+  tracemerge show --site worker.rs --time wall ./app
+
+Exit status: that of a merge";
+}
+
+impl Layout for ShowLayout {
+    fn needs(&self) -> Needs {
+        Needs { sites: self.columns.iter().any(|column| column.is_of_site()), ..Needs::default() }
+    }
+
+    fn default_time(&self) -> TimeMode {
+        TimeMode::Offset
+    }
+
+    fn format(&self, context: &Context) -> Box<dyn Export> {
+        let Context { time, labels: threads, catalog, palette, found, .. } = context.clone();
+        let columns = self.columns.clone();
+        Box::new(ShowFormat::new(ShowStyle { columns, time, threads, catalog, palette, found }))
+    }
+
+    fn has_lines_of_traces(&self) -> bool {
+        true
     }
 }
 
@@ -145,24 +195,6 @@ impl ShowFormat {
             cell: Vec::new(),
             style,
         }
-    }
-
-    /// Sets the time from which the offsets of all later records count.
-    pub fn begin_at(&mut self, first: Wall) {
-        self.style.time.first = first;
-    }
-
-    /// Adds the process to the threads of all later records, because the labels do not contain it.
-    pub fn show_processes(&mut self) {
-        self.names_processes = true;
-    }
-
-    /// Sets the label of the thread of an origin.
-    pub fn label_thread(&mut self, origin: usize, label: String) {
-        self.thread_width = self.thread_width.max(label.chars().count());
-        let threads = &mut self.style.threads;
-        threads.resize(threads.len().max(origin + 1), String::new());
-        threads[origin] = label;
     }
 
     /// Writes the columns before the message, and returns the number of characters.
@@ -255,6 +287,21 @@ impl Export for ShowFormat {
     }
 
     fn finish(&mut self, _out: &mut Vec<u8>) {}
+
+    fn begin_at(&mut self, first: Wall) {
+        self.style.time.first = first;
+    }
+
+    fn show_processes(&mut self) {
+        self.names_processes = true;
+    }
+
+    fn learn_thread(&mut self, number: usize, _origin: &Origin, label: String) {
+        self.thread_width = self.thread_width.max(label.chars().count());
+        let threads = &mut self.style.threads;
+        threads.resize(threads.len().max(number + 1), String::new());
+        threads[number] = label;
+    }
 
     fn copies(&self) -> Option<Copies<'_>> {
         let shows_delta =

@@ -7,6 +7,7 @@ use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{
     EndedCall, Event, EventContent, EventFormat, Inventory, Process, sentences,
 };
+use crate::view::export::format::{OutputContent, OutputFormat, contains, export_events};
 use crate::view::export::json::{put_number, put_string};
 use crate::view::function_names::FunctionId;
 
@@ -56,6 +57,17 @@ impl Profile {
 }
 
 /// The format of speedscope.
+/// The description of the format.
+pub static FORMAT: OutputFormat = OutputFormat {
+    name: "speedscope",
+    about: "A profile of each thread, for speedscope",
+    extension: "speedscope.json",
+    content: OutputContent::Json,
+    nests_calls: true,
+    begins: |head| contains(head, b"\"exporter\":\"tracemerge\""),
+    make: Some(export_events::<SpeedscopeFormat>),
+};
+
 #[derive(Debug, Default)]
 pub struct SpeedscopeFormat {
     /// The profile of each thread of the scene.

@@ -1,5 +1,6 @@
 //! The time at the beginning of a line: ticks, seconds, or date and time.
 
+use clap::ValueEnum;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use trace_format::line::{TICKS_DIGITS, Ticks, ticks_digits};
@@ -7,10 +8,10 @@ use trace_format::wall::Wall;
 
 use crate::time::clocks::TickClock;
 
-/// The form of the time of a line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The form of the time of a line. The comments of the variants are the help.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum TimeMode {
-    /// Raw ticks: unchanged lines of the trace
+    /// Raw ticks, as in the trace
     #[default]
     Ticks,
     /// Seconds since the first line of the chosen runs

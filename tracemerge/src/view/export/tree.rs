@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 
+use clap::Args;
 use regex::Regex;
 use trace_format::function::StackLine;
 use trace_format::line::{Kind, Ticks};
@@ -23,33 +24,96 @@ use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::input::other_kinds::OtherKinds;
 use crate::ui::messages::count;
-use crate::ui::units::put_duration;
+use crate::ui::units::{nanoseconds, put_duration};
 use crate::view::calls::{Cut, Depth, Ended, Ending, LastRecords, MORE, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
-use crate::view::export::time_column::TimeColumn;
+use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
+use crate::view::layout::{Context, Layout, Needs, Subcommand};
 
 /// The number of characters of a duration.
 const DURATION: usize = 9;
 /// The number of spaces of indentation for each nested call.
 const STEP: usize = 2;
 
-/// The selection of the calls that are shown.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TreeStyle {
-    /// The maximum number of nested calls that are shown. If the user has given a number, messages further in
-    /// are not shown.
-    pub depth: Depth,
-    /// The minimum duration of a shown call, in nanoseconds. Messages in shorter calls are not shown.
+/// The layout of `tree`: calls indented below the calls that they are in.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub struct TreeLayout {
+    /// Only calls that took at least this long, as 10us or 1.5ms, and messages in them
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds, default_value = "0ns", hide_default_value = true)]
     pub min_duration: u64,
-    /// A pattern for the functions that are shown, with the functions that they call; `None` shows all.
+    /// Only calls of functions whose name matches, with the calls inside
+    #[arg(long, value_name = "REGEX", value_parser = function_pattern)]
     pub function: Option<String>,
+}
+
+/// Checks a pattern for the names of functions.
+fn function_pattern(text: &str) -> Result<String, String> {
+    Regex::new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+impl Subcommand for TreeLayout {
+    const NAME: &'static str = "tree";
+    const ABOUT: &'static str = "Show which functions called which, and how long they took";
+    const FOLLOW: Option<&'static str> = Some("Show records of running applications as they arrive");
+    const HELP: &'static str = "\
+Shows the calls of scope(), scope! and #[traced], indented below their callers: the time,
+the thread, the duration of the call, the function with the place of its scope. A call
+that contains records has two lines, 'f {' and '} f'; messages and call stacks are between
+them, after a ':'. A call that never returned has a note with the reason.
+
+'called from FILE:LINE' is the place of a call, if known: for inlined functions, and for
+all functions if the program ran with TRACER_CALL_SITES=1.
+
+Calls nested deeper than 64 are one line, '… 261,791 more calls of f', with the time of the
+outermost of them, and with the messages in them. --depth all shows them all; --depth 5 is
+an overview, which leaves out deeper messages.
+
+A call without a record of its return (the record was lost, or a longjmp has left the call)
+ends with the call around it. --min-duration leaves out shorter calls, and messages that
+came before the call around them had taken that long.
+
+Functions that were recorded by address get their names from the executable and its debug
+information: line tables have the function that contains the scope, and its line. The
+file must have the build-id in the trace, and may be in its old place, beside the traces
+or in --debug-dir. '(symbol)' follows names from the symbol table: the function may be one
+that was inlined there.
+
+Examples:
+  tracemerge tree ./app
+  tracemerge tree --thread 'worker*' --min-duration 100us ./app
+  tracemerge tree --function 'parse' --depth 5 ./app";
+}
+
+impl Layout for TreeLayout {
+    fn needs(&self) -> Needs {
+        Needs { times: true, calls: true, ..Needs::default() }
+    }
+
+    fn default_time(&self) -> TimeMode {
+        TimeMode::Offset
+    }
+
+    fn format(&self, context: &Context) -> Box<dyn Export> {
+        Box::new(TreeFormat::new(self.clone(), context))
+    }
+
+    fn nests_calls(&self) -> bool {
+        true
+    }
+
+    fn min_duration(&self) -> u64 {
+        self.min_duration
+    }
 }
 
 /// The format that shows calls.
 #[derive(Debug)]
 pub struct TreeFormat {
-    style: TreeStyle,
+    layout: TreeLayout,
+    /// The maximum number of nested calls that are shown. If the user has given a number, messages further in
+    /// are not shown.
+    depth: Depth,
     /// The pattern of the functions that are shown.
     function: Option<Regex>,
     time: TimeColumn,
@@ -104,15 +168,14 @@ struct ShownCall {
 }
 
 impl TreeFormat {
-    /// Makes a format that shows the calls of functions of `names`, with `labels` for the threads of all
-    /// origins. `time` writes the times.
-    #[must_use]
-    pub fn new(style: TreeStyle, time: TimeColumn, names: SharedNames, labels: Vec<String>) -> TreeFormat {
+    fn new(layout: TreeLayout, context: &Context) -> TreeFormat {
+        let Context { names, labels, depth, time, .. } = context.clone();
         let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
         TreeFormat {
             // The command line rejects invalid patterns.
-            function: style.function.as_deref().and_then(|pattern| Regex::new(pattern).ok()),
-            style,
+            function: layout.function.as_deref().and_then(|pattern| Regex::new(pattern).ok()),
+            layout,
+            depth,
             time,
             call_info: KnownCalls::of(&names),
             names,
@@ -164,24 +227,9 @@ impl TreeFormat {
         out.extend_from_slice(b"  ");
     }
 
-    /// Sets the time from which the offsets of all later records count.
-    pub fn begin_at(&mut self, first: Wall) {
-        self.time.first = first;
-    }
-
-    /// Sets the label of the thread of an origin.
-    pub fn label_thread(&mut self, number: usize, origin: &Origin, label: String) {
-        self.width = self.width.max(label.chars().count());
-        self.labels.resize(self.labels.len().max(number + 1), String::new());
-        self.labels[number].clone_from(&label);
-        let (_, thread) = self.know(number, origin);
-        self.tree[thread].columns = label.chars().count();
-        self.tree[thread].label = label;
-    }
-
     /// Returns the number of open calls of a thread, wanted or not, that are around the folded ones.
     fn most(&self, thread: usize) -> usize {
-        self.tree[thread].unwanted.saturating_add(self.style.depth.most())
+        self.tree[thread].unwanted.saturating_add(self.depth.most())
     }
 
     /// Appends the indentation for a line inside `depth` calls of a thread.
@@ -198,7 +246,7 @@ impl TreeFormat {
         for depth in self.tree[thread].written..end {
             let (call, shown) = (self.tree[thread].calls.open()[depth], self.tree[thread].shown[depth]);
             // Calls inside a short call are shorter.
-            if call.taken(now).0 < self.style.min_duration {
+            if call.taken(now).0 < self.layout.min_duration {
                 break;
             }
             self.tree[thread].written = depth + 1;
@@ -246,7 +294,7 @@ impl TreeFormat {
         let now = origin.clock.wall(ticks).0;
         // If short calls are hidden, it is not yet known whether this call will be shown. Hidden calls must
         // not affect the shown ones.
-        if self.style.min_duration == 0 && self.tree[thread].shown.len() <= self.most(thread) {
+        if self.layout.min_duration == 0 && self.tree[thread].shown.len() <= self.most(thread) {
             self.write_open(thread, origin, now, out);
         }
         let matches = |pattern: &Regex| pattern.is_match(&lock(&self.names).get(called.function).name);
@@ -311,7 +359,7 @@ impl TreeFormat {
         out: &mut Vec<u8>,
     ) {
         loop {
-            let (most, min) = (self.most(thread), self.style.min_duration);
+            let (most, min) = (self.most(thread), self.layout.min_duration);
             let tree = &mut self.tree[thread];
             let ended = tree.calls.pop_shown(left, now, most, min);
             let depth = tree.calls.open().len();
@@ -337,7 +385,7 @@ impl TreeFormat {
     ) {
         let Ended { call, folded, .. } = ended;
         let ((taken, _), depth) = (call.taken(now), self.tree[thread].shown.len());
-        if !shown.is_wanted || taken < self.style.min_duration {
+        if !shown.is_wanted || taken < self.layout.min_duration {
             return;
         }
         let folded = folded.as_ref().map(|folded| {
@@ -379,11 +427,11 @@ impl TreeFormat {
         let around =
             depth.checked_sub(1).map(|at| (self.tree[thread].shown[at], self.tree[thread].calls.open()[at]));
         let is_wanted = match around {
-            Some((shown, call)) => shown.is_wanted && call.taken(now).0 >= self.style.min_duration,
-            None => self.function.is_none() && self.style.min_duration == 0,
+            Some((shown, call)) => shown.is_wanted && call.taken(now).0 >= self.layout.min_duration,
+            None => self.function.is_none() && self.layout.min_duration == 0,
         };
         // A user who limits the depth for an overview does not want the messages further in.
-        let is_deep = matches!(self.style.depth, Depth::AtMost(_)) && depth >= self.most(thread);
+        let is_deep = matches!(self.depth, Depth::AtMost(_)) && depth >= self.most(thread);
         if (!is_wanted && record.kind != Kind::Meta) || is_deep {
             return;
         }
@@ -407,7 +455,7 @@ impl TreeFormat {
     /// Returns the lines of a call stack, the innermost function first.
     fn stack(&self, process: usize, ticks: Ticks, stack: &StackLine<'_>) -> Vec<Vec<u8>> {
         let mut names = lock(&self.names);
-        let most = if self.style.depth == Depth::All { usize::MAX } else { Depth::Usual.most() };
+        let most = if self.depth == Depth::All { usize::MAX } else { Depth::Usual.most() };
         let (mut lines, mut more): (Vec<Vec<u8>>, u64) = (Vec::new(), 0);
         for frame in &stack.frames {
             for id in names.of_frame(process, ticks, frame).iter() {
@@ -449,6 +497,19 @@ fn why_open(reason: EndReason) -> Option<&'static str> {
 }
 
 impl Export for TreeFormat {
+    fn begin_at(&mut self, first: Wall) {
+        self.time.first = first;
+    }
+
+    fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
+        self.width = self.width.max(label.chars().count());
+        self.labels.resize(self.labels.len().max(number + 1), String::new());
+        self.labels[number].clone_from(&label);
+        let (_, thread) = self.know(number, origin);
+        self.tree[thread].columns = label.chars().count();
+        self.tree[thread].label = label;
+    }
+
     fn begin(&mut self, _origins: &[Origin], _out: &mut Vec<u8>) {}
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
@@ -526,9 +587,9 @@ mod tests {
     use trace_format::meta::ClockKind;
 
     use super::*;
+    use crate::symbols::Settings;
     use crate::time::clocks::{Anchor, TickClock};
-    use crate::view::export::report::{ReportFormat, ReportOrder, ReportStyle};
-    use crate::view::export::time_column::TimeMode;
+    use crate::view::export::report::{ReportForm, ReportLayout, ReportOrder};
     use crate::view::made_traces::{Step, delivered, names, raw_file, steps, text, write};
 
     fn origin(tid: u64) -> Origin {
@@ -575,9 +636,13 @@ mod tests {
         ["main", "net"].map(str::to_owned).to_vec()
     }
 
-    fn tree(style: TreeStyle) -> String {
+    fn context(depth: Depth) -> Context {
         let time = TimeColumn::new(TimeMode::Offset, Wall(0), TimeZone::UTC);
-        let text = exported(&mut TreeFormat::new(style, time, names(), labels()));
+        Context { names: names(), labels: labels(), depth, ..Context::new(time, Settings::default()) }
+    }
+
+    fn tree(layout: &TreeLayout, depth: Depth) -> String {
+        let text = exported(&mut *layout.format(&context(depth)));
         // Without the column of times.
         text.lines().map(|line| format!("{}\n", &line[18..])).collect()
     }
@@ -585,7 +650,7 @@ mod tests {
     #[test]
     fn calls_are_indented_and_show_why_they_did_not_return() {
         assert_eq!(
-            tree(TreeStyle::default()),
+            tree(&TreeLayout::default(), Depth::default()),
             "main             app::main  (main.rs:1) {
 main               : begun
 main               app::fib  (main.rs:9) {
@@ -610,7 +675,7 @@ net      740 ns  } app::idle  <- still running when the process was killed
 
     #[test]
     fn depth_duration_and_function_choose_calls() {
-        let depth = tree(TreeStyle { depth: Depth::AtMost(1), ..TreeStyle::default() });
+        let depth = tree(&TreeLayout::default(), Depth::AtMost(1));
         let still = " <- still running when the process was killed";
         assert_eq!(
             depth,
@@ -626,22 +691,23 @@ net      740 ns  app::idle  (net.rs:9) {still}
 "
             )
         );
-        let long = tree(TreeStyle { min_duration: 100, ..TreeStyle::default() });
+        let long = tree(&TreeLayout { min_duration: 100, function: None }, Depth::default());
         assert!(!long.contains("fib") && !long.contains("begun") && !long.contains("serve"), "{long}");
         assert!(
             long.contains("app::wait  (main.rs:20)") && long.contains("app::main  (main.rs:1) {"),
             "{long}"
         );
         assert!(long.contains("740 ns  app::idle"), "a call that hangs is long: {long}");
-        let some = tree(TreeStyle { function: Some("fib|serve".to_owned()), ..TreeStyle::default() });
+        let some =
+            tree(&TreeLayout { min_duration: 0, function: Some("fib|serve".to_owned()) }, Depth::default());
         assert_eq!(some.lines().count(), 6, "{some}");
         assert!(some.contains("app::lost") && !some.contains("app::main"), "what is called is shown: {some}");
     }
 
     #[test]
     fn a_report_counts_recursion_once_and_includes_running_calls() {
-        let report = |style| exported(&mut ReportFormat::new(style, names(), labels()));
-        let text = report(ReportStyle { order: ReportOrder::Calls, ..ReportStyle::default() });
+        let report = |layout: ReportLayout| exported(&mut *layout.format(&context(Depth::default())));
+        let text = report(ReportLayout { sort: ReportOrder::Calls, ..ReportLayout::default() });
         let rows: Vec<Vec<&str>> = text
             .lines()
             .skip(2)
@@ -655,7 +721,7 @@ net      740 ns  app::idle  (net.rs:9) {still}
         );
         let fib = ["2", "30 ns", "30 ns", "20 ns", "25 ns", "30 ns", "30 ns", "app::fib", "(main.rs:9)"];
         assert_eq!(rows[0], fib, "{text}");
-        let folded = report(ReportStyle { folded: true, ..ReportStyle::default() });
+        let folded = report(ReportLayout { format: ReportForm::Folded, ..ReportLayout::default() });
         let expected = "main;app::main 70\nmain;app::main;app::fib 10\nmain;app::main;app::fib;app::fib 20\n\
                         main;app::main;app::wait 720\nmain;app::main;app::wait;0x1f (of no known module) 10\n\
                         net;app::idle 740\nnet;app::serve 10\nnet;app::serve;app::lost 10\n";
@@ -681,11 +747,7 @@ net      740 ns  app::idle  (net.rs:9) {still}
         let raw = |(tid, steps): (u64, &Vec<(u64, Step)>)| (raw_file(tid, steps), tid);
         let raw: Vec<_> = (1..).zip(threads).map(raw).collect();
         let as_text = raw.iter().map(|(bytes, tid)| (text(bytes), *tid)).collect();
-        let format = || {
-            let time = TimeColumn::new(TimeMode::Offset, Wall(0), TimeZone::UTC);
-            let style = TreeStyle { min_duration, ..TreeStyle::default() };
-            Box::new(TreeFormat::new(style, time, names(), labels())) as Box<dyn Export>
-        };
+        let format = || TreeLayout { min_duration, function: None }.format(&context(Depth::default()));
         let files = write(directory.path(), raw);
         let expected = delivered(&files, 0, &format);
         let found = delivered(&files, min_duration, &format);

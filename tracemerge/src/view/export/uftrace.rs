@@ -17,6 +17,7 @@ use crate::output::place::is_reserved_by_windows;
 use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{EndedCall, Event, EventContent, EventFormat, Inventory, sentences};
 use crate::view::export::fields::is_of_modules;
+use crate::view::export::format::{OutputContent, OutputFormat, export_events};
 use crate::view::export::parts::Parts;
 use crate::view::export::pids::Pids;
 use crate::view::function_names::FunctionId;
@@ -69,6 +70,17 @@ struct Task {
 }
 
 /// The format of uftrace.
+/// The description of the format.
+pub static FORMAT: OutputFormat = OutputFormat {
+    name: "uftrace",
+    about: "A directory with the calls, for uftrace report, replay and tui",
+    extension: "uftrace",
+    content: OutputContent::Directory,
+    nests_calls: true,
+    begins: |_| false,
+    make: Some(export_events::<UftraceFormat>),
+};
+
 #[derive(Debug, Default)]
 pub struct UftraceFormat {
     parts: Parts,

@@ -14,7 +14,7 @@ use crate::view::call_counts::Counting;
 use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::folded::FoldedFormat;
-use crate::view::export::report::{ReportFormat, ReportStyle};
+use crate::view::export::report::{ReportForm, ReportFormat, ReportLayout};
 use crate::view::made_traces::{Step, delivered, inputs, names, raw_file, steps, text, write};
 use crate::view::request::View;
 
@@ -41,19 +41,20 @@ impl Export for ByMerge {
 
 /// Returns one of four formats that show only counts of calls.
 fn format(number: usize) -> Box<dyn Export> {
-    let style = ReportStyle { by_thread: number == 1, folded: number == 2, ..ReportStyle::default() };
+    let form = if number == 2 { ReportForm::Folded } else { ReportForm::Table };
+    let layout = ReportLayout { by_thread: number == 1, format: form, ..ReportLayout::default() };
     let labels = vec!["main".to_owned(), "net;1".to_owned()];
     if number == 3 {
         return Box::new(FoldedFormat::new(Depth::AtMost(3), names(), labels));
     }
-    Box::new(ReportFormat::new(style, names(), labels))
+    Box::new(ReportFormat::new(layout, Depth::default(), names(), labels))
 }
 
 /// Returns whether these files are counted without a merge.
 fn is_counted(files: &[(PathBuf, u64)]) -> bool {
     let mut inputs = inputs(files);
     let (view, mut messages) = (View::default(), Messages::new(true));
-    let plan = Plan::new(&mut inputs, &view, &mut messages).unwrap();
+    let plan = Plan::new(&mut inputs, &view, false, &mut messages).unwrap();
     let mut counts = CallCounts::new(Counting::default(), names(), Vec::new());
     count(&mut counts, &inputs, &plan).is_some()
 }

@@ -6,24 +6,71 @@ pub mod numbers;
 mod tell;
 mod waits;
 
+use std::sync::Arc;
+
+use clap::Args;
 use trace_format::meta::Meta;
 
 use crate::ui::messages::count;
-use crate::view::export::events::{Event, EventContent, EventFormat, Inventory, LockContent};
+use crate::view::calls::Depth;
+use crate::view::export::Export;
+use crate::view::export::events::{Event, EventContent, EventExport, EventFormat, Inventory, LockContent};
 use crate::view::export::locks::waits::{Places, Waits};
+use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use trace_format::locks::LockRecord;
 
-/// The form of the text about locks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LocksStyle {
-    /// The maximum number of locks, conditions and chains that are listed, and of the lines of each.
+/// The layout of `locks`: the waits for locks and conditions.
+#[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocksLayout {
+    /// The number of locks, conditions and chains that are listed, and of lines of each
+    #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
+}
+
+impl Subcommand for LocksLayout {
+    const NAME: &'static str = "locks";
+    const ABOUT: &'static str = "Show which locks threads waited for, how long, and behind whom";
+    const FOLLOW: Option<&'static str> = None;
+    const HELP: &'static str = "\
+For programs with the locks of tracer::sync (Mutex, RwLock, Condvar), which record only if
+a thread has to wait. First it shows the waits that have not ended, with the thread that
+holds the lock, and deadlocks; for a thread that waits for a condition, also the last
+notification, which is lost if no thread was waiting. Then it shows for each lock how often
+and how long threads waited, where, and behind which threads; for each condition also which
+thread woke which, and after how long. Chains are waits behind threads that wait themselves.
+
+For programs without these locks, a 'word' is an address at which threads have slept, if
+they ran with a libtracer that was built with the feature futex (docs/functions.md).
+
+Places are those of the calls. A thread that never had to record anything is shown by its
+id. Waits that have not ended count up to the last record of their process.
+
+Examples:
+  tracemerge locks ./app
+  tracemerge locks --since -2s --rows 5 ./app
+
+Exit status: that of a merge";
+}
+
+impl Layout for LocksLayout {
+    fn needs(&self) -> Needs {
+        Needs { times: true, calls: true, ..Needs::default() }
+    }
+
+    fn format(&self, context: &Context) -> Box<dyn Export> {
+        let Context { names, labels, .. } = context.clone();
+        Box::new(EventExport::new(LocksFormat::new(*self), Depth::All, names, Arc::default(), labels))
+    }
+
+    fn is_summary(&self) -> bool {
+        true
+    }
 }
 
 /// The format that shows which thread waited for which lock, and for which holder.
 #[derive(Debug)]
 pub struct LocksFormat {
-    style: LocksStyle,
+    layout: LocksLayout,
     places: Places,
     /// The waits of each process, and the time of its last record.
     processes: Vec<(Waits, u64)>,
@@ -34,8 +81,8 @@ pub struct LocksFormat {
 impl LocksFormat {
     /// Makes the format.
     #[must_use]
-    pub fn new(style: LocksStyle) -> LocksFormat {
-        LocksFormat { style, places: Places::default(), processes: Vec::new(), of_text: 0 }
+    pub fn new(layout: LocksLayout) -> LocksFormat {
+        LocksFormat { layout, places: Places::default(), processes: Vec::new(), of_text: 0 }
     }
 }
 

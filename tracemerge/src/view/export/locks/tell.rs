@@ -42,7 +42,7 @@ pub fn tell(format: &LocksFormat, inventory: &Inventory, out: &mut Vec<u8>) {
         }
         let (waits, latest) = &format.processes[*process];
         let names = thread_names(inventory, *process);
-        let rows = format.style.rows;
+        let rows = format.layout.rows;
         ProcessReport { waits, latest: *latest, places: &format.places, names, rows, text: &mut text }.tell();
     }
     out.extend_from_slice(text.as_bytes());

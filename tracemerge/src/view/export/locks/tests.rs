@@ -14,9 +14,6 @@ use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::symbols::Settings;
 use crate::time::clocks::{Anchor, TickClock};
-use crate::view::calls::Depth;
-use crate::view::export::Export;
-use crate::view::export::events::EventExport;
 use crate::view::function_names::FunctionNames;
 use trace_format::locks::LockWait;
 
@@ -47,7 +44,7 @@ fn told_by(version: Option<u32>, lines: &[(u64, u64, &str)], rows: usize) -> (St
     let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
     let labels = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
     let mut format =
-        EventExport::new(LocksFormat::new(LocksStyle { rows }), Depth::All, names, Arc::default(), labels);
+        EventExport::new(LocksFormat::new(LocksLayout { rows }), Depth::All, names, Arc::default(), labels);
     let (origins, mut out) = ([1, 2, 3, 4].map(|tid| origin_of(tid, version)), Vec::new());
     format.begin(&origins, &mut out);
     for (ticks, tid, text) in lines {

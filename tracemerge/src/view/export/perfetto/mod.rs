@@ -25,6 +25,7 @@ use crate::view::export::events::{
 };
 use crate::view::export::fields::{Key, is_of_modules, keys_of, level};
 use crate::view::export::flows::{self, Flow, Flows};
+use crate::view::export::format::{OutputContent, OutputFormat, export_events};
 use crate::view::export::pids::Pids;
 use crate::view::function_names::CallInfo;
 use crate::view::values::Value;
@@ -165,6 +166,17 @@ fn is_new(set: &mut ByNumber<bool>, number: usize) -> bool {
 }
 
 /// The format of Perfetto.
+/// The description of the format.
+pub static FORMAT: OutputFormat = OutputFormat {
+    name: "perfetto",
+    about: "A timeline for Perfetto, https://ui.perfetto.dev",
+    extension: "perfetto-trace",
+    content: OutputContent::Binary,
+    nests_calls: true,
+    begins: |head| matches!(head, [0x0a, _, 0x50, 0x01, 0x40, ..]),
+    make: Some(export_events::<PerfettoFormat>),
+};
+
 #[derive(Debug, Default)]
 pub struct PerfettoFormat {
     sequences: Vec<Sequence>,

@@ -7,19 +7,23 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::sync::Arc;
 
+use clap::Args;
 use serde::Serialize;
 use trace_format::wall::Wall;
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::input::site_catalog::SiteCatalog;
+use crate::ui::console::Content;
 use crate::ui::messages::{Grouped, count};
 use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::table::Columns;
 use crate::ui::units::duration;
 use crate::view::export::Export;
 use crate::view::export::stats::arguments::{ArgumentRange, Arguments};
+use crate::view::export::time_column::TimeMode;
 use crate::view::latency::Latencies;
+use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::sorts::{Sort, SortId, Sorts};
 
 /// The version of the layout of the JSON. It increases if a field changes its meaning or is removed; new
@@ -28,19 +32,62 @@ const VERSION: u32 = 1;
 /// The maximum number of characters of a message in the table.
 const MESSAGE: usize = 60;
 
-/// The form of the statistics.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StatsStyle {
-    /// Whether the output is JSON, for programs.
+/// The layout of `stats`: counts of messages.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct StatsLayout {
+    /// Write JSON
+    #[arg(long)]
     pub json: bool,
-    /// The maximum number of sorts of messages in the table.
+    /// The number of sorts of messages in the table
+    #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
+}
+
+impl Subcommand for StatsLayout {
+    const NAME: &'static str = "stats";
+    const ABOUT: &'static str = "Count the messages by the places that trace them";
+    const FOLLOW: Option<&'static str> = Some("Count the records of running applications until these end");
+    const HELP: &'static str = "\
+Counts the messages of each call of trace!, if the traces record the call: files of
+TRACER_FORMAT=raw do. Other messages are counted by their text without its numbers.
+Shows for each sort: the number of messages, in all and in a second; the number of
+threads; the time until the next message of the same thread (median, 99th percentile,
+to 1 %, and maximum); the range of the arguments that are numbers.
+The options select as those of a merge do (tracemerge --help).
+
+-f counts the messages of running applications, and ends with them or by Ctrl-C. On a
+terminal the table is drawn again every second; elsewhere, and as JSON, it is written
+at the end. Messages are counted by their text, because a followed trace does not
+record the calls.
+
+--json writes the same for programs: times in nanoseconds, fields described in
+docs/stats-json.md. Fields may be added; none is removed while `version` is the same.
+
+Exit status: that of a merge";
+}
+
+impl Layout for StatsLayout {
+    fn needs(&self) -> Needs {
+        Needs { times: true, sites: true, ..Needs::default() }
+    }
+
+    fn format(&self, context: &Context) -> Box<dyn Export> {
+        Box::new(StatsFormat::new(self.clone(), context.catalog.clone()))
+    }
+
+    fn content(&self, _time: TimeMode, _in_colours: bool) -> Content {
+        if self.json { Content::Json } else { Content::Text }
+    }
+
+    fn is_summary(&self) -> bool {
+        true
+    }
 }
 
 /// The format that counts messages.
 #[derive(Debug)]
 pub struct StatsFormat {
-    style: StatsStyle,
+    layout: StatsLayout,
     sorts: Sorts,
     /// The counts of each sort.
     counted: Vec<Counted>,
@@ -119,9 +166,9 @@ struct SortStats {
 impl StatsFormat {
     /// Makes a format that counts the messages of the sites of `catalog`.
     #[must_use]
-    pub fn new(style: StatsStyle, catalog: Arc<SiteCatalog>) -> StatsFormat {
+    pub fn new(layout: StatsLayout, catalog: Arc<SiteCatalog>) -> StatsFormat {
         StatsFormat {
-            style,
+            layout,
             sorts: Sorts::new(catalog),
             counted: Vec::new(),
             threads: Vec::new(),
@@ -133,25 +180,13 @@ impl StatsFormat {
     }
 
     /// Adds the next origin, whose records may follow.
-    pub fn add_origin(&mut self, origin: &Origin) {
+    fn add_origin(&mut self, origin: &Origin) {
         let run = origin.run.as_ref().map(|run| (run.boot.clone(), run.pid, run.id));
         let log = origin.is_log.then(|| origin.name.clone());
         let next = self.numbers.len();
         let number = *self.numbers.entry((run, origin.tid, log)).or_insert(next);
         self.threads.push(number);
         self.last.resize(self.numbers.len(), None);
-    }
-
-    /// Returns the number of known origins.
-    #[must_use]
-    pub fn origins(&self) -> usize {
-        self.threads.len()
-    }
-
-    /// Returns the table of the current counts; `None` for JSON, which is written only at the end.
-    #[must_use]
-    pub fn current_output(&self) -> Option<String> {
-        (!self.style.json).then(|| table(&self.stats(), self.style.rows))
     }
 
     fn stats(&self) -> Stats {
@@ -231,13 +266,24 @@ impl Export for StatsFormat {
 
     fn finish(&mut self, out: &mut Vec<u8>) {
         let stats = self.stats();
-        if self.style.json {
+        if self.layout.json {
             // Writing to memory does not fail.
             let _ = serde_json::to_writer_pretty(&mut *out, &stats);
             out.push(b'\n');
         } else {
-            out.extend_from_slice(table(&stats, self.style.rows).as_bytes());
+            out.extend_from_slice(table(&stats, self.layout.rows).as_bytes());
         }
+    }
+
+    fn learn_thread(&mut self, number: usize, origin: &Origin, _label: String) {
+        if number == self.threads.len() {
+            self.add_origin(origin);
+        }
+    }
+
+    /// The table of the current counts; `None` for JSON, which is written only at the end.
+    fn current_output(&self) -> Option<String> {
+        (!self.layout.json).then(|| table(&self.stats(), self.layout.rows))
     }
 }
 

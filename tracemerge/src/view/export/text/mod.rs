@@ -15,9 +15,39 @@ use crate::file::lines::{lines_of, whole_line};
 use crate::file::record_text::{RecordText, is_warning};
 use crate::input::inputs::Origin;
 use crate::ui::colour::Palette;
+use crate::ui::console::Content;
 use crate::view::export::paint::{paint, write_found};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::{Copies, Export};
+use crate::view::layout::{Context, Destination, Layout, Needs};
+
+/// The layout of a merge: the lines of the traces, with their times in another form if that is requested.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceLayout;
+
+impl Layout for TraceLayout {
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    fn format(&self, context: &Context) -> Box<dyn Export> {
+        let Context { time, palette, found, .. } = context.clone();
+        Box::new(TextFormat::new(TextStyle { time, palette, found }))
+    }
+
+    fn destination(&self) -> Destination {
+        Destination::Merged
+    }
+
+    fn content(&self, time: TimeMode, in_colours: bool) -> Content {
+        // Lines with ticks are a valid trace again.
+        if !in_colours && time == TimeMode::Ticks { Content::Data } else { Content::Text }
+    }
+
+    fn has_lines_of_traces(&self) -> bool {
+        true
+    }
+}
 
 /// The style of the lines: form of times, and colours.
 #[derive(Clone, Debug)]
@@ -47,16 +77,6 @@ impl TextFormat {
     pub fn new(style: TextStyle) -> TextFormat {
         let palette = style.palette.unwrap_or_default();
         TextFormat { style, palette, names_processes: false, time: Vec::new() }
-    }
-
-    /// Sets the time from which the offsets of all later records count.
-    pub fn begin_at(&mut self, first: Wall) {
-        self.style.time.first = first;
-    }
-
-    /// Adds the process to the threads of all later records, because there are several processes.
-    pub fn show_processes(&mut self) {
-        self.names_processes = true;
     }
 
     /// Writes the process before the thread, if several processes are shown.
@@ -133,6 +153,14 @@ impl Export for TextFormat {
 
     fn is_verbatim(&self) -> bool {
         self.style.time.mode == TimeMode::Ticks && self.style.palette.is_none()
+    }
+
+    fn begin_at(&mut self, first: Wall) {
+        self.style.time.first = first;
+    }
+
+    fn show_processes(&mut self) {
+        self.names_processes = true;
     }
 
     fn copies(&self) -> Option<Copies<'_>> {

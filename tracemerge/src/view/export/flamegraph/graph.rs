@@ -1,4 +1,4 @@
-//! A flame graph as an SVG image, drawn by the crate `inferno` from folded stacks.
+//! Drawing by the crate `inferno`, from folded stacks.
 
 use inferno::flamegraph::{self, Options};
 

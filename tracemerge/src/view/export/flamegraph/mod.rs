@@ -1,0 +1,23 @@
+//! A flame graph as an SVG image.
+
+#[cfg(feature = "flamegraph")]
+mod graph;
+
+use crate::view::export::format::{OutputContent, OutputFormat, contains};
+
+/// The description of the format.
+pub static FORMAT: OutputFormat = OutputFormat {
+    name: "flamegraph",
+    about: "A flame graph, drawn as SVG",
+    extension: "svg",
+    content: OutputContent::Text,
+    nests_calls: true,
+    begins: |head| contains(head, b"<svg") && contains(head, b"Calls by thread and path"),
+    #[cfg(feature = "flamegraph")]
+    make: Some(|context| {
+        let (names, labels) = (context.names.clone(), context.labels.clone());
+        Box::new(graph::FlamegraphFormat::new(context.depth, names, labels))
+    }),
+    #[cfg(not(feature = "flamegraph"))]
+    make: None,
+};

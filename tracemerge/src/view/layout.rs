@@ -1,0 +1,187 @@
+//! A layout is the form in which a view shows records. Each layout is one type in one file or folder of
+//! [`export`](crate::view::export), with its options, its help, its needs, and the format that it makes. [`VIEWS`] lists
+//! those that are subcommands, and [`FORMATS`](crate::view::export::format::FORMATS) those for other programs. All other
+//! code knows layouts by this interface only.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use clap::{ArgMatches, Args, Command};
+use regex::bytes::Regex;
+
+use crate::input::site_catalog::SiteCatalog;
+use crate::symbols::Settings;
+use crate::ui::colour::Palette;
+use crate::ui::console::Content;
+use crate::view::calls::Depth;
+use crate::view::export::Export;
+use crate::view::export::format::OutputFormat;
+use crate::view::export::locks::LocksLayout;
+use crate::view::export::report::ReportLayout;
+use crate::view::export::show::ShowLayout;
+use crate::view::export::stats::StatsLayout;
+use crate::view::export::time_column::{TimeColumn, TimeMode};
+use crate::view::export::tree::TreeLayout;
+use crate::view::function_names::{FunctionNames, SharedNames};
+
+/// The views that are subcommands, in the order in which help lists them.
+pub static VIEWS: [NamedView; 5] = [
+    NamedView::of::<ShowLayout>(),
+    NamedView::of::<StatsLayout>(),
+    NamedView::of::<TreeLayout>(),
+    NamedView::of::<ReportLayout>(),
+    NamedView::of::<LocksLayout>(),
+];
+
+/// The form in which a view shows records.
+pub trait Layout: fmt::Debug + Send + Sync {
+    /// Returns what the layout needs besides the lines of the records.
+    fn needs(&self) -> Needs;
+
+    /// Makes the format.
+    fn format(&self, context: &Context) -> Box<dyn Export>;
+
+    /// Returns the default destination of the output.
+    fn destination(&self) -> Destination {
+        Destination::Shown
+    }
+
+    /// Returns the form of times, unless the user chooses one.
+    fn default_time(&self) -> TimeMode {
+        TimeMode::Ticks
+    }
+
+    /// Returns the type of the output's content, with times in this form.
+    fn content(&self, _time: TimeMode, _in_colours: bool) -> Content {
+        Content::Text
+    }
+
+    /// Returns whether the output is a summary, which is complete only after all records have been read.
+    fn is_summary(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the output has nested calls, whose depth the user may limit.
+    fn nests_calls(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the output has lines of the traces, in which addresses may be followed by names.
+    fn has_lines_of_traces(&self) -> bool {
+        false
+    }
+
+    /// Returns the duration in nanoseconds below which calls are left out if all records are shown.
+    fn min_duration(&self) -> u64 {
+        0
+    }
+}
+
+/// The facts that a layout needs besides the lines of the records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Wall-clock times or durations, in whatever form times are shown.
+    pub times: bool,
+    /// The sites of messages, which only raw files record.
+    pub sites: bool,
+    /// The typed values of messages, which only raw files record.
+    pub values: bool,
+    /// The calls of functions, whose names are looked up.
+    pub calls: bool,
+}
+
+/// The default destination of an output.
+#[derive(Clone, Copy, Debug)]
+pub enum Destination {
+    /// The merged file beside the application.
+    Merged,
+    /// Standard output.
+    Shown,
+    /// A file or a directory with the extension of this format beside the application.
+    Exported(&'static OutputFormat),
+}
+
+/// The facts about records and output from which a layout makes its format.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The names of functions.
+    pub names: SharedNames,
+    /// The labels of the threads of all origins; empty if threads become known later.
+    pub labels: Vec<String>,
+    /// The sites of the records' marks.
+    pub catalog: Arc<SiteCatalog>,
+    /// The maximum number of nested calls that are shown.
+    pub depth: Depth,
+    /// The times of lines.
+    pub time: TimeColumn,
+    /// The colours, or none.
+    pub palette: Option<Palette>,
+    /// A pattern whose matches are highlighted.
+    pub found: Option<Regex>,
+}
+
+impl Context {
+    /// Makes a context without colours, labels, sites and limits. `time` is that of lines.
+    #[must_use]
+    pub fn new(time: TimeColumn, symbols: Settings) -> Context {
+        Context {
+            names: Arc::new(Mutex::new(FunctionNames::new(symbols))),
+            labels: Vec::new(),
+            catalog: Arc::default(),
+            depth: Depth::default(),
+            time,
+            palette: None,
+            found: None,
+        }
+    }
+}
+
+/// A layout that has a subcommand. Its fields are the subcommand's own options.
+pub trait Subcommand: Layout + Args + 'static {
+    /// The name of the subcommand.
+    const NAME: &'static str;
+    /// The line in the list of subcommands.
+    const ABOUT: &'static str;
+    /// The text after the list of options.
+    const HELP: &'static str;
+    /// The help of `--follow`; `None` if running applications cannot be followed.
+    const FOLLOW: Option<&'static str>;
+}
+
+/// The parts of a [`Subcommand`] from which the command line is assembled.
+#[derive(Debug)]
+pub struct NamedView {
+    /// The name of the subcommand.
+    pub name: &'static str,
+    /// The line in the list of subcommands.
+    pub about: &'static str,
+    /// The text after the list of options.
+    pub help: &'static str,
+    /// The help of `--follow`; `None` if running applications cannot be followed.
+    pub follow: Option<&'static str>,
+    /// Adds the options to a command.
+    pub options: fn(Command) -> Command,
+    /// Makes the layout from the parsed options.
+    pub layout: fn(&ArgMatches) -> Result<Arc<dyn Layout>, clap::Error>,
+}
+
+impl NamedView {
+    const fn of<L: Subcommand>() -> NamedView {
+        NamedView {
+            name: L::NAME,
+            about: L::ABOUT,
+            help: L::HELP,
+            follow: L::FOLLOW,
+            options: L::augment_args,
+            layout: |matches| Ok(Arc::new(L::from_arg_matches(matches)?)),
+        }
+    }
+
+    /// Returns the layout whose options all have their defaults.
+    ///
+    /// # Errors
+    /// If an option has no default.
+    pub fn by_default(&self) -> Result<Arc<dyn Layout>, clap::Error> {
+        (self.layout)(&(self.options)(Command::new(self.name)).try_get_matches_from([self.name])?)
+    }
+}

@@ -11,6 +11,7 @@ pub const SCENARIOS: &[Scenario] = &[
     ("sites-filtered", |_| filtered()),
     ("sites-disabled", |_| disabled()),
     ("sites-killed", |_| killed()),
+    ("sites-by-builder", |args| by_builder(args.text(0))),
     ("sites-restarted", |args| restarted(args.text(0))),
     #[cfg(unix)]
     ("sites-forked", |_| forked()),
@@ -165,6 +166,18 @@ pub fn forked() {
     // SAFETY: the call waits for a child of this process.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0);
+}
+
+/// Traces two messages with the settings of a builder, which chooses text files or no encoding.
+pub fn by_builder(format: &str) {
+    let builder = Tracer::builder();
+    let builder = if format == "text" { builder.format(tracer::Format::Text) } else { builder };
+    assert!(builder.enable());
+    for n in 0..2 {
+        trace!("number {n}");
+        // Values are copied once the site has its number.
+        Tracer::get().flush().expect("the files");
+    }
 }
 
 /// Switches tracing off and on again, with another filter and another clock, in another directory.

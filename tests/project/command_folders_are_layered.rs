@@ -17,12 +17,18 @@ fn the_map_lists_each_folder() {
 
 #[test]
 fn only_the_command_line_uses_its_parser() {
+    // Views and values have the definitions of their options; the list of views passes these on.
+    const DEFINITIONS: [&str; 3] =
+        ["use clap::Args;", "use clap::ValueEnum;", "use clap::{Args, ValueEnum};"];
     let source = source_of("tracemerge");
     let code = files(&source);
     assert!(!code.is_empty());
-    for path in code.iter().filter(|path| !path.starts_with(source.join("cli"))) {
+    let parsers = [source.join("cli"), source.join("view/layout.rs")];
+    for path in code.iter().filter(|path| !parsers.iter().any(|parser| path.starts_with(parser))) {
         let code = fs::read_to_string(path).unwrap();
-        let names_it = |line: &&str| line.contains("clap::") && !line.trim_start().starts_with("//");
+        let names_it = |line: &&str| {
+            line.contains("clap::") && !line.trim_start().starts_with("//") && !DEFINITIONS.contains(line)
+        };
         assert_eq!(code.lines().find(names_it), None, "{}", path.display());
     }
 }

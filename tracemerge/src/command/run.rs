@@ -17,7 +17,7 @@ use crate::command::merge::{self, Job};
 use crate::command::preload::preload_if_hooked;
 use crate::find::app::{App, EndedProcess};
 use crate::find::choose::Choice;
-use crate::os::environment::{ENABLE, program_directories};
+use crate::os::environment::{DEFAULT_FORMAT, ENABLE, program_directories};
 use crate::os::signals::Signals;
 #[cfg(unix)]
 use crate::os::signals::signal_name;
@@ -25,6 +25,7 @@ use crate::run_and_report;
 use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
+use crate::view::layout::Needs;
 use crate::view::request::Request;
 
 /// The exit status that shells return if a program cannot be run.
@@ -42,6 +43,11 @@ pub fn run(request: &Request, command: Vec<OsString>) -> u8 {
     let found = find_in_path(&given).unwrap_or_else(|| given.clone());
     let mut command = Command::new(&found);
     command.args(words).env(ENABLE, "1");
+    let Needs { sites, values, .. } = request.layout.needs();
+    if sites || values {
+        // Text files do not record them.
+        command.env(DEFAULT_FORMAT, "raw");
+    }
     let preloaded = preload_if_hooked(&found, &mut command, &Messages::new(request.quiet));
     let since = wall_clock(SystemTime::now() - CLOCK_TOLERANCE);
     let (pid, status) = match Signals::take().run(&mut command) {

@@ -5,7 +5,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use trace_store::variables::ENABLE;
+pub use trace_store::variables::{DEFAULT_FORMAT, ENABLE};
 use trace_store::variables::{DIR, value};
 
 /// Returns the directory that the user has set for traces.

@@ -1,38 +1,36 @@
-//! The words that are subcommands, now or later, and the search for the subcommand that a misspelt word resembles.
+//! The words that are subcommands, and the search for the subcommand that a misspelt word resembles.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use similar::get_close_matches;
 
-/// The subcommands.
-pub const SUBCOMMANDS: [&str; 17] = [
-    "merge",
-    "show",
-    "stats",
-    "tree",
-    "report",
-    "locks",
-    "open",
-    "run",
-    "check",
-    "info",
-    "diff",
-    "snapshot",
-    "on",
-    "off",
-    "clean",
-    "completions",
-    "man",
-];
+/// The names of the subcommands, in the definition of the command line.
+static NAMES: OnceLock<Vec<String>> = OnceLock::new();
 
 /// The similarity from which on a word counts as another one that is misspelt: 1 is the same word.
 const SIMILAR: f32 = 0.6;
+
+/// Takes the names of the subcommands. Later calls have no effect.
+pub fn learn<'a>(names: impl Iterator<Item = &'a str>) {
+    NAMES.get_or_init(|| names.map(str::to_owned).collect());
+}
+
+fn names() -> Vec<&'static str> {
+    NAMES.get().into_iter().flatten().map(String::as_str).collect()
+}
+
+/// Returns whether a word is a subcommand.
+#[must_use]
+pub fn is_subcommand(word: &str) -> bool {
+    names().contains(&word)
+}
 
 /// Returns the subcommand that a word probably means, unless the word is the path of an existing file.
 #[must_use]
 pub fn subcommand_like(given: &Path) -> Option<&'static str> {
     let word = given.to_str().filter(|word| !word.contains(['/', '\\']) && !given.exists())?;
-    get_close_matches(word, &SUBCOMMANDS, 1, SIMILAR).into_iter().next()
+    get_close_matches(word, &names(), 1, SIMILAR).into_iter().next()
 }
 
 #[cfg(test)]
@@ -41,6 +39,7 @@ mod tests {
 
     #[test]
     fn a_misspelt_subcommand_is_recognized_and_an_application_is_not() {
+        learn(["merge", "check", "info", "snapshot"].into_iter());
         let like = |word: &str| subcommand_like(Path::new(word));
         for (word, name) in
             [("chek", "check"), ("mrege", "merge"), ("inof", "info"), ("snapshots", "snapshot")]

@@ -15,10 +15,16 @@ use crate::user::filter::Filter;
 ///
 /// The environment overrides every setting, so that the user who runs the program has the last word; see the table in
 /// the crate's documentation.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[must_use = "nothing is set before `startup` or `enable`"]
 pub struct Builder {
     config: Config,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder { config: Config::of_program() }
+    }
 }
 
 impl Builder {

@@ -149,9 +149,16 @@ pub(crate) fn expects_every_function() -> bool {
 }
 
 impl Config {
+    /// Returns the settings to which a program adds its own.
+    pub(crate) fn of_program() -> Config {
+        let mut config = Config::default();
+        read_format(variables::DEFAULT_FORMAT, &mut config.format);
+        config
+    }
+
     /// Returns the settings of a process whose program has set none.
     pub(crate) fn of_process() -> Config {
-        let config = Config::default();
+        let config = Config::of_program();
         if !expects_every_function() {
             return config;
         }
@@ -184,11 +191,7 @@ impl Config {
             "overwrite" => Some(FullPolicy::Overwrite),
             _ => None,
         });
-        read(variables::FORMAT, "text or raw", &mut self.format, |text| match text {
-            "text" => Some(Format::Text),
-            "raw" => Some(Format::Raw),
-            _ => None,
-        });
+        read_format(variables::FORMAT, &mut self.format);
         read(variables::CLOCK, "ordered, fast or system", &mut self.clock, |text| match text {
             "ordered" => Some(ClockKind::Ordered),
             "fast" => Some(ClockKind::Fast),
@@ -243,6 +246,15 @@ impl Config {
         });
         self
     }
+}
+
+/// Reads an encoding of the trace files from a variable.
+fn read_format(variable: &str, format: &mut Format) {
+    read(variable, "text or raw", format, |text| match text {
+        "text" => Some(Format::Text),
+        "raw" => Some(Format::Raw),
+        _ => None,
+    });
 }
 
 /// Returns whether the environment requests tracing, now or later, by the default variable. An unclear value is

@@ -41,6 +41,8 @@ pub const MAX_DEPTH: &str = "TRACER_MAX_DEPTH";
 pub const MIN_DURATION: &str = "TRACER_MIN_DURATION";
 /// The encoding of the trace files.
 pub const FORMAT: &str = "TRACER_FORMAT";
+/// The encoding of the trace files if neither the program nor [`FORMAT`] chooses one. `tracemerge run` sets it.
+pub const DEFAULT_FORMAT: &str = "TRACER_DEFAULT_FORMAT";
 /// The library that `tracemerge run` has put at the beginning of `LD_PRELOAD`. The library removes itself from both
 /// variables as soon as it is loaded.
 pub const PRELOADED: &str = "TRACER_PRELOADED";

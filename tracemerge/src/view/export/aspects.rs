@@ -1,5 +1,5 @@
 //! The details of messages, calls and functions that some formats omit, and how often this happened. Each
-//! format names the details that it has no place for; the scene counts them.
+//! format names the details that it has no place for; the inventory counts them.
 
 use trace_format::record::Flags;
 use trace_format::sites::Level;

@@ -72,7 +72,7 @@ pub trait EventFormat: Send + Sync {
 /// An event of a thread.
 #[derive(Debug)]
 pub struct Event<'a> {
-    /// The number of the thread in the scene.
+    /// The number of the thread in the inventory.
     pub thread: usize,
     /// The ticks.
     pub ticks: Ticks,
@@ -98,7 +98,7 @@ pub enum LockContent {
 pub enum EventContent<'a> {
     /// A message.
     Message {
-        /// The number of its site in the scene, if known.
+        /// The number of its site in the inventory, if known.
         site: Option<usize>,
         /// The unescaped text; bytes that are not UTF-8 are escaped as in the trace. Empty if the format does
         /// not need the text.
@@ -133,7 +133,7 @@ pub enum EventContent<'a> {
 /// A call that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedCall {
-    /// The number of the function in the scene.
+    /// The number of the function in the inventory.
     pub function: FunctionId,
     /// Whether the call has a leave record.
     pub has_leave_record: bool,
@@ -159,7 +159,7 @@ impl Process {
 /// A thread.
 #[derive(Debug)]
 pub struct Thread {
-    /// The number of its process in the scene.
+    /// The number of its process in the inventory.
     pub process: usize,
     /// The operating system's id.
     pub tid: u64,
@@ -306,7 +306,7 @@ pub fn sentences<'a>(of: impl IntoIterator<Item = (u64, &'a str, &'a str)>) -> V
 /// The numbers that identify the thread of an origin, and its clock.
 #[derive(Debug)]
 struct ThreadOfOrigin {
-    /// The number of the thread in the scene, the number of its process in the scene, and the number of its
+    /// The number of the thread in the inventory, the number of its process in the inventory, and the number of its
     /// process in [`FunctionNames`].
     thread: usize,
     process: usize,

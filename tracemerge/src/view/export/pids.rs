@@ -12,7 +12,7 @@ const OWN_PIDS: u32 = 1 << 22;
 /// The numbers of processes.
 #[derive(Debug, Default)]
 pub struct Pids {
-    /// The number of each process of the scene.
+    /// The number of each process of the inventory.
     known: Vec<Option<u32>>,
     given: BTreeSet<u32>,
     /// The number of processes whose number differs from their id.

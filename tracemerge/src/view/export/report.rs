@@ -71,8 +71,8 @@ with the outermost one), the same without the calls inside, and for one call the
 average, maximum and 99th percentile (to 1 %). Calls that were still running count up to
 the last record of their process. For the source of names see tracemerge tree --help.
 
---format folded writes a line for each call path with its own time in nanoseconds, which
-tools for flame graphs read. tracemerge draws one itself:
+tracemerge --format folded writes a line for each call path with its own time in
+nanoseconds, which tools for flame graphs read. tracemerge draws one itself:
   tracemerge --format flamegraph -o flames.svg ./app";
 }
 

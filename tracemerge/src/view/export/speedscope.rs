@@ -70,7 +70,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
 
 #[derive(Debug, Default)]
 pub struct SpeedscopeFormat {
-    /// The profile of each thread of the scene.
+    /// The profile of each thread of the inventory.
     profiles: Vec<Profile>,
     /// The time of the first event.
     first: Option<u64>,

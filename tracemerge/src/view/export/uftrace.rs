@@ -89,7 +89,7 @@ pub struct UftraceFormat {
     /// The thread numbers that are taken.
     tids: HashSet<u32>,
     renumbered: u64,
-    /// The time of the first event of each process, by its number in the scene.
+    /// The time of the first event of each process, by its number in the inventory.
     processes: BTreeMap<usize, u64>,
     texts: Option<usize>,
     has_calls: bool,

@@ -56,7 +56,7 @@ use super::trial::own_content;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use trace_format::escape::unescape;
-use trace_format::file::{FIRST_BYTES, run_of};
+use trace_format::file::{FIRST_BYTES, run_of, thread_of};
 use trace_format::line::{Key, Kind, Line};
 use trace_format::meta::{End as EndLine, EndReason, Meta, RingPlace};
 use trace_format::raw::{Decoder, Raw};
@@ -220,7 +220,8 @@ impl Judge<'_> {
         let bytes = std::fs::read(copy).unwrap_or_default();
         let is_beginning = |path: &PathBuf| {
             let file = std::fs::read(path).unwrap_or_default();
-            !file.is_empty() && file.len() < bytes.len() && bytes.starts_with(&file)
+            // A file that is cut inside its first lines is the beginning of many.
+            thread_of(&file).is_some() && file.len() < bytes.len() && bytes.starts_with(&file)
         };
         let entries = std::fs::read_dir(copy.parent()?).ok()?.flatten().map(|entry| entry.path());
         Some(entries.into_iter().find(is_beginning).unwrap_or_else(|| copy.clone()))

@@ -258,8 +258,9 @@ impl Judge<'_> {
         self.lines(&mut traced, &text);
         let told = traced.lost.values().sum::<u64>();
         // Records that are made after the exit has begun may be written after the end; a file of a shared ring gets
-        // another end.
-        let (private, behind) = (traced.private, traced.behind_end);
+        // another end, unless the ring's file was removed.
+        let removed = |what| matches!(what, What::Remove(Removal::Directory | Removal::Rings));
+        let (private, behind) = (traced.private || self.plan.has(removed), traced.behind_end);
         if let Some(end) = traced
             .end
             .as_ref()

@@ -23,7 +23,7 @@ use crate::view::export::named_lines::NamedLines;
 use crate::view::export::show::{Column, ShowLayout};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::function_names::{SharedNames, lock};
-use crate::view::layout::{Context, Destination, Layout};
+use crate::view::layout::{Context, Destination, Layout, Needs};
 use crate::view::plan::Plan;
 use crate::view::request::{Request, View, is_terminal};
 use crate::view::select::{Amount, Selection};
@@ -90,7 +90,8 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         inputs.leave_out_shorter_calls(layout.min_duration());
     }
     let in_colours = view.colours(&target);
-    let mut context = context_of(&view, &inputs, &plan, symbols_of(&job.request.symbols, &chosen));
+    let symbols = symbols_of(&job.request.symbols, &chosen);
+    let mut context = context_of(needs, &view, &inputs, &plan, symbols);
     context.depth = job.request.depth;
     context.palette = in_colours.then(Palette::colours);
     let names = &context.names;
@@ -178,11 +179,11 @@ fn symbols_of(settings: &Settings, chosen: &Chosen) -> Settings {
 }
 
 /// Returns the context of formats, without colours.
-fn context_of(view: &View, inputs: &Inputs, plan: &Plan<'_>, symbols: Settings) -> Context {
+fn context_of(needs: Needs, view: &View, inputs: &Inputs, plan: &Plan<'_>, symbols: Settings) -> Context {
     let Selection { pattern, invert, sites, .. } = &view.selection;
     let time = TimeColumn::new(view.time, plan.times.first, plan.zone.clone());
     Context {
-        labels: thread_labels(inputs),
+        labels: if needs.labels { thread_labels(inputs) } else { Vec::new() },
         catalog: sites.as_ref().map(|sites| sites.catalog.clone()).unwrap_or_default(),
         found: pattern.clone().filter(|_| !invert),
         ..Context::new(time, symbols)
@@ -226,9 +227,9 @@ fn show_end(inputs: &mut Inputs, view: &View, messages: &mut Messages) {
     let view = View { selection, time: TimeMode::Offset, ..view.clone() };
     let silent = &mut Messages::silent();
     let Ok(mut plan) = Plan::new(inputs, &view, false, silent) else { return };
-    let mut context = context_of(&view, inputs, &plan, Settings::default());
-    context.palette = view.color.is_now(true).then(Palette::colours);
     let layout = ShowLayout { columns: Column::USUAL.to_vec() };
+    let mut context = context_of(layout.needs(), &view, inputs, &plan, Settings::default());
+    context.palette = view.color.is_now(true).then(Palette::colours);
     let format = || layout.format(&context);
     let mut text = Vec::new();
     let selection = &view.selection;

@@ -88,6 +88,8 @@ pub struct Needs {
     pub values: bool,
     /// The calls of functions, whose names are looked up.
     pub calls: bool,
+    /// The labels of threads.
+    pub labels: bool,
 }
 
 /// The default destination of an output.
@@ -106,7 +108,7 @@ pub enum Destination {
 pub struct Context {
     /// The names of functions.
     pub names: SharedNames,
-    /// The labels of the threads of all origins; empty if threads become known later.
+    /// The labels of the threads of all origins; empty if they are not needed, or become known later.
     pub labels: Vec<String>,
     /// The sites of the records' marks.
     pub catalog: Arc<SiteCatalog>,

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::iter::repeat;
 
 use trace_format::meta::Run;
 
@@ -19,11 +20,8 @@ const MAX_WIDTH: usize = 24;
 /// name.
 #[must_use]
 pub fn thread_labels(inputs: &Inputs) -> Vec<String> {
-    let first = |source: usize| {
-        inputs.boots.iter().flatten().nth(source).and_then(|source| source.ends()).map_or(0, |ends| ends.0)
-    };
-    let threads: Vec<(u64, &Origin)> =
-        inputs.origins.iter().enumerate().map(|(number, origin)| (first(number), origin)).collect();
+    let of_files = inputs.boots.iter().flatten().map(|source| source.ends().map_or(0, |ends| ends.0));
+    let threads: Vec<(u64, &Origin)> = of_files.chain(repeat(0)).zip(&inputs.origins).collect();
     labels(&threads)
 }
 

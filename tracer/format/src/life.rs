@@ -5,7 +5,7 @@
 //! offset  group      fields                                                writer
 //!   0     identity   magic "TRCLIFE\n" u64, version u32, file bytes u32,   flusher, before it is locked
 //!                    flusher's thread id u64
-//!  64     traced     unplaced u64; start: thread id u64, since u64, ns   traced threads
+//!  64     traced     ringless u64; start: thread id u64, since u64, ns   traced threads
 //!                    u64; panics: thread id u64, deadly u32; name of
 //!                    the signal u64
 //! 128     flusher    files u64, ending u32, forgotten u64, rings u64       flusher, then the recoverer

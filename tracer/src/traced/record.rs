@@ -27,7 +27,7 @@ use crate::words::exclusion::{self, Excluded};
 const RING_STACK_BYTES: usize = if cfg!(debug_assertions) { 4 << 10 } else { 2 << 10 };
 
 thread_local! {
-    /// The id of the run that counts this thread's records without a ring as unplaced, or 0 if there was no run, and
+    /// The id of the run that counts this thread's records without a ring, or 0 if there was no run, and
     /// the number of them that no file reports yet.
     static LOST: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
 }

@@ -81,7 +81,7 @@ impl Memory {
         Memory::found(file, |options| options.map_raw(file))
     }
 
-    /// Maps the ring in `file` read-only, for an onlooker. The result must not be used as a producer or a consumer.
+    /// Maps the ring in `file` read-only, for an observer. The result must not be used as a producer or a consumer.
     /// The ring's process may be alive.
     ///
     /// # Errors

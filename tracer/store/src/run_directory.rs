@@ -1,5 +1,5 @@
 //! The run's directory: life file, manifest, site table, module table, ring files. The flusher thread makes it; recoverers
-//! and onlookers read it.
+//! and observers read it.
 
 mod restoration;
 
@@ -33,7 +33,7 @@ pub use restoration::Missing;
 /// unfinished directory.
 const TRIES: u32 = 200;
 
-/// The directory of this process's run, which recoverers and onlookers read, even after the process was killed.
+/// The directory of this process's run, which recoverers and observers read, even after the process was killed.
 #[derive(Debug)]
 pub struct RunDirectory {
     path: PathBuf,

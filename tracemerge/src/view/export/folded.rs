@@ -1,5 +1,4 @@
-//! Folded stacks: one line for each call path with its own time in nanoseconds, as `report --format folded`
-//! writes them. Memory grows with the number of paths, not with the trace.
+//! Folded stacks: one line for each call path with its own time in nanoseconds. Memory grows with the number of paths, not with the trace.
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;

@@ -99,7 +99,7 @@ impl fmt::Debug for OutputFormat {
 
 impl Layout for &'static OutputFormat {
     fn needs(&self) -> Needs {
-        Needs { times: true, sites: true, values: true, calls: true }
+        Needs { times: true, sites: true, values: true, calls: true, labels: true }
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {

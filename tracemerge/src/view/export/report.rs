@@ -78,7 +78,7 @@ nanoseconds, which tools for flame graphs read. tracemerge draws one itself:
 
 impl Layout for ReportLayout {
     fn needs(&self) -> Needs {
-        Needs { times: true, calls: true, ..Needs::default() }
+        Needs { times: true, calls: true, labels: true, ..Needs::default() }
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {

@@ -94,7 +94,11 @@ Exit status: that of a merge";
 
 impl Layout for ShowLayout {
     fn needs(&self) -> Needs {
-        Needs { sites: self.columns.iter().any(|column| column.is_of_site()), ..Needs::default() }
+        Needs {
+            sites: self.columns.iter().any(|column| column.is_of_site()),
+            labels: true,
+            ..Needs::default()
+        }
     }
 
     fn default_time(&self) -> TimeMode {

@@ -87,7 +87,7 @@ Examples:
 
 impl Layout for TreeLayout {
     fn needs(&self) -> Needs {
-        Needs { times: true, calls: true, ..Needs::default() }
+        Needs { times: true, calls: true, labels: true, ..Needs::default() }
     }
 
     fn default_time(&self) -> TimeMode {

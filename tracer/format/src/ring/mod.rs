@@ -1,7 +1,7 @@
 //! The ring file: a header of [`HEADER_BYTES`], the data of the ring, the data of the nested ring.
 //!
 //! The header is shared between a traced thread (*producer*), the flusher or, after the process's death, the
-//! recoverer (*consumer*), and onlookers, which only read. All its fields are atomics; each group has a cache line of
+//! recoverer (*consumer*), and observers, which only read. All its fields are atomics; each group has a cache line of
 //! its own and one writer:
 //!
 //! ```text
@@ -12,8 +12,8 @@
 //!  2    Main        producer                    flusher, recoverer
 //!  3    Nested      producer                    flusher, recoverer
 //!  4    Consumed    flusher                     producer
-//!  5    Selected    flusher                     recoverer, onlookers
-//!  6-13 Slot 0, 1   flusher                     recoverer, onlookers
+//!  5    Selected    flusher                     recoverer, observers
+//!  6-13 Slot 0, 1   flusher                     recoverer, observers
 //! 14-17 Long name   producer when it claims     flusher, recoverer
 //! 18-   Open calls  producer                    recoverer; flusher as the process exits
 //! ```
@@ -413,7 +413,7 @@ impl Header {
     /// the text to the file, and calls [`Header::free`] afterwards.
     pub fn publish(&self, progress: &Progress) {
         let count = self.selected.count.load(Ordering::Relaxed).wrapping_add(1);
-        // An onlooker may still read the slot that is filled now. If it sees any of the new values, its last load of
+        // An observer may still read the slot that is filled now. If it sees any of the new values, its last load of
         // the count sees the count that was stored before this fence, or a later one.
         fence(Ordering::Release);
         self.slots[usize::from(count & 1 == 1)].store(progress);

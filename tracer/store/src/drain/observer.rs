@@ -1,4 +1,4 @@
-//! The renderer for an onlooker: it renders the text that the flusher or a recoverer would write next, and writes
+//! The renderer for an observer: it renders the text that the flusher or a recoverer would write next, and writes
 //! nothing.
 
 use std::io;
@@ -33,7 +33,7 @@ pub struct Rest {
 }
 
 impl<'a> Observer<'a> {
-    /// Returns an onlooker that continues from `progress`, which the ring's consumer has published.
+    /// Returns an observer that continues from `progress`, which the ring's consumer has published.
     pub fn new(
         drained: DrainedRing<'a>,
         info: &'a meta::Run,

@@ -1,11 +1,11 @@
 //! Copies of a ring that its producer may overwrite, which are checked after copying.
 //!
 //! They are for readers for which the producer does not wait: the flusher, if the ring is a flight recorder, and
-//! onlookers from other processes. The method is that of a sequence lock, with the producer's `reserve` as the
+//! observers from other processes. The method is that of a sequence lock, with the producer's `reserve` as the
 //! sequence.
 //!
 //! A producer that waits for the flusher does not overwrite records that the flusher has not published as written. So
-//! an onlooker copies all of such a ring, and afterwards reads the published position: from there on the
+//! an observer copies all of such a ring, and afterwards reads the published position: from there on the
 //! copy is valid.
 
 use std::ops::Range;

@@ -13,7 +13,7 @@
 //! | `give_name` | gives a file a further name, or another name, that is free | both |
 //! | `check_file_creation` | checks whether files can be made in a directory | start of a run |
 //! | `open_own_file`, `open_named_file`, `open_to_append` | open files that only this user can have made | both |
-//! | `open_file_of_user_to_read` | opens a file for an onlooker | inspection |
+//! | `open_file_of_user_to_read` | opens a file for an observer | inspection |
 //! | `reserve`, `reserve_part`, `hold_lock` | reserve a file's space, lock one of its bytes | flusher, recovery |
 //! | `populate` | prepares the pages of a mapping | flusher |
 //! | `MAPPINGS_HOLD_LOCKS` | whether a mapping alone holds a lock | start of a run; recovery |

@@ -54,7 +54,7 @@ Exit status: that of a merge";
 
 impl Layout for LocksLayout {
     fn needs(&self) -> Needs {
-        Needs { times: true, calls: true, ..Needs::default() }
+        Needs { times: true, calls: true, labels: true, ..Needs::default() }
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {

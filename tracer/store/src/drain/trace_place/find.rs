@@ -28,7 +28,7 @@ impl TracePlace {
         self.find_by(&sys::open_named_file, tid, run, progress)
     }
 
-    /// Opens the file that `progress` names for an onlooker; the file may belong to `user`.
+    /// Opens the file that `progress` names for an observer; the file may belong to `user`.
     pub fn find_to_read(
         &self,
         user: u32,

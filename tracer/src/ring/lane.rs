@@ -102,6 +102,13 @@ impl Lane {
         self.block
     }
 
+    /// Returns the number of published bytes that the consumer has not freed.
+    pub(crate) fn unconsumed(&self) -> u64 {
+        // SAFETY: bound, by the type's rule. Relaxed: this only decides how long a thread waits.
+        let consumed = unsafe { &*self.consumed }.load(Ordering::Relaxed);
+        self.written().head().saturating_sub(consumed)
+    }
+
     /// Returns the position at which the next record begins.
     #[inline(always)]
     pub(crate) fn pos(&self) -> u64 {

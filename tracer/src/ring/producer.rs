@@ -764,9 +764,9 @@ impl Producer {
             let useless =
                 u128::from(waited) >= link.max_stall.as_nanos() || link.failing.load(Ordering::Relaxed);
             // One long wait is cheaper than many short ones, for the flusher above all: on a busy machine each wait
-            // takes the processor away from it.
-            let plenty =
-                reservation.is_some_and(|reservation| has_enough_room(reservation.pending, lane.capacity()));
+            // takes the processor away from it. Pieces that are not published do not count: the flusher cannot free
+            // them.
+            let plenty = reservation.is_some() && has_enough_room(lane.unconsumed(), lane.capacity());
             if plenty || useless || link.closed.load(Ordering::Relaxed) {
                 break (reservation, waited);
             }
@@ -787,7 +787,8 @@ pub(crate) fn call_site_record(address: u64, call_site: u64) -> (u64, [u64; 2]) 
     (stack_word(Flags::NONE, size_of_val(&frames)), frames)
 }
 
-/// Returns whether a thread that waits for room goes on if `pending` bytes of `capacity` wait for the flusher.
-pub(crate) fn has_enough_room(pending: u64, capacity: u64) -> bool {
-    pending <= capacity / 2
+/// Returns whether a thread that waits for room goes on if `unconsumed` published bytes of `capacity` wait for the
+/// flusher.
+pub(crate) fn has_enough_room(unconsumed: u64, capacity: u64) -> bool {
+    unconsumed <= capacity / 2
 }

@@ -23,6 +23,7 @@ use trace_format::ring::{Geometry, MIN_CAPACITY, Progress, readable};
 use trace_format::wait::{Wait, WaitCause};
 use trace_store::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory, may_begin_small};
 
+use super::lane::MIN_ROOM;
 use super::{Link, Outcome, Producer};
 use crate::ring::clock::now;
 use crate::user::config::FullPolicy;
@@ -200,6 +201,35 @@ fn a_wait_for_room_is_bounded_and_recorded_and_later_records_drop() {
         matches!(metas[..], [Meta::Lost { records: 1001, .. }, Meta::Stall { ns: 30_000_000.. }]),
         "{metas:?}"
     );
+}
+
+/// The pieces of such a message and the padding before it are more than half of the ring, and nothing of them is
+/// published: a wait that counts them as work for the flusher takes its whole time.
+#[test]
+fn a_message_does_not_wait_for_its_own_unpublished_half_of_the_ring() {
+    let mut bench = Bench::new(FullPolicy::Block, Duration::from_secs(60));
+    let half = bench.memory.geometry().capacity / 2;
+    let head = || bench.memory.header().main.head();
+    while head() + MIN_ROOM <= half {
+        assert_eq!(bench.producer.record(now(), 0, format_args!("20 bytes for padding")), Outcome::Committed);
+    }
+    assert!(head() < half, "the message begins behind padding");
+    let message = "x".repeat(half as usize);
+    let Bench { memory, link, producer, renderer, progress, text } = &mut bench;
+    let (memory, link) = (&*memory, &**link);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // By then the message has filled the ring.
+            std::thread::sleep(Duration::from_millis(50));
+            drain(memory, false, progress, renderer, text);
+            link.room.wake();
+        });
+        assert_eq!(producer.record(now(), 0, format_args!("{message}")), Outcome::Committed);
+    });
+    let stalled = Duration::from_nanos(bench.memory.header().losses().stall_ns);
+    assert!(Duration::ZERO < stalled && stalled < Duration::from_secs(30), "{stalled:?}");
+    bench.drain();
+    assert_eq!(bench.messages().last(), Some(&message));
 }
 
 #[test]

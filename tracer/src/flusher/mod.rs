@@ -487,44 +487,39 @@ impl Flusher {
             self.rings.iter_mut().for_each(RingDrain::want);
             self.drain_matching(RingDrain::has_ended);
         }
-        // A thread that gets its ring after the last look at that ring moves its count there in vain, so this count
-        // is kept.
-        let ringless_records = self.run.ringless_records();
         let ended = self.run.ended(EndReason::Exit);
         self.end_files(ended);
         // The ring of the thread that called `exit` has waited for that.
         self.rings.iter_mut().filter(|ring| ring.has_ended()).for_each(RingDrain::want);
         self.drain_matching(RingDrain::has_ended);
         // Shared rings stay, and are recovered when files can be written.
-        let unreported_records = self.report_unwritten(RingDrain::dies_with_process);
-        self.end_run_file(ended, ringless_records, unreported_records);
+        self.end_run_file(ended, RingDrain::dies_with_process);
         self.place.retry_removals_at_end();
         self.supply.clear(&self.rings);
         self.release_exit();
     }
 
     /// Writes the losses that no thread's file can report into a file of the run's own: records of threads that never
-    /// got a ring, records dropped with flight recorders or files, and `unreported_records` records that could not be written.
-    /// `ringless_records` is the number of records that had found no ring when the files were ended.
-    fn end_run_file(&mut self, ended: Ended, ringless_records: u64, unreported_records: u64) {
-        let (ringless_records, forgotten) =
-            (self.run.ringless_records().max(ringless_records), self.supply.forgotten());
-        report_ringless_records(ringless_records);
+    /// got a ring, records dropped with flight recorders or files, and records that are lost with rings of which
+    /// `goes` is true.
+    fn end_run_file(&mut self, ended: Ended, goes: fn(&RingDrain) -> bool) {
+        let unwritten = self.report_unwritten(goes);
+        let ringless = self.run.ringless_records();
+        // Read after that count: a thread that gets its ring now moves its part of the count there, and it is reported
+        // twice rather than never.
+        let unseen: u64 = self.rings.iter().filter(|ring| goes(ring)).map(RingDrain::unseen_losses).sum();
+        let forgotten = self.supply.forgotten();
+        report_ringless_records(ringless + unseen);
         // Files that are dropped after this would be reported nowhere: threads may trace until the process is gone.
         self.place.limit_total(u64::MAX);
         let dropped = self.place.dropped();
-        if ringless_records == 0 && forgotten == 0 && unreported_records == 0 && dropped.files == 0 {
+        let ringless_records = ringless + unseen + unwritten;
+        if ringless_records == 0 && forgotten == 0 && dropped.files == 0 {
             return;
         }
-        let file = RunFile {
-            tid: sys::thread_id(),
-            ringless_records: ringless_records + unreported_records,
-            forgotten,
-            dropped,
-            ended,
-        };
+        let file = RunFile { tid: sys::thread_id(), ringless_records, forgotten, dropped, ended };
         match file.write(&mut self.place, &self.info) {
-            Ok(()) => self.run.note_ringless_reported(ringless_records),
+            Ok(()) => self.run.note_ringless_reported(ringless),
             Err(error) => self.note_error(error),
         }
     }
@@ -595,11 +590,9 @@ impl Flusher {
             ring.close();
         }
         self.drain_all();
-        let ringless_records = self.run.ringless_records();
         let ended = self.run.ended(EndReason::Shutdown);
         self.end_files(ended);
-        let unreported_records = self.report_unwritten(|_| true);
-        self.end_run_file(ended, ringless_records, unreported_records);
+        self.end_run_file(ended, |_| true);
         self.place.retry_removals_at_end();
         self.supply.end(self.run, &mut self.rings);
         self.run.relay.end();

@@ -266,6 +266,14 @@ impl RingDrain {
         observer.dead(EndReason::Exit.into()).map_or(0, |rest| rest.records.saturating_add(rest.lost))
     }
 
+    /// Returns the number of lost records that the ring's thread brought along from the time before it had the ring, if
+    /// the flusher has not looked at the ring since.
+    pub(crate) fn unseen_losses(&self) -> u64 {
+        // The thread stores the number before it takes the ring.
+        let is_unseen = !self.is_free() && self.drain.is_none();
+        if is_unseen { self.ring.header().main.lost_full.load(Ordering::Relaxed) } else { 0 }
+    }
+
     /// Notes that the ring's thread has ended, as the one after `count` others, unless that was noted before.
     pub(crate) fn note_end(&mut self, count: &mut u64) {
         if self.ended.is_none() {

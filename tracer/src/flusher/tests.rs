@@ -13,7 +13,7 @@ use trace_format::ring::State;
 use trace_store::drain::DrainContext;
 
 use super::Flusher;
-use super::ring_drain::Extent;
+use super::ring_drain::{Extent, RingDrain};
 use super::supply::Supply;
 use crate::ring::Outcome;
 use crate::shared::run::Run;
@@ -43,8 +43,13 @@ fn rings_directory() -> TempDir {
 
 /// Plays a thread that takes a ring.
 fn attach(run: &'static Run, tid: u64) -> &'static ThreadRing {
+    attach_with_losses(run, tid, 0)
+}
+
+/// Plays a thread that takes a ring after it has lost records.
+fn attach_with_losses(run: &'static Run, tid: u64, lost: u64) -> &'static ThreadRing {
     let (ring, _) = run.ready.take().unwrap();
-    ring.lend(tid, &ThreadName { system: *b"played by a test", thread: None, whole: None }, Ticks(1), 0);
+    ring.lend(tid, &ThreadName { system: *b"played by a test", thread: None, whole: None }, Ticks(1), lost);
     ring
 }
 
@@ -179,4 +184,23 @@ fn a_waiting_thread_gets_its_ring_before_a_busy_ring_is_drained() {
     fill();
     flusher.drain_once();
     assert!(is_whole() && run.ready.count() == 0);
+}
+
+#[test]
+fn losses_that_a_thread_brought_into_a_private_ring_are_reported_without_a_look_at_that_ring() {
+    let directory = TempDir::new().unwrap();
+    let (run, mut flusher) = run(directory.path(), Path::new("/proc/none"));
+    let seen = attach_with_losses(run, 90, 2);
+    assert_eq!(seen.place, RingPlace::Private);
+    flusher.drain_once();
+    attach_with_losses(run, 91, 3);
+
+    let ended = run.ended(EndReason::Exit);
+    flusher.end_files(ended);
+    flusher.end_run_file(ended, RingDrain::dies_with_process);
+    let texts = files(directory.path());
+    let lost = |lost: &str| {
+        texts.iter().filter(|text| text.contains(&format!("# lost records={lost} reason=full\n"))).count()
+    };
+    assert_eq!((lost("2"), lost("3"), texts.len()), (1, 1, 2), "{texts:?}");
 }

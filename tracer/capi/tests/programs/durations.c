@@ -93,10 +93,16 @@ TRACED static void level_0(void) {
     level_1();
 }
 
+/* The time between two calls of a thread, in microseconds. */
+static int pause_us;
+
 TRACED static void *go_on_for_ever(void *number) {
     state = (unsigned)(long)number;
     for (;;) {
         level_0();
+        if (pause_us > 0) {
+            usleep(pause_us);
+        }
     }
     return NULL;
 }
@@ -151,8 +157,9 @@ int main(int count, char **arguments) {
         printf("%d\n", tracer_startup("TRACER_ENABLE"));
         tracer_trace("nobody wants it");
         quick(3);
-    } else if (!strcmp(how, "forever")) {
+    } else if (!strcmp(how, "forever") || !strcmp(how, "slowly")) {
         pthread_t id;
+        pause_us = !strcmp(how, "slowly") ? 1000 : 0;
         for (long number = 0; number < 3; number++) {
             pthread_create(&id, NULL, go_on_for_ever, (void *)number);
         }

@@ -83,7 +83,7 @@ fn a_flight_recorder_keeps_the_selected_calls() {
 #[test]
 fn a_program_with_hooks_is_switched_on_and_off_from_outside() {
     let program = Program::linked("cc", "durations.c");
-    let mut scenario = program.scenario(&["forever"]).env("TRACER_ENABLE", "paused");
+    let mut scenario = program.scenario(&["slowly"]).env("TRACER_ENABLE", "paused");
     let mut child = scenario.command().spawn().expect("it starts");
     let has = |word: &str| {
         let mut command = tracemerge(scenario.runtime.path());

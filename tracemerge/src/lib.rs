@@ -50,6 +50,8 @@ pub use crate::command::kept_records::KeptRecords;
 use crate::cli::{Merge, Subcommand, ViewCommand};
 use crate::command::diff::DiffOutput;
 use crate::command::merge::Job;
+use crate::command::open::Viewing;
+use crate::command::run::After;
 use crate::find::app::App;
 use crate::find::choose::Choice;
 use crate::os::signals::Signals;
@@ -96,13 +98,23 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             });
             if status == 0 { command::open::open(&opened_apps, request) } else { status }
         }
-        Subcommand::Run { options, show, format, command } => {
+        Subcommand::Run { options, open: true, command, .. } => {
+            let request = options.into_request(Arc::new(TraceLayout));
+            let quiet = request.quiet;
+            let mut after = None;
+            let status = run_and_report(quiet, |_| {
+                after = Some(After::Open(Viewing::of(request)?));
+                Ok(())
+            });
+            after.map_or(status, |after| command::run::run(after, command))
+        }
+        Subcommand::Run { options, show, format, command, .. } => {
             let layout = match (show.map(NamedView::by_default), format) {
                 (Some(Ok(layout)), _) => layout,
                 (Some(Err(said)), _) => return run_and_report(false, |_| cli::show(said, &args)).max(2),
                 (None, format) => layout_of(format),
             };
-            command::run::run(&options.into_request(layout), command)
+            command::run::run(After::Merge(options.into_request(layout)), command)
         }
         Subcommand::Clean { quiet, yes, app } => {
             run_and_report(quiet, |messages| command::clean::clean(&App::or_directory(app)?, yes, messages))

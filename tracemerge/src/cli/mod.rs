@@ -147,8 +147,8 @@ PATH. Options of tracemerge go before APP; all arguments after APP are for APP.
 A program that was compiled with -finstrument-functions gets libtracer preloaded,
 so that all its functions are traced; --show tree then shows their calls.
 
-If --show or --format needs what text files do not record (levels, places, typed
-values), the run records raw files, unless APP or TRACER_FORMAT chooses otherwise.
+If --show, --format or --open needs what text files do not record (levels, places,
+typed values), the run records raw files, unless APP or TRACER_FORMAT chooses otherwise.
 
 Interrupting from the keyboard ends APP, not tracemerge. SIGTERM and SIGHUP are
 passed on to APP. A signal within half a second of APP's end does not end the merge,
@@ -156,7 +156,7 @@ nor does closing the console of Windows, which gives the merge four seconds.
 
 Exit status:
   that of APP (128 + the number of the signal that killed it, 127 if it is not
-  found, 126 if it cannot be run); if that is 0, the status of the merge:
+  found, 126 if it cannot be run); if that is 0, that of the viewer or of the merge:
   0 all is merged, 1 records are lost or damaged, 2 nothing was merged";
 
 const CLEAN_HELP: &str = "\
@@ -350,6 +350,9 @@ pub enum Subcommand {
         /// Write for other programs at the end, into APP.EXTENSION unless -o names a file
         #[arg(long, value_name = "FORMAT", value_parser = format_parser(), conflicts_with = "time")]
         format: Option<&'static OutputFormat>,
+        /// Open the traces in an installed viewer at the end, as tracemerge open does
+        #[arg(long, conflicts_with_all = ["show", "format", "time"])]
+        open: bool,
         /// The application and its arguments
         #[arg(value_name = "APP", required = true, num_args = 1.., trailing_var_arg = true)]
         command: Vec<OsString>,

@@ -137,73 +137,105 @@ fn plan(said: Option<&OsStr>, find: impl Fn(&Path) -> Option<PathBuf>) -> Result
     Ok(found(Some(written)).unwrap_or(Plan { written, viewer: Start::Page(page) }))
 }
 
-/// Writes the content for the viewer as requested, and starts the viewer. Returns the exit status of the viewer, or
-/// that of the merge if that has failed or no viewer is started.
-pub fn open(apps: &[App], request: Request) -> u8 {
-    let mut messages = Messages::new(request.quiet);
-    let (plan, first) = match (plan(viewer().as_deref(), find_in_path), apps.first()) {
-        (Ok(plan), Some(first)) => (plan, first),
-        (Err(error), _) => {
-            messages.error(error);
-            return 2;
+/// A viewer to start, and the request for its content.
+#[derive(Debug)]
+pub struct Viewing {
+    plan: Plan,
+    request: Request,
+}
+
+impl Viewing {
+    /// Chooses the viewer for a request.
+    ///
+    /// # Errors
+    /// If no viewer is installed, or the user's configuration names no format, or the output is no file.
+    pub fn of(request: Request) -> Result<Viewing, Error> {
+        let plan = plan(viewer().as_deref(), find_in_path)?;
+        if request.output.as_deref() == Some(OsStr::new("-")) {
+            return Err(Error::plain("a viewer reads a file, not -; name one with -o FILE"));
         }
-        (_, None) => return 2,
-    };
-    if request.output.as_deref() == Some(OsStr::new("-")) {
-        messages.error("a viewer reads a file, not -; name one with -o FILE");
-        return 2;
-    }
-    let chosen = request.output.as_ref().map(PathBuf::from);
-    let path = chosen.clone().unwrap_or_else(|| plan.written.path(&first.merged_path()));
-    // A path that begins with a hyphen would be an option of the viewer.
-    let is_option = path.as_os_str().as_encoded_bytes().starts_with(b"-");
-    let path = if is_option { Path::new(".").join(path) } else { path };
-    let mut request = match chosen {
-        Some(_) => Request { output: Some(path.clone().into()), ..request },
-        None => Request { default_output: Some(path.clone()), ..request },
-    };
-    match plan.written {
-        Written::Text => {
-            request.view.time = TimeMode::Utc;
-            request.names_in_lines = true;
+        let mut request = request;
+        match plan.written {
+            Written::Text => {
+                request.view.time = TimeMode::Utc;
+                request.names_in_lines = true;
+            }
+            Written::Format(format) => request.layout = Arc::new(format),
         }
-        Written::Format(format) => request.layout = Arc::new(format),
+        Ok(Viewing { plan, request })
     }
-    let nests_calls = matches!(plan.written, Written::Format(format) if format.nests_calls);
-    if request.depth != Depth::default() && !nests_calls {
-        messages.note(format_args!("--depth has no effect: {} does not nest calls", plan.written.name()));
+
+    /// Returns the request.
+    #[must_use]
+    pub fn request(&self) -> &Request {
+        &self.request
     }
-    Signals::take();
-    let merged = crate::run_and_report(request.quiet, |messages| {
-        let choice = if request.all_runs { Choice::All } else { Choice::Newest };
-        merge::run(&Job { apps, request: &request, choice }, messages)
-    });
-    // If traces are incomplete, the remaining records are shown.
-    if merged > 1 {
-        return merged;
-    }
-    let mut command = match &plan.viewer {
-        Start::Program(program, arguments) => {
-            let mut command = Command::new(program);
-            command.args(*arguments).arg(&path);
-            command
+
+    /// Writes the content of the chosen runs of `apps`, and starts the viewer. Returns the exit status of the viewer,
+    /// or that of the merge if that has failed or no viewer is started.
+    #[must_use]
+    pub fn start(self, apps: &[App], choice: Choice) -> u8 {
+        let Viewing { plan, mut request } = self;
+        let mut messages = Messages::new(request.quiet);
+        let Some(first) = apps.first() else { return 2 };
+        let chosen = request.output.as_ref().map(PathBuf::from);
+        let path = chosen.clone().unwrap_or_else(|| plan.written.path(&first.merged_path()));
+        // A path that begins with a hyphen would be an option of the viewer.
+        let is_option = path.as_os_str().as_encoded_bytes().starts_with(b"-");
+        let path = if is_option { Path::new(".").join(path) } else { path };
+        match chosen {
+            Some(_) => request.output = Some(path.clone().into()),
+            None => request.default_output = Some(path.clone()),
         }
-        Start::Command(line) => of_shell(line, &path),
-        Start::Page(page) => {
-            let page = page.map_or_else(String::new, |page| format!("; load it at {page}"));
-            messages.note(format_args!(
-                "no installed program shows {}: {} is written{page}",
-                plan.written.name(),
-                shown(&path)
-            ));
+        let nests_calls = matches!(plan.written, Written::Format(format) if format.nests_calls);
+        if request.depth != Depth::default() && !nests_calls {
+            messages.note(format_args!("--depth has no effect: {} does not nest calls", plan.written.name()));
+        }
+        let merged = crate::run_and_report(request.quiet, |messages| {
+            merge::run(&Job { apps, request: &request, choice }, messages)
+        });
+        // If traces are incomplete, the remaining records are shown.
+        if merged > 1 {
             return merged;
         }
-    };
-    keep_interrupts_from_this_process();
-    match command.status() {
-        Ok(status) => exit_code(status),
+        let mut command = match &plan.viewer {
+            Start::Program(program, arguments) => {
+                let mut command = Command::new(program);
+                command.args(*arguments).arg(&path);
+                command
+            }
+            Start::Command(line) => of_shell(line, &path),
+            Start::Page(page) => {
+                let page = page.map_or_else(String::new, |page| format!("; load it at {page}"));
+                messages.note(format_args!(
+                    "no installed program shows {}: {} is written{page}",
+                    plan.written.name(),
+                    shown(&path)
+                ));
+                return merged;
+            }
+        };
+        keep_interrupts_from_this_process();
+        match command.status() {
+            Ok(status) => exit_code(status),
+            Err(error) => {
+                messages.error(Error::io("run", Path::new(command.get_program()), error));
+                2
+            }
+        }
+    }
+}
+
+/// Writes the content for the viewer as requested, and starts the viewer; returns the exit status.
+pub fn open(apps: &[App], request: Request) -> u8 {
+    let (quiet, choice) = (request.quiet, if request.all_runs { Choice::All } else { Choice::Newest });
+    match Viewing::of(request) {
+        Ok(viewing) => {
+            Signals::take();
+            viewing.start(apps, choice)
+        }
         Err(error) => {
-            messages.error(Error::io("run", Path::new(command.get_program()), error));
+            Messages::new(quiet).error(error);
             2
         }
     }

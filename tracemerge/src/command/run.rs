@@ -1,6 +1,6 @@
-//! The subcommand `run`, which runs an application with tracing on and merges its traces.
+//! The subcommand `run`, which runs an application with tracing on, then merges its traces or opens them.
 //!
-//! The exit status is that of the application, or, if that is 0, that of the merge.
+//! The exit status is that of the application, or, if that is 0, that of the merge or of the viewer.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,6 +14,7 @@ use trace_format::meta::Cause;
 use trace_format::meta::Name;
 
 use crate::command::merge::{self, Job};
+use crate::command::open::Viewing;
 use crate::command::preload::preload_if_hooked;
 use crate::find::app::{App, EndedProcess};
 use crate::find::choose::Choice;
@@ -36,39 +37,64 @@ const NOT_FOUND: u8 = 127;
 /// another way.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// Runs `command`, merges its traces, and returns the exit status.
-pub fn run(request: &Request, command: Vec<OsString>) -> u8 {
+/// The use of the traces after the application has ended.
+#[derive(Debug)]
+pub enum After {
+    /// They are merged as requested.
+    Merge(Request),
+    /// A viewer is started with them.
+    Open(Viewing),
+}
+
+impl After {
+    fn request(&self) -> &Request {
+        match self {
+            After::Merge(request) => request,
+            After::Open(viewing) => viewing.request(),
+        }
+    }
+}
+
+/// Runs `command`, then uses its traces, and returns the exit status.
+#[must_use]
+pub fn run(after: After, command: Vec<OsString>) -> u8 {
     let mut words = command.into_iter();
     let given = PathBuf::from(words.next().unwrap_or_default());
     let found = find_in_path(&given).unwrap_or_else(|| given.clone());
     let mut command = Command::new(&found);
     command.args(words).env(ENABLE, "1");
-    let Needs { sites, values, .. } = request.layout.needs();
+    let Needs { sites, values, .. } = after.request().layout.needs();
     if sites || values {
         // Text files do not record them.
         command.env(DEFAULT_FORMAT, "raw");
     }
-    let preloaded = preload_if_hooked(&found, &mut command, &Messages::new(request.quiet));
+    let (quiet, all_runs) = (after.request().quiet, after.request().all_runs);
+    let preloaded = preload_if_hooked(&found, &mut command, &Messages::new(quiet));
     let since = wall_clock(SystemTime::now() - CLOCK_TOLERANCE);
     let (pid, status) = match Signals::take().run(&mut command) {
         Ok(ended) => ended,
         Err(error) => return cannot_run(&given, error),
     };
     drop(preloaded);
-    let choice = if request.all_runs { Choice::All } else { Choice::Process { pid, since } };
-    let merged = run_and_report(request.quiet, |messages| {
+    let choice = if all_runs { Choice::All } else { Choice::Process { pid, since } };
+    let mut app = None;
+    let opened = run_and_report(quiet, |messages| {
         if !status.success() {
             messages.note(format_args!("{} ended with {status}", shown(&given)));
         }
-        let app = App::found_at(given, found)?.with_ended_process(EndedProcess {
-            pid,
-            since,
-            cause: cause(status),
-        });
-        merge::run(&Job { apps: &[app], request, choice }, messages)
+        let ended = EndedProcess { pid, since, cause: cause(status) };
+        app = Some(App::found_at(given, found)?.with_ended_process(ended));
+        Ok(())
     });
+    let used = match (app, after) {
+        (None, _) => opened,
+        (Some(app), After::Open(viewing)) => viewing.start(&[app], choice),
+        (Some(app), After::Merge(request)) => run_and_report(quiet, |messages| {
+            merge::run(&Job { apps: &[app], request: &request, choice }, messages)
+        }),
+    };
     match exit_code(status) {
-        0 => merged,
+        0 => used,
         code => code,
     }
 }

@@ -64,8 +64,10 @@ impl Subcommand for ViewCommand {
 fn subcommand_of(view: &NamedView) -> Command {
     let usage = format!("tracemerge {} [OPTIONS] <APP>...", view.name);
     let command = (view.options)(MergeOptions::augment_args(Command::new(view.name)));
+    let help = [view.help, (view.rows_help)().trim_end()].join("\n\n");
     // The comments of the types would be the descriptions.
-    let mut command = command.about(view.about).after_long_help(view.help).override_usage(usage);
+    let mut command =
+        command.about(view.about).after_long_help(help.trim_end().to_owned()).override_usage(usage);
     if let Some(help) = view.follow {
         let follow = Arg::new("follow").short('f').long("follow").action(ArgAction::SetTrue).help(help);
         command = command.arg(follow.conflicts_with_all(NOT_FOLLOWED));

@@ -11,24 +11,22 @@ pub enum Alignment {
 
 /// Rows under a heading.
 #[derive(Debug)]
-pub struct Columns<const N: usize> {
-    align: [Alignment; N],
-    rows: Vec<[String; N]>,
+pub struct Columns {
+    align: Vec<Alignment>,
+    rows: Vec<Vec<String>>,
 }
 
-impl<const N: usize> Columns<N> {
+impl Columns {
     /// Makes a table with these headings and no rows yet.
     #[must_use]
-    pub fn new(headings: &[(&str, Alignment); N]) -> Columns<N> {
-        Columns {
-            align: headings.map(|(_, align)| align),
-            rows: vec![headings.map(|(text, _)| text.to_owned())],
-        }
+    pub fn new(headings: &[(&str, Alignment)]) -> Columns {
+        let (texts, align) = headings.iter().map(|(text, align)| ((*text).to_owned(), *align)).unzip();
+        Columns { align, rows: vec![texts] }
     }
 
-    /// Adds a row.
-    pub fn row(&mut self, row: [String; N]) {
-        self.rows.push(row);
+    /// Adds a row, with a text for each column.
+    pub fn row(&mut self, row: impl Into<Vec<String>>) {
+        self.rows.push(row.into());
     }
 
     /// Returns all rows, each with `indent` before it and a line feed behind it. The last column may be of
@@ -37,10 +35,10 @@ impl<const N: usize> Columns<N> {
     pub fn text(&self, indent: &str) -> String {
         let width =
             |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: [usize; N] = std::array::from_fn(width);
+        let widths: Vec<usize> = (0..self.align.len()).map(width).collect();
         let mut text = String::new();
         for row in &self.rows {
-            let cells = row.iter().zip(self.align).zip(widths).map(|((cell, align), width)| match align {
+            let cells = row.iter().zip(&self.align).zip(&widths).map(|((cell, align), width)| match align {
                 Alignment::Left => format!("{cell:<width$}"),
                 Alignment::Right => format!("{cell:>width$}"),
             });

@@ -148,6 +148,12 @@ pub trait Subcommand: Layout + Args + 'static {
     const HELP: &'static str;
     /// The help of `--follow`; `None` if running applications cannot be followed.
     const FOLLOW: Option<&'static str>;
+
+    /// Returns the help about the rows for programs; empty if there are none.
+    #[must_use]
+    fn rows_help() -> String {
+        String::new()
+    }
 }
 
 /// The parts of a [`Subcommand`] from which the command line is assembled.
@@ -161,6 +167,8 @@ pub struct NamedView {
     pub help: &'static str,
     /// The help of `--follow`; `None` if running applications cannot be followed.
     pub follow: Option<&'static str>,
+    /// Returns the help about the rows for programs.
+    pub rows_help: fn() -> String,
     /// Adds the options to a command.
     pub options: fn(Command) -> Command,
     /// Makes the layout from the parsed options.
@@ -174,6 +182,7 @@ impl NamedView {
             about: L::ABOUT,
             help: L::HELP,
             follow: L::FOLLOW,
+            rows_help: L::rows_help,
             options: L::augment_args,
             layout: |matches| Ok(Arc::new(L::from_arg_matches(matches)?)),
         }

@@ -23,6 +23,7 @@ pub mod lines_to_records;
 pub mod made_traces;
 pub mod plan;
 pub mod request;
+pub mod rows;
 pub mod select;
 pub mod shape;
 pub mod sites;

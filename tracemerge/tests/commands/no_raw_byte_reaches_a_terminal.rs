@@ -320,10 +320,13 @@ fn command_lines(hostile: &HostilePlace) -> Vec<(Vec<OsString>, bool)> {
     for format in formats(&hostile.place) {
         lines.push((vec!["--format".into(), format.into(), "-o".into(), "-".into(), app()], true));
     }
-    let given: [&[&str]; 14] = [
+    let given: [&[&str]; 17] = [
         &["check", "-v"],
         &["show", "--columns", "time,delta,thread,process,level,target,module,site,function"],
         &["stats", "--json"],
+        &["stats", "--csv"],
+        &["report", "--json"],
+        &["report", "--csv"],
         &["info", "--json"],
         &["report", "--format", "folded"],
         &["report", "--by-thread"],
@@ -337,8 +340,9 @@ fn command_lines(hostile: &HostilePlace) -> Vec<(Vec<OsString>, bool)> {
         &["--since", HOSTILE],
     ];
     for words in given {
+        let is_data = words.contains(&"--csv");
         let words: Vec<OsString> = words.iter().map(OsString::from).chain([app()]).collect();
-        lines.push((words, false));
+        lines.push((words, is_data));
     }
     let log = OsString::from(self::hostile("log"));
     lines.push((vec!["--with".into(), log, "-o".into(), "-".into(), app()], false));

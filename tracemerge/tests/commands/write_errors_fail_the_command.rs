@@ -22,6 +22,7 @@ const COMMANDS: &[&[&str]] = &[
     &["stats", "--json", "app"],
     &["tree", "app"],
     &["report", "app"],
+    &["report", "--json", "app"],
     &["locks", "app"],
     &["completions", "bash"],
     &["man"],

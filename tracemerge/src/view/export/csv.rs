@@ -31,6 +31,11 @@ pub struct CsvFormat {
 /// Appends a comma and a text, in quotes if necessary.
 fn put_text(text: &[u8], out: &mut Vec<u8>) {
     out.push(b',');
+    put_cell(text, out);
+}
+
+/// Appends a text as a cell, in quotes if necessary.
+pub fn put_cell(text: &[u8], out: &mut Vec<u8>) {
     if !text.iter().any(|byte| matches!(byte, b'"' | b',' | b'\n' | b'\r')) {
         return out.extend_from_slice(text);
     }

@@ -7,16 +7,17 @@ use clap::{Args, ValueEnum};
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
+use crate::ui::console::Content;
 use crate::ui::messages::{Grouped, count};
-use crate::ui::table::Alignment::{Left, Right};
-use crate::ui::table::Columns;
-use crate::ui::units::duration;
+use crate::ui::table::Alignment::Left;
 use crate::view::call_counts::{CallCounts, Counted, Counting, CutCalls, Recursion};
 use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::folded::write_folded;
-use crate::view::function_names::{FunctionId, SharedNames, lock};
+use crate::view::export::time_column::TimeMode;
+use crate::view::function_names::{Function, FunctionId, SharedNames, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
+use crate::view::rows::{self, Column, Row, RowForm, Value, table};
 
 /// The sort order of the functions of a report; the greatest value comes first. The comments of the variants are
 /// the help.
@@ -59,6 +60,9 @@ pub struct ReportLayout {
     /// The form: a table, or folded call paths for flame graphs
     #[arg(long, value_name = "FORM", value_enum, default_value_t, hide = true)]
     pub format: ReportForm,
+    /// The form of the rows.
+    #[command(flatten)]
+    pub form: RowForm,
 }
 
 impl Subcommand for ReportLayout {
@@ -73,7 +77,13 @@ the last record of their process. For the source of names see tracemerge tree --
 
 tracemerge --format folded writes a line for each call path with its own time in
 nanoseconds, which tools for flame graphs read. tracemerge draws one itself:
-  tracemerge --format flamegraph -o flames.svg ./app";
+  tracemerge --format flamegraph -o flames.svg ./app
+
+--json and --csv write the same for programs.";
+
+    fn rows_help() -> String {
+        rows::help::<FunctionRow>()
+    }
 }
 
 impl Layout for ReportLayout {
@@ -86,6 +96,10 @@ impl Layout for ReportLayout {
         Box::new(ReportFormat::new(*self, depth, names, labels))
     }
 
+    fn content(&self, _time: TimeMode, _in_colours: bool) -> Content {
+        self.form.content()
+    }
+
     fn is_summary(&self) -> bool {
         true
     }
@@ -93,6 +107,66 @@ impl Layout for ReportLayout {
     fn nests_calls(&self) -> bool {
         self.format == ReportForm::Folded
     }
+}
+
+/// A function of a report. Times are in nanoseconds.
+#[derive(Debug)]
+struct FunctionRow {
+    /// The label of the thread, in a report for each thread.
+    thread: Option<String>,
+    function: Function,
+    calls: u64,
+    total: u64,
+    own: u64,
+    min: u64,
+    average: u64,
+    max: u64,
+    p99: u64,
+}
+
+impl Row for FunctionRow {
+    const NAME: &'static str = "functions";
+    const FACTS: &'static [(&'static str, &'static str)] = &[
+        ("calls", "the number of calls"),
+        ("threads", "the number of threads"),
+        ("still_running", "the number of calls that were running at the end"),
+        ("without_leave", "the number of calls without a leave record"),
+        ("without_enter", "the number of leave records without a call"),
+    ];
+    const COLUMNS: &'static [Column<FunctionRow>] = &[
+        Column::hidden("thread", "with --by-thread, the thread as the table names it", |row| {
+            row.thread.as_deref().into()
+        }),
+        Column::count("calls", "calls", "the number of calls", |row| row.calls.into()),
+        Column::time(
+            "total_ns",
+            "total",
+            "the time of all calls; a recursive call counts with the outermost",
+            |row| row.total.into(),
+        ),
+        Column::time("self_ns", "self", "the time of all calls without the calls inside", |row| {
+            row.own.into()
+        }),
+        Column::time("min_ns", "min", "the shortest call", |row| row.min.into()),
+        Column::time("average_ns", "avg", "the average call", |row| row.average.into()),
+        Column::time("max_ns", "max", "the longest call", |row| row.max.into()),
+        Column::time("p99_ns", "p99", "the 99th percentile, with an error of at most 1 %", |row| {
+            row.p99.into()
+        }),
+        Column::text(
+            "function",
+            ("function", Left),
+            "the name; an address if there is none",
+            |row| row.function.name.as_str().into(),
+            |row| match &row.function.at[..] {
+                "" => row.function.name.clone(),
+                at => format!("{}  ({at})", row.function.name),
+            },
+        ),
+        Column::hidden("place", "the source file and the line, such as src/parse.rs:88", |row| {
+            Some(row.function.place()).filter(|place| !place.is_empty()).into()
+        }),
+    ];
 }
 
 /// The format that counts calls.
@@ -110,45 +184,34 @@ impl ReportFormat {
         ReportFormat { layout, counts: CallCounts::new(counting, names, labels) }
     }
 
-    fn write_table(&self, thread: usize, out: &mut Vec<u8>) {
-        let mut rows: Vec<(FunctionId, &Counted)> = self.counts.functions(thread).collect();
+    /// Returns the functions of a thread (0 for all threads together), in the chosen order.
+    fn rows(&self, thread: usize) -> Vec<FunctionRow> {
         let names = lock(self.counts.names());
-        let key = |counted: &Counted| match self.layout.sort {
-            ReportOrder::Calls => counted.calls,
-            ReportOrder::Total => counted.total,
-            ReportOrder::Own => counted.own,
-            ReportOrder::Max => counted.max,
-            ReportOrder::Average => counted.average(),
+        let label = self.layout.by_thread.then(|| self.counts.labels().nth(thread)).flatten();
+        let row = |(function, counted): (FunctionId, &Counted)| FunctionRow {
+            thread: label.map(str::to_owned),
+            function: names.get(function).clone(),
+            calls: counted.calls,
+            total: counted.total,
+            own: counted.own,
+            min: counted.min,
+            average: counted.average(),
+            max: counted.max,
+            p99: counted.times.percentile(99).unwrap_or(0),
+        };
+        let mut rows: Vec<FunctionRow> = self.counts.functions(thread).map(row).collect();
+        let key = |row: &FunctionRow| match self.layout.sort {
+            ReportOrder::Calls => row.calls,
+            ReportOrder::Total => row.total,
+            ReportOrder::Own => row.own,
+            ReportOrder::Max => row.max,
+            ReportOrder::Average => row.average,
         };
         rows.sort_by(|a, b| {
-            let name = |function| (&names.get(function).name, names.get(function).place());
-            key(b.1).cmp(&key(a.1)).then_with(|| name(a.0).cmp(&name(b.0)))
+            let name = |row: &FunctionRow| (row.function.name.clone(), row.function.place().to_owned());
+            key(b).cmp(&key(a)).then_with(|| name(a).cmp(&name(b)))
         });
-        let mut columns = Columns::new(&[
-            ("calls", Right),
-            ("total", Right),
-            ("self", Right),
-            ("min", Right),
-            ("avg", Right),
-            ("max", Right),
-            ("p99", Right),
-            ("function", Left),
-        ]);
-        for (function, counted) in rows {
-            let function = names.get(function);
-            let place = if function.at.is_empty() { String::new() } else { format!("  ({})", function.at) };
-            columns.row([
-                Grouped(counted.calls).to_string(),
-                duration(counted.total),
-                duration(counted.own),
-                duration(counted.min),
-                duration(counted.average()),
-                duration(counted.max),
-                duration(counted.times.percentile(99).unwrap_or(0)),
-                format!("{}{place}", function.name),
-            ]);
-        }
-        out.extend_from_slice(columns.text("").as_bytes());
+        rows
     }
 }
 
@@ -180,11 +243,12 @@ impl Export for ReportFormat {
         self.counts.label_thread(number, origin, label);
     }
 
-    /// The report as of now, without the open calls; `None` for call paths.
+    /// The report as of now, without the open calls; `None` for call paths and for programs.
     fn current_output(&self) -> Option<String> {
         let mut out = Vec::new();
         self.write(&mut out);
-        (!self.layout.nests_calls()).then(|| String::from_utf8_lossy(&out).into_owned())
+        let changes = !self.layout.nests_calls() && self.layout.form.is_table();
+        changes.then(|| String::from_utf8_lossy(&out).into_owned())
     }
 }
 
@@ -193,6 +257,12 @@ impl ReportFormat {
     fn write(&self, out: &mut Vec<u8>) {
         let CutCalls { unmatched, unseen, still_open } = self.counts.cut_calls();
         let (calls, threads) = (self.counts.calls(), self.counts.labels().len() as u64);
+        let tables = if self.layout.by_thread { self.counts.labels().len() } else { 1 };
+        let rows: Vec<Vec<FunctionRow>> = (0..tables).map(|thread| self.rows(thread)).collect();
+        if !self.layout.form.is_table() {
+            let facts = [calls, threads, still_open, unseen, unmatched].map(Value::Count);
+            return self.layout.form.write(&facts, &rows.into_iter().flatten().collect::<Vec<_>>(), out);
+        }
         let mut head = format!("{} of {}", count(calls, "call"), count(threads, "thread"));
         for (number, what) in [
             (still_open, "still running at the end"),
@@ -214,14 +284,13 @@ impl ReportFormat {
             );
             out.extend_from_slice(text.as_bytes());
         }
-        if !self.layout.by_thread {
-            return self.write_table(0, out);
-        }
-        for (thread, label) in self.counts.labels().enumerate() {
-            if self.counts.functions(thread).next().is_some() {
-                out.extend_from_slice(format!("\n{label}\n").as_bytes());
-                self.write_table(thread, out);
+        for rows in &rows {
+            match rows.first().and_then(|row| row.thread.as_ref()) {
+                Some(label) => out.extend_from_slice(format!("\n{label}\n").as_bytes()),
+                None if self.layout.by_thread => continue,
+                None => {}
             }
+            out.extend_from_slice(table(rows, "").as_bytes());
         }
     }
 }

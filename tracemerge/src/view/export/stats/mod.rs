@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use clap::Args;
-use serde::Serialize;
+use trace_format::sites::Site;
 use trace_format::wall::Wall;
 
 use crate::file::record_text::RecordText;
@@ -17,27 +17,24 @@ use crate::input::site_catalog::SiteCatalog;
 use crate::ui::console::Content;
 use crate::ui::messages::{Grouped, count};
 use crate::ui::table::Alignment::{Left, Right};
-use crate::ui::table::Columns;
 use crate::ui::units::duration;
 use crate::view::export::Export;
 use crate::view::export::stats::arguments::{ArgumentRange, Arguments};
 use crate::view::export::time_column::TimeMode;
 use crate::view::latency::Latencies;
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
+use crate::view::rows::{self, Column, Row, RowForm, Value, table};
 use crate::view::sorts::{Sort, SortId, Sorts};
 
-/// The version of the layout of the JSON. It increases if a field changes its meaning or is removed; new
-/// fields may be added at any time.
-const VERSION: u32 = 1;
 /// The maximum number of characters of a message in the table.
 const MESSAGE: usize = 60;
 
 /// The layout of `stats`: counts of messages.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct StatsLayout {
-    /// Write JSON
-    #[arg(long)]
-    pub json: bool,
+    /// The form of the rows.
+    #[command(flatten)]
+    pub form: RowForm,
     /// The number of sorts of messages in the table
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
@@ -56,14 +53,17 @@ to 1 %, and maximum); the range of the arguments that are numbers.
 The options select as those of a merge do (tracemerge --help).
 
 -f counts the messages of running applications, and ends with them or by Ctrl-C. On a
-terminal the table is drawn again every second; elsewhere, and as JSON, it is written
+terminal the table is drawn again every second; elsewhere, and for programs, it is written
 at the end. Messages are counted by their text, because a followed trace does not
 record the calls.
 
---json writes the same for programs: times in nanoseconds, fields described in
-docs/stats-json.md. Fields may be added; none is removed while `version` is the same.
+--json and --csv write the same for programs, with all sorts.
 
 Exit status: that of a merge";
+
+    fn rows_help() -> String {
+        rows::help::<SortRow>()
+    }
 }
 
 impl Layout for StatsLayout {
@@ -76,7 +76,7 @@ impl Layout for StatsLayout {
     }
 
     fn content(&self, _time: TimeMode, _in_colours: bool) -> Content {
-        if self.json { Content::Json } else { Content::Text }
+        self.form.content()
     }
 
     fn is_summary(&self) -> bool {
@@ -115,52 +115,89 @@ struct Counted {
     arguments: Option<Arguments>,
 }
 
-/// The statistics, as written by `--json`. The names of the fields are part of the interface. Times are in
-/// nanoseconds.
-#[derive(Debug, Serialize)]
+/// The statistics. Times are in nanoseconds.
+#[derive(Debug)]
 struct Stats {
-    /// The version of this layout.
-    version: u32,
     /// The number of messages.
     messages: u64,
     /// The number of threads that have messages.
     threads: u64,
     /// The time from the first message to the last.
     span_ns: u64,
-    /// The number of sorts of messages.
-    sorts: u64,
     /// The sorts of messages, the most frequent first.
-    by_sort: Vec<SortStats>,
+    by_sort: Vec<SortRow>,
 }
 
 /// One sort of messages.
-#[derive(Debug, Serialize)]
-struct SortStats {
-    /// The template of the messages; if no site is known, their text with `#` for numbers.
+#[derive(Debug)]
+struct SortRow {
     message: String,
-    /// Whether the site of the messages is known.
-    has_site: bool,
-    /// The source file, the line and the function of the site.
-    file: Option<String>,
-    line: Option<u32>,
-    module: Option<String>,
-    function: Option<String>,
-    /// The number of messages.
+    site: Option<Arc<Site>>,
     count: u64,
-    /// The number of messages per second, on average over the whole period of the statistics.
     per_second: Option<f64>,
-    /// The number of threads that have such messages.
     threads: u64,
-    /// The number of messages that are followed by another message of their thread.
     measured: u64,
-    /// The time to the following message: the median, with an error of at most 1 %.
     median_ns: Option<u64>,
-    /// The 99th percentile of these times, with an error of at most 1 %.
     p99_ns: Option<u64>,
-    /// The greatest of these times.
     max_ns: Option<u64>,
-    /// The ranges of the arguments that are numbers.
     arguments: Vec<ArgumentRange>,
+}
+
+impl Row for SortRow {
+    const NAME: &'static str = "by_sort";
+    const FACTS: &'static [(&'static str, &'static str)] = &[
+        ("messages", "the number of messages"),
+        ("threads", "the number of threads that have any"),
+        ("span_ns", "the time from the first message to the last"),
+        ("sorts", "the number of sorts of messages"),
+    ];
+    const COLUMNS: &'static [Column<SortRow>] = &[
+        Column::count("count", "count", "the number of messages", |row| row.count.into()),
+        Column::text(
+            "per_second",
+            ("per s", Right),
+            "messages in a second, on average; unknown if span_ns is 0",
+            |row| row.per_second.into(),
+            |row| row.per_second.map_or("-".to_owned(), rate),
+        ),
+        Column::count("threads", "threads", "the number of threads that have such messages", |row| {
+            row.threads.into()
+        }),
+        Column::hidden("measured", "messages that are followed by another one of their thread", |row| {
+            row.measured.into()
+        }),
+        Column::time("median_ns", "to next", "the time to that next message: the median, to 1 %", |row| {
+            row.median_ns.into()
+        }),
+        Column::time("p99_ns", "p99", "the 99th percentile of that time, to 1 %", |row| row.p99_ns.into()),
+        Column::time("max_ns", "max", "the maximum of that time", |row| row.max_ns.into()),
+        Column::text(
+            "message",
+            ("message", Left),
+            "the template, or without a site the text with # for numbers",
+            |row| row.message.as_str().into(),
+            message,
+        ),
+        Column::hidden("has_site", "whether the site is known", |row| row.site.is_some().into()),
+        Column::hidden("file", "the source file of the site", |row| {
+            row.site.as_ref().map(|site| &site.file[..]).into()
+        }),
+        Column::hidden("line", "the line of the site", |row| row.site.as_ref().map(|site| site.line).into()),
+        Column::hidden("module", "the module of the site", |row| {
+            row.site.as_ref().map(|site| &site.module[..]).into()
+        }),
+        Column::hidden("function", "the function of the site", |row| {
+            row.site.as_ref().map(|site| &site.function[..]).into()
+        }),
+        Column::hidden(
+            "arguments",
+            "the arguments that are numbers, with a site: name, min and max",
+            |row| {
+                let arguments = serde_json::to_value(&row.arguments);
+                arguments.map_or(Value::Unknown, Value::Nested)
+            },
+        ),
+    ];
 }
 
 impl StatsFormat {
@@ -192,19 +229,17 @@ impl StatsFormat {
     fn stats(&self) -> Stats {
         let span_ns = self.period.map_or(0, |(first, last)| last.0.saturating_sub(first.0));
         let sort = |(id, counted): (u32, &Counted)| self.sort(id, counted, span_ns);
-        let mut by_sort: Vec<SortStats> = (0..).zip(&self.counted).map(sort).collect();
+        let mut by_sort: Vec<SortRow> = (0..).zip(&self.counted).map(sort).collect();
         by_sort.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.message.cmp(&b.message)));
         Stats {
-            version: VERSION,
             messages: self.counted.iter().map(|counted| counted.count).sum(),
             threads: self.last.iter().flatten().count() as u64,
             span_ns,
-            sorts: by_sort.len() as u64,
             by_sort,
         }
     }
 
-    fn sort(&self, id: SortId, counted: &Counted, span_ns: u64) -> SortStats {
+    fn sort(&self, id: SortId, counted: &Counted, span_ns: u64) -> SortRow {
         let site = match self.sorts.get(id) {
             Some(Sort::Site(site)) => Some(site),
             _ => None,
@@ -212,13 +247,9 @@ impl StatsFormat {
         let Counted { count, threads, to_next, arguments } = counted;
         #[expect(clippy::cast_precision_loss, reason = "an average is shown")]
         let per_second = (span_ns > 0).then(|| *count as f64 * 1e9 / span_ns as f64);
-        SortStats {
+        SortRow {
             message: self.sorts.text(id),
-            has_site: site.is_some(),
-            file: site.map(|site| site.file.clone()),
-            line: site.map(|site| site.line),
-            module: site.map(|site| site.module.clone()),
-            function: site.map(|site| site.function.clone()),
+            site: site.cloned(),
             count: *count,
             per_second,
             threads: threads.len() as u64,
@@ -266,13 +297,12 @@ impl Export for StatsFormat {
 
     fn finish(&mut self, out: &mut Vec<u8>) {
         let stats = self.stats();
-        if self.layout.json {
-            // Writing to memory does not fail.
-            let _ = serde_json::to_writer_pretty(&mut *out, &stats);
-            out.push(b'\n');
-        } else {
-            out.extend_from_slice(table(&stats, self.layout.rows).as_bytes());
+        if self.layout.form.is_table() {
+            return out.extend_from_slice(text(&stats, self.layout.rows).as_bytes());
         }
+        let sorts = stats.by_sort.len() as u64;
+        let facts = [stats.messages, stats.threads, stats.span_ns, sorts].map(Value::Count);
+        self.layout.form.write(&facts, &stats.by_sort, out);
     }
 
     fn learn_thread(&mut self, number: usize, origin: &Origin, _label: String) {
@@ -281,46 +311,26 @@ impl Export for StatsFormat {
         }
     }
 
-    /// The table of the current counts; `None` for JSON, which is written only at the end.
+    /// The table of the current counts; `None` for programs, which get them only at the end.
     fn current_output(&self) -> Option<String> {
-        (!self.layout.json).then(|| table(&self.stats(), self.layout.rows))
+        self.layout.form.is_table().then(|| text(&self.stats(), self.layout.rows))
     }
 }
 
-fn table(stats: &Stats, rows: usize) -> String {
+fn text(stats: &Stats, rows: usize) -> String {
+    let sorts = stats.by_sort.len();
     let mut text = format!(
         "{} of {} in {}, {}\n",
         count(stats.messages, "message"),
         count(stats.threads, "thread"),
         duration(stats.span_ns),
-        count(stats.sorts, "sort"),
+        count(sorts as u64, "sort"),
     );
     if stats.by_sort.is_empty() {
         return text;
     }
-    let mut columns = Columns::new(&[
-        ("count", Right),
-        ("per s", Right),
-        ("threads", Right),
-        ("to next", Right),
-        ("p99", Right),
-        ("max", Right),
-        ("message", Left),
-    ]);
-    let time = |ns: Option<u64>| ns.map_or("-".to_owned(), duration);
-    for sort in stats.by_sort.iter().take(rows) {
-        columns.row([
-            Grouped(sort.count).to_string(),
-            sort.per_second.map_or("-".to_owned(), rate),
-            Grouped(sort.threads).to_string(),
-            time(sort.median_ns),
-            time(sort.p99_ns),
-            time(sort.max_ns),
-            message(sort),
-        ]);
-    }
-    text.push_str(&columns.text(""));
-    let more = stats.sorts.saturating_sub(rows as u64);
+    text.push_str(&table(stats.by_sort.iter().take(rows), ""));
+    let more = sorts.saturating_sub(rows) as u64;
     if more > 0 {
         let _ = writeln!(text, "and {} of messages; --rows shows more", count(more, "more sort"));
     }
@@ -336,7 +346,7 @@ fn rate(per_second: f64) -> String {
 }
 
 /// Returns the text of a sort on one line, with its place and the ranges of its arguments.
-fn message(sort: &SortStats) -> String {
+fn message(sort: &SortRow) -> String {
     let line: String =
         sort.message.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MESSAGE).collect();
     let mut text = line;
@@ -347,9 +357,9 @@ fn message(sort: &SortStats) -> String {
         let _ =
             if min == max { write!(text, "  {name}={min}") } else { write!(text, "  {name}={min}..{max}") };
     }
-    if let (Some(file), Some(line)) = (&sort.file, sort.line) {
-        let file = file.rsplit(['/', '\\']).next().unwrap_or_default();
-        let _ = write!(text, "  ({file}:{line})");
+    if let Some(site) = &sort.site {
+        let file = site.file.rsplit(['/', '\\']).next().unwrap_or_default();
+        let _ = write!(text, "  ({file}:{})", site.line);
     }
     text
 }

@@ -1,0 +1,353 @@
+//! Rows: a view types its rows once, as a struct with a list of columns, and they are printed as a table for people, or
+//! as JSON or comma-separated values for programs. The help of the view lists the columns.
+
+use clap::Args;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::ui::console::Content;
+use crate::ui::messages::Grouped;
+use crate::ui::table::{Alignment, Columns};
+use crate::ui::units::duration;
+use crate::view::export::csv::put_cell;
+
+/// The version of the layout of all rows for programs. It increases if a column changes its meaning or is removed; new
+/// columns may be added at any time.
+pub const VERSION: u32 = 1;
+
+/// The form in which rows are printed. Without an option, it is a table.
+#[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowForm {
+    /// Write JSON
+    #[arg(long, conflicts_with = "csv")]
+    pub json: bool,
+    /// Write comma-separated values
+    #[arg(long)]
+    pub csv: bool,
+}
+
+impl RowForm {
+    /// Returns whether the rows are a table for people.
+    #[must_use]
+    pub fn is_table(self) -> bool {
+        !self.json && !self.csv
+    }
+
+    /// Returns the type of the printed content.
+    #[must_use]
+    pub fn content(self) -> Content {
+        match self {
+            RowForm { json: true, .. } => Content::Json,
+            RowForm { csv: true, .. } => Content::Data,
+            RowForm { .. } => Content::Text,
+        }
+    }
+
+    /// Appends rows for programs: JSON with the values of [`Row::FACTS`], or comma-separated values of the rows alone.
+    pub fn write<T: Row>(self, facts: &[Value], rows: &[T], out: &mut Vec<u8>) {
+        if self.csv { write_csv(rows, out) } else { write_json(facts, rows, out) }
+    }
+}
+
+/// A value of a row for programs. Times are in nanoseconds.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// An unknown value: `null` in JSON, an empty cell in CSV.
+    Unknown,
+    /// Yes or no.
+    Flag(bool),
+    /// A count, an id or a time.
+    Count(u64),
+    /// Another number.
+    Number(f64),
+    /// A text.
+    Text(String),
+    /// Values inside a value; a cell of CSV has them as JSON.
+    Nested(serde_json::Value),
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Value {
+        Value::Flag(flag)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(count: u64) -> Value {
+        Value::Count(count)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(count: u32) -> Value {
+        Value::Count(count.into())
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Value {
+        Value::Number(number)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Value {
+        Value::Text(text.to_owned())
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Value {
+        value.map_or(Value::Unknown, Into::into)
+    }
+}
+
+/// A column of rows of type `T`.
+#[derive(Debug)]
+pub struct Column<T: 'static> {
+    /// The name for programs; empty if they do not get the column.
+    name: &'static str,
+    /// The meaning of the values.
+    about: &'static str,
+    value: fn(&T) -> Value,
+    cell: Cell<T>,
+}
+
+/// The form of a column in the table, with its heading.
+#[derive(Debug)]
+enum Cell<T: 'static> {
+    /// The table does not have the column.
+    Absent,
+    /// A count.
+    Count(&'static str),
+    /// A time in nanoseconds.
+    Time(&'static str),
+    /// Another form of text, at one side of the column.
+    Text(&'static str, Alignment, fn(&T) -> String),
+}
+
+impl<T: 'static> Column<T> {
+    /// A column for programs only.
+    #[must_use]
+    pub const fn hidden(name: &'static str, about: &'static str, value: fn(&T) -> Value) -> Column<T> {
+        Column { name, about, value, cell: Cell::Absent }
+    }
+
+    /// A column of counts.
+    #[must_use]
+    pub const fn count(
+        name: &'static str,
+        heading: &'static str,
+        about: &'static str,
+        value: fn(&T) -> Value,
+    ) -> Column<T> {
+        Column { name, about, value, cell: Cell::Count(heading) }
+    }
+
+    /// A column of times in nanoseconds.
+    #[must_use]
+    pub const fn time(
+        name: &'static str,
+        heading: &'static str,
+        about: &'static str,
+        value: fn(&T) -> Value,
+    ) -> Column<T> {
+        Column { name, about, value, cell: Cell::Time(heading) }
+    }
+
+    /// A column with a text of its own in the table, at one side.
+    #[must_use]
+    pub const fn text(
+        name: &'static str,
+        heading: (&'static str, Alignment),
+        about: &'static str,
+        value: fn(&T) -> Value,
+        text: fn(&T) -> String,
+    ) -> Column<T> {
+        Column { name, about, value, cell: Cell::Text(heading.0, heading.1, text) }
+    }
+
+    fn heading(&self) -> Option<(&'static str, Alignment)> {
+        match self.cell {
+            Cell::Absent => None,
+            Cell::Count(heading) | Cell::Time(heading) => Some((heading, Alignment::Right)),
+            Cell::Text(heading, side, _) => Some((heading, side)),
+        }
+    }
+
+    fn cell(&self, row: &T) -> Option<String> {
+        let of_count = |form: fn(u64) -> String| match (self.value)(row) {
+            Value::Count(count) => form(count),
+            _ => "-".to_owned(),
+        };
+        match self.cell {
+            Cell::Absent => None,
+            Cell::Count(_) => Some(of_count(|count| Grouped(count).to_string())),
+            Cell::Time(_) => Some(of_count(duration)),
+            Cell::Text(_, _, text) => Some(text(row)),
+        }
+    }
+}
+
+/// A type of rows.
+pub trait Row: Sized + 'static {
+    /// The name of the array of rows in JSON.
+    const NAME: &'static str;
+    /// The names and meanings of the facts about all rows, which only JSON has.
+    const FACTS: &'static [(&'static str, &'static str)];
+    /// The columns, in order.
+    const COLUMNS: &'static [Column<Self>];
+}
+
+/// Returns rows as a table, each with `indent` before it.
+pub fn table<'a, T: Row>(rows: impl IntoIterator<Item = &'a T>, indent: &str) -> String {
+    let headings: Vec<_> = T::COLUMNS.iter().filter_map(Column::heading).collect();
+    let mut columns = Columns::new(&headings);
+    for row in rows {
+        columns.row(T::COLUMNS.iter().filter_map(|column| column.cell(row)).collect::<Vec<_>>());
+    }
+    columns.text(indent)
+}
+
+/// Returns the help about the rows for programs.
+#[must_use]
+pub fn help<T: Row>() -> String {
+    let facts = T::FACTS.iter().copied();
+    let rows = (T::NAME, "an array of the rows");
+    let columns = for_programs::<T>().map(|column| (column.name, column.about));
+    let list = |items: &mut dyn Iterator<Item = (&str, &str)>| -> String {
+        items.map(|(name, about)| format!("  {name:<15} {about}\n")).collect()
+    };
+    format!(
+        "\
+Fields of --json:
+  version         {VERSION}; it changes if a field is removed or gets another meaning
+{}
+Columns of --csv, and fields of the rows of --json. Times are in nanoseconds; an unknown value
+is null in JSON, and an empty cell in CSV:
+{}",
+        list(&mut facts.chain([rows])),
+        list(&mut columns.into_iter())
+    )
+}
+
+/// Returns the columns that programs get.
+fn for_programs<T: Row>() -> impl Iterator<Item = &'static Column<T>> {
+    T::COLUMNS.iter().filter(|column| !column.name.is_empty())
+}
+
+/// A row as an object of JSON.
+struct JsonRow<'a, T>(&'a T);
+
+impl<T: Row> Serialize for JsonRow<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(for_programs::<T>().map(|column| (column.name, (column.value)(self.0))))
+    }
+}
+
+/// Facts and rows as an object of JSON.
+struct JsonSheet<'a, T>(&'a [Value], &'a [T]);
+
+impl<T: Row> Serialize for JsonSheet<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("version", &VERSION)?;
+        let facts = T::FACTS.iter().zip(self.0);
+        facts.into_iter().try_for_each(|((name, _), value)| map.serialize_entry(name, value))?;
+        map.serialize_entry(T::NAME, &self.1.iter().map(JsonRow).collect::<Vec<_>>())?;
+        map.end()
+    }
+}
+
+fn write_json<T: Row>(facts: &[Value], rows: &[T], out: &mut Vec<u8>) {
+    // Writing to memory does not fail.
+    let _ = serde_json::to_writer_pretty(&mut *out, &JsonSheet(facts, rows));
+    out.push(b'\n');
+}
+
+fn write_csv<T: Row>(rows: &[T], out: &mut Vec<u8>) {
+    let mut line = |cells: &mut dyn Iterator<Item = String>| {
+        for (number, cell) in cells.enumerate() {
+            if number > 0 {
+                out.push(b',');
+            }
+            put_cell(cell.as_bytes(), out);
+        }
+        out.push(b'\n');
+    };
+    line(&mut for_programs::<T>().map(|column| column.name.to_owned()));
+    for row in rows {
+        line(&mut for_programs::<T>().map(|column| match (column.value)(row) {
+            Value::Unknown => String::new(),
+            Value::Text(text) => text,
+            // A value in memory is always written.
+            value => serde_json::to_string(&value).unwrap_or_default(),
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Town {
+        name: &'static str,
+        people: u64,
+        age: Option<u64>,
+    }
+
+    impl Row for Town {
+        const NAME: &'static str = "towns";
+        const FACTS: &'static [(&'static str, &'static str)] = &[("all", "The number of towns")];
+        const COLUMNS: &'static [Column<Town>] = &[
+            Column::count("people", "people", "The number of people", |town| town.people.into()),
+            Column::time("age_ns", "age", "The age", |town| town.age.into()),
+            Column::hidden("large", "Whether it is large", |town| (town.people > 1000).into()),
+            Column::text(
+                "name",
+                ("town", Alignment::Left),
+                "The name",
+                |town| town.name.into(),
+                |town| format!("<{}>", town.name),
+            ),
+        ];
+    }
+
+    const TOWNS: [Town; 2] = [
+        Town { name: "a, \"b\"", people: 1234, age: Some(1_500_000) },
+        Town { name: "c", people: 7, age: None },
+    ];
+
+    fn written(form: RowForm) -> String {
+        let mut out = Vec::new();
+        form.write(&[Value::Count(2)], &TOWNS, &mut out);
+        String::from_utf8(out).expect("UTF-8")
+    }
+
+    #[test]
+    fn a_table_has_the_columns_with_headings() {
+        let expected = "people      age  town\n 1,234  1.50 ms  <a, \"b\">\n     7        -  <c>\n";
+        assert_eq!(table(&TOWNS, ""), expected);
+    }
+
+    #[test]
+    fn the_help_names_each_field_and_column_for_programs() {
+        let help = help::<Town>();
+        for name in ["version", "all", "towns", "people", "age_ns", "large", "name"] {
+            assert_eq!(help.matches(&format!("\n  {name} ")).count(), 1, "{name}: {help}");
+        }
+    }
+
+    #[test]
+    fn json_and_comma_separated_values_have_the_columns_with_names() {
+        let json: serde_json::Value =
+            serde_json::from_str(&written(RowForm { json: true, csv: false })).expect("JSON");
+        let expected = serde_json::json!({ "version": 1, "all": 2, "towns": [
+            { "people": 1234, "age_ns": 1_500_000, "large": true, "name": "a, \"b\"" },
+            { "people": 7, "age_ns": null, "large": false, "name": "c" },
+        ]});
+        assert_eq!(json, expected);
+        let csv = written(RowForm { json: false, csv: true });
+        assert_eq!(csv, "people,age_ns,large,name\n1234,1500000,true,\"a, \"\"b\"\"\"\n7,,false,c\n");
+    }
+}

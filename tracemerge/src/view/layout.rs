@@ -17,6 +17,7 @@ use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::format::OutputFormat;
 use crate::view::export::locks::LocksLayout;
+use crate::view::export::rates::RatesLayout;
 use crate::view::export::report::ReportLayout;
 use crate::view::export::show::ShowLayout;
 use crate::view::export::stats::StatsLayout;
@@ -25,9 +26,10 @@ use crate::view::export::tree::TreeLayout;
 use crate::view::function_names::{FunctionNames, SharedNames};
 
 /// The views that are subcommands, in the order in which help lists them.
-pub static VIEWS: [NamedView; 5] = [
+pub static VIEWS: [NamedView; 6] = [
     NamedView::of::<ShowLayout>(),
     NamedView::of::<StatsLayout>(),
+    NamedView::of::<RatesLayout>(),
     NamedView::of::<TreeLayout>(),
     NamedView::of::<ReportLayout>(),
     NamedView::of::<LocksLayout>(),

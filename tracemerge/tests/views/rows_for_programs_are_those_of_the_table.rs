@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::support::{Everything, everything, rows_of_report};
+use crate::support::{Everything, Expected, everything, rows_of_report};
 
 /// Returns the output of a view of all runs.
 fn shown(all: &Everything, words: &[&str]) -> Vec<u8> {
@@ -84,4 +84,29 @@ fn counts_of_messages_for_programs_are_complete() {
     assert_eq!((json["sorts"].as_u64(), json["messages"].as_u64()), (Some(rows.len() as u64), Some(sum)));
     let table = String::from_utf8(shown(&all, &["stats", "--rows", "1000000"])).unwrap();
     assert_eq!(table.lines().count(), 2 + rows.len(), "{table}");
+}
+
+#[test]
+fn rates_count_the_records_of_each_thread_in_each_period() {
+    const EVERY: u64 = 250_000;
+    let all = everything(10_000);
+    let rows = rows(&all, &["rates", "--every", "250us"], "periods");
+    let mut expected: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    let first = all.records.iter().map(Expected::ns).min().unwrap();
+    let is_record = |kind: &str| ["message", "enter", "leave", "stack"].contains(&kind);
+    for record in all.records.iter().filter(|record| is_record(record.kind)) {
+        *expected.entry(((record.ns() - first) / EVERY * EVERY, record.tid)).or_default() += 1;
+    }
+    let sorted = |mut counts: Vec<(u64, u64)>| {
+        counts.sort_unstable();
+        counts
+    };
+    let number = |row: &Value, column: &str| row[column].as_u64().unwrap();
+    let found = rows.iter().map(|row| (number(row, "from_ns"), number(row, "records"))).collect();
+    let expected: Vec<(u64, u64)> =
+        expected.iter().map(|((period, _), records)| (*period, *records)).collect();
+    assert!(expected.len() > 10);
+    assert_eq!(sorted(found), sorted(expected));
+    let table = String::from_utf8(shown(&all, &["rates", "--every", "250us"])).unwrap();
+    assert_eq!(table.lines().count(), 1 + rows.len(), "{table}");
 }

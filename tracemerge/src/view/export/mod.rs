@@ -19,6 +19,7 @@ pub mod parquet;
 pub mod parts;
 pub mod perfetto;
 pub mod pids;
+pub mod rates;
 pub mod report;
 pub mod show;
 pub mod speedscope;

@@ -23,7 +23,6 @@ use crate::view::layout::{Layout, NamedView};
 
 const BRIEF: &str = "\
 TRACER_ENABLE=1 ./app makes traces; tracemerge ./app merges them.
-
 --help shows the rest: all options, places of traces, forms of times.";
 
 const EXAMPLES: &str = "\

@@ -306,7 +306,10 @@ mod tests {
                 std::str::from_utf8(bytes).is_ok_and(|t| !t.chars().any(|c| c.is_control() && c != '\t'));
             assert_eq!(is_harmless(bytes), naive, "{bytes:x?}");
         };
-        for (a, b) in (0..=255u8).flat_map(|a| (0..=255u8).map(move |b| (a, b))) {
+        // Miri takes a millisecond for each of the million cases.
+        let step = if cfg!(miri) { 17 } else { 1 };
+        let bytes = || (0..=255u8).step_by(step);
+        for (a, b) in bytes().flat_map(|a| bytes().map(move |b| (a, b))) {
             for place in 0..9 {
                 let mut text = *b"plain text";
                 text[place..place + 2].copy_from_slice(&[a, b]);

@@ -104,6 +104,7 @@ fn a_wrapped_value_is_captured_like_the_value() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri would take minutes for the length of each value")]
 fn values_that_are_too_long_are_reported() {
     let long = "x".repeat(MAX_PAYLOAD + 1);
     assert!(Capture::<by::Display>::size(&long) > MAX_PAYLOAD);

@@ -172,8 +172,9 @@ static FIND_OBJECT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 /// A constructor that looks for that function when the loader loads this code: a search takes the loader's lock, and
 /// a walk may be in a signal handler. A linked symbol, even a weak one, would not work: linkers note its version as
 /// one that the program needs, and the program would not start with an older glibc.
+/// Miri has no loader to search.
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[cfg_attr(not(miri), unsafe(link_section = ".init_array"))]
 static AT_LOAD: extern "C" fn() = look_for_find_object;
 
 extern "C" fn look_for_find_object() {

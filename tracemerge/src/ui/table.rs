@@ -1,5 +1,9 @@
 //! A table of texts for a terminal, in columns that are as wide as their widest text.
 
+/// The greatest width of a column, in characters. Longer texts of strangers' files reach beyond it: otherwise one of them
+/// would make every row as long. The standard library panics at widths of more than 65,535.
+const MAX_WIDTH: usize = 200;
+
 /// The side of its column on which a text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
@@ -29,12 +33,13 @@ impl Columns {
         self.rows.push(row.into());
     }
 
-    /// Returns all rows, each with `indent` before it and a line feed behind it. The last column may be of
-    /// any width.
+    /// Returns all rows, each with `indent` before it and a line feed behind it.
     #[must_use]
     pub fn text(&self, indent: &str) -> String {
-        let width =
-            |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let width = |column: usize| {
+            let widths = self.rows.iter().map(|row| row[column].chars().count());
+            widths.max().unwrap_or(0).min(MAX_WIDTH)
+        };
         let widths: Vec<usize> = (0..self.align.len()).map(width).collect();
         let mut text = String::new();
         for row in &self.rows {
@@ -59,5 +64,16 @@ mod tests {
             Columns::new(&[("name", Alignment::Left), ("n", Alignment::Right), ("note", Alignment::Left)]);
         columns.row(["worker 3".to_owned(), "12".to_owned(), String::new()]);
         assert_eq!(columns.text(" "), " name       n  note\n worker 3  12\n");
+    }
+    #[test]
+    fn a_text_of_any_length_is_whole_and_makes_no_other_row_longer() {
+        let long = "x".repeat(70_000);
+        let mut columns = Columns::new(&[("name", Alignment::Left), ("n", Alignment::Right)]);
+        columns.row([long.clone(), "1".to_owned()]);
+        columns.row(["short".to_owned(), "2".to_owned()]);
+        let text = columns.text("");
+        let [_, first, second] = text.lines().collect::<Vec<_>>()[..] else { panic!("three lines") };
+        assert_eq!(first, format!("{long}  1"));
+        assert!(second.starts_with("short ") && second.ends_with(" 2") && second.len() < 300, "{second}");
     }
 }

@@ -105,7 +105,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 /// A column of rows of type `T`.
 #[derive(Debug)]
 pub struct Column<T: 'static> {
-    /// The name for programs; empty if they do not get the column.
+    /// The name for programs.
     name: &'static str,
     /// The meaning of the values.
     about: &'static str,
@@ -214,7 +214,7 @@ pub fn table<'a, T: Row>(rows: impl IntoIterator<Item = &'a T>, indent: &str) ->
 pub fn help<T: Row>() -> String {
     let facts = T::FACTS.iter().copied();
     let rows = (T::NAME, "an array of the rows");
-    let columns = for_programs::<T>().map(|column| (column.name, column.about));
+    let columns = T::COLUMNS.iter().map(|column| (column.name, column.about));
     let list = |items: &mut dyn Iterator<Item = (&str, &str)>| -> String {
         items.map(|(name, about)| format!("  {name:<15} {about}\n")).collect()
     };
@@ -231,17 +231,12 @@ is null in JSON, and an empty cell in CSV:
     )
 }
 
-/// Returns the columns that programs get.
-fn for_programs<T: Row>() -> impl Iterator<Item = &'static Column<T>> {
-    T::COLUMNS.iter().filter(|column| !column.name.is_empty())
-}
-
 /// A row as an object of JSON.
 struct JsonRow<'a, T>(&'a T);
 
 impl<T: Row> Serialize for JsonRow<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(for_programs::<T>().map(|column| (column.name, (column.value)(self.0))))
+        serializer.collect_map(T::COLUMNS.iter().map(|column| (column.name, (column.value)(self.0))))
     }
 }
 
@@ -275,9 +270,9 @@ fn write_csv<T: Row>(rows: &[T], out: &mut Vec<u8>) {
         }
         out.push(b'\n');
     };
-    line(&mut for_programs::<T>().map(|column| column.name.to_owned()));
+    line(&mut T::COLUMNS.iter().map(|column| column.name.to_owned()));
     for row in rows {
-        line(&mut for_programs::<T>().map(|column| match (column.value)(row) {
+        line(&mut T::COLUMNS.iter().map(|column| match (column.value)(row) {
             Value::Unknown => String::new(),
             Value::Text(text) => text,
             // A value in memory is always written.

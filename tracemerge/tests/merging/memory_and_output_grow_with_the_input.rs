@@ -291,6 +291,7 @@ fn commands() -> Vec<Vec<&'static str>> {
         vec!["stats", "--all-runs", "app"],
         vec!["stats", "--all-runs", "--json", "app"],
         vec!["stats", "--all-runs", "--csv", "app"],
+        vec!["rates", "--all-runs", "--every", "1us", "app"],
         vec!["tree", "--all-runs", "app"],
         vec!["tree", "--all-runs", "--min-duration", "1us", "app"],
         vec!["tree", "--all-runs", "--depth", "5", "--function", "f", "app"],

@@ -31,8 +31,8 @@ impl Subcommand for RatesLayout {
     const FOLLOW: Option<&'static str> = None;
     const HELP: &'static str = "\
 Shows when which thread has recorded how much: a row for each period and each thread with
-records in it. Messages, calls and their ends count; lines of other logs do not. Periods
-begin with the first line of the chosen runs.
+records in it. Periods begin with the first line of the chosen runs. The lines of other
+logs (--with) count as records of their log.
 
 Exit status: that of a merge";
 
@@ -94,8 +94,8 @@ struct RatesFormat {
     layout: RatesLayout,
     first: u64,
     labels: Vec<String>,
-    /// The number of records by the period and the label of the thread.
-    counts: BTreeMap<(u64, String), u64>,
+    /// The number of records by the period and the number of the origin.
+    counts: BTreeMap<(u64, usize), u64>,
 }
 
 impl Export for RatesFormat {
@@ -104,19 +104,24 @@ impl Export for RatesFormat {
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {
         if record.is_traced() {
             let since = origin.clock.wall(record.ticks).0.saturating_sub(self.first);
-            let label = self.labels.get(record.origin).cloned().unwrap_or_default();
-            *self.counts.entry((since / self.layout.every.max(1), label)).or_default() += 1;
+            *self.counts.entry((since / self.layout.every.max(1), record.origin)).or_default() += 1;
         }
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) {
         let every = self.layout.every.max(1);
-        let row = |((period, thread), records): (&(u64, String), &u64)| RateRow {
+        // A thread may have several files.
+        let mut by_thread: BTreeMap<(u64, &str), u64> = BTreeMap::new();
+        for ((period, origin), records) in &self.counts {
+            let thread = self.labels.get(*origin).map_or("", String::as_str);
+            *by_thread.entry((*period, thread)).or_default() += records;
+        }
+        let row = |((period, thread), records): ((u64, &str), u64)| RateRow {
             from_ns: period.saturating_mul(every),
-            records: *records,
-            thread: thread.clone(),
+            records,
+            thread: thread.to_owned(),
         };
-        let rows: Vec<RateRow> = self.counts.iter().map(row).collect();
+        let rows: Vec<RateRow> = by_thread.into_iter().map(row).collect();
         match self.layout.form.is_table() {
             true => out.extend_from_slice(table(&rows, "").as_bytes()),
             false => self.layout.form.write(&[Value::Count(every)], &rows, out),

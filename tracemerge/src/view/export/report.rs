@@ -58,7 +58,7 @@ pub struct ReportLayout {
     #[arg(long)]
     pub by_thread: bool,
     /// The form: a table, or folded call paths for flame graphs
-    #[arg(long, value_name = "FORM", value_enum, default_value_t, hide = true)]
+    #[arg(long, value_name = "FORM", value_enum, default_value_t, hide = true, conflicts_with_all = ["json", "csv"])]
     pub format: ReportForm,
     /// The form of the rows.
     #[command(flatten)]
@@ -208,8 +208,9 @@ impl ReportFormat {
             ReportOrder::Average => row.average,
         };
         rows.sort_by(|a, b| {
-            let name = |row: &FunctionRow| (row.function.name.clone(), row.function.place().to_owned());
-            key(b).cmp(&key(a)).then_with(|| name(a).cmp(&name(b)))
+            let by_name = || a.function.name.cmp(&b.function.name);
+            let by_place = || a.function.place().cmp(b.function.place());
+            key(b).cmp(&key(a)).then_with(by_name).then_with(by_place)
         });
         rows
     }

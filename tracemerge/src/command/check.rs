@@ -15,6 +15,7 @@ use crate::find::liveness::liveness_check;
 use crate::find::{Found, find_traces, threads};
 use crate::input::source::{Content, Source};
 use crate::os::processors::map_on_all_processors;
+use crate::time::clocks::TickClock;
 use crate::ui::cause::in_words;
 use crate::ui::console::{self, print};
 use crate::ui::error::Error;
@@ -292,6 +293,11 @@ fn of_run(run: Option<&Run>, threads: &[Checked<'_>], each: bool) -> String {
     let lost = reasons(totals.by_reason.iter().map(|(reason, lost)| (&**reason, *lost)));
     text.push_str(&if lost.is_empty() { "\n".to_owned() } else { format!(" ({lost})\n") });
     if each {
+        let anchors = threads.iter().flat_map(|thread| thread.audit.anchors.iter().copied());
+        let clock = run.map(|run| TickClock::of_run(run, anchors));
+        for step in clock.iter().flat_map(TickClock::steps) {
+            text.push_str(&format!("  {step}\n"));
+        }
         text.push_str(&format!("  {:<16} {:>10} {:>14} {:>10}  state\n", "thread", "id", "records", "lost"));
         for thread in threads {
             let name = thread.audit.thread.as_ref().map_or(String::new(), |thread| shown_name(&thread.name));

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
-use trace_format::wall::Wall;
 
 use crate::file::record_text::RecordText;
 use crate::find::app::App;
@@ -25,7 +24,7 @@ use crate::view::delivery::Delivery;
 use crate::view::export::format::{FORMATS, OutputFormat};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::{Export, Exporting};
-use crate::view::layout::{Context, Layout};
+use crate::view::layout::{Context, Layout, Needs};
 use crate::view::lines_to_records::RecordSink;
 use crate::view::plan::Plan;
 use crate::view::request::View;
@@ -83,7 +82,9 @@ impl KeptRecords {
         let sites = SiteSelection { catalog: catalog.clone(), ..SiteSelection::default() };
         let selection = Selection { sites: Some(sites), ..Selection::default() };
         let view = View { selection: selection.clone(), ..View::default() };
-        let mut plan = Plan::new(&mut inputs, &view, true, &mut messages).map_err(|error| said(&error))?;
+        let mut plan =
+            Plan::new(&mut inputs, &view, Needs { times: true, ..Needs::default() }, &mut messages)
+                .map_err(|error| said(&error))?;
         let kept = Keeping(Arc::new(Mutex::new(Unformatted::new(true))));
         let delivery = Delivery {
             inputs: &mut inputs,
@@ -122,7 +123,7 @@ impl KeptRecords {
     }
 
     fn write_to(&self, layout: &dyn Layout, out: &mut dyn Write) -> io::Result<u64> {
-        let time = TimeColumn::new(TimeMode::Ticks, Wall(0), TimeZone::UTC);
+        let time = TimeColumn::new(TimeMode::Ticks, 0, TimeZone::UTC);
         let labels = thread_labels(&self.inputs);
         let context =
             Context { labels, catalog: self.catalog.clone(), ..Context::new(time, Settings::default()) };

@@ -81,7 +81,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     if view.selection.sites.is_some() {
         report_missing_sites(&inputs, messages);
     }
-    let mut plan = Plan::new(&mut inputs, &view, needs.times, messages)?;
+    let mut plan = Plan::new(&mut inputs, &view, needs, messages)?;
     if *verbose {
         plan.show_details(&inputs, messages);
     }
@@ -181,7 +181,7 @@ fn symbols_of(settings: &Settings, chosen: &Chosen) -> Settings {
 /// Returns the context of formats, without colours.
 fn context_of(needs: Needs, view: &View, inputs: &Inputs, plan: &Plan<'_>, symbols: Settings) -> Context {
     let Selection { pattern, invert, sites, .. } = &view.selection;
-    let time = TimeColumn::new(view.time, plan.times.first, plan.zone.clone());
+    let time = TimeColumn::new(view.time, plan.times.steady.0, plan.zone.clone());
     Context {
         labels: if needs.labels { thread_labels(inputs) } else { Vec::new() },
         catalog: sites.as_ref().map(|sites| sites.catalog.clone()).unwrap_or_default(),
@@ -226,7 +226,7 @@ fn show_end(inputs: &mut Inputs, view: &View, messages: &mut Messages) {
     let selection = Selection { amount: Amount::Last(END), ..Selection::default() };
     let view = View { selection, time: TimeMode::Offset, ..view.clone() };
     let silent = &mut Messages::silent();
-    let Ok(mut plan) = Plan::new(inputs, &view, false, silent) else { return };
+    let Ok(mut plan) = Plan::new(inputs, &view, Needs::default(), silent) else { return };
     let layout = ShowLayout { columns: Column::USUAL.to_vec() };
     let mut context = context_of(layout.needs(), &view, inputs, &plan, Settings::default());
     context.palette = view.color.is_now(true).then(Palette::colours);

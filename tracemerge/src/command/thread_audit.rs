@@ -13,7 +13,7 @@ use crate::input::findings::add_loss;
 use crate::input::other_kinds::OtherKinds;
 use crate::input::slice::each_stretch;
 use crate::input::source::Source;
-use crate::time::clocks::Anchor;
+use crate::time::anchor::Anchor;
 use crate::ui::few::FirstItems;
 
 /// A position in a trace: the number of a part of the trace, and an offset in that part.
@@ -219,11 +219,12 @@ impl Audit {
                 self.waits += 1;
                 self.stall_ns = self.stall_ns.saturating_add(wait.ns);
             }
-            Some(Meta::Run(run)) => {
-                self.is_earlier_version = run.version < FIRST_WITH_OTHER_KINDS;
-                self.anchors.push(Anchor { ticks: run.ticks, wall: run.wall });
+            Some(meta @ (Meta::Run(_) | Meta::Clock { .. })) => {
+                if let Meta::Run(run) = &meta {
+                    self.is_earlier_version = run.version < FIRST_WITH_OTHER_KINDS;
+                }
+                self.anchors.extend(Anchor::of_meta(&meta));
             }
-            Some(Meta::Clock { ticks, wall, .. }) => self.anchors.push(Anchor { ticks, wall }),
             Some(Meta::Backward { .. }) => self.backward.push(place),
             Some(Meta::End(end)) => {
                 let (records, lost, apart) = (self.records, self.all_lost(), self.apart());

@@ -321,7 +321,7 @@ impl Times {
         if clocks.next().is_none_or(|first| clocks.all(|clock| clock == first)) {
             return Times(None);
         }
-        Times(Some(Clocks::read(of_boot().map(|(run, trace)| (run, bytes_of(trace))), |_| None)))
+        Times(Some(Clocks::read(of_boot().map(|(run, trace)| (run, bytes_of(trace))))))
     }
 
     /// Returns the first and the last time of a run.

@@ -17,7 +17,7 @@ use crate::file::lines::{Token, line_at, skip_bad, strip_line_feed};
 use crate::file::map::Map;
 use crate::file::records::Records;
 use crate::file::rendered::{LineSource, RecordNeeds};
-use crate::input::source::{Content, Source};
+use crate::input::source::{Content, Source, clocks_of};
 use crate::time::clocks::{Clocks, TickClock};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count};
@@ -33,7 +33,7 @@ impl Scale {
     /// Returns the ticks of the other machine at the same time of day.
     #[must_use]
     pub fn convert(&self, ticks: u64) -> u64 {
-        self.reference.ticks(self.own.wall(Ticks(ticks))).0
+        self.reference.ticks(self.own.ascending_wall(Ticks(ticks))).0
     }
 }
 
@@ -63,8 +63,7 @@ pub fn align(
         return Ok(all);
     }
     let files = boots.iter().zip(runs).flat_map(|(sources, runs)| runs.iter().zip(sources));
-    let clocks =
-        Clocks::read(files.filter_map(|(run, source)| Some((run.as_ref()?, source.outline()))), |_| None);
+    let clocks = clocks_of(files.filter_map(|(run, source)| Some((run.as_ref()?, source))));
     let periods: Vec<_> =
         boots.iter().zip(runs).map(|(sources, runs)| period(sources, runs, &clocks)).collect();
     // Boots are in the order of their beginnings. A group continues as long as a boot begins before another one has

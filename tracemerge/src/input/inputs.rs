@@ -155,7 +155,7 @@ impl Inputs {
     }
 
     /// Returns the sources of all boots, in order, each with its origin.
-    pub fn files(&self) -> impl Iterator<Item = (&Origin, &Source)> {
+    pub fn files(&self) -> impl Iterator<Item = (&Origin, &Source)> + Clone {
         self.origins.iter().zip(self.boots.iter().flatten())
     }
 

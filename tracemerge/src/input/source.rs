@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trace_format::file::Encoding;
+use trace_format::meta::{Meta, Run};
 
 use crate::file::file_with_ring::FileWithRing;
 use crate::file::lines::{Token, first_ticks, last_ticks, line_at, metas_in, skip_bad, without_torn_tail};
@@ -20,6 +21,8 @@ use crate::file::raw_file::RawFile;
 use crate::file::rendered::LineSource;
 use crate::find::header::Trace;
 use crate::os::processors::{OPENING_COST, map_on_all_processors};
+use crate::time::anchor::{Anchor, anchors_in};
+use crate::time::clocks::Clocks;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
@@ -249,6 +252,23 @@ impl Source {
         }
     }
 
+    /// Returns the readings of the clocks in all `# clock` lines of the source. Reads all of it.
+    #[must_use]
+    pub fn anchors(&self) -> Vec<Anchor> {
+        match self.content() {
+            Content::Text(bytes) => anchors_in(bytes).collect(),
+            Content::Rendered(render) => {
+                let mut anchors = Vec::new();
+                render.each_meta(&mut |payload| {
+                    if payload.starts_with(b"clock ") {
+                        anchors.extend(Meta::parse(payload).as_ref().and_then(Anchor::of_meta));
+                    }
+                });
+                anchors
+            }
+        }
+    }
+
     /// Returns the ticks of the first line and of the last; `None` if there is no line.
     #[must_use]
     pub fn ends(&self) -> Option<(u64, u64)> {
@@ -304,6 +324,16 @@ impl Source {
     pub fn is_ring(&self) -> bool {
         matches!(self.stored, Stored::Text { bytes: TextBytes::Ring(_), .. })
     }
+}
+
+/// Reads the clocks of `files`, each given with its run: those at the beginning and the end of each file. If these show
+/// that the wall clock was set or the machine was suspended, reads the files whole, to find out when.
+pub fn clocks_of<'a>(files: impl Iterator<Item = (&'a Run, &'a Source)> + Clone) -> Clocks {
+    let mut clocks = Clocks::read(files.clone().map(|(run, source)| (run, source.outline())));
+    if clocks.have_steps() {
+        clocks.refine(files.map(|(run, source)| (run, source.anchors())));
+    }
+    clocks
 }
 
 /// Returns the range of `whole` that the bytes of `part` occupy; `None` if `part` is a copy.

@@ -1,236 +1,179 @@
-//! Ticks and the wall clock: the time of day at a tick, and the ticks at a time of day.
+//! The clock of a boot: steady time and the wall clock at each tick.
 //!
-//! A trace records in several places the readings of both clocks at one moment, an *anchor*: in each `# run` line,
-//! every ten seconds of tracing in a `# clock` line, and in another one before each `# end`. Between two anchors,
-//! time is assumed to run evenly, so the drift of one clock against the other is corrected where it was measured.
-//! Before the first anchor and behind the last, time runs at the average rate between these two.
+//! A trace records in several places the readings of all clocks at one moment, an *anchor*: in each `# run` line,
+//! every ten seconds of tracing in a `# clock` line, and in another one before each `# end`.
+//!
+//! *Steady time* is the time that has really passed, in nanoseconds. Nobody sets it, so all durations, offsets and
+//! rates come from it. Between two anchors it runs like the raw monotonic clock; in traces of versions 1 and 2, which
+//! do not have that clock, like the wall clock, except where the wall clock deviates from the median of its rates. It
+//! begins as the wall time of the first anchor.
+//!
+//! The *wall clock* is what the machine showed. It consists of periods, and between two of them it was set
+//! ([`ClockStep`]): so it may go back. In a period it goes through the anchors.
 //!
 //! All processes of one boot have the same ticks, so they share one clock, and the anchors of one process improve it
-//! for the others. Anchors may be hostile: with any anchors, the clock never goes back and never overflows.
+//! for the others. Anchors may be hostile: with any anchors, steady time never goes back and nothing overflows.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use memchr::memmem;
-use trace_format::escape::is_harmless;
-use trace_format::line::{Kind, Line, Ticks};
-use trace_format::meta::{ClockKind, Meta, Run};
+use trace_format::line::Ticks;
+use trace_format::meta::{ClockKind, Run};
 use trace_format::wall::Wall;
 use trace_store::inspect;
 
-use crate::file::lines::strip_line_feed;
+use crate::time::anchor::{Anchor, last_anchors};
+use crate::time::scale::{NOMINAL, Point, Rate, Scale};
+use crate::time::steps::{ClockStep, steps, suspended, tolerance};
 
 /// The nanoseconds within which two anchors count as one: for anchors that are nearer to each other, the error of
 /// reading them would be larger than the drift.
 const MIN_DISTANCE_NS: u64 = 1_000_000_000;
-/// The rate of a counter whose rate is not known: one tick in a nanosecond.
-const NOMINAL: Rate = Rate { ticks: 1, ns: 1, whole: 1, part: 0, left: 0 };
-/// The numbers of bytes at the end of a file that are searched for its last anchor, one after the other.
-const TAIL_SIZES: [usize; 3] = [16 << 10, 256 << 10, 4 << 20];
-/// The text of a `# clock` line behind its thread id.
-const CLOCK: &[u8] = b" # clock ticks=";
+/// How many times longer the time between two anchors is, at least, than the time that reading them has taken. So the
+/// error of a rate between them is at most 50 millionths.
+const MIN_PRECISION: u64 = 10_000;
+/// The nanoseconds between the first and the last anchor from which on their rate counts as exact.
+const CERTAIN_NS: u64 = 100_000_000;
 
-/// Ticks and the wall clock at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Anchor {
-    /// The value of the processor's counter.
-    pub ticks: Ticks,
-    /// The time of the wall clock.
-    pub wall: Wall,
+/// A period in which nobody has set the wall clock.
+#[derive(Clone, Debug)]
+struct WallPeriod {
+    /// The first ticks of the period.
+    from: u64,
+    scale: Scale,
+    /// The latest time that the wall clock has shown in earlier periods.
+    floor: u64,
 }
 
-impl Anchor {
-    /// Returns the anchor in a `# run` or `# clock` line; `None` for any other line.
-    #[must_use]
-    pub fn of_line(line: &[u8]) -> Option<Anchor> {
-        let line = Line::parse(strip_line_feed(line)).ok()?;
-        if line.kind != Kind::Meta || !is_harmless(line.payload) {
-            return None;
-        }
-        match Meta::parse(line.payload)? {
-            Meta::Run(run) => Some(Anchor { ticks: run.ticks, wall: run.wall }),
-            Meta::Clock { ticks, wall, .. } => Some(Anchor { ticks, wall }),
-            _ => None,
-        }
-    }
-}
-
-/// Returns the anchors of all `# clock` lines in `bytes`, in their order. Looks at each byte once, at the
-/// speed of a search.
-pub fn anchors_in(bytes: &[u8]) -> impl Iterator<Item = Anchor> {
-    memmem::find_iter(bytes, CLOCK).filter_map(|at| {
-        let start = memchr::memrchr2(b'\n', 0, &bytes[..at]).map_or(0, |feed| feed + 1);
-        let end = memchr::memchr2(b'\n', 0, &bytes[at..]).map_or(bytes.len(), |feed| at + feed);
-        Anchor::of_line(&bytes[start..end])
-    })
-}
-
-/// Returns the anchors in the last bytes of a file: at least the last one, if it is within its last 4 MiB.
-#[must_use]
-pub fn last_anchors(bytes: &[u8]) -> Vec<Anchor> {
-    for tail in TAIL_SIZES {
-        let start = bytes.len().saturating_sub(tail);
-        let found: Vec<Anchor> = anchors_in(&bytes[start..]).collect();
-        if !found.is_empty() || start == 0 {
-            return found;
-        }
-    }
-    Vec::new()
-}
-
-/// The rate of a counter: a number of ticks in a number of nanoseconds, neither of which is zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Rate {
-    ticks: u64,
-    ns: u64,
-    /// Whole nanoseconds in a tick...
-    whole: u64,
-    /// ...and the rest of it, times two to the power of 64, rounded down; the rest is `left` nanoseconds in `ticks`.
-    part: u64,
-    left: u64,
-}
-
-impl Rate {
-    /// Returns the rate between two anchors, the second of which is later by both clocks.
-    fn between(from: Anchor, to: Anchor) -> Rate {
-        let (ticks, ns) = (to.ticks.0 - from.ticks.0, to.wall.0 - from.wall.0);
-        let part = (u128::from(ns % ticks) << 64) / u128::from(ticks);
-        // The rest is less than a nanosecond, so this is less than two to the power of 64.
-        Rate { ticks, ns, whole: ns / ticks, part: u64::try_from(part).unwrap_or(u64::MAX), left: ns % ticks }
-    }
-
-    /// Returns `value * numerator / denominator`, rounded up or down, at most `u64::MAX`. The product of two
-    /// 64-bit numbers does not overflow.
-    fn scale(value: u64, numerator: u64, denominator: u64, up: bool) -> u64 {
-        let (product, denominator) = (u128::from(value) * u128::from(numerator), u128::from(denominator));
-        let quotient = if up { product.div_ceil(denominator) } else { product / denominator };
-        u64::try_from(quotient).unwrap_or(u64::MAX)
-    }
-
-    /// Returns the nanoseconds in that number of ticks, rounded down, at most `u64::MAX`: the result of
-    /// [`Rate::scale`], by two multiplications and a correction in place of a division. Granlund and Montgomery,
-    /// "Division by invariant integers using multiplication" (1994).
-    #[inline]
-    fn nanoseconds(self, ticks: u64) -> u64 {
-        let rest = ((u128::from(ticks) * u128::from(self.part)) >> 64) as u64;
-        // `part` is too small by less than one, and so is `rest`: the true value is `rest` or one more. So the
-        // remainder is less than twice the divisor, and has its true value even if both products overflow.
-        let remainder = ticks.wrapping_mul(self.left).wrapping_sub(rest.wrapping_mul(self.ticks));
-        let is_short = if self.ticks <= u64::MAX / 2 {
-            remainder >= self.ticks
-        } else {
-            let product = u128::from(ticks) * u128::from(self.left);
-            product - u128::from(rest) * u128::from(self.ticks) >= u128::from(self.ticks)
-        };
-        if self.whole == 0 {
-            // The rest of a tick is less than a nanosecond.
-            return rest + u64::from(is_short);
-        }
-        let all = u128::from(ticks) * u128::from(self.whole) + u128::from(rest) + u128::from(is_short);
-        u64::try_from(all).unwrap_or(u64::MAX)
-    }
-
-    fn wall(self, from: Anchor, ticks: u64) -> u64 {
-        match ticks.checked_sub(from.ticks.0) {
-            Some(after) => from.wall.0.saturating_add(self.nanoseconds(after)),
-            None => from.wall.0.saturating_sub(Rate::scale(from.ticks.0 - ticks, self.ns, self.ticks, true)),
-        }
-    }
-
-    /// Returns the first ticks that are not before `wall`.
-    fn ticks(self, from: Anchor, wall: u64) -> u64 {
-        match wall.checked_sub(from.wall.0) {
-            Some(after) => from.ticks.0.saturating_add(Rate::scale(after, self.ticks, self.ns, true)),
-            None => from.ticks.0.saturating_sub(Rate::scale(from.wall.0 - wall, self.ticks, self.ns, false)),
-        }
-    }
-}
-
-/// The relation of ticks and wall clock in one boot. Its arithmetic is exact to a nanosecond;
-/// [`TickClock::uncertainty_ns`] measures how accurate the anchors are.
+/// The clock of one boot. Its arithmetic is exact to a nanosecond; [`TickClock::uncertainty_ns`] measures how
+/// accurate the anchors are.
 #[derive(Clone, Debug)]
 pub struct TickClock {
-    /// The anchors, at least one, which ascend by both clocks.
+    /// All anchors, by ticks.
     anchors: Vec<Anchor>,
-    /// The rates between neighbouring anchors.
-    rates: Vec<Rate>,
-    rate: Rate,
+    steady: Scale,
+    /// The periods of the wall clock, at least one; the first one begins at ticks 0.
+    periods: Vec<WallPeriod>,
+    steps: Vec<ClockStep>,
     rate_is_known: bool,
     uncertainty_ns: u64,
 }
 
 impl TickClock {
-    /// Makes the clock that goes through `anchors`, in any order, of runs whose ticks are of `kind`. An
-    /// anchor at which the wall clock has gone back is left out, and counts in the uncertainty.
+    /// Makes the clock that goes through `anchors`, in any order, of runs whose ticks are of `kind`.
     #[must_use]
     pub fn of(kind: ClockKind, anchors: impl IntoIterator<Item = Anchor>) -> TickClock {
         let mut all: Vec<Anchor> = anchors.into_iter().collect();
-        all.sort_unstable();
+        // Of two anchors with the same ticks, the one with more clocks is kept.
+        all.sort_unstable_by_key(|anchor| (anchor.ticks, anchor.raw.is_none(), *anchor));
         all.dedup_by_key(|anchor| anchor.ticks);
-        let anchors = thinned(&ascending(&all));
-        let (rate, rate_is_known) = match &anchors[..] {
-            [first, .., last] => (Rate::between(*first, *last), true),
-            // The system's clock counts nanoseconds.
-            _ => (NOMINAL, kind == ClockKind::System && !anchors.is_empty()),
-        };
-        let anchors =
-            if anchors.is_empty() { vec![Anchor { ticks: Ticks(0), wall: Wall(0) }] } else { anchors };
-        let rates = anchors.windows(2).map(|two| Rate::between(two[0], two[1])).collect();
-        let mut clock = TickClock { anchors, rates, rate, rate_is_known, uncertainty_ns: 0 };
-        clock.uncertainty_ns = clock.largest_error(&all);
+        let known = steady_scale(kind, &all);
+        let rate_is_known = known.is_some();
+        let start = all
+            .first()
+            .map_or(Point { ticks: 0, ns: 0 }, |first| Point { ticks: first.ticks.0, ns: first.wall.0 });
+        let steady = known.unwrap_or_else(|| Scale::through(vec![start], NOMINAL));
+        let readings = apart(&all, |anchor| anchor, steady.rate);
+        let (groups, steps) = steps(&readings, |anchor| steady.at(anchor.ticks));
+        let periods = periods(&groups, &steady);
+        let mut clock = TickClock { anchors: all, steady, periods, steps, rate_is_known, uncertainty_ns: 0 };
+        clock.uncertainty_ns = clock.largest_error();
         clock
     }
 
     /// Makes the clock of `run` alone; `more` are some or all of its `# clock` lines.
     #[must_use]
     pub fn of_run(run: &Run, more: impl IntoIterator<Item = Anchor>) -> TickClock {
-        let own = Anchor { ticks: run.ticks, wall: run.wall };
+        let own = Anchor::of_run(run);
         let clock = TickClock::of(run.clock, more.into_iter().chain([own]));
-        if clock.rate_is_known {
+        if clock.rate_is_certain() {
             return clock;
         }
-        // A short run that was killed has one anchor. While the machine is up, the present is another one.
-        match inspect::read_current_time(&run.boot) {
-            Some((ticks, wall)) => TickClock::of(run.clock, [own, Anchor { ticks, wall }]),
+        // The anchors of a short run are too near each other. While the machine is up, the present is another one.
+        match inspect::read_clocks(&run.boot).as_ref().and_then(Anchor::of_meta) {
+            Some(present) => clock.with_present(run.clock, present),
             None => clock,
         }
+    }
+
+    /// Returns whether the readings are far enough from each other for an exact rate.
+    fn rate_is_certain(&self) -> bool {
+        let ends = self.anchors.first().zip(self.anchors.last());
+        let span =
+            ends.map_or(0, |(first, last)| self.steady(last.ticks).saturating_sub(self.steady(first.ticks)));
+        self.rate_is_known && (span >= CERTAIN_NS || self.steady.rate == NOMINAL)
+    }
+
+    /// Returns the clock with the rate until the `present`, if that is more exact; otherwise this clock.
+    fn with_present(self, kind: ClockKind, present: Anchor) -> TickClock {
+        // The wall clock may have been set, and the machine suspended, since the run has ended.
+        let is_better =
+            |own: &Anchor| own.raw.is_some() && present.raw.is_some() && suspended(own, &present) == 0;
+        if !self.rate_is_known || self.anchors.iter().rev().any(is_better) {
+            return TickClock::of(kind, self.anchors.into_iter().chain([present]));
+        }
+        self
+    }
+
+    /// Returns the steady time at `ticks`, in nanoseconds: the nanosecond in which the tick lies.
+    #[must_use]
+    pub fn steady(&self, ticks: Ticks) -> u64 {
+        self.steady.at(ticks)
+    }
+
+    /// Returns the first ticks that are not before `steady` nanoseconds of steady time.
+    #[must_use]
+    pub fn ticks_at_steady(&self, steady: u64) -> Ticks {
+        self.steady.ticks(steady)
     }
 
     /// Returns the time of day at `ticks`: the nanosecond in which the tick lies.
     #[must_use]
     pub fn wall(&self, ticks: Ticks) -> Wall {
-        let (from, rate) = self.segment(self.anchors.partition_point(|anchor| anchor.ticks <= ticks));
-        Wall(rate.wall(from, ticks.0))
+        Wall(self.period(ticks.0).scale.at(ticks))
     }
 
-    /// Returns a reader of this clock for many ticks that are near each other.
+    /// Returns the time of day at `ticks` or, if the wall clock was set back before, the latest time that it had
+    /// shown: a time that never goes back.
     #[must_use]
-    pub fn reader(self: &Arc<TickClock>) -> ClockReader {
-        let (from, rate) = self.segment(0);
-        ClockReader { clock: self.clone(), ticks: 0..0, from, rate }
+    pub fn ascending_wall(&self, ticks: Ticks) -> Wall {
+        let period = self.period(ticks.0);
+        Wall(period.scale.at(ticks).max(period.floor))
     }
 
-    /// Returns the first ticks that are not before `wall`.
+    /// Returns the first ticks at which the wall clock shows `wall` or a later time.
     #[must_use]
     pub fn ticks(&self, wall: Wall) -> Ticks {
-        // Nothing is before the epoch, not even ticks for which the rate would give such a time.
-        if wall == Wall(0) {
-            return Ticks(0);
+        let ends = self.periods.iter().skip(1).map(|next| next.from).chain([u64::MAX]);
+        for (period, end) in self.periods.iter().zip(ends) {
+            let ticks = period.scale.ticks(wall.0).0.max(period.from);
+            if ticks < end || end == u64::MAX {
+                return Ticks(ticks);
+            }
         }
-        let (from, rate) = self.segment(self.anchors.partition_point(|anchor| anchor.wall < wall));
-        Ticks(rate.ticks(from, wall.0))
+        Ticks(u64::MAX)
     }
 
-    /// Returns a number of ticks. A period of fewer ticks takes less than `ns` nanoseconds by this clock, at any
-    /// time.
+    /// Returns a reader of steady time for many ticks that are near each other.
+    #[must_use]
+    pub fn steady_reader(self: &Arc<TickClock>) -> ClockReader {
+        ClockReader::new(self, false)
+    }
+
+    /// Returns a reader of the wall clock for many ticks that are near each other.
+    #[must_use]
+    pub fn wall_reader(self: &Arc<TickClock>) -> ClockReader {
+        ClockReader::new(self, true)
+    }
+
+    /// Returns a number of ticks. A period of fewer ticks takes less than `ns` nanoseconds of steady time, whenever
+    /// it is.
     #[must_use]
     pub fn ticks_within(&self, ns: u64) -> u64 {
         // Each of the two times is rounded by less than a nanosecond, and so is each side of an anchor.
-        let ns = ns.saturating_sub(4);
-        let rates = self.rates.iter().chain([&self.rate]);
-        rates.map(|rate| Rate::scale(ns, rate.ticks, rate.ns, false)).min().unwrap_or(0)
+        self.steady.fewest_ticks(ns.saturating_sub(4))
     }
 
     /// Returns whether the rate was measured. If not, a tick counts as a nanosecond, and only the start of the run is
@@ -243,93 +186,224 @@ impl TickClock {
     /// Returns the number of ticks in a second, on average.
     #[must_use]
     pub fn ticks_per_second(&self) -> u64 {
-        Rate::scale(1_000_000_000, self.rate.ticks, self.rate.ns, false)
+        Rate::scale(1_000_000_000, self.steady.rate.ticks, self.steady.rate.ns, false)
     }
 
-    /// Returns the largest error, in nanoseconds, that this clock would make at one of its anchors without that
+    /// Returns the number of ticks in a second, on average, with its fraction.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "rates are shown with a few digits")]
+    pub fn exact_ticks_per_second(&self) -> f64 {
+        self.steady.rate.ticks as f64 / self.steady.rate.ns as f64 * 1e9
+    }
+
+    /// Returns the places where the wall clock was set or the machine was suspended, by ticks.
+    #[must_use]
+    pub fn steps(&self) -> &[ClockStep] {
+        &self.steps
+    }
+
+    /// Returns the largest error, in nanoseconds, that the wall clock would make at one of its anchors without that
     /// anchor. The number does not include the error of the machine's wall clock itself.
     #[must_use]
     pub fn uncertainty_ns(&self) -> u64 {
         self.uncertainty_ns
     }
 
-    /// Returns the anchor and the rate that hold behind the first `behind` anchors.
-    fn segment(&self, behind: usize) -> (Anchor, Rate) {
-        let at = behind.saturating_sub(1);
-        let rate = if behind == 0 { None } else { self.rates.get(at) };
-        (self.anchors[at.min(self.anchors.len() - 1)], rate.copied().unwrap_or(self.rate))
+    fn period(&self, ticks: u64) -> &WallPeriod {
+        &self.periods[self.periods.partition_point(|period| period.from <= ticks).saturating_sub(1)]
     }
 
-    fn largest_error(&self, all: &[Anchor]) -> u64 {
-        let left_out = all.iter().map(|anchor| self.wall(anchor.ticks).0.abs_diff(anchor.wall.0));
-        let between = self.anchors.windows(3).map(|three| {
-            Rate::between(three[0], three[2]).wall(three[0], three[1].ticks.0).abs_diff(three[1].wall.0)
-        });
-        left_out.chain(between).max().unwrap_or(0)
+    fn largest_error(&self) -> u64 {
+        let is_in_step = |anchor: &Anchor| {
+            self.steps.iter().any(|step| (step.between.0..step.between.1).contains(&anchor.ticks))
+        };
+        let left_out = self.anchors.iter().filter(|anchor| !is_in_step(anchor));
+        let left_out = left_out.map(|anchor| self.wall(anchor.ticks).0.abs_diff(anchor.wall.0));
+        left_out.chain(self.periods.iter().map(|period| period.scale.largest_error())).max().unwrap_or(0)
     }
 }
 
-/// A reader of a clock, which remembers the anchors around its last reading.
+/// Makes the scale of steady time through `all` anchors, which are in order. Returns `None` if there are not two
+/// readings from which the rate is known.
+fn steady_scale(kind: ClockKind, all: &[Anchor]) -> Option<Scale> {
+    let first = all.first()?;
+    if kind == ClockKind::System {
+        // The system's clock counts nanoseconds.
+        return Some(Scale::through(vec![Point { ticks: first.ticks.0, ns: first.wall.0 }], NOMINAL));
+    }
+    let with_raw: Vec<(Anchor, u64)> = all.iter().filter_map(|anchor| Some((*anchor, anchor.raw?))).collect();
+    // Some counters go on while the machine is suspended, and the raw clock does not.
+    let was_awake = |from: &Anchor, to: &Anchor| suspended(from, to) == 0;
+    of_readings(&with_raw, was_awake, |from, to, _| was_awake(from, to)).or_else(|| {
+        let by_wall: Vec<(Anchor, u64)> = all.iter().map(|anchor| (*anchor, anchor.wall.0)).collect();
+        let is_usual = |from: &Anchor, to: &Anchor, expected| {
+            to.wall.0.abs_diff(from.wall.0.saturating_add(expected)) <= tolerance(expected)
+        };
+        of_readings(&by_wall, |_, _| true, is_usual)
+    })
+}
+
+/// Makes a scale through `readings`: anchors with their times in nanoseconds by one of the clocks. Where `is_sound`
+/// is false of two neighbours, or the clock goes back, time runs at the median rate; `is_sound` also takes the
+/// nanoseconds between them at that rate, for which only neighbours count of which `is_counted` is true.
+fn of_readings(
+    readings: &[(Anchor, u64)],
+    is_counted: impl Fn(&Anchor, &Anchor) -> bool,
+    is_sound: impl Fn(&Anchor, &Anchor, u64) -> bool,
+) -> Option<Scale> {
+    // Short times between readings have inexact rates, so these only serve to leave out readings.
+    let by_length = median_rate(readings, &is_counted, |ticks| ticks)?;
+    let kept = apart(readings, |(anchor, _)| anchor, by_length);
+    let median = median_rate(&kept, &is_counted, |_| 1).unwrap_or(by_length);
+    let (first, _) = kept.first()?;
+    let mut before = Point { ticks: first.ticks.0, ns: first.wall.0 };
+    let mut points = vec![before];
+    for two in kept.windows(2) {
+        let ((from, earlier), (to, later)) = (two[0], two[1]);
+        let expected = median.nanoseconds(to.ticks.0 - from.ticks.0);
+        let measured = later.checked_sub(earlier).filter(|ns| *ns > 0);
+        let ns = measured.filter(|_| is_sound(&from, &to, expected)).unwrap_or(expected);
+        let point = Point { ticks: to.ticks.0, ns: before.ns.saturating_add(ns) };
+        if point.ns > before.ns {
+            points.push(point);
+            before = point;
+        }
+    }
+    let rate = match &points[..] {
+        [first, .., last] => Rate::between(*first, *last),
+        _ => median,
+    };
+    Some(Scale::through(points, rate))
+}
+
+/// Returns the median of the rates between neighbouring readings of which `is_counted` is true; `None` if there is none.
+/// `weight` returns how much a rate counts that was measured over this number of ticks.
+fn median_rate(
+    readings: &[(Anchor, u64)],
+    is_counted: impl Fn(&Anchor, &Anchor) -> bool,
+    weight: impl Fn(u64) -> u64,
+) -> Option<Rate> {
+    let rate = |two: &[(Anchor, u64)]| {
+        let ticks = two[1].0.ticks.0.checked_sub(two[0].0.ticks.0).filter(|ticks| *ticks > 0)?;
+        Some((ticks, two[1].1.checked_sub(two[0].1).filter(|ns| *ns > 0)?))
+    };
+    let mut rates: Vec<(u64, u64)> =
+        readings.windows(2).filter(|two| is_counted(&two[0].0, &two[1].0)).filter_map(rate).collect();
+    let product = |ticks: u64, ns: u64| u128::from(ticks) * u128::from(ns);
+    rates.sort_by(|a, b| product(a.0, b.1).cmp(&product(b.0, a.1)));
+    let all: u128 = rates.iter().map(|(ticks, _)| u128::from(weight(*ticks))).sum();
+    let mut so_far = 0;
+    rates.into_iter().find_map(|(ticks, ns)| {
+        so_far += u128::from(weight(ticks));
+        (so_far * 2 >= all).then(|| Rate::of(ticks, ns))
+    })
+}
+
+/// Returns those of `readings`, which are in order, that are far enough from their neighbours for the drift between
+/// them to be larger than the errors of reading: at least two, if there are several. Of readings that are near each
+/// other, those are preferred that took less time.
+fn apart<R: Copy>(readings: &[R], anchor: impl Fn(&R) -> &Anchor, rate: Rate) -> Vec<R> {
+    let [first, others @ .., last] = readings else { return readings.to_vec() };
+    let is_far = |from: &R, to: &R| {
+        let (from, to) = (anchor(from), anchor(to));
+        let ticks = to.ticks.0 - from.ticks.0;
+        let read = from.within.saturating_add(to.within).saturating_mul(MIN_PRECISION);
+        ticks >= read && rate.nanoseconds(ticks) >= MIN_DISTANCE_NS
+    };
+    let mut kept = vec![*first];
+    for reading in others {
+        let Some(before) = kept.last_mut() else { break };
+        if is_far(before, reading) {
+            kept.push(*reading);
+        } else if anchor(reading).within < anchor(before).within / 2 {
+            *before = *reading;
+        }
+    }
+    // The last reading was made at the end of the trace. It is better than one near it, unless it took longer.
+    let is_worse = |near: &R| anchor(last).within > anchor(near).within.max(1);
+    while kept.len() > 1 && kept.last().is_some_and(|near| !is_far(near, last) && !is_worse(near)) {
+        kept.pop();
+    }
+    if kept.len() == 1 || kept.last().is_some_and(|near| is_far(near, last)) {
+        kept.push(*last);
+    }
+    kept
+}
+
+/// Makes the periods of the wall clock from groups of anchors between which it was set.
+fn periods(groups: &[Vec<Anchor>], steady: &Scale) -> Vec<WallPeriod> {
+    let mut periods: Vec<WallPeriod> = Vec::new();
+    for group in groups {
+        let mut points: Vec<Point> = Vec::with_capacity(group.len());
+        for anchor in group {
+            let point = Point { ticks: anchor.ticks.0, ns: anchor.wall.0 };
+            if points.last().is_none_or(|last| last.ticks < point.ticks && last.ns < point.ns) {
+                points.push(point);
+            }
+        }
+        let rate = match &points[..] {
+            [first, .., last] if last.ns - first.ns >= MIN_DISTANCE_NS => Rate::between(*first, *last),
+            _ => steady.rate,
+        };
+        let Some(first) = points.first() else { continue };
+        let from = if periods.is_empty() { 0 } else { first.ticks };
+        let floor = periods
+            .last()
+            .map_or(0, |before| before.scale.at(Ticks(from.saturating_sub(1))).max(before.floor));
+        periods.push(WallPeriod { from, scale: Scale::through(points, rate), floor });
+    }
+    if periods.is_empty() {
+        periods.push(WallPeriod { from: 0, scale: steady.clone(), floor: 0 });
+    }
+    periods
+}
+
+/// A reader of a clock, which remembers the line around its last reading.
 #[derive(Clone, Debug)]
 pub struct ClockReader {
     clock: Arc<TickClock>,
-    /// The ticks for which this anchor and this rate hold.
+    reads_wall: bool,
+    /// The ticks for which this point and this rate hold.
     ticks: Range<u64>,
-    from: Anchor,
+    from: Point,
     rate: Rate,
 }
 
 impl ClockReader {
-    /// Returns the time of day at `ticks`, as [`TickClock::wall`] does.
+    fn new(clock: &Arc<TickClock>, reads_wall: bool) -> ClockReader {
+        ClockReader {
+            clock: clock.clone(),
+            reads_wall,
+            ticks: 0..0,
+            from: Point { ticks: 0, ns: 0 },
+            rate: NOMINAL,
+        }
+    }
+
+    /// Returns the time at `ticks`, in nanoseconds, as [`TickClock::steady`] or [`TickClock::wall`] does.
     #[inline]
     #[must_use]
-    pub fn wall(&mut self, ticks: Ticks) -> Wall {
+    pub fn at(&mut self, ticks: Ticks) -> u64 {
         if !self.ticks.contains(&ticks.0) {
             self.seek(ticks);
         }
-        Wall(self.rate.wall(self.from, ticks.0))
+        self.rate.at(self.from, ticks.0)
     }
 
     #[cold]
     fn seek(&mut self, ticks: Ticks) {
-        let anchors = &self.clock.anchors;
-        let behind = anchors.partition_point(|anchor| anchor.ticks <= ticks);
-        let start = behind.checked_sub(1).map_or(0, |before| anchors[before].ticks.0);
-        let end = anchors.get(behind).map_or(u64::MAX, |anchor| anchor.ticks.0);
-        (self.ticks, (self.from, self.rate)) = (start..end, self.clock.segment(behind));
-    }
-}
-
-/// Returns the longest selection of `anchors`, which ascend by ticks, that ascends by the wall clock as well.
-fn ascending(anchors: &[Anchor]) -> Vec<Anchor> {
-    // ends[n] is the last anchor of the selection of n + 1 anchors whose last wall time is the smallest.
-    let (mut ends, mut before): (Vec<usize>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
-    for (at, anchor) in anchors.iter().enumerate() {
-        let length = ends.partition_point(|&end| anchors[end].wall < anchor.wall);
-        before.push(length.checked_sub(1).map(|shorter| ends[shorter]));
-        match ends.get_mut(length) {
-            Some(end) => *end = at,
-            None => ends.push(at),
+        let clock = &self.clock;
+        let (mut limits, mut scale) = (0..u64::MAX, &clock.steady);
+        if self.reads_wall {
+            let period = clock.period(ticks.0);
+            let behind = clock.periods.partition_point(|period| period.from <= ticks.0);
+            (limits.start, scale) = (period.from, &period.scale);
+            limits.end = clock.periods.get(behind).map_or(u64::MAX, |next| next.from);
         }
+        let (from, rate, ticks) = scale.line(ticks.0);
+        (self.from, self.rate) = (from, rate);
+        self.ticks = ticks.start.max(limits.start)..ticks.end.min(limits.end);
     }
-    let mut chain: Vec<Anchor> =
-        std::iter::successors(ends.last().copied(), |&at| before[at]).map(|at| anchors[at]).collect();
-    chain.reverse();
-    chain
-}
-
-/// Returns the first anchor, the last, and those between that are far enough from their neighbours.
-fn thinned(anchors: &[Anchor]) -> Vec<Anchor> {
-    let [first, between @ .., last] = anchors else { return anchors.to_vec() };
-    let mut kept = vec![*first];
-    for anchor in between {
-        let near = |a: Wall, b: Wall| b.0 - a.0 < MIN_DISTANCE_NS;
-        if !kept.last().is_some_and(|kept| near(kept.wall, anchor.wall)) && !near(anchor.wall, last.wall) {
-            kept.push(*anchor);
-        }
-    }
-    kept.push(*last);
-    kept
 }
 
 /// The clocks of all runs of a merge: one for each boot and kind of ticks.
@@ -337,24 +411,21 @@ fn thinned(anchors: &[Anchor]) -> Vec<Anchor> {
 pub struct Clocks(BTreeMap<(Vec<u8>, bool), (Run, Arc<TickClock>)>);
 
 impl Clocks {
-    /// Reads the anchors of files, each given with its run and its bytes: the anchor of the run, the last
-    /// ones in the file, and those that `more` finds in the bytes.
-    pub fn read<'a, B: AsRef<[u8]>, A: IntoIterator<Item = Anchor>>(
-        files: impl IntoIterator<Item = (&'a Run, B)>,
-        more: impl Fn(&[u8]) -> A,
-    ) -> Clocks {
-        let mut anchors: BTreeMap<_, (Run, Vec<Anchor>)> = BTreeMap::new();
+    /// Reads the anchors of files, each given with its run and its bytes: the anchor of the run, and the last ones in
+    /// the file.
+    pub fn read<'a, B: AsRef<[u8]>>(files: impl IntoIterator<Item = (&'a Run, B)>) -> Clocks {
+        let mut clocks = Clocks::default();
+        let mut found: BTreeMap<_, (Run, Vec<Anchor>)> = BTreeMap::new();
         for (run, bytes) in files {
-            let (_, anchors) = anchors.entry(key(run)).or_insert_with(|| (run.clone(), Vec::new()));
-            anchors.push(Anchor { ticks: run.ticks, wall: run.wall });
+            let (_, anchors) = found.entry(key(run)).or_insert_with(|| (run.clone(), Vec::new()));
+            anchors.push(Anchor::of_run(run));
             anchors.extend(last_anchors(bytes.as_ref()));
-            anchors.extend(more(bytes.as_ref()));
         }
-        let clock = |(run, anchors): (Run, Vec<Anchor>)| {
+        for (key, (run, anchors)) in found {
             let clock = TickClock::of_run(&run, anchors);
-            (run, Arc::new(clock))
-        };
-        Clocks(anchors.into_iter().map(|(key, found)| (key, clock(found))).collect())
+            clocks.0.insert(key, (run, Arc::new(clock)));
+        }
+        clocks
     }
 
     /// Makes the clocks go through further anchors of these runs.
@@ -385,6 +456,12 @@ impl Clocks {
         self.0.get(&(boot.to_vec(), kind == ClockKind::System)).map(|(_, clock)| clock)
     }
 
+    /// Returns whether the known anchors of a boot show that the wall clock was set or the machine was suspended.
+    #[must_use]
+    pub fn have_steps(&self) -> bool {
+        self.0.values().any(|(_, clock)| !clock.steps.is_empty())
+    }
+
     /// Returns a run of each boot, with its clock.
     pub fn each(&self) -> impl Iterator<Item = (&Run, &TickClock)> {
         self.0.values().map(|(run, clock)| (run, &**clock))
@@ -402,116 +479,4 @@ pub fn wall_clock(time: SystemTime) -> Wall {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn anchor(ticks: u64, wall: u64) -> Anchor {
-        Anchor { ticks: Ticks(ticks), wall: Wall(wall) }
-    }
-
-    fn clock(anchors: &[(u64, u64)]) -> TickClock {
-        TickClock::of(ClockKind::Ordered, anchors.iter().map(|&(ticks, wall)| anchor(ticks, wall)))
-    }
-
-    const S: u64 = 1_000_000_000;
-
-    #[test]
-    fn time_is_interpolated_between_anchors_and_extrapolated_outside() {
-        // The rate is two ticks a nanosecond at first, then four: three and a third on average.
-        let clock = clock(&[(1000, 50 * S), (1000 + 20 * S, 60 * S), (1000 + 100 * S, 80 * S)]);
-        let wall = |ticks| clock.wall(Ticks(ticks)).0;
-        assert_eq!(wall(1000), 50 * S);
-        assert_eq!(wall(1000 + 10 * S), 55 * S);
-        assert_eq!(wall(1000 + 60 * S), 70 * S);
-        assert_eq!(wall(1000 + 200 * S), 110 * S);
-        assert_eq!(wall(0), 50 * S - 300);
-        let mut reader = Arc::new(clock.clone()).reader();
-        for ticks in [0, 999, 1000, 1001, 1000 + 20 * S, 1000 + 100 * S, u64::MAX, 1000 + 60 * S, 5] {
-            assert_eq!(reader.wall(Ticks(ticks)), clock.wall(Ticks(ticks)), "{ticks}");
-        }
-        assert_eq!(clock.ticks(Wall(70 * S)).0, 1000 + 60 * S);
-        // Without the middle anchor, 6 s would have passed there, not 10.
-        assert_eq!(clock.uncertainty_ns(), 4 * S);
-    }
-
-    #[test]
-    fn one_anchor_has_no_rate_unless_ticks_are_nanoseconds() {
-        assert!(!clock(&[(5, 7)]).rate_is_known());
-        assert!(!clock(&[]).rate_is_known());
-        assert!(!clock(&[(5, 7), (6, 7)]).rate_is_known());
-        let system = TickClock::of(ClockKind::System, [anchor(5, 70)]);
-        assert!(system.rate_is_known());
-        assert_eq!(system.wall(Ticks(15)), Wall(80));
-        assert!(!TickClock::of(ClockKind::System, []).rate_is_known());
-    }
-
-    #[test]
-    fn an_anchor_that_sets_the_wall_clock_back_is_skipped_and_counted() {
-        let clock = clock(&[(0, 100 * S), (10 * S, 110 * S), (20 * S, 3 * S), (30 * S, 130 * S)]);
-        assert_eq!(clock.wall(Ticks(20 * S)).0, 120 * S);
-        assert_eq!(clock.uncertainty_ns(), 117 * S);
-    }
-
-    #[test]
-    fn close_anchors_do_not_distort_the_clock() {
-        let close = [(0, 100 * S), (9_999_999_000, 110 * S), (10 * S, 110 * S + 999)];
-        assert_eq!(clock(&close).wall(Ticks(20 * S)).0, 120 * S + 1998);
-        assert_eq!(clock(&close).anchors.len(), 2);
-    }
-
-    #[test]
-    fn anchors_are_found_in_metadata_and_not_in_messages() {
-        let line = b"00000000000000ff-00000009 # clock ticks=255 wall=2026-11-20T15:11:02.123456789Z\n";
-        let message =
-            b"00000000000000ff-00000009 : x # clock ticks=255 wall=2026-11-20T15:11:02.123456789Z\n";
-        let found: Vec<_> = anchors_in(&[&message[..], line, message, line].concat()).collect();
-        assert_eq!(found.len(), 2);
-        assert_eq!(found[0].ticks, Ticks(255));
-        let far = [&line[..], &message.repeat(1000)].concat();
-        assert_eq!(last_anchors(&far).len(), 1);
-    }
-
-    proptest! {
-        #[test]
-        fn any_anchors_give_a_monotonic_and_invertible_clock(
-            anchors in prop::collection::vec((edgy(), edgy()), 0..12),
-            mut ticks in prop::collection::vec(edgy(), 2..20),
-        ) {
-            let clock = clock(&anchors);
-            ticks.sort_unstable();
-            for pair in ticks.windows(2) {
-                prop_assert!(clock.wall(Ticks(pair[0])) <= clock.wall(Ticks(pair[1])));
-            }
-            for wall in ticks {
-                let first = clock.ticks(Wall(wall));
-                if first.0 < u64::MAX {
-                    prop_assert!(clock.wall(first).0 >= wall);
-                }
-                if first.0 > 0 {
-                    prop_assert!(clock.wall(Ticks(first.0 - 1)).0 < wall);
-                }
-            }
-        }
-
-        #[test]
-        fn any_bytes_are_searched_for_anchors_without_panic(bytes: Vec<u8>) {
-            let _ = last_anchors(&[&bytes[..], b" # clock ticks=", &bytes].concat());
-        }
-    }
-
-    fn edgy() -> impl Strategy<Value = u64> {
-        prop_oneof![any::<u64>(), 0..5u64, (u64::MAX - 5)..=u64::MAX, (0..100u64).prop_map(|s| s * S)]
-    }
-
-    proptest! {
-        #[test]
-        fn nanoseconds_equal_the_result_of_a_division(ticks in 1..=u64::MAX, ns in 1..=u64::MAX, value: u64, shift in 0..64u32) {
-            let (ticks, value) = ((ticks >> shift).max(1), value >> (shift / 2));
-            for ns in [ns, (ns >> shift).max(1), ticks, ticks - 1 + u64::from(ticks == 1)] {
-                let rate = Rate::between(anchor(0, 0), anchor(ticks, ns));
-                prop_assert_eq!(rate.nanoseconds(value), Rate::scale(value, ns, ticks, false));
-            }
-        }
-    }
-}
+mod tests;

@@ -99,11 +99,25 @@ fn wall_of(instant: Timestamp) -> Option<Wall> {
 
 /// The times between which the chosen runs have lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WallPeriod {
-    /// The time of the first line.
+pub struct Period {
+    /// The wall clock at the first line.
     pub first: Wall,
-    /// The time of the last line.
+    /// The wall clock at the last line.
     pub last: Wall,
+    /// The steady times of the first line and of the last, in nanoseconds.
+    pub steady: (u64, u64),
+}
+
+impl Period {
+    /// A period without lines, which [`Period::include`] extends.
+    pub const NONE: Period = Period { first: Wall(u64::MAX), last: Wall(0), steady: (u64::MAX, 0) };
+
+    /// Extends the period to the lines between these ticks of `clock`.
+    pub fn include(&mut self, clock: &TickClock, (first, last): (Ticks, Ticks)) {
+        self.first = self.first.min(clock.wall(first));
+        self.last = self.last.max(clock.wall(last));
+        self.steady = (self.steady.0.min(clock.steady(first)), self.steady.1.max(clock.steady(last)));
+    }
 }
 
 impl When {
@@ -112,11 +126,11 @@ impl When {
     ///
     /// # Errors
     /// The time does not exist in the zone.
-    pub fn ticks(self, clock: &TickClock, period: WallPeriod, zone: &TimeZone) -> Result<Ticks, String> {
+    pub fn ticks(self, clock: &TickClock, period: Period, zone: &TimeZone) -> Result<Ticks, String> {
         let wall = match self {
             When::Ticks(ticks) => return Ok(Ticks(ticks)),
-            When::AfterFirst(ns) => Wall(period.first.0.saturating_add(ns)),
-            When::BeforeLast(ns) => Wall(period.last.0.saturating_sub(ns)),
+            When::AfterFirst(ns) => return Ok(clock.ticks_at_steady(period.steady.0.saturating_add(ns))),
+            When::BeforeLast(ns) => return Ok(clock.ticks_at_steady(period.steady.1.saturating_sub(ns))),
             When::Instant(wall) => wall,
             When::Local(time) => instant(time, zone)?,
             When::OfDay(time, true) => of_day(time, period, &TimeZone::UTC)?,
@@ -138,7 +152,7 @@ fn instant(time: DateTime, zone: &TimeZone) -> Result<Wall, String> {
 }
 
 /// Returns that time on the day of the first line or, if only that is in the period, on the next day.
-fn of_day(time: Time, period: WallPeriod, zone: &TimeZone) -> Result<Wall, String> {
+fn of_day(time: Time, period: Period, zone: &TimeZone) -> Result<Wall, String> {
     let day = |wall: Wall| {
         let instant = Timestamp::from_nanosecond(wall.0.into()).map_err(|error| error.to_string())?;
         Ok::<_, String>(zone.to_datetime(instant).date())
@@ -156,7 +170,7 @@ fn of_day(time: Time, period: WallPeriod, zone: &TimeZone) -> Result<Wall, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::clocks::Anchor;
+    use crate::time::anchor::Anchor;
     use jiff::tz::Offset;
     use trace_format::meta::ClockKind;
 
@@ -203,9 +217,10 @@ mod tests {
     #[test]
     fn a_time_without_a_day_is_on_the_day_of_the_trace() {
         const HOUR: u64 = 3_600_000 * MS;
-        let clock = TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]);
+        let clock = TickClock::of(ClockKind::System, [Anchor::new(Ticks(0), Wall(0))]);
         let ticks = |when: &str, hours: [u64; 2], zone: i8| {
-            let period = WallPeriod { first: Wall(hours[0] * HOUR), last: Wall(hours[1] * HOUR) };
+            let mut period = Period::NONE;
+            period.include(&clock, (Ticks(hours[0] * HOUR), Ticks(hours[1] * HOUR)));
             let zone = TimeZone::fixed(Offset::constant(zone));
             when.parse::<When>().unwrap().ticks(&clock, period, &zone).unwrap().0 / HOUR
         };

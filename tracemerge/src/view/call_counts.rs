@@ -272,7 +272,7 @@ impl CallCounts {
         let process = lock(&self.names).process(origin);
         let thread = *self.by_id.entry((process, origin.tid)).or_insert_with(|| {
             let label = self.labels.get(number).cloned().unwrap_or_else(|| origin.tid.to_string());
-            let (calls, clock) = (OpenCalls::default(), origin.clock.reader());
+            let (calls, clock) = (OpenCalls::default(), origin.clock.steady_reader());
             self.open.push(OpenThread { label, calls, paths: Vec::new(), process, clock });
             self.open.len() - 1
         });
@@ -407,7 +407,7 @@ impl CallCounts {
     #[inline]
     fn call(&mut self, thread: usize, is_entered: bool, call_info: &CallInfo, ticks: Ticks) {
         let &CallInfo { called, span, left } = call_info;
-        let now = self.open[thread].clock.wall(ticks).0;
+        let now = self.open[thread].clock.at(ticks);
         if is_entered {
             return self.enter(thread, called, span, now);
         }
@@ -512,7 +512,7 @@ impl CallCounts {
 
     /// Ends all open calls of a thread, as if they returned at this time.
     fn close(&mut self, thread: usize, ticks: Ticks) {
-        let now = self.open[thread].clock.wall(ticks).0;
+        let now = self.open[thread].clock.at(ticks);
         while let Some((call, _)) = self.open[thread].calls.pop(0, now) {
             self.still_open += 1;
             self.end(thread, &call, now);

@@ -84,6 +84,8 @@ pub trait Layout: fmt::Debug + Send + Sync {
 pub struct Needs {
     /// Wall-clock times or durations, in whatever form times are shown.
     pub times: bool,
+    /// Times of day, which show where the wall clock was set.
+    pub times_of_day: bool,
     /// The sites of messages, which only raw files record.
     pub sites: bool,
     /// The typed values of messages, which only raw files record.

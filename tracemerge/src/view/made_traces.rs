@@ -19,12 +19,14 @@ use crate::input::inputs::{Inputs, Origin};
 use crate::input::source::Source;
 use crate::output::target::Target;
 use crate::symbols::Settings;
-use crate::time::clocks::{Anchor, TickClock};
+use crate::time::anchor::Anchor;
+use crate::time::clocks::TickClock;
 use crate::ui::console::Content;
 use crate::ui::messages::Messages;
 use crate::view::delivery::Delivery;
 use crate::view::export::Export;
 use crate::view::function_names::{FunctionNames, SharedNames};
+use crate::view::layout::Needs;
 use crate::view::plan::Plan;
 use crate::view::request::View;
 
@@ -120,7 +122,7 @@ pub fn text(raw: &[u8]) -> Vec<u8> {
 /// Returns the files of the threads with these numbers as inputs.
 pub fn inputs(files: &[(PathBuf, u64)]) -> Inputs {
     let anchors = [(0, 1_000), (200, 1_700), (5_000, 30_000)];
-    let anchors = anchors.map(|(ticks, wall)| Anchor { ticks: Ticks(ticks), wall: Wall(wall) });
+    let anchors = anchors.map(|(ticks, wall)| Anchor::new(Ticks(ticks), Wall(wall)));
     let clock = Arc::new(TickClock::of(ClockKind::Ordered, anchors));
     let origin = |tid: u64| Origin {
         run: None,
@@ -154,7 +156,7 @@ pub fn delivered(
 ) -> (String, u64, String) {
     let mut inputs = inputs(files);
     let (view, mut messages) = (View::default(), Messages::new(true));
-    let mut plan = Plan::new(&mut inputs, &view, false, &mut messages).unwrap();
+    let mut plan = Plan::new(&mut inputs, &view, Needs::default(), &mut messages).unwrap();
     inputs.leave_out_shorter_calls(least);
     let out = files[0].0.with_file_name("out");
     let target = Target::new(Some(out.as_os_str()), &out, &[], &std::collections::HashSet::new()).unwrap();

@@ -11,21 +11,25 @@ use trace_format::wall::Wall;
 use crate::input::findings::Findings;
 use crate::input::inputs::{Inputs, Origin};
 use crate::input::slice::TickPeriod;
-use crate::input::source::{SortedRange, Source};
-use crate::time::clocks::{Clocks, anchors_in};
-use crate::time::point_of_time::{WallPeriod, When};
+use crate::input::source::{SortedRange, Source, clocks_of};
+use crate::time::anchor::anchors_in;
+use crate::time::clocks::Clocks;
+use crate::time::point_of_time::{Period, When};
 use crate::ui::error::Error;
-use crate::ui::messages::{Grouped, Messages, shown, shown_name};
+use crate::ui::messages::{Grouped, Messages, count, shown, shown_name};
 use crate::ui::units::duration;
 use crate::view::breaks::{Breaks, WantedRanges};
 use crate::view::byte_range::{narrowed, since_for_last};
 use crate::view::export::time_column::TimeMode;
+use crate::view::layout::Needs;
 use crate::view::request::View;
 use crate::view::select::Amount;
 
 /// The nanoseconds from one `# clock` line of a run to the next. Inputs of a shorter period have only the
 /// last such line.
 const CLOCK_INTERVAL_NS: u64 = 10_000_000_000;
+/// The maximum number of steps of a clock that are listed.
+const NAMED_STEPS: usize = 3;
 /// The maximum number of threads that are listed if no thread matches the request.
 const NAMED_THREADS: usize = 12;
 
@@ -38,7 +42,9 @@ pub struct Plan<'v> {
     /// The wanted ticks of each boot.
     pub periods: Vec<TickPeriod>,
     /// The times of the first and the last line of all inputs. They have no meaning if no clock was needed.
-    pub times: WallPeriod,
+    pub times: Period,
+    /// Whether the output has times of day, which depend on how the wall clock was set.
+    shows_times_of_day: bool,
     /// The time zone of local times.
     pub zone: TimeZone,
     /// The known breaks of the sources.
@@ -46,22 +52,24 @@ pub struct Plan<'v> {
 }
 
 impl<'v> Plan<'v> {
-    /// Plans which bytes of `inputs` the `view` needs. Sets the clocks of the inputs if times are needed, which
-    /// they always are if `needs_times`, and marks the inputs that are shown.
+    /// Plans which bytes of `inputs` the `view` needs. Sets the clocks of the inputs if times are needed, by the view
+    /// or by `needs` of its layout, and marks the inputs that are shown.
     ///
     /// # Errors
     /// Returns an error if there is no such thread, process or time.
     pub fn new(
         inputs: &mut Inputs,
         view: &'v View,
-        needs_times: bool,
+        needs: Needs,
         messages: &mut Messages,
     ) -> Result<Plan<'v>, Error> {
-        let times = WallPeriod { first: Wall(0), last: Wall(0) };
+        let times = Period { first: Wall(0), last: Wall(0), steady: (0, 0) };
         let (ranges, periods, breaks) = (Vec::new(), Vec::new(), Breaks::default());
-        let mut plan = Plan { view, ranges, periods, times, zone: TimeZone::system(), breaks };
+        let shows_times_of_day = needs.times_of_day || matches!(view.time, TimeMode::Wall | TimeMode::Utc);
+        let zone = TimeZone::system();
+        let mut plan = Plan { view, ranges, periods, times, shows_times_of_day, zone, breaks };
         select_threads(inputs, view)?;
-        let shows_times = needs_times || view.time != TimeMode::Ticks;
+        let shows_times = needs.times || view.time != TimeMode::Ticks;
         let mut whens = [view.since, view.until].into_iter().flatten();
         if shows_times || whens.any(When::needs_clock) {
             plan.plan_by_clocks(inputs, shows_times, messages)?;
@@ -126,9 +134,9 @@ impl<'v> Plan<'v> {
 
     /// Prints the period of the inputs, for a user who has asked for a period without records.
     pub fn show_times(&self, inputs: &Inputs, messages: &Messages) {
-        let WallPeriod { first, last } = self.times;
-        if first < last {
-            let length = duration(last.0 - first.0);
+        let Period { first, last, steady } = self.times;
+        if steady.0 < steady.1 {
+            let length = duration(steady.1 - steady.0);
             messages.note(format_args!("no records found; the traces are from {first} to {last} ({length})"));
             return;
         }
@@ -151,13 +159,13 @@ impl<'v> Plan<'v> {
         shows_times: bool,
         messages: &mut Messages,
     ) -> Result<(), Error> {
-        let of_runs =
-            inputs.files().filter_map(|(origin, source)| Some((origin.run.as_ref()?, source.outline())));
-        let mut clocks = Clocks::read(of_runs, |_| None);
+        let mut clocks =
+            clocks_of(inputs.files().filter_map(|(origin, source)| Some((origin.run.as_ref()?, source))));
         self.set_clocks(inputs, &clocks);
         self.plan_ranges(inputs)?;
         // The merge reads the planned bytes anyway, so reading all clock lines in them costs little more.
-        if shows_times && self.times.last.0.saturating_sub(self.times.first.0) > CLOCK_INTERVAL_NS {
+        let (first, last) = self.times.steady;
+        if shows_times && last.saturating_sub(first) > CLOCK_INTERVAL_NS {
             let files = inputs.files().zip(&inputs.references).zip(&self.ranges);
             // The lines of a source with a reference have the ticks of the reference's machine, so the clock
             // lines of the source are not readings of that clock.
@@ -171,13 +179,13 @@ impl<'v> Plan<'v> {
             self.set_clocks(inputs, &clocks);
             self.plan_ranges(inputs)?;
         }
-        report_clocks(&clocks, messages);
+        report_clocks(&clocks, self.shows_times_of_day, messages);
         Ok(())
     }
 
     /// Sets the clock of each source, and finds the times of the first and the last line of all inputs.
     fn set_clocks(&mut self, inputs: &mut Inputs, clocks: &Clocks) {
-        let (mut first, mut last, mut at) = (Wall(u64::MAX), Wall(0), 0);
+        let (mut times, mut at) = (Period::NONE, 0);
         for (sources, ends) in inputs.boots.iter().zip(&inputs.ends) {
             let here = at..at + sources.len();
             at = here.end;
@@ -189,11 +197,10 @@ impl<'v> Plan<'v> {
                 if let Some(clock) = run.and_then(|run| clocks.of(run)) {
                     origin.clock = Arc::clone(clock);
                 }
-                first = first.min(origin.clock.wall(Ticks(ends.0)));
-                last = last.max(origin.clock.wall(Ticks(ends.1)));
+                times.include(&origin.clock, (Ticks(ends.0), Ticks(ends.1)));
             }
         }
-        self.times = WallPeriod { first, last };
+        self.times = times;
     }
 
     /// Plans the ranges, and splits those of sources that are found to be non-monotonic near their wanted
@@ -293,8 +300,16 @@ fn some_threads(origins: &[Origin]) -> String {
 }
 
 /// Warns of clocks with an unknown rate, and prints the rates of the others if the user wants details.
-fn report_clocks(clocks: &Clocks, messages: &mut Messages) {
+fn report_clocks(clocks: &Clocks, shows_times_of_day: bool, messages: &mut Messages) {
     for (run, clock) in clocks.each() {
+        let steps = if shows_times_of_day { clock.steps() } else { &[] };
+        for step in steps.iter().take(NAMED_STEPS) {
+            messages.note(format_args!("{step}; durations and offsets are not affected"));
+        }
+        if steps.len() > NAMED_STEPS {
+            let more = count((steps.len() - NAMED_STEPS) as u64, "further time");
+            messages.note(format_args!("the wall clock was set, or the machine was suspended, {more}"));
+        }
         let boot = shown_name(&run.boot);
         if clock.rate_is_known() {
             let rate = clock.ticks_per_second();

@@ -20,7 +20,8 @@ use crate::find::find_traces;
 use crate::find::liveness::liveness_check;
 use crate::input::slice::as_text;
 use crate::input::source::Source;
-use crate::time::clocks::{Anchor, TickClock};
+use crate::time::anchor::Anchor;
+use crate::time::clocks::TickClock;
 use crate::ui::error::Error;
 use crate::ui::few::FirstItems;
 use crate::ui::messages::{Messages, count, shown, shown_name};
@@ -217,8 +218,8 @@ impl Input {
     /// Returns the nanoseconds in `ticks` ticks; `None` if they are unknown.
     pub fn ns(&self, ticks: u64) -> Option<u64> {
         let clock = self.clock.as_ref()?;
-        let wall = |ticks| clock.wall(Ticks(ticks)).0;
-        Some(wall(self.first.saturating_add(ticks)).saturating_sub(wall(self.first)))
+        let time = |ticks| clock.steady(Ticks(ticks));
+        Some(time(self.first.saturating_add(ticks)).saturating_sub(time(self.first)))
     }
 }
 
@@ -388,7 +389,7 @@ impl InputReader<'_> {
         let tid = line.key.tid;
         match Meta::parse(line.payload) {
             Some(Meta::Run(run)) => {
-                let anchor = Anchor { ticks: run.ticks, wall: run.wall };
+                let anchor = Anchor::of_run(&run);
                 let known = self.runs.iter().position(|(known, _)| *known == run);
                 let of = known.unwrap_or_else(|| {
                     self.runs.push((run, Vec::new()));
@@ -406,9 +407,9 @@ impl InputReader<'_> {
                 let is_first = of.is_some_and(|of| u64::from(self.runs[of].0.pid) == tid);
                 self.threads[*number].name = Some(thread.name).filter(|_| !is_first);
             }
-            Some(Meta::Clock { ticks, wall, .. }) => {
+            Some(clocks @ Meta::Clock { .. }) => {
                 if let Some((_, Some(of))) = self.open.get(&tid) {
-                    self.runs[*of].1.push(Anchor { ticks, wall });
+                    self.runs[*of].1.extend(Anchor::of_meta(&clocks));
                 }
             }
             // A damaged `# run` line affects only the clock here.

@@ -8,10 +8,11 @@ use jiff::tz::TimeZone;
 use trace_format::line::Ticks;
 use trace_format::meta::{ClockKind, Run};
 use trace_format::wall::Wall;
-use trace_store::inspect::read_current_time;
+use trace_store::inspect::read_clocks;
 
-use crate::time::clocks::{Anchor, TickClock, wall_clock};
-use crate::time::point_of_time::{WallPeriod, When};
+use crate::time::anchor::Anchor;
+use crate::time::clocks::{TickClock, wall_clock};
+use crate::time::point_of_time::{Period, When};
 
 /// The nanoseconds within which only one of two readings is kept.
 const MIN_DISTANCE_NS: u64 = 1_000_000_000;
@@ -34,7 +35,7 @@ struct BootReadings {
 
 impl BootReadings {
     fn new(run: &Run) -> BootReadings {
-        let first = Anchor { ticks: run.ticks, wall: run.wall };
+        let first = Anchor::of_run(run);
         let clock = Arc::new(TickClock::of(run.clock, [first]));
         BootReadings { run: run.clone(), first, last: VecDeque::new(), clock, since: None }
     }
@@ -53,10 +54,8 @@ impl BootReadings {
     fn read(&mut self) {
         // The system's clock has a known rate, and its ticks are not those of the counter.
         let counts = self.run.clock != ClockKind::System;
-        let now = counts
-            .then(|| read_current_time(&self.run.boot))
-            .flatten()
-            .map(|(ticks, wall)| Anchor { ticks, wall });
+        let now =
+            counts.then(|| read_clocks(&self.run.boot)).flatten().and_then(|clocks| Anchor::of_meta(&clocks));
         if let Some(now) = now {
             self.keep(now, KEPT_NS);
         }
@@ -73,7 +72,7 @@ impl Times {
     /// Adds the reading in a `# run` line.
     pub fn learn_run(&mut self, run: &Run) {
         let boot = self.0.entry(key(run)).or_insert_with(|| BootReadings::new(run));
-        boot.keep(Anchor { ticks: run.ticks, wall: run.wall }, MIN_DISTANCE_NS);
+        boot.keep(Anchor::of_run(run), MIN_DISTANCE_NS);
     }
 
     /// Adds a reading from a trace of `run`.
@@ -96,7 +95,7 @@ impl Times {
 
     /// Returns the first ticks of `run` that are not before `when`. `period` has the lines that existed when
     /// following began: ticks in it are settled, and do not change when more readings of the clock arrive.
-    pub fn since(&mut self, when: When, run: Option<&Run>, period: WallPeriod, zone: &TimeZone) -> u64 {
+    pub fn since(&mut self, when: When, run: Option<&Run>, period: Period, zone: &TimeZone) -> u64 {
         let own = run.map(key).filter(|key| self.0.contains_key(key));
         let Some(key) = own.or_else(|| self.0.keys().next().cloned()) else { return 0 };
         let Some(boot) = self.0.get_mut(&key) else { return 0 };
@@ -104,7 +103,7 @@ impl Times {
             return since;
         }
         let ticks = when.ticks(&boot.clock, period, zone).unwrap_or_default();
-        boot.since = (ticks <= boot.clock.ticks(period.last)).then_some(ticks.0);
+        boot.since = (ticks <= boot.clock.ticks_at_steady(period.steady.1)).then_some(ticks.0);
         ticks.0
     }
 }
@@ -131,7 +130,8 @@ impl FollowEnd {
     /// Returns the first ticks by `clock` that are not before the limit, for runs that began at `first`.
     pub fn ticks(&self, clock: &TickClock, first: Wall) -> Ticks {
         // The trace has no end yet: a time of day is in the future.
-        let period = WallPeriod { first, last: Wall(u64::MAX) };
+        let steady = (clock.steady(clock.ticks(first)), u64::MAX);
+        let period = Period { first, last: Wall(u64::MAX), steady };
         self.when.ticks(clock, period, &self.zone).unwrap_or(Ticks(u64::MAX))
     }
 
@@ -150,7 +150,7 @@ impl FollowEnd {
 
 /// Returns a clock whose ticks are nanoseconds since 1970.
 pub fn wall_as_ticks() -> TickClock {
-    TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }])
+    TickClock::of(ClockKind::System, [Anchor::new(Ticks(0), Wall(0))])
 }
 
 #[cfg(test)]
@@ -173,17 +173,18 @@ mod tests {
         let mut times = Times::default();
         let run = run("another boot");
         times.learn_run(&run);
-        let period = WallPeriod { first: BEGAN, last: Wall(BEGAN.0 + 4 * S) };
+        let last = Wall(BEGAN.0 + 4 * S);
+        let period = Period { first: BEGAN, last, steady: (BEGAN.0, last.0) };
         let since = |times: &mut Times, after| {
             times.since(When::AfterFirst(after), Some(&run), period, &TimeZone::UTC)
         };
         // Future times become more exact later; those of existing lines do not change.
         assert_eq!(since(&mut times, 6 * S), 6 * S);
-        times.learn(&run, Anchor { ticks: Ticks(20 * S), wall: Wall(BEGAN.0 + 10 * S) });
+        times.learn(&run, Anchor::new(Ticks(20 * S), Wall(BEGAN.0 + 10 * S)));
         times.read();
         assert_eq!(since(&mut times, 6 * S), 12 * S);
         assert_eq!(since(&mut times, 3 * S), 6 * S);
-        times.learn(&run, Anchor { ticks: Ticks(90 * S), wall: Wall(BEGAN.0 + 12 * S) });
+        times.learn(&run, Anchor::new(Ticks(90 * S), Wall(BEGAN.0 + 12 * S)));
         times.read();
         assert_eq!(since(&mut times, 3 * S), 6 * S);
     }
@@ -194,8 +195,8 @@ mod tests {
         let run = run("another boot");
         times.learn_run(&run);
         for second in 1..1000 {
-            times.learn(&run, Anchor { ticks: Ticks(second * S), wall: Wall(BEGAN.0 + second * S) });
-            times.learn(&run, Anchor { ticks: Ticks(second * S + 9), wall: Wall(BEGAN.0 + second * S + 9) });
+            times.learn(&run, Anchor::new(Ticks(second * S), Wall(BEGAN.0 + second * S)));
+            times.learn(&run, Anchor::new(Ticks(second * S + 9), Wall(BEGAN.0 + second * S + 9)));
         }
         times.read();
         let boot = times.0.values().next().unwrap();

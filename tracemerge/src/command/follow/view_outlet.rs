@@ -25,8 +25,9 @@ use crate::find::header::thread_name;
 use crate::input::inputs::Origin;
 use crate::output::redrawn::Redrawn;
 use crate::output::sink::Sink;
-use crate::time::clocks::{TickClock, anchors_in, wall_clock};
-use crate::time::point_of_time::{WallPeriod, When};
+use crate::time::anchor::anchors_in;
+use crate::time::clocks::{TickClock, wall_clock};
+use crate::time::point_of_time::{Period, When};
 use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::count;
@@ -60,7 +61,7 @@ impl FollowedView<'_> {
     pub fn new(view: &View) -> Result<FollowedView<'_>, Error> {
         let zone = TimeZone::system();
         let began = wall_clock(SystemTime::now());
-        let period = WallPeriod { first: began, last: Wall(u64::MAX) };
+        let period = Period { first: began, last: Wall(u64::MAX), steady: (began.0, u64::MAX) };
         for (option, when) in [("--since", view.since), ("--until", view.until)] {
             if let Some(Err(why)) = when.map(|when| when.ticks(&wall_as_ticks(), period, &zone)) {
                 return Err(Error::plain(format!("{option}: {why}")));
@@ -97,7 +98,7 @@ pub struct ViewOutlet<'a> {
     needs_clock: bool,
     times: Times,
     /// The times of the first and the last line that existed when following began.
-    period: Option<WallPeriod>,
+    period: Option<Period>,
     processes: HashSet<(Vec<u8>, u32, u32)>,
     numbers: HashMap<ThreadKey, usize>,
     known: Vec<ThreadFacts>,
@@ -123,7 +124,7 @@ impl<'a> ViewOutlet<'a> {
     ) -> io::Result<ViewOutlet<'a>> {
         let FollowedView { view, selection, zone, until } = wanted;
         let layout = &request.layout;
-        let time = TimeColumn::new(view.time, Wall(0), zone.clone());
+        let time = TimeColumn::new(view.time, 0, zone.clone());
         let context = Context {
             depth: request.depth,
             palette: colours.then(Palette::colours),
@@ -284,15 +285,14 @@ impl Outlet for ViewOutlet<'_> {
     fn begin(&mut self, found: &Beginning<'_>) {
         found.runs.iter().for_each(|run| self.times.learn_run(run));
         self.times.read();
-        let (mut first, mut last) = (Wall(u64::MAX), Wall(0));
+        let mut period = Period::NONE;
         for (id, begins, ends) in found.threads {
             let run = found.runs.iter().find(|run| (run.pid, run.id) == *id);
             let Some(clock) = self.times.of(run) else { continue };
-            first = first.min(clock.wall(*begins));
-            last = last.max(clock.wall(*ends));
+            period.include(clock, (*begins, *ends));
         }
-        self.period = Some(WallPeriod { first, last });
-        self.shown_mut().format.begin_at(first);
+        self.period = Some(period);
+        self.shown_mut().format.begin_at(period.steady.0);
         // Runs of which only some threads or none are shown are distinguished when their lines arrive.
         let View { thread, process, .. } = self.wanted.view;
         let shown = |run: &&Run| thread.is_empty() && (process.is_empty() || process.contains(&run.pid));

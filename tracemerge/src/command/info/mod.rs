@@ -90,15 +90,18 @@ fn describe(app: &App, read: &[ReadFile<'_>]) -> TraceInfo {
     let trees = forks::trees(&mut runs);
     let mut sums = Sums::default();
     runs.iter().for_each(|run: &RunInfo| sums.add(&run.sums));
-    let ends = |time: fn(&RunInfo) -> Option<u64>| runs.iter().filter_map(time).collect::<Vec<_>>();
-    let first_wall_ns = ends(|run| run.first_wall_ns).into_iter().min();
-    let last_wall_ns = ends(|run| run.last_wall_ns).into_iter().max();
+    let first_wall_ns = runs.iter().filter_map(|run| run.first_wall_ns).min();
+    let last_wall_ns = runs.iter().filter_map(|run| run.last_wall_ns).max();
+    // Steady times of runs begin as the wall times at which these began.
+    let steady = |run: &RunInfo, ns: Option<i64>| run.start_wall_ns?.checked_add_signed(ns?);
+    let first = runs.iter().filter_map(|run| steady(run, run.first_ns)).min();
+    let last = runs.iter().filter_map(|run| steady(run, run.last_ns)).max();
     TraceInfo {
         version: model::VERSION,
         app: shown_name(app.given.as_os_str().as_encoded_bytes()),
         first_wall_ns,
         last_wall_ns,
-        span_ns: first_wall_ns.zip(last_wall_ns).map(|(first, last)| last.saturating_sub(first)),
+        span_ns: first.zip(last).map(|(first, last)| last.saturating_sub(first)),
         threads: runs.iter().map(|run| run.threads.len() as u64).sum(),
         trees,
         runs,

@@ -8,6 +8,7 @@ use serde::Serialize;
 use trace_format::meta::Cause;
 
 use crate::input::other_kinds::OtherKinds;
+use crate::time::steps::ClockStep;
 use crate::ui::error::Error;
 
 /// The version of the layout. It increases when a field changes its meaning or is removed; new fields may be added at
@@ -118,6 +119,39 @@ pub struct ClockInfo {
     /// The largest error that times would have at one of these readings if it were missing, in nanoseconds; `null` if
     /// there are fewer than two intervals.
     pub uncertainty_ns: Option<u64>,
+    /// The places where the wall clock was set or the machine was suspended, in order.
+    pub steps: Vec<StepInfo>,
+}
+
+/// A step of the wall clock between two readings.
+#[derive(Debug, Serialize)]
+pub struct StepInfo {
+    /// The reason: `set` or `suspended`.
+    pub cause: &'static str,
+    /// The nanoseconds by which the wall clock was set (negative: back), or for which the machine was suspended.
+    pub ns: i64,
+    /// The wall clock at the last reading before the step, in nanoseconds since 1970.
+    pub before_wall_ns: u64,
+    /// The wall clock at the first reading after the step, in nanoseconds since 1970.
+    pub after_wall_ns: u64,
+    /// The step in words.
+    #[serde(skip)]
+    pub text: String,
+}
+
+impl StepInfo {
+    /// Returns the facts about `step`.
+    #[must_use]
+    pub fn of(step: &ClockStep) -> StepInfo {
+        let (before_wall_ns, after_wall_ns) = (step.before.0, step.after.0);
+        StepInfo {
+            cause: step.cause.name(),
+            ns: step.ns,
+            before_wall_ns,
+            after_wall_ns,
+            text: step.to_string(),
+        }
+    }
 }
 
 /// A thread of a run.

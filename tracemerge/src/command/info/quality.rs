@@ -3,8 +3,10 @@
 use trace_format::line::Ticks;
 use trace_format::meta::Run;
 
-use crate::command::info::model::ClockInfo;
-use crate::time::clocks::{Anchor, TickClock};
+use crate::command::info::model::{ClockInfo, StepInfo};
+use crate::time::anchor::Anchor;
+use crate::time::clocks::TickClock;
+use crate::time::steps::ClockStep;
 
 /// A run's clock, and the readings from which it was made.
 pub struct ClockQuality<'a> {
@@ -29,39 +31,37 @@ impl<'a> ClockQuality<'a> {
         self.clock.as_ref().map(|clock| clock.wall(Ticks(ticks)).0)
     }
 
-    /// Returns the time at these ticks, in nanoseconds since the run began; negative before.
+    /// Returns the time at these ticks, in nanoseconds of steady time since the run began; negative before.
     pub fn since_start(&self, ticks: u64) -> Option<i64> {
-        let start = self.wall(self.run?.ticks.0)?;
-        let (later, wall) = (self.wall(ticks)? >= start, self.wall(ticks)?);
-        let distance = i64::try_from(wall.abs_diff(start)).ok()?;
-        Some(if later { distance } else { -distance })
+        let (clock, run) = (self.clock.as_ref()?, self.run?);
+        let (start, time) = (clock.steady(run.ticks), clock.steady(Ticks(ticks)));
+        let distance = i64::try_from(time.abs_diff(start)).ok()?;
+        Some(if time >= start { distance } else { -distance })
+    }
+
+    /// Returns the places where the wall clock was set or the machine was suspended.
+    pub fn steps(&self) -> &[ClockStep] {
+        self.clock.as_ref().map_or(&[], TickClock::steps)
     }
 
     /// Returns the quality of the clock.
     pub fn clock(&self) -> ClockInfo {
-        let first = self.anchors.windows(2).next().and_then(|pair| rate(pair[0], pair[1]));
-        let last = self.anchors.windows(2).last().and_then(|pair| rate(pair[0], pair[1]));
+        // Between two readings the wall clock may have been set.
+        let is_step = |pair: &&[Anchor]| {
+            self.steps().iter().any(|step| pair[0].ticks < step.between.1 && step.between.0 < pair[1].ticks)
+        };
+        let rates = || self.anchors.windows(2).filter(|pair| !is_step(pair));
+        let first = rates().next().and_then(|pair| rate(pair[0], pair[1]));
+        let last = rates().next_back().and_then(|pair| rate(pair[0], pair[1]));
         let several = self.anchors.len() > 2;
         ClockInfo {
             kind: self.run.map(|run| run.clock.name()),
-            ticks_per_second: self.ticks_per_second(),
+            ticks_per_second: self.clock.as_ref().map(TickClock::exact_ticks_per_second),
             readings: self.anchors.len() as u64,
             drift_ppm: first.zip(last).map(|(first, last)| (last / first - 1.0) * 1e6).filter(|_| several),
             uncertainty_ns: self.clock.as_ref().filter(|_| several).map(TickClock::uncertainty_ns),
+            steps: self.steps().iter().map(StepInfo::of).collect(),
         }
-    }
-
-    /// Returns the number of ticks in a second, from the first reading to the last, or over the next second if there
-    /// is only one reading.
-    fn ticks_per_second(&self) -> Option<f64> {
-        let measured = self.anchors.first().zip(self.anchors.last()).and_then(|(a, b)| rate(*a, *b));
-        let known = || {
-            let (clock, run) = (self.clock.as_ref()?, self.run?);
-            let from = Anchor { ticks: run.ticks, wall: run.wall };
-            let wall = trace_format::wall::Wall(run.wall.0.checked_add(1_000_000_000)?);
-            rate(from, Anchor { ticks: clock.ticks(wall), wall })
-        };
-        measured.or_else(known)
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     use trace_format::wall::Wall;
 
     fn anchor(ticks: u64, wall: u64) -> Anchor {
-        Anchor { ticks: Ticks(ticks), wall: Wall(wall) }
+        Anchor::new(Ticks(ticks), Wall(wall))
     }
 
     fn run(clock: ClockKind) -> Run {

@@ -106,6 +106,9 @@ fn of_clock(run: &RunInfo) -> String {
         text.push_str(&format!(", within {}", duration(ns)));
     }
     text.push('\n');
+    for step in &clock.steps {
+        text.push_str(&format!("  {}\n", step.text));
+    }
     text
 }
 

@@ -22,7 +22,8 @@ use crate::input::foreign::spool::Spool;
 use crate::input::foreign::stamp::{StampFormat, Zone};
 use crate::input::source::Source;
 use crate::os::sys::open_with_retries;
-use crate::time::clocks::{TickClock, last_anchors};
+use crate::time::anchor::{Anchor, last_anchors};
+use crate::time::clocks::TickClock;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::ui::units::duration;
@@ -84,12 +85,16 @@ fn boot(traces: &[Trace], sources: &[Source]) -> Option<LogBoot> {
     let first = traces.iter().filter_map(|trace| trace.run.as_ref()).min_by_key(|run| run.wall)?;
     let runs = traces.iter().filter_map(|trace| trace.run.as_ref());
     let begins = runs.filter(|run| run.clock == first.clock);
-    let begins = begins.map(|run| crate::time::clocks::Anchor { ticks: run.ticks, wall: run.wall });
+    let begins = begins.map(Anchor::of_run);
     let outlines: Vec<_> = sources.iter().map(Source::outline).collect();
     let last_readings = outlines.iter().flat_map(|outline| last_anchors(outline));
+    let mut clock = TickClock::of_run(first, begins.clone().chain(last_readings));
+    if !clock.steps().is_empty() {
+        clock = TickClock::of_run(first, begins.chain(sources.iter().flat_map(Source::anchors)));
+    }
     let range =
         traces.iter().fold((u64::MAX, 0), |(min, max), trace| (min.min(trace.first), max.max(trace.last)));
-    Some(LogBoot { clock: TickClock::of_run(first, begins.chain(last_readings)), since: first.wall, range })
+    Some(LogBoot { clock, since: first.wall, range })
 }
 
 /// Reads a log; returns its lines for each boot.

@@ -16,6 +16,7 @@ use crate::ui::console::Content;
 use crate::ui::messages::Status;
 use crate::view::export::text::{TextFormat, TextStyle};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
+use crate::view::layout::Needs;
 use crate::view::request::View;
 use itertools::Itertools;
 use std::fs::{self, OpenOptions};
@@ -88,9 +89,9 @@ fn deliver(
     target: &Target,
     messages: &mut Messages,
 ) -> Result<Option<u64>, Error> {
-    let mut plan = Plan::new(inputs, view, false, messages).unwrap();
+    let mut plan = Plan::new(inputs, view, Needs::default(), messages).unwrap();
     let style = TextStyle {
-        time: TimeColumn::new(view.time, plan.times.first, plan.zone.clone()),
+        time: TimeColumn::new(view.time, plan.times.steady.0, plan.zone.clone()),
         palette: None,
         found: None,
     };

@@ -39,6 +39,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     extension: "chrome.json",
     content: OutputContent::Json,
     nests_calls: true,
+    times_of_day: false,
     begins: |head| head.starts_with(b"{") && contains(head, b"\"displayTimeUnit\":\"ns\",\"traceEvents\":["),
     make: Some(export_events::<ChromeFormat>),
 };
@@ -211,7 +212,7 @@ impl ChromeFormat {
             meta if is_of_modules(meta) => return,
             Some(Meta::Stall { ns }) => return self.stall(event, (event.wall, *ns), inventory, out),
             Some(Meta::Wait(wait)) => {
-                let end = inventory.threads[event.thread].clock.wall(wait.end).0;
+                let end = inventory.threads[event.thread].clock.steady(wait.end);
                 return self.stall(event, (end, wait.ns), inventory, out);
             }
             _ => {}

@@ -1,7 +1,7 @@
 //! Comma-separated values (RFC 4180): each record is a row, and the first row has the names of the columns.
 //! Cells with unknown values are empty.
 
-use crate::view::export::events::{Event, EventFormat, Inventory};
+use crate::view::export::events::{Event, EventClock, EventFormat, Inventory};
 use crate::view::export::fields::{TimeText, put_fields, row_of};
 use crate::view::export::format::{OutputContent, OutputFormat, export_events};
 use crate::view::export::json::put_number;
@@ -13,6 +13,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     extension: "csv",
     content: OutputContent::Text,
     nests_calls: false,
+    times_of_day: true,
     begins: |head| head.starts_with(b"ticks,time,ns,pid,process,tid,thread,kind,level,target,"),
     make: Some(export_events::<CsvFormat>),
 };
@@ -59,6 +60,10 @@ fn put_optional(number: Option<u32>, out: &mut Vec<u8>) {
 impl EventFormat for CsvFormat {
     fn begin(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(HEAD);
+    }
+
+    fn clock(&self) -> EventClock {
+        EventClock::Wall
     }
 
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {

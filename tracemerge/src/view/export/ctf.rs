@@ -21,7 +21,9 @@ use crate::file::fast_map::FastMap;
 use crate::output::folder::put_part;
 use crate::time::clocks::TickClock;
 use crate::view::export::aspects::Aspect;
-use crate::view::export::events::{Event, EventContent, EventFormat, Inventory, TypedSite, sentences};
+use crate::view::export::events::{
+    Event, EventClock, EventContent, EventFormat, Inventory, TypedSite, sentences,
+};
 use crate::view::export::fields::function_left;
 use crate::view::export::format::{OutputContent, OutputFormat, export_events};
 use crate::view::export::pids::Pids;
@@ -83,6 +85,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     extension: "ctf",
     content: OutputContent::Directory,
     nests_calls: false,
+    times_of_day: false,
     begins: |_| false,
     make: Some(export_events::<CtfFormat>),
 };
@@ -419,15 +422,14 @@ impl CtfFormat {
         self.nul += nul;
     }
 
-    /// Returns the description of a clock. The clock agrees with the wall clock at its first and its last
-    /// event.
+    /// Returns the description of a clock. The clock agrees with steady time at its first and its last event.
     fn clock(number: usize, clock: &TickClock, first: u64, last: u64) -> String {
         const SECOND: i128 = 1_000_000_000;
-        let wall = |ticks: u64| i128::from(clock.wall(Ticks(ticks)).0);
-        let (ticks, ns) = (i128::from(last - first), wall(last) - wall(first));
+        let time = |ticks: u64| i128::from(clock.steady(Ticks(ticks)));
+        let (ticks, ns) = (i128::from(last - first), time(last) - time(first));
         let rate = if ns > 0 { ((ticks * SECOND + ns / 2) / ns).max(1) } else { SECOND };
         // The time of ticks 0, in nanoseconds.
-        let zero = wall(first) - i128::from(first) * SECOND / rate;
+        let zero = time(first) - i128::from(first) * SECOND / rate;
         let (seconds, rest) = (zero.div_euclid(SECOND), zero.rem_euclid(SECOND) * rate / SECOND);
         format!(
             "clock {{\n    name = clock{number}; freq = {rate}; offset_s = {seconds}; offset = {rest};\n    \
@@ -552,8 +554,8 @@ impl EventFormat for CtfFormat {
         true
     }
 
-    fn takes_times(&self) -> bool {
-        false
+    fn clock(&self) -> EventClock {
+        EventClock::None
     }
 
     fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {

@@ -48,10 +48,9 @@ pub trait EventFormat: Send + Sync {
         false
     }
 
-    /// Returns whether the format needs the wall-clock times of events. If not, they are 0; ticks are always
-    /// present.
-    fn takes_times(&self) -> bool {
-        true
+    /// Returns the clock of the times of events.
+    fn clock(&self) -> EventClock {
+        EventClock::Steady
     }
 
     /// Returns whether the format shows nested calls. If so, it gets calls that are nested too deeply as one
@@ -69,6 +68,17 @@ pub trait EventFormat: Send + Sync {
     fn omissions(&self, inventory: &Inventory) -> Vec<String>;
 }
 
+/// The clock of the times of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventClock {
+    /// None: times are 0. Ticks are always present.
+    None,
+    /// Steady time, for formats that show durations: nobody has set it.
+    Steady,
+    /// The wall clock, for formats that show times of day.
+    Wall,
+}
+
 /// An event of a thread.
 #[derive(Debug)]
 pub struct Event<'a> {
@@ -76,7 +86,7 @@ pub struct Event<'a> {
     pub thread: usize,
     /// The ticks.
     pub ticks: Ticks,
-    /// The time, in nanoseconds since 1970.
+    /// The time by the clock of the format, in nanoseconds since 1970.
     pub wall: u64,
     /// The content.
     pub what: EventContent<'a>,
@@ -387,7 +397,7 @@ impl<F: EventFormat> EventExport<F> {
             // Unreachable: the thread was made above.
             return EventPosition { thread: 0, process: 0, named: 0, ticks, wall: 0 };
         };
-        let wall = if self.format.takes_times() { clock.wall(ticks).0 } else { 0 };
+        let wall = if self.format.clock() == EventClock::None { 0 } else { clock.at(ticks) };
         EventPosition { thread: *thread, process: *process, named: *named, ticks, wall }
     }
 
@@ -417,7 +427,11 @@ impl<F: EventFormat> EventExport<F> {
             self.open.len() - 1
         });
         self.threads.resize_with(self.threads.len().max(number + 1), || None);
-        let (named, clock) = (of_names, origin.clock.reader());
+        let clock = match self.format.clock() {
+            EventClock::Wall => origin.clock.wall_reader(),
+            EventClock::Steady | EventClock::None => origin.clock.steady_reader(),
+        };
+        let named = of_names;
         self.threads[number] = Some(ThreadOfOrigin { thread, process, named, clock });
     }
 
@@ -581,6 +595,14 @@ impl<F: EventFormat> EventExport<F> {
         self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
     }
 
+    /// Returns the time at `ticks` by the clock of the format.
+    fn time(&self, clock: &TickClock, ticks: Ticks) -> u64 {
+        match self.format.clock() {
+            EventClock::Wall => clock.wall(ticks).0,
+            EventClock::Steady | EventClock::None => clock.steady(ticks),
+        }
+    }
+
     #[cold]
     fn meta(&mut self, origin: &Origin, record: &RecordText<'_>, at: EventPosition, out: &mut Vec<u8>) {
         let EventPosition { thread, named, ticks, wall, .. } = at;
@@ -591,7 +613,8 @@ impl<F: EventFormat> EventExport<F> {
         let what = EventContent::Meta { payload: &text, meta: meta.as_ref() };
         self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
         if let Some((_, ticks)) = meta.and_then(|meta| cut(&meta, ticks)) {
-            self.close(thread, (ticks, origin.clock.wall(ticks).0), out);
+            let wall = self.time(&origin.clock, ticks);
+            self.close(thread, (ticks, wall), out);
         }
     }
 }
@@ -660,7 +683,7 @@ impl<F: EventFormat> Export for EventExport<F> {
         for thread in 0..self.open.len() {
             let Thread { process, clock, .. } = &self.inventory.threads[thread];
             let ticks = self.last.of(*process);
-            let wall = clock.wall(ticks).0;
+            let wall = self.time(clock, ticks);
             self.close(thread, (ticks, wall), out);
         }
         self.format.finish(&self.inventory, out);

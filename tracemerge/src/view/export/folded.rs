@@ -17,6 +17,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     extension: "folded",
     content: OutputContent::Text,
     nests_calls: true,
+    times_of_day: false,
     begins,
     make: Some(|context| {
         Box::new(FoldedFormat::new(context.depth, context.names.clone(), context.labels.clone()))

@@ -36,6 +36,8 @@ pub struct OutputFormat {
     pub content: OutputContent,
     /// Whether the output has nested calls.
     pub nests_calls: bool,
+    /// Whether the times in the output are times of day, and not steady time.
+    pub times_of_day: bool,
     /// Returns whether the beginning of a file looks like an output in this format. Not used for directories.
     pub begins: fn(&[u8]) -> bool,
     /// Makes the format; `None` if this command was built without it.
@@ -99,7 +101,8 @@ impl fmt::Debug for OutputFormat {
 
 impl Layout for &'static OutputFormat {
     fn needs(&self) -> Needs {
-        Needs { times: true, sites: true, values: true, calls: true, labels: true }
+        let times_of_day = self.times_of_day;
+        Needs { times: true, times_of_day, sites: true, values: true, calls: true, labels: true }
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {

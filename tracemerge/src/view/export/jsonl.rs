@@ -1,6 +1,6 @@
 //! JSON lines: each record is an object in its own line. Keys with unknown values are missing.
 
-use crate::view::export::events::{Event, EventFormat, Inventory};
+use crate::view::export::events::{Event, EventClock, EventFormat, Inventory};
 use crate::view::export::fields::{TimeText, put_fields, row_of};
 use crate::view::export::format::{OutputContent, OutputFormat, contains, export_events};
 use crate::view::export::json::{put_number, put_string};
@@ -12,6 +12,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     extension: "jsonl",
     content: OutputContent::Json,
     nests_calls: false,
+    times_of_day: true,
     begins: |head| head.starts_with(b"{\"ticks\":") && contains(head, b",\"ns\":"),
     make: Some(export_events::<JsonlFormat>),
 };
@@ -25,6 +26,10 @@ pub struct JsonlFormat {
 }
 
 impl EventFormat for JsonlFormat {
+    fn clock(&self) -> EventClock {
+        EventClock::Wall
+    }
+
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
         self.fields.clear();
         let Some(row) = row_of(event, inventory) else { return };

@@ -31,8 +31,6 @@ pub mod uftrace;
 
 use std::io::{self, Write};
 
-use trace_format::wall::Wall;
-
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::view::call_counts::CallCounts;
@@ -81,9 +79,9 @@ pub trait Export: Send + Sync {
         None
     }
 
-    /// Makes the offsets of all later records count from `first`. This and the next two are for traces that are
+    /// Makes the offsets of all later records count from `first`, in nanoseconds of steady time. This and the next two are for traces that are
     /// followed, of which less is known at the beginning.
-    fn begin_at(&mut self, _first: Wall) {}
+    fn begin_at(&mut self, _first: u64) {}
 
     /// Makes all later records name the process of their thread, because there are several processes.
     fn show_processes(&mut self) {}

@@ -5,7 +5,6 @@ use crate::input::inputs::Origin;
 use crate::view::export::Export;
 use crate::view::function_names::{SharedNames, lock};
 use trace_format::line::{Kind, Line};
-use trace_format::wall::Wall;
 
 /// A format whose lines of functions and call stacks have names after their addresses.
 pub struct NamedLines {
@@ -69,7 +68,7 @@ impl Export for NamedLines {
     fn finish(&mut self, out: &mut Vec<u8>) {
         self.format.finish(out);
     }
-    fn begin_at(&mut self, first: Wall) {
+    fn begin_at(&mut self, first: u64) {
         self.format.begin_at(first);
     }
 

@@ -47,7 +47,7 @@ impl Layout for RatesLayout {
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
-        let (first, labels) = (context.time.first.0, context.labels.clone());
+        let (first, labels) = (context.time.first, context.labels.clone());
         Box::new(RatesFormat { layout: *self, first, labels, counts: BTreeMap::new() })
     }
 
@@ -103,7 +103,7 @@ impl Export for RatesFormat {
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {
         if record.is_traced() {
-            let since = origin.clock.wall(record.ticks).0.saturating_sub(self.first);
+            let since = origin.clock.steady(record.ticks).saturating_sub(self.first);
             *self.counts.entry((since / self.layout.every.max(1), record.origin)).or_default() += 1;
         }
     }

@@ -9,7 +9,6 @@ use clap::{Args, ValueEnum};
 use regex::bytes::Regex;
 use trace_format::line::Kind;
 use trace_format::sites::Site;
-use trace_format::wall::Wall;
 
 use crate::file::record_text::{RecordText, is_warning};
 use crate::input::inputs::Origin;
@@ -292,7 +291,7 @@ impl Export for ShowFormat {
 
     fn finish(&mut self, _out: &mut Vec<u8>) {}
 
-    fn begin_at(&mut self, first: Wall) {
+    fn begin_at(&mut self, first: u64) {
         self.style.time.first = first;
     }
 
@@ -321,11 +320,14 @@ mod tests {
     use trace_format::meta::ClockKind;
 
     use super::*;
-    use crate::time::clocks::{Anchor, TickClock};
+    use trace_format::wall::Wall;
+
+    use crate::time::anchor::Anchor;
+    use crate::time::clocks::TickClock;
     use crate::ui::escaping::escaped;
 
     fn origin(tid: u64) -> Origin {
-        let anchor = Anchor { ticks: Ticks(0), wall: Wall(0) };
+        let anchor = Anchor::new(Ticks(0), Wall(0));
         Origin {
             run: None,
             tid,
@@ -340,7 +342,7 @@ mod tests {
     fn style(columns: &[Column]) -> ShowStyle {
         ShowStyle {
             columns: columns.to_vec(),
-            time: TimeColumn::new(TimeMode::Offset, Wall(0), TimeZone::UTC),
+            time: TimeColumn::new(TimeMode::Offset, 0, TimeZone::UTC),
             threads: ["main", "worker 17"].map(str::to_owned).to_vec(),
             catalog: Arc::default(),
             palette: None,

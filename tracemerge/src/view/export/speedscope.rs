@@ -64,6 +64,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     extension: "speedscope.json",
     content: OutputContent::Json,
     nests_calls: true,
+    times_of_day: false,
     begins: |head| contains(head, b"\"exporter\":\"tracemerge\""),
     make: Some(export_events::<SpeedscopeFormat>),
 };

@@ -35,20 +35,20 @@ const SECONDS_COLUMNS: usize = TICKS_DIGITS - 10;
 pub struct TimeColumn {
     /// The form of the times.
     pub mode: TimeMode,
-    /// The time from which offsets count: the first line of the chosen runs.
-    pub first: Wall,
+    /// The steady time from which offsets count, in nanoseconds: that of the first line of the chosen runs.
+    pub first: u64,
     /// The time zone of local times.
     zone: TimeZone,
-    /// The time of the record shown before.
-    before: Option<Wall>,
+    /// The steady time of the record shown before.
+    before: Option<u64>,
     second: Second,
 }
 
 impl TimeColumn {
-    /// Makes a column with times in the form `mode`. Offsets count from `first`, and local times are in
-    /// `zone`.
+    /// Makes a column with times in the form `mode`. Offsets count from `first`, in nanoseconds of steady time, and
+    /// local times are in `zone`.
     #[must_use]
-    pub fn new(mode: TimeMode, first: Wall, zone: TimeZone) -> TimeColumn {
+    pub fn new(mode: TimeMode, first: u64, zone: TimeZone) -> TimeColumn {
         TimeColumn { mode, first, zone, before: None, second: Second::default() }
     }
 
@@ -57,20 +57,21 @@ impl TimeColumn {
         if self.mode == TimeMode::Ticks {
             return out.extend_from_slice(&ticks_digits(ticks));
         }
-        let wall = clock.wall(ticks);
         match self.mode {
-            TimeMode::Offset => seconds(out, self.first, wall),
-            TimeMode::Delta => seconds(out, self.before.unwrap_or(wall), wall),
-            TimeMode::Wall => self.second.write(out, wall, Some(&self.zone)),
-            TimeMode::Utc | TimeMode::Ticks => self.second.write(out, wall, None),
+            TimeMode::Offset => seconds(out, self.first, clock.steady(ticks)),
+            TimeMode::Delta => {
+                let now = clock.steady(ticks);
+                seconds(out, self.before.replace(now).unwrap_or(now), now);
+            }
+            TimeMode::Wall => self.second.write(out, clock.wall(ticks), Some(&self.zone)),
+            TimeMode::Utc | TimeMode::Ticks => self.second.write(out, clock.wall(ticks), None),
         }
-        self.before = Some(wall);
     }
 }
 
 /// Writes the seconds from `from` to `to`, at least as wide as ticks.
-fn seconds(out: &mut Vec<u8>, from: Wall, to: Wall) {
-    let ns = to.0.abs_diff(from.0);
+fn seconds(out: &mut Vec<u8>, from: u64, to: u64) {
+    let ns = to.abs_diff(from);
     let start = out.len();
     // `write!` would take longer than all other work for a line.
     let mut whole = ns / NS;
@@ -166,7 +167,7 @@ mod tests {
             (u64::MAX, 0),
         ] {
             let mut out = b"x".to_vec();
-            seconds(&mut out, Wall(from), Wall(to));
+            seconds(&mut out, from, to);
             let ns = from.abs_diff(to);
             let sign = if to < from { "-" } else { "" };
             let expected = format!("{:>16}", format!("{sign}{}.{:09}", ns / NS, ns % NS));

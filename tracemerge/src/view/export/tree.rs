@@ -18,7 +18,6 @@ use trace_format::function::StackLine;
 use trace_format::line::{Kind, Ticks};
 use trace_format::meta::{EndReason, Meta};
 use trace_format::record::Flags;
-use trace_format::wall::Wall;
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
@@ -291,7 +290,7 @@ impl TreeFormat {
         (called, span): (Called, Option<u64>),
         out: &mut Vec<u8>,
     ) {
-        let now = origin.clock.wall(ticks).0;
+        let now = origin.clock.steady(ticks);
         // If short calls are hidden, it is not yet known whether this call will be shown. Hidden calls must
         // not affect the shown ones.
         if self.layout.min_duration == 0 && self.tree[thread].shown.len() <= self.most(thread) {
@@ -335,7 +334,7 @@ impl TreeFormat {
         call_info: (Called, Option<u64>, Flags),
         out: &mut Vec<u8>,
     ) {
-        let now = origin.clock.wall(ticks).0;
+        let now = origin.clock.steady(ticks);
         let (called, span, flags) = call_info;
         let how = match flags {
             _ if flags.has(Flags::UNWINDING) => " left by a panic",
@@ -422,7 +421,7 @@ impl TreeFormat {
         process: usize,
         out: &mut Vec<u8>,
     ) {
-        let now = origin.clock.wall(record.ticks).0;
+        let now = origin.clock.steady(record.ticks);
         let depth = self.tree[thread].shown.len();
         let around =
             depth.checked_sub(1).map(|at| (self.tree[thread].shown[at], self.tree[thread].calls.open()[at]));
@@ -480,7 +479,7 @@ impl TreeFormat {
 
     /// Ends the calls that are still open, and writes the reason `why` they have no leave record.
     fn still_open(&mut self, thread: usize, origin: &Origin, ticks: Ticks, why: &str, out: &mut Vec<u8>) {
-        let now = origin.clock.wall(ticks).0;
+        let now = origin.clock.steady(ticks);
         self.end_calls(thread, origin, (ticks, now), 0, |_| why, out);
     }
 }
@@ -497,7 +496,7 @@ fn why_open(reason: EndReason) -> Option<&'static str> {
 }
 
 impl Export for TreeFormat {
-    fn begin_at(&mut self, first: Wall) {
+    fn begin_at(&mut self, first: u64) {
         self.time.first = first;
     }
 
@@ -588,12 +587,15 @@ mod tests {
 
     use super::*;
     use crate::symbols::Settings;
-    use crate::time::clocks::{Anchor, TickClock};
+    use trace_format::wall::Wall;
+
+    use crate::time::anchor::Anchor;
+    use crate::time::clocks::TickClock;
     use crate::view::export::report::{ReportForm, ReportLayout, ReportOrder};
     use crate::view::made_traces::{Step, delivered, names, raw_file, steps, text, write};
 
     fn origin(tid: u64) -> Origin {
-        let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]));
+        let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor::new(Ticks(0), Wall(0))]));
         let name = Vec::new();
         Origin { run: None, tid, name, clock, is_shown: true, is_log: false, has_sites: true }
     }
@@ -637,7 +639,7 @@ mod tests {
     }
 
     fn context(depth: Depth) -> Context {
-        let time = TimeColumn::new(TimeMode::Offset, Wall(0), TimeZone::UTC);
+        let time = TimeColumn::new(TimeMode::Offset, 0, TimeZone::UTC);
         Context { names: names(), labels: labels(), depth, ..Context::new(time, Settings::default()) }
     }
 

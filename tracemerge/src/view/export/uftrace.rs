@@ -77,6 +77,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     extension: "uftrace",
     content: OutputContent::Directory,
     nests_calls: true,
+    times_of_day: false,
     begins: |_| false,
     make: Some(export_events::<UftraceFormat>),
 };

@@ -15,6 +15,7 @@ use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::folded::FoldedFormat;
 use crate::view::export::report::{ReportForm, ReportFormat, ReportLayout};
+use crate::view::layout::Needs;
 use crate::view::made_traces::{Step, delivered, inputs, names, raw_file, steps, text, write};
 use crate::view::request::View;
 
@@ -54,7 +55,7 @@ fn format(number: usize) -> Box<dyn Export> {
 fn is_counted(files: &[(PathBuf, u64)]) -> bool {
     let mut inputs = inputs(files);
     let (view, mut messages) = (View::default(), Messages::new(true));
-    let plan = Plan::new(&mut inputs, &view, false, &mut messages).unwrap();
+    let plan = Plan::new(&mut inputs, &view, Needs::default(), &mut messages).unwrap();
     let mut counts = CallCounts::new(Counting::default(), names(), Vec::new());
     count(&mut counts, &inputs, &plan).is_some()
 }

@@ -17,10 +17,9 @@ use trace_format::file::{FIRST_BYTES, run_of};
 use trace_format::life;
 use trace_format::line::Ticks;
 use trace_format::manifest::{FILE_NAME, Manifest, ManifestError};
-use trace_format::meta::{Cause, ClockKind, EndReason, RingPlace, Run};
+use trace_format::meta::{Cause, ClockKind, EndReason, Meta, RingPlace, Run};
 use trace_format::plans::Plans;
 use trace_format::ring::{Header, Progress, State};
-use trace_format::wall::Wall;
 
 use crate::counter;
 use crate::drain::{DrainedRing, Observer, Survivors, TracePlace};
@@ -124,13 +123,13 @@ pub enum Change {
     Thread(Box<ThreadInMemory>),
 }
 
-/// Reads the counter and the wall clock now, if `boot` is the current boot of this machine, and its processor has a
-/// counter that can be trusted.
+/// Reads the counter and all clocks of the system now, as for a `# clock` line, if `boot` is the current boot of this
+/// machine, and its processor has a counter that can be trusted.
 #[must_use]
-pub fn read_current_time(boot: &[u8]) -> Option<(Ticks, Wall)> {
+pub fn read_clocks(boot: &[u8]) -> Option<Meta> {
     let counts = counter::available(ClockKind::Ordered) == ClockKind::Ordered;
     (counts && !boot.is_empty() && sys::boot_id() == boot)
-        .then(|| counter::pair(|| Ticks(counter::ordered())))
+        .then(|| counter::look(|| Ticks(counter::ordered())))
 }
 
 /// Finds the runs of this user in `directories` whose manifests `wanted` accepts, living or dead. Skips other users'

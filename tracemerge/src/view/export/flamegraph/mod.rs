@@ -12,6 +12,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     extension: "svg",
     content: OutputContent::Text,
     nests_calls: true,
+    times_of_day: false,
     begins: |head| contains(head, b"<svg") && contains(head, b"Calls by thread and path"),
     #[cfg(feature = "flamegraph")]
     make: Some(|context| {

@@ -142,7 +142,7 @@ impl EventFormat for LocksFormat {
                 }
             }
             EventContent::Meta { meta: Some(Meta::Switched { on: false, ticks }), .. } => {
-                waits.pause(thread.clock.wall(*ticks).0);
+                waits.pause(thread.clock.steady(*ticks));
             }
             _ => {}
         }

@@ -13,12 +13,13 @@ use super::*;
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::symbols::Settings;
-use crate::time::clocks::{Anchor, TickClock};
+use crate::time::anchor::Anchor;
+use crate::time::clocks::TickClock;
 use crate::view::function_names::FunctionNames;
 use trace_format::locks::LockWait;
 
 fn origin_of(tid: u64, version: Option<u32>) -> Origin {
-    let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]));
+    let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor::new(Ticks(0), Wall(0))]));
     let name = Vec::new();
     let run = version.map(|version| Run {
         version,

@@ -22,6 +22,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     extension: "parquet",
     content: OutputContent::Directory,
     nests_calls: false,
+    times_of_day: true,
     begins: |_| false,
     #[cfg(feature = "parquet")]
     make: Some(crate::view::export::format::export_events::<tables::ParquetFormat>),

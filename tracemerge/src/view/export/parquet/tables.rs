@@ -12,7 +12,9 @@ use super::chunk::Encoder;
 use super::table::{ColumnSpec, ColumnType, Head, OF_SUBJECT, Shared, Source, Table};
 use super::words::ValueId;
 use crate::output::folder::put_part;
-use crate::view::export::events::{Event, EventContent, EventFormat, Inventory, TypedSite, sentences};
+use crate::view::export::events::{
+    Event, EventClock, EventContent, EventFormat, Inventory, TypedSite, sentences,
+};
 use crate::view::export::fields::{Row, function_left, message_of, put_fields, row_of};
 use crate::view::values::Type;
 
@@ -313,6 +315,10 @@ fn put(table: &str, bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 impl EventFormat for ParquetFormat {
+    fn clock(&self) -> EventClock {
+        EventClock::Wall
+    }
+
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
         if self.failure.is_some() {
             return;

@@ -173,6 +173,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     extension: "perfetto-trace",
     content: OutputContent::Binary,
     nests_calls: true,
+    times_of_day: false,
     begins: |head| matches!(head, [0x0a, _, 0x50, 0x01, 0x40, ..]),
     make: Some(export_events::<PerfettoFormat>),
 };
@@ -509,7 +510,7 @@ impl PerfettoFormat {
             meta if is_of_modules(meta) => return,
             Some(Meta::Stall { ns }) => return self.stall(event, (event.wall, *ns), inventory, out),
             Some(Meta::Wait(wait)) => {
-                let end = inventory.threads[event.thread].clock.wall(wait.end).0;
+                let end = inventory.threads[event.thread].clock.steady(wait.end);
                 return self.stall(event, (end, wait.ns), inventory, out);
             }
             _ => {}

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use clap::Args;
 use trace_format::sites::Site;
-use trace_format::wall::Wall;
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
@@ -96,9 +95,9 @@ pub struct StatsFormat {
     /// The numbers of the known threads.
     numbers: HashMap<ThreadId, usize>,
     /// The sort and the time of the last message of each thread.
-    last: Vec<Option<(SortId, Wall)>>,
+    last: Vec<Option<(SortId, u64)>>,
     /// The times of the first and the last message.
-    period: Option<(Wall, Wall)>,
+    period: Option<(u64, u64)>,
     /// A buffer for the text of a message.
     text: String,
 }
@@ -227,7 +226,7 @@ impl StatsFormat {
     }
 
     fn stats(&self) -> Stats {
-        let span_ns = self.period.map_or(0, |(first, last)| last.0.saturating_sub(first.0));
+        let span_ns = self.period.map_or(0, |(first, last)| last.saturating_sub(first));
         let sort = |(id, counted): (u32, &Counted)| self.sort(id, counted, span_ns);
         let mut by_sort: Vec<SortRow> = (0..).zip(&self.counted).map(sort).collect();
         by_sort.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.message.cmp(&b.message)));
@@ -271,16 +270,16 @@ impl Export for StatsFormat {
         if !record.is_traced() {
             return;
         }
-        let (sort, wall) = (self.sorts.of(record), origin.clock.wall(record.ticks));
+        let (sort, now) = (self.sorts.of(record), origin.clock.steady(record.ticks));
         let thread = self.threads[record.origin];
         if self.counted.len() <= sort as usize {
             self.counted.resize_with(sort as usize + 1, Counted::default);
         }
-        if let Some((before, since)) = self.last[thread].replace((sort, wall)) {
-            self.counted[before as usize].to_next.push(wall.0.saturating_sub(since.0));
+        if let Some((before, since)) = self.last[thread].replace((sort, now)) {
+            self.counted[before as usize].to_next.push(now.saturating_sub(since));
         }
-        let (first, last) = self.period.unwrap_or((wall, wall));
-        self.period = Some((Wall(first.0.min(wall.0)), Wall(last.0.max(wall.0))));
+        let (first, last) = self.period.unwrap_or((now, now));
+        self.period = Some((first.min(now), last.max(now)));
         let counted = &mut self.counted[sort as usize];
         counted.count += 1;
         counted.threads.insert(thread);

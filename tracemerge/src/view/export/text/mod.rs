@@ -9,7 +9,6 @@ use std::io::Write;
 
 use regex::bytes::Regex;
 use trace_format::line::{Kind, Line, TICKS_DIGITS, TID_DIGITS};
-use trace_format::wall::Wall;
 
 use crate::file::lines::{lines_of, whole_line};
 use crate::file::record_text::{RecordText, is_warning};
@@ -155,7 +154,7 @@ impl Export for TextFormat {
         self.style.time.mode == TimeMode::Ticks && self.style.palette.is_none()
     }
 
-    fn begin_at(&mut self, first: Wall) {
+    fn begin_at(&mut self, first: u64) {
         self.style.time.first = first;
     }
 

@@ -7,7 +7,10 @@ use trace_format::line::Ticks;
 use trace_format::meta::{ClockKind, Run};
 
 use super::*;
-use crate::time::clocks::{Anchor, TickClock};
+use trace_format::wall::Wall;
+
+use crate::time::anchor::Anchor;
+use crate::time::clocks::TickClock;
 use crate::ui::escaping::escaped;
 
 /// The wall clock at tick 0, in nanoseconds since 1970.
@@ -27,7 +30,7 @@ fn origin(pid: u32) -> Origin {
         wall,
         clock: ClockKind::System,
     };
-    let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor { ticks, wall }]));
+    let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor::new(ticks, wall)]));
     Origin {
         run: Some(run),
         tid: 320,
@@ -53,7 +56,7 @@ fn shown(style: TextStyle, pids: &[u32], records: &[&str]) -> String {
 
 fn plain(time: TimeMode) -> TextStyle {
     let zone = TimeZone::fixed(Offset::constant(1));
-    TextStyle { time: TimeColumn::new(time, Wall(FIRST), zone), palette: None, found: None }
+    TextStyle { time: TimeColumn::new(time, FIRST, zone), palette: None, found: None }
 }
 
 const TWO: &str = "000000003b9aca01-00000320 : one\n000000003b9aca01-00000320 | two\n";

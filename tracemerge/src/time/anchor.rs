@@ -1,0 +1,116 @@
+//! Anchors: readings of the clocks at one moment, as traces record them.
+
+use memchr::memmem;
+use trace_format::escape::is_harmless;
+use trace_format::line::{Kind, Line, Ticks};
+use trace_format::meta::{Meta, Run, SystemClocks};
+use trace_format::wall::Wall;
+
+use crate::file::lines::strip_line_feed;
+
+/// The numbers of bytes at the end of a file that are searched for its last anchor, one after the other.
+const TAIL_SIZES: [usize; 3] = [16 << 10, 256 << 10, 4 << 20];
+/// The text of a `# clock` line behind its thread id.
+const CLOCK: &[u8] = b" # clock ticks=";
+
+/// The readings of the clocks at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Anchor {
+    /// The value of the processor's counter.
+    pub ticks: Ticks,
+    /// The time of the wall clock.
+    pub wall: Wall,
+    /// The number of ticks within which all clocks were read; 0 if that is not known.
+    pub within: u64,
+    /// The time of the raw monotonic clock, which nobody adjusts, in nanoseconds, if the trace has it.
+    pub raw: Option<u64>,
+    /// The time since the machine was started, in nanoseconds, with the time for which it was suspended, if the
+    /// trace has it.
+    pub since_boot: Option<u64>,
+}
+
+impl Anchor {
+    /// Makes an anchor of the two clocks that each trace has.
+    #[must_use]
+    pub fn new(ticks: Ticks, wall: Wall) -> Anchor {
+        Anchor { ticks, wall, within: 0, raw: None, since_boot: None }
+    }
+
+    /// Returns the anchor in the `# run` line of `run`.
+    #[must_use]
+    pub fn of_run(run: &Run) -> Anchor {
+        Anchor::new(run.ticks, run.wall)
+    }
+
+    /// Returns the anchor in a `# run` or `# clock` line; `None` for any other line.
+    #[must_use]
+    pub fn of_line(line: &[u8]) -> Option<Anchor> {
+        let line = Line::parse(strip_line_feed(line)).ok()?;
+        if line.kind != Kind::Meta || !is_harmless(line.payload) {
+            return None;
+        }
+        Anchor::of_meta(&Meta::parse(line.payload)?)
+    }
+
+    /// Returns the anchor in the content of a `# run` or `# clock` line; `None` for any other content.
+    #[must_use]
+    pub fn of_meta(meta: &Meta) -> Option<Anchor> {
+        match meta {
+            Meta::Run(run) => Some(Anchor::of_run(run)),
+            Meta::Clock { ticks, wall, system } => {
+                let SystemClocks { within, raw, since_boot, .. } = *system;
+                Some(Anchor { ticks: *ticks, wall: *wall, within: within.unwrap_or(0), raw, since_boot })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns the anchors of all `# clock` lines in `bytes`, in their order. Looks at each byte once, at the
+/// speed of a search.
+pub fn anchors_in(bytes: &[u8]) -> impl Iterator<Item = Anchor> {
+    memmem::find_iter(bytes, CLOCK).filter_map(|at| {
+        let start = memchr::memrchr2(b'\n', 0, &bytes[..at]).map_or(0, |feed| feed + 1);
+        let end = memchr::memchr2(b'\n', 0, &bytes[at..]).map_or(bytes.len(), |feed| at + feed);
+        Anchor::of_line(&bytes[start..end])
+    })
+}
+
+/// Returns the anchors in the last bytes of a file: at least the last one, if it is within its last 4 MiB.
+#[must_use]
+pub fn last_anchors(bytes: &[u8]) -> Vec<Anchor> {
+    for tail in TAIL_SIZES {
+        let start = bytes.len().saturating_sub(tail);
+        let found: Vec<Anchor> = anchors_in(&bytes[start..]).collect();
+        if !found.is_empty() || start == 0 {
+            return found;
+        }
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn anchors_are_found_in_metadata_and_not_in_messages() {
+        let line =
+            b"00000000000000ff-00000009 # clock ticks=255 wall=2026-11-20T15:11:02.123456789Z raw=77\n";
+        let message =
+            b"00000000000000ff-00000009 : x # clock ticks=255 wall=2026-11-20T15:11:02.123456789Z\n";
+        let found: Vec<_> = anchors_in(&[&message[..], line, message, line].concat()).collect();
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].ticks, found[0].raw), (Ticks(255), Some(77)));
+        let far = [&line[..], &message.repeat(1000)].concat();
+        assert_eq!(last_anchors(&far).len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_searched_for_anchors_without_panic(bytes: Vec<u8>) {
+            let _ = last_anchors(&[&bytes[..], b" # clock ticks=", &bytes].concat());
+        }
+    }
+}

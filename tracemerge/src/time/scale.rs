@@ -1,0 +1,174 @@
+//! A scale: the nanoseconds of some clock at each value of a counter, exact to a nanosecond, through points.
+
+use trace_format::line::Ticks;
+
+/// A point of a scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Point {
+    pub ticks: u64,
+    pub ns: u64,
+}
+
+/// The rate of a counter: a number of ticks in a number of nanoseconds, neither of which is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rate {
+    pub ticks: u64,
+    pub ns: u64,
+    /// Whole nanoseconds in a tick...
+    whole: u64,
+    /// ...and the rest of it, times two to the power of 64, rounded down; the rest is `left` nanoseconds in `ticks`.
+    part: u64,
+    left: u64,
+}
+
+/// The rate of a counter whose rate is not known: one tick in a nanosecond.
+pub(super) const NOMINAL: Rate = Rate { ticks: 1, ns: 1, whole: 1, part: 0, left: 0 };
+
+impl Rate {
+    /// Returns the rate between two points, the second of which is later by both clocks.
+    pub fn between(from: Point, to: Point) -> Rate {
+        Rate::of(to.ticks - from.ticks, to.ns - from.ns)
+    }
+
+    /// Returns the rate of that number of ticks in that number of nanoseconds, both of which are not zero.
+    pub fn of(ticks: u64, ns: u64) -> Rate {
+        let part = (u128::from(ns % ticks) << 64) / u128::from(ticks);
+        // The rest is less than a nanosecond, so this is less than two to the power of 64.
+        Rate { ticks, ns, whole: ns / ticks, part: u64::try_from(part).unwrap_or(u64::MAX), left: ns % ticks }
+    }
+
+    /// Returns `value * numerator / denominator`, rounded up or down, at most `u64::MAX`. The product of two
+    /// 64-bit numbers does not overflow.
+    pub fn scale(value: u64, numerator: u64, denominator: u64, up: bool) -> u64 {
+        let (product, denominator) = (u128::from(value) * u128::from(numerator), u128::from(denominator));
+        let quotient = if up { product.div_ceil(denominator) } else { product / denominator };
+        u64::try_from(quotient).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the nanoseconds in that number of ticks, rounded down, at most `u64::MAX`: the result of
+    /// [`Rate::scale`], by two multiplications and a correction in place of a division. Granlund and Montgomery,
+    /// "Division by invariant integers using multiplication" (1994).
+    #[inline]
+    pub fn nanoseconds(self, ticks: u64) -> u64 {
+        let rest = ((u128::from(ticks) * u128::from(self.part)) >> 64) as u64;
+        // `part` is too small by less than one, and so is `rest`: the true value is `rest` or one more. So the
+        // remainder is less than twice the divisor, and has its true value even if both products overflow.
+        let remainder = ticks.wrapping_mul(self.left).wrapping_sub(rest.wrapping_mul(self.ticks));
+        let is_short = if self.ticks <= u64::MAX / 2 {
+            remainder >= self.ticks
+        } else {
+            let product = u128::from(ticks) * u128::from(self.left);
+            product - u128::from(rest) * u128::from(self.ticks) >= u128::from(self.ticks)
+        };
+        if self.whole == 0 {
+            // The rest of a tick is less than a nanosecond.
+            return rest + u64::from(is_short);
+        }
+        let all = u128::from(ticks) * u128::from(self.whole) + u128::from(rest) + u128::from(is_short);
+        u64::try_from(all).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the nanosecond in which `ticks` lies, on the line with this rate through `from`.
+    #[inline]
+    pub fn at(self, from: Point, ticks: u64) -> u64 {
+        match ticks.checked_sub(from.ticks) {
+            Some(after) => from.ns.saturating_add(self.nanoseconds(after)),
+            None => from.ns.saturating_sub(Rate::scale(from.ticks - ticks, self.ns, self.ticks, true)),
+        }
+    }
+
+    /// Returns the first ticks that are not before `ns`, on the line with this rate through `from`.
+    fn ticks(self, from: Point, ns: u64) -> u64 {
+        match ns.checked_sub(from.ns) {
+            Some(after) => from.ticks.saturating_add(Rate::scale(after, self.ticks, self.ns, true)),
+            None => from.ticks.saturating_sub(Rate::scale(from.ns - ns, self.ticks, self.ns, false)),
+        }
+    }
+}
+
+/// Lines through points. Before the first point and behind the last one, time runs at the average rate.
+#[derive(Clone, Debug)]
+pub(super) struct Scale {
+    /// The points, at least one, which ascend by both clocks.
+    points: Vec<Point>,
+    /// The rates between neighbouring points.
+    rates: Vec<Rate>,
+    /// The average rate.
+    pub rate: Rate,
+}
+
+impl Scale {
+    /// Makes the scale through `points`, of which there is at least one, and which ascend by both clocks. Outside of
+    /// them time runs at `rate`.
+    pub fn through(points: Vec<Point>, rate: Rate) -> Scale {
+        let rates = points.windows(2).map(|two| Rate::between(two[0], two[1])).collect();
+        Scale { points, rates, rate }
+    }
+
+    /// Returns the nanosecond in which `ticks` lies.
+    pub fn at(&self, ticks: Ticks) -> u64 {
+        let (from, rate) = self.segment(self.behind(ticks.0));
+        rate.at(from, ticks.0)
+    }
+
+    /// Returns the first ticks that are not before `ns`.
+    pub fn ticks(&self, ns: u64) -> Ticks {
+        // No time is before 0, not even at ticks for which the rate would give such a time.
+        if ns == 0 {
+            return Ticks(0);
+        }
+        let (from, rate) = self.segment(self.points.partition_point(|point| point.ns < ns));
+        Ticks(rate.ticks(from, ns))
+    }
+
+    /// Returns the smallest number of ticks that `ns` nanoseconds have at any time.
+    pub fn fewest_ticks(&self, ns: u64) -> u64 {
+        let rates = self.rates.iter().chain([&self.rate]);
+        rates.map(|rate| Rate::scale(ns, rate.ticks, rate.ns, false)).min().unwrap_or(0)
+    }
+
+    /// Returns the line that holds at `ticks`: a point, its rate, and the ticks from and until which it holds.
+    pub fn line(&self, ticks: u64) -> (Point, Rate, std::ops::Range<u64>) {
+        let behind = self.behind(ticks);
+        let start = behind.checked_sub(1).map_or(0, |before| self.points[before].ticks);
+        let end = self.points.get(behind).map_or(u64::MAX, |point| point.ticks);
+        let (from, rate) = self.segment(behind);
+        (from, rate, start..end)
+    }
+
+    /// Returns the largest error that the scale would make at one of its points without that point.
+    pub fn largest_error(&self) -> u64 {
+        let between = self.points.windows(3).map(|three| {
+            Rate::between(three[0], three[2]).at(three[0], three[1].ticks).abs_diff(three[1].ns)
+        });
+        between.max().unwrap_or(0)
+    }
+
+    /// Returns the number of points at or before `ticks`.
+    fn behind(&self, ticks: u64) -> usize {
+        self.points.partition_point(|point| point.ticks <= ticks)
+    }
+
+    /// Returns the point and the rate that hold behind the first `behind` points.
+    fn segment(&self, behind: usize) -> (Point, Rate) {
+        let at = behind.saturating_sub(1);
+        let rate = if behind == 0 { None } else { self.rates.get(at) };
+        (self.points[at.min(self.points.len() - 1)], rate.copied().unwrap_or(self.rate))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn nanoseconds_equal_the_result_of_a_division(ticks in 1..=u64::MAX, ns in 1..=u64::MAX, value: u64, shift in 0..64u32) {
+            let (ticks, value) = ((ticks >> shift).max(1), value >> (shift / 2));
+            for ns in [ns, (ns >> shift).max(1), ticks, ticks - 1 + u64::from(ticks == 1)] {
+                prop_assert_eq!(Rate::of(ticks, ns).nanoseconds(value), Rate::scale(value, ns, ticks, false));
+            }
+        }
+    }
+}

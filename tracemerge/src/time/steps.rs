@@ -1,0 +1,140 @@
+//! Steps of the wall clock: where somebody has set it, and where the machine was suspended.
+
+use std::fmt;
+
+use trace_format::line::Ticks;
+use trace_format::wall::Wall;
+
+use crate::time::anchor::Anchor;
+use crate::ui::units::duration;
+
+/// The change of the wall clock, in nanoseconds, that two readings may show without a step.
+const TOLERANCE_NS: u64 = 1_000_000;
+/// The change of the wall clock per million nanoseconds that is no step. Linux corrects the wall clock by at most
+/// 500 millionths, on top of a frequency error of at most 500 millionths (`adjtimex(2)`).
+const TOLERANCE_PPM: u64 = 1_200;
+/// The shortest suspension, in nanoseconds, that is shown.
+const SUSPENDED_NS: u64 = 100_000_000;
+
+/// The reason of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepCause {
+    /// Somebody has set the wall clock.
+    Set,
+    /// The machine was suspended.
+    Suspended,
+}
+
+impl StepCause {
+    /// Returns the word for programs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            StepCause::Set => "set",
+            StepCause::Suspended => "suspended",
+        }
+    }
+}
+
+/// A step of the wall clock between two readings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockStep {
+    /// The reason.
+    pub cause: StepCause,
+    /// The nanoseconds by which the wall clock was set (negative: back), or for which the machine was suspended.
+    pub ns: i64,
+    /// The ticks of the last reading before the step, and of the first reading after it. Times between them count as
+    /// before the step.
+    pub between: (Ticks, Ticks),
+    /// The wall clock at the last reading before the step.
+    pub before: Wall,
+    /// The wall clock at the first reading after the step.
+    pub after: Wall,
+}
+
+impl fmt::Display for ClockStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length = duration(self.ns.unsigned_abs());
+        match (self.cause, self.ns < 0) {
+            (StepCause::Suspended, _) => write!(f, "the machine was suspended for {length}")?,
+            (StepCause::Set, false) => write!(f, "the wall clock was set forward by {length}")?,
+            (StepCause::Set, true) => write!(f, "the wall clock was set back by {length}")?,
+        }
+        write!(f, ", after {} and before it showed {}", self.before, self.after)
+    }
+}
+
+/// Returns the difference of two times.
+fn difference(later: u64, earlier: u64) -> i64 {
+    i64::try_from(i128::from(later) - i128::from(earlier)).unwrap_or(if later > earlier {
+        i64::MAX
+    } else {
+        i64::MIN
+    })
+}
+
+/// Returns the largest difference of two clocks over `ns` nanoseconds that needs no step.
+pub(super) fn tolerance(ns: u64) -> u64 {
+    TOLERANCE_NS.saturating_add(ns / 1_000_000 * TOLERANCE_PPM)
+}
+
+/// Returns the time for which the machine was suspended between two anchors, if both have the clocks that show it.
+pub(super) fn suspended(from: &Anchor, to: &Anchor) -> u64 {
+    let asleep = |anchor: &Anchor| anchor.since_boot?.checked_sub(anchor.raw?);
+    let time = asleep(from).zip(asleep(to)).map_or(0, |(from, to)| to.saturating_sub(from));
+    // Readings of the two clocks are a moment apart.
+    if time < TOLERANCE_NS { 0 } else { time }
+}
+
+/// Finds the steps between neighbours of `anchors`, which are in order. `steady` returns the steady time at an
+/// anchor, in nanoseconds. Leaves out anchors that alone show a step which the next one does not show: a reading that
+/// was interrupted. Returns the other anchors in groups between which the wall clock stepped, and all steps.
+pub(super) fn steps(
+    anchors: &[Anchor],
+    steady: impl Fn(&Anchor) -> u64,
+) -> (Vec<Vec<Anchor>>, Vec<ClockStep>) {
+    // How much the wall clock gains between two anchors, if that is more than its usual drift.
+    let jump = |from: &Anchor, to: &Anchor| {
+        let time = steady(to).saturating_sub(steady(from));
+        let gain = difference(to.wall.0, from.wall.0).saturating_sub(i64::try_from(time).unwrap_or(i64::MAX));
+        if gain.unsigned_abs() <= tolerance(time) { 0 } else { gain }
+    };
+    let (mut groups, mut found): (Vec<Vec<Anchor>>, Vec<ClockStep>) = (Vec::new(), Vec::new());
+    for (at, anchor) in anchors.iter().enumerate() {
+        let Some(before) = groups.last().and_then(|group| group.last()).copied() else {
+            groups.push(vec![*anchor]);
+            continue;
+        };
+        let gain = jump(&before, anchor);
+        // Only traces that do not say how close the readings are need this guess.
+        let is_wrong = gain != 0
+            && anchor.within == 0
+            && anchors.get(at + 1).is_some_and(|next| jump(&before, next) == 0);
+        if is_wrong {
+            continue;
+        }
+        let asleep = suspended(&before, anchor);
+        let without = gain.saturating_sub(i64::try_from(asleep).unwrap_or(i64::MAX));
+        let is_sleep = without.unsigned_abs() <= tolerance(asleep);
+        let set = if asleep == 0 {
+            gain
+        } else if gain == 0 || is_sleep {
+            0
+        } else {
+            without
+        };
+        let between = (before.ticks, anchor.ticks);
+        let step = |cause, ns| ClockStep { cause, ns, between, before: before.wall, after: anchor.wall };
+        if asleep >= SUSPENDED_NS {
+            found.push(step(StepCause::Suspended, i64::try_from(asleep).unwrap_or(i64::MAX)));
+        }
+        if set != 0 {
+            found.push(step(StepCause::Set, set));
+        }
+        if gain != 0 {
+            groups.push(Vec::new());
+        }
+        groups.last_mut().into_iter().for_each(|group| group.push(*anchor));
+    }
+    (groups, found)
+}

@@ -20,18 +20,20 @@ use crate::view::export::locks::LocksLayout;
 use crate::view::export::rates::RatesLayout;
 use crate::view::export::report::ReportLayout;
 use crate::view::export::show::ShowLayout;
+use crate::view::export::spans::SpansLayout;
 use crate::view::export::stats::StatsLayout;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::TreeLayout;
 use crate::view::function_names::{FunctionNames, SharedNames};
 
 /// The views that are subcommands, in the order in which help lists them.
-pub static VIEWS: [NamedView; 6] = [
+pub static VIEWS: [NamedView; 7] = [
     NamedView::of::<ShowLayout>(),
     NamedView::of::<StatsLayout>(),
     NamedView::of::<RatesLayout>(),
     NamedView::of::<TreeLayout>(),
     NamedView::of::<ReportLayout>(),
+    NamedView::of::<SpansLayout>(),
     NamedView::of::<LocksLayout>(),
 ];
 

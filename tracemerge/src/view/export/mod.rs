@@ -22,6 +22,7 @@ pub mod pids;
 pub mod rates;
 pub mod report;
 pub mod show;
+pub mod spans;
 pub mod speedscope;
 pub mod stats;
 pub mod text;

@@ -1,0 +1,253 @@
+//! The spans that are open, and the sums over those that have ended.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+
+use crate::view::latency::Latencies;
+
+/// A process, and the number of a span in it.
+pub type SpanKey = (usize, u64);
+
+/// The maximum number of different names of spans, and of pairs of a name and the name of the span that opened it.
+/// Spans with further names are counted together.
+const MAX_NAMES: usize = 1000;
+/// The maximum number of bytes of the fields of a span.
+const MAX_FIELDS: usize = 500;
+/// The name of spans whose own name is one too many.
+const OTHERS: &str = "(spans with other names)";
+
+/// The way in which a span has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It was closed, or its function has returned.
+    Ended,
+    /// Its future was dropped before its end.
+    Cancelled,
+    /// It has not ended.
+    Open,
+}
+
+impl How {
+    /// Returns a note for people and programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            How::Ended => "ended",
+            How::Cancelled => "cancelled",
+            How::Open => "open",
+        }
+    }
+}
+
+/// A span. Times are in nanoseconds of steady time.
+#[derive(Clone, Debug)]
+pub struct Span {
+    /// The number of its name.
+    name: u32,
+    /// The number of the name of the span that opened it, if there was one.
+    opened_by: Option<u32>,
+    /// The span that opened it.
+    pub parent: Option<u64>,
+    pub began: u64,
+    /// The number of threads that are in it, and the time since when there is one.
+    entered: u32,
+    since: u64,
+    pub busy: u64,
+    /// The number of times that a thread entered it when no other one was in it.
+    pub polls: u64,
+    fields: Option<Box<str>>,
+}
+
+/// The sums over spans with one name that spans with one name opened.
+#[derive(Debug, Default)]
+pub struct Sums {
+    pub cancelled: u64,
+    pub open: u64,
+    pub polls: u64,
+    pub wall: Latencies,
+    pub busy: Latencies,
+    pub idle: Latencies,
+    /// The sum of the wall times.
+    pub total: u64,
+}
+
+/// A single span that took long.
+#[derive(Clone, Debug)]
+pub struct SlowSpan {
+    pub key: SpanKey,
+    pub name: String,
+    pub opened_by: Option<String>,
+    pub fields: String,
+    pub span: Span,
+    pub wall: u64,
+    pub how: How,
+}
+
+/// The sums over spans by their name and the name of the span that opened them, and the slowest spans.
+#[derive(Debug)]
+pub struct AllSums {
+    pub by_name: Vec<(String, Option<String>, Sums)>,
+    pub slowest: Vec<SlowSpan>,
+}
+
+/// The spans so far.
+#[derive(Debug)]
+pub struct KnownSpans {
+    names: Vec<String>,
+    numbers: HashMap<String, u32>,
+    open: HashMap<SpanKey, Span>,
+    /// The spans that each thread is in, the innermost last.
+    inside: Vec<Vec<u64>>,
+    sums: BTreeMap<(u32, Option<u32>), Sums>,
+    /// The number of slowest spans that are kept, and these, by their wall time and the order in which they ended.
+    slow: usize,
+    slowest: BinaryHeap<Reverse<(u64, usize)>>,
+    kept: HashMap<usize, SlowSpan>,
+    ended: usize,
+}
+
+impl KnownSpans {
+    /// Knows no span. Keeps that number of slowest spans.
+    pub fn new(slow: usize) -> KnownSpans {
+        KnownSpans {
+            names: vec![OTHERS.to_owned()],
+            numbers: HashMap::new(),
+            open: HashMap::new(),
+            inside: Vec::new(),
+            sums: BTreeMap::new(),
+            slow,
+            slowest: BinaryHeap::new(),
+            kept: HashMap::new(),
+            ended: 0,
+        }
+    }
+
+    fn name(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        if self.names.len() > MAX_NAMES {
+            return 0;
+        }
+        let number = u32::try_from(self.names.len()).unwrap_or(0);
+        self.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    /// Begins a span that `parent` has opened.
+    pub fn begin(&mut self, key: SpanKey, name: &str, parent: Option<u64>, now: u64) {
+        let name = self.name(name);
+        let opened_by = parent.and_then(|parent| self.open.get(&(key.0, parent))).map(|parent| parent.name);
+        let span = Span {
+            name,
+            opened_by,
+            parent,
+            began: now,
+            entered: 0,
+            since: 0,
+            busy: 0,
+            polls: 0,
+            fields: None,
+        };
+        self.open.insert(key, span);
+    }
+
+    /// Adds the values of fields of a span.
+    pub fn add_fields(&mut self, key: SpanKey, fields: &str) {
+        if self.slow == 0 || fields.is_empty() {
+            return;
+        }
+        let Some(span) = self.open.get_mut(&key) else { return };
+        let mut text = span.fields.take().map_or_else(String::new, |known| format!("{known} "));
+        text.extend(fields.chars().take(MAX_FIELDS.saturating_sub(text.len())));
+        span.fields = Some(text.into_boxed_str());
+    }
+
+    /// Lets a thread enter a span. If the span is not known, it begins now, in the span in which the thread is.
+    pub fn enter(&mut self, key: SpanKey, name: &str, thread: usize, now: u64) {
+        if self.inside.len() <= thread {
+            self.inside.resize_with(thread + 1, Vec::new);
+        }
+        if !self.open.contains_key(&key) {
+            let parent = self.inside[thread].last().copied();
+            self.begin(key, name, parent, now);
+        }
+        self.inside[thread].push(key.1);
+        let Some(span) = self.open.get_mut(&key) else { return };
+        span.entered += 1;
+        if span.entered == 1 {
+            span.since = now;
+            span.polls += 1;
+        }
+    }
+
+    /// Lets a thread leave a span.
+    pub fn leave(&mut self, key: SpanKey, thread: usize, now: u64) {
+        if let Some(inside) = self.inside.get_mut(thread) {
+            // Spans may be left in another order than they were entered in.
+            if let Some(at) = inside.iter().rposition(|span| *span == key.1) {
+                inside.remove(at);
+            }
+        }
+        let Some(span) = self.open.get_mut(&key).filter(|span| span.entered > 0) else { return };
+        span.entered -= 1;
+        if span.entered == 0 {
+            span.busy += now.saturating_sub(span.since);
+        }
+    }
+
+    /// Ends a span.
+    pub fn end(&mut self, key: SpanKey, now: u64, how: How) {
+        let Some(mut span) = self.open.remove(&key) else { return };
+        if span.entered > 0 {
+            span.busy += now.saturating_sub(span.since);
+        }
+        let wall = now.saturating_sub(span.began);
+        let pair = (span.name, span.opened_by);
+        let is_one_too_many = self.sums.len() >= MAX_NAMES && !self.sums.contains_key(&pair);
+        let sums = self.sums.entry(if is_one_too_many { (0, None) } else { pair }).or_default();
+        sums.cancelled += u64::from(how == How::Cancelled);
+        sums.open += u64::from(how == How::Open);
+        sums.polls += span.polls;
+        sums.total = sums.total.saturating_add(wall);
+        sums.wall.push(wall);
+        sums.busy.push(span.busy);
+        sums.idle.push(wall.saturating_sub(span.busy));
+        self.ended += 1;
+        if self.slow == 0 {
+            return;
+        }
+        let is_slow = self.slowest.peek().is_none_or(|Reverse((least, _))| wall > *least);
+        if self.slowest.len() < self.slow || is_slow {
+            self.slowest.push(Reverse((wall, self.ended)));
+            let text = |number: u32| self.names[number as usize].clone();
+            let (name, opened_by) = (text(span.name), span.opened_by.map(text));
+            let fields = span.fields.take().map_or_else(String::new, String::from);
+            self.kept.insert(self.ended, SlowSpan { key, name, opened_by, fields, span, wall, how });
+        }
+        if self.slowest.len() > self.slow {
+            if let Some(Reverse((_, number))) = self.slowest.pop() {
+                self.kept.remove(&number);
+            }
+        }
+    }
+
+    /// Ends the spans that are open, at the end of their process in `ends`, and returns all sums.
+    pub fn finish(&mut self, ends: &[u64]) -> AllSums {
+        let mut open: Vec<SpanKey> = self.open.keys().copied().collect();
+        open.sort_unstable();
+        for key in open {
+            self.end(key, ends.get(key.0).copied().unwrap_or(0), How::Open);
+        }
+        let text = |number: u32| self.names[number as usize].clone();
+        let by_name = std::mem::take(&mut self.sums).into_iter();
+        let mut by_name: Vec<_> =
+            by_name.map(|((name, opened_by), sums)| (text(name), opened_by.map(text), sums)).collect();
+        by_name.sort_by(|one, other| {
+            other.2.total.cmp(&one.2.total).then_with(|| (&one.0, &one.1).cmp(&(&other.0, &other.1)))
+        });
+        let mut slowest: Vec<(usize, SlowSpan)> = std::mem::take(&mut self.kept).into_iter().collect();
+        slowest.sort_by_key(|(number, slow)| (Reverse(slow.wall), *number));
+        AllSums { by_name, slowest: slowest.into_iter().map(|(_, slow)| slow).collect() }
+    }
+}

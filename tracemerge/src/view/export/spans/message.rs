@@ -1,0 +1,94 @@
+//! The messages that the bridge from `tracing` records about spans: `INFO app: span=7 request{path="/"} new parent=3`.
+
+/// A message about a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpanMessage<'a> {
+    /// The id of the span.
+    pub id: u64,
+    /// The name of the span.
+    pub name: &'a str,
+    /// The values of its fields, as `path="/" size=3`; empty if there are none.
+    pub fields: &'a str,
+    /// The subject of the message.
+    pub subject: Subject,
+}
+
+/// The subject of a message about a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The span is new, and has this parent.
+    New(Option<u64>),
+    /// Values of fields became known.
+    Recorded,
+    /// The span follows from another one.
+    FollowsFrom(u64),
+    /// The last handle of the span is gone.
+    Closed,
+}
+
+/// The levels of messages, which each message of the bridge begins with.
+const LEVELS: [&str; 5] = ["ERROR ", "WARN ", "INFO ", "DEBUG ", "TRACE "];
+
+impl SpanMessage<'_> {
+    /// Reads a message; `None` if it is not about a span.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<SpanMessage<'_>> {
+        let rest = LEVELS.iter().find_map(|level| text.strip_prefix(level))?;
+        let (_target, rest) = rest.split_once(": span=")?;
+        let (id, rest) = rest.split_once(' ')?;
+        let id = id.parse().ok()?;
+        let number = |word: &str| {
+            let (before, number) = rest.rsplit_once(word)?;
+            Some((before, number.parse::<u64>().ok()?))
+        };
+        let (described, subject) = if let Some(before) = rest.strip_suffix(" new") {
+            (before, Subject::New(None))
+        } else if let Some((before, parent)) = number(" new parent=") {
+            (before, Subject::New(Some(parent)))
+        } else if let Some(before) = rest.strip_suffix(" closed") {
+            (before, Subject::Closed)
+        } else if let Some((before, other)) = number(" follows_from=") {
+            (before, Subject::FollowsFrom(other))
+        } else {
+            (rest, Subject::Recorded)
+        };
+        let (name, fields) = match described.strip_suffix('}').and_then(|open| open.split_once('{')) {
+            Some(parts) => parts,
+            None => (described, ""),
+        };
+        Some(SpanMessage { id, name, fields, subject })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_the_bridge_about_spans_are_read() {
+        let parsed = |text| {
+            SpanMessage::parse(text).map(|message| {
+                let SpanMessage { id, name, fields, subject } = message;
+                (id, name.to_owned(), fields.to_owned(), subject)
+            })
+        };
+        for (text, id, name, fields, subject) in [
+            ("INFO app: span=1 request new", 1, "request", "", Subject::New(None)),
+            (
+                r#"TRACE app::db: span=12 my query{sql="{a} new" n=3} new parent=7"#,
+                12,
+                "my query",
+                r#"sql="{a} new" n=3"#,
+                Subject::New(Some(7)),
+            ),
+            ("WARN app: span=1 request closed", 1, "request", "", Subject::Closed),
+            ("ERROR app: span=1 request{status=500}", 1, "request", "status=500", Subject::Recorded),
+            ("DEBUG app: span=9 request follows_from=4", 9, "request", "", Subject::FollowsFrom(4)),
+        ] {
+            assert_eq!(parsed(text), Some((id, name.to_owned(), fields.to_owned(), subject)), "{text}");
+        }
+        for other in ["INFO app: hello span=1", "app: span=1 x new", "INFO app: span=x y new", "", "INFO "] {
+            assert_eq!(parsed(other), None, "{other}");
+        }
+    }
+}

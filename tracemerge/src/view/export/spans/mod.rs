@@ -1,0 +1,185 @@
+//! The spans: calls of async functions and spans of `tracing`, which are entered and left several times, on any
+//! threads. A span is *busy* while a thread is in it, and *idle* otherwise.
+
+mod known;
+mod message;
+mod rows;
+mod steps;
+
+use std::sync::Arc;
+
+use clap::Args;
+use trace_format::record::Flags;
+
+use crate::ui::console::Content;
+use crate::view::calls::Depth;
+use crate::view::export::Export;
+use crate::view::export::events::{Event, EventContent, EventExport, EventFormat, Inventory};
+use crate::view::export::spans::known::{How, KnownSpans};
+use crate::view::export::spans::message::{SpanMessage, Subject};
+use crate::view::export::spans::rows::{NameRow, SlowRow, write_names, write_slowest};
+use crate::view::export::spans::steps::Steps;
+use crate::view::export::time_column::TimeMode;
+use crate::view::layout::{Context, Layout, Needs, Subcommand};
+use crate::view::rows::{RowForm, help};
+use trace_format::locks::LockRecord;
+
+/// The layout of `spans`: how long spans took, and what they waited for.
+#[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpansLayout {
+    /// The N spans that took longest, with their fields, one by one
+    #[arg(long, value_name = "N", conflicts_with = "id")]
+    pub slow: Option<usize>,
+    /// All steps of the span with this number: when it was busy and on which thread, and what happened while it was idle
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["json", "csv"])]
+    pub id: Option<u64>,
+    /// The form of the rows.
+    #[command(flatten)]
+    pub form: RowForm,
+}
+
+impl Subcommand for SpansLayout {
+    const NAME: &'static str = "spans";
+    const ABOUT: &'static str = "Show how long spans took, were busy and were idle";
+    const FOLLOW: Option<&'static str> = None;
+    const HELP: &'static str = "\
+A span is one call of an async function with #[traced], or a span of tracing (with the
+package tracer-tracing). Its wall time is that from its beginning to its end. It is busy
+while a thread is in it, and idle otherwise: it waits for a lock, a timer, a socket, or for
+a thread that continues it. A span that has not ended lasts until the last record of its
+process.
+
+Without an option there is a row for each name of spans and each span that opened them,
+with the median (p50), the 99th percentile (to 1 %) and the maximum of each time. --slow
+lists single spans, and --id shows the steps of one, with the spans that were busy
+while it was idle, and the one that was left last before it went on: that is often the one
+it waited for.
+
+Examples:
+  tracemerge spans ./app
+  tracemerge spans --slow 10 ./app
+  tracemerge spans --id 12 ./app
+
+Exit status: that of a merge";
+
+    fn rows_help() -> String {
+        format!("{}\nWith --slow:\n{}", help::<NameRow>(), help::<SlowRow>())
+    }
+}
+
+impl Layout for SpansLayout {
+    fn needs(&self) -> Needs {
+        Needs { times: true, calls: true, labels: true, ..Needs::default() }
+    }
+
+    fn format(&self, context: &Context) -> Box<dyn Export> {
+        let Context { names, labels, .. } = context.clone();
+        let format = SpansFormat::new(*self, context.time.first);
+        Box::new(EventExport::new(format, Depth::All, names, Arc::default(), labels))
+    }
+
+    fn content(&self, _time: TimeMode, _in_colours: bool) -> Content {
+        self.form.content()
+    }
+
+    fn is_summary(&self) -> bool {
+        true
+    }
+}
+
+/// The format that counts spans.
+#[derive(Debug)]
+struct SpansFormat {
+    layout: SpansLayout,
+    known: KnownSpans,
+    steps: Option<Steps>,
+    /// The time of the last record of each process.
+    latest: Vec<u64>,
+}
+
+impl SpansFormat {
+    fn new(layout: SpansLayout, first: u64) -> SpansFormat {
+        let known = KnownSpans::new(layout.slow.unwrap_or(0));
+        let steps = layout.id.map(|id| Steps::new(id, first));
+        SpansFormat { layout, known, steps, latest: Vec::new() }
+    }
+
+    fn message(&mut self, event: &Event<'_>, process: usize, text: &str, inventory: &Inventory) {
+        if let Some(steps) = &mut self.steps {
+            if let Some(record) = LockRecord::parse(text) {
+                return steps.lock(event, process, &record, inventory);
+            }
+        }
+        let Some(message) = SpanMessage::parse(text) else { return };
+        let (key, now) = ((process, message.id), event.wall);
+        if let Some(steps) = &mut self.steps {
+            steps.message(event, process, &message);
+        }
+        match message.subject {
+            Subject::New(parent) => {
+                self.known.begin(key, message.name, parent, now);
+                self.known.add_fields(key, message.fields);
+            }
+            Subject::Recorded => self.known.add_fields(key, message.fields),
+            Subject::FollowsFrom(_) => {}
+            Subject::Closed => self.known.end(key, now, How::Ended),
+        }
+    }
+}
+
+impl EventFormat for SpansFormat {
+    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, _out: &mut Vec<u8>) {
+        let process = inventory.threads[event.thread].process;
+        self.latest.resize(inventory.processes.len(), 0);
+        self.latest[process] = self.latest[process].max(event.wall);
+        match event.what {
+            EventContent::Message { text, .. } => self.message(event, process, text, inventory),
+            EventContent::Enter(call) => {
+                let Some(span) = call.span else { return };
+                let name = &inventory.function(call.called.function).name;
+                self.known.enter((process, span), name, event.thread, event.wall);
+                if let Some(steps) = &mut self.steps {
+                    steps.enter(event, (process, span), name);
+                }
+            }
+            EventContent::Leave(call, _) => {
+                let Some(span) = call.span else { return };
+                if let Some(steps) = &mut self.steps {
+                    steps.leave(
+                        event,
+                        (process, span),
+                        call.left.has(Flags::ENDED) || call.left.has(Flags::CANCELLED),
+                    );
+                }
+                self.known.leave((process, span), event.thread, event.wall);
+                let how = match call.left {
+                    left if left.has(Flags::CANCELLED) => Some(How::Cancelled),
+                    left if left.has(Flags::ENDED) => Some(How::Ended),
+                    _ => None,
+                };
+                if let Some(how) = how {
+                    self.known.end((process, span), event.wall, how);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {
+        if let Some(steps) = &self.steps {
+            return steps.write(inventory, &self.latest, out);
+        }
+        let sums = self.known.finish(&self.latest);
+        match self.layout.slow {
+            Some(_) => write_slowest(sums, self.layout.form, inventory, out),
+            None => write_names(sums, self.layout.form, out),
+        }
+    }
+
+    fn omissions(&self, _inventory: &Inventory) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,339 @@
+//! The steps of one span: when it was busy and on which thread, for which locks it waited, and what happened while it was
+//! idle.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+
+use trace_format::locks::{LockRecord, LockWait};
+
+use crate::ui::messages::{Grouped, count};
+use crate::ui::units::duration;
+use crate::view::export::events::{Event, Inventory};
+use crate::view::export::spans::known::SpanKey;
+use crate::view::export::spans::message::{SpanMessage, Subject};
+
+/// The maximum number of steps that are shown.
+const MAX_STEPS: usize = 1000;
+/// The maximum number of other spans whose busy times are added up while the span is idle, and that are shown.
+const OTHERS: (usize, usize) = (1000, 3);
+
+/// A span that is in a thread.
+#[derive(Debug)]
+struct Inside {
+    key: SpanKey,
+    name: String,
+    since: u64,
+}
+
+/// The wait of a thread for a lock.
+#[derive(Debug)]
+struct Waiting {
+    text: String,
+    since: u64,
+}
+
+/// What happened in a span. Times are in nanoseconds of steady time.
+#[derive(Debug)]
+enum Step {
+    Began,
+    Fields(String),
+    Busy { thread: usize, ns: u64 },
+    Waited { text: String, ns: u64 },
+    Idle { ns: u64, after: Option<(String, u64)>, busy: Vec<(String, u64)> },
+    Left,
+    Closed,
+}
+
+/// The followed span in one process.
+#[derive(Debug, Default)]
+struct Followed {
+    name: String,
+    parent: Option<u64>,
+    began: u64,
+    ended: Option<u64>,
+    /// The number of threads that are in it.
+    entered: u32,
+    /// The time since when a thread is in it, or since when none is.
+    busy_since: u64,
+    idle_since: u64,
+    /// The busy times of other spans since then.
+    others: HashMap<u64, (String, u64)>,
+    steps: Vec<(u64, Step)>,
+    left_out: u64,
+    busy: u64,
+    polls: u64,
+}
+
+impl Followed {
+    fn step(&mut self, at: u64, step: Step) {
+        if self.steps.len() < MAX_STEPS { self.steps.push((at, step)) } else { self.left_out += 1 }
+    }
+}
+
+/// Collects the steps of the spans with one number.
+#[derive(Debug)]
+pub struct Steps {
+    id: u64,
+    /// The time from which offsets count.
+    first: u64,
+    followed: BTreeMap<usize, Followed>,
+    /// The spans that each thread is in, the innermost last.
+    inside: Vec<Vec<Inside>>,
+    waiting: HashMap<usize, Waiting>,
+    /// The other span that was left last in each process, and when.
+    last_left: HashMap<usize, (String, u64)>,
+}
+
+impl Steps {
+    /// Follows the spans with the number `id`, with offsets from `first`.
+    pub fn new(id: u64, first: u64) -> Steps {
+        let (followed, inside) = (BTreeMap::new(), Vec::new());
+        Steps { id, first, followed, inside, waiting: HashMap::new(), last_left: HashMap::new() }
+    }
+
+    /// Takes a message about a span.
+    pub fn message(&mut self, event: &Event<'_>, process: usize, message: &SpanMessage<'_>) {
+        if message.id != self.id {
+            return;
+        }
+        let now = event.wall;
+        let followed = self.followed.entry(process).or_default();
+        match message.subject {
+            Subject::New(parent) => {
+                let (name, began) = (message.name.to_owned(), now);
+                *followed = Followed { name, parent, began, idle_since: now, ..Followed::default() };
+                followed.step(now, Step::Began);
+            }
+            Subject::Closed => {
+                followed.ended = Some(now);
+                followed.step(now, Step::Closed);
+            }
+            Subject::Recorded | Subject::FollowsFrom(_) => {}
+        }
+        if !message.fields.is_empty() {
+            followed.step(now, Step::Fields(message.fields.to_owned()));
+        }
+    }
+
+    /// Lets a thread enter a span.
+    pub fn enter(&mut self, event: &Event<'_>, key: SpanKey, name: &str) {
+        let now = event.wall;
+        if self.inside.len() <= event.thread {
+            self.inside.resize_with(event.thread + 1, Vec::new);
+        }
+        if key.1 == self.id {
+            self.followed.entry(key.0).or_insert_with(|| {
+                let steps = vec![(now, Step::Began)];
+                Followed { name: name.to_owned(), began: now, idle_since: now, steps, ..Followed::default() }
+            });
+            self.end_idling(key.0, now);
+            if let Some(followed) = self.followed.get_mut(&key.0) {
+                followed.entered += 1;
+                if followed.entered == 1 {
+                    (followed.busy_since, followed.polls) = (now, followed.polls + 1);
+                }
+            }
+        }
+        self.inside[event.thread].push(Inside { key, name: name.to_owned(), since: now });
+    }
+
+    /// Ends the time for which the followed span of a process was idle.
+    fn end_idling(&mut self, process: usize, now: u64) {
+        let inside: Vec<(u64, String, u64)> = self
+            .inside
+            .iter()
+            .flatten()
+            .filter(|inside| inside.key.0 == process && inside.key.1 != self.id)
+            .map(|inside| (inside.key.1, inside.name.clone(), inside.since))
+            .collect();
+        let last_left = self.last_left.get(&process).cloned();
+        let Some(followed) = self.followed.get_mut(&process).filter(|followed| followed.entered == 0) else {
+            return;
+        };
+        let since = followed.idle_since;
+        for (id, name, entered) in inside {
+            add_busy(followed, id, &name, now.saturating_sub(entered.max(since)));
+        }
+        let mut busy: Vec<(String, u64)> = std::mem::take(&mut followed.others).into_values().collect();
+        busy.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+        busy.retain(|(_, ns)| *ns > 0);
+        busy.truncate(OTHERS.1);
+        let after =
+            last_left.filter(|(_, left)| *left >= since).map(|(name, left)| (name, now - left.min(now)));
+        followed.step(since, Step::Idle { ns: now.saturating_sub(since), after, busy });
+    }
+
+    /// Lets a thread leave a span, which may end it.
+    pub fn leave(&mut self, event: &Event<'_>, key: SpanKey, ends: bool) {
+        let now = event.wall;
+        let Some(inside) = self.inside.get_mut(event.thread) else { return };
+        let Some(at) = inside.iter().rposition(|inside| inside.key == key) else { return };
+        let Inside { name, since, .. } = inside.remove(at);
+        let Some(followed) = self.followed.get_mut(&key.0) else {
+            self.last_left.insert(key.0, (format!("{name} #{}", key.1), now));
+            return;
+        };
+        if key.1 != self.id {
+            if followed.entered == 0 {
+                add_busy(followed, key.1, &name, now.saturating_sub(since.max(followed.idle_since)));
+            }
+            self.last_left.insert(key.0, (format!("{name} #{}", key.1), now));
+            return;
+        }
+        followed.step(since, Step::Busy { thread: event.thread, ns: now.saturating_sub(since) });
+        followed.entered = followed.entered.saturating_sub(1);
+        if followed.entered == 0 {
+            followed.busy += now.saturating_sub(followed.busy_since);
+            followed.idle_since = now;
+        }
+        if ends {
+            followed.ended = Some(now);
+            followed.step(now, Step::Left);
+        }
+    }
+
+    /// Takes the record of a lock by a thread.
+    pub fn lock(
+        &mut self,
+        event: &Event<'_>,
+        process: usize,
+        record: &LockRecord<'_>,
+        inventory: &Inventory,
+    ) {
+        let is_in_it =
+            |inside: &Vec<Inside>| inside.last().is_some_and(|inside| inside.key == (process, self.id));
+        match record {
+            LockRecord::Wait(wait) if self.inside.get(event.thread).is_some_and(is_in_it) => {
+                let text = self.holder(process, wait, inventory);
+                self.waiting.insert(event.thread, Waiting { text, since: event.wall });
+            }
+            LockRecord::ConditionWait { id, at, .. }
+                if self.inside.get(event.thread).is_some_and(is_in_it) =>
+            {
+                let text = format!("condition {id} at {at}");
+                self.waiting.insert(event.thread, Waiting { text, since: event.wall });
+            }
+            LockRecord::Got { ns, .. }
+            | LockRecord::GaveUp { ns, .. }
+            | LockRecord::Woken { ns, .. }
+            | LockRecord::Timeout { ns, .. } => {
+                let Some(Waiting { text, since }) = self.waiting.remove(&event.thread) else { return };
+                if let Some(followed) = self.followed.get_mut(&process) {
+                    followed.step(since, Step::Waited { text, ns: *ns });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the lock of a wait, the thread that holds it, and the span that this thread is in.
+    fn holder(&self, process: usize, wait: &LockWait<'_>, inventory: &Inventory) -> String {
+        let mut text = format!("lock {} at {}", wait.id, wait.at);
+        let thread = inventory
+            .threads
+            .iter()
+            .position(|thread| thread.process == process && thread.tid == wait.holder);
+        match thread {
+            Some(thread) => {
+                let _ = write!(text, ", behind {}", inventory.threads[thread].label);
+                if let Some(inside) = self.inside.get(thread).and_then(|inside| inside.last()) {
+                    let _ = write!(text, " in {} #{}", inside.name, inside.key.1);
+                }
+            }
+            None if wait.holder > 0 => {
+                let _ = write!(text, ", behind thread {}", wait.holder);
+            }
+            None => {}
+        }
+        text
+    }
+
+    /// Writes the steps of each span with the number.
+    pub fn write(&self, inventory: &Inventory, ends: &[u64], out: &mut Vec<u8>) {
+        let mut text = String::new();
+        if self.followed.is_empty() {
+            let _ = writeln!(
+                text,
+                "no span has the number {}: tracemerge spans --slow 10 lists spans with numbers",
+                self.id
+            );
+        }
+        for (process, followed) in &self.followed {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            if inventory.processes.len() > 1 {
+                let _ = write!(text, "process {}: ", inventory.processes[*process].pid());
+            }
+            self.write_span(followed, inventory, ends.get(*process).copied().unwrap_or(0), &mut text);
+        }
+        out.extend_from_slice(text.as_bytes());
+    }
+
+    fn write_span(&self, followed: &Followed, inventory: &Inventory, end: u64, text: &mut String) {
+        let Followed { name, parent, began, ended, entered, busy, polls, .. } = followed;
+        let wall = ended.unwrap_or(end).saturating_sub(*began);
+        let busy = busy + if *entered > 0 { end.saturating_sub(followed.busy_since) } else { 0 };
+        let _ = write!(text, "{name} #{}", self.id);
+        if let Some(parent) = parent {
+            let _ = write!(text, ", opened by #{parent}");
+        }
+        let state = if ended.is_some() { "" } else { ", has not ended" };
+        let idle = duration(wall.saturating_sub(busy));
+        let _ = writeln!(
+            text,
+            ": {}, busy {} in {}, idle {idle}{state}",
+            duration(wall),
+            duration(busy),
+            count(*polls, "poll"),
+        );
+        for (at, step) in &followed.steps {
+            let offset = at.saturating_sub(self.first);
+            let (whole, part) = (offset / 1_000_000_000, offset % 1_000_000_000);
+            let _ = write!(text, "{whole:>6}.{part:09}  ");
+            let label = |thread: usize| &inventory.threads[thread].label;
+            let _ = match step {
+                Step::Began => writeln!(text, "{:>9}  begins", ""),
+                Step::Fields(fields) => writeln!(text, "{:>9}  {fields}", ""),
+                Step::Busy { thread, ns } => {
+                    writeln!(text, "{:>9}  busy on {}", duration(*ns), label(*thread))
+                }
+                Step::Waited { text: lock, ns } => {
+                    writeln!(text, "{:>9}    waited for {lock}", duration(*ns))
+                }
+                Step::Idle { ns, after, busy } => {
+                    let mut line = format!("{:>9}  idle", duration(*ns));
+                    if let Some((name, before)) = after {
+                        let _ = write!(line, "; went on {} after {name} was left", duration(*before));
+                    }
+                    let busy: Vec<String> =
+                        busy.iter().map(|(name, ns)| format!("{name} {}", duration(*ns))).collect();
+                    if !busy.is_empty() {
+                        let _ = write!(line, "; meanwhile busy: {}", busy.join(", "));
+                    }
+                    writeln!(text, "{line}")
+                }
+                Step::Left => writeln!(text, "{:>9}  ends", ""),
+                Step::Closed => writeln!(text, "{:>9}  is closed", ""),
+            };
+        }
+        if ended.is_none() && *entered == 0 {
+            let _ = writeln!(
+                text,
+                "{:>16}  {:>9}  idle until the end",
+                "",
+                duration(end.saturating_sub(followed.idle_since))
+            );
+        }
+        if followed.left_out > 0 {
+            let _ = writeln!(text, "… and {} more steps", Grouped(followed.left_out));
+        }
+    }
+}
+
+/// Adds a busy time of another span.
+fn add_busy(followed: &mut Followed, id: u64, name: &str, ns: u64) {
+    if followed.others.len() < OTHERS.0 || followed.others.contains_key(&id) {
+        followed.others.entry(id).or_insert_with(|| (format!("{name} #{id}"), 0)).1 += ns;
+    }
+}

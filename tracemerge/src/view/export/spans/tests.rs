@@ -1,0 +1,141 @@
+//! Tests of the text about spans against handwritten texts.
+
+use std::sync::{Arc, Mutex};
+
+use trace_format::line::Ticks;
+use trace_format::meta::ClockKind;
+use trace_format::wall::Wall;
+
+use super::*;
+use crate::file::record_text::RecordText;
+use crate::input::inputs::Origin;
+use crate::symbols::Settings;
+use crate::time::anchor::Anchor;
+use crate::time::clocks::TickClock;
+use crate::view::function_names::FunctionNames;
+
+/// Returns the text for these lines: ticks in nanoseconds, the id of the thread, and the rest of the line.
+fn shown(layout: SpansLayout, lines: &[(u64, u64, &str)]) -> String {
+    let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor::new(Ticks(0), Wall(0))]));
+    let origins = [1, 2, 3].map(|tid| Origin {
+        run: None,
+        tid,
+        name: Vec::new(),
+        clock: clock.clone(),
+        is_shown: true,
+        is_log: false,
+        has_sites: false,
+    });
+    let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
+    let labels = ["a", "b", "c"].map(str::to_owned).to_vec();
+    let format = SpansFormat::new(layout, 0);
+    let (mut format, mut out) =
+        (EventExport::new(format, Depth::All, names, Arc::default(), labels), Vec::new());
+    format.begin(&origins, &mut out);
+    for (ticks, tid, text) in lines {
+        let line = format!("{ticks:016x}-{tid:08} {text}\n");
+        let number = *tid as usize - 1;
+        format.record(&origins[number], &RecordText::new(number, line.as_bytes()), &mut out);
+    }
+    format.finish(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+/// Two requests, of which the second waits for what the first one holds while it sleeps. The first one is opened by a
+/// span that does not end.
+const REQUESTS: [(u64, u64, &str); 20] = [
+    (500, 1, ": INFO app: span=1 server new"),
+    (600, 1, "> span=1 server at src/main.rs:3"),
+    (1_000, 1, r#": INFO app: span=12 request{path="/slow"} new parent=1"#),
+    (2_000, 1, "> span=12 request at src/main.rs:9"),
+    (5_000, 1, "< span=12 request at src/main.rs:9"),
+    (6_000, 2, r#": INFO app: span=13 request{path="/quick"} new"#),
+    (6_500, 2, "> span=13 request at src/main.rs:9"),
+    (7_500, 2, "< span=13 request at src/main.rs:9"),
+    (10_000, 1, ": INFO app: span=12 request{status=200}"),
+    (20_000, 2, "> span=12 request at src/main.rs:9"),
+    (24_000, 2, "< span=12 request at src/main.rs:9"),
+    (24_500, 2, ": INFO app: span=12 request closed"),
+    (25_000, 3, "> span=13 request at src/main.rs:9"),
+    (25_100, 3, r#"! lock wait id=4 for=lock made="src/m.rs:1" at="src/a.rs:7" holder=1 since="src/b.rs:3""#),
+    (25_900, 3, "! lock got id=4 ns=800"),
+    (26_000, 3, "< span=13 request at src/main.rs:9"),
+    (26_500, 3, ": INFO app: span=13 request closed"),
+    (27_000, 3, "> span=20 load at src/db.rs:5"),
+    (28_000, 3, "< span=20 cancelled load at src/db.rs:5"),
+    (30_000, 3, ": the last record"),
+];
+
+#[test]
+fn spans_are_counted_by_name_and_by_what_opened_them() {
+    let layout = SpansLayout { form: RowForm { json: true, csv: false }, ..SpansLayout::default() };
+    let json: serde_json::Value = serde_json::from_str(&shown(layout, &REQUESTS)).unwrap();
+    assert_eq!((&json["spans"], &json["cancelled"], &json["open"]), (&4.into(), &1.into(), &1.into()));
+    let rows = json["names"].as_array().unwrap();
+    let row = |name: &str, opened_by: Option<&str>| {
+        let is_row = |row: &&serde_json::Value| row["name"] == name && row["opened_by"].as_str() == opened_by;
+        let row = rows.iter().find(is_row).unwrap();
+        ["spans", "wall_max_ns", "busy_max_ns", "idle_max_ns", "polls"].map(|key| row[key].as_u64().unwrap())
+    };
+    assert_eq!(row("request", Some("server")), [1, 23_500, 7_000, 16_500, 2]);
+    assert_eq!(row("request", None), [1, 20_500, 2_000, 18_500, 2]);
+    // It has not ended: it is busy until the last record.
+    assert_eq!(row("server", None), [1, 29_500, 29_400, 100, 1]);
+    assert_eq!(row("load", None), [1, 1_000, 1_000, 0, 1]);
+}
+
+#[test]
+fn the_slowest_spans_are_listed_with_their_fields() {
+    let layout = SpansLayout { slow: Some(2), ..SpansLayout::default() };
+    let expected = "\
+4 spans, 1 cancelled, 1 not ended
+   wall     busy     idle  polls  span                                           opened by
+29.5 us  29.4 us   100 ns      1  server #1  has not ended
+23.5 us  7.00 us  16.5 us      2  request #12  {path=\"/slow\" status=200}  server #1
+";
+    let text = shown(layout, &REQUESTS);
+    let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(squeezed(&text), squeezed(expected), "{text}");
+}
+
+#[test]
+fn the_steps_of_a_span_show_what_it_waited_for() {
+    let layout = SpansLayout { id: Some(13), ..SpansLayout::default() };
+    let expected = "\
+request #13: 20.5 us, busy 2.00 us in 2 polls, idle 18.5 us
+     0.000006000             begins
+     0.000006000             path=\"/quick\"
+     0.000006000     500 ns  idle; meanwhile busy: server #1 500 ns
+     0.000006500    1.00 us  busy on b
+     0.000007500    17.5 us  idle; went on 1.00 us after request #12 was left; meanwhile busy: server #1 17.5 us, request #12 4.00 us
+     0.000025100     800 ns    waited for lock 4 at src/a.rs:7, behind a in server #1
+     0.000025000    1.00 us  busy on c
+     0.000026500             is closed
+";
+    assert_eq!(shown(layout, &REQUESTS), expected);
+    let none = shown(SpansLayout { id: Some(99), ..SpansLayout::default() }, &REQUESTS);
+    assert!(none.starts_with("no span has the number 99"), "{none}");
+}
+
+#[test]
+fn a_trace_without_spans_says_how_to_record_them() {
+    let text = shown(SpansLayout::default(), &[(1_000, 1, "> work at src/main.rs:3"), (2_000, 1, ": text")]);
+    assert!(text.starts_with("no spans: "), "{text}");
+}
+
+#[test]
+fn spans_that_are_left_in_another_order_have_their_own_times() {
+    let lines = [
+        (1_000, 1, "> span=1 outer at src/main.rs:3"),
+        (2_000, 1, "> span=2 inner at src/main.rs:4"),
+        (5_000, 1, "< span=1 ended outer at src/main.rs:3"),
+        (9_000, 1, "< span=2 ended inner at src/main.rs:4"),
+    ];
+    let layout =
+        SpansLayout { slow: Some(9), form: RowForm { json: true, csv: false }, ..SpansLayout::default() };
+    let json: serde_json::Value = serde_json::from_str(&shown(layout, &lines)).unwrap();
+    let rows = json["slowest"].as_array().unwrap().iter();
+    let times: Vec<_> =
+        rows.map(|row| (row["name"].as_str().unwrap(), row["busy_ns"].as_u64().unwrap())).collect();
+    assert_eq!(times, [("inner", 7_000), ("outer", 4_000)]);
+}

@@ -12,8 +12,8 @@
 //! one call with their number, for every view and format.
 //!
 //! Calls without a leave record end with their thread, or when tracing is switched off ([`cut`]). If their
-//! thread still runs or was killed, they are counted until the last record of their process
-//! ([`LastRecords`]).
+//! thread still runs or was killed, they are counted until the last sign of life of their process
+//! ([`Threads::last`](crate::view::threads::Threads::last)).
 
 use trace_format::line::Ticks;
 use trace_format::meta::{EndReason, Meta};
@@ -315,35 +315,6 @@ pub fn cut(meta: &Meta, ticks: Ticks) -> Option<(Cut, Ticks)> {
     }
 }
 
-/// The ticks of the last record of each process, by the number of the process. Calls that are open after all
-/// records are counted until then, because nothing is known of a process after its last record.
-#[derive(Clone, Debug, Default)]
-pub struct LastRecords(Vec<Ticks>);
-
-impl LastRecords {
-    /// Adds a record of a process.
-    pub fn see(&mut self, process: usize, ticks: Ticks) {
-        match self.0.get_mut(process) {
-            Some(last) => *last = (*last).max(ticks),
-            None => {
-                self.0.resize(process, Ticks(0));
-                self.0.push(ticks);
-            }
-        }
-    }
-
-    /// Adds the last records of another instance.
-    pub fn add(&mut self, others: &LastRecords) {
-        (0..).zip(&others.0).for_each(|(process, ticks)| self.see(process, *ticks));
-    }
-
-    /// Returns the ticks of the last record of a process; 0 if it has no record.
-    #[must_use]
-    pub fn of(&self, process: usize) -> Ticks {
-        self.0.get(process).copied().unwrap_or(Ticks(0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -416,15 +387,6 @@ mod tests {
         enter(&mut calls, 2, None, 200_000);
         assert_eq!(leave(&mut calls, 2, None), Some(200_000));
         assert_eq!(calls.unmatched, 200_000);
-    }
-
-    #[test]
-    fn the_last_record_of_a_process_has_its_highest_ticks() {
-        let mut last = LastRecords::default();
-        for (process, ticks) in [(2, 5), (0, 7), (2, 9), (2, 8)] {
-            last.see(process, Ticks(ticks));
-        }
-        assert_eq!([0, 1, 2, 3].map(|process| last.of(process).0), [7, 0, 9, 0]);
     }
 
     #[test]

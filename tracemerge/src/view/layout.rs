@@ -24,6 +24,8 @@ use crate::view::export::stats::StatsLayout;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::TreeLayout;
 use crate::view::function_names::{FunctionNames, SharedNames};
+use crate::view::thread_labels::Label;
+use crate::view::threads::Threads;
 
 /// The views that are subcommands, in the order in which help lists them.
 pub static VIEWS: [NamedView; 6] = [
@@ -111,7 +113,7 @@ pub struct Context {
     /// The names of functions.
     pub names: SharedNames,
     /// The labels of the threads of all origins; empty if they are not needed, or become known later.
-    pub labels: Vec<String>,
+    pub labels: Vec<Label>,
     /// The sites of the records' marks.
     pub catalog: Arc<SiteCatalog>,
     /// The maximum number of nested calls that are shown.
@@ -125,6 +127,12 @@ pub struct Context {
 }
 
 impl Context {
+    /// Returns a registry of the threads, without any thread yet.
+    #[must_use]
+    pub fn threads(&self) -> Threads {
+        Threads::new(self.names.clone(), self.labels.clone())
+    }
+
     /// Makes a context without colours, labels, sites and limits. `time` is that of lines.
     #[must_use]
     pub fn new(time: TimeColumn, symbols: Settings) -> Context {

@@ -64,7 +64,7 @@ pub struct ChromeFormat {
 impl ChromeFormat {
     /// Begins an event of a thread with the phase `phase`, up to its last fixed key.
     fn put(&mut self, (thread, phase, wall): (usize, char, u64), inventory: &Inventory, out: &mut Vec<u8>) {
-        let of = &inventory.threads[thread];
+        let of = &inventory.threads()[thread];
         let pid = self.pids.of(of.process, inventory).0;
         let wall = match (phase, self.last[thread]) {
             ('B' | 'E', Some(last)) => wall.max(last + 1),
@@ -101,24 +101,24 @@ impl ChromeFormat {
             let _ = write!(out, "{{\"otherData\":{{\"start\":\"{}\"}},", Wall(event.wall));
             out.extend_from_slice(b"\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
         }
-        self.named.resize(self.named.len().max(inventory.threads.len()), false);
+        self.named.resize(self.named.len().max(inventory.threads().len()), false);
         self.stalled_until.resize(self.named.len(), None);
         self.last.resize(self.named.len(), None);
         if std::mem::replace(&mut self.named[event.thread], true) {
             return;
         }
-        let thread = &inventory.threads[event.thread];
+        let thread = &inventory.threads()[event.thread];
         let (_, is_new) = self.pids.of(thread.process, inventory);
-        let process = &inventory.processes[thread.process].name;
+        let process = &inventory.processes()[thread.process].name[..];
         let is_named = is_new && !process.is_empty();
         for (what, name) in
-            [is_named.then_some(("process_name", process)), Some(("thread_name", &thread.label))]
+            [is_named.then_some(("process_name", process)), Some(("thread_name", thread.label()))]
                 .into_iter()
                 .flatten()
         {
             self.put((event.thread, 'M', event.wall), inventory, out);
             put_name(what, out);
-            put_args([("name", name)].into_iter(), out, |name, out| put_string(name, out));
+            put_args([("name", name)].into_iter(), out, put_string);
             out.push(b'}');
         }
     }
@@ -156,7 +156,7 @@ impl ChromeFormat {
         out.extend_from_slice(b",\"s\":\"t\"");
         Self::put_message(&event.what, inventory, out);
         if *lock != LockContent::No {
-            let (at, process) = ((event.thread, event.wall), inventory.threads[event.thread].process);
+            let (at, process) = ((event.thread, event.wall), inventory.threads()[event.thread].process);
             let mut flows = std::mem::take(&mut self.of_messages);
             flows.of_message(text, process, at, |flow| self.flow(at, flow, inventory, out));
             self.of_messages = flows;
@@ -211,7 +211,7 @@ impl ChromeFormat {
             meta if is_of_modules(meta) => return,
             Some(Meta::Stall { ns }) => return self.stall(event, (event.wall, *ns), inventory, out),
             Some(Meta::Wait(wait)) => {
-                let end = inventory.threads[event.thread].clock.wall(wait.end).0;
+                let end = inventory.threads()[event.thread].clock.wall(wait.end).0;
                 return self.stall(event, (end, wait.ns), inventory, out);
             }
             _ => {}
@@ -231,13 +231,13 @@ impl ChromeFormat {
         inventory: &Inventory,
         out: &mut Vec<u8>,
     ) {
-        let thread = &inventory.threads[event.thread];
+        let thread = &inventory.threads()[event.thread];
         let of = (self.pids.of(thread.process, inventory).0, STALLS + event.thread as u64 + 1);
         let last = self.stalled_until[event.thread].replace(until);
         if last.is_none() {
             self.begin_event_of(of, ('M', event.wall), out);
             put_name("thread_name", out);
-            let name = format!("stalls of {}", thread.label);
+            let name = format!("stalls of {}", thread.label());
             put_args([("name", &name)].into_iter(), out, |name, out| put_string(name, out));
             out.push(b'}');
         }
@@ -296,12 +296,12 @@ impl EventFormat for ChromeFormat {
                 out.push(b'}');
                 if let Some(span) = call_info.span {
                     let at = (thread, self.last[thread].unwrap_or(wall));
-                    self.flow(at, flows::of_span(span, inventory.threads[thread].process), inventory, out);
+                    self.flow(at, flows::of_span(span, inventory.threads()[thread].process), inventory, out);
                 }
                 return;
             }
             EventContent::Leave(call_info, ended) => {
-                self.end_flow(call_info, inventory.threads[thread].process);
+                self.end_flow(call_info, inventory.threads()[thread].process);
                 (*ended, Some(call_info.left))
             }
             EventContent::Close(ended) => (*ended, None),

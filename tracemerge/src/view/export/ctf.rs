@@ -254,7 +254,7 @@ impl CtfFormat {
         if !self.streams[thread].packet.is_empty() {
             return self.end_packet(thread, out);
         }
-        let (of, ticks) = (&inventory.threads[thread], event.ticks.0);
+        let (of, ticks) = (&inventory.threads()[thread], event.ticks.0);
         let clock =
             self.clocks.iter().position(|(known, ..)| Arc::ptr_eq(known, &of.clock)).unwrap_or_else(|| {
                 self.clocks.push((of.clock.clone(), ticks, ticks));
@@ -266,8 +266,8 @@ impl CtfFormat {
         packet.resize(NUMBERS.end, 0);
         packet.extend_from_slice(&self.pids.of(of.process, inventory).0.to_le_bytes());
         packet.extend_from_slice(&of.tid.to_le_bytes());
-        put_text(&inventory.processes[of.process].name, &mut 0, &mut packet);
-        put_text(&of.label, &mut 0, &mut packet);
+        put_text(&inventory.processes()[of.process].name, &mut 0, &mut packet);
+        put_text(of.label(), &mut 0, &mut packet);
         let head = packet.len();
         self.streams[thread] = Stream { clock, packet, head, begin: ticks, end: ticks, discarded: 0 };
     }

@@ -15,9 +15,10 @@ use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::folded::write_folded;
 use crate::view::export::time_column::TimeMode;
-use crate::view::function_names::{Function, FunctionId, SharedNames, lock};
+use crate::view::function_names::{Function, FunctionId, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::rows::{self, Column, Row, RowForm, Value, table};
+use crate::view::threads::Threads;
 
 /// The sort order of the functions of a report; the greatest value comes first. The comments of the variants are
 /// the help.
@@ -73,7 +74,7 @@ impl Subcommand for ReportLayout {
 Shows for each function: the number of calls; the time of all calls (a recursive call counts
 with the outermost one), the same without the calls inside, and for one call the minimum,
 average, maximum and 99th percentile (to 1 %). Calls that were still running count up to
-the last record of their process. For the source of names see tracemerge tree --help.
+the last sign of life of their process. For the source of names see tracemerge tree --help.
 
 tracemerge --format folded writes a line for each call path with its own time in
 nanoseconds, which tools for flame graphs read. tracemerge draws one itself:
@@ -92,8 +93,7 @@ impl Layout for ReportLayout {
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
-        let Context { names, labels, depth, .. } = context.clone();
-        Box::new(ReportFormat::new(*self, depth, names, labels))
+        Box::new(ReportFormat::new(*self, context.depth, context.threads()))
     }
 
     fn content(&self, _time: TimeMode, _in_colours: bool) -> Content {
@@ -177,11 +177,11 @@ pub struct ReportFormat {
 }
 
 impl ReportFormat {
-    /// Makes a report of the functions of `names`, with `labels` for the threads of all origins.
+    /// Makes a report of the calls of `threads`.
     #[must_use]
-    pub fn new(layout: ReportLayout, depth: Depth, names: SharedNames, labels: Vec<String>) -> ReportFormat {
+    pub fn new(layout: ReportLayout, depth: Depth, threads: Threads) -> ReportFormat {
         let counting = Counting { by_thread: layout.by_thread, paths: layout.nests_calls(), depth };
-        ReportFormat { layout, counts: CallCounts::new(counting, names, labels) }
+        ReportFormat { layout, counts: CallCounts::new(counting, threads) }
     }
 
     /// Returns the functions of a thread (0 for all threads together), in the chosen order.

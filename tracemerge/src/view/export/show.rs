@@ -106,7 +106,8 @@ impl Layout for ShowLayout {
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
-        let Context { time, labels: threads, catalog, palette, found, .. } = context.clone();
+        let Context { time, labels, catalog, palette, found, .. } = context.clone();
+        let threads = labels.iter().map(|label| label.full().to_owned()).collect();
         let columns = self.columns.clone();
         Box::new(ShowFormat::new(ShowStyle { columns, time, threads, catalog, palette, found }))
     }

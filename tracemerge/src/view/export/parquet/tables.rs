@@ -151,13 +151,13 @@ impl ParquetFormat {
     /// Returns the number of the thread of an event. Adds the properties of new threads.
     fn thread(&mut self, event: &Event<'_>, inventory: &Inventory) -> u32 {
         let Shared { words, threads, .. } = &mut self.shared;
-        for thread in inventory.threads.iter().skip(threads.len()) {
-            let process = &inventory.processes[thread.process];
+        for thread in inventory.threads().iter().skip(threads.len()) {
+            let process = &inventory.processes()[thread.process];
             let pid = process.run.as_ref().map(|run| run.pid);
             threads.push([
                 words.of_32(pid),
                 words.of_64(thread.tid),
-                words.text(Some(&thread.label)),
+                words.text(Some(thread.label())),
                 words.text(Some(&process.name)),
             ]);
         }

@@ -239,8 +239,8 @@ impl PerfettoFormat {
                 });
             });
         }
-        if self.sequences.len() < inventory.threads.len() {
-            self.sequences.resize_with(inventory.threads.len(), Sequence::default);
+        if self.sequences.len() < inventory.threads().len() {
+            self.sequences.resize_with(inventory.threads().len(), Sequence::default);
         }
         if std::mem::replace(&mut self.sequences[event.thread].is_introduced, true) {
             return;
@@ -249,8 +249,8 @@ impl PerfettoFormat {
         common.push(&[tag_of_number(field::packet::SEQUENCE)]);
         common.push_varint(sequence_of(event.thread));
         common.push(&[tag_of_number(field::packet::FLAGS), NEEDS_STATE]);
-        let thread = &inventory.threads[event.thread];
-        let process = &inventory.processes[thread.process];
+        let thread = &inventory.threads()[event.thread];
+        let process = &inventory.processes()[thread.process];
         let (pid, is_new) = self.pids.of(thread.process, inventory);
         if is_new {
             put_track(process_track(thread.process), None, out, |out| {
@@ -276,12 +276,12 @@ impl PerfettoFormat {
                 put_number(field::track::UUID, thread_track(event.thread), out);
                 put_number(field::track::PARENT, process_track(thread.process), out);
                 if is_log {
-                    return put_text(field::track::NAME, &thread.label, out);
+                    return put_text(field::track::NAME, thread.label(), out);
                 }
                 put_message(field::track::THREAD, out, |out| {
                     put_signed(field::thread::PID, pid.into(), out);
                     put_signed(field::thread::TID, thread.tid as i64, out);
-                    put_text(field::thread::NAME, &thread.label, out);
+                    put_text(field::thread::NAME, thread.label(), out);
                 });
             });
         });
@@ -351,7 +351,7 @@ impl PerfettoFormat {
         out: &mut Vec<u8>,
     ) -> Vec<Flow> {
         let (mut own, mut flows) = (Vec::new(), std::mem::take(&mut self.flows));
-        let process = inventory.threads[event.thread].process;
+        let process = inventory.threads()[event.thread].process;
         flows.of_message(text, process, (event.thread, event.wall), |flow| match flow {
             Flow::Began { id, thread, wall } => {
                 self.begin_event(INSTANT);
@@ -460,7 +460,7 @@ impl PerfettoFormat {
             self.enter_events[number].clone_from(&self.event);
         }
         if let Some(span) = told.span {
-            self.flow(flows::of_span(span, inventory.threads[thread].process));
+            self.flow(flows::of_span(span, inventory.threads()[thread].process));
             self.annotation(thread, "span", |out| put_number(field::annotation::UNSIGNED, span, out));
         }
         if let Some(from) = told.called.from {
@@ -509,7 +509,7 @@ impl PerfettoFormat {
             meta if is_of_modules(meta) => return,
             Some(Meta::Stall { ns }) => return self.stall(event, (event.wall, *ns), inventory, out),
             Some(Meta::Wait(wait)) => {
-                let end = inventory.threads[event.thread].clock.wall(wait.end).0;
+                let end = inventory.threads()[event.thread].clock.wall(wait.end).0;
                 return self.stall(event, (end, wait.ns), inventory, out);
             }
             _ => {}
@@ -540,8 +540,8 @@ impl PerfettoFormat {
         let known = &mut self.sequences[thread].stalled_until;
         let last = known.replace(until);
         if last.is_none() {
-            let name = format!("stalls of {}", inventory.threads[thread].label);
-            put_track(track, Some(process_track(inventory.threads[thread].process)), out, |out| {
+            let name = format!("stalls of {}", inventory.threads()[thread].label());
+            put_track(track, Some(process_track(inventory.threads()[thread].process)), out, |out| {
                 put_text(field::track::NAME, &name, out);
             });
         }

@@ -3,13 +3,13 @@
 
 mod arguments;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
 use clap::Args;
+use trace_format::line::Ticks;
 use trace_format::sites::Site;
-use trace_format::wall::Wall;
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
@@ -25,6 +25,7 @@ use crate::view::latency::Latencies;
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::rows::{self, Column, Row, RowForm, Value, table};
 use crate::view::sorts::{Sort, SortId, Sorts};
+use crate::view::threads::{Thread, ThreadIds, Threads};
 
 /// The maximum number of characters of a message in the table.
 const MESSAGE: usize = 60;
@@ -72,7 +73,7 @@ impl Layout for StatsLayout {
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
-        Box::new(StatsFormat::new(self.clone(), context.catalog.clone()))
+        Box::new(StatsFormat::new(self.clone(), context.threads(), context.catalog.clone()))
     }
 
     fn content(&self, _time: TimeMode, _in_colours: bool) -> Content {
@@ -91,20 +92,23 @@ pub struct StatsFormat {
     sorts: Sorts,
     /// The counts of each sort.
     counted: Vec<Counted>,
-    /// The number of the thread of each origin.
-    threads: Vec<usize>,
-    /// The numbers of the known threads.
-    numbers: HashMap<ThreadId, usize>,
-    /// The sort and the time of the last message of each thread.
-    last: Vec<Option<(SortId, Wall)>>,
-    /// The times of the first and the last message.
-    period: Option<(Wall, Wall)>,
+    threads: Threads,
+    /// The messages of each thread so far.
+    messages: Vec<Option<MessagesOfThread>>,
     /// A buffer for the text of a message.
     text: String,
 }
 
-/// The identity of a thread: its run (boot, pid and id), its id, and for a log, the name of the log.
-type ThreadId = (Option<(Vec<u8>, u32, u32)>, u64, Option<Vec<u8>>);
+/// The messages of a thread so far.
+#[derive(Clone, Copy, Debug)]
+struct MessagesOfThread {
+    /// The ticks of the first message and of the last.
+    period: (Ticks, Ticks),
+    /// The sort of the last message.
+    sort: SortId,
+    /// The time of the last message.
+    time: u64,
+}
 
 /// The counts of one sort of messages.
 #[derive(Debug, Default)]
@@ -201,39 +205,35 @@ impl Row for SortRow {
 }
 
 impl StatsFormat {
-    /// Makes a format that counts the messages of the sites of `catalog`.
+    /// Makes a format that counts the messages of `threads` and of the sites of `catalog`.
     #[must_use]
-    pub fn new(layout: StatsLayout, catalog: Arc<SiteCatalog>) -> StatsFormat {
+    pub fn new(layout: StatsLayout, threads: Threads, catalog: Arc<SiteCatalog>) -> StatsFormat {
         StatsFormat {
             layout,
             sorts: Sorts::new(catalog),
             counted: Vec::new(),
-            threads: Vec::new(),
-            numbers: HashMap::new(),
-            last: Vec::new(),
-            period: None,
+            threads,
+            messages: Vec::new(),
             text: String::new(),
         }
     }
 
-    /// Adds the next origin, whose records may follow.
-    fn add_origin(&mut self, origin: &Origin) {
-        let run = origin.run.as_ref().map(|run| (run.boot.clone(), run.pid, run.id));
-        let log = origin.is_log.then(|| origin.name.clone());
-        let next = self.numbers.len();
-        let number = *self.numbers.entry((run, origin.tid, log)).or_insert(next);
-        self.threads.push(number);
-        self.last.resize(self.numbers.len(), None);
-    }
-
     fn stats(&self) -> Stats {
-        let span_ns = self.period.map_or(0, |(first, last)| last.0.saturating_sub(first.0));
+        let known = self.threads.threads().iter().zip(&self.messages);
+        let of_thread = |(thread, messages): (&Thread, &Option<MessagesOfThread>)| {
+            let (first, last) = messages.as_ref()?.period;
+            Some((thread.clock.wall(first).0, thread.clock.wall(last).0))
+        };
+        let periods: Vec<(u64, u64)> = known.filter_map(of_thread).collect();
+        let first = periods.iter().map(|period| period.0).min().unwrap_or(0);
+        let last = periods.iter().map(|period| period.1).max().unwrap_or(0);
+        let span_ns = last.saturating_sub(first);
         let sort = |(id, counted): (u32, &Counted)| self.sort(id, counted, span_ns);
         let mut by_sort: Vec<SortRow> = (0..).zip(&self.counted).map(sort).collect();
         by_sort.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.message.cmp(&b.message)));
         Stats {
             messages: self.counted.iter().map(|counted| counted.count).sum(),
-            threads: self.last.iter().flatten().count() as u64,
+            threads: periods.len() as u64,
             span_ns,
             by_sort,
         }
@@ -263,24 +263,26 @@ impl StatsFormat {
 }
 
 impl Export for StatsFormat {
-    fn begin(&mut self, origins: &[Origin], _out: &mut Vec<u8>) {
-        origins.iter().for_each(|origin| self.add_origin(origin));
-    }
+    fn begin(&mut self, _origins: &[Origin], _out: &mut Vec<u8>) {}
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {
         if !record.is_traced() {
             return;
         }
-        let (sort, wall) = (self.sorts.of(record), origin.clock.wall(record.ticks));
-        let thread = self.threads[record.origin];
+        let ThreadIds { thread, .. } = self.threads.ids(record.origin, origin);
+        let (sort, time) = (self.sorts.of(record), self.threads.time(thread, record.ticks));
         if self.counted.len() <= sort as usize {
             self.counted.resize_with(sort as usize + 1, Counted::default);
         }
-        if let Some((before, since)) = self.last[thread].replace((sort, wall)) {
-            self.counted[before as usize].to_next.push(wall.0.saturating_sub(since.0));
+        if self.messages.len() <= thread {
+            self.messages.resize(thread + 1, None);
         }
-        let (first, last) = self.period.unwrap_or((wall, wall));
-        self.period = Some((Wall(first.0.min(wall.0)), Wall(last.0.max(wall.0))));
+        let mut period = (record.ticks, record.ticks);
+        if let Some(before) = &self.messages[thread] {
+            self.counted[before.sort as usize].to_next.push(time.saturating_sub(before.time));
+            period = (before.period.0.min(record.ticks), before.period.1.max(record.ticks));
+        }
+        self.messages[thread] = Some(MessagesOfThread { period, sort, time });
         let counted = &mut self.counted[sort as usize];
         counted.count += 1;
         counted.threads.insert(thread);
@@ -305,10 +307,8 @@ impl Export for StatsFormat {
         self.layout.form.write(&facts, &stats.by_sort, out);
     }
 
-    fn learn_thread(&mut self, number: usize, origin: &Origin, _label: String) {
-        if number == self.threads.len() {
-            self.add_origin(origin);
-        }
+    fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
+        self.threads.learn(number, origin, label);
     }
 
     /// The table of the current counts; `None` for programs, which get them only at the end.

@@ -1,0 +1,224 @@
+//! The threads and the processes of the records that a view takes: which origin belongs to which of them, with
+//! their labels, their clocks and their last signs of life.
+//!
+//! Threads and processes have numbers, in the order in which their first records come. A thread may have several
+//! origins, its files and its ring.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use trace_format::line::Ticks;
+use trace_format::meta::Run;
+
+use crate::input::inputs::Origin;
+use crate::time::clocks::{ClockReader, TickClock};
+use crate::view::function_names::{SharedNames, lock};
+use crate::view::thread_labels::Label;
+
+/// The numbers of the thread and the process of an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadIds {
+    /// The number of the thread.
+    pub thread: usize,
+    /// The number of the process.
+    pub process: usize,
+    /// The number of the process among the names of functions.
+    pub named: usize,
+}
+
+/// A process.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// The run, if known.
+    pub run: Option<Run>,
+    /// The executable's file name; empty if the run is not known.
+    pub name: String,
+    /// The clock of its threads.
+    clock: Arc<TickClock>,
+    /// The last sign of life.
+    last: Ticks,
+}
+
+impl Process {
+    /// Returns the process id; 0 if it is not known.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.run.as_ref().map_or(0, |run| run.pid)
+    }
+}
+
+/// A thread.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    /// The number of its process.
+    pub process: usize,
+    /// The operating system's id.
+    pub tid: u64,
+    /// The label for people.
+    label: Arc<Label>,
+    /// The clock of its ticks, which is common to the threads of one boot.
+    pub clock: Arc<TickClock>,
+    reader: ClockReader,
+}
+
+impl Thread {
+    /// Returns the label for people, which no other thread has.
+    #[must_use]
+    pub fn full_label(&self) -> &str {
+        self.label.full()
+    }
+
+    /// Returns the label without its process.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        self.label.within_process()
+    }
+}
+
+/// The threads and processes of the records so far.
+#[derive(Clone, Debug)]
+pub struct Threads {
+    names: SharedNames,
+    /// The labels of the threads of all origins, as far as they are known.
+    labels: Arc<Vec<Label>>,
+    /// The numbers of each origin whose records were met.
+    of_origin: Vec<Option<ThreadIds>>,
+    /// The number of each thread: by its process, its id, and if it is a log, the name of the log.
+    by_id: HashMap<(usize, u64, Option<Vec<u8>>), usize>,
+    /// The number of each process, by its number among the names of functions.
+    of_named: Vec<Option<usize>>,
+    threads: Vec<Thread>,
+    processes: Vec<Process>,
+}
+
+impl Threads {
+    /// Makes a registry without threads, with `labels` for the threads of all origins.
+    #[must_use]
+    pub fn new(names: SharedNames, labels: Vec<Label>) -> Threads {
+        Threads {
+            names,
+            labels: Arc::new(labels),
+            of_origin: Vec::new(),
+            by_id: HashMap::new(),
+            of_named: Vec::new(),
+            threads: Vec::new(),
+            processes: Vec::new(),
+        }
+    }
+
+    /// Returns a registry without threads that has the same labels.
+    #[must_use]
+    pub fn anew(&self) -> Threads {
+        Threads { labels: self.labels.clone(), ..Threads::new(self.names.clone(), Vec::new()) }
+    }
+
+    /// Returns the names of the functions.
+    #[must_use]
+    pub fn names(&self) -> &SharedNames {
+        &self.names
+    }
+
+    /// Returns the threads, by their numbers.
+    #[must_use]
+    pub fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    /// Returns the processes, by their numbers.
+    #[must_use]
+    pub fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    /// Returns the numbers of the thread and the process of an origin. Assigns them if the origin is new.
+    #[inline]
+    pub fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
+        if let Some(Some(ids)) = self.of_origin.get(number) {
+            if Arc::ptr_eq(&self.threads[ids.thread].clock, &origin.clock) {
+                return *ids;
+            }
+        }
+        self.meet(number, origin)
+    }
+
+    /// Assigns the numbers of an origin, or takes its clock, which is read again while traces are followed.
+    #[cold]
+    fn meet(&mut self, number: usize, origin: &Origin) -> ThreadIds {
+        let clock = origin.clock.clone();
+        if let Some(Some(ids)) = self.of_origin.get(number) {
+            let thread = &mut self.threads[ids.thread];
+            (thread.reader, thread.clock) = (clock.reader(), clock.clone());
+            self.processes[ids.process].clock = clock;
+            return *ids;
+        }
+        let named = lock(&self.names).process(origin);
+        self.of_named.resize(self.of_named.len().max(named + 1), None);
+        let process = *self.of_named[named].get_or_insert_with(|| {
+            let run = origin.run.clone();
+            let exe = run.as_ref().map_or(&[][..], |run| &run.exe);
+            let name = exe.rsplit(|byte| *byte == b'/' || *byte == b'\\').next().unwrap_or_default();
+            let name = String::from_utf8_lossy(name).into_owned();
+            self.processes.push(Process { run, name, clock: clock.clone(), last: Ticks(0) });
+            self.processes.len() - 1
+        });
+        let log = origin.is_log.then(|| origin.name.clone());
+        let thread = *self.by_id.entry((process, origin.tid, log)).or_insert_with(|| {
+            let label = self.labels.get(number).cloned();
+            let label = Arc::new(label.unwrap_or_else(|| Label::from(origin.tid.to_string())));
+            let reader = clock.reader();
+            self.threads.push(Thread { process, tid: origin.tid, label, clock, reader });
+            self.threads.len() - 1
+        });
+        self.of_origin.resize(self.of_origin.len().max(number + 1), None);
+        let ids = ThreadIds { thread, process, named };
+        self.of_origin[number] = Some(ids);
+        ids
+    }
+
+    /// Sets the label of the thread of an origin.
+    pub fn learn(&mut self, number: usize, origin: &Origin, label: String) {
+        let ThreadIds { thread, .. } = self.ids(number, origin);
+        self.threads[thread].label = Arc::new(Label::from(label));
+    }
+
+    /// Returns the time of day at ticks of a thread, in nanoseconds since 1970.
+    #[inline]
+    pub fn wall(&mut self, thread: usize, ticks: Ticks) -> u64 {
+        self.threads[thread].reader.wall(ticks).0
+    }
+
+    /// Returns the time at ticks of a thread, in nanoseconds from some moment: durations are differences of
+    /// such times.
+    #[inline]
+    pub fn time(&mut self, thread: usize, ticks: Ticks) -> u64 {
+        self.wall(thread, ticks)
+    }
+
+    /// Takes the ticks of a record as a sign of life of its process.
+    #[inline]
+    pub fn see(&mut self, process: usize, ticks: Ticks) {
+        let last = &mut self.processes[process].last;
+        *last = (*last).max(ticks);
+    }
+
+    /// Returns the ticks of the last sign of life of a process. What has no end record has lasted until then, as
+    /// far as is known.
+    #[must_use]
+    pub fn last(&self, process: usize) -> Ticks {
+        self.processes[process].last
+    }
+
+    /// Returns the time of day of the last sign of life of a process.
+    #[must_use]
+    pub fn last_wall(&self, process: usize) -> u64 {
+        let Process { clock, last, .. } = &self.processes[process];
+        clock.wall(*last).0
+    }
+
+    /// Adds what another registry of the same threads knows.
+    pub fn add(&mut self, other: &Threads) {
+        for (process, of_other) in self.processes.iter_mut().zip(&other.processes) {
+            process.last = process.last.max(of_other.last);
+        }
+    }
+}

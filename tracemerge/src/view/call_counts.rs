@@ -392,7 +392,9 @@ impl CallCounts {
 
     /// Adds a record, which must be the next one of its thread.
     pub fn record(&mut self, origin: &Origin, record: &RecordText<'_>) {
-        let ThreadIds { thread, process, named } = self.ids(record.origin, origin);
+        let ids = self.ids(record.origin, origin);
+        let ThreadIds { thread, process, named } = ids;
+        self.threads.see(process, record.ticks);
         match record.kind {
             Kind::Enter | Kind::Leave => {
                 let call_info = self.call_info.call_info(self.threads.names(), named, record);
@@ -404,9 +406,9 @@ impl CallCounts {
                 self.others.metas += 1;
                 if let Some(line) = record.parsed().next() {
                     lock(self.threads.names()).take_meta(named, line.payload);
-                    if let Some((_, ticks)) =
-                        Meta::parse(line.payload).and_then(|meta| cut(&meta, record.ticks))
-                    {
+                    let Some(meta) = Meta::parse(line.payload) else { return };
+                    self.threads.take_meta(ids, &meta);
+                    if let Some((_, ticks)) = cut(&meta, record.ticks) {
                         self.close(thread, ticks);
                     }
                 }
@@ -416,7 +418,6 @@ impl CallCounts {
             Kind::State => self.other_kinds.see_state(),
             Kind::Other(kind) => self.other_kinds.see(kind),
         }
-        self.threads.see(process, record.ticks);
     }
 
     /// Adds the enter record of a call by a thread, at a time in nanoseconds.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use clap::{ArgMatches, Args, Command};
 use regex::bytes::Regex;
+use trace_format::line::Ticks;
 
 use crate::input::site_catalog::SiteCatalog;
 use crate::symbols::Settings;
@@ -114,6 +115,8 @@ pub struct Context {
     pub names: SharedNames,
     /// The labels of the threads of all origins; empty if they are not needed, or become known later.
     pub labels: Vec<Label>,
+    /// The end of the wanted period of each origin; empty if there is none.
+    pub untils: Vec<Option<Ticks>>,
     /// The sites of the records' marks.
     pub catalog: Arc<SiteCatalog>,
     /// The maximum number of nested calls that are shown.
@@ -130,7 +133,7 @@ impl Context {
     /// Returns a registry of the threads, without any thread yet.
     #[must_use]
     pub fn threads(&self) -> Threads {
-        Threads::new(self.names.clone(), self.labels.clone())
+        Threads::new(self.names.clone(), self.labels.clone()).until(self.untils.clone())
     }
 
     /// Makes a context without colours, labels, sites and limits. `time` is that of lines.
@@ -139,6 +142,7 @@ impl Context {
         Context {
             names: Arc::new(Mutex::new(FunctionNames::new(symbols))),
             labels: Vec::new(),
+            untils: Vec::new(),
             catalog: Arc::default(),
             depth: Depth::default(),
             time,

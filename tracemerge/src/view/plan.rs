@@ -103,6 +103,13 @@ impl<'v> Plan<'v> {
         Ok(())
     }
 
+    /// Returns the end of the wanted period of each source, in its ticks.
+    #[must_use]
+    pub fn untils(&self, inputs: &Inputs) -> Vec<Option<Ticks>> {
+        let boots = inputs.boots.iter().zip(&self.periods);
+        boots.flat_map(|(sources, period)| sources.iter().map(|_| period.until.map(Ticks))).collect()
+    }
+
     /// Records the known breaks of a boot's `sources` in its `findings`. `first` is the number of the first
     /// of these sources among all sources.
     pub fn add_known_breaks(&self, first: usize, sources: &[Source], findings: &mut Findings) {

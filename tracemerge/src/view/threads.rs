@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use trace_format::line::Ticks;
-use trace_format::meta::Run;
+use trace_format::meta::{End, Meta, Run};
 
 use crate::input::inputs::Origin;
 use crate::time::clocks::{ClockReader, TickClock};
@@ -37,6 +37,8 @@ pub struct Process {
     clock: Arc<TickClock>,
     /// The last sign of life.
     last: Ticks,
+    /// The end of the period that is shown, if the user has chosen one.
+    until: Option<Ticks>,
 }
 
 impl Process {
@@ -81,6 +83,8 @@ pub struct Threads {
     names: SharedNames,
     /// The labels of the threads of all origins, as far as they are known.
     labels: Arc<Vec<Label>>,
+    /// The end of the period that is shown of each origin, as far as there is one.
+    untils: Arc<Vec<Option<Ticks>>>,
     /// The numbers of each origin whose records were met.
     of_origin: Vec<Option<ThreadIds>>,
     /// The number of each thread: by its process, its id, and if it is a log, the name of the log.
@@ -98,6 +102,7 @@ impl Threads {
         Threads {
             names,
             labels: Arc::new(labels),
+            untils: Arc::default(),
             of_origin: Vec::new(),
             by_id: HashMap::new(),
             of_named: Vec::new(),
@@ -109,7 +114,14 @@ impl Threads {
     /// Returns a registry without threads that has the same labels.
     #[must_use]
     pub fn anew(&self) -> Threads {
-        Threads { labels: self.labels.clone(), ..Threads::new(self.names.clone(), Vec::new()) }
+        let (labels, untils) = (self.labels.clone(), self.untils.clone());
+        Threads { labels, untils, ..Threads::new(self.names.clone(), Vec::new()) }
+    }
+
+    /// Sets the end of the period that is shown of each origin: nothing is known to have lasted longer.
+    #[must_use]
+    pub fn until(self, untils: Vec<Option<Ticks>>) -> Threads {
+        Threads { untils: Arc::new(untils), ..self }
     }
 
     /// Returns the names of the functions.
@@ -158,7 +170,8 @@ impl Threads {
             let exe = run.as_ref().map_or(&[][..], |run| &run.exe);
             let name = exe.rsplit(|byte| *byte == b'/' || *byte == b'\\').next().unwrap_or_default();
             let name = String::from_utf8_lossy(name).into_owned();
-            self.processes.push(Process { run, name, clock: clock.clone(), last: Ticks(0) });
+            let until = self.untils.get(number).copied().flatten();
+            self.processes.push(Process { run, name, clock: clock.clone(), last: Ticks(0), until });
             self.processes.len() - 1
         });
         let log = origin.is_log.then(|| origin.name.clone());
@@ -194,6 +207,17 @@ impl Threads {
         self.wall(thread, ticks)
     }
 
+    /// Takes the ticks in a `#` line of a thread as signs of life of its process: those of a look at the clocks, and
+    /// those at which the process was seen last, are later than its last record.
+    pub fn take_meta(&mut self, ids: ThreadIds, meta: &Meta) {
+        match meta {
+            Meta::Clock { ticks, .. } | Meta::End(End { seen: Some(ticks), .. }) => {
+                self.see(ids.process, *ticks);
+            }
+            _ => {}
+        }
+    }
+
     /// Takes the ticks of a record as a sign of life of its process.
     #[inline]
     pub fn see(&mut self, process: usize, ticks: Ticks) {
@@ -205,14 +229,14 @@ impl Threads {
     /// far as is known.
     #[must_use]
     pub fn last(&self, process: usize) -> Ticks {
-        self.processes[process].last
+        let Process { last, until, .. } = &self.processes[process];
+        until.map_or(*last, |until| until.min(*last))
     }
 
     /// Returns the time of day of the last sign of life of a process.
     #[must_use]
     pub fn last_wall(&self, process: usize) -> u64 {
-        let Process { clock, last, .. } = &self.processes[process];
-        clock.wall(*last).0
+        self.processes[process].clock.wall(self.last(process)).0
     }
 
     /// Adds what another registry of the same threads knows.

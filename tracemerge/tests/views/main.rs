@@ -26,3 +26,4 @@ mod tables_have_every_record_and_value;
 mod uftrace_agrees_about_calls;
 mod views_show_the_selected_records;
 mod vim_colours_each_kind_of_line;
+mod what_has_not_ended_lasts_until_the_last_sign_of_life;

@@ -521,6 +521,7 @@ impl<F: EventFormat> EventExport<F> {
         let payload = record.payload();
         lock(&self.names).take_meta(named, payload);
         let meta = Meta::parse(payload);
+        meta.iter().for_each(|meta| self.inventory.registry.take_meta(at.ids, meta));
         let text = String::from_utf8_lossy(payload);
         let what = EventContent::Meta { payload: &text, meta: meta.as_ref() };
         self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);

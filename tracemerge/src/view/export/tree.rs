@@ -477,7 +477,8 @@ impl Export for TreeFormat {
     fn begin(&mut self, _origins: &[Origin], _out: &mut Vec<u8>) {}
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
-        let ThreadIds { thread, process, named } = self.ids(record.origin, origin);
+        let ids = self.ids(record.origin, origin);
+        let ThreadIds { thread, process, named } = ids;
         let is_call_site = self.take_call_site(thread, named, record);
         self.tree[thread].has_just_entered = false;
         self.threads.see(process, record.ticks);
@@ -498,6 +499,7 @@ impl Export for TreeFormat {
                 let Some(line) = record.parsed().next() else { return };
                 lock(&self.names).take_meta(named, line.payload);
                 let meta = Meta::parse(line.payload);
+                meta.iter().for_each(|meta| self.threads.take_meta(ids, meta));
                 match meta.as_ref().and_then(|meta| cut(meta, record.ticks)) {
                     Some((Cut::ThreadEnded, ticks)) => {
                         let why = " still open when the thread ended";

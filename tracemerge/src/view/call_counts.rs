@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use trace_format::line::{Kind, Ticks};
 use trace_format::meta::Meta;
 use trace_format::record::Flags;
+use trace_format::wall::Wall;
 
 use crate::file::fast_map::FastMap;
 use crate::file::record_text::RecordText;
@@ -255,6 +256,17 @@ impl CallCounts {
         ids
     }
 
+    /// Returns the threads.
+    #[must_use]
+    pub fn threads(&self) -> &Threads {
+        &self.threads
+    }
+
+    /// Makes offsets count from `first`.
+    pub fn begin_at(&mut self, first: Wall) {
+        self.threads.begin_at(first);
+    }
+
     /// Sets the label of the thread of an origin.
     pub fn label_thread(&mut self, number: usize, origin: &Origin, label: String) {
         self.ids(number, origin);
@@ -438,7 +450,7 @@ impl CallCounts {
     fn leave(&mut self, thread: usize, called: Called, span: Option<u64>, now: u64) {
         let open = &mut self.open[thread];
         let Some(left) = open.calls.leave(called.place, called.function, span) else { return };
-        while let Some((call, ending)) = self.open[thread].calls.pop(left, now) {
+        while let Some((call, ending)) = self.open[thread].calls.pop(left, now, self.threads.work(thread)) {
             self.unseen += u64::from(ending == Ending::Unseen);
             self.end(thread, &call, now);
         }
@@ -457,7 +469,7 @@ impl CallCounts {
     /// Counts an ended call, which was already removed from the open calls.
     #[inline]
     fn end(&mut self, thread: usize, call: &OpenCall, now: u64) {
-        let (total, own) = call.taken(now);
+        let (total, own) = call.taken(now, self.threads.work(thread));
         let open = &mut self.open[thread];
         if let Some(path) = open.paths.pop() {
             self.paths.add_call(path, own);
@@ -488,7 +500,7 @@ impl CallCounts {
     /// Ends all open calls of a thread, as if they returned at this time.
     fn close(&mut self, thread: usize, ticks: Ticks) {
         let now = self.threads.time(thread, ticks);
-        while let Some((call, _)) = self.open[thread].calls.pop(0, now) {
+        while let Some((call, _)) = self.open[thread].calls.pop(0, now, self.threads.work(thread)) {
             self.still_open += 1;
             self.end(thread, &call, now);
         }

@@ -133,7 +133,9 @@ impl Context {
     /// Returns a registry of the threads, without any thread yet.
     #[must_use]
     pub fn threads(&self) -> Threads {
-        Threads::new(self.names.clone(), self.labels.clone()).until(self.untils.clone())
+        let mut threads = Threads::new(self.names.clone(), self.labels.clone()).until(self.untils.clone());
+        threads.begin_at(self.time.first);
+        threads
     }
 
     /// Makes a context without colours, labels, sites and limits. `time` is that of lines.

@@ -33,3 +33,4 @@ pub mod thread_labels;
 pub mod threads;
 pub mod values;
 pub mod wanted_threads;
+pub mod work_time;

@@ -1,5 +1,5 @@
 //! The threads and the processes of the records that a view takes: which origin belongs to which of them, with
-//! their labels, their clocks and their last signs of life.
+//! their labels, their clocks, their waits for the tracer and their last signs of life.
 //!
 //! Threads and processes have numbers, in the order in which their first records come. A thread may have several
 //! origins, its files and its ring.
@@ -9,11 +9,19 @@ use std::sync::Arc;
 
 use trace_format::line::Ticks;
 use trace_format::meta::{End, Meta, Run};
+use trace_format::wait::Wait;
+use trace_format::wall::Wall;
 
 use crate::input::inputs::Origin;
 use crate::time::clocks::{ClockReader, TickClock};
+use crate::ui::messages::Grouped;
+use crate::ui::units::duration;
 use crate::view::function_names::{SharedNames, lock};
 use crate::view::thread_labels::Label;
+use crate::view::work_time::{LongestWait, WaitSum, WorkTime};
+
+/// The nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
 
 /// The numbers of the thread and the process of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +69,7 @@ pub struct Thread {
     /// The clock of its ticks, which is common to the threads of one boot.
     pub clock: Arc<TickClock>,
     reader: ClockReader,
+    work: WorkTime,
 }
 
 impl Thread {
@@ -93,6 +102,9 @@ pub struct Threads {
     of_named: Vec<Option<usize>>,
     threads: Vec<Thread>,
     processes: Vec<Process>,
+    waits: WaitSum,
+    /// The time from which offsets count.
+    first: Wall,
 }
 
 impl Threads {
@@ -108,14 +120,21 @@ impl Threads {
             of_named: Vec::new(),
             threads: Vec::new(),
             processes: Vec::new(),
+            waits: WaitSum::default(),
+            first: Wall(0),
         }
     }
 
     /// Returns a registry without threads that has the same labels.
     #[must_use]
     pub fn anew(&self) -> Threads {
-        let (labels, untils) = (self.labels.clone(), self.untils.clone());
-        Threads { labels, untils, ..Threads::new(self.names.clone(), Vec::new()) }
+        let (labels, untils, first) = (self.labels.clone(), self.untils.clone(), self.first);
+        Threads { labels, untils, first, ..Threads::new(self.names.clone(), Vec::new()) }
+    }
+
+    /// Makes offsets count from `first`.
+    pub fn begin_at(&mut self, first: Wall) {
+        self.first = first;
     }
 
     /// Sets the end of the period that is shown of each origin: nothing is known to have lasted longer.
@@ -179,7 +198,8 @@ impl Threads {
             let label = self.labels.get(number).cloned();
             let label = Arc::new(label.unwrap_or_else(|| Label::from(origin.tid.to_string())));
             let reader = clock.reader();
-            self.threads.push(Thread { process, tid: origin.tid, label, clock, reader });
+            let work = WorkTime::default();
+            self.threads.push(Thread { process, tid: origin.tid, label, clock, reader, work });
             self.threads.len() - 1
         });
         self.of_origin.resize(self.of_origin.len().max(number + 1), None);
@@ -201,21 +221,75 @@ impl Threads {
     }
 
     /// Returns the time at ticks of a thread, in nanoseconds from some moment: durations are differences of
-    /// such times.
+    /// such times, without the [waits](Threads::work) between them.
     #[inline]
     pub fn time(&mut self, thread: usize, ticks: Ticks) -> u64 {
         self.wall(thread, ticks)
     }
 
-    /// Takes the ticks in a `#` line of a thread as signs of life of its process: those of a look at the clocks, and
-    /// those at which the process was seen last, are later than its last record.
+    /// Returns the waits of a thread, which durations leave out.
+    #[inline]
+    #[must_use]
+    pub fn work(&self, thread: usize) -> &WorkTime {
+        &self.threads[thread].work
+    }
+
+    /// Takes what a `#` line of a thread says about times. Its ticks are signs of life of the process: those of a look
+    /// at the clocks, and those at which the process was seen last, are later than its last record.
     pub fn take_meta(&mut self, ids: ThreadIds, meta: &Meta) {
         match meta {
             Meta::Clock { ticks, .. } | Meta::End(End { seen: Some(ticks), .. }) => {
                 self.see(ids.process, *ticks);
             }
+            Meta::Wait(wait) => {
+                self.see(ids.process, wait.end);
+                self.take_wait(ids.thread, wait);
+            }
+            Meta::Stall { ns } => {
+                self.waits.add(&WaitSum { without_place: *ns, ..WaitSum::default() });
+            }
             _ => {}
         }
+    }
+
+    #[cold]
+    fn take_wait(&mut self, thread: usize, wait: &Wait) {
+        let end = self.time(thread, wait.end);
+        // Between the first and the last of several waits, the thread has also worked.
+        let begin = self.time(thread, wait.begin).max(end.saturating_sub(wait.ns));
+        let ns = self.threads[thread].work.wait(begin, end);
+        self.waits.add_wait(LongestWait { ns, begin: wait.begin, thread });
+    }
+
+    /// Returns the sum of all waits.
+    #[must_use]
+    pub fn waits(&self) -> &WaitSum {
+        &self.waits
+    }
+
+    /// Returns a line for people about the waits that durations leave out; `None` if there were none.
+    #[must_use]
+    pub fn waits_in_words(&self) -> Option<String> {
+        let WaitSum { waits, ns, longest, without_place } = self.waits;
+        let inside = (without_place > 0).then(|| duration(without_place));
+        let Some(LongestWait { ns: most, begin, thread }) = longest else {
+            let inside = inside?;
+            return Some(format!(
+                "{inside} of the time are in these numbers although the tracer made threads wait: the trace does not have the places of these waits"
+            ));
+        };
+        let Thread { clock, label, .. } = &self.threads[thread];
+        let offset = clock.wall(begin).0.saturating_sub(self.first.0);
+        let place = format!("{}.{:09}s in {}", offset / SECOND, offset % SECOND, label.full());
+        let how = match waits {
+            1 => format!("a thread wait once, at {place}"),
+            _ => format!("threads wait {} times, the longest {} at {place}", Grouped(waits), duration(most)),
+        };
+        let inside = inside.map_or_else(String::new, |inside| {
+            format!("; {inside} of further waits are, because the trace does not have their places")
+        });
+        let all = duration(ns);
+        Some(format!("{all} of the time are not in these numbers: the tracer made {how}{inside}"))
     }
 
     /// Takes the ticks of a record as a sign of life of its process.
@@ -244,5 +318,6 @@ impl Threads {
         for (process, of_other) in self.processes.iter_mut().zip(&other.processes) {
             process.last = process.last.max(of_other.last);
         }
+        self.waits.add(&other.waits);
     }
 }

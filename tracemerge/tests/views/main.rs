@@ -26,4 +26,5 @@ mod tables_have_every_record_and_value;
 mod uftrace_agrees_about_calls;
 mod views_show_the_selected_records;
 mod vim_colours_each_kind_of_line;
+mod waits_of_the_tracer_are_no_time_of_a_call;
 mod what_has_not_ended_lasts_until_the_last_sign_of_life;

@@ -27,6 +27,7 @@ use crate::view::function_names::{
 };
 use crate::view::threads::{Process, Thread, ThreadIds, Threads};
 use crate::view::values::{Fields, Value, clear_and_reuse};
+use crate::view::work_time::WorkTime;
 
 /// A format that accepts events.
 pub trait EventFormat: Send + Sync {
@@ -450,7 +451,7 @@ impl<F: EventFormat> EventExport<F> {
         out: &mut Vec<u8>,
     ) {
         while let Some(Ended { call, ending, folded }) =
-            self.open[thread].pop_shown(left, wall, self.inventory.depth, 0)
+            self.open[thread].pop_shown(left, (wall, &WorkTime::WITHOUT_WAITS), self.inventory.depth, 0)
         {
             let has_leave_record = ending == Ending::Left;
             let function = match folded {

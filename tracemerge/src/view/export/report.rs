@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use clap::{Args, ValueEnum};
+use trace_format::wall::Wall;
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
@@ -132,6 +133,7 @@ impl Row for FunctionRow {
         ("still_running", "the number of calls that were running at the end"),
         ("without_leave", "the number of calls without a leave record"),
         ("without_enter", "the number of leave records without a call"),
+        ("waited_ns", "the time for which the tracer made threads wait: no time of a call"),
     ];
     const COLUMNS: &'static [Column<FunctionRow>] = &[
         Column::hidden("thread", "with --by-thread, the thread as the table names it", |row| {
@@ -219,6 +221,10 @@ impl ReportFormat {
 impl Export for ReportFormat {
     fn begin(&mut self, _origins: &[Origin], _out: &mut Vec<u8>) {}
 
+    fn begin_at(&mut self, first: Wall) {
+        self.counts.begin_at(first);
+    }
+
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {
         self.counts.record(origin, record);
     }
@@ -261,7 +267,8 @@ impl ReportFormat {
         let tables = if self.layout.by_thread { self.counts.labels().len() } else { 1 };
         let rows: Vec<Vec<FunctionRow>> = (0..tables).map(|thread| self.rows(thread)).collect();
         if !self.layout.form.is_table() {
-            let facts = [calls, threads, still_open, unseen, unmatched].map(Value::Count);
+            let facts = [calls, threads, still_open, unseen, unmatched, self.counts.threads().waits().ns];
+            let facts = facts.map(Value::Count);
             return self.layout.form.write(&facts, &rows.into_iter().flatten().collect::<Vec<_>>(), out);
         }
         let mut head = format!("{} of {}", count(calls, "call"), count(threads, "thread"));
@@ -274,8 +281,10 @@ impl ReportFormat {
                 let _ = write!(head, ", {} {what}", Grouped(number));
             }
         }
-        out.extend_from_slice(head.as_bytes());
-        out.push(b'\n');
+        for line in [Some(head), self.counts.threads().waits_in_words()].into_iter().flatten() {
+            out.extend_from_slice(line.as_bytes());
+            out.push(b'\n');
+        }
         if let Some(Recursion { thread, function, calls }) = self.counts.endless_recursion() {
             let label = self.counts.labels().nth(thread).unwrap_or_default();
             let function = lock(self.counts.names()).get(function).name.clone();

@@ -30,6 +30,7 @@ use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::threads::{ThreadIds, Threads};
+use crate::view::work_time::in_words;
 
 /// The number of characters of a duration.
 const DURATION: usize = 9;
@@ -225,7 +226,7 @@ impl TreeFormat {
         for depth in self.tree[thread].written..end {
             let (call, shown) = (self.tree[thread].calls.open()[depth], self.tree[thread].shown[depth]);
             // Calls inside a short call are shorter.
-            if call.taken(now).0 < self.layout.min_duration {
+            if call.taken(now, self.threads.work(thread)).0 < self.layout.min_duration {
                 break;
             }
             self.tree[thread].written = depth + 1;
@@ -337,7 +338,7 @@ impl TreeFormat {
         loop {
             let (most, min) = (self.most(thread), self.layout.min_duration);
             let tree = &mut self.tree[thread];
-            let ended = tree.calls.pop_shown(left, now, most, min);
+            let ended = tree.calls.pop_shown(left, (now, self.threads.work(thread)), most, min);
             let depth = tree.calls.open().len();
             let shown = tree.shown.get(depth).copied();
             tree.shown.truncate(depth);
@@ -359,7 +360,8 @@ impl TreeFormat {
         out: &mut Vec<u8>,
     ) {
         let Ended { call, folded, .. } = ended;
-        let ((taken, _), depth) = (call.taken(now), self.tree[thread].shown.len());
+        let (taken, _) = call.taken(now, self.threads.work(thread));
+        let depth = self.tree[thread].shown.len();
         if !shown.is_wanted || taken < self.layout.min_duration {
             return;
         }
@@ -395,7 +397,10 @@ impl TreeFormat {
         let around =
             depth.checked_sub(1).map(|at| (self.tree[thread].shown[at], self.tree[thread].calls.open()[at]));
         let is_wanted = match around {
-            Some((shown, call)) => shown.is_wanted && call.taken(now).0 >= self.layout.min_duration,
+            Some((shown, call)) => {
+                let (taken, _) = call.taken(now, self.threads.work(thread));
+                shown.is_wanted && taken >= self.layout.min_duration
+            }
             None => self.function.is_none() && self.layout.min_duration == 0,
         };
         // A user who limits the depth for an overview does not want the messages further in.
@@ -406,8 +411,10 @@ impl TreeFormat {
         self.write_open(thread, now, out);
         for line in record.parsed() {
             let stack = (line.kind == Kind::Stack).then(|| StackLine::parse(line.payload)).flatten();
-            let texts = stack
-                .map_or_else(|| vec![line.payload.to_vec()], |stack| self.stack(named, record.ticks, &stack));
+            let texts = stack.map_or_else(
+                || vec![in_words(line.payload).into_owned()],
+                |stack| self.stack(named, record.ticks, &stack),
+            );
             for text in texts {
                 self.begin(thread, record.ticks, None, out);
                 self.indent(thread, depth, out);
@@ -465,6 +472,7 @@ fn why_open(reason: EndReason) -> Option<&'static str> {
 impl Export for TreeFormat {
     fn begin_at(&mut self, first: Wall) {
         self.time.first = first;
+        self.threads.begin_at(first);
     }
 
     fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
@@ -536,6 +544,10 @@ impl Export for TreeFormat {
             // The end of a thread is unknown if it still runs or was only partly selected.
             let why = self.tree[thread].why.unwrap_or(" still running at the end of the shown records");
             self.still_open(thread, last, why, out);
+        }
+        if let Some(waits) = self.threads.waits_in_words() {
+            out.extend_from_slice(waits.as_bytes());
+            out.push(b'\n');
         }
     }
 

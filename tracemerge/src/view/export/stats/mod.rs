@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use trace_format::line::Ticks;
+use trace_format::meta::Meta;
 use trace_format::sites::Site;
+use trace_format::wall::Wall;
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
@@ -69,7 +71,7 @@ Exit status: that of a merge";
 
 impl Layout for StatsLayout {
     fn needs(&self) -> Needs {
-        Needs { times: true, sites: true, ..Needs::default() }
+        Needs { times: true, sites: true, labels: true, ..Needs::default() }
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
@@ -154,6 +156,7 @@ impl Row for SortRow {
         ("threads", "the number of threads that have any"),
         ("span_ns", "the time from the first message to the last"),
         ("sorts", "the number of sorts of messages"),
+        ("waited_ns", "the time for which the tracer made threads wait: in no time to the next message"),
     ];
     const COLUMNS: &'static [Column<SortRow>] = &[
         Column::count("count", "count", "the number of messages", |row| row.count.into()),
@@ -218,6 +221,13 @@ impl StatsFormat {
         }
     }
 
+    /// Returns the table, with a line about waits behind it.
+    fn text_of(&self, stats: &Stats) -> String {
+        let mut text = text(stats, self.layout.rows);
+        self.threads.waits_in_words().iter().for_each(|waits| text.extend([waits, "\n"]));
+        text
+    }
+
     fn stats(&self) -> Stats {
         let known = self.threads.threads().iter().zip(&self.messages);
         let of_thread = |(thread, messages): (&Thread, &Option<MessagesOfThread>)| {
@@ -265,11 +275,17 @@ impl StatsFormat {
 impl Export for StatsFormat {
     fn begin(&mut self, _origins: &[Origin], _out: &mut Vec<u8>) {}
 
+    fn begin_at(&mut self, first: Wall) {
+        self.threads.begin_at(first);
+    }
+
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {
+        let ids = self.threads.ids(record.origin, origin);
         if !record.is_traced() {
-            return;
+            let meta = Meta::parse(record.payload());
+            return meta.iter().for_each(|meta| self.threads.take_meta(ids, meta));
         }
-        let ThreadIds { thread, .. } = self.threads.ids(record.origin, origin);
+        let ThreadIds { thread, .. } = ids;
         let (sort, time) = (self.sorts.of(record), self.threads.time(thread, record.ticks));
         if self.counted.len() <= sort as usize {
             self.counted.resize_with(sort as usize + 1, Counted::default);
@@ -279,7 +295,9 @@ impl Export for StatsFormat {
         }
         let mut period = (record.ticks, record.ticks);
         if let Some(before) = &self.messages[thread] {
-            self.counted[before.sort as usize].to_next.push(time.saturating_sub(before.time));
+            self.counted[before.sort as usize]
+                .to_next
+                .push(self.threads.work(thread).between(before.time, time));
             period = (before.period.0.min(record.ticks), before.period.1.max(record.ticks));
         }
         self.messages[thread] = Some(MessagesOfThread { period, sort, time });
@@ -300,10 +318,11 @@ impl Export for StatsFormat {
     fn finish(&mut self, out: &mut Vec<u8>) {
         let stats = self.stats();
         if self.layout.form.is_table() {
-            return out.extend_from_slice(text(&stats, self.layout.rows).as_bytes());
+            return out.extend_from_slice(self.text_of(&stats).as_bytes());
         }
         let sorts = stats.by_sort.len() as u64;
-        let facts = [stats.messages, stats.threads, stats.span_ns, sorts].map(Value::Count);
+        let facts = [stats.messages, stats.threads, stats.span_ns, sorts, self.threads.waits().ns];
+        let facts = facts.map(Value::Count);
         self.layout.form.write(&facts, &stats.by_sort, out);
     }
 
@@ -313,7 +332,7 @@ impl Export for StatsFormat {
 
     /// The table of the current counts; `None` for programs, which get them only at the end.
     fn current_output(&self) -> Option<String> {
-        self.layout.form.is_table().then(|| text(&self.stats(), self.layout.rows))
+        self.layout.form.is_table().then(|| self.text_of(&self.stats()))
     }
 }
 

@@ -52,7 +52,9 @@ fn tree(traced: &Traced, name: &str) -> Vec<String> {
     let (app, tree) = (traced.directory.path().join(name), traced.runtime.path().join("tree"));
     let args = ["tree".as_ref(), "-q".as_ref(), "-o".as_ref(), tree.as_ref(), app.as_ref()];
     assert_eq!(tracemerge(&args), 0, "a complete tree");
-    fs::read_to_string(tree).expect("the tree").lines().map(str::to_owned).collect()
+    // A thread waits for the tracer in one run and not in another.
+    let lines = fs::read_to_string(tree).expect("the tree");
+    lines.lines().filter(|line| !line.contains("the tracer made ")).map(str::to_owned).collect()
 }
 
 /// Returns the blocks of lines, in a document of the repository, that show the output of this command.
@@ -77,8 +79,7 @@ fn without_numbers(line: &str) -> String {
 /// Returns the lines of a tree by thread, as [`without_numbers`] makes them.
 fn shape(lines: &[String]) -> HashMap<String, Vec<String>> {
     let mut threads: HashMap<String, Vec<String>> = HashMap::new();
-    // A thread waits for the tracer in one run and not in another.
-    for line in lines.iter().filter(|line| !line.contains(" # wait ")) {
+    for line in lines {
         let line = without_numbers(line);
         let (thread, rest) = line.split_once(' ').expect("a thread");
         threads.entry(thread.to_owned()).or_default().push(rest.to_owned());

@@ -35,7 +35,9 @@ fn printed(traced: &Traced, args: &[&str]) -> String {
 /// Returns the stacks in a tree: for each, the line before it, and the names from the innermost to the outermost.
 fn stacks_in(tree: &str) -> Vec<(&str, Vec<&str>)> {
     let (mut stacks, mut before): (Vec<(&str, Vec<&str>)>, _) = (Vec::new(), None);
-    for line in tree.lines() {
+    // The thread may have waited for the tracer between a message and its stack.
+    let is_record = |line: &&str| !line.contains("the tracer made ") && !line.contains("# stall ");
+    for line in tree.lines().filter(is_record) {
         match line.split_once(": by ") {
             Some((_, name)) => {
                 stacks.extend(before.take().map(|before| (before, Vec::new())));
@@ -82,8 +84,8 @@ fn a_stack_follows_its_message_in_a_merge() {
     for format in FORMATS {
         let traced = run(&["stacks", &DEPTH.to_string()], format);
         let merged = printed(&traced, &["merge", "--quiet", "-o", "-"]);
-        let lines: Vec<Line> =
-            merged.lines().map(|line| Line::parse(line.as_bytes()).expect("a line")).collect();
+        let lines = merged.lines().map(|line| Line::parse(line.as_bytes()).expect("a line"));
+        let lines: Vec<Line> = lines.filter(|line| line.kind != Kind::Meta).collect();
         let mut found = 0;
         for pair in lines.windows(2).filter(|pair| pair[0].payload.starts_with(b"why ")) {
             assert_eq!((pair[1].kind, pair[1].key), (Kind::Stack, pair[0].key), "{format}");

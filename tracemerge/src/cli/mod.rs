@@ -616,7 +616,6 @@ mod tests {
             &["--invert", "a"],
             &["--grep", "(", "a"],
             &["--since", "yesterday", "a"],
-            &["--thread", "[", "a"],
             &["--time", "sundial", "a"],
             &["-q", "-v", "a"],
             &["completions"],

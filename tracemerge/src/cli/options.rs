@@ -93,8 +93,8 @@ impl From<SnapshotOptions> for Request {
 /// output goes to standard output.
 #[derive(Args, Debug)]
 pub struct ViewOptions {
-    /// Only these threads, as 17 or 'worker*'
-    #[arg(long, value_name = "TID|NAME", value_parser = ThreadSelector::parse, help_heading = SELECT)]
+    /// Only these threads, as 17, 'worker*' or a shown name
+    #[arg(long, value_name = "TID|NAME", help_heading = SELECT)]
     pub thread: Vec<ThreadSelector>,
     /// Only these processes; may be repeated
     #[arg(long, value_name = "PID", hide_short_help = true, help_heading = SELECT)]

@@ -184,6 +184,7 @@ fn context_of(needs: Needs, view: &View, inputs: &Inputs, plan: &Plan<'_>, symbo
     let time = TimeColumn::new(view.time, plan.times.steady.0, plan.zone.clone());
     Context {
         labels: if needs.labels { thread_labels(inputs) } else { Vec::new() },
+        untils: plan.untils(inputs),
         catalog: sites.as_ref().map(|sites| sites.catalog.clone()).unwrap_or_default(),
         found: pattern.clone().filter(|_| !invert),
         ..Context::new(time, symbols)

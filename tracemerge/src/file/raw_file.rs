@@ -18,6 +18,8 @@ use crate::file::rendered::{LineSource, RecordNeeds, push_lines};
 const SAMPLED: usize = 200;
 /// The number of last blocks in which a `# clock` line is searched.
 const OUTLINED: usize = 16;
+/// The number of first blocks, and of last ones, in which `# name` lines are searched.
+const NAMED: usize = 2;
 const BLOCK: usize = raw::BLOCK as usize;
 
 /// A raw file, or the part of one that a merge may read.
@@ -131,12 +133,15 @@ impl LineSource for RawFile {
             Line { key, kind: Kind::Meta, payload: record.payload }.write(&mut out);
         };
         let is_meta = |record: &Record<'_>| record.kind == RecordKind::Meta && is_clean(record.payload);
-        raw.records(0).map(|(_, record)| record).take_while(is_meta).for_each(&mut put);
-        let is_clock = |record: &Record<'_>| is_meta(record) && record.payload.starts_with(b"clock ");
+        let is_of = |record: &Record<'_>, word: &[u8]| is_meta(record) && record.payload.starts_with(word);
         let blocks = self.bytes.len().div_ceil(BLOCK);
-        let mut last =
-            (0..blocks).rev().take(OUTLINED).map(|block| records_of(raw, block).filter(is_clock).last());
-        last.find_map(|found| found).into_iter().for_each(put);
+        // The `# name` lines after the head are repeated if the file is small, which changes no name.
+        raw.records(0).map(|(_, record)| record).take_while(is_meta).for_each(&mut put);
+        for block in (0..blocks).take(NAMED).chain((NAMED..blocks).rev().take(NAMED).rev()) {
+            records_of(raw, block).filter(|record| is_of(record, b"name ")).for_each(&mut put);
+        }
+        let clock = |block| records_of(raw, block).filter(|record| is_of(record, b"clock ")).last();
+        (0..blocks).rev().take(OUTLINED).find_map(clock).into_iter().for_each(put);
         out
     }
 

@@ -37,8 +37,8 @@ pub trait LineSource: Debug + Send + Sync {
         self.bytes_before(u64::MAX)
     }
 
-    /// Returns text in which the source describes itself: the `#` lines at its beginning, and some at its end,
-    /// including a `# clock` line if there is one.
+    /// Returns text in which the source describes itself: the `#` lines at its beginning, the `# name` lines near its
+    /// beginning and its end, and a `# clock` line at its end, if there is one.
     fn outline(&self) -> Vec<u8>;
 
     /// Calls `take` with the payload of each `#` line in the file, in order.

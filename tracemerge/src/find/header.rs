@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use memchr::{memchr2, memmem, memrchr2};
 use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line};
 use trace_format::meta::{Claim, FIRST_CHECKED, Meta, Run, RunLine};
@@ -30,6 +31,11 @@ use crate::ui::messages::{Messages, shown};
 
 /// The number of files above which none is kept mapped: Linux limits a process to 65,530 mappings.
 const MAX_KEPT_MAPS: usize = 30_000;
+
+/// The number of bytes at the beginning and at the end of a file in which the thread's name is searched.
+const NAMED: usize = 512 << 10;
+/// The text of a `# name` line behind its thread id.
+const NAME: &[u8] = b" # name ticks=";
 
 /// A trace file, as its header describes it.
 #[derive(Clone, Debug)]
@@ -276,13 +282,59 @@ fn run_of(line: &[u8]) -> Option<RunLine> {
     RunLine::parse(line.payload)
 }
 
-/// Returns the name of the thread in the second line of a trace.
+/// Returns the last name of the thread that a trace records: in its second line, or in `# name` lines near its
+/// beginning or its end.
 #[must_use]
 pub fn thread_name(bytes: &[u8]) -> Option<Vec<u8>> {
-    lines_of(bytes).take(2).find_map(|line| {
-        match Meta::parse(Line::parse(strip_line_feed(line)).ok()?.payload)? {
+    let head = &bytes[..bytes.len().min(NAMED)];
+    let tail = &bytes[bytes.len().saturating_sub(NAMED).max(head.len())..];
+    last_name_in(tail).or_else(|| last_name_in(head)).or_else(|| {
+        lines_of(bytes).take(2).find_map(|line| match meta_of(line)? {
             Meta::Thread(thread) => Some(thread.name),
             _ => None,
-        }
+        })
     })
+}
+
+/// Returns the name in the last `# name` line of `bytes`. Looks at each byte at most twice.
+fn last_name_in(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = bytes;
+    while let Some(at) = memmem::rfind(rest, NAME) {
+        let start = memrchr2(b'\n', 0, &rest[..at]).map_or(0, |feed| feed + 1);
+        let end = at + memchr2(b'\n', 0, &bytes[at..]).unwrap_or(bytes.len() - at);
+        if let Some(Meta::Name { name, .. }) = meta_of(&bytes[start..end]) {
+            return Some(name);
+        }
+        rest = &rest[..start];
+    }
+    None
+}
+
+fn meta_of(line: &[u8]) -> Option<Meta> {
+    let line = Line::parse(strip_line_feed(line)).ok().filter(|line| line.kind == Kind::Meta)?;
+    Meta::parse(line.payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_name_is_found_near_the_beginning_and_the_end() {
+        let line = |kind, payload: &str| format!("00000000000000ff-00000009 {kind} {payload}\n");
+        let thread = line('#', "thread name=\"first\" ring=shared");
+        let name = |name: &str| line('#', &format!("name ticks=7 name=\"{name}\""));
+        let message = line(':', "x # name ticks=7 name=\"forged\"");
+        let much = message.repeat(NAMED / message.len() + 1);
+        let found = |parts: &[&str]| {
+            thread_name(parts.concat().as_bytes()).map(|name| String::from_utf8_lossy(&name).into_owned())
+        };
+        assert_eq!(found(&[&thread, &message]).as_deref(), Some("first"));
+        assert_eq!(found(&[&name("a"), &thread, &name("b"), &message]).as_deref(), Some("b"));
+        assert_eq!(found(&[&thread, &name("a"), &much, &much]).as_deref(), Some("a"));
+        assert_eq!(found(&[&thread, &name("a"), &much, &much, &name("b"), &message]).as_deref(), Some("b"));
+        assert_eq!(found(&[&message]), None);
+        // A damaged line does not count.
+        assert_eq!(found(&[&thread, "# name ticks=7 name=\"x\"\n"]).as_deref(), Some("first"));
+    }
 }

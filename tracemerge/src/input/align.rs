@@ -11,7 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use trace_format::line::{Kind, Line, Ticks, ticks_digits};
-use trace_format::meta::{Meta, Run};
+use trace_format::meta::{End, Meta, Run};
+use trace_format::wait::Wait;
 
 use crate::file::lines::{Token, line_at, skip_bad, strip_line_feed};
 use crate::file::map::Map;
@@ -252,16 +253,18 @@ fn rewrite(bytes: &[u8], scale: &Scale, out: &mut impl Write) -> io::Result<()> 
     }
 }
 
-/// Returns the part of a `# run`, `# clock`, `# on` or `# off` line behind its key's ticks, with the ticks in its
-/// payload converted; `None` for another line.
+/// Returns the part of a `#` line behind its key's ticks, with the ticks in its payload converted; `None` for a line
+/// whose payload has no ticks of the merged time.
 fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     let line = Line::parse(strip_line_feed(text)).ok()?;
+    let convert = |ticks: Ticks| Ticks(scale.convert(ticks.0));
     let meta = match Meta::parse(line.payload)? {
-        Meta::Run(run) => Meta::Run(Run { ticks: Ticks(scale.convert(run.ticks.0)), ..run }),
-        Meta::Clock { ticks, wall, system } => {
-            Meta::Clock { ticks: Ticks(scale.convert(ticks.0)), wall, system }
-        }
-        Meta::Switched { on, ticks } => Meta::Switched { on, ticks: Ticks(scale.convert(ticks.0)) },
+        Meta::Run(run) => Meta::Run(Run { ticks: convert(run.ticks), ..run }),
+        Meta::Clock { ticks, wall, system } => Meta::Clock { ticks: convert(ticks), wall, system },
+        Meta::Switched { on, ticks } => Meta::Switched { on, ticks: convert(ticks) },
+        Meta::Name { ticks, name } => Meta::Name { ticks: convert(ticks), name },
+        Meta::Wait(wait) => Meta::Wait(Wait { begin: convert(wait.begin), end: convert(wait.end), ..wait }),
+        Meta::End(end) if end.seen.is_some() => Meta::End(End { seen: end.seen.map(convert), ..end }),
         _ => return None,
     };
     let (mut payload, mut out) = (Vec::new(), Vec::new());

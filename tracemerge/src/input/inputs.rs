@@ -24,7 +24,7 @@ pub struct Origin {
     pub run: Option<Run>,
     /// The id of the file's thread.
     pub tid: u64,
-    /// The thread's name; empty if it is not known or was not read.
+    /// The thread's last name; empty if it is not known or was not read.
     pub name: Vec<u8>,
     /// The clock that converts the thread's ticks to wall time.
     pub clock: Arc<TickClock>,
@@ -51,7 +51,7 @@ pub struct Inputs {
 
 impl Inputs {
     /// Maps the chosen files, reads the logs `with`, and puts traces of several machines on one scale. Reads the
-    /// names of threads if `with_names`, which costs a look at the beginning of each file.
+    /// names of threads if `with_names`, which costs a look at the beginning and the end of each file.
     ///
     /// # Errors
     /// No file can be mapped, or a log cannot be read.
@@ -77,7 +77,7 @@ impl Inputs {
                     }
                 };
                 let name_in = |part: &Source| thread_name(&part.outline());
-                let name = if with_names { parts.iter().find_map(name_in) } else { None };
+                let name = if with_names { parts.iter().rev().find_map(name_in) } else { None };
                 let (run, tid, clock) = (trace.run.clone(), trace.tid, unknown.clone());
                 let name = name.unwrap_or_default();
                 let origin =

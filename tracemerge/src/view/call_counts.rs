@@ -15,11 +15,11 @@ use crate::file::record_text::RecordText;
 use crate::file::records::Records;
 use crate::input::inputs::Origin;
 use crate::input::other_kinds::OtherKinds;
-use crate::time::clocks::ClockReader;
 use crate::view::by_number::ByNumber;
-use crate::view::calls::{Depth, Ending, Folded, LastRecords, OpenCall, OpenCalls, cut};
+use crate::view::calls::{Depth, Ending, Folded, OpenCall, OpenCalls, cut};
 use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
 use crate::view::latency::Latencies;
+use crate::view::threads::{Thread, ThreadIds, Threads};
 
 /// The choice of the counts that are made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,14 +36,9 @@ pub struct Counting {
 #[derive(Debug)]
 pub struct CallCounts {
     counting: Counting,
-    names: SharedNames,
+    threads: Threads,
     call_info: KnownCalls,
-    /// The labels of the threads, by origin.
-    labels: Vec<String>,
-    /// The numbers of the process and of the thread of each origin that was met.
-    known: Vec<Option<(usize, usize)>>,
-    /// The number of each thread, by its process and its id.
-    by_id: HashMap<(usize, u64), usize>,
+    /// The open calls of each thread.
     open: Vec<OpenThread>,
     /// The counts of each called function: of all threads together, or of each thread if that is wanted.
     counted: Vec<(usize, FunctionId, Counted)>,
@@ -57,7 +52,6 @@ pub struct CallCounts {
     still_open: u64,
     /// The thread that was inside the most calls of one function when the trace ended.
     recursion: Option<Recursion>,
-    last: LastRecords,
     /// The numbers of records that are not calls.
     others: OtherRecords,
     other_kinds: OtherKinds,
@@ -105,14 +99,11 @@ pub struct Recursion {
 }
 
 /// The open calls of one thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct OpenThread {
-    label: String,
     calls: OpenCalls,
     /// The path of each open call.
     paths: Vec<u32>,
-    process: usize,
-    clock: ClockReader,
 }
 
 /// The counts of a function. Times are in nanoseconds.
@@ -229,24 +220,20 @@ impl Paths {
 }
 
 impl CallCounts {
-    /// Makes counts of the functions of `names`, with `labels` for the threads of all origins.
+    /// Makes counts of the calls of `threads`.
     #[must_use]
-    pub fn new(counting: Counting, names: SharedNames, labels: Vec<String>) -> CallCounts {
+    pub fn new(counting: Counting, threads: Threads) -> CallCounts {
         CallCounts {
             counting,
-            call_info: KnownCalls::of(&names),
-            names,
-            labels,
-            known: Vec::new(),
-            by_id: HashMap::new(),
-            open: Vec::new(),
+            call_info: KnownCalls::of(threads.names()),
+            open: threads.threads().iter().map(|_| OpenThread::default()).collect(),
+            threads,
             counted: Vec::new(),
             place_of: Vec::new(),
             paths: Paths::default(),
             unseen: 0,
             still_open: 0,
             recursion: None,
-            last: LastRecords::default(),
             others: OtherRecords::default(),
             other_kinds: OtherKinds::default(),
         }
@@ -255,41 +242,39 @@ impl CallCounts {
     /// Returns the names of the functions.
     #[must_use]
     pub fn names(&self) -> &SharedNames {
-        &self.names
+        self.threads.names()
     }
 
-    /// Returns the numbers of the process and of the thread of an origin. Assigns them if the origin is new.
+    /// Returns the numbers of an origin. Assigns them if the origin is new.
     #[inline]
-    pub fn know(&mut self, number: usize, origin: &Origin) -> (usize, usize) {
-        match self.known.get(number) {
-            Some(Some(known)) => *known,
-            _ => self.meet(number, origin),
+    pub fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
+        let ids = self.threads.ids(number, origin);
+        if ids.thread >= self.open.len() {
+            self.open.push(OpenThread::default());
         }
+        ids
     }
 
-    #[cold]
-    fn meet(&mut self, number: usize, origin: &Origin) -> (usize, usize) {
-        let process = lock(&self.names).process(origin);
-        let thread = *self.by_id.entry((process, origin.tid)).or_insert_with(|| {
-            let label = self.labels.get(number).cloned().unwrap_or_else(|| origin.tid.to_string());
-            let (calls, clock) = (OpenCalls::default(), origin.clock.steady_reader());
-            self.open.push(OpenThread { label, calls, paths: Vec::new(), process, clock });
-            self.open.len() - 1
-        });
-        self.known.resize(self.known.len().max(number + 1), None);
-        self.known[number] = Some((process, thread));
-        (process, thread)
+    /// Returns the threads.
+    #[must_use]
+    pub fn threads(&self) -> &Threads {
+        &self.threads
+    }
+
+    /// Makes offsets count from `first`.
+    pub fn begin_at(&mut self, first: u64) {
+        self.threads.begin_at(first);
     }
 
     /// Sets the label of the thread of an origin.
     pub fn label_thread(&mut self, number: usize, origin: &Origin, label: String) {
-        let (_, thread) = self.know(number, origin);
-        self.open[thread].label = label;
+        self.ids(number, origin);
+        self.threads.learn(number, origin, label);
     }
 
     /// Returns the labels of the threads, by the number of the thread.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.open.iter().map(|open| &open.label[..])
+        self.threads.threads().iter().map(Thread::full_label)
     }
 
     /// Returns the numbers of calls with a missing record.
@@ -390,7 +375,7 @@ impl CallCounts {
 
     /// Adds records of one origin, which must be the next ones of its thread.
     pub fn records(&mut self, number: usize, origin: &Origin, records: &Records) {
-        let (process, thread) = self.know(number, origin);
+        let ThreadIds { thread, process, .. } = self.ids(number, origin);
         for at in 0..records.len() {
             let call = records.plain_call(at);
             let met = call.and_then(|call| Some((call, *self.call_info.met(records.serial(), call.2)?)));
@@ -400,14 +385,14 @@ impl CallCounts {
                 continue;
             };
             self.call(thread, is_entered, &call_info, ticks);
-            self.last.see(process, ticks);
+            self.threads.see(process, ticks);
         }
     }
 
     #[inline]
     fn call(&mut self, thread: usize, is_entered: bool, call_info: &CallInfo, ticks: Ticks) {
         let &CallInfo { called, span, left } = call_info;
-        let now = self.open[thread].clock.at(ticks);
+        let now = self.threads.time(thread, ticks);
         if is_entered {
             return self.enter(thread, called, span, now);
         }
@@ -418,10 +403,12 @@ impl CallCounts {
 
     /// Adds a record, which must be the next one of its thread.
     pub fn record(&mut self, origin: &Origin, record: &RecordText<'_>) {
-        let (process, thread) = self.know(record.origin, origin);
+        let ids = self.ids(record.origin, origin);
+        let ThreadIds { thread, process, named } = ids;
+        self.threads.see(process, record.ticks);
         match record.kind {
             Kind::Enter | Kind::Leave => {
-                let call_info = self.call_info.call_info(&self.names, process, record);
+                let call_info = self.call_info.call_info(self.threads.names(), named, record);
                 if let Some(call_info) = call_info.copied() {
                     self.call(thread, record.kind == Kind::Enter, &call_info, record.ticks);
                 }
@@ -429,10 +416,10 @@ impl CallCounts {
             Kind::Meta => {
                 self.others.metas += 1;
                 if let Some(line) = record.parsed().next() {
-                    lock(&self.names).take_meta(process, line.payload);
-                    if let Some((_, ticks)) =
-                        Meta::parse(line.payload).and_then(|meta| cut(&meta, record.ticks))
-                    {
+                    lock(self.threads.names()).take_meta(named, line.payload);
+                    let Some(meta) = Meta::parse(line.payload) else { return };
+                    self.threads.take_meta(ids, &meta);
+                    if let Some((_, ticks)) = cut(&meta, record.ticks) {
                         self.close(thread, ticks);
                     }
                 }
@@ -442,7 +429,6 @@ impl CallCounts {
             Kind::State => self.other_kinds.see_state(),
             Kind::Other(kind) => self.other_kinds.see(kind),
         }
-        self.last.see(process, record.ticks);
     }
 
     /// Adds the enter record of a call by a thread, at a time in nanoseconds.
@@ -463,7 +449,7 @@ impl CallCounts {
     fn leave(&mut self, thread: usize, called: Called, span: Option<u64>, now: u64) {
         let open = &mut self.open[thread];
         let Some(left) = open.calls.leave(called.place, called.function, span) else { return };
-        while let Some((call, ending)) = self.open[thread].calls.pop(left, now) {
+        while let Some((call, ending)) = self.open[thread].calls.pop(left, now, self.threads.work(thread)) {
             self.unseen += u64::from(ending == Ending::Unseen);
             self.end(thread, &call, now);
         }
@@ -472,7 +458,7 @@ impl CallCounts {
     /// Ends the calls that are open after the last record.
     pub fn finish(&mut self) {
         for thread in 0..self.open.len() {
-            let last = self.last.of(self.open[thread].process);
+            let last = self.threads.last(self.threads.threads()[thread].process);
             let deepest = self.open[thread].calls.most_open();
             self.update_recursion(deepest.map(|(function, calls)| Recursion { thread, function, calls }));
             self.close(thread, last);
@@ -482,7 +468,7 @@ impl CallCounts {
     /// Counts an ended call, which was already removed from the open calls.
     #[inline]
     fn end(&mut self, thread: usize, call: &OpenCall, now: u64) {
-        let (total, own) = call.taken(now);
+        let (total, own) = call.taken(now, self.threads.work(thread));
         let open = &mut self.open[thread];
         if let Some(path) = open.paths.pop() {
             self.paths.add_call(path, own);
@@ -512,8 +498,8 @@ impl CallCounts {
 
     /// Ends all open calls of a thread, as if they returned at this time.
     fn close(&mut self, thread: usize, ticks: Ticks) {
-        let now = self.open[thread].clock.at(ticks);
-        while let Some((call, _)) = self.open[thread].calls.pop(0, now) {
+        let now = self.threads.time(thread, ticks);
+        while let Some((call, _)) = self.open[thread].calls.pop(0, now, self.threads.work(thread)) {
             self.still_open += 1;
             self.end(thread, &call, now);
         }
@@ -522,22 +508,13 @@ impl CallCounts {
     /// Returns empty counts of the same kind that know no thread.
     #[must_use]
     pub fn anew(&self) -> CallCounts {
-        CallCounts::new(self.counting, self.names.clone(), self.labels.clone())
+        CallCounts::new(self.counting, self.threads.anew())
     }
 
     /// Returns empty counts that know the same threads, by the same numbers.
     #[must_use]
     pub fn part(&self) -> CallCounts {
-        let fresh = |known: &OpenThread| {
-            let (calls, clock) = (OpenCalls::default(), known.clock.clone());
-            OpenThread { label: String::new(), calls, paths: Vec::new(), process: known.process, clock }
-        };
-        CallCounts {
-            known: self.known.clone(),
-            by_id: self.by_id.clone(),
-            open: self.open.iter().map(fresh).collect(),
-            ..CallCounts::new(self.counting, self.names.clone(), Vec::new())
-        }
+        CallCounts::new(self.counting, self.threads.clone())
     }
 
     /// Adds the counts of a [part](CallCounts::part). Different parts must have taken records of different
@@ -558,7 +535,7 @@ impl CallCounts {
         self.unseen += part.unseen;
         self.still_open += part.still_open;
         self.update_recursion(part.recursion);
-        self.last.add(&part.last);
+        self.threads.add(&part.threads);
         self.other_kinds.add(&part.other_kinds);
         self.others.messages += part.others.messages;
         self.others.stacks += part.others.stacks;

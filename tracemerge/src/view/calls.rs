@@ -12,8 +12,8 @@
 //! one call with their number, for every view and format.
 //!
 //! Calls without a leave record end with their thread, or when tracing is switched off ([`cut`]). If their
-//! thread still runs or was killed, they are counted until the last record of their process
-//! ([`LastRecords`]).
+//! thread still runs or was killed, they are counted until the last sign of life of their process
+//! ([`Threads::last`](crate::view::threads::Threads::last)).
 
 use trace_format::line::Ticks;
 use trace_format::meta::{EndReason, Meta};
@@ -22,6 +22,7 @@ use crate::file::fast_map::FastMap;
 use crate::ui::messages::Grouped;
 use crate::view::by_number::ByNumber;
 use crate::view::function_names::FunctionId;
+use crate::view::work_time::WorkTime;
 
 /// The number of nested calls that are shown. Calls further in are folded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,11 +110,12 @@ pub struct OpenCall {
 }
 
 impl OpenCall {
-    /// Returns the total time of the call, and its time without the calls inside it, both in nanoseconds, if
-    /// it ends at `now`.
+    /// Returns the total time of the call, and its time without the calls inside it, both in nanoseconds and
+    /// without the waits of its thread, if it ends at `now`.
+    #[inline]
     #[must_use]
-    pub fn taken(&self, now: u64) -> (u64, u64) {
-        let total = now.saturating_sub(self.entered);
+    pub fn taken(&self, now: u64, work: &WorkTime) -> (u64, u64) {
+        let total = work.between(self.entered, now);
         (total, total.saturating_sub(self.inner))
     }
 }
@@ -222,16 +224,17 @@ impl OpenCalls {
     }
 
     /// Removes and returns the innermost open call, which ends at `now`; returns `None` if at most `left`
-    /// calls are open. The last removed call is the one that has a leave record.
+    /// calls are open. The last removed call is the one that has a leave record. `work` has the waits that the
+    /// call's time leaves out.
     #[inline]
-    pub fn pop(&mut self, left: usize, now: u64) -> Option<(OpenCall, Ending)> {
+    pub fn pop(&mut self, left: usize, now: u64, work: &WorkTime) -> Option<(OpenCall, Ending)> {
         let call = (self.calls.len() > left).then(|| self.calls.pop()).flatten()?;
         *self.of_function.get_mut(call.function) -= 1;
         if let Some(by_place) = &mut self.by_place {
             count_place(by_place, call.place, call.span, -1);
         }
         if let Some(outer) = self.calls.last_mut() {
-            outer.inner = outer.inner.saturating_add(call.taken(now).0);
+            outer.inner = outer.inner.saturating_add(call.taken(now, work).0);
         }
         Some((call, if self.calls.len() == left { Ending::Left } else { Ending::Unseen }))
     }
@@ -239,14 +242,20 @@ impl OpenCalls {
     /// Works like [`OpenCalls::pop`], but returns only calls that are shown if `most` nested calls are shown.
     /// Returns all calls further in as one call, when the outermost of them ends. Counts only those that have
     /// taken at least `min` nanoseconds, and returns none of them if no call has.
-    pub fn pop_shown(&mut self, left: usize, now: u64, most: usize, min: u64) -> Option<Ended> {
+    pub fn pop_shown(
+        &mut self,
+        left: usize,
+        (now, work): (u64, &WorkTime),
+        most: usize,
+        min: u64,
+    ) -> Option<Ended> {
         loop {
-            let (call, ending) = self.pop(left, now)?;
+            let (call, ending) = self.pop(left, now, work)?;
             let depth = self.calls.len();
             if depth < most {
                 return Some(Ended { call, ending, folded: None });
             }
-            if call.taken(now).0 >= min {
+            if call.taken(now, work).0 >= min {
                 self.folded.add(call.function, 1);
                 self.folded.unseen += u64::from(ending == Ending::Unseen);
             }
@@ -315,39 +324,12 @@ pub fn cut(meta: &Meta, ticks: Ticks) -> Option<(Cut, Ticks)> {
     }
 }
 
-/// The ticks of the last record of each process, by the number of the process. Calls that are open after all
-/// records are counted until then, because nothing is known of a process after its last record.
-#[derive(Clone, Debug, Default)]
-pub struct LastRecords(Vec<Ticks>);
-
-impl LastRecords {
-    /// Adds a record of a process.
-    pub fn see(&mut self, process: usize, ticks: Ticks) {
-        match self.0.get_mut(process) {
-            Some(last) => *last = (*last).max(ticks),
-            None => {
-                self.0.resize(process, Ticks(0));
-                self.0.push(ticks);
-            }
-        }
-    }
-
-    /// Adds the last records of another instance.
-    pub fn add(&mut self, others: &LastRecords) {
-        (0..).zip(&others.0).for_each(|(process, ticks)| self.see(process, *ticks));
-    }
-
-    /// Returns the ticks of the last record of a process; 0 if it has no record.
-    #[must_use]
-    pub fn of(&self, process: usize) -> Ticks {
-        self.0.get(process).copied().unwrap_or(Ticks(0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    const NO_WAITS: WorkTime = WorkTime::WITHOUT_WAITS;
 
     fn enter(calls: &mut OpenCalls, function: FunctionId, span: Option<u64>, now: u64) {
         calls.enter(CallPlace::Site(function), function, span, now);
@@ -364,7 +346,10 @@ mod tests {
         assert_eq!(calls.leave(CallPlace::Address(0x2f), 1, None), None);
         assert_eq!(calls.leave(CallPlace::Address(0x1f), 2, None), Some(0));
         assert_eq!([1, 2, 3].map(|function| calls.has_open(function)), [false, true, false]);
-        assert_eq!(calls.pop(0, 20).map(|(call, how)| (call.function, how)), Some((2, Ending::Left)));
+        assert_eq!(
+            calls.pop(0, 20, &NO_WAITS).map(|(call, how)| (call.function, how)),
+            Some((2, Ending::Left))
+        );
         assert!(!calls.has_open(2));
     }
 
@@ -377,8 +362,8 @@ mod tests {
         assert_eq!(leave(&mut calls, 9, None), None, "nobody has entered it");
         let left = leave(&mut calls, 1, None).expect("it is open");
         let mut told = Vec::new();
-        while let Some((call, how)) = calls.pop(left, 50) {
-            told.push((calls.open().len(), call.function, call.taken(50), how));
+        while let Some((call, how)) = calls.pop(left, 50, &NO_WAITS) {
+            told.push((calls.open().len(), call.function, call.taken(50, &NO_WAITS), how));
         }
         use Ending::{Left, Unseen};
         assert_eq!(told, [(2, 3, (20, 20), Unseen), (1, 2, (30, 10), Unseen), (0, 1, (40, 10), Left)]);
@@ -392,15 +377,19 @@ mod tests {
             enter(&mut calls, function % 2, None, u64::from(function) * 10);
         }
         let left = leave(&mut calls, 1, None).expect("it is open");
-        assert!(calls.pop_shown(left, 50, 2, 0).is_none(), "what is left is inside of what is folded");
+        assert!(
+            calls.pop_shown(left, (50, &NO_WAITS), 2, 0).is_none(),
+            "what is left is inside of what is folded"
+        );
         let left = leave(&mut calls, 0, None).expect("it is open");
-        let ended = calls.pop_shown(left, 60, 2, 0).expect("the outermost of the folded ones is left");
+        let ended =
+            calls.pop_shown(left, (60, &NO_WAITS), 2, 0).expect("the outermost of the folded ones is left");
         assert_eq!((ended.call.entered, ended.ending), (20, Ending::Left));
         let text = ended.folded.map(|folded| folded.text(|function| if function == 0 { "f" } else { "g" }));
         assert_eq!(text.as_deref(), Some("\u{2026} 3 more calls (2 of f)"));
         let left = leave(&mut calls, 0, None).expect("it is open");
-        let ended: Vec<_> = std::iter::from_fn(|| calls.pop_shown(left, 100, 2, 0)).collect();
-        let told = ended.iter().map(|ended| (ended.call.taken(100), ended.folded.is_some()));
+        let ended: Vec<_> = std::iter::from_fn(|| calls.pop_shown(left, (100, &NO_WAITS), 2, 0)).collect();
+        let told = ended.iter().map(|ended| (ended.call.taken(100, &NO_WAITS), ended.folded.is_some()));
         assert_eq!(told.collect::<Vec<_>>(), [((90, 50), false), ((100, 10), false)]);
     }
 
@@ -419,15 +408,6 @@ mod tests {
     }
 
     #[test]
-    fn the_last_record_of_a_process_has_its_highest_ticks() {
-        let mut last = LastRecords::default();
-        for (process, ticks) in [(2, 5), (0, 7), (2, 9), (2, 8)] {
-            last.see(process, Ticks(ticks));
-        }
-        assert_eq!([0, 1, 2, 3].map(|process| last.of(process).0), [7, 0, 9, 0]);
-    }
-
-    #[test]
     fn spans_of_one_function_are_distinguished() {
         let mut calls = OpenCalls::default();
         enter(&mut calls, 1, Some(7), 1);
@@ -441,9 +421,15 @@ mod tests {
         calls.enter(CallPlace::Address(0x1f), 1, None, 10);
         calls.enter(CallPlace::Address(0x2f), 2, None, 20);
         assert_eq!(calls.leave(CallPlace::Last, 9, None), Some(1));
-        assert_eq!(calls.pop(1, 30).map(|(call, how)| (call.function, how)), Some((2, Ending::Left)));
+        assert_eq!(
+            calls.pop(1, 30, &NO_WAITS).map(|(call, how)| (call.function, how)),
+            Some((2, Ending::Left))
+        );
         assert_eq!(calls.leave(CallPlace::Last, 9, None), Some(0));
-        assert_eq!(calls.pop(0, 40).map(|(call, how)| (call.function, how)), Some((1, Ending::Left)));
+        assert_eq!(
+            calls.pop(0, 40, &NO_WAITS).map(|(call, how)| (call.function, how)),
+            Some((1, Ending::Left))
+        );
         assert_eq!((calls.leave(CallPlace::Last, 9, None), calls.unmatched), (None, 1));
     }
 
@@ -463,7 +449,7 @@ mod tests {
                     }
                 } else if let Some(function) = truth.pop() {
                     let left = if lost > 0 { leave(&mut calls, function, None) } else { None };
-                    while left.is_some_and(|left| calls.pop(left, now).is_some()) {}
+                    while left.is_some_and(|left| calls.pop(left, now, &NO_WAITS).is_some()) {}
                 }
                 prop_assert!(!calls.open().is_empty(), "the outermost call is left by its own leaving only");
             }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use clap::{ArgMatches, Args, Command};
 use regex::bytes::Regex;
+use trace_format::line::Ticks;
 
 use crate::input::site_catalog::SiteCatalog;
 use crate::symbols::Settings;
@@ -25,6 +26,8 @@ use crate::view::export::stats::StatsLayout;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::TreeLayout;
 use crate::view::function_names::{FunctionNames, SharedNames};
+use crate::view::thread_labels::Label;
+use crate::view::threads::Threads;
 
 /// The views that are subcommands, in the order in which help lists them.
 pub static VIEWS: [NamedView; 7] = [
@@ -115,7 +118,9 @@ pub struct Context {
     /// The names of functions.
     pub names: SharedNames,
     /// The labels of the threads of all origins; empty if they are not needed, or become known later.
-    pub labels: Vec<String>,
+    pub labels: Vec<Label>,
+    /// The end of the wanted period of each origin; empty if there is none.
+    pub untils: Vec<Option<Ticks>>,
     /// The sites of the records' marks.
     pub catalog: Arc<SiteCatalog>,
     /// The maximum number of nested calls that are shown.
@@ -129,12 +134,21 @@ pub struct Context {
 }
 
 impl Context {
+    /// Returns a registry of the threads, without any thread yet.
+    #[must_use]
+    pub fn threads(&self) -> Threads {
+        let mut threads = Threads::new(self.names.clone(), self.labels.clone()).until(self.untils.clone());
+        threads.begin_at(self.time.first);
+        threads
+    }
+
     /// Makes a context without colours, labels, sites and limits. `time` is that of lines.
     #[must_use]
     pub fn new(time: TimeColumn, symbols: Settings) -> Context {
         Context {
             names: Arc::new(Mutex::new(FunctionNames::new(symbols))),
             labels: Vec::new(),
+            untils: Vec::new(),
             catalog: Arc::default(),
             depth: Depth::default(),
             time,

@@ -30,5 +30,7 @@ pub mod sites;
 pub mod sorts;
 pub mod thread_by_thread;
 pub mod thread_labels;
+pub mod threads;
 pub mod values;
 pub mod wanted_threads;
+pub mod work_time;

@@ -2,6 +2,7 @@
 //! bytes in its period; and among these, the bytes that may contain the last records. The clocks in the
 //! traces convert times into ticks, and are read only if they are needed.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
@@ -24,6 +25,8 @@ use crate::view::export::time_column::TimeMode;
 use crate::view::layout::Needs;
 use crate::view::request::View;
 use crate::view::select::Amount;
+use crate::view::thread_labels::{Label, thread_labels};
+use crate::view::wanted_threads::{NamedThread, ThreadSelector};
 
 /// The nanoseconds from one `# clock` line of a run to the next. Inputs of a shorter period have only the
 /// last such line.
@@ -106,6 +109,13 @@ impl<'v> Plan<'v> {
         self.plan_ranges(inputs)?;
         self.show_only_planned(inputs);
         Ok(())
+    }
+
+    /// Returns the end of the wanted period of each source, in its ticks.
+    #[must_use]
+    pub fn untils(&self, inputs: &Inputs) -> Vec<Option<Ticks>> {
+        let boots = inputs.boots.iter().zip(&self.periods);
+        boots.flat_map(|(sources, period)| sources.iter().map(|_| period.until.map(Ticks))).collect()
     }
 
     /// Records the known breaks of a boot's `sources` in its `findings`. `first` is the number of the first
@@ -269,16 +279,31 @@ impl<'v> Plan<'v> {
 
 /// Marks those `inputs` that belong to the threads and processes of `view`.
 fn select_threads(inputs: &mut Inputs, view: &View) -> Result<(), Error> {
-    for origin in &mut inputs.origins {
+    let labels = if view.thread.is_empty() { Vec::new() } else { thread_labels(inputs) };
+    let no_label = Label::default();
+    let threads = inputs.origins.iter().enumerate().map(|(number, origin)| {
         // The user selects a log as its lines are shown: as thread 0 of process 0.
         let pid = origin.run.as_ref().map(|run| run.pid).or(origin.is_log.then_some(0));
-        origin.is_shown = view.wants(pid, origin.tid, &origin.name);
-    }
+        NamedThread {
+            pid,
+            tid: origin.tid,
+            name: &origin.name,
+            label: labels.get(number).unwrap_or(&no_label),
+        }
+    });
+    let mut wanted = view.wants(&threads.collect::<Vec<_>>());
+    // A thread that was renamed may have files with its earlier names.
+    let of_threads: HashSet<&str> =
+        labels.iter().zip(&wanted).filter(|of| *of.1).map(|of| of.0.full()).collect();
+    wanted.iter_mut().zip(&labels).for_each(|(wanted, label)| *wanted |= of_threads.contains(label.full()));
+    inputs.origins.iter_mut().zip(wanted).for_each(|(origin, wanted)| origin.is_shown = wanted);
     if inputs.origins.iter().any(|origin| origin.is_shown) {
         return Ok(());
     }
     let threads = some_threads(&inputs.origins);
-    Err(Error::plain(format!("no such thread or process; the traces have {threads}")))
+    let no_pattern = view.thread.iter().find_map(ThreadSelector::no_pattern);
+    let why = no_pattern.map_or_else(String::new, |why| format!(" ({why})"));
+    Err(Error::plain(format!("no such thread or process{why}; the traces have {threads}")))
 }
 
 /// Returns the names of some of the existing threads, for a message.

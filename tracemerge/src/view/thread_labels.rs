@@ -1,7 +1,7 @@
-//! The labels of threads for people: names, if these are unique.
+//! The labels of threads for people: names, if these are unique. A label means one thread, in every view, in
+//! `tracemerge info`, and as an argument of `--thread`.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::iter::repeat;
 
 use trace_format::meta::Run;
@@ -13,110 +13,180 @@ use crate::input::inputs::{Inputs, Origin};
 const SYSTEM_NAME: usize = 15;
 /// The maximum number of characters of a label without its process.
 const MAX_WIDTH: usize = 24;
+/// The maximum number of times that the ids of threads are put behind equal labels. Two threads would need
+/// names that end in each other's ids to need a second time.
+const ROUNDS: usize = 3;
 
-/// Returns the label of each origin's thread. The first thread of a process is `main`. A thread without a
-/// name of its own has a number, in the order in which these threads appear. If several threads have the same
-/// name, the thread id follows the name. If several processes are shown, the process id and `/` precede the
-/// name.
+/// The label of a thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Label {
+    text: String,
+    /// The offset in the text at which the name of the process ends.
+    process: usize,
+}
+
+impl Label {
+    /// Returns the label of a thread that has the label `own` in its process.
+    #[must_use]
+    pub fn in_process(pid: u32, own: &str) -> Label {
+        let process = format!("{pid}/");
+        Label { process: process.len(), text: process + own }
+    }
+
+    /// Returns the whole label: `5/worker`, or `worker` if all traces are of one process.
+    #[must_use]
+    pub fn full(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the label without its process.
+    #[must_use]
+    pub fn within_process(&self) -> &str {
+        &self.text[self.process..]
+    }
+}
+
+impl From<String> for Label {
+    fn from(text: String) -> Label {
+        Label { text, process: 0 }
+    }
+}
+
+/// A file of a thread, or its ring, for which a label is needed.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceOfThread<'a> {
+    /// The ticks of its first line.
+    pub first: u64,
+    /// The run, if it is known.
+    pub run: Option<&'a Run>,
+    /// The thread's id.
+    pub tid: u64,
+    /// The last name of the thread that the file records; empty if it records none.
+    pub name: &'a [u8],
+    /// Whether it is a log of another program.
+    pub is_log: bool,
+}
+
+impl<'a> TraceOfThread<'a> {
+    /// Returns the trace of an origin whose first line has these ticks.
+    fn of(first: u64, origin: &'a Origin) -> TraceOfThread<'a> {
+        let Origin { run, tid, name, is_log, .. } = origin;
+        TraceOfThread { first, run: run.as_ref(), tid: *tid, name, is_log: *is_log }
+    }
+}
+
+/// Returns the label of each origin's thread.
 #[must_use]
-pub fn thread_labels(inputs: &Inputs) -> Vec<String> {
+pub fn thread_labels(inputs: &Inputs) -> Vec<Label> {
     let of_files = inputs.boots.iter().flatten().map(|source| source.ends().map_or(0, |ends| ends.0));
-    let threads: Vec<(u64, &Origin)> = of_files.chain(repeat(0)).zip(&inputs.origins).collect();
-    labels(&threads)
+    let traces = of_files.chain(repeat(0)).zip(&inputs.origins);
+    labels(&traces.map(|(first, origin)| TraceOfThread::of(first, origin)).collect::<Vec<_>>())
 }
 
+/// A run: its process, its id and its boot.
+type RunKey<'a> = Option<(u32, u32, &'a [u8])>;
 /// The key of a thread of a run. Several files may belong to one thread.
-type ThreadKey<'a> = (Option<(u32, u32, &'a [u8])>, u64, &'a [u8]);
+type ThreadKey<'a> = (RunKey<'a>, u64, &'a [u8]);
 
-fn key(origin: &Origin) -> ThreadKey<'_> {
-    let run = origin.run.as_ref().map(|run| (run.pid, run.id, &run.boot[..]));
-    (run, origin.tid, if origin.is_log { &origin.name } else { &[] })
+fn key<'a>(trace: &TraceOfThread<'a>) -> ThreadKey<'a> {
+    let run = trace.run.map(|run| (run.pid, run.id, &run.boot[..]));
+    (run, trace.tid, if trace.is_log { trace.name } else { &[] })
 }
 
-fn labels(origins: &[(u64, &Origin)]) -> Vec<String> {
-    let mut threads: BTreeMap<ThreadKey<'_>, (u64, &Origin)> = BTreeMap::new();
-    for &(first, origin) in origins {
-        let known = threads.entry(key(origin)).or_insert((first, origin));
-        known.0 = known.0.min(first);
+/// Returns the label of the thread of each trace. The first thread of a process is `main`. A thread without a
+/// name of its own has a number, in the order in which these threads begin. A thread that was renamed has its
+/// last name. If several processes are shown, the process id and `/` precede the name; if processes have the
+/// same id, also the id of the run. If several threads have the same name, or the name looks like the id of a
+/// thread, the thread's own id follows.
+#[must_use]
+pub fn labels(traces: &[TraceOfThread<'_>]) -> Vec<Label> {
+    let mut in_order: Vec<&TraceOfThread<'_>> = traces.iter().collect();
+    in_order.sort_by_key(|trace| (trace.first, key(trace)));
+    let mut threads: Vec<TraceOfThread<'_>> = Vec::new();
+    let mut numbers: HashMap<ThreadKey<'_>, usize> = HashMap::new();
+    for trace in in_order {
+        let number = *numbers.entry(key(trace)).or_insert_with(|| {
+            threads.push(*trace);
+            threads.len() - 1
+        });
+        if !trace.name.is_empty() {
+            threads[number].name = trace.name;
+        }
     }
-    let mut in_order: Vec<(&ThreadKey<'_>, &(u64, &Origin))> = threads.iter().collect();
-    in_order.sort_by_key(|(key, (first, _))| (*first, **key));
-    let mut unnamed: HashMap<_, u32> = HashMap::new();
-    let named: Vec<(ThreadKey<'_>, String)> = in_order
-        .into_iter()
-        .map(|(key, (_, origin))| {
-            let number = unnamed.entry(key.0).or_default();
-            (*key, own_label(origin, number))
-        })
-        .collect();
-    let mut times: HashMap<_, u32> = HashMap::new();
-    for (key, label) in &named {
-        *times.entry((key.0, label.clone())).or_default() += 1;
-    }
-    let processes = named.iter().filter_map(|(key, _)| key.0).collect::<std::collections::HashSet<_>>().len();
-    let full: HashMap<ThreadKey<'_>, String> = named
-        .iter()
-        .map(|(key, label)| {
-            let mut text = match key.0 {
-                Some((pid, ..)) if processes > 1 => format!("{pid}/{label}"),
-                _ => label.clone(),
-            };
-            if times.get(&(key.0, label.clone())).is_some_and(|times| *times > 1) {
-                text.push_str(&format!(" {}", key.1));
+    let runs: BTreeSet<RunKey<'_>> = threads.iter().map(|thread| key(thread).0).collect();
+    let runs: Vec<(u32, u32, &[u8])> = runs.into_iter().flatten().collect();
+    let mut of_pid: BTreeMap<u32, usize> = BTreeMap::new();
+    runs.iter().for_each(|(pid, ..)| *of_pid.entry(*pid).or_default() += 1);
+    let mut unnamed: HashMap<RunKey<'_>, u32> = HashMap::new();
+    let labels = threads.iter().map(|thread| {
+        let own = own_label(thread, unnamed.entry(key(thread).0).or_default());
+        let process = match thread.run {
+            Some(run) if of_pid.get(&run.pid).is_some_and(|runs| *runs > 1) => {
+                format!("{}-{:08x}/", run.pid, run.id)
             }
-            (*key, text)
-        })
-        .collect();
-    origins.iter().map(|(_, origin)| full.get(&key(origin)).cloned().unwrap_or_default()).collect()
+            Some(run) if runs.len() > 1 => format!("{}/", run.pid),
+            _ => String::new(),
+        };
+        Label { process: process.len(), text: process + &own }
+    });
+    let mut labels: Vec<Label> = labels.collect();
+    for _ in 0..ROUNDS {
+        let mut times: HashMap<String, u32> = HashMap::new();
+        labels.iter().for_each(|label| *times.entry(label.text.clone()).or_default() += 1);
+        for (label, thread) in labels.iter_mut().zip(&threads) {
+            let seems_an_id = label.text.parse::<u64>().is_ok_and(|id| id != thread.tid);
+            if seems_an_id || times.get(&label.text).is_some_and(|times| *times > 1) {
+                label.text.push_str(&format!(" {}", thread.tid));
+            }
+        }
+    }
+    let of = |trace: &TraceOfThread<'_>| numbers.get(&key(trace)).map(|number| labels[*number].clone());
+    traces.iter().map(|trace| of(trace).unwrap_or_default()).collect()
 }
 
-/// The labels of threads that become known one after another. The label of a thread does not change, so if
-/// another thread has the same name, only the later one gets its id after the name.
+/// The labels of threads that become known one after another. The label of a thread does not change unless the
+/// thread is renamed, so if another thread has the same name, only the later one gets its id after the name.
 #[derive(Debug, Default)]
 pub struct ThreadLabels {
     /// The number of unnamed threads of each process.
     unnamed: HashMap<Option<u32>, u32>,
-    /// The threads that have a label, by process and label.
+    /// The thread that has or had each label of a process.
     given: HashMap<(Option<u32>, String), u64>,
+    /// The name and the label of each thread of a process.
+    of_thread: HashMap<(Option<u32>, u64), (Vec<u8>, String)>,
 }
 
 impl ThreadLabels {
     /// Returns the label of an origin's thread, without its process.
     pub fn label(&mut self, origin: &Origin) -> String {
-        let pid = origin.run.as_ref().map(|run| run.pid);
-        let of_thread = |(key, tid): (&(Option<u32>, String), &u64)| {
-            (key.0 == pid && *tid == origin.tid).then(|| key.1.clone())
+        let Origin { run, tid, name, .. } = origin;
+        let pid = run.as_ref().map(|run| run.pid);
+        if let Some((_, label)) = self.of_thread.get(&(pid, *tid)).filter(|(known, _)| known == name) {
+            return label.clone();
+        }
+        let own = own_label(&TraceOfThread::of(0, origin), self.unnamed.entry(pid).or_default());
+        let label = match *self.given.entry((pid, own.clone())).or_insert(*tid) {
+            other if other != *tid => format!("{own} {tid}"),
+            _ => own,
         };
-        // A name may be recorded later than the thread, but not on Windows.
-        let is_final =
-            !origin.name.is_empty() || origin.run.as_ref().is_some_and(|run| is_inherited(&[], run));
-        if let Some(known) = self.given.iter().find_map(of_thread).filter(|_| is_final) {
-            return known;
-        }
-        let label = own_label(origin, self.unnamed.entry(pid).or_default());
-        match self.given.entry((pid, label.clone())) {
-            Entry::Occupied(_) => format!("{label} {}", origin.tid),
-            Entry::Vacant(free) => {
-                free.insert(origin.tid);
-                label
-            }
-        }
+        self.of_thread.insert((pid, *tid), (name.clone(), label.clone()));
+        label
     }
 }
 
 /// Returns the label of a thread in its process; `unnamed` counts the unnamed threads of the process.
-fn own_label(origin: &Origin, unnamed: &mut u32) -> String {
-    let name = String::from_utf8_lossy(&origin.name);
-    if origin.is_log {
+fn own_label(thread: &TraceOfThread<'_>, unnamed: &mut u32) -> String {
+    let name = String::from_utf8_lossy(thread.name);
+    if thread.is_log {
         return shortened(&name);
     }
-    match &origin.run {
-        Some(run) if u64::from(run.pid) == origin.tid => "main".to_owned(),
-        Some(run) if is_inherited(&origin.name, run) => {
+    match thread.run {
+        Some(run) if u64::from(run.pid) == thread.tid => "main".to_owned(),
+        Some(run) if is_inherited(thread.name, run) => {
             *unnamed += 1;
             format!("thread {unnamed}")
         }
-        _ if name.is_empty() => origin.tid.to_string(),
+        _ if name.is_empty() => thread.tid.to_string(),
         _ => shortened(&name),
     }
 }
@@ -175,7 +245,9 @@ mod tests {
     }
 
     fn labels_of(origins: &[(u64, Origin)]) -> Vec<String> {
-        labels(&origins.iter().map(|(first, origin)| (*first, origin)).collect::<Vec<_>>())
+        let traces: Vec<TraceOfThread<'_>> =
+            origins.iter().map(|(first, origin)| TraceOfThread::of(*first, origin)).collect();
+        labels(&traces).iter().map(|label| label.full().to_owned()).collect()
     }
 
     #[test]
@@ -224,6 +296,35 @@ mod tests {
         assert_eq!([of(7, "worker"), of(8, "worker"), of(7, "worker")], ["worker", "worker 8", "worker"]);
         assert_eq!([of(9, "a_program_with_"), of(10, "a_program_with_")], ["thread 1", "thread 2"]);
         assert_eq!(of(9, "a_program_with_"), "thread 1");
+    }
+
+    #[test]
+    fn a_renamed_thread_has_its_last_name() {
+        let origins = [(3, origin(5, 7, "new")), (1, origin(5, 7, "old")), (4, origin(5, 7, ""))];
+        assert_eq!(labels_of(&origins), ["new", "new", "new"]);
+        let mut labels = ThreadLabels::default();
+        let mut of = |tid, name: &str| labels.label(&origin(5, tid, name));
+        assert_eq!([of(7, "old"), of(7, "new"), of(8, "old"), of(7, "old")], ["old", "new", "old 8", "old"]);
+    }
+
+    #[test]
+    fn each_thread_has_a_label_of_its_own_that_is_no_id_of_another_thread() {
+        let origins = [
+            (1, origin(5, 10, "worker")),
+            (2, origin(5, 11, "worker")),
+            (3, origin(5, 12, "worker 10")),
+            (4, origin(5, 13, "12")),
+            (5, origin(5, 5, "x")),
+            (6, origin(5, 14, "main")),
+        ];
+        let expected = ["worker 10 10", "worker 11", "worker 10 12", "12 13", "main 5", "main 14"];
+        assert_eq!(labels_of(&origins), expected);
+        let of_run = |id| {
+            let origin = origin(1, 1, "x");
+            Origin { run: origin.run.map(|run| Run { id, ..run }), ..origin }
+        };
+        let origins = [(1, of_run(0xab)), (2, of_run(0xcd)), (3, origin(7, 7, "x"))];
+        assert_eq!(labels_of(&origins), ["1-000000ab/main", "1-000000cd/main", "7/main"]);
     }
 
     #[test]

@@ -1,47 +1,84 @@
 //! The wanted threads and processes, as the user names them.
 
+use std::convert::Infallible;
+use std::str::FromStr;
+
 use globset::{Glob, GlobMatcher};
 
 use crate::view::request::View;
+use crate::view::thread_labels::Label;
+
+/// A thread, as a user may name it.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedThread<'a> {
+    /// The id of its process, if it is known.
+    pub pid: Option<u32>,
+    /// Its own id.
+    pub tid: u64,
+    /// Its name.
+    pub name: &'a [u8],
+    /// Its label.
+    pub label: &'a Label,
+}
 
 impl View {
-    /// Returns whether the thread with this id and name is shown. `pid` is the id of its process, if known.
+    /// Returns for each thread whether it is shown.
     #[must_use]
-    pub fn wants(&self, pid: Option<u32>, tid: u64, name: &[u8]) -> bool {
-        (self.process.is_empty() || pid.is_some_and(|pid| self.process.contains(&pid)))
-            && (self.thread.is_empty() || self.thread.iter().any(|thread| thread.is(tid, name)))
+    pub fn wants(&self, threads: &[NamedThread<'_>]) -> Vec<bool> {
+        // A label means its thread alone, even if it is also a pattern for other names.
+        let is_label = |wanted: &ThreadSelector| threads.iter().any(|thread| wanted.is_label(thread));
+        let are_labels: Vec<bool> = self.thread.iter().map(is_label).collect();
+        let is_one = |thread: &NamedThread<'_>| {
+            let of_selector = |(wanted, is_label): (&ThreadSelector, &bool)| {
+                if *is_label { wanted.is_label(thread) } else { wanted.is(thread) }
+            };
+            self.thread.is_empty() || self.thread.iter().zip(&are_labels).any(of_selector)
+        };
+        let is_of_process = |thread: &NamedThread<'_>| {
+            self.process.is_empty() || thread.pid.is_some_and(|pid| self.process.contains(&pid))
+        };
+        threads.iter().map(|thread| is_of_process(thread) && is_one(thread)).collect()
     }
 }
 
 /// A thread, or several threads, as the user names them.
 #[derive(Clone, Debug)]
-pub enum ThreadSelector {
-    /// The thread that has this id.
-    Id(u64),
-    /// All threads whose names match this pattern.
-    Called(GlobMatcher),
+pub struct ThreadSelector {
+    text: String,
+    /// The id, if the text is one.
+    id: Option<u64>,
+    /// The pattern for names, or the reason why the text is none.
+    pattern: Result<GlobMatcher, String>,
+}
+
+impl FromStr for ThreadSelector {
+    type Err = Infallible;
+
+    /// Takes the text of a user: a thread id, a label, or a pattern for thread names. Only the traces show
+    /// which of these it is.
+    fn from_str(text: &str) -> Result<ThreadSelector, Infallible> {
+        let pattern = Glob::new(text).map(|glob| glob.compile_matcher()).map_err(|error| error.to_string());
+        Ok(ThreadSelector { text: text.to_owned(), id: text.parse().ok(), pattern })
+    }
 }
 
 impl ThreadSelector {
-    /// Parses a thread id, or a pattern for thread names.
-    ///
-    /// # Errors
-    /// Returns an error with the reason if the text is not a valid pattern.
-    pub fn parse(text: &str) -> Result<ThreadSelector, String> {
-        if let Ok(tid) = text.parse() {
-            return Ok(ThreadSelector::Id(tid));
-        }
-        Glob::new(text)
-            .map(|glob| ThreadSelector::Called(glob.compile_matcher()))
-            .map_err(|error| error.to_string())
+    /// Returns the reason why the text can only be a label.
+    #[must_use]
+    pub fn no_pattern(&self) -> Option<&str> {
+        self.pattern.as_ref().err().map(String::as_str)
     }
 
-    /// Returns whether the thread with this id and name is wanted.
-    #[must_use]
-    pub fn is(&self, tid: u64, name: &[u8]) -> bool {
-        match self {
-            ThreadSelector::Id(id) => *id == tid,
-            ThreadSelector::Called(glob) => glob.is_match(&*String::from_utf8_lossy(name)),
+    fn is_label(&self, thread: &NamedThread<'_>) -> bool {
+        self.text == thread.label.full()
+    }
+
+    /// Returns whether a thread is wanted if the text is no label of any thread.
+    fn is(&self, thread: &NamedThread<'_>) -> bool {
+        if self.id.is_some() {
+            return self.id == Some(thread.tid);
         }
+        let has_name = |glob: &GlobMatcher| glob.is_match(&*String::from_utf8_lossy(thread.name));
+        self.text == thread.label.within_process() || self.pattern.as_ref().is_ok_and(has_name)
     }
 }

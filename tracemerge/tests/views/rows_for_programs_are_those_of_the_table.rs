@@ -83,7 +83,8 @@ fn counts_of_messages_for_programs_are_complete() {
     let sum = rows.iter().map(|row| row["count"].as_u64().unwrap()).sum::<u64>();
     assert_eq!((json["sorts"].as_u64(), json["messages"].as_u64()), (Some(rows.len() as u64), Some(sum)));
     let table = String::from_utf8(shown(&all, &["stats", "--rows", "1000000"])).unwrap();
-    assert_eq!(table.lines().count(), 2 + rows.len(), "{table}");
+    let lines = table.lines().filter(|line| !line.contains("the tracer made "));
+    assert_eq!(lines.count(), 2 + rows.len(), "{table}");
 }
 
 #[test]

@@ -39,7 +39,8 @@ use crate::view::layout::Context;
 use crate::view::lines_to_records::{RecordJoiner, RecordSink};
 use crate::view::request::{Request, View};
 use crate::view::select::{Limit, Matching, Selection, limit_reached};
-use crate::view::thread_labels::ThreadLabels;
+use crate::view::thread_labels::{Label, ThreadLabels};
+use crate::view::wanted_threads::NamedThread;
 
 /// The number of rounds up to the present: all records that already exist are found in the first one, and passed on
 /// by the end of the second.
@@ -85,7 +86,8 @@ impl FollowedView<'_> {
 
 /// The facts about a thread besides its origin.
 struct ThreadFacts {
-    has_name: bool,
+    /// Whether the thread has a label. It may get another one.
+    is_labelled: bool,
     /// The first requested ticks.
     since: u64,
     /// The first ticks after the requested ones.
@@ -176,9 +178,7 @@ impl<'a> ViewOutlet<'a> {
     /// Returns the number of a thread, which may be a new one with these `lines`.
     fn number(&mut self, of: &ThreadKey, lines: &[u8]) -> usize {
         if let Some(&number) = self.numbers.get(of) {
-            if !self.known[number].has_name {
-                self.name(number, of, lines);
-            }
+            self.name(number, of, lines);
             return number;
         }
         let run = run_in(lines);
@@ -197,25 +197,32 @@ impl<'a> ViewOutlet<'a> {
         };
         self.shown_mut().origins.push(origin);
         let number = self.known.len();
-        self.known.push(ThreadFacts { has_name: false, since: 0, until: u64::MAX });
+        self.known.push(ThreadFacts { is_labelled: false, since: 0, until: u64::MAX });
         self.numbers.insert(of.clone(), number);
         self.name(number, of, lines);
         self.set_times(number);
         number
     }
 
-    /// Reads the thread's name from `lines`, if it is there, and determines whether the thread is shown.
+    /// Reads the thread's last name from `lines`, if it is there, and determines whether the thread is shown.
     fn name(&mut self, number: usize, of: &ThreadKey, lines: &[u8]) {
         let name = thread_name(lines);
-        self.known[number].has_name = name.is_some();
+        let known = &mut self.known[number];
+        if known.is_labelled && name.is_none() {
+            return;
+        }
+        known.is_labelled = true;
         let view = self.wanted.view;
-        let origin = &mut self.shown_mut().origins[number];
-        origin.name = name.unwrap_or_default();
-        origin.is_shown = view.wants(Some(of.pid()), of.tid(), &origin.name);
         let shown = self.records.next_mut().next.next_mut().next_mut().next_mut();
-        let origin = &shown.origins[number];
-        shown.format.learn_thread(number, origin, self.labels.label(origin));
-        if let Some(run) = origin.run.clone().filter(|_| origin.is_shown) {
+        let origin = &mut shown.origins[number];
+        origin.name = name.unwrap_or_default();
+        let own = self.labels.label(origin);
+        let label = Label::in_process(of.pid(), &own);
+        let thread = NamedThread { pid: Some(of.pid()), tid: of.tid(), name: &origin.name, label: &label };
+        origin.is_shown = view.wants(&[thread]) == [true];
+        shown.format.learn_thread(number, &shown.origins[number], own);
+        let run = shown.origins[number].run.clone().filter(|_| shown.origins[number].is_shown);
+        if let Some(run) = run {
             self.show_processes(&run);
         }
     }

@@ -18,7 +18,7 @@ use crate::command::thread_audit::Audit;
 use crate::find::app::App;
 use crate::find::choose::Choice;
 use crate::find::find_traces;
-use crate::find::header::Trace;
+use crate::find::header::{Trace, thread_name};
 use crate::find::liveness::liveness_check;
 use crate::input::other_kinds::OtherKinds;
 use crate::input::source::Source;
@@ -26,6 +26,7 @@ use crate::os::processors::map_on_all_processors;
 use crate::ui::console::{Content, print};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown_name};
+use crate::view::thread_labels::{Label, TraceOfThread, labels};
 
 /// A part of a thread's trace, one of its files, after it was read.
 struct ReadFile<'a> {
@@ -33,6 +34,9 @@ struct ReadFile<'a> {
     alive: bool,
     audit: Audit,
     bytes: u64,
+    /// The thread's name, as views read it.
+    name: Vec<u8>,
+    label: Label,
 }
 
 /// Writes the facts about the traces of `app` to standard output: as a table, or as `json`.
@@ -68,8 +72,22 @@ fn read_all<'a>(traces: impl Iterator<Item = &'a Trace>, messages: &mut Messages
     let bytes = |(_, _, parts): &(&Trace, bool, Vec<Source>)| size(parts);
     let audits = map_on_all_processors(&files, bytes, |(_, _, parts)| Audit::of(parts));
     let read = files.into_iter().zip(audits);
-    read.map(|((trace, alive, parts), audit)| ReadFile { trace, alive, audit, bytes: size(&parts) as u64 })
-        .collect()
+    let file = |((trace, alive, parts), audit): ((&'a Trace, bool, Vec<Source>), Audit)| {
+        let name = parts.iter().rev().find_map(|part| thread_name(&part.outline())).unwrap_or_default();
+        let (bytes, label) = (size(&parts) as u64, Label::default());
+        ReadFile { trace, alive, audit, bytes, name, label }
+    };
+    let mut read: Vec<ReadFile<'a>> = read.map(file).collect();
+    let traces = read.iter().map(|file| TraceOfThread {
+        first: file.trace.first,
+        run: file.trace.run.as_ref(),
+        tid: file.trace.tid,
+        name: &file.name,
+        is_log: false,
+    });
+    let labels = labels(&traces.collect::<Vec<_>>());
+    read.iter_mut().zip(labels).for_each(|(file, label)| file.label = label);
+    read
 }
 
 fn size(parts: &[Source]) -> usize {
@@ -182,6 +200,7 @@ fn of_thread(files: &[&ReadFile<'_>], known: &ClockQuality<'_>) -> ThreadInfo {
     ThreadInfo {
         tid: last.map_or(0, |file| file.trace.tid),
         name: thread.map_or_else(String::new, |thread| shown_name(&thread.name)),
+        label: last.map_or_else(String::new, |file| file.label.full().to_owned()),
         ring: thread.map(|thread| thread.ring.name()),
         end: audit.and_then(|audit| audit.end.as_ref()).map(|end| end.reason.name().to_owned()),
         first_ns: first_ticks.and_then(offset),

@@ -161,6 +161,8 @@ pub struct ThreadInfo {
     pub tid: u64,
     /// The thread's name, escaped as in the trace.
     pub name: String,
+    /// The thread's label: its name in all views.
+    pub label: String,
     /// The memory of the thread's ring: `shared` or `private`.
     pub ring: Option<&'static str>,
     /// The end of the thread's trace: `exit`, `shutdown`, `thread`, `killed`, `panic`, or a word of a later version;

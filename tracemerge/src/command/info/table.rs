@@ -137,7 +137,7 @@ fn of_threads(run: &RunInfo) -> String {
             end.push_str(&format!(", {} files", thread.sums.files));
         }
         columns.row([
-            thread.name.clone(),
+            thread.label.clone(),
             thread.tid.to_string(),
             Grouped(thread.sums.records).to_string(),
             bytes(thread.sums.bytes),

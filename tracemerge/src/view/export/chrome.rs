@@ -65,7 +65,7 @@ pub struct ChromeFormat {
 impl ChromeFormat {
     /// Begins an event of a thread with the phase `phase`, up to its last fixed key.
     fn put(&mut self, (thread, phase, wall): (usize, char, u64), inventory: &Inventory, out: &mut Vec<u8>) {
-        let of = &inventory.threads[thread];
+        let of = &inventory.threads()[thread];
         let pid = self.pids.of(of.process, inventory).0;
         let wall = match (phase, self.last[thread]) {
             ('B' | 'E', Some(last)) => wall.max(last + 1),
@@ -98,28 +98,28 @@ impl ChromeFormat {
     /// once.
     fn introduce(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
         if self.first.is_none() {
-            self.first = Some(event.wall);
-            let _ = write!(out, "{{\"otherData\":{{\"start\":\"{}\"}},", Wall(event.wall));
+            self.first = Some(event.time);
+            let _ = write!(out, "{{\"otherData\":{{\"start\":\"{}\"}},", Wall(event.time));
             out.extend_from_slice(b"\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
         }
-        self.named.resize(self.named.len().max(inventory.threads.len()), false);
+        self.named.resize(self.named.len().max(inventory.threads().len()), false);
         self.stalled_until.resize(self.named.len(), None);
         self.last.resize(self.named.len(), None);
         if std::mem::replace(&mut self.named[event.thread], true) {
             return;
         }
-        let thread = &inventory.threads[event.thread];
+        let thread = &inventory.threads()[event.thread];
         let (_, is_new) = self.pids.of(thread.process, inventory);
-        let process = &inventory.processes[thread.process].name;
+        let process = &inventory.processes()[thread.process].name[..];
         let is_named = is_new && !process.is_empty();
         for (what, name) in
-            [is_named.then_some(("process_name", process)), Some(("thread_name", &thread.label))]
+            [is_named.then_some(("process_name", process)), Some(("thread_name", thread.label()))]
                 .into_iter()
                 .flatten()
         {
-            self.put((event.thread, 'M', event.wall), inventory, out);
+            self.put((event.thread, 'M', event.time), inventory, out);
             put_name(what, out);
-            put_args([("name", name)].into_iter(), out, |name, out| put_string(name, out));
+            put_args([("name", name)].into_iter(), out, put_string);
             out.push(b'}');
         }
     }
@@ -153,11 +153,11 @@ impl ChromeFormat {
 
     fn message(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
         let EventContent::Message { text, lock, .. } = &event.what else { return };
-        self.put((event.thread, 'i', event.wall), inventory, out);
+        self.put((event.thread, 'i', event.time), inventory, out);
         out.extend_from_slice(b",\"s\":\"t\"");
         Self::put_message(&event.what, inventory, out);
         if *lock != LockContent::No {
-            let (at, process) = ((event.thread, event.wall), inventory.threads[event.thread].process);
+            let (at, process) = ((event.thread, event.time), inventory.threads()[event.thread].process);
             let mut flows = std::mem::take(&mut self.of_messages);
             flows.of_message(text, process, at, |flow| self.flow(at, flow, inventory, out));
             self.of_messages = flows;
@@ -210,15 +210,15 @@ impl ChromeFormat {
         match meta {
             Some(Meta::Run(_) | Meta::Thread(_) | Meta::Name { .. } | Meta::Clock { .. }) => return,
             meta if is_of_modules(meta) => return,
-            Some(Meta::Stall { ns }) => return self.stall(event, (event.wall, *ns), inventory, out),
+            Some(Meta::Stall { ns }) => return self.stall(event, (event.time, *ns), inventory, out),
             Some(Meta::Wait(wait)) => {
-                let end = inventory.threads[event.thread].clock.steady(wait.end);
+                let end = inventory.threads()[event.thread].clock.steady(wait.end);
                 return self.stall(event, (end, wait.ns), inventory, out);
             }
             _ => {}
         }
         let (word, rest) = payload.split_once(' ').unwrap_or((payload, ""));
-        self.put((event.thread, 'i', event.wall), inventory, out);
+        self.put((event.thread, 'i', event.time), inventory, out);
         out.extend_from_slice(b",\"s\":\"t\",\"cat\":\"tracer\"");
         put_name(word, out);
         put_args(keys_of(rest), out, put_key);
@@ -232,13 +232,13 @@ impl ChromeFormat {
         inventory: &Inventory,
         out: &mut Vec<u8>,
     ) {
-        let thread = &inventory.threads[event.thread];
+        let thread = &inventory.threads()[event.thread];
         let of = (self.pids.of(thread.process, inventory).0, STALLS + event.thread as u64 + 1);
         let last = self.stalled_until[event.thread].replace(until);
         if last.is_none() {
-            self.begin_event_of(of, ('M', event.wall), out);
+            self.begin_event_of(of, ('M', event.time), out);
             put_name("thread_name", out);
-            let name = format!("stalls of {}", thread.label);
+            let name = format!("stalls of {}", thread.label());
             put_args([("name", &name)].into_iter(), out, |name, out| put_string(name, out));
             out.push(b'}');
         }
@@ -278,7 +278,7 @@ fn put_microseconds(ns: u64, out: &mut Vec<u8>) {
 impl EventFormat for ChromeFormat {
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
         self.introduce(event, inventory, out);
-        let (thread, wall) = (event.thread, event.wall);
+        let (thread, wall) = (event.thread, event.time);
         let (ended, left) = match &event.what {
             EventContent::Message { .. } => return self.message(event, inventory, out),
             EventContent::Enter(call_info) => {
@@ -297,12 +297,12 @@ impl EventFormat for ChromeFormat {
                 out.push(b'}');
                 if let Some(span) = call_info.span {
                     let at = (thread, self.last[thread].unwrap_or(wall));
-                    self.flow(at, flows::of_span(span, inventory.threads[thread].process), inventory, out);
+                    self.flow(at, flows::of_span(span, inventory.threads()[thread].process), inventory, out);
                 }
                 return;
             }
             EventContent::Leave(call_info, ended) => {
-                self.end_flow(call_info, inventory.threads[thread].process);
+                self.end_flow(call_info, inventory.threads()[thread].process);
                 (*ended, Some(call_info.left))
             }
             EventContent::Close(ended) => (*ended, None),

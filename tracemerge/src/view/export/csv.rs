@@ -1,10 +1,11 @@
 //! Comma-separated values (RFC 4180): each record is a row, and the first row has the names of the columns.
 //! Cells with unknown values are empty.
 
-use crate::view::export::events::{Event, EventClock, EventFormat, Inventory};
+use crate::view::export::events::{Event, EventFormat, Inventory};
 use crate::view::export::fields::{TimeText, put_fields, row_of};
 use crate::view::export::format::{OutputContent, OutputFormat, export_events};
 use crate::view::export::json::put_number;
+use crate::view::threads::TimeScale;
 
 /// The description of the format.
 pub static FORMAT: OutputFormat = OutputFormat {
@@ -62,8 +63,8 @@ impl EventFormat for CsvFormat {
         out.extend_from_slice(HEAD);
     }
 
-    fn clock(&self) -> EventClock {
-        EventClock::Wall
+    fn clock(&self) -> Option<TimeScale> {
+        Some(TimeScale::Wall)
     }
 
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
@@ -73,9 +74,9 @@ impl EventFormat for CsvFormat {
         let text = |text: Option<&str>, out: &mut Vec<u8>| put_text(text.unwrap_or("").as_bytes(), out);
         put_number(event.ticks.0, out);
         out.push(b',');
-        self.times.put(event.wall, out);
+        self.times.put(event.time, out);
         out.push(b',');
-        put_number(event.wall, out);
+        put_number(event.time, out);
         put_optional(row.pid, out);
         text(Some(row.process), out);
         out.push(b',');

@@ -21,13 +21,12 @@ use crate::file::fast_map::FastMap;
 use crate::output::folder::put_part;
 use crate::time::clocks::TickClock;
 use crate::view::export::aspects::Aspect;
-use crate::view::export::events::{
-    Event, EventClock, EventContent, EventFormat, Inventory, TypedSite, sentences,
-};
+use crate::view::export::events::{Event, EventContent, EventFormat, Inventory, TypedSite, sentences};
 use crate::view::export::fields::function_left;
 use crate::view::export::format::{OutputContent, OutputFormat, export_events};
 use crate::view::export::pids::Pids;
 use crate::view::function_names::{CallInfo, FunctionId};
+use crate::view::threads::TimeScale;
 use crate::view::values::{Type, Value};
 
 /// The number of bytes of events above which a packet ends. Each thread has one packet.
@@ -257,7 +256,7 @@ impl CtfFormat {
         if !self.streams[thread].packet.is_empty() {
             return self.end_packet(thread, out);
         }
-        let (of, ticks) = (&inventory.threads[thread], event.ticks.0);
+        let (of, ticks) = (&inventory.threads()[thread], event.ticks.0);
         let clock =
             self.clocks.iter().position(|(known, ..)| Arc::ptr_eq(known, &of.clock)).unwrap_or_else(|| {
                 self.clocks.push((of.clock.clone(), ticks, ticks));
@@ -269,8 +268,8 @@ impl CtfFormat {
         packet.resize(NUMBERS.end, 0);
         packet.extend_from_slice(&self.pids.of(of.process, inventory).0.to_le_bytes());
         packet.extend_from_slice(&of.tid.to_le_bytes());
-        put_text(&inventory.processes[of.process].name, &mut 0, &mut packet);
-        put_text(&of.label, &mut 0, &mut packet);
+        put_text(&inventory.processes()[of.process].name, &mut 0, &mut packet);
+        put_text(of.label(), &mut 0, &mut packet);
         let head = packet.len();
         self.streams[thread] = Stream { clock, packet, head, begin: ticks, end: ticks, discarded: 0 };
     }
@@ -554,8 +553,8 @@ impl EventFormat for CtfFormat {
         true
     }
 
-    fn clock(&self) -> EventClock {
-        EventClock::None
+    fn clock(&self) -> Option<TimeScale> {
+        None
     }
 
     fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {

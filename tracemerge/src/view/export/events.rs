@@ -4,14 +4,13 @@
 //! A format implements [`EventFormat`], and [`EventExport`] adapts it to [`Export`]. Calls are matched as in
 //! `report`, so all formats agree with it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use trace_format::FIRST_WITH_OTHER_KINDS;
 use trace_format::escape::unescape;
 use trace_format::line::{Kind, Ticks};
 use trace_format::locks::may_be_lock_record;
-use trace_format::meta::{Meta, Run};
+use trace_format::meta::Meta;
 use trace_format::record::Flags;
 use trace_format::sites::Site;
 
@@ -19,15 +18,16 @@ use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::input::other_kinds::OtherKinds;
 use crate::input::site_catalog::SiteCatalog;
-use crate::time::clocks::{ClockReader, TickClock};
 use crate::ui::messages::{Grouped, count};
-use crate::view::calls::{CallPlace, Depth, Ended, Ending, Folded, LastRecords, OpenCalls, cut};
+use crate::view::calls::{CallPlace, Depth, Ended, Ending, Folded, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::aspects::CallDetailCounts;
 use crate::view::function_names::{
     CallInfo, Called, FunctionId, FunctionNames, KnownCalls, SharedNames, lock,
 };
+use crate::view::threads::{Process, Thread, ThreadIds, Threads, TimeScale};
 use crate::view::values::{Fields, Value, clear_and_reuse};
+use crate::view::work_time::WorkTime;
 
 /// A format that accepts events.
 pub trait EventFormat: Send + Sync {
@@ -48,9 +48,10 @@ pub trait EventFormat: Send + Sync {
         false
     }
 
-    /// Returns the clock of the times of events.
-    fn clock(&self) -> EventClock {
-        EventClock::Steady
+    /// Returns the clock of the times of events; `None` if the format does not take them, and they are 0. Ticks are
+    /// always present.
+    fn clock(&self) -> Option<TimeScale> {
+        Some(TimeScale::Steady)
     }
 
     /// Returns whether the format shows nested calls. If so, it gets calls that are nested too deeply as one
@@ -68,17 +69,6 @@ pub trait EventFormat: Send + Sync {
     fn omissions(&self, inventory: &Inventory) -> Vec<String>;
 }
 
-/// The clock of the times of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventClock {
-    /// None: times are 0. Ticks are always present.
-    None,
-    /// Steady time, for formats that show durations: nobody has set it.
-    Steady,
-    /// The wall clock, for formats that show times of day.
-    Wall,
-}
-
 /// An event of a thread.
 #[derive(Debug)]
 pub struct Event<'a> {
@@ -87,7 +77,7 @@ pub struct Event<'a> {
     /// The ticks.
     pub ticks: Ticks,
     /// The time by the clock of the format, in nanoseconds since 1970.
-    pub wall: u64,
+    pub time: u64,
     /// The content.
     pub what: EventContent<'a>,
 }
@@ -149,36 +139,6 @@ pub struct EndedCall {
     pub has_leave_record: bool,
 }
 
-/// A process.
-#[derive(Debug)]
-pub struct Process {
-    /// The run, if known.
-    pub run: Option<Run>,
-    /// The executable's file name; for lines of other logs, the name of the log.
-    pub name: String,
-}
-
-impl Process {
-    /// Returns the process id; 0 if it is not known.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.run.as_ref().map_or(0, |run| run.pid)
-    }
-}
-
-/// A thread.
-#[derive(Debug)]
-pub struct Thread {
-    /// The number of its process in the inventory.
-    pub process: usize,
-    /// The operating system's id.
-    pub tid: u64,
-    /// The label for people, which is unique in its process.
-    pub label: String,
-    /// The clock of its ticks, which is common to the threads of one boot.
-    pub clock: Arc<TickClock>,
-}
-
 /// A function, with unescaped texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedFunction {
@@ -212,12 +172,10 @@ impl TypedSite {
 }
 
 /// The threads, processes, functions and sites of the events so far, and counts of omitted information.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Inventory {
-    /// The processes.
-    pub processes: Vec<Process>,
-    /// The threads.
-    pub threads: Vec<Thread>,
+    /// The threads and processes.
+    pub registry: Threads,
     /// The functions, by their numbers.
     pub functions: Vec<NamedFunction>,
     /// The sites, by their numbers.
@@ -243,6 +201,36 @@ pub struct Inventory {
 }
 
 impl Inventory {
+    /// Makes an empty inventory of the events of `registry`.
+    fn new(registry: Threads, depth: usize) -> Inventory {
+        Inventory {
+            registry,
+            functions: Vec::new(),
+            sites: Vec::new(),
+            not_text: 0,
+            without_values: 0,
+            unmatched: 0,
+            unseen: 0,
+            still_open: 0,
+            folded: 0,
+            depth,
+            calls: CallDetailCounts::default(),
+            other_kinds: OtherKinds::default(),
+        }
+    }
+
+    /// Returns the threads, by their numbers.
+    #[must_use]
+    pub fn threads(&self) -> &[Thread] {
+        self.registry.threads()
+    }
+
+    /// Returns the processes, by their numbers.
+    #[must_use]
+    pub fn processes(&self) -> &[Process] {
+        self.registry.processes()
+    }
+
     /// Returns the site with a number.
     #[must_use]
     pub fn site(&self, number: Option<usize>) -> Option<&TypedSite> {
@@ -313,26 +301,13 @@ pub fn sentences<'a>(of: impl IntoIterator<Item = (u64, &'a str, &'a str)>) -> V
     some.map(|(number, noun, rest)| format!("{} {rest}", count(number, noun))).collect()
 }
 
-/// The numbers that identify the thread of an origin, and its clock.
-#[derive(Debug)]
-struct ThreadOfOrigin {
-    /// The number of the thread in the inventory, the number of its process in the inventory, and the number of its
-    /// process in [`FunctionNames`].
-    thread: usize,
-    process: usize,
-    named: usize,
-    clock: ClockReader,
-}
-
 /// The thread and the time of a record.
 #[derive(Clone, Copy, Debug)]
 struct EventPosition {
-    thread: usize,
-    process: usize,
-    named: usize,
+    ids: ThreadIds,
     ticks: Ticks,
-    /// The wall-clock time, if the format needs it.
-    wall: u64,
+    /// The time-clock time, if the format needs it.
+    time: u64,
 }
 
 /// Adapts a format that accepts events to [`Export`].
@@ -341,16 +316,9 @@ pub struct EventExport<F> {
     names: SharedNames,
     call_info: KnownCalls,
     catalog: Arc<SiteCatalog>,
-    /// The labels of the threads, by origin.
-    labels: Vec<String>,
     inventory: Inventory,
-    /// The thread of each origin.
-    threads: Vec<Option<ThreadOfOrigin>>,
-    by_id: HashMap<(usize, u64, Option<Vec<u8>>), usize>,
-    /// The number of each process in [`FunctionNames`].
-    named: Vec<usize>,
+    /// The open calls of each thread.
     open: Vec<OpenCalls>,
-    last: LastRecords,
     /// Buffers.
     text: String,
     values: Vec<Value<'static>>,
@@ -358,28 +326,19 @@ pub struct EventExport<F> {
 }
 
 impl<F: EventFormat> EventExport<F> {
-    /// Makes an export in this format, with `labels` for the threads of all origins. `depth` limits nested
-    /// calls, if the format shows them.
-    pub fn new(
-        format: F,
-        depth: Depth,
-        names: SharedNames,
-        catalog: Arc<SiteCatalog>,
-        labels: Vec<String>,
-    ) -> EventExport<F> {
+    /// Makes an export of the events of `threads` in this format. `depth` limits nested calls, if the format
+    /// shows them.
+    pub fn new(format: F, depth: Depth, threads: Threads, catalog: Arc<SiteCatalog>) -> EventExport<F> {
+        let names = threads.names().clone();
         let depth = if format.nests_calls() { depth.most() } else { Depth::All.most() };
+        let threads = threads.by(format.clock().unwrap_or_default());
         EventExport {
             format,
             call_info: KnownCalls::of(&names),
             names,
             catalog,
-            labels,
-            inventory: Inventory { depth, ..Inventory::default() },
-            threads: Vec::new(),
-            by_id: HashMap::new(),
-            named: Vec::new(),
+            inventory: Inventory::new(threads, depth),
             open: Vec::new(),
-            last: LastRecords::default(),
             text: String::new(),
             values: Vec::new(),
             ended: Vec::new(),
@@ -389,50 +348,13 @@ impl<F: EventFormat> EventExport<F> {
     /// Returns the thread and the time of a record of an origin.
     #[inline]
     fn at(&mut self, number: usize, origin: &Origin, ticks: Ticks) -> EventPosition {
-        if self.threads.get(number).is_none_or(Option::is_none) {
-            self.new_thread(number, origin);
-        }
-        let Some(Some(ThreadOfOrigin { thread, process, named, clock })) = self.threads.get_mut(number)
-        else {
-            // Unreachable: the thread was made above.
-            return EventPosition { thread: 0, process: 0, named: 0, ticks, wall: 0 };
-        };
-        let wall = if self.format.clock() == EventClock::None { 0 } else { clock.at(ticks) };
-        EventPosition { thread: *thread, process: *process, named: *named, ticks, wall }
-    }
-
-    #[cold]
-    fn new_thread(&mut self, number: usize, origin: &Origin) {
-        let of_names = lock(&self.names).process(origin);
-        let process = self.named.iter().position(|named| *named == of_names).unwrap_or_else(|| {
-            let run = origin.run.clone();
-            let exe = run.as_ref().map_or(&[][..], |run| &run.exe);
-            let name = exe.rsplit(|byte| *byte == b'/' || *byte == b'\\').next().unwrap_or_default();
-            let name = String::from_utf8_lossy(name).into_owned();
-            self.inventory.processes.push(Process { run, name });
-            self.named.push(of_names);
-            self.named.len() - 1
-        });
-        let log = origin.is_log.then(|| origin.name.clone());
-        let thread = *self.by_id.entry((process, origin.tid, log)).or_insert_with(|| {
-            let label = self.labels.get(number).cloned().unwrap_or_else(|| origin.tid.to_string());
-            let pid = self.inventory.processes[process].pid();
-            let label = match label.strip_prefix(&format!("{pid}/")) {
-                Some(own) => own.to_owned(),
-                None => label,
-            };
-            let clock = origin.clock.clone();
-            self.inventory.threads.push(Thread { process, tid: origin.tid, label, clock });
+        let ids = self.inventory.registry.ids(number, origin);
+        if ids.thread >= self.open.len() {
             self.open.push(OpenCalls::default());
-            self.open.len() - 1
-        });
-        self.threads.resize_with(self.threads.len().max(number + 1), || None);
-        let clock = match self.format.clock() {
-            EventClock::Wall => origin.clock.wall_reader(),
-            EventClock::Steady | EventClock::None => origin.clock.steady_reader(),
-        };
-        let named = of_names;
-        self.threads[number] = Some(ThreadOfOrigin { thread, process, named, clock });
+        }
+        let has_times = self.format.clock().is_some();
+        let time = if has_times { self.inventory.registry.time(ids.thread, ticks) } else { 0 };
+        EventPosition { ids, ticks, time }
     }
 
     /// Returns the number of the site with a mark.
@@ -448,7 +370,7 @@ impl<F: EventFormat> EventExport<F> {
     }
 
     fn message(&mut self, record: &RecordText<'_>, at: EventPosition, lock: LockContent, out: &mut Vec<u8>) {
-        let EventPosition { thread, ticks, wall, .. } = at;
+        let EventPosition { ids: ThreadIds { thread, .. }, ticks, time } = at;
         let site = self.site(record.site);
         let known = site.and_then(|site| self.inventory.sites.get_mut(site)?.as_mut());
         if let (Some(known), Some(bytes), true) = (known, record.values, self.format.takes_bytes_of_numbers())
@@ -463,7 +385,7 @@ impl<F: EventFormat> EventExport<F> {
                     bytes: Some(bytes),
                     lock: LockContent::No,
                 };
-                return self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
+                return self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
             }
         }
         let mut text = std::mem::take(&mut self.text);
@@ -482,23 +404,23 @@ impl<F: EventFormat> EventExport<F> {
         }
         let values_read = has_values.then_some(&values[..]);
         let what = EventContent::Message { site, text: &text, values: values_read, bytes: None, lock };
-        self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
+        self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
         self.values = clear_and_reuse(values);
         self.text = text;
     }
 
     fn function(&mut self, record: &RecordText<'_>, at: EventPosition, out: &mut Vec<u8>) {
-        let EventPosition { thread, named, ticks, wall, .. } = at;
+        let EventPosition { ids: ThreadIds { thread, named, .. }, ticks, time } = at;
         let call_info = self.call_info.call_info(&self.names, named, record);
         let Some(call_info) = call_info else { return };
         self.inventory.learn_functions(call_info, &self.names);
         let (called, open) = (&call_info.called, &mut self.open[thread]);
         if record.kind == Kind::Enter {
-            open.enter(called.place, called.function, call_info.span, wall);
+            open.enter(called.place, called.function, call_info.span, time);
             self.inventory.calls.entered(call_info);
             if open.open().len() <= self.inventory.depth {
                 let what = EventContent::Enter(call_info);
-                self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
+                self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
             }
             return;
         }
@@ -508,12 +430,12 @@ impl<F: EventFormat> EventExport<F> {
         let call_info = *call_info;
         let mut ended = std::mem::take(&mut self.ended);
         if let Some(left) = left {
-            self.end_calls(thread, left, (ticks, wall), &mut ended, out);
+            self.end_calls(thread, left, (ticks, time), &mut ended, out);
         }
         // If no call has ended, the record belongs to a call inside folded calls.
         if left.is_none() || !ended.is_empty() {
             let what = EventContent::Leave(&call_info, &ended);
-            self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
+            self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
         }
         ended.clear();
         self.ended = ended;
@@ -525,12 +447,12 @@ impl<F: EventFormat> EventExport<F> {
         &mut self,
         thread: usize,
         left: usize,
-        (ticks, wall): (Ticks, u64),
+        (ticks, time): (Ticks, u64),
         ended: &mut Vec<EndedCall>,
         out: &mut Vec<u8>,
     ) {
         while let Some(Ended { call, ending, folded }) =
-            self.open[thread].pop_shown(left, wall, self.inventory.depth, 0)
+            self.open[thread].pop_shown(left, (time, &WorkTime::WITHOUT_WAITS), self.inventory.depth, 0)
         {
             let has_leave_record = ending == Ending::Left;
             let function = match folded {
@@ -554,7 +476,7 @@ impl<F: EventFormat> EventExport<F> {
         &mut self,
         thread: usize,
         ticks: Ticks,
-        wall: u64,
+        time: u64,
         folded: &Folded,
         out: &mut Vec<u8>,
     ) -> FunctionId {
@@ -564,26 +486,26 @@ impl<F: EventFormat> EventExport<F> {
         let call_info = CallInfo { called, span: None, left: Flags::NONE };
         self.inventory.learn_functions(&call_info, &self.names);
         let what = EventContent::Enter(&call_info);
-        self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
+        self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
         function
     }
 
     /// Ends all open calls of a thread.
-    fn close(&mut self, thread: usize, (ticks, wall): (Ticks, u64), out: &mut Vec<u8>) {
+    fn close(&mut self, thread: usize, (ticks, time): (Ticks, u64), out: &mut Vec<u8>) {
         let (mut ended, unseen) = (Vec::new(), self.inventory.unseen);
         self.inventory.still_open += self.open[thread].open().len() as u64;
-        self.end_calls(thread, 0, (ticks, wall), &mut ended, out);
+        self.end_calls(thread, 0, (ticks, time), &mut ended, out);
         self.inventory.unseen = unseen;
         if !ended.is_empty() {
             ended.iter_mut().for_each(|call| call.has_leave_record = false);
             let what = EventContent::Close(&ended);
-            self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
+            self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
         }
     }
 
     #[cold]
     fn stack(&mut self, record: &RecordText<'_>, at: EventPosition, out: &mut Vec<u8>) {
-        let EventPosition { thread, named, ticks, wall, .. } = at;
+        let EventPosition { ids: ThreadIds { thread, named, .. }, ticks, time } = at;
         let Some(line) = record.parsed().next() else { return };
         let mut with_names = Vec::new();
         if !lock(&self.names).write_named(named, ticks, &line, &mut with_names) {
@@ -592,29 +514,22 @@ impl<F: EventFormat> EventExport<F> {
         }
         let text = String::from_utf8_lossy(&with_names);
         let what = EventContent::Stack(&text);
-        self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
-    }
-
-    /// Returns the time at `ticks` by the clock of the format.
-    fn time(&self, clock: &TickClock, ticks: Ticks) -> u64 {
-        match self.format.clock() {
-            EventClock::Wall => clock.wall(ticks).0,
-            EventClock::Steady | EventClock::None => clock.steady(ticks),
-        }
+        self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
     }
 
     #[cold]
-    fn meta(&mut self, origin: &Origin, record: &RecordText<'_>, at: EventPosition, out: &mut Vec<u8>) {
-        let EventPosition { thread, named, ticks, wall, .. } = at;
+    fn meta(&mut self, record: &RecordText<'_>, at: EventPosition, out: &mut Vec<u8>) {
+        let EventPosition { ids: ThreadIds { thread, named, .. }, ticks, time } = at;
         let payload = record.payload();
         lock(&self.names).take_meta(named, payload);
         let meta = Meta::parse(payload);
+        meta.iter().for_each(|meta| self.inventory.registry.take_meta(at.ids, meta));
         let text = String::from_utf8_lossy(payload);
         let what = EventContent::Meta { payload: &text, meta: meta.as_ref() };
-        self.format.event(&Event { thread, ticks, wall, what }, &self.inventory, out);
+        self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
         if let Some((_, ticks)) = meta.and_then(|meta| cut(&meta, ticks)) {
-            let wall = self.time(&origin.clock, ticks);
-            self.close(thread, (ticks, wall), out);
+            let time = self.inventory.registry.time(thread, ticks);
+            self.close(thread, (ticks, time), out);
         }
     }
 }
@@ -656,15 +571,15 @@ impl<F: EventFormat> Export for EventExport<F> {
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
         let at = self.at(record.origin, origin, record.ticks);
-        self.last.see(at.process, at.ticks);
+        self.inventory.registry.see(at.ids.process, at.ticks);
         match record.kind {
             Kind::Message | Kind::Continuation => {
                 // The rest of a message without its beginning may look like a lock record, and so may a line
                 // of a log.
-                let is_log = origin.is_log || self.inventory.threads[at.thread].tid == 0;
+                let is_log = origin.is_log || self.inventory.threads()[at.ids.thread].tid == 0;
                 let whole_of_trace = record.kind == Kind::Message && !is_log;
                 let is_text = whole_of_trace && may_be_lock_record(record.payload());
-                let run = self.inventory.processes[at.process].run.as_ref();
+                let run = self.inventory.processes()[at.ids.process].run.as_ref();
                 // Without a run, the version is unknown.
                 let is_earlier = || run.is_none_or(|run| run.version < FIRST_WITH_OTHER_KINDS);
                 let lock = if is_text && is_earlier() { LockContent::Text } else { LockContent::No };
@@ -673,7 +588,7 @@ impl<F: EventFormat> Export for EventExport<F> {
             Kind::Lock => self.message(record, at, LockContent::Record, out),
             Kind::Enter | Kind::Leave => self.function(record, at, out),
             Kind::Stack => self.stack(record, at, out),
-            Kind::Meta => self.meta(origin, record, at, out),
+            Kind::Meta => self.meta(record, at, out),
             Kind::State => self.inventory.other_kinds.see_state(),
             Kind::Other(kind) => self.inventory.other_kinds.see(kind),
         }
@@ -681,10 +596,9 @@ impl<F: EventFormat> Export for EventExport<F> {
 
     fn finish(&mut self, out: &mut Vec<u8>) {
         for thread in 0..self.open.len() {
-            let Thread { process, clock, .. } = &self.inventory.threads[thread];
-            let ticks = self.last.of(*process);
-            let wall = self.time(clock, ticks);
-            self.close(thread, (ticks, wall), out);
+            let ticks = self.inventory.registry.last(self.inventory.threads()[thread].process);
+            let time = self.inventory.registry.time(thread, ticks);
+            self.close(thread, (ticks, time), out);
         }
         self.format.finish(&self.inventory, out);
     }

@@ -48,15 +48,15 @@ pub struct Row<'a> {
 /// Returns the columns of an event; `None` if the event has no record.
 #[must_use]
 pub fn row_of<'a>(event: &Event<'a>, inventory: &'a Inventory) -> Option<Row<'a>> {
-    let thread = &inventory.threads[event.thread];
-    let process = &inventory.processes[thread.process];
+    let thread = &inventory.threads()[event.thread];
+    let process = &inventory.processes()[thread.process];
     let pid = process.run.as_ref().map(|run| run.pid);
     let message = message_of(event);
     let row = Row {
         pid,
         process: &process.name,
         tid: thread.tid,
-        thread: &thread.label,
+        thread: thread.label(),
         message,
         ..Row::default()
     };

@@ -8,7 +8,8 @@ use crate::view::export::Export;
 use crate::view::export::aspects::{self, Aspect};
 use crate::view::export::events::{folded_calls, sentences};
 use crate::view::export::format::{OutputContent, OutputFormat};
-use crate::view::function_names::{FunctionId, SharedNames, lock};
+use crate::view::function_names::{FunctionId, lock};
+use crate::view::threads::Threads;
 
 /// The description of the format.
 pub static FORMAT: OutputFormat = OutputFormat {
@@ -19,9 +20,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     nests_calls: true,
     times_of_day: false,
     begins,
-    make: Some(|context| {
-        Box::new(FoldedFormat::new(context.depth, context.names.clone(), context.labels.clone()))
-    }),
+    make: Some(|context| Box::new(FoldedFormat::new(context.depth, context.threads()))),
 };
 
 /// Returns whether the first line of `head` ends in a number after a space.
@@ -41,9 +40,9 @@ impl FoldedFormat {
     /// Makes a format with the functions of `names`, and `labels` for the threads of all origins. `depth`
     /// limits the paths.
     #[must_use]
-    pub fn new(depth: Depth, names: SharedNames, labels: Vec<String>) -> FoldedFormat {
+    pub fn new(depth: Depth, threads: Threads) -> FoldedFormat {
         let counting = Counting { paths: true, depth, ..Counting::default() };
-        FoldedFormat { counts: CallCounts::new(counting, names, labels) }
+        FoldedFormat { counts: CallCounts::new(counting, threads) }
     }
 }
 

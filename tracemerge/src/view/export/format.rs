@@ -67,8 +67,7 @@ pub fn contains(head: &[u8], text: &[u8]) -> bool {
 
 /// Makes the export of a format that accepts events.
 pub fn export_events<F: EventFormat + Default + 'static>(context: &Context) -> Box<dyn Export> {
-    let Context { names, catalog, labels, depth, .. } = context.clone();
-    Box::new(EventExport::new(F::default(), depth, names, catalog, labels))
+    Box::new(EventExport::new(F::default(), context.depth, context.threads(), context.catalog.clone()))
 }
 
 impl OutputFormat {

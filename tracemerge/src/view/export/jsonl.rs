@@ -1,9 +1,10 @@
 //! JSON lines: each record is an object in its own line. Keys with unknown values are missing.
 
-use crate::view::export::events::{Event, EventClock, EventFormat, Inventory};
+use crate::view::export::events::{Event, EventFormat, Inventory};
 use crate::view::export::fields::{TimeText, put_fields, row_of};
 use crate::view::export::format::{OutputContent, OutputFormat, contains, export_events};
 use crate::view::export::json::{put_number, put_string};
+use crate::view::threads::TimeScale;
 
 /// The description of the format.
 pub static FORMAT: OutputFormat = OutputFormat {
@@ -26,8 +27,8 @@ pub struct JsonlFormat {
 }
 
 impl EventFormat for JsonlFormat {
-    fn clock(&self) -> EventClock {
-        EventClock::Wall
+    fn clock(&self) -> Option<TimeScale> {
+        Some(TimeScale::Wall)
     }
 
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
@@ -37,9 +38,9 @@ impl EventFormat for JsonlFormat {
         out.extend_from_slice(b"{\"ticks\":");
         put_number(event.ticks.0, out);
         out.extend_from_slice(b",\"time\":\"");
-        self.times.put(event.wall, out);
+        self.times.put(event.time, out);
         out.extend_from_slice(b"\",\"ns\":");
-        put_number(event.wall, out);
+        put_number(event.time, out);
         if let Some(pid) = row.pid {
             out.extend_from_slice(b",\"pid\":");
             put_number(pid.into(), out);

@@ -26,7 +26,7 @@ impl Pids {
         if let Some(pid) = self.known[process] {
             return (pid, false);
         }
-        let mut pid = inventory.processes[process].pid();
+        let mut pid = inventory.processes()[process].pid();
         if pid == 0 || !self.given.insert(pid) {
             self.renumbered += u64::from(pid != 0);
             pid = OWN_PIDS + u32::try_from(process).unwrap_or(0);

@@ -13,6 +13,7 @@ use crate::view::export::Export;
 use crate::view::export::time_column::TimeMode;
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::rows::{self, Column, Row, RowForm, Value, table};
+use crate::view::thread_labels::Label;
 
 /// The layout of `rates`: the records by period and thread.
 #[derive(Args, Clone, Copy, Debug)]
@@ -93,7 +94,7 @@ impl Row for RateRow {
 struct RatesFormat {
     layout: RatesLayout,
     first: u64,
-    labels: Vec<String>,
+    labels: Vec<Label>,
     /// The number of records by the period and the number of the origin.
     counts: BTreeMap<(u64, usize), u64>,
 }
@@ -113,7 +114,7 @@ impl Export for RatesFormat {
         // A thread may have several files.
         let mut by_thread: BTreeMap<(u64, &str), u64> = BTreeMap::new();
         for ((period, origin), records) in &self.counts {
-            let thread = self.labels.get(*origin).map_or("", String::as_str);
+            let thread = self.labels.get(*origin).map_or("", Label::full);
             *by_thread.entry((*period, thread)).or_default() += records;
         }
         let row = |((period, thread), records): ((u64, &str), u64)| RateRow {

@@ -15,9 +15,10 @@ use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::folded::write_folded;
 use crate::view::export::time_column::TimeMode;
-use crate::view::function_names::{Function, FunctionId, SharedNames, lock};
+use crate::view::function_names::{Function, FunctionId, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::rows::{self, Column, Row, RowForm, Value, table};
+use crate::view::threads::Threads;
 
 /// The sort order of the functions of a report; the greatest value comes first. The comments of the variants are
 /// the help.
@@ -73,7 +74,7 @@ impl Subcommand for ReportLayout {
 Shows for each function: the number of calls; the time of all calls (a recursive call counts
 with the outermost one), the same without the calls inside, and for one call the minimum,
 average, maximum and 99th percentile (to 1 %). Calls that were still running count up to
-the last record of their process. For the source of names see tracemerge tree --help.
+the last sign of life of their process. For the source of names see tracemerge tree --help.
 
 tracemerge --format folded writes a line for each call path with its own time in
 nanoseconds, which tools for flame graphs read. tracemerge draws one itself:
@@ -92,8 +93,7 @@ impl Layout for ReportLayout {
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
-        let Context { names, labels, depth, .. } = context.clone();
-        Box::new(ReportFormat::new(*self, depth, names, labels))
+        Box::new(ReportFormat::new(*self, context.depth, context.threads()))
     }
 
     fn content(&self, _time: TimeMode, _in_colours: bool) -> Content {
@@ -132,6 +132,7 @@ impl Row for FunctionRow {
         ("still_running", "the number of calls that were running at the end"),
         ("without_leave", "the number of calls without a leave record"),
         ("without_enter", "the number of leave records without a call"),
+        ("waited_ns", "the time for which the tracer made threads wait: no time of a call"),
     ];
     const COLUMNS: &'static [Column<FunctionRow>] = &[
         Column::hidden("thread", "with --by-thread, the thread as the table names it", |row| {
@@ -177,11 +178,11 @@ pub struct ReportFormat {
 }
 
 impl ReportFormat {
-    /// Makes a report of the functions of `names`, with `labels` for the threads of all origins.
+    /// Makes a report of the calls of `threads`.
     #[must_use]
-    pub fn new(layout: ReportLayout, depth: Depth, names: SharedNames, labels: Vec<String>) -> ReportFormat {
+    pub fn new(layout: ReportLayout, depth: Depth, threads: Threads) -> ReportFormat {
         let counting = Counting { by_thread: layout.by_thread, paths: layout.nests_calls(), depth };
-        ReportFormat { layout, counts: CallCounts::new(counting, names, labels) }
+        ReportFormat { layout, counts: CallCounts::new(counting, threads) }
     }
 
     /// Returns the functions of a thread (0 for all threads together), in the chosen order.
@@ -218,6 +219,10 @@ impl ReportFormat {
 
 impl Export for ReportFormat {
     fn begin(&mut self, _origins: &[Origin], _out: &mut Vec<u8>) {}
+
+    fn begin_at(&mut self, first: u64) {
+        self.counts.begin_at(first);
+    }
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {
         self.counts.record(origin, record);
@@ -261,7 +266,8 @@ impl ReportFormat {
         let tables = if self.layout.by_thread { self.counts.labels().len() } else { 1 };
         let rows: Vec<Vec<FunctionRow>> = (0..tables).map(|thread| self.rows(thread)).collect();
         if !self.layout.form.is_table() {
-            let facts = [calls, threads, still_open, unseen, unmatched].map(Value::Count);
+            let facts = [calls, threads, still_open, unseen, unmatched, self.counts.threads().waits().ns];
+            let facts = facts.map(Value::Count);
             return self.layout.form.write(&facts, &rows.into_iter().flatten().collect::<Vec<_>>(), out);
         }
         let mut head = format!("{} of {}", count(calls, "call"), count(threads, "thread"));
@@ -274,8 +280,10 @@ impl ReportFormat {
                 let _ = write!(head, ", {} {what}", Grouped(number));
             }
         }
-        out.extend_from_slice(head.as_bytes());
-        out.push(b'\n');
+        for line in [Some(head), self.counts.threads().waits_in_words()].into_iter().flatten() {
+            out.extend_from_slice(line.as_bytes());
+            out.push(b'\n');
+        }
         if let Some(Recursion { thread, function, calls }) = self.counts.endless_recursion() {
             let label = self.counts.labels().nth(thread).unwrap_or_default();
             let function = lock(self.counts.names()).get(function).name.clone();

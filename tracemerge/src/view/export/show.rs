@@ -19,6 +19,7 @@ use crate::view::export::paint::{paint, write_found};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::{Copies, Export};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
+use crate::view::work_time::in_words;
 
 /// A column before the message. The comments of the variants are the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -105,7 +106,8 @@ impl Layout for ShowLayout {
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
-        let Context { time, labels: threads, catalog, palette, found, .. } = context.clone();
+        let Context { time, labels, catalog, palette, found, .. } = context.clone();
+        let threads = labels.iter().map(|label| label.full().to_owned()).collect();
         let columns = self.columns.clone();
         Box::new(ShowFormat::new(ShowStyle { columns, time, threads, catalog, palette, found }))
     }
@@ -281,7 +283,7 @@ impl Export for ShowFormat {
             match line.kind {
                 Kind::Meta if is_warning(line.payload) => paint(out, self.palette.warning, |out| {
                     out.extend_from_slice(b"# ");
-                    out.extend_from_slice(line.payload);
+                    out.extend_from_slice(&in_words(line.payload));
                 }),
                 _ => write_found(out, self.style.found.as_ref(), self.palette.found, line.payload),
             }

@@ -4,12 +4,11 @@
 
 use crate::ui::messages::count;
 use crate::view::export::aspects::Aspect;
-use crate::view::export::events::{
-    EndedCall, Event, EventContent, EventFormat, Inventory, Process, sentences,
-};
+use crate::view::export::events::{EndedCall, Event, EventContent, EventFormat, Inventory, sentences};
 use crate::view::export::format::{OutputContent, OutputFormat, contains, export_events};
 use crate::view::export::json::{put_number, put_string};
 use crate::view::function_names::FunctionId;
+use crate::view::threads::Process;
 
 /// The number of calls above which the user is informed that they are held in memory.
 const MAX_QUIET_CALLS: u64 = 1_000_000;
@@ -134,18 +133,18 @@ impl SpeedscopeFormat {
 
 /// Returns the name of a thread's profile, with the process if there are several.
 fn name_of(thread: usize, inventory: &Inventory) -> String {
-    let thread = &inventory.threads[thread];
-    let process: &Process = &inventory.processes[thread.process];
-    if inventory.processes.len() == 1 {
-        return thread.label.clone();
+    let thread = &inventory.threads()[thread];
+    let process: &Process = &inventory.processes()[thread.process];
+    if inventory.processes().len() == 1 {
+        return thread.label().to_owned();
     }
-    format!("{} {} {}", process.name, process.pid(), thread.label)
+    format!("{} {} {}", process.name, process.pid(), thread.label())
 }
 
 impl EventFormat for SpeedscopeFormat {
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, _out: &mut Vec<u8>) {
-        let at = event.wall.saturating_sub(*self.first.get_or_insert(event.wall));
-        self.profiles.resize_with(self.profiles.len().max(inventory.threads.len()), Profile::default);
+        let at = event.time.saturating_sub(*self.first.get_or_insert(event.time));
+        self.profiles.resize_with(self.profiles.len().max(inventory.threads().len()), Profile::default);
         let profile = &mut self.profiles[event.thread];
         match &event.what {
             EventContent::Enter(call_info) => {

@@ -9,7 +9,6 @@
 //!
 //! Calls that are nested too deeply are one line with their number, at the end of the outermost of them.
 
-use std::collections::HashMap;
 use std::io::Write as _;
 
 use clap::Args;
@@ -24,11 +23,13 @@ use crate::input::inputs::Origin;
 use crate::input::other_kinds::OtherKinds;
 use crate::ui::messages::count;
 use crate::ui::units::{nanoseconds, put_duration};
-use crate::view::calls::{Cut, Depth, Ended, Ending, LastRecords, MORE, OpenCall, OpenCalls, cut};
+use crate::view::calls::{Cut, Depth, Ended, Ending, MORE, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
+use crate::view::threads::{ThreadIds, Threads};
+use crate::view::work_time::in_words;
 
 /// The number of characters of a duration.
 const DURATION: usize = 9;
@@ -118,22 +119,16 @@ pub struct TreeFormat {
     time: TimeColumn,
     names: SharedNames,
     call_info: KnownCalls,
-    labels: Vec<String>,
+    threads: Threads,
+    /// The number of characters of the longest label.
     width: usize,
-    processes: Vec<Option<usize>>,
-    /// The thread of each origin: a thread may have several files.
-    threads: Vec<usize>,
-    /// The number of each thread, by its process and its id.
-    by_id: HashMap<(usize, u64), usize>,
     tree: Vec<ThreadTree>,
-    last: LastRecords,
     other_kinds: OtherKinds,
 }
 
 /// The calls of one thread.
 #[derive(Debug, Default)]
 struct ThreadTree {
-    label: String,
     /// The number of characters of the label.
     columns: usize,
     /// The number of outermost open calls that are not wanted. Calls inside a wanted call are wanted.
@@ -144,8 +139,6 @@ struct ThreadTree {
     calls: OpenCalls,
     /// The display state of each open call.
     shown: Vec<ShownCall>,
-    /// The origin and the process of the thread's last record.
-    of: Option<(Origin, usize)>,
     /// The reason for which its calls have no leave records, if the thread has ended with its process.
     why: Option<&'static str>,
     /// Whether the thread's last record is the enter record of its innermost open call. A call stack with the
@@ -169,7 +162,7 @@ struct ShownCall {
 impl TreeFormat {
     fn new(layout: TreeLayout, context: &Context) -> TreeFormat {
         let Context { names, labels, depth, time, .. } = context.clone();
-        let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+        let width = labels.iter().map(|label| label.full().chars().count()).max().unwrap_or(0);
         TreeFormat {
             // The command line rejects invalid patterns.
             function: layout.function.as_deref().and_then(|pattern| Regex::new(pattern).ok()),
@@ -178,44 +171,31 @@ impl TreeFormat {
             time,
             call_info: KnownCalls::of(&names),
             names,
-            labels,
+            threads: context.threads(),
             width,
-            processes: Vec::new(),
-            threads: Vec::new(),
-            by_id: HashMap::new(),
             tree: Vec::new(),
-            last: LastRecords::default(),
             other_kinds: OtherKinds::default(),
         }
     }
 
-    /// Returns the numbers of the process and of the thread of an origin.
-    fn know(&mut self, number: usize, origin: &Origin) -> (usize, usize) {
-        while self.processes.len() <= number {
-            self.processes.push(None);
-            self.threads.push(0);
-        }
-        if let Some(process) = self.processes[number] {
-            return (process, self.threads[number]);
-        }
-        let process = lock(&self.names).process(origin);
-        let thread = *self.by_id.entry((process, origin.tid)).or_insert_with(|| {
-            let label = self.labels.get(number).cloned().unwrap_or_else(|| origin.tid.to_string());
-            let columns = label.chars().count();
+    /// Returns the numbers of an origin. Assigns them if the origin is new.
+    #[inline]
+    fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
+        let ids = self.threads.ids(number, origin);
+        if ids.thread >= self.tree.len() {
+            let columns = self.threads.threads()[ids.thread].full_label().chars().count();
             self.width = self.width.max(columns);
-            self.tree.push(ThreadTree { label, columns, ..ThreadTree::default() });
-            self.tree.len() - 1
-        });
-        self.tree[thread].of = Some((origin.clone(), process));
-        (self.processes[number], self.threads[number]) = (Some(process), thread);
-        (process, thread)
+            self.tree.push(ThreadTree { columns, ..ThreadTree::default() });
+        }
+        ids
     }
 
     /// Writes the columns before the text of a line.
-    fn begin(&mut self, thread: usize, origin: &Origin, ticks: Ticks, taken: Option<u64>, out: &mut Vec<u8>) {
-        self.time.write(&origin.clock, ticks, out);
+    fn begin(&mut self, thread: usize, ticks: Ticks, taken: Option<u64>, out: &mut Vec<u8>) {
+        let of = &self.threads.threads()[thread];
+        self.time.write(&of.clock, ticks, out);
         out.extend_from_slice(b"  ");
-        out.extend_from_slice(self.tree[thread].label.as_bytes());
+        out.extend_from_slice(of.full_label().as_bytes());
         // `write!` would take longer than all other work for a line.
         out.resize(out.len() + self.width - self.tree[thread].columns + 2, b' ');
         let start = out.len();
@@ -239,13 +219,13 @@ impl TreeFormat {
 
     /// Writes the first lines of the open calls that have none yet, if they are wanted and have taken long
     /// enough.
-    fn write_open(&mut self, thread: usize, origin: &Origin, now: u64, out: &mut Vec<u8>) {
+    fn write_open(&mut self, thread: usize, now: u64, out: &mut Vec<u8>) {
         let most = self.most(thread);
         let end = self.tree[thread].shown.len().min(most.saturating_add(1));
         for depth in self.tree[thread].written..end {
             let (call, shown) = (self.tree[thread].calls.open()[depth], self.tree[thread].shown[depth]);
             // Calls inside a short call are shorter.
-            if call.taken(now).0 < self.layout.min_duration {
+            if call.taken(now, self.threads.work(thread)).0 < self.layout.min_duration {
                 break;
             }
             self.tree[thread].written = depth + 1;
@@ -253,7 +233,7 @@ impl TreeFormat {
                 continue;
             }
             self.tree[thread].shown[depth].is_written = true;
-            self.begin(thread, origin, shown.entered, None, out);
+            self.begin(thread, shown.entered, None, out);
             self.indent(thread, depth, out);
             if depth < most {
                 self.write_function(&call, shown.called_from, out);
@@ -285,16 +265,15 @@ impl TreeFormat {
     fn enter(
         &mut self,
         thread: usize,
-        origin: &Origin,
         ticks: Ticks,
         (called, span): (Called, Option<u64>),
         out: &mut Vec<u8>,
     ) {
-        let now = origin.clock.steady(ticks);
+        let now = self.threads.time(thread, ticks);
         // If short calls are hidden, it is not yet known whether this call will be shown. Hidden calls must
         // not affect the shown ones.
         if self.layout.min_duration == 0 && self.tree[thread].shown.len() <= self.most(thread) {
-            self.write_open(thread, origin, now, out);
+            self.write_open(thread, now, out);
         }
         let matches = |pattern: &Regex| pattern.is_match(&lock(&self.names).get(called.function).name);
         let is_wanted = self.function.as_ref().is_none_or(matches)
@@ -309,7 +288,7 @@ impl TreeFormat {
 
     /// Reads the call stack with the place of the innermost call. Returns whether the record is such a call
     /// stack: it comes directly after the enter record, has the same ticks, and goes only to the caller.
-    fn take_call_site(&mut self, thread: usize, process: usize, record: &RecordText<'_>) -> bool {
+    fn take_call_site(&mut self, thread: usize, named: usize, record: &RecordText<'_>) -> bool {
         let tree = &mut self.tree[thread];
         let (Some(shown), Some(call)) = (tree.shown.last_mut(), tree.calls.open().last()) else {
             return false;
@@ -321,7 +300,7 @@ impl TreeFormat {
         let stack = StackLine::parse(line.payload).filter(|stack| !stack.whole && stack.frames.len() == 2);
         let Some(stack) = stack else { return false };
         if shown.called_from.is_none() {
-            shown.called_from = lock(&self.names).call_site(process, record.ticks, call.function, &stack);
+            shown.called_from = lock(&self.names).call_site(named, record.ticks, call.function, &stack);
         }
         true
     }
@@ -329,12 +308,11 @@ impl TreeFormat {
     fn leave(
         &mut self,
         thread: usize,
-        origin: &Origin,
         ticks: Ticks,
         call_info: (Called, Option<u64>, Flags),
         out: &mut Vec<u8>,
     ) {
-        let now = origin.clock.steady(ticks);
+        let now = self.threads.time(thread, ticks);
         let (called, span, flags) = call_info;
         let how = match flags {
             _ if flags.has(Flags::UNWINDING) => " left by a panic",
@@ -343,7 +321,7 @@ impl TreeFormat {
         };
         let Some(left) = self.tree[thread].calls.leave(called.place, called.function, span) else { return };
         let how = |ending| if ending == Ending::Unseen { " no leave record" } else { how };
-        self.end_calls(thread, origin, (ticks, now), left, how, out);
+        self.end_calls(thread, (ticks, now), left, how, out);
     }
 
     /// Ends the open calls of a thread except the outermost `left` ones, the innermost first. `how` returns a
@@ -351,7 +329,6 @@ impl TreeFormat {
     fn end_calls<'h>(
         &mut self,
         thread: usize,
-        origin: &Origin,
         (ticks, now): (Ticks, u64),
         left: usize,
         how: impl Fn(Ending) -> &'h str,
@@ -360,7 +337,7 @@ impl TreeFormat {
         loop {
             let (most, min) = (self.most(thread), self.layout.min_duration);
             let tree = &mut self.tree[thread];
-            let ended = tree.calls.pop_shown(left, now, most, min);
+            let ended = tree.calls.pop_shown(left, (now, self.threads.work(thread)), most, min);
             let depth = tree.calls.open().len();
             let shown = tree.shown.get(depth).copied();
             tree.shown.truncate(depth);
@@ -368,7 +345,7 @@ impl TreeFormat {
             tree.unwanted = tree.unwanted.min(depth);
             let Some((ended, shown)) = ended.zip(shown) else { return };
             let how = how(ended.ending);
-            self.end(thread, origin, (ticks, now), (&ended, shown), how, out);
+            self.end(thread, (ticks, now), (&ended, shown), how, out);
         }
     }
 
@@ -376,14 +353,14 @@ impl TreeFormat {
     fn end(
         &mut self,
         thread: usize,
-        origin: &Origin,
         (ticks, now): (Ticks, u64),
         (ended, shown): (&Ended, ShownCall),
         how: &str,
         out: &mut Vec<u8>,
     ) {
         let Ended { call, folded, .. } = ended;
-        let ((taken, _), depth) = (call.taken(now), self.tree[thread].shown.len());
+        let (taken, _) = call.taken(now, self.threads.work(thread));
+        let depth = self.tree[thread].shown.len();
         if !shown.is_wanted || taken < self.layout.min_duration {
             return;
         }
@@ -392,8 +369,8 @@ impl TreeFormat {
             folded.text(|function| &names.get(function).name)
         });
         // The calls around this one took long enough, too.
-        self.write_open(thread, origin, now, out);
-        self.begin(thread, origin, if shown.is_written { ticks } else { shown.entered }, Some(taken), out);
+        self.write_open(thread, now, out);
+        self.begin(thread, if shown.is_written { ticks } else { shown.entered }, Some(taken), out);
         self.indent(thread, depth, out);
         if shown.is_written {
             out.extend_from_slice(b"} ");
@@ -413,20 +390,16 @@ impl TreeFormat {
     }
 
     /// Writes a message, a call stack or a warning, indented below its call.
-    fn write_lines(
-        &mut self,
-        thread: usize,
-        origin: &Origin,
-        record: &RecordText<'_>,
-        process: usize,
-        out: &mut Vec<u8>,
-    ) {
-        let now = origin.clock.steady(record.ticks);
+    fn write_lines(&mut self, thread: usize, record: &RecordText<'_>, named: usize, out: &mut Vec<u8>) {
+        let now = self.threads.time(thread, record.ticks);
         let depth = self.tree[thread].shown.len();
         let around =
             depth.checked_sub(1).map(|at| (self.tree[thread].shown[at], self.tree[thread].calls.open()[at]));
         let is_wanted = match around {
-            Some((shown, call)) => shown.is_wanted && call.taken(now).0 >= self.layout.min_duration,
+            Some((shown, call)) => {
+                let (taken, _) = call.taken(now, self.threads.work(thread));
+                shown.is_wanted && taken >= self.layout.min_duration
+            }
             None => self.function.is_none() && self.layout.min_duration == 0,
         };
         // A user who limits the depth for an overview does not want the messages further in.
@@ -434,15 +407,15 @@ impl TreeFormat {
         if (!is_wanted && record.kind != Kind::Meta) || is_deep {
             return;
         }
-        self.write_open(thread, origin, now, out);
+        self.write_open(thread, now, out);
         for line in record.parsed() {
             let stack = (line.kind == Kind::Stack).then(|| StackLine::parse(line.payload)).flatten();
             let texts = stack.map_or_else(
-                || vec![line.payload.to_vec()],
-                |stack| self.stack(process, record.ticks, &stack),
+                || vec![in_words(line.payload).into_owned()],
+                |stack| self.stack(named, record.ticks, &stack),
             );
             for text in texts {
-                self.begin(thread, origin, record.ticks, None, out);
+                self.begin(thread, record.ticks, None, out);
                 self.indent(thread, depth, out);
                 out.extend_from_slice(if line.kind == Kind::Meta { b"# " } else { b": " });
                 out.extend_from_slice(&text);
@@ -452,12 +425,12 @@ impl TreeFormat {
     }
 
     /// Returns the lines of a call stack, the innermost function first.
-    fn stack(&self, process: usize, ticks: Ticks, stack: &StackLine<'_>) -> Vec<Vec<u8>> {
+    fn stack(&self, named: usize, ticks: Ticks, stack: &StackLine<'_>) -> Vec<Vec<u8>> {
         let mut names = lock(&self.names);
         let most = if self.depth == Depth::All { usize::MAX } else { Depth::Usual.most() };
         let (mut lines, mut more): (Vec<Vec<u8>>, u64) = (Vec::new(), 0);
         for frame in &stack.frames {
-            for id in names.of_frame(process, ticks, frame).iter() {
+            for id in names.of_frame(named, ticks, frame).iter() {
                 if lines.len() == most {
                     more += 1;
                     continue;
@@ -478,9 +451,9 @@ impl TreeFormat {
     }
 
     /// Ends the calls that are still open, and writes the reason `why` they have no leave record.
-    fn still_open(&mut self, thread: usize, origin: &Origin, ticks: Ticks, why: &str, out: &mut Vec<u8>) {
-        let now = origin.clock.steady(ticks);
-        self.end_calls(thread, origin, (ticks, now), 0, |_| why, out);
+    fn still_open(&mut self, thread: usize, ticks: Ticks, why: &str, out: &mut Vec<u8>) {
+        let now = self.threads.time(thread, ticks);
+        self.end_calls(thread, (ticks, now), 0, |_| why, out);
     }
 }
 
@@ -498,49 +471,50 @@ fn why_open(reason: EndReason) -> Option<&'static str> {
 impl Export for TreeFormat {
     fn begin_at(&mut self, first: u64) {
         self.time.first = first;
+        self.threads.begin_at(first);
     }
 
     fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
         self.width = self.width.max(label.chars().count());
-        self.labels.resize(self.labels.len().max(number + 1), String::new());
-        self.labels[number].clone_from(&label);
-        let (_, thread) = self.know(number, origin);
+        let ThreadIds { thread, .. } = self.ids(number, origin);
         self.tree[thread].columns = label.chars().count();
-        self.tree[thread].label = label;
+        self.threads.learn(number, origin, label);
     }
 
     fn begin(&mut self, _origins: &[Origin], _out: &mut Vec<u8>) {}
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
-        let (process, thread) = self.know(record.origin, origin);
-        let is_call_site = self.take_call_site(thread, process, record);
+        let ids = self.ids(record.origin, origin);
+        let ThreadIds { thread, process, named } = ids;
+        let is_call_site = self.take_call_site(thread, named, record);
         self.tree[thread].has_just_entered = false;
-        self.last.see(process, record.ticks);
+        self.threads.see(process, record.ticks);
         if is_call_site {
             return;
         }
         match record.kind {
             Kind::Enter | Kind::Leave => {
-                let call_info = self.call_info.call_info(&self.names, process, record);
+                let call_info = self.call_info.call_info(&self.names, named, record);
                 let Some(&CallInfo { called, span, left }) = call_info else { return };
                 if record.kind == Kind::Enter {
-                    self.enter(thread, origin, record.ticks, (called, span), out);
+                    self.enter(thread, record.ticks, (called, span), out);
                 } else {
-                    self.leave(thread, origin, record.ticks, (called, span, left), out);
+                    self.leave(thread, record.ticks, (called, span, left), out);
                 }
             }
             Kind::Meta => {
                 let Some(line) = record.parsed().next() else { return };
-                lock(&self.names).take_meta(process, line.payload);
+                lock(&self.names).take_meta(named, line.payload);
                 let meta = Meta::parse(line.payload);
+                meta.iter().for_each(|meta| self.threads.take_meta(ids, meta));
                 match meta.as_ref().and_then(|meta| cut(meta, record.ticks)) {
                     Some((Cut::ThreadEnded, ticks)) => {
                         let why = " still open when the thread ended";
-                        self.still_open(thread, origin, ticks, why, out);
+                        self.still_open(thread, ticks, why, out);
                     }
                     Some((Cut::SwitchedOff, ticks)) => {
                         let why = " still open when tracing was switched off";
-                        self.still_open(thread, origin, ticks.max(record.ticks), why, out);
+                        self.still_open(thread, ticks.max(record.ticks), why, out);
                     }
                     None => {}
                 }
@@ -548,11 +522,11 @@ impl Export for TreeFormat {
                     self.tree[thread].why = why_open(end.reason);
                 }
                 if record.is_warning() {
-                    self.write_lines(thread, origin, record, process, out);
+                    self.write_lines(thread, record, named, out);
                 }
             }
             Kind::Message | Kind::Continuation | Kind::Stack | Kind::Lock => {
-                self.write_lines(thread, origin, record, process, out);
+                self.write_lines(thread, record, named, out);
             }
             Kind::State => self.other_kinds.see_state(),
             Kind::Other(kind) => self.other_kinds.see(kind),
@@ -565,10 +539,14 @@ impl Export for TreeFormat {
 
     fn finish(&mut self, out: &mut Vec<u8>) {
         for thread in 0..self.tree.len() {
-            let Some((origin, process)) = self.tree[thread].of.take() else { continue };
+            let last = self.threads.last(self.threads.threads()[thread].process);
             // The end of a thread is unknown if it still runs or was only partly selected.
             let why = self.tree[thread].why.unwrap_or(" still running at the end of the shown records");
-            self.still_open(thread, &origin, self.last.of(process), why, out);
+            self.still_open(thread, last, why, out);
+        }
+        if let Some(waits) = self.threads.waits_in_words() {
+            out.extend_from_slice(waits.as_bytes());
+            out.push(b'\n');
         }
     }
 
@@ -593,6 +571,7 @@ mod tests {
     use crate::time::clocks::TickClock;
     use crate::view::export::report::{ReportForm, ReportLayout, ReportOrder};
     use crate::view::made_traces::{Step, delivered, names, raw_file, steps, text, write};
+    use crate::view::thread_labels::Label;
 
     fn origin(tid: u64) -> Origin {
         let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor::new(Ticks(0), Wall(0))]));
@@ -634,8 +613,8 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    fn labels() -> Vec<String> {
-        ["main", "net"].map(str::to_owned).to_vec()
+    fn labels() -> Vec<Label> {
+        ["main", "net"].map(|label| Label::from(label.to_owned())).to_vec()
     }
 
     fn context(depth: Depth) -> Context {

@@ -124,16 +124,16 @@ fn plain_name(name: &str) -> String {
 impl UftraceFormat {
     /// Assigns a number to the thread of an event, and registers its process.
     fn introduce(&mut self, event: &Event<'_>, inventory: &Inventory) {
-        self.tasks.resize_with(self.tasks.len().max(inventory.threads.len()), || None);
-        let process = inventory.threads[event.thread].process;
-        let met = self.processes.entry(process).or_insert(event.wall);
-        *met = (*met).min(event.wall);
+        self.tasks.resize_with(self.tasks.len().max(inventory.threads().len()), || None);
+        let process = inventory.threads()[event.thread].process;
+        let met = self.processes.entry(process).or_insert(event.time);
+        *met = (*met).min(event.time);
         if self.tasks[event.thread].is_some() {
             return;
         }
-        let thread = &inventory.threads[event.thread];
+        let thread = &inventory.threads()[event.thread];
         let pid = self.pids.of(process, inventory).0;
-        let is_main = thread.tid == u64::from(inventory.processes[process].pid());
+        let is_main = thread.tid == u64::from(inventory.processes()[process].pid());
         let own = if is_main {
             Some(pid)
         } else {
@@ -188,7 +188,7 @@ impl UftraceFormat {
         }
         let Some(Some(task)) = self.tasks.get(event.thread) else { return };
         let mut line = format!("[{} ", task.tid).into_bytes();
-        escape_into(&mut line, inventory.threads[event.thread].label.as_bytes(), EscapeContext::Line);
+        escape_into(&mut line, inventory.threads()[event.thread].label().as_bytes(), EscapeContext::Line);
         line.extend_from_slice(b"] ");
         line.extend_from_slice(text);
         if line.len() > MAX_UFTRACE_TEXT {
@@ -198,7 +198,7 @@ impl UftraceFormat {
         }
         let file = *self.texts.get_or_insert_with(|| self.parts.add("extern.dat".to_owned()));
         let bytes = self.parts.of(file);
-        let _ = write!(bytes, "{}.{:09} ", event.wall / SECOND, event.wall % SECOND);
+        let _ = write!(bytes, "{}.{:09} ", event.time / SECOND, event.time % SECOND);
         bytes.extend_from_slice(&line);
         bytes.push(b'\n');
         self.parts.pass_on(file, out);
@@ -211,7 +211,7 @@ impl UftraceFormat {
         let (mut tasks, mut names) = (String::new(), BTreeMap::new());
         for (&process, &met) in &self.processes {
             let (pid, name) =
-                (self.pids.of(process, inventory).0, plain_name(&inventory.processes[process].name));
+                (self.pids.of(process, inventory).0, plain_name(&inventory.processes()[process].name));
             let met = time(met);
             tasks.push_str(&format!(
                 "SESS timestamp={met} pid={pid} sid={process:016x} exename=\"/{name}\"\n"
@@ -228,7 +228,7 @@ impl UftraceFormat {
             names.insert(name, process);
         }
         let mut tids = Vec::new();
-        for (task, thread) in self.tasks.iter().zip(&inventory.threads) {
+        for (task, thread) in self.tasks.iter().zip(inventory.threads()) {
             let Some(Task { tid, file: Some((_, first)), .. }) = task else { continue };
             let pid = self.pids.of(thread.process, inventory).0;
             tids.push(tid.to_string());
@@ -265,7 +265,7 @@ impl UftraceFormat {
 impl EventFormat for UftraceFormat {
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
         self.introduce(event, inventory);
-        let at = (event.thread, event.wall);
+        let at = (event.thread, event.time);
         match &event.what {
             EventContent::Message { text, .. } => {
                 let mut escaped = std::mem::take(&mut self.text);

@@ -24,6 +24,7 @@ use crate::view::call_counts::CallCounts;
 use crate::view::function_names::lock;
 use crate::view::lines_to_records::{RecordSink, each_record};
 use crate::view::plan::Plan;
+use crate::view::threads::ThreadIds;
 
 /// The number of shares for each processor, so that a processor that finishes early takes more of them.
 const SHARES: usize = 4;
@@ -38,8 +39,7 @@ struct ThreadSource<'a> {
     /// The number of the source among all, and among those of its boot.
     origin: usize,
     source: usize,
-    process: usize,
-    thread: usize,
+    ids: ThreadIds,
     /// The ticks of the first and the last line.
     ends: (u64, u64),
     from: &'a Source,
@@ -76,7 +76,7 @@ pub fn count(counts: &mut CallCounts, inputs: &Inputs, plan: &Plan<'_>) -> Optio
         found.extend(findings);
     }
     let names = lock(counts.names());
-    if sources.iter().any(|source| names.has_changes(source.process)) {
+    if sources.iter().any(|source| names.has_changes(source.ids.named)) {
         return None;
     }
     drop(names);
@@ -120,8 +120,7 @@ fn sources<'a>(
             of_boot.push(ThreadSource {
                 origin,
                 source: number,
-                process: 0,
-                thread: 0,
+                ids: ThreadIds { thread: 0, process: 0, named: 0 },
                 ends,
                 from: source,
                 size,
@@ -129,7 +128,7 @@ fn sources<'a>(
         }
         of_boot.sort_by_key(|source| source.ends.0);
         for source in &mut of_boot {
-            (source.process, source.thread) = counts.know(source.origin, &inputs.origins[source.origin]);
+            source.ids = counts.ids(source.origin, &inputs.origins[source.origin]);
         }
         first += sources.len();
         all.extend(of_boot);
@@ -142,8 +141,8 @@ fn sources<'a>(
 fn shares<'a>(sources: &[ThreadSource<'a>]) -> Option<Vec<Vec<ThreadSource<'a>>>> {
     let mut threads: Vec<Vec<ThreadSource<'a>>> = Vec::new();
     for source in sources {
-        threads.resize(threads.len().max(source.thread + 1), Vec::new());
-        let of_thread = &mut threads[source.thread];
+        threads.resize(threads.len().max(source.ids.thread + 1), Vec::new());
+        let of_thread = &mut threads[source.ids.thread];
         if of_thread.last().is_some_and(|before| before.ends.1 > source.ends.0) {
             return None;
         }

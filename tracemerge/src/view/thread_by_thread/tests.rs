@@ -18,6 +18,8 @@ use crate::view::export::report::{ReportForm, ReportFormat, ReportLayout};
 use crate::view::layout::Needs;
 use crate::view::made_traces::{Step, delivered, inputs, names, raw_file, steps, text, write};
 use crate::view::request::View;
+use crate::view::thread_labels::Label;
+use crate::view::threads::Threads;
 
 /// A format that gets its records from a merge, even if it only counts calls.
 struct ByMerge(Box<dyn Export>);
@@ -44,11 +46,12 @@ impl Export for ByMerge {
 fn format(number: usize) -> Box<dyn Export> {
     let form = if number == 2 { ReportForm::Folded } else { ReportForm::Table };
     let layout = ReportLayout { by_thread: number == 1, format: form, ..ReportLayout::default() };
-    let labels = vec!["main".to_owned(), "net;1".to_owned()];
+    let labels = ["main", "net;1"].map(|label| Label::from(label.to_owned()));
+    let threads = Threads::new(names(), labels.to_vec());
     if number == 3 {
-        return Box::new(FoldedFormat::new(Depth::AtMost(3), names(), labels));
+        return Box::new(FoldedFormat::new(Depth::AtMost(3), threads));
     }
-    Box::new(ReportFormat::new(layout, Depth::default(), names(), labels))
+    Box::new(ReportFormat::new(layout, Depth::default(), threads))
 }
 
 /// Returns whether these files are counted without a merge.
@@ -56,7 +59,7 @@ fn is_counted(files: &[(PathBuf, u64)]) -> bool {
     let mut inputs = inputs(files);
     let (view, mut messages) = (View::default(), Messages::new(true));
     let plan = Plan::new(&mut inputs, &view, Needs::default(), &mut messages).unwrap();
-    let mut counts = CallCounts::new(Counting::default(), names(), Vec::new());
+    let mut counts = CallCounts::new(Counting::default(), Threads::new(names(), Vec::new()));
     count(&mut counts, &inputs, &plan).is_some()
 }
 

@@ -8,7 +8,7 @@ use crate::view::call_counts::CallCounts;
 use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::folded::FoldedFormat;
-use crate::view::function_names::SharedNames;
+use crate::view::threads::Threads;
 
 const TOO_LONG: &str =
     "no graph: all calls together would have taken more than 584 years, so ticks in the trace are damaged";
@@ -26,8 +26,8 @@ impl FlamegraphFormat {
     /// Makes a format with the functions of `names`, and `labels` for the threads of all origins. `depth`
     /// limits the paths.
     #[must_use]
-    pub fn new(depth: Depth, names: SharedNames, labels: Vec<String>) -> FlamegraphFormat {
-        FlamegraphFormat { folded: FoldedFormat::new(depth, names, labels), failure: None }
+    pub fn new(depth: Depth, threads: Threads) -> FlamegraphFormat {
+        FlamegraphFormat { folded: FoldedFormat::new(depth, threads), failure: None }
     }
 }
 

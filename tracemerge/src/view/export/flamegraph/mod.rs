@@ -15,10 +15,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     times_of_day: false,
     begins: |head| contains(head, b"<svg") && contains(head, b"Calls by thread and path"),
     #[cfg(feature = "flamegraph")]
-    make: Some(|context| {
-        let (names, labels) = (context.names.clone(), context.labels.clone());
-        Box::new(graph::FlamegraphFormat::new(context.depth, names, labels))
-    }),
+    make: Some(|context| Box::new(graph::FlamegraphFormat::new(context.depth, context.threads()))),
     #[cfg(not(feature = "flamegraph"))]
     make: None,
 };

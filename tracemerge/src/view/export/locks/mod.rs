@@ -43,7 +43,7 @@ For programs without these locks, a 'word' is an address at which threads have s
 they ran with a libtracer that was built with the feature futex (docs/functions.md).
 
 Places are those of the calls. A thread that never had to record anything is shown by its
-id. Waits that have not ended count up to the last record of their process.
+id. Waits that have not ended count up to the last sign of life of their process.
 
 Examples:
   tracemerge locks ./app
@@ -58,8 +58,7 @@ impl Layout for LocksLayout {
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
-        let Context { names, labels, .. } = context.clone();
-        Box::new(EventExport::new(LocksFormat::new(*self), Depth::All, names, Arc::default(), labels))
+        Box::new(EventExport::new(LocksFormat::new(*self), Depth::All, context.threads(), Arc::default()))
     }
 
     fn is_summary(&self) -> bool {
@@ -72,8 +71,8 @@ impl Layout for LocksLayout {
 pub struct LocksFormat {
     layout: LocksLayout,
     places: Places,
-    /// The waits of each process, and the time of its last record.
-    processes: Vec<(Waits, u64)>,
+    /// The waits of each process.
+    processes: Vec<Waits>,
     /// The number of lock records that were messages.
     of_text: u64,
 }
@@ -121,16 +120,15 @@ fn frames(stack: &str) -> impl Iterator<Item = &str> {
 
 impl EventFormat for LocksFormat {
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, _out: &mut Vec<u8>) {
-        let thread = &inventory.threads[event.thread];
-        self.processes.resize_with(inventory.processes.len(), Default::default);
-        let (waits, latest) = &mut self.processes[thread.process];
-        *latest = event.wall.max(*latest);
+        let thread = &inventory.threads()[event.thread];
+        self.processes.resize_with(inventory.processes().len(), Default::default);
+        let waits = &mut self.processes[thread.process];
         match event.what {
             EventContent::Message { text, lock, .. } => {
                 match LockRecord::parse(text).filter(|_| lock != LockContent::No) {
                     Some(record) => {
                         self.of_text += u64::from(lock == LockContent::Text);
-                        waits.take(&record, thread.tid, event.wall, &mut self.places);
+                        waits.take(&record, thread.tid, event.time, &mut self.places);
                     }
                     None => waits.has_traced(thread.tid),
                 }
@@ -149,8 +147,8 @@ impl EventFormat for LocksFormat {
     }
 
     fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {
-        for (waits, latest) in &mut self.processes {
-            waits.count_open(*latest);
+        for (process, waits) in self.processes.iter_mut().enumerate() {
+            waits.count_open(inventory.registry.last_time(process));
         }
         tell::tell(self, inventory, out);
     }

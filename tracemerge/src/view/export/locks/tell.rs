@@ -28,7 +28,7 @@ pub fn tell(format: &LocksFormat, inventory: &Inventory, out: &mut Vec<u8>) {
     let with_locks =
         |waits: &Waits| [waits.locks.len(), waits.conditions.len(), waits.futexes.len()] != [0, 0, 0];
     let process_numbers: Vec<usize> =
-        (0..format.processes.len()).filter(|process| with_locks(&format.processes[*process].0)).collect();
+        (0..format.processes.len()).filter(|process| with_locks(&format.processes[*process])).collect();
     if process_numbers.is_empty() {
         text.push_str("no lock was waited for, as far as tracer::sync recorded\n");
     }
@@ -36,28 +36,28 @@ pub fn tell(format: &LocksFormat, inventory: &Inventory, out: &mut Vec<u8>) {
         if number > 0 {
             text.push('\n');
         }
-        if inventory.processes.len() > 1 {
-            let of = &inventory.processes[*process];
+        if inventory.processes().len() > 1 {
+            let of = &inventory.processes()[*process];
             let _ = writeln!(text, "process {} ({})", of.pid(), of.name);
         }
-        let (waits, latest) = &format.processes[*process];
+        let (waits, latest) = (&format.processes[*process], inventory.registry.last_time(*process));
         let names = thread_names(inventory, *process);
         let rows = format.layout.rows;
-        ProcessReport { waits, latest: *latest, places: &format.places, names, rows, text: &mut text }.tell();
+        ProcessReport { waits, latest, places: &format.places, names, rows, text: &mut text }.tell();
     }
     out.extend_from_slice(text.as_bytes());
 }
 
 /// Returns the names of a process's threads by their ids.
 fn thread_names(inventory: &Inventory, process: usize) -> HashMap<u64, &str> {
-    let threads = inventory.threads.iter().filter(|thread| thread.process == process);
-    threads.map(|thread| (thread.tid, thread.label.as_str())).collect()
+    let threads = inventory.threads().iter().filter(|thread| thread.process == process);
+    threads.map(|thread| (thread.tid, thread.full_label())).collect()
 }
 
 /// The text about one process, while it is written.
 struct ProcessReport<'a> {
     waits: &'a Waits,
-    /// The time of the process's last record.
+    /// The time of the process's last sign of life.
     latest: u64,
     places: &'a Places,
     names: HashMap<u64, &'a str>,

@@ -16,6 +16,8 @@ use crate::symbols::Settings;
 use crate::time::anchor::Anchor;
 use crate::time::clocks::TickClock;
 use crate::view::function_names::FunctionNames;
+use crate::view::thread_labels::Label;
+use crate::view::threads::Threads;
 use trace_format::locks::LockWait;
 
 fn origin_of(tid: u64, version: Option<u32>) -> Origin {
@@ -43,9 +45,10 @@ fn told(lines: &[(u64, u64, &str)], rows: usize) -> String {
 /// Does the same for lines of a trace of this version, and also returns the notes about it.
 fn told_by(version: Option<u32>, lines: &[(u64, u64, &str)], rows: usize) -> (String, Vec<String>) {
     let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
-    let labels = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+    let labels = ["a", "b", "c", "d"].map(|label| Label::from(label.to_owned()));
+    let threads = Threads::new(names, labels.to_vec());
     let mut format =
-        EventExport::new(LocksFormat::new(LocksLayout { rows }), Depth::All, names, Arc::default(), labels);
+        EventExport::new(LocksFormat::new(LocksLayout { rows }), Depth::All, threads, Arc::default());
     let (origins, mut out) = ([1, 2, 3, 4].map(|tid| origin_of(tid, version)), Vec::new());
     format.begin(&origins, &mut out);
     for (ticks, tid, text) in lines {

@@ -12,10 +12,9 @@ use super::chunk::Encoder;
 use super::table::{ColumnSpec, ColumnType, Head, OF_SUBJECT, Shared, Source, Table};
 use super::words::ValueId;
 use crate::output::folder::put_part;
-use crate::view::export::events::{
-    Event, EventClock, EventContent, EventFormat, Inventory, TypedSite, sentences,
-};
+use crate::view::export::events::{Event, EventContent, EventFormat, Inventory, TypedSite, sentences};
 use crate::view::export::fields::{Row, function_left, message_of, put_fields, row_of};
+use crate::view::threads::TimeScale;
 use crate::view::values::Type;
 
 /// The number of bytes of all tables above which the largest table is written, however few rows it has.
@@ -153,13 +152,13 @@ impl ParquetFormat {
     /// Returns the number of the thread of an event. Adds the properties of new threads.
     fn thread(&mut self, event: &Event<'_>, inventory: &Inventory) -> u32 {
         let Shared { words, threads, .. } = &mut self.shared;
-        for thread in inventory.threads.iter().skip(threads.len()) {
-            let process = &inventory.processes[thread.process];
+        for thread in inventory.threads().iter().skip(threads.len()) {
+            let process = &inventory.processes()[thread.process];
             let pid = process.run.as_ref().map(|run| run.pid);
             threads.push([
                 words.of_32(pid),
                 words.of_64(thread.tid),
-                words.text(Some(&thread.label)),
+                words.text(Some(thread.label())),
                 words.text(Some(&process.name)),
             ]);
         }
@@ -232,7 +231,7 @@ impl ParquetFormat {
     fn add(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) -> Result<()> {
         let Some(subject) = self.subject(event, inventory)? else { return Ok(()) };
         let thread = self.thread(event, inventory);
-        let head = Head { number: self.count, ticks: event.ticks.0, time: event.wall, thread };
+        let head = Head { number: self.count, ticks: event.ticks.0, time: event.time, thread };
         let mut fields = std::mem::take(&mut self.fields);
         fields.clear();
         match &event.what {
@@ -315,8 +314,8 @@ fn put(table: &str, bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 impl EventFormat for ParquetFormat {
-    fn clock(&self) -> EventClock {
-        EventClock::Wall
+    fn clock(&self) -> Option<TimeScale> {
+        Some(TimeScale::Wall)
     }
 
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {

@@ -229,19 +229,19 @@ impl PerfettoFormat {
         if !std::mem::replace(&mut self.has_clock, true) {
             put_packet(out, |out| {
                 put_number(field::packet::SEQUENCE, COMMON, out);
-                put_number(field::packet::TIMESTAMP, event.wall, out);
+                put_number(field::packet::TIMESTAMP, event.time, out);
                 put_message(field::packet::CLOCK_SNAPSHOT, out, |out| {
                     for clock in [BOOTTIME, REALTIME] {
                         put_message(1, out, |out| {
                             put_number(1, clock, out);
-                            put_number(2, event.wall, out);
+                            put_number(2, event.time, out);
                         });
                     }
                 });
             });
         }
-        if self.sequences.len() < inventory.threads.len() {
-            self.sequences.resize_with(inventory.threads.len(), Sequence::default);
+        if self.sequences.len() < inventory.threads().len() {
+            self.sequences.resize_with(inventory.threads().len(), Sequence::default);
         }
         if std::mem::replace(&mut self.sequences[event.thread].is_introduced, true) {
             return;
@@ -250,8 +250,8 @@ impl PerfettoFormat {
         common.push(&[tag_of_number(field::packet::SEQUENCE)]);
         common.push_varint(sequence_of(event.thread));
         common.push(&[tag_of_number(field::packet::FLAGS), NEEDS_STATE]);
-        let thread = &inventory.threads[event.thread];
-        let process = &inventory.processes[thread.process];
+        let thread = &inventory.threads()[event.thread];
+        let process = &inventory.processes()[thread.process];
         let (pid, is_new) = self.pids.of(thread.process, inventory);
         if is_new {
             put_track(process_track(thread.process), None, out, |out| {
@@ -277,12 +277,12 @@ impl PerfettoFormat {
                 put_number(field::track::UUID, thread_track(event.thread), out);
                 put_number(field::track::PARENT, process_track(thread.process), out);
                 if is_log {
-                    return put_text(field::track::NAME, &thread.label, out);
+                    return put_text(field::track::NAME, thread.label(), out);
                 }
                 put_message(field::track::THREAD, out, |out| {
                     put_signed(field::thread::PID, pid.into(), out);
                     put_signed(field::thread::TID, thread.tid as i64, out);
-                    put_text(field::thread::NAME, &thread.label, out);
+                    put_text(field::thread::NAME, thread.label(), out);
                 });
             });
         });
@@ -352,8 +352,8 @@ impl PerfettoFormat {
         out: &mut Vec<u8>,
     ) -> Vec<Flow> {
         let (mut own, mut flows) = (Vec::new(), std::mem::take(&mut self.flows));
-        let process = inventory.threads[event.thread].process;
-        flows.of_message(text, process, (event.thread, event.wall), |flow| match flow {
+        let process = inventory.threads()[event.thread].process;
+        flows.of_message(text, process, (event.thread, event.time), |flow| match flow {
             Flow::Began { id, thread, wall } => {
                 self.begin_event(INSTANT);
                 self.category(thread, "tracer");
@@ -396,7 +396,7 @@ impl PerfettoFormat {
         let Some((number, known)) = site.zip(inventory.site(*site)) else {
             self.category(thread, "message");
             put_text(field::event::NAME, text, &mut self.event);
-            return self.write(thread, event.wall, out);
+            return self.write(thread, event.time, out);
         };
         self.site(thread, number, known);
         match values {
@@ -409,7 +409,7 @@ impl PerfettoFormat {
                 self.annotation(thread, "message", |out| put_text(field::annotation::TEXT, text, out));
             }
         }
-        self.write(thread, event.wall, out);
+        self.write(thread, event.time, out);
     }
 
     /// Appends the categories, the name and the place of a site to the event. Also introduces the names of
@@ -444,7 +444,7 @@ impl PerfettoFormat {
         if !is_new(&mut self.sequences[thread].told.functions, number) {
             let entering = &self.enter_events[number];
             if told.span.is_none() && told.called.from.is_none() {
-                return self.sequences[thread].write(event.wall, entering, out);
+                return self.sequences[thread].write(event.time, entering, out);
             }
             self.event.clear();
             self.event.extend_from_slice(entering);
@@ -461,7 +461,7 @@ impl PerfettoFormat {
             self.enter_events[number].clone_from(&self.event);
         }
         if let Some(span) = told.span {
-            self.flow(flows::of_span(span, inventory.threads[thread].process));
+            self.flow(flows::of_span(span, inventory.threads()[thread].process));
             self.annotation(thread, "span", |out| put_number(field::annotation::UNSIGNED, span, out));
         }
         if let Some(from) = told.called.from {
@@ -469,7 +469,7 @@ impl PerfettoFormat {
             let place = format!("{}:{}", from.file, from.line.unwrap_or(0));
             self.annotation(thread, "called from", |out| put_text(field::annotation::TEXT, &place, out));
         }
-        self.write(thread, event.wall, out);
+        self.write(thread, event.time, out);
     }
 
     fn end(&mut self, event: &Event<'_>, ended: &[EndedCall], left: Flags, out: &mut Vec<u8>) {
@@ -492,7 +492,7 @@ impl PerfettoFormat {
                     }
                 }
             }
-            self.write(event.thread, event.wall, out);
+            self.write(event.thread, event.time, out);
         }
     }
 
@@ -508,9 +508,9 @@ impl PerfettoFormat {
         match meta {
             Some(Meta::Run(_) | Meta::Thread(_) | Meta::Name { .. } | Meta::Clock { .. }) => return,
             meta if is_of_modules(meta) => return,
-            Some(Meta::Stall { ns }) => return self.stall(event, (event.wall, *ns), inventory, out),
+            Some(Meta::Stall { ns }) => return self.stall(event, (event.time, *ns), inventory, out),
             Some(Meta::Wait(wait)) => {
-                let end = inventory.threads[event.thread].clock.steady(wait.end);
+                let end = inventory.threads()[event.thread].clock.steady(wait.end);
                 return self.stall(event, (end, wait.ns), inventory, out);
             }
             _ => {}
@@ -526,7 +526,7 @@ impl PerfettoFormat {
                 Key::Text(text) => put_text(field::annotation::TEXT, &text, out),
             });
         }
-        self.write(thread, event.wall, out);
+        self.write(thread, event.time, out);
     }
 
     /// Writes a wait of the thread for the tracer, as a slice that ends at `until`.
@@ -541,8 +541,8 @@ impl PerfettoFormat {
         let known = &mut self.sequences[thread].stalled_until;
         let last = known.replace(until);
         if last.is_none() {
-            let name = format!("stalls of {}", inventory.threads[thread].label);
-            put_track(track, Some(process_track(inventory.threads[thread].process)), out, |out| {
+            let name = format!("stalls of {}", inventory.threads()[thread].label());
+            put_track(track, Some(process_track(inventory.threads()[thread].process)), out, |out| {
                 put_text(field::track::NAME, &name, out);
             });
         }
@@ -649,7 +649,7 @@ impl EventFormat for PerfettoFormat {
                 self.category(event.thread, "tracer");
                 self.name(event.thread, "call stack");
                 self.annotation(event.thread, "stack", |out| put_text(field::annotation::TEXT, text, out));
-                self.write(event.thread, event.wall, out);
+                self.write(event.thread, event.time, out);
             }
             EventContent::Meta { payload, meta } => self.meta(event, payload, *meta, inventory, out),
         }

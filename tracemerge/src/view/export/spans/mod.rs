@@ -46,8 +46,8 @@ impl Subcommand for SpansLayout {
 A span is one call of an async function with #[traced], or a span of tracing (with the
 package tracer-tracing). Its wall time is that from its beginning to its end. It is busy
 while a thread is in it, and idle otherwise: it waits for a lock, a timer, a socket, or for
-a thread that continues it. A span that has not ended lasts until the last record of its
-process.
+a thread that continues it. A span that has not ended lasts until the last sign of life of
+its process.
 
 Without an option there is a row for each name of spans and each span that opened them,
 with the median (p50), the 99th percentile (to 1 %) and the maximum of each time. --slow
@@ -73,9 +73,8 @@ impl Layout for SpansLayout {
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
-        let Context { names, labels, .. } = context.clone();
         let format = SpansFormat::new(*self, context.time.first);
-        Box::new(EventExport::new(format, Depth::All, names, Arc::default(), labels))
+        Box::new(EventExport::new(format, Depth::All, context.threads(), Arc::default()))
     }
 
     fn content(&self, _time: TimeMode, _in_colours: bool) -> Content {
@@ -93,15 +92,13 @@ struct SpansFormat {
     layout: SpansLayout,
     known: KnownSpans,
     steps: Option<Steps>,
-    /// The time of the last record of each process.
-    latest: Vec<u64>,
 }
 
 impl SpansFormat {
     fn new(layout: SpansLayout, first: u64) -> SpansFormat {
         let known = KnownSpans::new(layout.slow.unwrap_or(0));
         let steps = layout.id.map(|id| Steps::new(id, first));
-        SpansFormat { layout, known, steps, latest: Vec::new() }
+        SpansFormat { layout, known, steps }
     }
 
     fn message(&mut self, event: &Event<'_>, process: usize, text: &str, inventory: &Inventory) {
@@ -111,7 +108,7 @@ impl SpansFormat {
             }
         }
         let Some(message) = SpanMessage::parse(text) else { return };
-        let (key, now) = ((process, message.id), event.wall);
+        let (key, now) = ((process, message.id), event.time);
         if let Some(steps) = &mut self.steps {
             steps.message(event, process, &message);
         }
@@ -129,15 +126,13 @@ impl SpansFormat {
 
 impl EventFormat for SpansFormat {
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, _out: &mut Vec<u8>) {
-        let process = inventory.threads[event.thread].process;
-        self.latest.resize(inventory.processes.len(), 0);
-        self.latest[process] = self.latest[process].max(event.wall);
+        let process = inventory.threads()[event.thread].process;
         match event.what {
             EventContent::Message { text, .. } => self.message(event, process, text, inventory),
             EventContent::Enter(call) => {
                 let Some(span) = call.span else { return };
                 let name = &inventory.function(call.called.function).name;
-                self.known.enter((process, span), name, event.thread, event.wall);
+                self.known.enter((process, span), name, event.thread, event.time);
                 if let Some(steps) = &mut self.steps {
                     steps.enter(event, (process, span), name);
                 }
@@ -151,14 +146,14 @@ impl EventFormat for SpansFormat {
                         call.left.has(Flags::ENDED) || call.left.has(Flags::CANCELLED),
                     );
                 }
-                self.known.leave((process, span), event.thread, event.wall);
+                self.known.leave((process, span), event.thread, event.time);
                 let how = match call.left {
                     left if left.has(Flags::CANCELLED) => Some(How::Cancelled),
                     left if left.has(Flags::ENDED) => Some(How::Ended),
                     _ => None,
                 };
                 if let Some(how) = how {
-                    self.known.end((process, span), event.wall, how);
+                    self.known.end((process, span), event.time, how);
                 }
             }
             _ => {}
@@ -166,10 +161,12 @@ impl EventFormat for SpansFormat {
     }
 
     fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {
+        let ends: Vec<u64> =
+            (0..inventory.processes().len()).map(|process| inventory.registry.last_time(process)).collect();
         if let Some(steps) = &self.steps {
-            return steps.write(inventory, &self.latest, out);
+            return steps.write(inventory, &ends, out);
         }
-        let sums = self.known.finish(&self.latest);
+        let sums = self.known.finish(&ends);
         match self.layout.slow {
             Some(_) => write_slowest(sums, self.layout.form, inventory, out),
             None => write_names(sums, self.layout.form, out),

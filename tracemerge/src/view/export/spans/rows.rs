@@ -177,7 +177,7 @@ pub fn write_names(sums: AllSums, form: RowForm, out: &mut Vec<u8>) {
 pub fn write_slowest(sums: AllSums, form: RowForm, inventory: &Inventory, out: &mut Vec<u8>) {
     let facts = facts(&sums);
     let pid = |process: usize| {
-        let process = inventory.processes.get(process).filter(|_| inventory.processes.len() > 1);
+        let process = inventory.processes().get(process).filter(|_| inventory.processes().len() > 1);
         process.map(|process| process.pid())
     };
     let rows: Vec<SlowRow> =

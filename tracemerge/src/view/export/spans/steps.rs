@@ -96,7 +96,7 @@ impl Steps {
         if message.id != self.id {
             return;
         }
-        let now = event.wall;
+        let now = event.time;
         let followed = self.followed.entry(process).or_default();
         match message.subject {
             Subject::New(parent) => {
@@ -117,7 +117,7 @@ impl Steps {
 
     /// Lets a thread enter a span.
     pub fn enter(&mut self, event: &Event<'_>, key: SpanKey, name: &str) {
-        let now = event.wall;
+        let now = event.time;
         if self.inside.len() <= event.thread {
             self.inside.resize_with(event.thread + 1, Vec::new);
         }
@@ -165,7 +165,7 @@ impl Steps {
 
     /// Lets a thread leave a span, which may end it.
     pub fn leave(&mut self, event: &Event<'_>, key: SpanKey, ends: bool) {
-        let now = event.wall;
+        let now = event.time;
         let Some(inside) = self.inside.get_mut(event.thread) else { return };
         let Some(at) = inside.iter().rposition(|inside| inside.key == key) else { return };
         let Inside { name, since, .. } = inside.remove(at);
@@ -205,13 +205,13 @@ impl Steps {
         match record {
             LockRecord::Wait(wait) if self.inside.get(event.thread).is_some_and(is_in_it) => {
                 let text = self.holder(process, wait, inventory);
-                self.waiting.insert(event.thread, Waiting { text, since: event.wall });
+                self.waiting.insert(event.thread, Waiting { text, since: event.time });
             }
             LockRecord::ConditionWait { id, at, .. }
                 if self.inside.get(event.thread).is_some_and(is_in_it) =>
             {
                 let text = format!("condition {id} at {at}");
-                self.waiting.insert(event.thread, Waiting { text, since: event.wall });
+                self.waiting.insert(event.thread, Waiting { text, since: event.time });
             }
             LockRecord::Got { ns, .. }
             | LockRecord::GaveUp { ns, .. }
@@ -230,12 +230,12 @@ impl Steps {
     fn holder(&self, process: usize, wait: &LockWait<'_>, inventory: &Inventory) -> String {
         let mut text = format!("lock {} at {}", wait.id, wait.at);
         let thread = inventory
-            .threads
+            .threads()
             .iter()
             .position(|thread| thread.process == process && thread.tid == wait.holder);
         match thread {
             Some(thread) => {
-                let _ = write!(text, ", behind {}", inventory.threads[thread].label);
+                let _ = write!(text, ", behind {}", inventory.threads()[thread].label());
                 if let Some(inside) = self.inside.get(thread).and_then(|inside| inside.last()) {
                     let _ = write!(text, " in {} #{}", inside.name, inside.key.1);
                 }
@@ -262,8 +262,8 @@ impl Steps {
             if !text.is_empty() {
                 text.push('\n');
             }
-            if inventory.processes.len() > 1 {
-                let _ = write!(text, "process {}: ", inventory.processes[*process].pid());
+            if inventory.processes().len() > 1 {
+                let _ = write!(text, "process {}: ", inventory.processes()[*process].pid());
             }
             self.write_span(followed, inventory, ends.get(*process).copied().unwrap_or(0), &mut text);
         }
@@ -291,7 +291,7 @@ impl Steps {
             let offset = at.saturating_sub(self.first);
             let (whole, part) = (offset / 1_000_000_000, offset % 1_000_000_000);
             let _ = write!(text, "{whole:>6}.{part:09}  ");
-            let label = |thread: usize| &inventory.threads[thread].label;
+            let label = |thread: usize| inventory.threads()[thread].label();
             let _ = match step {
                 Step::Began => writeln!(text, "{:>9}  begins", ""),
                 Step::Fields(fields) => writeln!(text, "{:>9}  {fields}", ""),

@@ -13,6 +13,8 @@ use crate::symbols::Settings;
 use crate::time::anchor::Anchor;
 use crate::time::clocks::TickClock;
 use crate::view::function_names::FunctionNames;
+use crate::view::thread_labels::Label;
+use crate::view::threads::Threads;
 
 /// Returns the text for these lines: ticks in nanoseconds, the id of the thread, and the rest of the line.
 fn shown(layout: SpansLayout, lines: &[(u64, u64, &str)]) -> String {
@@ -27,10 +29,10 @@ fn shown(layout: SpansLayout, lines: &[(u64, u64, &str)]) -> String {
         has_sites: false,
     });
     let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
-    let labels = ["a", "b", "c"].map(str::to_owned).to_vec();
+    let labels = ["a", "b", "c"].map(|label| Label::from(label.to_owned())).to_vec();
+    let threads = Threads::new(names, labels);
     let format = SpansFormat::new(layout, 0);
-    let (mut format, mut out) =
-        (EventExport::new(format, Depth::All, names, Arc::default(), labels), Vec::new());
+    let (mut format, mut out) = (EventExport::new(format, Depth::All, threads, Arc::default()), Vec::new());
     format.begin(&origins, &mut out);
     for (ticks, tid, text) in lines {
         let line = format!("{ticks:016x}-{tid:08} {text}\n");

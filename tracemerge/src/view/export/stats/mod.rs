@@ -3,11 +3,13 @@
 
 mod arguments;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
 use clap::Args;
+use trace_format::line::Ticks;
+use trace_format::meta::Meta;
 use trace_format::sites::Site;
 
 use crate::file::record_text::RecordText;
@@ -24,6 +26,7 @@ use crate::view::latency::Latencies;
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::rows::{self, Column, Row, RowForm, Value, table};
 use crate::view::sorts::{Sort, SortId, Sorts};
+use crate::view::threads::{Thread, ThreadIds, Threads};
 
 /// The maximum number of characters of a message in the table.
 const MESSAGE: usize = 60;
@@ -67,11 +70,11 @@ Exit status: that of a merge";
 
 impl Layout for StatsLayout {
     fn needs(&self) -> Needs {
-        Needs { times: true, sites: true, ..Needs::default() }
+        Needs { times: true, sites: true, labels: true, ..Needs::default() }
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
-        Box::new(StatsFormat::new(self.clone(), context.catalog.clone()))
+        Box::new(StatsFormat::new(self.clone(), context.threads(), context.catalog.clone()))
     }
 
     fn content(&self, _time: TimeMode, _in_colours: bool) -> Content {
@@ -90,20 +93,23 @@ pub struct StatsFormat {
     sorts: Sorts,
     /// The counts of each sort.
     counted: Vec<Counted>,
-    /// The number of the thread of each origin.
-    threads: Vec<usize>,
-    /// The numbers of the known threads.
-    numbers: HashMap<ThreadId, usize>,
-    /// The sort and the time of the last message of each thread.
-    last: Vec<Option<(SortId, u64)>>,
-    /// The times of the first and the last message.
-    period: Option<(u64, u64)>,
+    threads: Threads,
+    /// The messages of each thread so far.
+    messages: Vec<Option<MessagesOfThread>>,
     /// A buffer for the text of a message.
     text: String,
 }
 
-/// The identity of a thread: its run (boot, pid and id), its id, and for a log, the name of the log.
-type ThreadId = (Option<(Vec<u8>, u32, u32)>, u64, Option<Vec<u8>>);
+/// The messages of a thread so far.
+#[derive(Clone, Copy, Debug)]
+struct MessagesOfThread {
+    /// The ticks of the first message and of the last.
+    period: (Ticks, Ticks),
+    /// The sort of the last message.
+    sort: SortId,
+    /// The time of the last message.
+    time: u64,
+}
 
 /// The counts of one sort of messages.
 #[derive(Debug, Default)]
@@ -149,6 +155,7 @@ impl Row for SortRow {
         ("threads", "the number of threads that have any"),
         ("span_ns", "the time from the first message to the last"),
         ("sorts", "the number of sorts of messages"),
+        ("waited_ns", "the time for which the tracer made threads wait: in no time to the next message"),
     ];
     const COLUMNS: &'static [Column<SortRow>] = &[
         Column::count("count", "count", "the number of messages", |row| row.count.into()),
@@ -200,39 +207,42 @@ impl Row for SortRow {
 }
 
 impl StatsFormat {
-    /// Makes a format that counts the messages of the sites of `catalog`.
+    /// Makes a format that counts the messages of `threads` and of the sites of `catalog`.
     #[must_use]
-    pub fn new(layout: StatsLayout, catalog: Arc<SiteCatalog>) -> StatsFormat {
+    pub fn new(layout: StatsLayout, threads: Threads, catalog: Arc<SiteCatalog>) -> StatsFormat {
         StatsFormat {
             layout,
             sorts: Sorts::new(catalog),
             counted: Vec::new(),
-            threads: Vec::new(),
-            numbers: HashMap::new(),
-            last: Vec::new(),
-            period: None,
+            threads,
+            messages: Vec::new(),
             text: String::new(),
         }
     }
 
-    /// Adds the next origin, whose records may follow.
-    fn add_origin(&mut self, origin: &Origin) {
-        let run = origin.run.as_ref().map(|run| (run.boot.clone(), run.pid, run.id));
-        let log = origin.is_log.then(|| origin.name.clone());
-        let next = self.numbers.len();
-        let number = *self.numbers.entry((run, origin.tid, log)).or_insert(next);
-        self.threads.push(number);
-        self.last.resize(self.numbers.len(), None);
+    /// Returns the table, with a line about waits behind it.
+    fn text_of(&self, stats: &Stats) -> String {
+        let mut text = text(stats, self.layout.rows);
+        self.threads.waits_in_words().iter().for_each(|waits| text.extend([waits, "\n"]));
+        text
     }
 
     fn stats(&self) -> Stats {
-        let span_ns = self.period.map_or(0, |(first, last)| last.saturating_sub(first));
+        let known = self.threads.threads().iter().zip(&self.messages);
+        let of_thread = |(thread, messages): (&Thread, &Option<MessagesOfThread>)| {
+            let (first, last) = messages.as_ref()?.period;
+            Some((thread.clock.steady(first), thread.clock.steady(last)))
+        };
+        let periods: Vec<(u64, u64)> = known.filter_map(of_thread).collect();
+        let first = periods.iter().map(|period| period.0).min().unwrap_or(0);
+        let last = periods.iter().map(|period| period.1).max().unwrap_or(0);
+        let span_ns = last.saturating_sub(first);
         let sort = |(id, counted): (u32, &Counted)| self.sort(id, counted, span_ns);
         let mut by_sort: Vec<SortRow> = (0..).zip(&self.counted).map(sort).collect();
         by_sort.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.message.cmp(&b.message)));
         Stats {
             messages: self.counted.iter().map(|counted| counted.count).sum(),
-            threads: self.last.iter().flatten().count() as u64,
+            threads: periods.len() as u64,
             span_ns,
             by_sort,
         }
@@ -262,24 +272,34 @@ impl StatsFormat {
 }
 
 impl Export for StatsFormat {
-    fn begin(&mut self, origins: &[Origin], _out: &mut Vec<u8>) {
-        origins.iter().for_each(|origin| self.add_origin(origin));
+    fn begin(&mut self, _origins: &[Origin], _out: &mut Vec<u8>) {}
+
+    fn begin_at(&mut self, first: u64) {
+        self.threads.begin_at(first);
     }
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {
+        let ids = self.threads.ids(record.origin, origin);
         if !record.is_traced() {
-            return;
+            let meta = Meta::parse(record.payload());
+            return meta.iter().for_each(|meta| self.threads.take_meta(ids, meta));
         }
-        let (sort, now) = (self.sorts.of(record), origin.clock.steady(record.ticks));
-        let thread = self.threads[record.origin];
+        let ThreadIds { thread, .. } = ids;
+        let (sort, time) = (self.sorts.of(record), self.threads.time(thread, record.ticks));
         if self.counted.len() <= sort as usize {
             self.counted.resize_with(sort as usize + 1, Counted::default);
         }
-        if let Some((before, since)) = self.last[thread].replace((sort, now)) {
-            self.counted[before as usize].to_next.push(now.saturating_sub(since));
+        if self.messages.len() <= thread {
+            self.messages.resize(thread + 1, None);
         }
-        let (first, last) = self.period.unwrap_or((now, now));
-        self.period = Some((first.min(now), last.max(now)));
+        let mut period = (record.ticks, record.ticks);
+        if let Some(before) = &self.messages[thread] {
+            self.counted[before.sort as usize]
+                .to_next
+                .push(self.threads.work(thread).between(before.time, time));
+            period = (before.period.0.min(record.ticks), before.period.1.max(record.ticks));
+        }
+        self.messages[thread] = Some(MessagesOfThread { period, sort, time });
         let counted = &mut self.counted[sort as usize];
         counted.count += 1;
         counted.threads.insert(thread);
@@ -297,22 +317,21 @@ impl Export for StatsFormat {
     fn finish(&mut self, out: &mut Vec<u8>) {
         let stats = self.stats();
         if self.layout.form.is_table() {
-            return out.extend_from_slice(text(&stats, self.layout.rows).as_bytes());
+            return out.extend_from_slice(self.text_of(&stats).as_bytes());
         }
         let sorts = stats.by_sort.len() as u64;
-        let facts = [stats.messages, stats.threads, stats.span_ns, sorts].map(Value::Count);
+        let facts = [stats.messages, stats.threads, stats.span_ns, sorts, self.threads.waits().ns];
+        let facts = facts.map(Value::Count);
         self.layout.form.write(&facts, &stats.by_sort, out);
     }
 
-    fn learn_thread(&mut self, number: usize, origin: &Origin, _label: String) {
-        if number == self.threads.len() {
-            self.add_origin(origin);
-        }
+    fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
+        self.threads.learn(number, origin, label);
     }
 
     /// The table of the current counts; `None` for programs, which get them only at the end.
     fn current_output(&self) -> Option<String> {
-        self.layout.form.is_table().then(|| text(&self.stats(), self.layout.rows))
+        self.layout.form.is_table().then(|| self.text_of(&self.stats()))
     }
 }
 

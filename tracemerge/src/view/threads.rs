@@ -1,0 +1,344 @@
+//! The threads and the processes of the records that a view takes: which origin belongs to which of them, with
+//! their labels, their clocks, their waits for the tracer and their last signs of life.
+//!
+//! Threads and processes have numbers, in the order in which their first records come. A thread may have several
+//! origins, its files and its ring.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use trace_format::line::Ticks;
+use trace_format::meta::{End, Meta, Run};
+use trace_format::wait::Wait;
+
+use crate::input::inputs::Origin;
+use crate::time::clocks::{ClockReader, TickClock};
+use crate::ui::messages::Grouped;
+use crate::ui::units::duration;
+use crate::view::function_names::{SharedNames, lock};
+use crate::view::thread_labels::Label;
+use crate::view::work_time::{LongestWait, WaitSum, WorkTime};
+
+/// The nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// The numbers of the thread and the process of an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadIds {
+    /// The number of the thread.
+    pub thread: usize,
+    /// The number of the process.
+    pub process: usize,
+    /// The number of the process among the names of functions.
+    pub named: usize,
+}
+
+/// A process.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// The run, if known.
+    pub run: Option<Run>,
+    /// The executable's file name; empty if the run is not known.
+    pub name: String,
+    /// The clock of its threads.
+    clock: Arc<TickClock>,
+    /// The last sign of life.
+    last: Ticks,
+    /// The end of the period that is shown, if the user has chosen one.
+    until: Option<Ticks>,
+}
+
+impl Process {
+    /// Returns the process id; 0 if it is not known.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.run.as_ref().map_or(0, |run| run.pid)
+    }
+}
+
+/// A thread.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    /// The number of its process.
+    pub process: usize,
+    /// The operating system's id.
+    pub tid: u64,
+    /// The label for people.
+    label: Arc<Label>,
+    /// The clock of its ticks, which is common to the threads of one boot.
+    pub clock: Arc<TickClock>,
+    reader: ClockReader,
+    work: WorkTime,
+}
+
+/// The clock of the times that a view shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeScale {
+    /// Steady time, for durations and timelines: nobody has set it.
+    #[default]
+    Steady,
+    /// The wall clock, for times of day.
+    Wall,
+}
+
+impl TimeScale {
+    fn reader(self, clock: &Arc<TickClock>) -> ClockReader {
+        match self {
+            TimeScale::Steady => clock.steady_reader(),
+            TimeScale::Wall => clock.wall_reader(),
+        }
+    }
+}
+
+impl Thread {
+    /// Returns the label for people, which no other thread has.
+    #[must_use]
+    pub fn full_label(&self) -> &str {
+        self.label.full()
+    }
+
+    /// Returns the label without its process.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        self.label.within_process()
+    }
+}
+
+/// The threads and processes of the records so far.
+#[derive(Clone, Debug)]
+pub struct Threads {
+    names: SharedNames,
+    /// The labels of the threads of all origins, as far as they are known.
+    labels: Arc<Vec<Label>>,
+    /// The end of the period that is shown of each origin, as far as there is one.
+    untils: Arc<Vec<Option<Ticks>>>,
+    /// The numbers of each origin whose records were met.
+    of_origin: Vec<Option<ThreadIds>>,
+    /// The number of each thread: by its process, its id, and if it is a log, the name of the log.
+    by_id: HashMap<(usize, u64, Option<Vec<u8>>), usize>,
+    /// The number of each process, by its number among the names of functions.
+    of_named: Vec<Option<usize>>,
+    threads: Vec<Thread>,
+    processes: Vec<Process>,
+    waits: WaitSum,
+    /// The steady time from which offsets count, in nanoseconds.
+    first: u64,
+    scale: TimeScale,
+}
+
+impl Threads {
+    /// Makes a registry without threads, with `labels` for the threads of all origins.
+    #[must_use]
+    pub fn new(names: SharedNames, labels: Vec<Label>) -> Threads {
+        Threads {
+            names,
+            labels: Arc::new(labels),
+            untils: Arc::default(),
+            of_origin: Vec::new(),
+            by_id: HashMap::new(),
+            of_named: Vec::new(),
+            threads: Vec::new(),
+            processes: Vec::new(),
+            waits: WaitSum::default(),
+            first: 0,
+            scale: TimeScale::default(),
+        }
+    }
+
+    /// Returns a registry without threads that has the same labels.
+    #[must_use]
+    pub fn anew(&self) -> Threads {
+        let (labels, untils) = (self.labels.clone(), self.untils.clone());
+        let (first, scale) = (self.first, self.scale);
+        Threads { labels, untils, first, scale, ..Threads::new(self.names.clone(), Vec::new()) }
+    }
+
+    /// Makes times those of this scale.
+    #[must_use]
+    pub fn by(self, scale: TimeScale) -> Threads {
+        Threads { scale, ..self }
+    }
+
+    /// Makes offsets count from `first`, in nanoseconds of steady time.
+    pub fn begin_at(&mut self, first: u64) {
+        self.first = first;
+    }
+
+    /// Sets the end of the period that is shown of each origin: nothing is known to have lasted longer.
+    #[must_use]
+    pub fn until(self, untils: Vec<Option<Ticks>>) -> Threads {
+        Threads { untils: Arc::new(untils), ..self }
+    }
+
+    /// Returns the names of the functions.
+    #[must_use]
+    pub fn names(&self) -> &SharedNames {
+        &self.names
+    }
+
+    /// Returns the threads, by their numbers.
+    #[must_use]
+    pub fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    /// Returns the processes, by their numbers.
+    #[must_use]
+    pub fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    /// Returns the numbers of the thread and the process of an origin. Assigns them if the origin is new.
+    #[inline]
+    pub fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
+        if let Some(Some(ids)) = self.of_origin.get(number) {
+            if Arc::ptr_eq(&self.threads[ids.thread].clock, &origin.clock) {
+                return *ids;
+            }
+        }
+        self.meet(number, origin)
+    }
+
+    /// Assigns the numbers of an origin, or takes its clock, which is read again while traces are followed.
+    #[cold]
+    fn meet(&mut self, number: usize, origin: &Origin) -> ThreadIds {
+        let clock = origin.clock.clone();
+        if let Some(Some(ids)) = self.of_origin.get(number) {
+            let thread = &mut self.threads[ids.thread];
+            (thread.reader, thread.clock) = (self.scale.reader(&clock), clock.clone());
+            self.processes[ids.process].clock = clock;
+            return *ids;
+        }
+        let named = lock(&self.names).process(origin);
+        self.of_named.resize(self.of_named.len().max(named + 1), None);
+        let process = *self.of_named[named].get_or_insert_with(|| {
+            let run = origin.run.clone();
+            let exe = run.as_ref().map_or(&[][..], |run| &run.exe);
+            let name = exe.rsplit(|byte| *byte == b'/' || *byte == b'\\').next().unwrap_or_default();
+            let name = String::from_utf8_lossy(name).into_owned();
+            let until = self.untils.get(number).copied().flatten();
+            self.processes.push(Process { run, name, clock: clock.clone(), last: Ticks(0), until });
+            self.processes.len() - 1
+        });
+        let log = origin.is_log.then(|| origin.name.clone());
+        let thread = *self.by_id.entry((process, origin.tid, log)).or_insert_with(|| {
+            let label = self.labels.get(number).cloned();
+            let label = Arc::new(label.unwrap_or_else(|| Label::from(origin.tid.to_string())));
+            let reader = self.scale.reader(&clock);
+            let work = WorkTime::default();
+            self.threads.push(Thread { process, tid: origin.tid, label, clock, reader, work });
+            self.threads.len() - 1
+        });
+        self.of_origin.resize(self.of_origin.len().max(number + 1), None);
+        let ids = ThreadIds { thread, process, named };
+        self.of_origin[number] = Some(ids);
+        ids
+    }
+
+    /// Sets the label of the thread of an origin.
+    pub fn learn(&mut self, number: usize, origin: &Origin, label: String) {
+        let ThreadIds { thread, .. } = self.ids(number, origin);
+        self.threads[thread].label = Arc::new(Label::from(label));
+    }
+
+    /// Returns the time at ticks of a thread, in nanoseconds since 1970. Durations are differences of steady times,
+    /// without the [waits](Threads::work) between them.
+    #[inline]
+    pub fn time(&mut self, thread: usize, ticks: Ticks) -> u64 {
+        self.threads[thread].reader.at(ticks)
+    }
+
+    /// Returns the waits of a thread, which durations leave out.
+    #[inline]
+    #[must_use]
+    pub fn work(&self, thread: usize) -> &WorkTime {
+        &self.threads[thread].work
+    }
+
+    /// Takes what a `#` line of a thread says about times. Its ticks are signs of life of the process: those of a look
+    /// at the clocks, and those at which the process was seen last, are later than its last record.
+    pub fn take_meta(&mut self, ids: ThreadIds, meta: &Meta) {
+        match meta {
+            Meta::Clock { ticks, .. } | Meta::End(End { seen: Some(ticks), .. }) => {
+                self.see(ids.process, *ticks);
+            }
+            Meta::Wait(wait) => {
+                self.see(ids.process, wait.end);
+                self.take_wait(ids.thread, wait);
+            }
+            Meta::Stall { ns } => {
+                self.waits.add(&WaitSum { without_place: *ns, ..WaitSum::default() });
+            }
+            _ => {}
+        }
+    }
+
+    #[cold]
+    fn take_wait(&mut self, thread: usize, wait: &Wait) {
+        let end = self.time(thread, wait.end);
+        // Between the first and the last of several waits, the thread has also worked.
+        let begin = self.time(thread, wait.begin).max(end.saturating_sub(wait.ns));
+        let ns = self.threads[thread].work.wait(begin, end);
+        self.waits.add_wait(LongestWait { ns, begin: wait.begin, thread });
+    }
+
+    /// Returns the sum of all waits.
+    #[must_use]
+    pub fn waits(&self) -> &WaitSum {
+        &self.waits
+    }
+
+    /// Returns a line for people about the waits that durations leave out; `None` if there were none.
+    #[must_use]
+    pub fn waits_in_words(&self) -> Option<String> {
+        let WaitSum { waits, ns, longest, without_place } = self.waits;
+        let inside = (without_place > 0).then(|| duration(without_place));
+        let Some(LongestWait { ns: most, begin, thread }) = longest else {
+            let inside = inside?;
+            return Some(format!(
+                "{inside} of the time are in these numbers although the tracer made threads wait: the trace does not have the places of these waits"
+            ));
+        };
+        let Thread { clock, label, .. } = &self.threads[thread];
+        let offset = clock.steady(begin).saturating_sub(self.first);
+        let place = format!("{}.{:09}s in {}", offset / SECOND, offset % SECOND, label.full());
+        let how = match waits {
+            1 => format!("a thread wait once, at {place}"),
+            _ => format!("threads wait {} times, the longest {} at {place}", Grouped(waits), duration(most)),
+        };
+        let inside = inside.map_or_else(String::new, |inside| {
+            format!("; {inside} of further waits are, because the trace does not have their places")
+        });
+        let all = duration(ns);
+        Some(format!("{all} of the time are not in these numbers: the tracer made {how}{inside}"))
+    }
+
+    /// Takes the ticks of a record as a sign of life of its process.
+    #[inline]
+    pub fn see(&mut self, process: usize, ticks: Ticks) {
+        let last = &mut self.processes[process].last;
+        *last = (*last).max(ticks);
+    }
+
+    /// Returns the ticks of the last sign of life of a process. What has no end record has lasted until then, as
+    /// far as is known.
+    #[must_use]
+    pub fn last(&self, process: usize) -> Ticks {
+        let Process { last, until, .. } = &self.processes[process];
+        until.map_or(*last, |until| until.min(*last))
+    }
+
+    /// Returns the steady time of the last sign of life of a process, in nanoseconds.
+    #[must_use]
+    pub fn last_time(&self, process: usize) -> u64 {
+        self.processes[process].clock.steady(self.last(process))
+    }
+
+    /// Adds what another registry of the same threads knows.
+    pub fn add(&mut self, other: &Threads) {
+        for (process, of_other) in self.processes.iter_mut().zip(&other.processes) {
+            process.last = process.last.max(of_other.last);
+        }
+        self.waits.add(&other.waits);
+    }
+}

@@ -1,0 +1,234 @@
+//! The time in which a thread did its own work: a clock that stands still while the tracer makes the thread wait.
+//!
+//! A `# wait` line says when its wait began and ended, and stands near it: calls that were open during the wait
+//! may have been entered before the line or, as their records have waited, after it. So the waits are kept, and
+//! each duration leaves out the parts of waits that lie in it. A thread waits once at a time: the part of a wait
+//! before the end of one that was read earlier can only be damage, and does not count.
+
+use std::borrow::Cow;
+
+use trace_format::line::Ticks;
+use trace_format::meta::Meta;
+use trace_format::wait::WaitCause;
+
+use crate::ui::units::duration;
+
+/// The waits of a thread for the tracer, by times in nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub struct WorkTime {
+    /// The waits, which ascend and do not overlap.
+    waits: Vec<StandStill>,
+}
+
+/// A wait.
+#[derive(Clone, Copy, Debug)]
+struct StandStill {
+    begin: u64,
+    end: u64,
+    /// The time of all waits before this one.
+    before: u64,
+}
+
+impl WorkTime {
+    /// No waits.
+    pub const WITHOUT_WAITS: WorkTime = WorkTime { waits: Vec::new() };
+
+    /// Adds a wait. Returns how much longer than before the thread has waited.
+    pub fn wait(&mut self, begin: u64, end: u64) -> u64 {
+        let (last, before) = self.waits.last().map_or((0, 0), |last| (last.end, last.total()));
+        let begin = begin.max(last);
+        if begin >= end {
+            return 0;
+        }
+        self.waits.push(StandStill { begin, end, before });
+        end - begin
+    }
+
+    /// Returns the time between two times without the waits in it.
+    #[inline]
+    #[must_use]
+    pub fn between(&self, from: u64, until: u64) -> u64 {
+        let whole = until.saturating_sub(from);
+        match self.waits.last() {
+            Some(last) if last.end > from && from < until => whole - self.waited_between(from, until),
+            _ => whole,
+        }
+    }
+
+    #[cold]
+    fn waited_between(&self, from: u64, until: u64) -> u64 {
+        self.waited_until(until) - self.waited_until(from)
+    }
+
+    /// Returns the time of all waits before a time.
+    fn waited_until(&self, time: u64) -> u64 {
+        let begun = self.waits.partition_point(|wait| wait.begin < time);
+        let last = begun.checked_sub(1).map(|last| self.waits[last]);
+        last.map_or(0, |last| last.before + (time.min(last.end) - last.begin))
+    }
+}
+
+impl StandStill {
+    fn total(&self) -> u64 {
+        self.before + (self.end - self.begin)
+    }
+}
+
+/// The waits of all threads of a view.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WaitSum {
+    /// The number of waits that durations leave out.
+    pub waits: u64,
+    /// Their time, in nanoseconds.
+    pub ns: u64,
+    /// The longest of them.
+    pub longest: Option<LongestWait>,
+    /// The time of waits of which the trace has no begin and no end, so that durations include them.
+    pub without_place: u64,
+}
+
+/// The longest wait of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongestWait {
+    /// Its time, in nanoseconds.
+    pub ns: u64,
+    /// The ticks when it began.
+    pub begin: Ticks,
+    /// The number of the thread.
+    pub thread: usize,
+}
+
+impl WaitSum {
+    /// Adds a wait of a thread that began at these ticks.
+    pub fn add_wait(&mut self, wait: LongestWait) {
+        self.add(&WaitSum { waits: 1, ns: wait.ns, longest: Some(wait), without_place: 0 });
+    }
+
+    /// Adds the waits of other threads.
+    pub fn add(&mut self, other: &WaitSum) {
+        self.waits += other.waits;
+        self.ns = self.ns.saturating_add(other.ns);
+        self.without_place = self.without_place.saturating_add(other.without_place);
+        // Of equally long waits, takes the first, whatever the order in which threads are read.
+        let order = |wait: &LongestWait| (std::cmp::Reverse(wait.ns), wait.begin, wait.thread);
+        self.longest = self.longest.into_iter().chain(other.longest).min_by_key(order);
+    }
+}
+
+/// Returns the payload of a `#` line for people: that of a wait in words, any other unchanged.
+#[must_use]
+pub fn in_words(payload: &[u8]) -> Cow<'_, [u8]> {
+    let meta = payload.starts_with(b"wait ").then(|| Meta::parse(payload)).flatten();
+    let Some(Meta::Wait(wait)) = meta else { return Cow::Borrowed(payload) };
+    let cause = match wait.what {
+        WaitCause::Room => "room",
+        WaitCause::Memory => "memory",
+        WaitCause::Ring => "a ring",
+    };
+    Cow::Owned(format!("the tracer made the thread wait {} for {cause}", duration(wait.ns)).into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::view::calls::{CallPlace, OpenCalls};
+
+    /// The latest time of the tests.
+    const END: usize = 120;
+
+    /// The oracle: whether the thread stood still in each nanosecond.
+    struct Oracle([bool; END], usize);
+
+    impl Oracle {
+        /// Stands still; the part before the end of an earlier wait does not count.
+        fn wait(&mut self, begin: usize, end: usize) -> u64 {
+            let from = begin.max(self.1);
+            for ns in from..end {
+                (self.0[ns], self.1) = (true, end);
+            }
+            end.saturating_sub(from) as u64
+        }
+
+        fn between(&self, from: usize, until: usize) -> u64 {
+            (from..until).filter(|ns| !self.0[*ns]).count() as u64
+        }
+    }
+
+    /// A step of a thread: the time that has passed before it.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Enter(usize),
+        Leave(usize),
+        /// The line of a wait, which began at this time and took so long: before the line, or after it.
+        Wait(usize, usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let passed = || 0..8usize;
+        prop_oneof![
+            passed().prop_map(Step::Enter),
+            passed().prop_map(Step::Leave),
+            (0..END / 2, 0..15usize).prop_map(|(begin, took)| Step::Wait(begin, took)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn durations_leave_out_each_nanosecond_of_a_wait(
+            waits in prop::collection::vec((0..END, 0..20usize), 0..12),
+            from in 0..END, until in 0..END,
+        ) {
+            let (mut work, mut oracle) = (WorkTime::default(), Oracle([false; END], 0));
+            for (begin, took) in waits {
+                let end = (begin + took).min(END);
+                prop_assert_eq!(work.wait(begin as u64, end as u64), oracle.wait(begin, end));
+            }
+            prop_assert_eq!(work.between(from as u64, until as u64), oracle.between(from, until));
+        }
+
+        #[test]
+        fn each_call_leaves_out_the_waits_that_were_read_before_its_end(
+            steps in prop::collection::vec(step(), 0..30)
+        ) {
+            let (mut work, mut oracle) = (WorkTime::default(), Oracle([false; END], 0));
+            let (mut calls, mut entered, mut now) = (OpenCalls::default(), Vec::new(), 0);
+            for step in steps {
+                match step {
+                    Step::Enter(passed) => {
+                        now = (now + passed).min(END);
+                        calls.enter(CallPlace::Address(1), 1, None, now as u64);
+                        entered.push(now);
+                    }
+                    Step::Leave(passed) => {
+                        now = (now + passed).min(END);
+                        let Some(since) = entered.pop() else { continue };
+                        let left = calls.leave(CallPlace::Address(1), 1, None).unwrap();
+                        let (call, _) = calls.pop(left, now as u64, &work).unwrap();
+                        prop_assert_eq!(call.taken(now as u64, &work).0, oracle.between(since, now));
+                    }
+                    Step::Wait(begin, took) => {
+                        let (begin, end) = (begin as u64, (begin + took) as u64);
+                        work.wait(begin, end);
+                        oracle.wait(begin as usize, end as usize);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_wait_is_told_in_words_and_any_other_line_unchanged() {
+        let told = |payload: &str| String::from_utf8(in_words(payload.as_bytes()).into_owned()).unwrap();
+        let wait = told("wait begin=7 end=12 ns=2100000 for=room");
+        assert_eq!(wait, "the tracer made the thread wait 2.10 ms for room");
+        assert_eq!(
+            told("wait begin=7 end=12 ns=5 for=ring"),
+            "the tracer made the thread wait 5 ns for a ring"
+        );
+        for other in ["stall ns=5", "wait begin=7", "lost records=1 reason=full"] {
+            assert_eq!(told(other), other);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Durations leave out the time in which the tracer made the thread wait, and each view that shows durations says so in
+//! one line. Timelines of other programs keep real times.
+#![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
+
+use crate::support::{Place, header, meta, ran, run};
+use serde_json::Value;
+use trace_format::kinds::SeparateCounts;
+use trace_format::line::Ticks;
+use trace_format::meta::{Cause, End, EndReason, LossReason, Meta, Run, SystemClocks};
+use trace_format::wait::{Wait, WaitCause};
+use trace_format::wall::Wall;
+
+/// The ticks at which the run began. A tick is a nanosecond.
+const BEGIN: u64 = 1_000_000;
+const MS: u64 = 1_000_000;
+
+/// Returns the `#` line of a wait between two times after the beginning, in tenths of milliseconds.
+fn wait(begin: u64, end: u64, what: WaitCause) -> Meta {
+    let ticks = |tenths: u64| Ticks(BEGIN + tenths * MS / 10);
+    Meta::Wait(Wait { begin: ticks(begin), end: ticks(end), ns: (end - begin) * MS / 10, what })
+}
+
+/// Makes the trace of a process that began at [`BEGIN`], with lines of its threads: the time after the beginning in
+/// milliseconds, the thread, and the text or the metadata.
+fn traces(lines: &[(u64, u64, Result<&str, Meta>)]) -> Place {
+    let place = Place::new();
+    let run = Run { ticks: Ticks(BEGIN), wall: run(5, 0).wall, ..run(5, 0) };
+    for tid in [5, 9] {
+        let (mut text, mut records, mut apart) = (header(&run, tid), 0, SeparateCounts::default());
+        for (ms, _, what) in lines.iter().filter(|line| line.1 == tid) {
+            let ticks = BEGIN + ms * MS;
+            match what {
+                Ok(rest) => {
+                    text.extend(format!("{ticks:016x}-{tid:08} {rest}\n").bytes());
+                    records += 1;
+                }
+                Err(line) => {
+                    apart.waits += u64::from(matches!(line, Meta::Wait(_)));
+                    text.extend(meta(ticks, tid, line));
+                }
+            }
+        }
+        let ticks = BEGIN + 60 * MS;
+        let clock = (Ticks(ticks), Wall(run.wall.0 + 60 * MS));
+        text.extend(meta(
+            ticks,
+            tid,
+            &Meta::Clock { ticks: clock.0, wall: clock.1, system: SystemClocks::default() },
+        ));
+        let (lost, reason, files, cause, seen) = (0, EndReason::Exit, None, Cause::default(), None);
+        text.extend(meta(ticks, tid, &Meta::End(End { records, lost, reason, files, cause, seen, apart })));
+        place.write(format!("app.trace.{tid}"), text);
+    }
+    place
+}
+
+fn shown(place: &Place, args: &[&str]) -> String {
+    let ran = ran(place.command().args(args).arg("./app"));
+    assert_eq!(ran.status, Some(0), "{args:?}: {}", ran.err);
+    assert!(!ran.err.contains("wait"), "{args:?}: {}", ran.err);
+    String::from_utf8(ran.out).unwrap()
+}
+
+fn json(place: &Place, args: &[&str]) -> Value {
+    serde_json::from_str(&shown(place, args)).unwrap()
+}
+
+/// A call of 20 ms whose first 10 ms are a wait, three messages with a wait of 5 ms between the last two, and another
+/// thread that waits for its ring for 1.6 ms. The record that waited has its own ticks, and is behind the line.
+fn waits() -> Place {
+    traces(&[
+        (10, 5, Err(wait(100, 200, WaitCause::Room))),
+        (10, 5, Ok("> app::work at src/main.rs:7")),
+        (30, 5, Ok("< app::work at src/main.rs:7")),
+        (40, 5, Ok(": one")),
+        (41, 5, Err(wait(410, 460, WaitCause::Memory))),
+        (41, 5, Ok(": two")),
+        (50, 5, Ok(": three")),
+        (50, 5, Err(Meta::Lost { records: 0, reason: LossReason::Full })),
+        (5, 9, Err(wait(50, 66, WaitCause::Ring))),
+        (5, 9, Ok(": begins")),
+    ])
+}
+
+const SUM: &str = "16.6 ms of the time are not in these numbers: the tracer made threads wait 3 times, the longest \
+                   10.0 ms at 0.010000000s in main";
+
+#[test]
+fn durations_of_calls_and_gaps_between_messages_leave_waits_out() {
+    let place = waits();
+    let report = json(&place, &["report", "--json"]);
+    assert_eq!(
+        (&report["functions"][0]["total_ns"], &report["waited_ns"]),
+        (&Value::from(10 * MS), &Value::from(16_600_000))
+    );
+    let folded = shown(&place, &["--format", "folded", "-o", "-"]);
+    assert_eq!(folded, format!("main;app::work {}\n", 10 * MS));
+    let stats = json(&place, &["stats", "--json"]);
+    let to_next = |message: &str| {
+        let sorts = stats["by_sort"].as_array().unwrap();
+        sorts.iter().find(|sort| sort["message"] == message).unwrap()["max_ns"].clone()
+    };
+    assert_eq!([to_next("one"), to_next("two")], [Value::from(MS), Value::from(4 * MS)]);
+    assert_eq!((&stats["waited_ns"], &stats["span_ns"]), (&Value::from(16_600_000), &Value::from(45 * MS)));
+    let tree = shown(&place, &["tree"]);
+    assert!(tree.contains("main    10.0 ms  app::work  (main.rs:7)\n"), "{tree}");
+    // A call of 10 ms is not one of 15 ms.
+    let long = shown(&place, &["tree", "--min-duration", "15ms"]);
+    assert!(!long.contains("app::work"), "{long}");
+    let chrome = json(&place, &["--format", "chrome", "-o", "-"]);
+    let events = chrome["traceEvents"].as_array().unwrap();
+    let of = |phase: &str| events.iter().find(|event| event["ph"] == phase).unwrap()["ts"].as_f64().unwrap();
+    assert_eq!(of("E") - of("B"), 20_000.0, "microseconds of real time");
+}
+
+#[test]
+fn each_view_with_durations_says_how_much_is_left_out() {
+    let place = waits();
+    assert_eq!(shown(&place, &["report"]).lines().nth(1), Some(SUM));
+    for view in ["stats", "tree"] {
+        assert_eq!(shown(&place, &[view]).lines().last(), Some(SUM), "{view}");
+    }
+    let one =
+        traces(&[(5, 9, Err(wait(50, 66, WaitCause::Ring))), (5, 9, Ok(": begins")), (6, 5, Ok(": begins"))]);
+    let sum = "1.60 ms of the time are not in these numbers: the tracer made a thread wait once, at 0.005000000s in 9";
+    assert_eq!(shown(&one, &["stats"]).lines().last(), Some(sum));
+    let none = traces(&[(5, 9, Ok(": begins")), (6, 5, Ok(": begins"))]);
+    for view in ["stats", "tree", "report"] {
+        assert!(!shown(&none, &[view]).contains("the tracer made"), "{view}");
+    }
+}
+
+#[test]
+fn a_wait_without_a_place_stays_in_the_durations() {
+    let place = traces(&[
+        (10, 5, Ok("> app::work at src/main.rs:7")),
+        (30, 5, Ok("< app::work at src/main.rs:7")),
+        (30, 5, Err(Meta::Stall { ns: 2 * MS })),
+    ]);
+    let report = json(&place, &["report", "--json"]);
+    assert_eq!(
+        (&report["functions"][0]["total_ns"], &report["waited_ns"]),
+        (&Value::from(20 * MS), &Value::from(0))
+    );
+    let told = "2.00 ms of the time are in these numbers although the tracer made threads wait: the trace does not have the places of these waits";
+    assert_eq!(shown(&place, &["report"]).lines().nth(1), Some(told));
+    assert!(shown(&place, &["show"]).contains("# stall ns=2000000\n"));
+}
+
+#[test]
+fn tree_and_show_tell_a_wait_in_its_place_in_words() {
+    let place = waits();
+    for view in ["show", "tree"] {
+        let text = shown(&place, &[view]);
+        let lines: Vec<&str> = text.lines().collect();
+        let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap();
+        let wait = at("# the tracer made the thread wait 5.00 ms for memory");
+        assert!(at("one") < wait && wait < at("two"), "{text}");
+        assert!(text.contains("# the tracer made the thread wait 10.0 ms for room"), "{text}");
+        assert!(text.contains("# the tracer made the thread wait 1.60 ms for a ring"), "{text}");
+        assert!(text.contains("# lost records=0 reason=full"), "{text}");
+        assert!(!text.contains("begin="), "{text}");
+    }
+}

@@ -20,6 +20,7 @@ use crate::ui::subcommands;
 use crate::view::calls::Depth;
 use crate::view::export::format::{FORMATS, OutputFormat};
 use crate::view::layout::{Layout, NamedView};
+use crate::view::rows::row_limit;
 
 const BRIEF: &str = "\
 TRACER_ENABLE=1 ./app makes traces; tracemerge ./app merges them.
@@ -395,7 +396,7 @@ pub enum Subcommand {
         #[arg(long)]
         json: bool,
         /// The number of sorts of messages in the table
-        #[arg(long, value_name = "N", default_value_t = 20)]
+        #[arg(long, value_name = "N|all", value_parser = row_limit, default_value_t = 20)]
         rows: usize,
         /// An application, a trace, a merged file, or a directory of traces
         #[arg(value_name = "A")]

@@ -23,7 +23,7 @@ use crate::view::export::stats::arguments::{ArgumentRange, Arguments};
 use crate::view::export::time_column::TimeMode;
 use crate::view::latency::Latencies;
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
-use crate::view::rows::{self, Column, Row, RowForm, Value, table};
+use crate::view::rows::{self, Column, Row, RowForm, Value, row_limit, table};
 use crate::view::sorts::{Sort, SortId, Sorts};
 
 /// The maximum number of characters of a message in the table.
@@ -36,7 +36,7 @@ pub struct StatsLayout {
     #[command(flatten)]
     pub form: RowForm,
     /// The number of sorts of messages in the table
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N|all", value_parser = row_limit, default_value_t = 20)]
     pub rows: usize,
 }
 

@@ -113,6 +113,7 @@ Examples:
   tracemerge -f ./client ./server --last 20 --grep 'error|fail' --time wall
   tracemerge ./app -o -          look at them
   tracemerge ./app --last 20     the last 20 records, on standard output
+  tracemerge show                show the newest traces below the current directory
   tracemerge ./app --since -2s --time offset --thread 'worker*'
   tracemerge ./app --grep 'error|fail' --time wall
   tracemerge --format perfetto ./app           a timeline, in ./app.perfetto-trace
@@ -369,9 +370,10 @@ pub enum Subcommand {
         /// List every thread
         #[arg(short, long)]
         verbose: bool,
-        /// The application: the path of its executable, or a directory with traces
+        /// The application: the path of its executable, or a directory with traces [default: the newest traces below
+        /// the current directory]
         #[arg(value_name = "APP")]
-        app: PathBuf,
+        app: Option<PathBuf>,
     },
     /// List the runs and threads, with the number of their records
     #[command(after_long_help = INFO_HELP)]
@@ -382,9 +384,10 @@ pub enum Subcommand {
         /// Write JSON
         #[arg(long)]
         json: bool,
-        /// The application: the path of its executable
+        /// The application: the path of its executable, or a directory with traces [default: the newest traces below
+        /// the current directory]
         #[arg(value_name = "APP")]
-        app: PathBuf,
+        app: Option<PathBuf>,
     },
     /// Show where two traces differ
     #[command(after_long_help = DIFF_HELP)]
@@ -596,6 +599,16 @@ mod tests {
     }
 
     #[test]
+    fn commands_that_read_need_no_application_and_others_do() {
+        for command in ["show", "stats", "rates", "tree", "report", "locks", "check", "info"] {
+            parse(&[command]).unwrap();
+        }
+        for command in ["merge", "open", "run", "clean", "diff"] {
+            parse(&[command]).unwrap_err();
+        }
+    }
+
+    #[test]
     fn merging_has_its_own_subcommand() {
         let parsed = parse(&["merge", "-q", "app", "--last", "3"]).unwrap();
         let Some(Subcommand::Merge(merge)) = parsed.command else { panic!() };
@@ -621,8 +634,6 @@ mod tests {
             &["--time", "sundial", "a"],
             &["-q", "-v", "a"],
             &["completions"],
-            &["check"],
-            &["info"],
             &["diff", "a"],
             &["--follow", "--all-runs", "a"],
             &["--follow", "--with", "x", "a"],
@@ -633,8 +644,6 @@ mod tests {
             &["-q", "run", "a", "b"],
             &["merge"],
             &["open"],
-            &["locks"],
-            &["tree"],
             &["tree", "--depth", "deep", "a"],
             &["--depth", "9", "a"],
             &["--depth", "9", "--format", "csv", "a"],
@@ -644,7 +653,6 @@ mod tests {
             &["tree", "--min-duration", "10", "a"],
             &["tree", "--function", "(", "a"],
             &["report", "--sort", "name", "a"],
-            &["show"],
             &["stats", "--rows", "x", "a"],
             &["show", "--columns", "colour", "a"],
             &["-f", "--site", "a.rs", "b"],

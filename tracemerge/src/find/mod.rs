@@ -1,6 +1,6 @@
 //! The search for traces, and the choice among them.
 //!
-//! [`app`] is the executable or directory that the user named. The other modules are used in this order:
+//! [`app`] is the executable or directory that the user named, or [`newest`] finds one. The other modules are used in this order:
 //! [`dead_runs`] and, for runs of other users, [`strangers`] write the records that dead runs left in their rings
 //! into files; [`rings`] reads the rings that are still in memory; [`named_places`] and [`mod@search`] find the
 //! files; [`header`] reads their headers; [`owners`] and [`identity`] determine their owners and runs; [`choose`]
@@ -18,6 +18,7 @@ pub mod library;
 pub mod liveness;
 pub mod marks;
 pub mod named_places;
+pub mod newest;
 pub mod owners;
 pub mod rings;
 pub mod search;

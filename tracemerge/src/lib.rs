@@ -83,7 +83,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     file::truncation::watch();
-    let Some(command) = cli.command else { return merge(cli.merge) };
+    let Some(command) = cli.command else { return merge_without_command(cli.merge) };
     match command {
         Subcommand::Merge(of) => merge(of),
         Subcommand::View(ViewCommand { options, layout, follow, apps }) => {
@@ -159,6 +159,15 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         Subcommand::Completions { shell } => run_and_report(false, |_| cli::manual::completions(shell)),
         Subcommand::Man { command } => run_and_report(false, |_| cli::manual::page(command.as_deref())),
     }
+}
+
+/// Merges traces if no command is named, so that the first word may be a misspelt command.
+fn merge_without_command(merge: Merge) -> u8 {
+    let checked = run_and_report(false, |_| {
+        let first = merge.apps.first().cloned().unwrap_or_default();
+        find::check_first_word(&App::or_directory(first)?, merge.follow)
+    });
+    if checked == 0 { self::merge(merge) } else { checked }
 }
 
 fn merge(merge: Merge) -> u8 {

@@ -1,8 +1,9 @@
 //! The command line, and its help.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 pub mod manual;
@@ -16,7 +17,7 @@ use crate::ui::colour::ColourMode;
 use crate::ui::console::{Stream, show_usage};
 use crate::ui::error::Error;
 use crate::ui::escaping::escaped_line;
-use crate::ui::subcommands;
+use crate::ui::subcommands::{self, is_subcommand, subcommand_like};
 use crate::view::calls::Depth;
 use crate::view::export::format::{FORMATS, OutputFormat};
 use crate::view::layout::{Layout, NamedView};
@@ -474,9 +475,11 @@ pub enum Subcommand {
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let command = Cli::command();
     subcommands::learn(command.get_subcommands().map(clap::Command::get_name));
-    let mut matches = command.try_get_matches_from(args)?;
+    let args: Vec<OsString> = args.into_iter().collect();
+    let matches = command.try_get_matches_from(&args);
+    let mut matches = matches.map_err(|error| misspelt_command(&args, &error).unwrap_or(error))?;
     let cli = Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()))?;
-    let refused = |text| Err(Cli::command().error(clap::error::ErrorKind::ArgumentConflict, text));
+    let refused = |text| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
     if let Some(what) = without_depth(&cli) {
         let nest = FORMATS.iter().filter(|format| format.nests_calls).map(|format| format.name);
         let nest = nest.collect::<Vec<_>>().join(", ");
@@ -485,11 +488,22 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Erro
     let first = cli.merge.apps.first().filter(|_| cli.command.is_none()).and_then(|first| first.to_str());
     match first {
         // After an option, the name of a subcommand is taken for an application.
-        Some(name) if subcommands::is_subcommand(name) && cli.merge.apps.len() > 1 => {
+        Some(name) if is_subcommand(name) && cli.merge.apps.len() > 1 => {
             refused(format!("options go after the command '{name}'; for an application write ./{name}"))
         }
         _ => Ok(cli),
     }
+}
+
+/// Returns a better error than that of an unknown option, if the first word of the command line is not a command, but
+/// resembles one that may have the option.
+fn misspelt_command(args: &[OsString], error: &clap::Error) -> Option<clap::Error> {
+    let word = args.get(1).filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
+    let meant = subcommand_like(Path::new(word)).filter(|meant| *meant != word.as_os_str())?;
+    let word = word.to_string_lossy();
+    let text =
+        format!("'{word}' is neither a command nor an application with traces; did you mean '{meant}'?");
+    Some(Cli::command().error(ErrorKind::InvalidSubcommand, text))
 }
 
 /// Returns the output that the command line asks for if it sets a depth of calls but that output has none.

@@ -6,6 +6,7 @@ mod support;
 mod cleaning_deletes_only_files_of_the_path;
 mod errors_name_the_real_cause;
 mod every_command_rejects_non_files;
+mod misspelt_commands_do_nothing;
 mod no_raw_byte_reaches_a_terminal;
 mod open_starts_an_installed_viewer;
 mod output_is_whole_or_absent;

@@ -156,6 +156,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         Subcommand::Off { quiet, pid } => {
             run_and_report(quiet, |messages| command::switch::switch(pid, false, messages))
         }
+        // The parser has answered with the help.
+        Subcommand::Help { .. } => 0,
         Subcommand::Completions { shell } => run_and_report(false, |_| cli::manual::completions(shell)),
         Subcommand::Man { command } => run_and_report(false, |_| cli::manual::page(command.as_deref())),
     }

@@ -23,9 +23,13 @@ use crate::view::export::format::{FORMATS, OutputFormat};
 use crate::view::layout::{Layout, NamedView};
 use crate::view::rows::row_limit;
 
+const NAME: &str = "tracemerge";
+
+/// The subcommand that shows the help of others.
+const HELP: &str = "help";
+
 const BRIEF: &str = "\
-TRACER_ENABLE=1 ./app makes traces; tracemerge ./app merges them.
---help shows the rest: all options, places of traces, forms of times.";
+TRACER_ENABLE=1 ./app makes traces; tracemerge ./app merges them.";
 
 const EXAMPLES: &str = "\
 The places of <APP>.trace.<thread id>:
@@ -282,7 +286,7 @@ Examples:
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(
-    name = "tracemerge",
+    name = NAME,
     version,
     about = "Merges the trace files of an application's threads by time",
     after_help = BRIEF,
@@ -459,6 +463,13 @@ pub enum Subcommand {
         #[arg(value_name = "SHELL", value_enum)]
         shell: clap_complete::Shell,
     },
+    /// Show the help of a command, as its option --help does
+    #[command(name = HELP)]
+    Help {
+        /// The command [default: all commands, and the options of a merge]
+        #[arg(value_name = "COMMAND")]
+        command: Option<OsString>,
+    },
     /// Write the manual page to standard output
     #[command(after_help = MAN_HELP)]
     Man {
@@ -479,6 +490,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Erro
     let matches = command.try_get_matches_from(&args);
     let mut matches = matches.map_err(|error| misspelt_command(&args, &error).unwrap_or(error))?;
     let cli = Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()))?;
+    if let Some(Subcommand::Help { command }) = cli.command {
+        return Err(help_of(command));
+    }
     let refused = |text| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
     if let Some(what) = without_depth(&cli) {
         let nest = FORMATS.iter().filter(|format| format.nests_calls).map(|format| format.name);
@@ -493,6 +507,20 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Erro
         }
         _ => Ok(cli),
     }
+}
+
+/// Returns the help of a command, or of all; an error if there is no such command.
+fn help_of(command: Option<OsString>) -> clap::Error {
+    let unknown = |word: &OsString| !word.to_str().is_some_and(is_subcommand);
+    if let Some(word) = command.as_ref().filter(|word| unknown(word)) {
+        let meant = subcommand_like(Path::new(word));
+        let meant = meant.map_or_else(String::new, |name| format!("; did you mean '{name}'?"));
+        let text = format!("there is no command '{}'{meant}", word.to_string_lossy());
+        return Cli::command().error(ErrorKind::InvalidSubcommand, text);
+    }
+    let words = [Some(NAME.into()), command, Some("--help".into())];
+    let help = Cli::command().try_get_matches_from(words.into_iter().flatten());
+    help.err().unwrap_or_else(|| Cli::command().error(ErrorKind::MissingSubcommand, "there is no help"))
 }
 
 /// Returns a better error than that of an unknown option, if the first word of the command line is not a command, but
@@ -608,7 +636,7 @@ mod tests {
     #[test]
     fn an_application_named_like_a_subcommand_is_given_as_a_path() {
         assert!(parse(&["./run"]).unwrap().command.is_none());
-        assert_eq!(parse(&["help"]).unwrap().merge.apps, [PathBuf::from("help")]);
+        assert_eq!(parse(&["./help"]).unwrap().merge.apps, [PathBuf::from("./help")]);
         assert_eq!(parse(&["a", "b"]).unwrap().merge.apps.len(), 2);
     }
 
@@ -619,6 +647,33 @@ mod tests {
         }
         for command in ["merge", "open", "run", "clean", "diff"] {
             parse(&[command]).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn help_of_a_command_is_that_of_its_option() {
+        let said = |args: &[&str]| {
+            let said = parse(args).unwrap_err();
+            (said.kind(), said.render().to_string())
+        };
+        assert_eq!(said(&["help"]), said(&["--help"]));
+        for command in Cli::command().get_subcommands().map(clap::Command::get_name) {
+            assert_eq!(said(&["help", command]), said(&[command, "--help"]), "{command}");
+        }
+        let (kind, text) = said(&["help", "lokcs"]);
+        assert_eq!(kind, ErrorKind::InvalidSubcommand);
+        assert!(text.contains("there is no command 'lokcs'; did you mean 'locks'?"), "{text}");
+    }
+
+    #[test]
+    fn each_option_and_argument_of_each_command_has_a_help_text() {
+        let mut command = Cli::command();
+        command.build();
+        for command in std::iter::once(&command).chain(command.get_subcommands()) {
+            for argument in command.get_arguments() {
+                let help = argument.get_help().or(argument.get_long_help()).map(ToString::to_string);
+                assert!(help.is_some_and(|help| help.len() > 3), "{} {argument:?}", command.get_name());
+            }
         }
     }
 

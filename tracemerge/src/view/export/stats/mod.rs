@@ -8,6 +8,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use clap::Args;
+use trace_format::line::Kind;
+use trace_format::meta::Meta;
 use trace_format::sites::Site;
 use trace_format::wall::Wall;
 
@@ -18,9 +20,11 @@ use crate::ui::console::Content;
 use crate::ui::messages::{Grouped, count};
 use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::units::duration;
+use crate::view::calls::{CallPlace, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::stats::arguments::{ArgumentRange, Arguments};
 use crate::view::export::time_column::TimeMode;
+use crate::view::function_names::{CallInfo, Function, FunctionId, KnownCalls, SharedNames, lock};
 use crate::view::latency::Latencies;
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::rows::{self, Column, Row, RowForm, Value, row_limit, table};
@@ -46,7 +50,9 @@ impl Subcommand for StatsLayout {
     const FOLLOW: Option<&'static str> = Some("Count the records of running applications until these end");
     const HELP: &'static str = "\
 Counts the messages of each call of trace!, if the traces record the call: files of
-TRACER_FORMAT=raw do. Other messages are counted by their text without its numbers.
+TRACER_FORMAT=raw do. Other messages are counted by their text without its numbers, and
+those of calls of functions by the function: each entering and each leaving is a message.
+For the source of names see tracemerge tree --help.
 Shows for each sort: the number of messages, in all and in a second; the number of
 threads; the time until the next message of the same thread (median, 99th percentile,
 to 1 %, and maximum); the range of the arguments that are numbers.
@@ -68,11 +74,11 @@ Exit status: that of a merge";
 
 impl Layout for StatsLayout {
     fn needs(&self) -> Needs {
-        Needs { times: true, sites: true, ..Needs::default() }
+        Needs { times: true, sites: true, calls: true, ..Needs::default() }
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
-        Box::new(StatsFormat::new(self.clone(), context.catalog.clone()))
+        Box::new(StatsFormat::new(self.clone(), context.catalog.clone(), context.names.clone()))
     }
 
     fn content(&self, _time: TimeMode, _in_colours: bool) -> Content {
@@ -89,14 +95,20 @@ impl Layout for StatsLayout {
 pub struct StatsFormat {
     layout: StatsLayout,
     sorts: Sorts,
+    names: SharedNames,
+    call_info: KnownCalls,
     /// The counts of each sort.
     counted: Vec<Counted>,
-    /// The number of the thread of each origin.
-    threads: Vec<usize>,
+    /// The counts of each function.
+    counted_calls: Vec<Counted>,
+    /// The number of the thread of each origin, and that of its process.
+    threads: Vec<(usize, usize)>,
+    /// The open calls of each thread, for records of leaving that name no function.
+    open: Vec<OpenCalls>,
     /// The numbers of the known threads.
     numbers: HashMap<ThreadId, usize>,
-    /// The sort and the time of the last message of each thread.
-    last: Vec<Option<(SortId, Wall)>>,
+    /// The kind and the time of the last message of each thread.
+    last: Vec<Option<(Group, Wall)>>,
     /// The times of the first and the last message.
     period: Option<(Wall, Wall)>,
     /// A buffer for the text of a message.
@@ -106,7 +118,16 @@ pub struct StatsFormat {
 /// The identity of a thread: its run (boot, pid and id), its id, and for a log, the name of the log.
 type ThreadId = (Option<(Vec<u8>, u32, u32)>, u64, Option<Vec<u8>>);
 
-/// The counts of one sort of messages.
+/// The messages that are counted together.
+#[derive(Clone, Copy, Debug)]
+enum Group {
+    /// Those of one sort.
+    Sort(SortId),
+    /// Those about calls of one function.
+    Calls(FunctionId),
+}
+
+/// The counts of one group of messages.
 #[derive(Debug, Default)]
 struct Counted {
     count: u64,
@@ -133,6 +154,8 @@ struct Stats {
 struct SortRow {
     message: String,
     site: Option<Arc<Site>>,
+    /// The function whose calls these are.
+    function: Option<Function>,
     count: u64,
     per_second: Option<f64>,
     threads: u64,
@@ -141,6 +164,14 @@ struct SortRow {
     p99_ns: Option<u64>,
     max_ns: Option<u64>,
     arguments: Vec<ArgumentRange>,
+}
+
+impl SortRow {
+    /// Returns the source file and the line of a function whose calls these are, if known.
+    fn place_of_function(&self) -> Option<(&str, Option<u32>)> {
+        let (file, line) = self.function.as_ref()?.place().rsplit_once(':')?;
+        Some((file, line.parse().ok()))
+    }
 }
 
 impl Row for SortRow {
@@ -174,20 +205,25 @@ impl Row for SortRow {
         Column::text(
             "message",
             ("message", Left),
-            "the template, or without a site the text with # for numbers",
+            "the template, the function, or without a site the text with # for numbers",
             |row| row.message.as_str().into(),
             message,
         ),
         Column::hidden("has_site", "whether the site is known", |row| row.site.is_some().into()),
-        Column::hidden("file", "the source file of the site", |row| {
-            row.site.as_ref().map(|site| &site.file[..]).into()
+        Column::hidden("file", "the source file of the site or of the function", |row| {
+            let of_site = row.site.as_ref().map(|site| &site.file[..]);
+            of_site.or_else(|| row.place_of_function().map(|(file, _)| file)).into()
         }),
-        Column::hidden("line", "the line of the site", |row| row.site.as_ref().map(|site| site.line).into()),
+        Column::hidden("line", "the line of the site or of the function", |row| {
+            let of_site = row.site.as_ref().map(|site| site.line);
+            of_site.or_else(|| row.place_of_function().and_then(|(_, line)| line)).into()
+        }),
         Column::hidden("module", "the module of the site", |row| {
             row.site.as_ref().map(|site| &site.module[..]).into()
         }),
-        Column::hidden("function", "the function of the site", |row| {
-            row.site.as_ref().map(|site| &site.function[..]).into()
+        Column::hidden("function", "the function of the site, or the function that is called", |row| {
+            let of_site = row.site.as_ref().map(|site| &site.function[..]);
+            of_site.or_else(|| row.function.as_ref().map(|function| &function.name[..])).into()
         }),
         Column::hidden(
             "arguments",
@@ -201,14 +237,18 @@ impl Row for SortRow {
 }
 
 impl StatsFormat {
-    /// Makes a format that counts the messages of the sites of `catalog`.
+    /// Makes a format that counts the messages of the sites of `catalog`, and the calls of the functions of `names`.
     #[must_use]
-    pub fn new(layout: StatsLayout, catalog: Arc<SiteCatalog>) -> StatsFormat {
+    pub fn new(layout: StatsLayout, catalog: Arc<SiteCatalog>, names: SharedNames) -> StatsFormat {
         StatsFormat {
             layout,
             sorts: Sorts::new(catalog),
+            call_info: KnownCalls::of(&names),
+            names,
             counted: Vec::new(),
+            counted_calls: Vec::new(),
             threads: Vec::new(),
+            open: Vec::new(),
             numbers: HashMap::new(),
             last: Vec::new(),
             period: None,
@@ -222,34 +262,82 @@ impl StatsFormat {
         let log = origin.is_log.then(|| origin.name.clone());
         let next = self.numbers.len();
         let number = *self.numbers.entry((run, origin.tid, log)).or_insert(next);
-        self.threads.push(number);
+        self.threads.push((number, lock(&self.names).process(origin)));
         self.last.resize(self.numbers.len(), None);
+        self.open.resize_with(self.numbers.len(), OpenCalls::default);
+    }
+
+    /// Returns the group of a message.
+    fn group(&mut self, thread: usize, process: usize, record: &RecordText<'_>) -> Group {
+        let function = match record.kind {
+            Kind::Enter | Kind::Leave => self.function(thread, process, record),
+            _ => None,
+        };
+        function.map_or_else(|| Group::Sort(self.sorts.of(record)), Group::Calls)
+    }
+
+    /// Returns the function that a record enters or leaves, if it names one or ends an open call.
+    fn function(&mut self, thread: usize, process: usize, record: &RecordText<'_>) -> Option<FunctionId> {
+        let CallInfo { called, span, .. } = *self.call_info.call_info(&self.names, process, record)?;
+        let open = &mut self.open[thread];
+        if record.kind == Kind::Enter {
+            open.enter(called.place, called.function, span, 0);
+            return Some(called.function);
+        }
+        let left = open.leave(called.place, called.function, span);
+        let ended = left.and_then(|left| std::iter::from_fn(|| open.pop(left, 0)).last());
+        let named = (called.place != CallPlace::Last).then_some(called.function);
+        ended.map(|(call, _)| call.function).or(named)
+    }
+
+    fn counted(&mut self, group: Group) -> &mut Counted {
+        let (counted, number) = match group {
+            Group::Sort(sort) => (&mut self.counted, sort as usize),
+            Group::Calls(function) => (&mut self.counted_calls, function as usize),
+        };
+        if counted.len() <= number {
+            counted.resize_with(number + 1, Counted::default);
+        }
+        &mut counted[number]
     }
 
     fn stats(&self) -> Stats {
         let span_ns = self.period.map_or(0, |(first, last)| last.0.saturating_sub(first.0));
-        let sort = |(id, counted): (u32, &Counted)| self.sort(id, counted, span_ns);
-        let mut by_sort: Vec<SortRow> = (0..).zip(&self.counted).map(sort).collect();
+        let sorts = (0..).map(Group::Sort).zip(&self.counted);
+        let calls = (0..).map(Group::Calls).zip(&self.counted_calls);
+        let met = sorts.chain(calls).filter(|(_, counted)| counted.count > 0);
+        let mut by_sort: Vec<SortRow> =
+            met.map(|(group, counted)| self.row(group, counted, span_ns)).collect();
         by_sort.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.message.cmp(&b.message)));
         Stats {
-            messages: self.counted.iter().map(|counted| counted.count).sum(),
+            messages: by_sort.iter().map(|row| row.count).sum(),
             threads: self.last.iter().flatten().count() as u64,
             span_ns,
             by_sort,
         }
     }
 
-    fn sort(&self, id: SortId, counted: &Counted, span_ns: u64) -> SortRow {
-        let site = match self.sorts.get(id) {
-            Some(Sort::Site(site)) => Some(site),
-            _ => None,
+    fn row(&self, group: Group, counted: &Counted, span_ns: u64) -> SortRow {
+        let (message, site, function) = match group {
+            Group::Calls(function) => {
+                let function = lock(&self.names).get(function).clone();
+                (function.name.clone(), None, Some(function))
+            }
+            Group::Sort(sort) => {
+                let site = match self.sorts.get(sort) {
+                    Some(Sort::Site(site)) => Some(site.clone()),
+                    _ => None,
+                };
+                (self.sorts.text(sort), site, None)
+            }
         };
         let Counted { count, threads, to_next, arguments } = counted;
         #[expect(clippy::cast_precision_loss, reason = "an average is shown")]
         let per_second = (span_ns > 0).then(|| *count as f64 * 1e9 / span_ns as f64);
         SortRow {
-            message: self.sorts.text(id),
-            site: site.cloned(),
+            message,
+            site,
+            function,
             count: *count,
             per_second,
             threads: threads.len() as u64,
@@ -268,22 +356,26 @@ impl Export for StatsFormat {
     }
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {
+        let (thread, process) = self.threads[record.origin];
+        if let Some(line) = record.parsed().next().filter(|line| line.kind == Kind::Meta) {
+            lock(&self.names).take_meta(process, line.payload);
+            if Meta::parse(line.payload).is_some_and(|meta| cut(&meta, record.ticks).is_some()) {
+                self.open[thread] = OpenCalls::default();
+            }
+        }
         if !record.is_traced() {
             return;
         }
-        let (sort, wall) = (self.sorts.of(record), origin.clock.wall(record.ticks));
-        let thread = self.threads[record.origin];
-        if self.counted.len() <= sort as usize {
-            self.counted.resize_with(sort as usize + 1, Counted::default);
-        }
-        if let Some((before, since)) = self.last[thread].replace((sort, wall)) {
-            self.counted[before as usize].to_next.push(wall.0.saturating_sub(since.0));
+        let (group, wall) = (self.group(thread, process, record), origin.clock.wall(record.ticks));
+        if let Some((before, since)) = self.last[thread].replace((group, wall)) {
+            self.counted(before).to_next.push(wall.0.saturating_sub(since.0));
         }
         let (first, last) = self.period.unwrap_or((wall, wall));
         self.period = Some((Wall(first.0.min(wall.0)), Wall(last.0.max(wall.0))));
-        let counted = &mut self.counted[sort as usize];
+        let counted = self.counted(group);
         counted.count += 1;
         counted.threads.insert(thread);
+        let Group::Sort(sort) = group else { return };
         let Some(Sort::Site(site)) = self.sorts.get(sort) else { return };
         self.text.clear();
         for (number, line) in record.parsed().enumerate() {
@@ -292,6 +384,7 @@ impl Export for StatsFormat {
             }
             self.text.push_str(&String::from_utf8_lossy(line.payload));
         }
+        let counted = &mut self.counted[sort as usize];
         counted.arguments.get_or_insert_with(|| Arguments::of(site)).take(&self.text);
     }
 
@@ -356,6 +449,9 @@ fn message(sort: &SortRow) -> String {
     for ArgumentRange { name, min, max } in &sort.arguments {
         let _ =
             if min == max { write!(text, "  {name}={min}") } else { write!(text, "  {name}={min}..{max}") };
+    }
+    if let Some(function) = sort.function.as_ref().filter(|function| !function.at.is_empty()) {
+        let _ = write!(text, "  ({})", function.at);
     }
     if let Some(site) = &sort.site {
         let file = site.file.rsplit(['/', '\\']).next().unwrap_or_default();

@@ -10,6 +10,7 @@ mod call_paths_and_chrome_json_have_every_call;
 mod comparisons_agree_in_text_and_json;
 mod debug_information_is_bounded;
 mod deep_calls_are_folded;
+mod empty_selections_are_explained;
 mod exported_lines_have_every_record;
 mod lnav_reads_threads_and_times;
 mod names_agree_with_addr2line;

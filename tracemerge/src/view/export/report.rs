@@ -11,7 +11,7 @@ use crate::ui::console::Content;
 use crate::ui::messages::{Grouped, count};
 use crate::ui::table::Alignment::Left;
 use crate::view::call_counts::{CallCounts, Counted, Counting, CutCalls, Recursion};
-use crate::view::calls::Depth;
+use crate::view::calls::{Depth, NO_CALLS};
 use crate::view::export::Export;
 use crate::view::export::folded::write_folded;
 use crate::view::export::time_column::TimeMode;
@@ -247,7 +247,8 @@ impl Export for ReportFormat {
     }
 
     fn omissions(&self) -> Vec<String> {
-        self.counts.other_kinds().omissions().collect()
+        let no_calls = self.counts.has_no_calls().then(|| NO_CALLS.to_owned());
+        self.counts.other_kinds().omissions().chain(no_calls).collect()
     }
 
     fn call_counts(&mut self) -> Option<&mut CallCounts> {

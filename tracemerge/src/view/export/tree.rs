@@ -27,6 +27,7 @@ use crate::ui::messages::count;
 use crate::ui::units::{duration, nanoseconds, put_duration};
 use crate::view::calls::{Cut, Depth, Ended, Ending, LastRecords, MORE, NO_CALLS, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
+use crate::view::export::in_words::in_words;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
@@ -502,7 +503,7 @@ impl TreeFormat {
         for line in record.parsed() {
             let stack = (line.kind == Kind::Stack).then(|| StackLine::parse(line.payload)).flatten();
             let texts = stack.map_or_else(
-                || vec![line.payload.to_vec()],
+                || vec![in_words(&line).into_owned()],
                 |stack| self.stack(process, record.ticks, &stack),
             );
             for text in texts {

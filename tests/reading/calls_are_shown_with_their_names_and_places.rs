@@ -258,7 +258,7 @@ fn follow_shows_and_counts_calls_with_their_names() {
         let follow = |command: &str, options: &[&str]| {
             Follower::start_command(SCENARIO, command, &[&scenario], options)
         };
-        let (tree, report) = (follow("tree", &[]), follow("report", &[]));
+        let (tree, report) = (follow("tree", &[]), follow("report", &["--rows", "all"]));
         let lines = follow("merge", &["--symbols", "--grep", "0x"]);
         let name = "slowly::slow";
         wait_until(60, "the calls come with their names", || {

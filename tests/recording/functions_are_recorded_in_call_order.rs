@@ -161,7 +161,7 @@ fn commands_process_files_with_functions_without_warnings() {
         let count = |text: &str, mark: &str| text.lines().filter(|line| line.contains(mark)).count();
         assert_eq!(count(&merged, " > "), count(&merged, " < "));
         merges.push(count(&merged, " > "));
-        let report = quietly(&traced, &["report".as_ref()]);
+        let report = quietly(&traced, &["report", "--rows", "all"].map(OsStr::new));
         let head = report.lines().next().expect("a first line").replace(',', "");
         assert_eq!(head, format!("{} calls of 3 threads", count(&merged, " > ")));
         // The program's own counts, by function.
@@ -215,7 +215,7 @@ fn tree_and_report_of_a_killed_program_have_its_counted_calls() {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             String::from_utf8(output.stdout).expect("text")
         };
-        let (tree, report) = (shown(&["tree"]), shown(&["report", "--by-thread"]));
+        let (tree, report) = (shown(&["tree"]), shown(&["report", "--by-thread", "--rows", "all"]));
         for thread in 0..THREADS {
             // Without the stacks of its panics.
             let of_thread = |line: &&str| {

@@ -54,6 +54,7 @@ use crate::command::open::Viewing;
 use crate::command::run::After;
 use crate::find::app::App;
 use crate::find::choose::Choice;
+use crate::find::newest::{app_or_newest, newest_app};
 use crate::os::signals::Signals;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
@@ -82,7 +83,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     file::truncation::watch();
-    let Some(command) = cli.command else { return merge(cli.merge) };
+    let Some(command) = cli.command else { return merge_without_command(cli.merge) };
     match command {
         Subcommand::Merge(of) => merge(of),
         Subcommand::View(ViewCommand { options, layout, follow, apps }) => {
@@ -92,8 +93,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         Subcommand::Open { options, apps } => {
             let request = options.into_request(Arc::new(TraceLayout));
             let mut opened_apps = Vec::new();
-            let status = run_and_report(request.quiet, |_| {
-                opened_apps = open_apps(apps)?;
+            let status = run_and_report(request.quiet, |messages| {
+                opened_apps = open_apps(apps, messages)?;
                 Ok(())
             });
             if status == 0 { command::open::open(&opened_apps, request) } else { status }
@@ -122,7 +123,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         Subcommand::Check { all_runs, quiet, verbose, app } => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
             run_and_report(quiet, |messages| {
-                command::check::check(&App::or_directory(app)?, choice, quiet, verbose, messages)
+                command::check::check(&app_or_newest(app, messages)?, choice, quiet, verbose, messages)
             })
         }
         Subcommand::Diff { quiet, json, rows, a, b } => {
@@ -141,7 +142,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         Subcommand::Info { all_runs, json, app } => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
             run_and_report(false, |messages| {
-                command::info::info(&App::or_directory(app)?, choice, json, messages)
+                command::info::info(&app_or_newest(app, messages)?, choice, json, messages)
             })
         }
         Subcommand::Snapshot { options, pid } => {
@@ -155,9 +156,20 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         Subcommand::Off { quiet, pid } => {
             run_and_report(quiet, |messages| command::switch::switch(pid, false, messages))
         }
+        // The parser has answered with the help.
+        Subcommand::Help { .. } => 0,
         Subcommand::Completions { shell } => run_and_report(false, |_| cli::manual::completions(shell)),
         Subcommand::Man { command } => run_and_report(false, |_| cli::manual::page(command.as_deref())),
     }
+}
+
+/// Merges traces if no command is named, so that the first word may be a misspelt command.
+fn merge_without_command(merge: Merge) -> u8 {
+    let checked = run_and_report(false, |_| {
+        let first = merge.apps.first().cloned().unwrap_or_default();
+        find::check_first_word(&App::or_directory(first)?, merge.follow)
+    });
+    if checked == 0 { self::merge(merge) } else { checked }
 }
 
 fn merge(merge: Merge) -> u8 {
@@ -176,7 +188,9 @@ fn layout_of(format: Option<&'static OutputFormat>) -> Arc<dyn Layout> {
 
 /// Shows the records of `apps` as they arrive.
 fn follow(request: &Request, apps: Vec<PathBuf>) -> u8 {
-    run_and_report(request.quiet, |messages| command::follow::follow(&open_apps(apps)?, request, messages))
+    run_and_report(request.quiet, |messages| {
+        command::follow::follow(&open_apps(apps, messages)?, request, messages)
+    })
 }
 
 /// Merges the traces of `apps` as requested.
@@ -185,11 +199,15 @@ fn view(request: Request, apps: Vec<PathBuf>) -> u8 {
     Signals::take();
     run_and_report(request.quiet, |messages| {
         let choice = if request.all_runs { Choice::All } else { Choice::Newest };
-        command::merge::run(&Job { apps: &open_apps(apps)?, request: &request, choice }, messages)
+        command::merge::run(&Job { apps: &open_apps(apps, messages)?, request: &request, choice }, messages)
     })
 }
 
-fn open_apps(apps: Vec<PathBuf>) -> Result<Vec<App>, Error> {
+/// Returns the applications at `apps`; if there are none, that of the newest traces.
+fn open_apps(apps: Vec<PathBuf>, messages: &Messages) -> Result<Vec<App>, Error> {
+    if apps.is_empty() {
+        return Ok(vec![newest_app(messages)?]);
+    }
     apps.into_iter().map(App::or_directory).collect()
 }
 

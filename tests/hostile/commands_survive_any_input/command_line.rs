@@ -146,7 +146,9 @@ fn option(line: &str) -> Option<CommandOption> {
 /// Reads the names of arguments in the first usage of a help text.
 fn arguments(help: &str) -> Vec<String> {
     let usage = help.lines().find_map(|line| line.trim_start().strip_prefix("Usage: ")).expect("a usage");
-    let is_argument = |word: &&str| word.starts_with('<') && *word != "<COMMAND>";
+    // An application is always given, also if it may be left out.
+    let is_argument =
+        |word: &&str| word.starts_with('<') && *word != "<COMMAND>" || word.starts_with("[APP]");
     let name = |word: &str| word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned();
     usage.split_whitespace().filter(is_argument).map(name).collect()
 }

@@ -7,11 +7,9 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, NAME};
 use crate::ui::console::{Content, print};
 use crate::ui::error::Error;
-
-const NAME: &str = "tracemerge";
 
 /// Writes the completions of `shell`.
 ///
@@ -67,4 +65,24 @@ fn rendered(mut command: Command) -> io::Result<Vec<u8>> {
         page.render_version_section(&mut text)?;
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_a_page_with_all_its_options() {
+        let mut command = Cli::command();
+        command.build();
+        for command in std::iter::once(&command).chain(command.get_subcommands()) {
+            let page = String::from_utf8(rendered(command.clone()).unwrap()).unwrap();
+            let options = page.split(".SH OPTIONS").nth(1).unwrap_or_default();
+            let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+            for long in shown.filter_map(clap::Arg::get_long) {
+                let name = format!("\\-\\-{}", long.replace('-', "\\-"));
+                assert!(options.contains(&name), "{}: {name}: {options}", command.get_name());
+            }
+        }
+    }
 }

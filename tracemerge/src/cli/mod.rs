@@ -1,8 +1,9 @@
 //! The command line, and its help.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 pub mod manual;
@@ -16,14 +17,19 @@ use crate::ui::colour::ColourMode;
 use crate::ui::console::{Stream, show_usage};
 use crate::ui::error::Error;
 use crate::ui::escaping::escaped_line;
-use crate::ui::subcommands;
+use crate::ui::subcommands::{self, is_subcommand, subcommand_like};
 use crate::view::calls::Depth;
 use crate::view::export::format::{FORMATS, OutputFormat};
 use crate::view::layout::{Layout, NamedView};
+use crate::view::rows::row_limit;
+
+const NAME: &str = "tracemerge";
+
+/// The subcommand that shows the help of others.
+const HELP: &str = "help";
 
 const BRIEF: &str = "\
-TRACER_ENABLE=1 ./app makes traces; tracemerge ./app merges them.
---help shows the rest: all options, places of traces, forms of times.";
+TRACER_ENABLE=1 ./app makes traces; tracemerge ./app merges them.";
 
 const EXAMPLES: &str = "\
 The places of <APP>.trace.<thread id>:
@@ -112,6 +118,7 @@ Examples:
   tracemerge -f ./client ./server --last 20 --grep 'error|fail' --time wall
   tracemerge ./app -o -          look at them
   tracemerge ./app --last 20     the last 20 records, on standard output
+  tracemerge show                show the newest traces below the current directory
   tracemerge ./app --since -2s --time offset --thread 'worker*'
   tracemerge ./app --grep 'error|fail' --time wall
   tracemerge --format perfetto ./app           a timeline, in ./app.perfetto-trace
@@ -279,7 +286,7 @@ Examples:
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(
-    name = "tracemerge",
+    name = NAME,
     version,
     about = "Merges the trace files of an application's threads by time",
     after_help = BRIEF,
@@ -368,9 +375,10 @@ pub enum Subcommand {
         /// List every thread
         #[arg(short, long)]
         verbose: bool,
-        /// The application: the path of its executable, or a directory with traces
+        /// The application: the path of its executable, or a directory with traces [default: the newest traces below
+        /// the current directory]
         #[arg(value_name = "APP")]
-        app: PathBuf,
+        app: Option<PathBuf>,
     },
     /// List the runs and threads, with the number of their records
     #[command(after_long_help = INFO_HELP)]
@@ -381,9 +389,10 @@ pub enum Subcommand {
         /// Write JSON
         #[arg(long)]
         json: bool,
-        /// The application: the path of its executable
+        /// The application: the path of its executable, or a directory with traces [default: the newest traces below
+        /// the current directory]
         #[arg(value_name = "APP")]
-        app: PathBuf,
+        app: Option<PathBuf>,
     },
     /// Show where two traces differ
     #[command(after_long_help = DIFF_HELP)]
@@ -395,7 +404,7 @@ pub enum Subcommand {
         #[arg(long)]
         json: bool,
         /// The number of sorts of messages in the table
-        #[arg(long, value_name = "N", default_value_t = 20)]
+        #[arg(long, value_name = "N|all", value_parser = row_limit, default_value_t = 20)]
         rows: usize,
         /// An application, a trace, a merged file, or a directory of traces
         #[arg(value_name = "A")]
@@ -454,6 +463,13 @@ pub enum Subcommand {
         #[arg(value_name = "SHELL", value_enum)]
         shell: clap_complete::Shell,
     },
+    /// Show the help of a command, as its option --help does
+    #[command(name = HELP)]
+    Help {
+        /// The command [default: all commands, and the options of a merge]
+        #[arg(value_name = "COMMAND")]
+        command: Option<OsString>,
+    },
     /// Write the manual page to standard output
     #[command(after_help = MAN_HELP)]
     Man {
@@ -470,9 +486,14 @@ pub enum Subcommand {
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let command = Cli::command();
     subcommands::learn(command.get_subcommands().map(clap::Command::get_name));
-    let mut matches = command.try_get_matches_from(args)?;
+    let args: Vec<OsString> = args.into_iter().collect();
+    let matches = command.try_get_matches_from(&args);
+    let mut matches = matches.map_err(|error| misspelt_command(&args, &error).unwrap_or(error))?;
     let cli = Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()))?;
-    let refused = |text| Err(Cli::command().error(clap::error::ErrorKind::ArgumentConflict, text));
+    if let Some(Subcommand::Help { command }) = cli.command {
+        return Err(help_of(command));
+    }
+    let refused = |text| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
     if let Some(what) = without_depth(&cli) {
         let nest = FORMATS.iter().filter(|format| format.nests_calls).map(|format| format.name);
         let nest = nest.collect::<Vec<_>>().join(", ");
@@ -481,11 +502,36 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Erro
     let first = cli.merge.apps.first().filter(|_| cli.command.is_none()).and_then(|first| first.to_str());
     match first {
         // After an option, the name of a subcommand is taken for an application.
-        Some(name) if subcommands::is_subcommand(name) && cli.merge.apps.len() > 1 => {
+        Some(name) if is_subcommand(name) && cli.merge.apps.len() > 1 => {
             refused(format!("options go after the command '{name}'; for an application write ./{name}"))
         }
         _ => Ok(cli),
     }
+}
+
+/// Returns the help of a command, or of all; an error if there is no such command.
+fn help_of(command: Option<OsString>) -> clap::Error {
+    let unknown = |word: &OsString| !word.to_str().is_some_and(is_subcommand);
+    if let Some(word) = command.as_ref().filter(|word| unknown(word)) {
+        let meant = subcommand_like(Path::new(word));
+        let meant = meant.map_or_else(String::new, |name| format!("; did you mean '{name}'?"));
+        let text = format!("there is no command '{}'{meant}", word.to_string_lossy());
+        return Cli::command().error(ErrorKind::InvalidSubcommand, text);
+    }
+    let words = [Some(NAME.into()), command, Some("--help".into())];
+    let help = Cli::command().try_get_matches_from(words.into_iter().flatten());
+    help.err().unwrap_or_else(|| Cli::command().error(ErrorKind::MissingSubcommand, "there is no help"))
+}
+
+/// Returns a better error than that of an unknown option, if the first word of the command line is not a command, but
+/// resembles one that may have the option.
+fn misspelt_command(args: &[OsString], error: &clap::Error) -> Option<clap::Error> {
+    let word = args.get(1).filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
+    let meant = subcommand_like(Path::new(word)).filter(|meant| *meant != word.as_os_str())?;
+    let word = word.to_string_lossy();
+    let text =
+        format!("'{word}' is neither a command nor an application with traces; did you mean '{meant}'?");
+    Some(Cli::command().error(ErrorKind::InvalidSubcommand, text))
 }
 
 /// Returns the output that the command line asks for if it sets a depth of calls but that output has none.
@@ -590,8 +636,45 @@ mod tests {
     #[test]
     fn an_application_named_like_a_subcommand_is_given_as_a_path() {
         assert!(parse(&["./run"]).unwrap().command.is_none());
-        assert_eq!(parse(&["help"]).unwrap().merge.apps, [PathBuf::from("help")]);
+        assert_eq!(parse(&["./help"]).unwrap().merge.apps, [PathBuf::from("./help")]);
         assert_eq!(parse(&["a", "b"]).unwrap().merge.apps.len(), 2);
+    }
+
+    #[test]
+    fn commands_that_read_need_no_application_and_others_do() {
+        for command in ["show", "stats", "rates", "tree", "report", "locks", "check", "info"] {
+            parse(&[command]).unwrap();
+        }
+        for command in ["merge", "open", "run", "clean", "diff"] {
+            parse(&[command]).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn help_of_a_command_is_that_of_its_option() {
+        let said = |args: &[&str]| {
+            let said = parse(args).unwrap_err();
+            (said.kind(), said.render().to_string())
+        };
+        assert_eq!(said(&["help"]), said(&["--help"]));
+        for command in Cli::command().get_subcommands().map(clap::Command::get_name) {
+            assert_eq!(said(&["help", command]), said(&[command, "--help"]), "{command}");
+        }
+        let (kind, text) = said(&["help", "lokcs"]);
+        assert_eq!(kind, ErrorKind::InvalidSubcommand);
+        assert!(text.contains("there is no command 'lokcs'; did you mean 'locks'?"), "{text}");
+    }
+
+    #[test]
+    fn each_option_and_argument_of_each_command_has_a_help_text() {
+        let mut command = Cli::command();
+        command.build();
+        for command in std::iter::once(&command).chain(command.get_subcommands()) {
+            for argument in command.get_arguments() {
+                let help = argument.get_help().or(argument.get_long_help()).map(ToString::to_string);
+                assert!(help.is_some_and(|help| help.len() > 3), "{} {argument:?}", command.get_name());
+            }
+        }
     }
 
     #[test]
@@ -619,8 +702,6 @@ mod tests {
             &["--time", "sundial", "a"],
             &["-q", "-v", "a"],
             &["completions"],
-            &["check"],
-            &["info"],
             &["diff", "a"],
             &["--follow", "--all-runs", "a"],
             &["--follow", "--with", "x", "a"],
@@ -631,8 +712,6 @@ mod tests {
             &["-q", "run", "a", "b"],
             &["merge"],
             &["open"],
-            &["locks"],
-            &["tree"],
             &["tree", "--depth", "deep", "a"],
             &["--depth", "9", "a"],
             &["--depth", "9", "--format", "csv", "a"],
@@ -642,7 +721,6 @@ mod tests {
             &["tree", "--min-duration", "10", "a"],
             &["tree", "--function", "(", "a"],
             &["report", "--sort", "name", "a"],
-            &["show"],
             &["stats", "--rows", "x", "a"],
             &["show", "--columns", "colour", "a"],
             &["-f", "--site", "a.rs", "b"],

@@ -22,7 +22,7 @@ pub struct ViewCommand {
     pub layout: Arc<dyn Layout>,
     /// Whether the records of running applications are shown as they arrive.
     pub follow: bool,
-    /// The applications: executables, or directories with traces.
+    /// The applications: executables, or directories with traces; if there are none, that of the newest traces.
     pub apps: Vec<PathBuf>,
 }
 
@@ -62,7 +62,7 @@ impl Subcommand for ViewCommand {
 
 /// Returns the definition of the subcommand that shows a view.
 fn subcommand_of(view: &NamedView) -> Command {
-    let usage = format!("tracemerge {} [OPTIONS] <APP>...", view.name);
+    let usage = format!("tracemerge {} [OPTIONS] [APP]...", view.name);
     let command = (view.options)(MergeOptions::augment_args(Command::new(view.name)));
     let help = [view.help, (view.rows_help)().trim_end()].join("\n\n");
     // The comments of the types would be the descriptions.
@@ -72,8 +72,11 @@ fn subcommand_of(view: &NamedView) -> Command {
         let follow = Arg::new("follow").short('f').long("follow").action(ArgAction::SetTrue).help(help);
         command = command.arg(follow.conflicts_with_all(NOT_FOLLOWED));
     }
-    let apps = Arg::new("apps").value_name("APP").required(true).action(ArgAction::Append).num_args(1..);
-    let apps = apps.help("The applications: paths of executables, or directories with traces");
+    let apps = Arg::new("apps").value_name("APP").action(ArgAction::Append).num_args(1..);
+    let apps = apps.help(
+        "The applications: paths of executables, or directories with traces [default: the newest traces \
+         below the current directory]",
+    );
     command.arg(apps.value_parser(value_parser!(PathBuf)))
 }
 

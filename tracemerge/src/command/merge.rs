@@ -119,6 +119,10 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let Some(lines) = written else { return Ok(()) };
     if lines == 0 && view.has_period() {
         plan.show_times(&inputs, messages);
+    } else if lines == 0 && !view.selecting_options().is_empty() {
+        let (files, options) =
+            (count(inputs.files().count() as u64, "file"), view.selecting_options().join(" and "));
+        messages.note(format_args!("no records found: none of the records in {files} fits {options}"));
     }
     let (lines, name) = (count(lines, "line"), target.name());
     if !is_view && !is_terminal(&target) {

@@ -60,6 +60,12 @@ impl After {
 pub fn run(after: After, command: Vec<OsString>) -> u8 {
     let mut words = command.into_iter();
     let given = PathBuf::from(words.next().unwrap_or_default());
+    if words.as_slice().first().is_some_and(|word| word == "--") {
+        Messages::new(after.request().quiet).done(format_args!(
+            "'--' is passed on to {}; write it before the program, if it is meant for tracemerge",
+            shown(&given)
+        ));
+    }
     let found = find_in_path(&given).unwrap_or_else(|| given.clone());
     let mut command = Command::new(&found);
     command.args(words).env(ENABLE, "1");

@@ -165,12 +165,12 @@ pub(super) fn short(name: &OsStr) -> OsString {
 }
 
 #[cfg(unix)]
-fn os_string(bytes: Vec<u8>) -> OsString {
+pub(super) fn os_string(bytes: Vec<u8>) -> OsString {
     std::os::unix::ffi::OsStringExt::from_vec(bytes)
 }
 
 #[cfg(not(unix))]
-fn os_string(bytes: Vec<u8>) -> OsString {
+pub(super) fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 

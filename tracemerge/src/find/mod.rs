@@ -1,6 +1,6 @@
 //! The search for traces, and the choice among them.
 //!
-//! [`app`] is the executable or directory that the user named. The other modules are used in this order:
+//! [`app`] is the executable or directory that the user named, or [`newest`] finds one. The other modules are used in this order:
 //! [`dead_runs`] and, for runs of other users, [`strangers`] write the records that dead runs left in their rings
 //! into files; [`rings`] reads the rings that are still in memory; [`named_places`] and [`mod@search`] find the
 //! files; [`header`] reads their headers; [`owners`] and [`identity`] determine their owners and runs; [`choose`]
@@ -18,6 +18,7 @@ pub mod library;
 pub mod liveness;
 pub mod marks;
 pub mod named_places;
+pub mod newest;
 pub mod owners;
 pub mod rings;
 pub mod search;
@@ -247,8 +248,47 @@ pub fn find_traces_of_all(apps: &[App], choice: Choice, messages: &mut Messages)
     Ok(Found { chosen, merged_path, inputs, recovered, completeness })
 }
 
-fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
+/// Checks the first word of a command line that names no command: it must be an application. If it `may_come` later,
+/// because applications are waited for, only words that resemble a command are refused.
+///
+/// # Errors
+/// If the word is neither a path with a directory, nor the name of a file, nor that of an application with traces.
+pub fn check_first_word(app: &App, may_come: bool) -> Result<(), Error> {
+    let is_word =
+        app.given.components().count() == 1 && app.given.file_name().is_some_and(|name| name == app.given);
+    let meant = subcommand_like(&app.given);
+    if !is_word || app.real_path().is_some() || (may_come && meant.is_none()) {
+        return Ok(());
+    }
+    let runs = rings::runs(|manifest| app.is_of(manifest));
+    let has_runs = !runs.is_empty() || !strangers::runs(is_of(app), &mut Messages::silent()).is_empty();
+    let search = search(app, &Places::of(app).directories());
+    // A search that could not read everything does not show that there are no traces.
+    if has_runs || !search.candidates.is_empty() || !search.errors.is_empty() {
+        return Ok(());
+    }
+    let given = shown(&app.given);
+    let neither = format!("{given} is neither a command nor an application with traces");
+    Err(Error::plain(match meant {
+        Some(name) => format!("{neither}; did you mean '{name}'?"),
+        None => format!("{neither}. {}", search_and_remedy(app, &search)),
+    }))
+}
+
+/// Returns the places of a search without a result, and the way to make traces.
+fn search_and_remedy(app: &App, search: &Search) -> String {
     let (given, name) = (shown(&app.given), app.name().to_string_lossy());
+    let places: Vec<String> = search.places.iter().map(|place| format!("\n  {}", shown(place))).collect();
+    let set = if trace_directory().is_some() { "" } else { " (TRACER_DIR is not set)" };
+    format!(
+        "Looked for {name}.trace.<thread id> in{}{set}\n\
+         To make some, run it with TRACER_ENABLE=1 in its environment, or as: tracemerge run {given}",
+        places.concat(),
+    )
+}
+
+fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
+    let given = shown(&app.given);
     // A search that could not read everything does not show that there are no traces.
     if let Some(first) = search.unreadable.first() {
         let more = search.unreadable.len() as u64 - 1;
@@ -274,15 +314,9 @@ fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
         }
         Choice::Newest | Choice::All => {}
     }
-    let places: Vec<String> = search.places.iter().map(|place| format!("\n  {}", shown(place))).collect();
-    let set = if trace_directory().is_some() { "" } else { " (TRACER_DIR is not set)" };
     let meant = subcommand_like(&app.given)
         .map_or_else(String::new, |name| format!(" Did you mean the command '{name}'?"));
-    Error::plain(format!(
-        "no trace files of {given}.{meant} Looked for {name}.trace.<thread id> in{}{set}\n\
-         To make some, run it with TRACER_ENABLE=1 in its environment, or as: tracemerge run {given}",
-        places.concat(),
-    ))
+    Error::plain(format!("no trace files of {given}.{meant} {}", search_and_remedy(app, search)))
 }
 
 /// Reports runs of one boot whose clocks disagree.

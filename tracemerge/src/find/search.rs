@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use trace_format::name::{INFIX, parse_trace_file_suffix};
 
-use crate::find::app::{App, directory_of, short};
+use crate::find::app::{App, directory_of, os_string, short};
 use crate::os::environment::trace_directory;
 use crate::os::processors::{METADATA_COST, map_on_all_processors};
 use crate::os::sys::{FileId, file_id, is_of_another_user, owner};
@@ -161,7 +161,19 @@ fn thread_of(file_name: &OsStr, name: &OsStr) -> Option<(u64, u32)> {
 
 /// Returns the thread and the number in the name of a trace of any executable.
 fn any_thread(file_name: &OsStr) -> Option<(u64, u32)> {
+    parse_trace_file_suffix(split(file_name)?.1)
+}
+
+/// Returns the name of the executable in the name of a trace of any executable.
+pub(super) fn app_of_trace(file_name: &OsStr) -> Option<OsString> {
+    let (app, suffix) = split(file_name)?;
+    parse_trace_file_suffix(suffix)?;
+    Some(os_string(app.to_vec()))
+}
+
+/// Splits the name of a trace behind the name of the executable.
+fn split(file_name: &OsStr) -> Option<(&[u8], &[u8])> {
     let name = file_name.as_encoded_bytes();
     let at = memchr::memmem::rfind(name, INFIX.as_bytes()).filter(|&at| at > 0)?;
-    parse_trace_file_suffix(&name[at..])
+    Some(name.split_at(at))
 }

@@ -327,6 +327,12 @@ impl CallCounts {
         self.counted.iter().map(|(.., counted)| counted.calls).sum()
     }
 
+    /// Returns whether there was neither a call nor a part of one.
+    #[must_use]
+    pub fn has_no_calls(&self) -> bool {
+        self.calls() == 0 && self.cut_calls().unmatched == 0
+    }
+
     /// Calls `take` with each path that has taken time. The arguments are: the number of the thread; the
     /// functions, the outermost first; the folded calls inside the last function, if this is their path; and
     /// the path's own time in nanoseconds.

@@ -91,6 +91,10 @@ impl Folded {
     }
 }
 
+/// The note of a view of calls that found none.
+pub const NO_CALLS: &str = "there are no calls of functions in the shown records; tracer::scope!, #[tracer::traced] and \
+     programs that cargo tracer builds record them (docs/functions.md)";
+
 /// The first character of a text that stands for folded calls.
 pub const MORE: char = '\u{2026}';
 

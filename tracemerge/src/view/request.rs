@@ -119,6 +119,23 @@ impl View {
         self.has_period() || !self.selection.is_all() || !self.thread.is_empty() || !self.process.is_empty()
     }
 
+    /// Returns the given options that select records by what they are, not by their time or number.
+    #[must_use]
+    pub fn selecting_options(&self) -> Vec<&'static str> {
+        let sites = self.selection.sites.as_ref().map(|sites| &sites.wanted);
+        let options = [
+            ("--thread", !self.thread.is_empty()),
+            ("--process", !self.process.is_empty()),
+            ("--grep", self.selection.pattern.is_some()),
+            ("--invert", self.selection.invert),
+            ("--module", sites.is_some_and(|wanted| !wanted.modules.is_empty())),
+            ("--target", sites.is_some_and(|wanted| !wanted.targets.is_empty())),
+            ("--level", sites.is_some_and(|wanted| wanted.level.is_some())),
+            ("--site", sites.is_some_and(|wanted| !wanted.places.is_empty())),
+        ];
+        options.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option).collect()
+    }
+
     /// Returns whether the view is limited to a period.
     #[must_use]
     pub fn has_period(&self) -> bool {

@@ -176,16 +176,31 @@ impl<T: 'static> Column<T> {
     }
 
     fn cell(&self, row: &T) -> Option<String> {
-        let of_count = |form: fn(u64) -> String| match (self.value)(row) {
-            Value::Count(count) => form(count),
-            _ => "-".to_owned(),
-        };
         match self.cell {
             Cell::Absent => None,
-            Cell::Count(_) => Some(of_count(|count| Grouped(count).to_string())),
-            Cell::Time(_) => Some(of_count(duration)),
+            Cell::Count(_) | Cell::Time(_) => Some(self.number((self.value)(row))),
             Cell::Text(_, _, text) => Some(text(row)),
         }
+    }
+
+    /// Returns the text of a number in this column.
+    fn number(&self, number: Value) -> String {
+        match (number, &self.cell) {
+            (Value::Count(time), Cell::Time(_)) => duration(time),
+            (Value::Count(count), _) => Grouped(count).to_string(),
+            _ => "-".to_owned(),
+        }
+    }
+
+    /// Returns the cell of this column in a row of sums; empty if `sums` have none for the column.
+    fn cell_of_sums(&self, sums: &[(&str, Value)]) -> Option<String> {
+        self.heading()?;
+        let sum = sums.iter().find(|(name, _)| *name == self.name).map(|(_, sum)| sum.clone());
+        Some(match sum {
+            None => String::new(),
+            Some(Value::Text(text)) => text,
+            Some(number) => self.number(number),
+        })
     }
 }
 
@@ -201,12 +216,35 @@ pub trait Row: Sized + 'static {
 
 /// Returns rows as a table, each with `indent` before it.
 pub fn table<'a, T: Row>(rows: impl IntoIterator<Item = &'a T>, indent: &str) -> String {
+    table_with_sums(rows, &[], indent)
+}
+
+/// Returns rows as [`table`] does, with a last row of `sums`, each with the name of its column, if there are any.
+pub fn table_with_sums<'a, T: Row>(
+    rows: impl IntoIterator<Item = &'a T>,
+    sums: &[(&str, Value)],
+    indent: &str,
+) -> String {
     let headings: Vec<_> = T::COLUMNS.iter().filter_map(Column::heading).collect();
     let mut columns = Columns::new(&headings);
     for row in rows {
         columns.row(T::COLUMNS.iter().filter_map(|column| column.cell(row)).collect::<Vec<_>>());
     }
+    if !sums.is_empty() {
+        columns.row(T::COLUMNS.iter().filter_map(|column| column.cell_of_sums(sums)).collect::<Vec<_>>());
+    }
     columns.text(indent)
+}
+
+/// Reads the number of rows that a table may have: a number, or `all`.
+///
+/// # Errors
+/// If the text is neither.
+pub fn row_limit(text: &str) -> Result<usize, String> {
+    if text == "all" {
+        return Ok(usize::MAX);
+    }
+    text.parse().map_err(|_| "expected a number of rows, such as 20, or all".to_owned())
 }
 
 /// Returns the help about the rows for programs.
@@ -323,6 +361,13 @@ mod tests {
     fn a_table_has_the_columns_with_headings() {
         let expected = "people      age  town\n 1,234  1.50 ms  <a, \"b\">\n     7        -  <c>\n";
         assert_eq!(table(&TOWNS, ""), expected);
+    }
+
+    #[test]
+    fn a_row_of_sums_is_empty_where_there_is_no_sum() {
+        let sums = [("people", Value::Count(1241)), ("name", Value::from("all towns"))];
+        let expected = "people      age  town\n 1,234  1.50 ms  <a, \"b\">\n     7        -  <c>\n 1,241           all towns\n";
+        assert_eq!(table_with_sums(&TOWNS, &sums, ""), expected);
     }
 
     #[test]

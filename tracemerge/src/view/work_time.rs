@@ -5,13 +5,7 @@
 //! each duration leaves out the parts of waits that lie in it. A thread waits once at a time: the part of a wait
 //! before the end of one that was read earlier can only be damage, and does not count.
 
-use std::borrow::Cow;
-
 use trace_format::line::Ticks;
-use trace_format::meta::Meta;
-use trace_format::wait::WaitCause;
-
-use crate::ui::units::duration;
 
 /// The waits of a thread for the tracer, by times in nanoseconds.
 #[derive(Clone, Debug, Default)]
@@ -115,19 +109,6 @@ impl WaitSum {
     }
 }
 
-/// Returns the payload of a `#` line for people: that of a wait in words, any other unchanged.
-#[must_use]
-pub fn in_words(payload: &[u8]) -> Cow<'_, [u8]> {
-    let meta = payload.starts_with(b"wait ").then(|| Meta::parse(payload)).flatten();
-    let Some(Meta::Wait(wait)) = meta else { return Cow::Borrowed(payload) };
-    let cause = match wait.what {
-        WaitCause::Room => "room",
-        WaitCause::Memory => "memory",
-        WaitCause::Ring => "a ring",
-    };
-    Cow::Owned(format!("the tracer made the thread wait {} for {cause}", duration(wait.ns)).into_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -215,20 +196,6 @@ mod tests {
                     }
                 }
             }
-        }
-    }
-
-    #[test]
-    fn a_wait_is_told_in_words_and_any_other_line_unchanged() {
-        let told = |payload: &str| String::from_utf8(in_words(payload.as_bytes()).into_owned()).unwrap();
-        let wait = told("wait begin=7 end=12 ns=2100000 for=room");
-        assert_eq!(wait, "the tracer made the thread wait 2.10 ms for room");
-        assert_eq!(
-            told("wait begin=7 end=12 ns=5 for=ring"),
-            "the tracer made the thread wait 5 ns for a ring"
-        );
-        for other in ["stall ns=5", "wait begin=7", "lost records=1 reason=full"] {
-            assert_eq!(told(other), other);
         }
     }
 }

@@ -54,21 +54,17 @@ fn an_unsearchable_directory_is_not_reported_as_empty() {
 #[test]
 fn the_output_is_named_after_the_first_application_that_has_traces() {
     let place = Place::with_one_file();
-    let ran = place.merge(["watch", "app"]);
+    let ran = place.merge(["./watch", "app"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
-    assert!(ran.err.contains("no trace files of 'watch'"), "{}", ran.err);
+    assert!(ran.err.contains("no trace files of './watch'"), "{}", ran.err);
     assert_eq!(place.names(), ["app.trace.9", "app.trace.merge"]);
 }
 
 #[test]
-fn merge_may_be_given_as_a_command_and_misspelt_ones_are_recognized() {
+fn merge_may_be_given_as_a_command() {
     let place = Place::with_one_file();
     assert_eq!(place.merge(["merge", "app", "-q"]).status, Some(0));
     assert_eq!(place.names(), ["app.trace.9", "app.trace.merge"]);
-    let ran = place.merge(["chekc", "app"]);
-    assert!(ran.err.contains("Did you mean the command 'check'?"), "{}", ran.err);
-    let ran = place.merge(["lokcs", "app"]);
-    assert!(ran.err.contains("Did you mean the command 'locks'?"), "{}", ran.err);
 }
 
 #[test]

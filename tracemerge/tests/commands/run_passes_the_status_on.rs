@@ -46,6 +46,24 @@ fn the_files_of_this_run_are_merged() {
 }
 
 #[test]
+fn a_separator_behind_the_program_is_passed_on_and_the_user_is_told() {
+    let hint = "'--' is passed on to './app'; write it before the program, if it is meant for tracemerge";
+    for (words, hints, passed) in [
+        (&["run", "./app", "--", "--port"][..], 1, "-- --port"),
+        (&["run", "--", "./app", "--", "--port", "--"], 1, "-- --port --"),
+        (&["run", "--", "./app", "--port"], 0, "--port"),
+        (&["run", "./app", "--port", "--", "x"], 0, "--port -- x"),
+        (&["run", "-q", "./app", "--", "--port"], 0, "-- --port"),
+    ] {
+        let place = place("exit 0");
+        let ran = place.merge(words);
+        assert_eq!((ran.status, ran.err.matches(hint).count()), (Some(0), hints), "{words:?}: {}", ran.err);
+        let text = place.text("app.trace.merge");
+        assert!(text.contains(&format!(" : enabled=1 args={passed}\n")), "{words:?}: {text}");
+    }
+}
+
+#[test]
 fn the_status_is_that_of_the_application() {
     for (rest, status, said) in [
         ("exit 3", 3, "'./app' ended with exit status: 3"),

@@ -28,13 +28,13 @@ fn the_newest_runs_of_all_applications_are_merged() {
 #[test]
 fn an_application_without_traces_is_a_warning_and_none_is_an_error() {
     let place = Place::with_one_file();
-    let one = place.merge(["none", "app", "-o", "all"]);
+    let one = place.merge(["./none", "app", "-o", "all"]);
     assert_eq!(one.status, Some(1), "{}", one.err);
-    assert!(one.err.contains("warning: no trace files of 'none'"), "{}", one.err);
+    assert!(one.err.contains("warning: no trace files of './none'"), "{}", one.err);
     assert_eq!(place.read("all"), place.read("app.trace.9"));
     assert_eq!(place.merge(["app", "none", "-o", "all"]).status, Some(1));
     assert_eq!(place.merge(["none", "nothing"]).status, Some(2));
-    let over = place.merge(["none", "app", "-o", "app.trace.9"]);
+    let over = place.merge(["./none", "app", "-o", "app.trace.9"]);
     assert!(over.err.contains("it is one of the traces to be merged"), "{}", over.err);
 }
 

@@ -28,8 +28,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
+use trace_format::kinds::SeparateCounts;
 use trace_format::line::{Key, Kind, Line, Ticks};
-use trace_format::meta::{ClockKind, Meta, Run};
+use trace_format::meta::{Cause, ClockKind, End, EndReason, Meta, RingPlace, Run, SystemClocks, Thread};
 use trace_format::wall::Wall;
 
 /// A test's own directory, which is the command's current directory and is deleted at the end.
@@ -158,6 +159,35 @@ pub fn line(ticks: u64, tid: u64, text: &str) -> Vec<u8> {
 pub fn file(run: &Run, tid: u64, ticks: &[u64]) -> Vec<u8> {
     let lines = ticks.iter().enumerate().map(|(n, &t)| line(t, tid, &format!("line {n} of {tid}")));
     [header(run, tid)].into_iter().chain(lines).collect::<Vec<_>>().concat()
+}
+
+/// Returns a file that nothing is missing in: the header, a `# thread` line with a name, lines, and the last two lines.
+/// A tick is 250 ns.
+pub fn whole_file(run: &Run, tid: u64, name: &str, lines: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8(lines.to_vec()).unwrap();
+    let last =
+        text.lines().last().map_or(run.ticks.0, |line| u64::from_str_radix(&line[..16], 16).unwrap()) + 1;
+    let wall = Wall(run.wall.0 + (last - run.ticks.0) * 250);
+    let records = text.lines().filter(|line| [":", ">", "<", "^"].contains(&&line[26..27])).count() as u64;
+    let name = name.as_bytes().to_vec();
+    let end = End {
+        records,
+        lost: 0,
+        reason: EndReason::Exit,
+        files: None,
+        cause: Cause::default(),
+        seen: None,
+        apart: SeparateCounts::default(),
+    };
+    let thread = Thread { name, ring: RingPlace::Shared, why: Vec::new(), file: None };
+    [
+        header(run, tid),
+        meta(run.ticks.0, tid, &Meta::Thread(thread)),
+        lines.to_vec(),
+        meta(last, tid, &Meta::Clock { ticks: Ticks(last), wall, system: SystemClocks::default() }),
+        meta(last, tid, &Meta::End(end)),
+    ]
+    .concat()
 }
 
 /// Returns the output of `sort` for `files`, which are given in the order of ties.

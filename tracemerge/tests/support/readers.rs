@@ -76,11 +76,11 @@ pub struct ReportRow {
     pub times: Vec<String>,
 }
 
-/// Returns the rows that `tracemerge report` has printed; those of the first thread, if each thread has a report.
+/// Returns the rows of functions that `tracemerge report` has printed, without that of the sums; those of the first thread, if each thread has a report.
 pub fn rows_of_report(printed: &[u8]) -> Vec<ReportRow> {
     let printed = std::str::from_utf8(printed).unwrap();
     let rows = printed.lines().skip_while(|line| !line.trim_start().starts_with("calls ")).skip(1);
-    let rows = rows.take_while(|line| !line.is_empty());
+    let rows = rows.take_while(|line| !line.is_empty() && !line.ends_with("  all functions"));
     let row = |line: &str| {
         let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
         let [calls, times @ .., function, _place] = &cells[..] else { panic!("{line}") };

@@ -126,7 +126,7 @@ fn of_threads(run: &RunInfo) -> String {
         ("end", Left),
     ]);
     for thread in &run.threads {
-        let time = |ns: Option<i64>| ns.map_or_else(|| "?".to_owned(), signed_duration);
+        let time = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), signed_duration);
         let none = |thing: u64, text: String| if thing == 0 { "-".to_owned() } else { text };
         let none_yet = if run.state == "alive" { "alive" } else { "no end" };
         let mut end = thread.end.as_deref().unwrap_or(none_yet).to_owned();

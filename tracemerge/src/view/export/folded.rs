@@ -3,7 +3,7 @@
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::view::call_counts::{CallCounts, Counting};
-use crate::view::calls::Depth;
+use crate::view::calls::{Depth, NO_CALLS};
 use crate::view::export::Export;
 use crate::view::export::aspects::{self, Aspect};
 use crate::view::export::events::{folded_calls, sentences};
@@ -92,6 +92,7 @@ impl Export for FoldedFormat {
             (cut.unseen, "call", "without a leave record: ended with the enclosing call"),
             (cut.still_open, "call", "still running at the end: ended with the thread or the trace"),
         ]);
+        omissions.extend(self.counts.has_no_calls().then(|| NO_CALLS.to_owned()));
         omissions.extend(self.counts.other_kinds().omissions());
         omissions.extend(folded_calls(self.counts.folded_calls(), self.counts.depth().most()));
         let names = lock(self.counts.names());

@@ -10,6 +10,7 @@ pub mod flamegraph;
 pub mod flows;
 pub mod folded;
 pub mod format;
+pub mod in_words;
 pub mod json;
 pub mod jsonl;
 pub mod locks;

@@ -11,13 +11,13 @@ use crate::ui::console::Content;
 use crate::ui::messages::{Grouped, count};
 use crate::ui::table::Alignment::Left;
 use crate::view::call_counts::{CallCounts, Counted, Counting, CutCalls, Recursion};
-use crate::view::calls::Depth;
+use crate::view::calls::{Depth, NO_CALLS};
 use crate::view::export::Export;
 use crate::view::export::folded::write_folded;
 use crate::view::export::time_column::TimeMode;
 use crate::view::function_names::{Function, FunctionId, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
-use crate::view::rows::{self, Column, Row, RowForm, Value, table};
+use crate::view::rows::{self, Column, Row, RowForm, Value, row_limit, table_with_sums};
 use crate::view::threads::Threads;
 
 /// The sort order of the functions of a report; the greatest value comes first. The comments of the variants are
@@ -49,8 +49,11 @@ pub enum ReportForm {
     Folded,
 }
 
+/// The number of functions that a table has unless the user chooses another.
+const ROWS: usize = 20;
+
 /// The layout of `report`: counts of calls.
-#[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportLayout {
     /// The order of the functions
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
@@ -58,12 +61,22 @@ pub struct ReportLayout {
     /// A report for each thread
     #[arg(long)]
     pub by_thread: bool,
+    /// The number of functions in the table, for each thread with --by-thread
+    #[arg(long, value_name = "N|all", value_parser = row_limit, default_value_t = ROWS)]
+    pub rows: usize,
     /// The form: a table, or folded call paths for flame graphs
     #[arg(long, value_name = "FORM", value_enum, default_value_t, hide = true, conflicts_with_all = ["json", "csv"])]
     pub format: ReportForm,
     /// The form of the rows.
     #[command(flatten)]
     pub form: RowForm,
+}
+
+impl Default for ReportLayout {
+    fn default() -> ReportLayout {
+        let (sort, format, form) = Default::default();
+        ReportLayout { sort, by_thread: false, rows: ROWS, format, form }
+    }
 }
 
 impl Subcommand for ReportLayout {
@@ -75,12 +88,13 @@ Shows for each function: the number of calls; the time of all calls (a recursive
 with the outermost one), the same without the calls inside, and for one call the minimum,
 average, maximum and 99th percentile (to 1 %). Calls that were still running count up to
 the last sign of life of their process. For the source of names see tracemerge tree --help.
+The last row has the sums of all functions, also of those that --rows leaves out.
 
 tracemerge --format folded writes a line for each call path with its own time in
 nanoseconds, which tools for flame graphs read. tracemerge draws one itself:
   tracemerge --format flamegraph -o flames.svg ./app
 
---json and --csv write the same for programs.";
+--json and --csv write the same for programs, with all functions.";
 
     fn rows_help() -> String {
         rows::help::<FunctionRow>()
@@ -238,7 +252,8 @@ impl Export for ReportFormat {
     }
 
     fn omissions(&self) -> Vec<String> {
-        self.counts.other_kinds().omissions().collect()
+        let no_calls = self.counts.has_no_calls().then(|| NO_CALLS.to_owned());
+        self.counts.other_kinds().omissions().chain(no_calls).collect()
     }
 
     fn call_counts(&mut self) -> Option<&mut CallCounts> {
@@ -259,6 +274,29 @@ impl Export for ReportFormat {
 }
 
 impl ReportFormat {
+    /// Returns the first rows as a table, with the sums of all rows.
+    fn table(&self, rows: &[FunctionRow]) -> String {
+        let sum =
+            |of: fn(&FunctionRow) -> u64| Value::Count(rows.iter().map(of).fold(0, u64::saturating_add));
+        // The other times would count a call again in the calls around it.
+        let sums = [
+            ("calls", sum(|row| row.calls)),
+            ("self_ns", sum(|row| row.own)),
+            ("function", Value::from("all functions")),
+        ];
+        let sums = if rows.is_empty() { &[] } else { &sums[..] };
+        let mut text = table_with_sums(rows.iter().take(self.layout.rows), sums, "");
+        let more = rows.len().saturating_sub(self.layout.rows) as u64;
+        if more > 0 {
+            let _ = writeln!(
+                text,
+                "and {}: tracemerge report --rows all shows them",
+                count(more, "more function")
+            );
+        }
+        text
+    }
+
     /// Writes the whole report.
     fn write(&self, out: &mut Vec<u8>) {
         let CutCalls { unmatched, unseen, still_open } = self.counts.cut_calls();
@@ -299,7 +337,7 @@ impl ReportFormat {
                 None if self.layout.by_thread => continue,
                 None => {}
             }
-            out.extend_from_slice(table(rows, "").as_bytes());
+            out.extend_from_slice(self.table(rows).as_bytes());
         }
     }
 }

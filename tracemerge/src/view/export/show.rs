@@ -15,11 +15,11 @@ use crate::input::inputs::Origin;
 use crate::input::site_catalog::{PerSite, SiteCatalog};
 use crate::ui::colour::Palette;
 use crate::view::export::fields::level;
+use crate::view::export::in_words::in_words;
 use crate::view::export::paint::{paint, write_found};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::{Copies, Export};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
-use crate::view::work_time::in_words;
 
 /// A column before the message. The comments of the variants are the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -79,7 +79,8 @@ impl Subcommand for ShowLayout {
     const HELP: &'static str = "\
 Shows the records in columns: the time, the thread, the message. Threads have their
 names; the first one of a process is 'main', those without a name are numbered. Of the
-'#' lines only warnings are shown. The options select as those of a merge do (tracemerge
+'#' lines only warnings are shown. Records of locks are in words; --grep searches them as
+they are in the trace. The options select as those of a merge do (tracemerge
 --help). --time sets the terms of times; the default is seconds since the first line.
 The columns 'level', 'target', 'module', 'site' and 'function' are empty for files of
 TRACER_FORMAT=text, which do not record them.
@@ -283,9 +284,9 @@ impl Export for ShowFormat {
             match line.kind {
                 Kind::Meta if is_warning(line.payload) => paint(out, self.palette.warning, |out| {
                     out.extend_from_slice(b"# ");
-                    out.extend_from_slice(&in_words(line.payload));
+                    out.extend_from_slice(&in_words(&line));
                 }),
-                _ => write_found(out, self.style.found.as_ref(), self.palette.found, line.payload),
+                _ => write_found(out, self.style.found.as_ref(), self.palette.found, &in_words(&line)),
             }
             out.push(b'\n');
         }

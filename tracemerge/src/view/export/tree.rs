@@ -9,6 +9,7 @@
 //!
 //! Calls that are nested too deeply are one line with their number, at the end of the outermost of them.
 
+use std::collections::HashMap;
 use std::io::Write as _;
 
 use clap::Args;
@@ -22,17 +23,19 @@ use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::input::other_kinds::OtherKinds;
 use crate::ui::messages::count;
-use crate::ui::units::{nanoseconds, put_duration};
-use crate::view::calls::{Cut, Depth, Ended, Ending, MORE, OpenCall, OpenCalls, cut};
+use crate::ui::units::{duration, nanoseconds, put_duration};
+use crate::view::calls::{Cut, Depth, Ended, Ending, MORE, NO_CALLS, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
+use crate::view::export::in_words::in_words;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::threads::{ThreadIds, Threads};
-use crate::view::work_time::in_words;
 
 /// The number of characters of a duration.
 const DURATION: usize = 9;
+/// The maximum number of functions that a note names.
+const NAMED_FUNCTIONS: usize = 3;
 /// The number of spaces of indentation for each nested call.
 const STEP: usize = 2;
 
@@ -124,6 +127,44 @@ pub struct TreeFormat {
     width: usize,
     tree: Vec<ThreadTree>,
     other_kinds: OtherKinds,
+    met: MetCalls,
+}
+
+/// The calls that were met, for a note if none of them is shown.
+#[derive(Debug, Default)]
+struct MetCalls {
+    /// The number of all calls.
+    all: u64,
+    /// The number of calls of each function, until one matches the pattern.
+    by_function: HashMap<FunctionId, u64>,
+    /// Whether the user wants one of them, however long it took.
+    is_wanted: bool,
+    /// Whether one of the wanted calls took long enough.
+    is_shown: bool,
+}
+
+impl MetCalls {
+    fn add(&mut self, function: FunctionId, is_wanted: bool) {
+        self.all += 1;
+        self.is_wanted |= is_wanted;
+        if !self.is_wanted {
+            *self.by_function.entry(function).or_default() += 1;
+        }
+    }
+
+    /// Returns the functions that were called most, for a sentence.
+    fn functions(&self, names: &SharedNames) -> String {
+        let names = lock(names);
+        let mut functions: Vec<(u64, &str)> =
+            self.by_function.iter().map(|(id, calls)| (*calls, &names.get(*id).name[..])).collect();
+        functions.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));
+        let named: Vec<&str> = functions.iter().take(NAMED_FUNCTIONS).map(|(_, name)| *name).collect();
+        match (functions.len() - named.len(), &named[..]) {
+            (0, [others @ .., last]) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+            (0, named) => named.concat(),
+            (more, named) => format!("{} and {}", named.join(", "), count(more as u64, "other")),
+        }
+    }
 }
 
 /// The calls of one thread.
@@ -175,6 +216,27 @@ impl TreeFormat {
             width,
             tree: Vec::new(),
             other_kinds: OtherKinds::default(),
+            met: MetCalls::default(),
+        }
+    }
+
+    /// Returns a note if no call is shown: the reason, and which calls there are.
+    fn note_without_calls(&self) -> Option<String> {
+        let min = self.layout.min_duration;
+        match (self.met.all, &self.layout.function) {
+            _ if self.met.is_shown => None,
+            // Sources may leave out short calls.
+            (_, Some(_)) if min > 0 => Some(format!(
+                "no call of a function that matches --function took {} or longer",
+                duration(min)
+            )),
+            (_, None) if min > 0 => Some(format!("no shown call took {} or longer", duration(min))),
+            (0, _) => Some(NO_CALLS.to_owned()),
+            (_, Some(_)) if !self.met.is_wanted => {
+                let functions = self.met.functions(&self.names);
+                Some(format!("no called function matches --function; there are calls of {functions}"))
+            }
+            _ => None,
         }
     }
 
@@ -278,6 +340,7 @@ impl TreeFormat {
         let matches = |pattern: &Regex| pattern.is_match(&lock(&self.names).get(called.function).name);
         let is_wanted = self.function.as_ref().is_none_or(matches)
             || self.tree[thread].shown.last().is_some_and(|outer| outer.is_wanted);
+        self.met.add(called.function, is_wanted);
         let tree = &mut self.tree[thread];
         tree.unwanted += usize::from(!is_wanted);
         tree.calls.enter(called.place, called.function, span, now);
@@ -364,6 +427,7 @@ impl TreeFormat {
         if !shown.is_wanted || taken < self.layout.min_duration {
             return;
         }
+        self.met.is_shown = true;
         let folded = folded.as_ref().map(|folded| {
             let names = lock(&self.names);
             folded.text(|function| &names.get(function).name)
@@ -411,7 +475,7 @@ impl TreeFormat {
         for line in record.parsed() {
             let stack = (line.kind == Kind::Stack).then(|| StackLine::parse(line.payload)).flatten();
             let texts = stack.map_or_else(
-                || vec![in_words(line.payload).into_owned()],
+                || vec![in_words(&line).into_owned()],
                 |stack| self.stack(named, record.ticks, &stack),
             );
             for text in texts {
@@ -551,7 +615,7 @@ impl Export for TreeFormat {
     }
 
     fn omissions(&self) -> Vec<String> {
-        self.other_kinds.omissions().collect()
+        self.other_kinds.omissions().chain(self.note_without_calls()).collect()
     }
 }
 

@@ -78,6 +78,14 @@ fn merged(program: &Path) -> Vec<String> {
     text(&output.stdout).lines().map(str::to_owned).collect()
 }
 
+/// Returns the report of a program, with all functions.
+fn whole_report(program: &Path) -> String {
+    let mut command = tracemerge(program.parent().expect("a directory"));
+    let output = command.args(["report", "--rows", "all"]).arg(program).output().expect("it runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
 #[test]
 fn each_call_of_an_unedited_program_is_in_its_trace() {
     let workspace = Workspace::new();
@@ -92,12 +100,14 @@ fn each_call_of_an_unedited_program_is_in_its_trace() {
         assert!(printed.starts_with(&format!("42 8 42\nmore {}\n", profile != "debug")), "{printed}");
         let counts = counted(&printed);
         assert!(counts.len() == 6, "{printed}");
-        // The report that is shown has the same counts.
+        // A report is shown. With all rows, it has the same counts.
+        assert!(printed.lines().any(|line| line.ends_with("  all functions")), "{printed}");
+        let report = whole_report(&workspace.built(profile, "the-app"));
         for (name, count) in &counts {
-            let row = printed
+            let row = report
                 .lines()
                 .find(|line| line.contains(&format!("  {name}  (")))
-                .unwrap_or_else(|| panic!("{name}: {printed}"));
+                .unwrap_or_else(|| panic!("{name}: {report}"));
             let calls = row.split_whitespace().next().expect("a count").replace(',', "");
             assert_eq!(calls, count.to_string(), "{row}");
         }

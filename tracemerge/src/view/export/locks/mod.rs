@@ -17,13 +17,14 @@ use crate::view::export::Export;
 use crate::view::export::events::{Event, EventContent, EventExport, EventFormat, Inventory, LockContent};
 use crate::view::export::locks::waits::{Places, Waits};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
+use crate::view::rows::row_limit;
 use trace_format::locks::LockRecord;
 
 /// The layout of `locks`: the waits for locks and conditions.
 #[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocksLayout {
     /// The number of locks, conditions and chains that are listed, and of lines of each
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N|all", value_parser = row_limit, default_value_t = 20)]
     pub rows: usize,
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use clap::Args;
-use trace_format::line::Ticks;
+use trace_format::line::{Kind, Ticks};
 use trace_format::meta::Meta;
 use trace_format::sites::Site;
 
@@ -19,12 +19,14 @@ use crate::ui::console::Content;
 use crate::ui::messages::{Grouped, count};
 use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::units::duration;
+use crate::view::calls::{CallPlace, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::stats::arguments::{ArgumentRange, Arguments};
 use crate::view::export::time_column::TimeMode;
+use crate::view::function_names::{CallInfo, Function, FunctionId, KnownCalls, SharedNames, lock};
 use crate::view::latency::Latencies;
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
-use crate::view::rows::{self, Column, Row, RowForm, Value, table};
+use crate::view::rows::{self, Column, Row, RowForm, Value, row_limit, table};
 use crate::view::sorts::{Sort, SortId, Sorts};
 use crate::view::threads::{Thread, ThreadIds, Threads};
 
@@ -38,7 +40,7 @@ pub struct StatsLayout {
     #[command(flatten)]
     pub form: RowForm,
     /// The number of sorts of messages in the table
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N|all", value_parser = row_limit, default_value_t = 20)]
     pub rows: usize,
 }
 
@@ -48,7 +50,9 @@ impl Subcommand for StatsLayout {
     const FOLLOW: Option<&'static str> = Some("Count the records of running applications until these end");
     const HELP: &'static str = "\
 Counts the messages of each call of trace!, if the traces record the call: files of
-TRACER_FORMAT=raw do. Other messages are counted by their text without its numbers.
+TRACER_FORMAT=raw do. Other messages are counted by their text without its numbers, and
+those of calls of functions by the function: each entering and each leaving is a message.
+For the source of names see tracemerge tree --help.
 Shows for each sort: the number of messages, in all and in a second; the number of
 threads; the time until the next message of the same thread (median, 99th percentile,
 to 1 %, and maximum); the range of the arguments that are numbers.
@@ -70,7 +74,7 @@ Exit status: that of a merge";
 
 impl Layout for StatsLayout {
     fn needs(&self) -> Needs {
-        Needs { times: true, sites: true, labels: true, ..Needs::default() }
+        Needs { times: true, sites: true, calls: true, labels: true, ..Needs::default() }
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
@@ -91,9 +95,15 @@ impl Layout for StatsLayout {
 pub struct StatsFormat {
     layout: StatsLayout,
     sorts: Sorts,
+    names: SharedNames,
+    call_info: KnownCalls,
     /// The counts of each sort.
     counted: Vec<Counted>,
+    /// The counts of each function.
+    counted_calls: Vec<Counted>,
     threads: Threads,
+    /// The open calls of each thread, for records of leaving that name no function.
+    open: Vec<OpenCalls>,
     /// The messages of each thread so far.
     messages: Vec<Option<MessagesOfThread>>,
     /// A buffer for the text of a message.
@@ -105,13 +115,22 @@ pub struct StatsFormat {
 struct MessagesOfThread {
     /// The ticks of the first message and of the last.
     period: (Ticks, Ticks),
-    /// The sort of the last message.
-    sort: SortId,
+    /// The group of the last message.
+    group: Group,
     /// The time of the last message.
     time: u64,
 }
 
-/// The counts of one sort of messages.
+/// The messages that are counted together.
+#[derive(Clone, Copy, Debug)]
+enum Group {
+    /// Those of one sort.
+    Sort(SortId),
+    /// Those about calls of one function.
+    Calls(FunctionId),
+}
+
+/// The counts of one group of messages.
 #[derive(Debug, Default)]
 struct Counted {
     count: u64,
@@ -138,6 +157,8 @@ struct Stats {
 struct SortRow {
     message: String,
     site: Option<Arc<Site>>,
+    /// The function whose calls these are.
+    function: Option<Function>,
     count: u64,
     per_second: Option<f64>,
     threads: u64,
@@ -146,6 +167,14 @@ struct SortRow {
     p99_ns: Option<u64>,
     max_ns: Option<u64>,
     arguments: Vec<ArgumentRange>,
+}
+
+impl SortRow {
+    /// Returns the source file and the line of a function whose calls these are, if known.
+    fn place_of_function(&self) -> Option<(&str, Option<u32>)> {
+        let (file, line) = self.function.as_ref()?.place().rsplit_once(':')?;
+        Some((file, line.parse().ok()))
+    }
 }
 
 impl Row for SortRow {
@@ -180,20 +209,25 @@ impl Row for SortRow {
         Column::text(
             "message",
             ("message", Left),
-            "the template, or without a site the text with # for numbers",
+            "the template, the function, or without a site the text with # for numbers",
             |row| row.message.as_str().into(),
             message,
         ),
         Column::hidden("has_site", "whether the site is known", |row| row.site.is_some().into()),
-        Column::hidden("file", "the source file of the site", |row| {
-            row.site.as_ref().map(|site| &site.file[..]).into()
+        Column::hidden("file", "the source file of the site or of the function", |row| {
+            let of_site = row.site.as_ref().map(|site| &site.file[..]);
+            of_site.or_else(|| row.place_of_function().map(|(file, _)| file)).into()
         }),
-        Column::hidden("line", "the line of the site", |row| row.site.as_ref().map(|site| site.line).into()),
+        Column::hidden("line", "the line of the site or of the function", |row| {
+            let of_site = row.site.as_ref().map(|site| site.line);
+            of_site.or_else(|| row.place_of_function().and_then(|(_, line)| line)).into()
+        }),
         Column::hidden("module", "the module of the site", |row| {
             row.site.as_ref().map(|site| &site.module[..]).into()
         }),
-        Column::hidden("function", "the function of the site", |row| {
-            row.site.as_ref().map(|site| &site.function[..]).into()
+        Column::hidden("function", "the function of the site, or the function that is called", |row| {
+            let of_site = row.site.as_ref().map(|site| &site.function[..]);
+            of_site.or_else(|| row.function.as_ref().map(|function| &function.name[..])).into()
         }),
         Column::hidden(
             "arguments",
@@ -207,14 +241,19 @@ impl Row for SortRow {
 }
 
 impl StatsFormat {
-    /// Makes a format that counts the messages of `threads` and of the sites of `catalog`.
+    /// Makes a format that counts the messages of `threads` and of the sites of `catalog`, and the calls of functions.
     #[must_use]
     pub fn new(layout: StatsLayout, threads: Threads, catalog: Arc<SiteCatalog>) -> StatsFormat {
+        let names = threads.names().clone();
         StatsFormat {
             layout,
             sorts: Sorts::new(catalog),
+            call_info: KnownCalls::of(&names),
+            names,
             counted: Vec::new(),
+            counted_calls: Vec::new(),
             threads,
+            open: Vec::new(),
             messages: Vec::new(),
             text: String::new(),
         }
@@ -227,6 +266,40 @@ impl StatsFormat {
         text
     }
 
+    /// Returns the group of a message.
+    fn group(&mut self, ids: ThreadIds, record: &RecordText<'_>) -> Group {
+        let function = match record.kind {
+            Kind::Enter | Kind::Leave => self.function(ids, record),
+            _ => None,
+        };
+        function.map_or_else(|| Group::Sort(self.sorts.of(record)), Group::Calls)
+    }
+
+    /// Returns the function that a record enters or leaves, if it names one or ends an open call.
+    fn function(&mut self, ids: ThreadIds, record: &RecordText<'_>) -> Option<FunctionId> {
+        let CallInfo { called, span, .. } = *self.call_info.call_info(&self.names, ids.named, record)?;
+        let (open, work) = (&mut self.open[ids.thread], self.threads.work(ids.thread));
+        if record.kind == Kind::Enter {
+            open.enter(called.place, called.function, span, 0);
+            return Some(called.function);
+        }
+        let left = open.leave(called.place, called.function, span);
+        let ended = left.and_then(|left| std::iter::from_fn(|| open.pop(left, 0, work)).last());
+        let named = (called.place != CallPlace::Last).then_some(called.function);
+        ended.map(|(call, _)| call.function).or(named)
+    }
+
+    fn counted(&mut self, group: Group) -> &mut Counted {
+        let (counted, number) = match group {
+            Group::Sort(sort) => (&mut self.counted, sort as usize),
+            Group::Calls(function) => (&mut self.counted_calls, function as usize),
+        };
+        if counted.len() <= number {
+            counted.resize_with(number + 1, Counted::default);
+        }
+        &mut counted[number]
+    }
+
     fn stats(&self) -> Stats {
         let known = self.threads.threads().iter().zip(&self.messages);
         let of_thread = |(thread, messages): (&Thread, &Option<MessagesOfThread>)| {
@@ -237,28 +310,41 @@ impl StatsFormat {
         let first = periods.iter().map(|period| period.0).min().unwrap_or(0);
         let last = periods.iter().map(|period| period.1).max().unwrap_or(0);
         let span_ns = last.saturating_sub(first);
-        let sort = |(id, counted): (u32, &Counted)| self.sort(id, counted, span_ns);
-        let mut by_sort: Vec<SortRow> = (0..).zip(&self.counted).map(sort).collect();
+        let sorts = (0..).map(Group::Sort).zip(&self.counted);
+        let calls = (0..).map(Group::Calls).zip(&self.counted_calls);
+        let met = sorts.chain(calls).filter(|(_, counted)| counted.count > 0);
+        let mut by_sort: Vec<SortRow> =
+            met.map(|(group, counted)| self.row(group, counted, span_ns)).collect();
         by_sort.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.message.cmp(&b.message)));
         Stats {
-            messages: self.counted.iter().map(|counted| counted.count).sum(),
+            messages: by_sort.iter().map(|row| row.count).sum(),
             threads: periods.len() as u64,
             span_ns,
             by_sort,
         }
     }
 
-    fn sort(&self, id: SortId, counted: &Counted, span_ns: u64) -> SortRow {
-        let site = match self.sorts.get(id) {
-            Some(Sort::Site(site)) => Some(site),
-            _ => None,
+    fn row(&self, group: Group, counted: &Counted, span_ns: u64) -> SortRow {
+        let (message, site, function) = match group {
+            Group::Calls(function) => {
+                let function = lock(&self.names).get(function).clone();
+                (function.name.clone(), None, Some(function))
+            }
+            Group::Sort(sort) => {
+                let site = match self.sorts.get(sort) {
+                    Some(Sort::Site(site)) => Some(site.clone()),
+                    _ => None,
+                };
+                (self.sorts.text(sort), site, None)
+            }
         };
         let Counted { count, threads, to_next, arguments } = counted;
         #[expect(clippy::cast_precision_loss, reason = "an average is shown")]
         let per_second = (span_ns > 0).then(|| *count as f64 * 1e9 / span_ns as f64);
         SortRow {
-            message: self.sorts.text(id),
-            site: site.cloned(),
+            message,
+            site,
+            function,
             count: *count,
             per_second,
             threads: threads.len() as u64,
@@ -280,29 +366,32 @@ impl Export for StatsFormat {
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {
         let ids = self.threads.ids(record.origin, origin);
-        if !record.is_traced() {
-            let meta = Meta::parse(record.payload());
-            return meta.iter().for_each(|meta| self.threads.take_meta(ids, meta));
-        }
-        let ThreadIds { thread, .. } = ids;
-        let (sort, time) = (self.sorts.of(record), self.threads.time(thread, record.ticks));
-        if self.counted.len() <= sort as usize {
-            self.counted.resize_with(sort as usize + 1, Counted::default);
-        }
+        let thread = ids.thread;
         if self.messages.len() <= thread {
             self.messages.resize(thread + 1, None);
+            self.open.resize_with(thread + 1, OpenCalls::default);
         }
+        if !record.is_traced() {
+            let payload = record.payload();
+            lock(&self.names).take_meta(ids.named, payload);
+            let Some(meta) = Meta::parse(payload) else { return };
+            if cut(&meta, record.ticks).is_some() {
+                self.open[thread] = OpenCalls::default();
+            }
+            return self.threads.take_meta(ids, &meta);
+        }
+        let (group, time) = (self.group(ids, record), self.threads.time(thread, record.ticks));
         let mut period = (record.ticks, record.ticks);
-        if let Some(before) = &self.messages[thread] {
-            self.counted[before.sort as usize]
-                .to_next
-                .push(self.threads.work(thread).between(before.time, time));
+        if let Some(before) = self.messages[thread] {
+            let gap = self.threads.work(thread).between(before.time, time);
+            self.counted(before.group).to_next.push(gap);
             period = (before.period.0.min(record.ticks), before.period.1.max(record.ticks));
         }
-        self.messages[thread] = Some(MessagesOfThread { period, sort, time });
-        let counted = &mut self.counted[sort as usize];
+        self.messages[thread] = Some(MessagesOfThread { period, group, time });
+        let counted = self.counted(group);
         counted.count += 1;
         counted.threads.insert(thread);
+        let Group::Sort(sort) = group else { return };
         let Some(Sort::Site(site)) = self.sorts.get(sort) else { return };
         self.text.clear();
         for (number, line) in record.parsed().enumerate() {
@@ -311,6 +400,7 @@ impl Export for StatsFormat {
             }
             self.text.push_str(&String::from_utf8_lossy(line.payload));
         }
+        let counted = &mut self.counted[sort as usize];
         counted.arguments.get_or_insert_with(|| Arguments::of(site)).take(&self.text);
     }
 
@@ -374,6 +464,9 @@ fn message(sort: &SortRow) -> String {
     for ArgumentRange { name, min, max } in &sort.arguments {
         let _ =
             if min == max { write!(text, "  {name}={min}") } else { write!(text, "  {name}={min}..{max}") };
+    }
+    if let Some(function) = sort.function.as_ref().filter(|function| !function.at.is_empty()) {
+        let _ = write!(text, "  ({})", function.at);
     }
     if let Some(site) = &sort.site {
         let file = site.file.rsplit(['/', '\\']).next().unwrap_or_default();

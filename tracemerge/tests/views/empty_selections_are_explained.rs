@@ -1,0 +1,103 @@
+//! A view that shows nothing says why on stderr, and what there is; its exit status stays that of a success.
+#![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
+
+use crate::support::{Place, run, whole_file};
+
+/// Makes a trace of these lines, a tick apart; a tick is 250 ns.
+fn place(lines: &[String]) -> Place {
+    let place = Place::new();
+    let lines = (1..).zip(lines).map(|(ticks, line)| format!("{ticks:016x}-00000009 {line}\n"));
+    place.write("app.trace.9", whole_file(&run(5, 0), 9, "main", lines.collect::<String>().as_bytes()));
+    place
+}
+
+/// Makes a trace of calls of these functions, each as often as its place in the list says.
+fn calls_of(functions: &[&str]) -> Place {
+    let mut lines = vec![": a message".to_owned()];
+    for (function, times) in functions.iter().zip(1..) {
+        for mark in [">", "<"].repeat(times) {
+            lines.push(format!("{mark} app::{function} at src/main.rs:3"));
+        }
+    }
+    place(&lines)
+}
+
+/// Returns what the command writes on stderr; it shows nothing but a heading, and succeeds.
+fn said(place: &Place, args: &[&str]) -> String {
+    let ran = place.merge([args, &["app"]].concat());
+    assert_eq!(ran.status, Some(0), "{args:?}: {}", ran.err);
+    let out = String::from_utf8(ran.out).unwrap();
+    assert!(out.lines().count() <= 2 && !out.contains("app::"), "{args:?}: {out}");
+    ran.err
+}
+
+#[test]
+fn a_pattern_that_matches_no_function_is_answered_with_the_functions() {
+    for (functions, expected) in [
+        (&["one"][..], "app::one"),
+        (&["one", "two"], "app::two and app::one"),
+        (&["one", "two", "three"], "app::three, app::two and app::one"),
+        (&["one", "two", "three", "four"], "app::four, app::three, app::two and 1 other"),
+        (&["one", "two", "three", "four", "five"], "app::five, app::four, app::three and 2 others"),
+    ] {
+        let err = said(&calls_of(functions), &["tree", "--function", "nowhere"]);
+        let expected = format!("no called function matches --function; there are calls of {expected}\n");
+        assert!(err.ends_with(&expected), "{err}");
+    }
+}
+
+#[test]
+fn calls_that_are_all_too_short_are_explained() {
+    let place = calls_of(&["one", "two"]);
+    let err = said(&place, &["tree", "--min-duration", "10ms"]);
+    assert!(err.ends_with("tracemerge: no shown call took 10.0 ms or longer\n"), "{err}");
+    let err = said(&place, &["tree", "--min-duration", "10ms", "--function", "one"]);
+    assert!(err.ends_with("no call of a function that matches --function took 10.0 ms or longer\n"), "{err}");
+}
+
+#[test]
+fn a_trace_without_calls_is_answered_with_the_ways_to_record_some() {
+    let place = place(&[": one".to_owned(), ": two".to_owned()]);
+    for args in [&["report"][..], &["--format", "folded", "-o", "-"]] {
+        let err = said(&place, args);
+        for part in ["there are no calls of functions", "tracer::scope!", "cargo tracer", "docs/functions.md"]
+        {
+            assert!(err.contains(part), "{args:?}: {err}");
+        }
+    }
+    // The tree has the messages.
+    let ran = place.merge(["tree", "app"]);
+    assert!(ran.status == Some(0) && ran.err.contains("there are no calls of functions"), "{}", ran.err);
+}
+
+#[test]
+fn a_selection_that_fits_no_record_is_named() {
+    let place = calls_of(&["one"]);
+    for command in [&["show"][..], &["stats"], &["rates"], &["-o", "-"], &["--format", "jsonl", "-o", "-"]] {
+        let err = said(&place, &[command, &["--grep", "nowhere"]].concat());
+        assert!(
+            err.contains("no records found: none of the records in 1 file fits --grep\n"),
+            "{command:?}: {err}"
+        );
+    }
+    let err = said(&place, &["show", "--grep", "e", "--invert", "--process", "5"]);
+    assert!(err.contains("none of the records in 1 file fits --process and --grep and --invert\n"), "{err}");
+}
+
+#[test]
+fn a_view_that_shows_something_has_no_such_note() {
+    let place = calls_of(&["one", "two"]);
+    for args in [
+        &["tree"][..],
+        &["tree", "--function", "one"],
+        &["tree", "--min-duration", "1ns"],
+        &["report"],
+        &["show", "--grep", "one"],
+        &["--format", "folded", "-o", "-"],
+    ] {
+        let ran = place.merge([args, &["app"]].concat());
+        assert_eq!(ran.status, Some(0), "{}", ran.err);
+        assert!(!ran.err.contains("no call") && !ran.err.contains("no records"), "{args:?}: {}", ran.err);
+        assert!(!ran.out.is_empty(), "{args:?}");
+    }
+}

@@ -8,6 +8,7 @@ mod a_live_run_gives_a_prefix;
 mod damaged_files_are_named_and_the_rest_is_merged;
 mod info_shows_forked_processes;
 mod kinds_of_later_versions_are_copied;
+mod logs_are_placed_by_their_times;
 mod machines_are_aligned_by_the_wall_clock;
 mod memory_and_output_grow_with_the_input;
 mod odd_files_are_merged_in_bounded_memory;

@@ -36,6 +36,8 @@
 //!   inside it; [`Subscriber`] does not.
 //! * Level, target, module, file, line, and the names and types of fields are in the site table beside the messages,
 //!   from the first one on; raw files keep them.
+//! * A record of the crate `log` that `tracing-log` passes on (the default `init` of `tracing-subscriber` sets that up)
+//!   keeps its own target, module, file and line, and is filtered by these.
 //! * If a `Debug` of a field uses `tracing`, that makes a message of its own, before the message that it is a part
 //!   of. A panic of a `Debug` ends in the bridge, and the text has `<panicked>` at that point.
 //! * Off means off in `tracing` itself: while the process does not trace, the callsites are off as far as this bridge
@@ -69,6 +71,7 @@ mod clones;
 mod entered;
 #[cfg(feature = "layer")]
 mod layer;
+mod logged;
 mod patience;
 #[cfg(feature = "layer")]
 mod recent;

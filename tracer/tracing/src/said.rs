@@ -9,12 +9,14 @@ use tracer::__bridge::{self as bridge, By, Definition, Values};
 use tracing_core::field::{Field, Visit};
 use tracing_core::{Event, Level, Metadata, callsite, span};
 
+use crate::logged;
+
 /// The name of the field that has the text of an event.
 const MESSAGE: &str = "message";
 
 /// The subject of a message; a part of the number of its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MessageSubject {
+pub(crate) enum MessageSubject {
     Event,
     NewSpan,
     Recorded,
@@ -27,7 +29,7 @@ const SPAN: u64 = 1 << 32;
 const PARENT: u64 = SPAN + 1;
 const FOLLOWS: u64 = SPAN + 2;
 
-fn place(callsite: &callsite::Identifier, about: MessageSubject) -> u64 {
+pub(crate) fn place(callsite: &callsite::Identifier, about: MessageSubject) -> u64 {
     let address = std::ptr::from_ref(callsite.0).cast::<()>().addr() as u64;
     // Callsites at different addresses have different numbers, whatever the message is about.
     address.wrapping_mul(8).wrapping_add(about as u64)
@@ -56,7 +58,7 @@ pub(crate) fn defined(metadata: &Metadata<'_>) -> Definition {
 }
 
 /// A visitor that gathers the values of fields.
-struct ValueVisitor<'a>(&'a mut Values);
+pub(crate) struct ValueVisitor<'a>(pub(crate) &'a mut Values);
 
 impl Visit for ValueVisitor<'_> {
     #[inline]
@@ -125,7 +127,7 @@ impl fmt::Display for ErrorChain<'_> {
 }
 
 /// A visitor that describes the values of fields, in the order in which they are gathered.
-struct DefinitionVisitor {
+pub(crate) struct DefinitionVisitor {
     fields: Vec<bridge::Field>,
     before: String,
 }
@@ -159,23 +161,31 @@ impl Visit for DefinitionVisitor {
     }
 }
 
-fn begin(metadata: &Metadata<'_>) -> DefinitionVisitor {
-    DefinitionVisitor { fields: Vec::new(), before: format!("{} {}: ", metadata.level(), metadata.target()) }
+pub(crate) fn begin(level: Level, target: &str) -> DefinitionVisitor {
+    DefinitionVisitor { fields: Vec::new(), before: format!("{level} {target}: ") }
+}
+
+/// Ends the description of an event, whose place and level are in `definition`.
+pub(crate) fn of_event(describing: DefinitionVisitor, definition: Definition) -> Definition {
+    let DefinitionVisitor { fields, before } = describing;
+    // Without fields there is only the beginning.
+    let tail = if fields.is_empty() { before } else { String::new() };
+    Definition { fields, tail, ..definition }
 }
 
 /// Records an event.
 #[inline]
 pub(crate) fn event(event: &Event<'_>) {
+    let metadata = event.metadata();
+    if logged::is_logged(metadata) {
+        return logged::event(event);
+    }
     let mut values = Values::new();
     event.record(&mut ValueVisitor(&mut values));
-    let metadata = event.metadata();
     bridge::message(place(&metadata.callsite(), MessageSubject::Event), &values, || {
-        let mut describing = begin(metadata);
+        let mut describing = begin(*metadata.level(), metadata.target());
         event.record(&mut describing);
-        let DefinitionVisitor { fields, before } = describing;
-        // Without fields there is only the beginning.
-        let tail = if fields.is_empty() { before } else { String::new() };
-        Definition { fields, tail, ..defined(metadata) }
+        of_event(describing, defined(metadata))
     });
 }
 
@@ -230,7 +240,7 @@ pub(crate) fn closed(metadata: &'static Metadata<'static>, id: u64) {
 
 /// Begins the description of a message about a span: `span=7 name{`, before the fields.
 fn of_span(metadata: &Metadata<'_>) -> DefinitionVisitor {
-    let mut describing = begin(metadata);
+    let mut describing = begin(*metadata.level(), metadata.target());
     describing.add_number("span=", "span");
     describing.before = format!(" {}{{", metadata.name());
     describing

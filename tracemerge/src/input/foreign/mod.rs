@@ -1,15 +1,19 @@
 //! `--with`: text logs of other programs, put into the timeline by the wall clock.
 //!
-//! Each line that begins with a time becomes a message of thread 0, `FILE: LINE`, with the ticks that the traces'
-//! clock has at that time as its key; lines without a time continue that message. Logs are read once, in a stream,
-//! into temporary files that have no name and whose lines are sorted (see [`spool`]). The merge reads these files
-//! like any trace.
+//! Each line that has a time where most of the log's lines have one (see [`place`]) becomes a message of thread 0,
+//! `FILE: LINE`, with the ticks that the traces' clock has at that time as its key; other lines continue that message.
+//! Logs are read once, in a stream, into temporary files that have no name and whose lines are sorted (see [`spool`]).
+//! The merge reads these files like any trace.
 
+mod lines;
+mod place;
+mod reader;
 mod spool;
 mod stamp;
+mod zone;
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use trace_format::escape::{EscapeContext, escape_into};
@@ -18,8 +22,11 @@ use trace_format::wall::Wall;
 
 use crate::find::choose::Chosen;
 use crate::find::header::Trace;
+use crate::input::foreign::lines::{LogLine, LogLines};
+use crate::input::foreign::place::StampPlace;
 use crate::input::foreign::spool::Spool;
-use crate::input::foreign::stamp::{StampFormat, Zone};
+use crate::input::foreign::stamp::{SECOND, Stamp, StampFormat};
+use crate::input::foreign::zone::Zone;
 use crate::input::source::Source;
 use crate::os::sys::open_with_retries;
 use crate::time::anchor::{Anchor, last_anchors};
@@ -28,10 +35,10 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::ui::units::duration;
 
-/// The number of bytes at the beginning of a log that decide in which format it writes times.
-const PROBE: u64 = 64 << 10;
-/// The number of bytes after which a line is split in two.
-const MAX_LOG_LINE: u64 = 1 << 20;
+/// The numbers of first lines of a log, and of their bytes, that decide where and in which format it writes times. They
+/// are held in memory, so a log of any length is read in bounded memory.
+const PROBE_LINES: usize = 1000;
+const PROBE_BYTES: usize = 256 << 10;
 /// The number of first lines, and of characters of each, that the error for a log without times shows.
 const SHOWN: (usize, usize) = (3, 80);
 
@@ -104,100 +111,136 @@ fn read(
     newest: &LogBoot,
     messages: &mut Messages,
 ) -> Result<Vec<Spool>, Error> {
-    let failed = |error| Error::io("read", path, error);
-    let mut input: Box<dyn Read> = if path == Path::new("-") {
+    let mut is_regular = false;
+    let input: Box<dyn Read> = if path == Path::new("-") {
         Box::new(io::stdin())
     } else {
-        Box::new(open_with_retries(|| File::open(path)).map_err(|error| Error::io("open", path, error))?)
+        let file = open_with_retries(|| File::open(path)).map_err(|error| Error::io("open", path, error))?;
+        is_regular = file.metadata().is_ok_and(|about| about.is_file());
+        Box::new(file)
     };
-    let mut start = Vec::new();
-    input.by_ref().take(PROBE).read_to_end(&mut start).map_err(failed)?;
-    let zone = Zone::new(newest.since);
-    let Some(format) = StampFormat::of(&start, &zone) else { return Err(no_times_error(path, &start)) };
     let name = path.file_name().map_or(&b"standard input"[..], |name| name.as_encoded_bytes());
     let mut log = Log {
         name: name.to_vec(),
+        boots,
         spools: boots.iter().map(|_| Spool::default()).collect(),
+        zone: Zone::new(newest.since),
         at: None,
         early: Vec::new(),
-        records: 0,
+        timed: 0,
+        untimed: (0, 0),
         outside: (0, 0),
-        resolution: 1_000_000_000,
+        resolution: SECOND,
     };
-    let mut input = BufReader::with_capacity(1 << 16, Cursor::new(start).chain(input));
-    let (mut line, mut goes_on) = (Vec::new(), false);
-    loop {
-        line.clear();
-        if input.by_ref().take(MAX_LOG_LINE).read_until(b'\n', &mut line).map_err(failed)? == 0 {
-            break;
+    match log.read(BufReader::with_capacity(1 << 16, input), is_regular) {
+        Ok(place) => {
+            log.report_to_user(path, &place, newest, messages);
+            Ok(log.spools)
         }
-        let is_whole = line.ends_with(b"\n");
-        let text = line.strip_suffix(b"\n").unwrap_or(&line);
-        let text = text.strip_suffix(b"\r").unwrap_or(text);
-        // The rest of a line that was split is not a line of its own.
-        let time = if goes_on { None } else { format.find(text, &zone) };
-        let written = match time {
-            Some((wall, resolution)) => log.dated(text, wall, resolution, boots),
-            None => log.undated(text),
-        };
-        written.map_err(|error| Error::io("write a temporary file for", path, error))?;
-        goes_on = !is_whole;
+        Err(Unread::Read(error)) => Err(Error::io("read", path, error)),
+        Err(Unread::Write(error)) => Err(Error::io("write a temporary file for", path, error)),
+        Err(Unread::NoTimes(start)) => Err(no_times_error(path, &start)),
     }
-    log.report_to_user(path, format, newest, messages);
-    Ok(log.spools)
+}
+
+/// Why a log cannot be merged.
+enum Unread {
+    Read(io::Error),
+    Write(io::Error),
+    /// None of the first lines, which are given, has a time.
+    NoTimes(Vec<LogLine>),
 }
 
 /// The state of a log that is being read.
-struct Log {
+struct Log<'a> {
     name: Vec<u8>,
+    boots: &'a [Option<LogBoot>],
     spools: Vec<Spool>,
+    zone: Zone,
     /// The boot and the ticks of the record that was begun last.
     at: Option<(usize, u64)>,
-    /// The lines before the first time.
-    early: Vec<Vec<u8>>,
-    records: u64,
+    /// The lines before the first time. All of them are among the first lines that decide where times are.
+    early: Vec<LogLine>,
+    /// The number of lines with a time.
+    timed: u64,
+    /// The number of lines without a time behind the first one that has a time, and before it.
+    untimed: (u64, u64),
     /// The number of records before the first line of the traces, and of those behind the last.
     outside: (u64, u64),
     /// The finest resolution of a time so far, in nanoseconds.
     resolution: u64,
 }
 
-impl Log {
-    fn dated(
-        &mut self,
-        text: &[u8],
-        wall: Wall,
-        resolution: u64,
-        boots: &[Option<LogBoot>],
-    ) -> io::Result<()> {
-        let known = boots.iter().enumerate().filter_map(|(at, boot)| Some((at, boot.as_ref()?)));
+impl Log<'_> {
+    /// Reads all lines; returns the place of their times.
+    fn read(&mut self, input: impl io::BufRead, is_regular: bool) -> Result<StampPlace, Unread> {
+        let mut lines = LogLines::new(input, is_regular).map_err(Unread::Read)?;
+        let (mut start, mut bytes) = (Vec::new(), 0);
+        let mut line = LogLine::default();
+        while start.len() < PROBE_LINES
+            && bytes < PROBE_BYTES
+            && lines.next(&mut line).map_err(Unread::Read)?
+        {
+            bytes += line.text.len();
+            start.push(std::mem::take(&mut line));
+        }
+        let whole = start.iter().filter(|line| !line.goes_on).map(|line| &line.text[..]);
+        let Some(place) = StampPlace::of(whole) else { return Err(Unread::NoTimes(start)) };
+        for line in start {
+            self.add(line, &place).map_err(Unread::Write)?;
+        }
+        while lines.next(&mut line).map_err(Unread::Read)? {
+            line = self.add(line, &place).map_err(Unread::Write)?;
+        }
+        // None of the times may be in the centuries of Unix time.
+        if self.at.is_none() {
+            return Err(Unread::NoTimes(std::mem::take(&mut self.early)));
+        }
+        Ok(place)
+    }
+
+    /// Adds a line; returns a line whose memory can be used again.
+    fn add(&mut self, line: LogLine, place: &StampPlace) -> io::Result<LogLine> {
+        // The rest of a line that was split is not a line of its own.
+        let stamp = if line.goes_on { None } else { place.find(&line.text) };
+        match stamp.and_then(|stamp| Some((stamp, self.zone.wall(stamp.time)?))) {
+            Some((stamp, wall)) => self.dated(&line.text, &stamp, wall)?,
+            None => match self.at {
+                Some((boot, ticks)) => {
+                    self.untimed.0 += u64::from(!line.goes_on);
+                    self.put(boot, ticks, Kind::Continuation, &line.text)?;
+                }
+                None => {
+                    self.untimed.1 += u64::from(!line.goes_on);
+                    self.early.push(line);
+                    return Ok(LogLine::default());
+                }
+            },
+        }
+        Ok(line)
+    }
+
+    fn dated(&mut self, text: &[u8], stamp: &Stamp, wall: Wall) -> io::Result<()> {
+        let known = self.boots.iter().enumerate().filter_map(|(at, boot)| Some((at, boot.as_ref()?)));
         let began = known.clone().rfind(|(_, boot)| boot.since <= wall);
         let Some((boot, found)) = began.or_else(|| known.clone().next()) else { return Ok(()) };
         let ticks = found.clock.ticks(wall).0;
-        self.resolution = self.resolution.min(resolution);
-        self.outside.0 += u64::from(ticks < found.range.0);
+        self.timed += 1;
+        self.resolution = self.resolution.min(stamp.resolution);
+        // Ticks do not go below zero, so the time decides about lines from before the boot.
+        self.outside.0 += u64::from(wall < found.clock.wall(Ticks(found.range.0)));
         self.outside.1 += u64::from(ticks > found.range.1);
         self.at = Some((boot, ticks));
         for early in std::mem::take(&mut self.early) {
-            self.put(boot, ticks, Kind::Message, &early)?;
+            let kind = if early.goes_on { Kind::Continuation } else { Kind::Message };
+            self.put(boot, ticks, kind, &early.text)?;
         }
         self.put(boot, ticks, Kind::Message, text)
-    }
-
-    fn undated(&mut self, text: &[u8]) -> io::Result<()> {
-        match self.at {
-            Some((boot, ticks)) => self.put(boot, ticks, Kind::Continuation, text),
-            None => {
-                self.early.push(text.to_vec());
-                Ok(())
-            }
-        }
     }
 
     fn put(&mut self, boot: usize, ticks: u64, kind: Kind, text: &[u8]) -> io::Result<()> {
         let mut payload = Vec::with_capacity(text.len() + self.name.len() + 2);
         if kind == Kind::Message {
-            self.records += 1;
             escape_into(&mut payload, &self.name, EscapeContext::Line);
             payload.extend_from_slice(b": ");
         }
@@ -211,12 +254,12 @@ impl Log {
         }
     }
 
-    fn report_to_user(&self, path: &Path, format: StampFormat, newest: &LogBoot, messages: &mut Messages) {
+    fn report_to_user(&self, path: &Path, place: &StampPlace, newest: &LogBoot, messages: &mut Messages) {
         let mut text = format!(
             "{}: {} placed by {}, with a resolution of {}; the traces' clocks agree to {}",
             shown(path),
-            count(self.records, "record"),
-            format.name(),
+            count(self.timed, "record"),
+            place.name(),
             duration(self.resolution),
             duration(newest.clock.uncertainty_ns()),
         );
@@ -228,12 +271,32 @@ impl Log {
             }
         }
         messages.done(text);
+        if let Some(assumptions) = self.assumptions() {
+            messages.done(format_args!("{}: {assumptions}", shown(path)));
+        }
+    }
+
+    /// Says which lines were placed without a time of their own, and which zone was assumed.
+    fn assumptions(&self) -> Option<String> {
+        let mut said = Vec::new();
+        let (behind, before) = self.untimed;
+        if behind > 0 {
+            let lines = count(behind, "line");
+            said.push(format!("{lines} without a readable time placed with the line before"));
+        }
+        if before > 0 {
+            said.push(format!("{} before the first time placed there", count(before, "line")));
+        }
+        if let Some(zone) = self.zone.assumed() {
+            said.push(format!("times without a zone were read as local time, {zone}"));
+        }
+        (!said.is_empty()).then(|| said.join("; "))
     }
 }
 
-fn no_times_error(path: &Path, start: &[u8]) -> Error {
+fn no_times_error(path: &Path, start: &[LogLine]) -> Error {
     let line = |line: &[u8]| format!("\n  {}", shown_name(&line[..line.len().min(SHOWN.1)]));
-    let lines = start.split(|&b| b == b'\n').filter(|line| !line.is_empty());
+    let lines = start.iter().map(|line| &line.text[..]).filter(|line| !line.is_empty());
     let lines: String = lines.take(SHOWN.0).map(line).collect();
     let lines =
         if lines.is_empty() { " it is empty".to_owned() } else { format!(" its first lines are{lines}") };
@@ -242,4 +305,165 @@ fn no_times_error(path: &Path, start: &[u8]) -> Error {
         shown(path),
         StampFormat::ALL.map(StampFormat::name).join(", ")
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::clocks::Anchor;
+    use jiff::tz::{TimeZone, offset};
+    use proptest::prelude::*;
+    use std::io::Seek;
+    use trace_format::escape::unescape;
+    use trace_format::meta::ClockKind;
+
+    /// The seconds of 2026-11-21T13:00:00Z, as `date +%s` has them.
+    const T: u64 = 1_795_266_000;
+
+    /// A line of the output: its second, its kind and its text.
+    type Placed = (u64, Kind, String);
+
+    /// A log in the output.
+    struct Merged {
+        /// The lines in the order of the merge, or why there are none.
+        lines: Result<Vec<Placed>, String>,
+        said: Option<String>,
+        /// The numbers of lines before the trace's first line and behind its last.
+        outside: (u64, u64),
+    }
+
+    /// Reads a log whose local times are an hour ahead of UTC, beside a trace of a minute whose ticks are nanoseconds
+    /// since `T`.
+    fn merged(log: &[u8]) -> Merged {
+        let since = Wall(T * SECOND);
+        let clock = TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: since }]);
+        let boots = [Some(LogBoot { clock, since, range: (0, 60 * SECOND) })];
+        let mut reading = Log {
+            name: b"x".to_vec(),
+            boots: &boots,
+            spools: vec![Spool::default()],
+            zone: Zone::of(TimeZone::fixed(offset(1)), since),
+            at: None,
+            early: Vec::new(),
+            timed: 0,
+            untimed: (0, 0),
+            outside: (0, 0),
+            resolution: SECOND,
+        };
+        match reading.read(log, true) {
+            Err(Unread::NoTimes(_)) => {
+                return Merged { lines: Err("no times".to_owned()), said: None, outside: (0, 0) };
+            }
+            Err(Unread::Read(error) | Unread::Write(error)) => {
+                return Merged { lines: Err(error.to_string()), said: None, outside: (0, 0) };
+            }
+            Ok(_) => {}
+        }
+        let (said, outside) = (reading.assumptions(), reading.outside);
+        let mut lines = Vec::new();
+        for mut file in reading.spools.into_iter().flat_map(|spool| spool.finish().unwrap()) {
+            let mut text = Vec::new();
+            file.rewind().unwrap();
+            file.read_to_end(&mut text).unwrap();
+            for line in text.strip_suffix(b"\n").unwrap().split(|b| *b == b'\n') {
+                let line = Line::parse(line).unwrap();
+                let text = String::from_utf8_lossy(&unescape(line.payload)).into_owned();
+                lines.push((line.key.ticks.0 / SECOND, line.kind, text));
+            }
+        }
+        lines.sort_by_key(|(second, ..)| *second);
+        Merged { lines: Ok(lines), said, outside }
+    }
+
+    /// Returns the second of each line of a log, in the order of the merge.
+    fn seconds(log: &str) -> Vec<u64> {
+        merged(log.as_bytes()).lines.unwrap().into_iter().map(|(second, ..)| second).collect()
+    }
+
+    #[test]
+    fn only_whole_words_and_offsets_are_zones() {
+        let log = "2026/11/21 14:00:05 BGP: peer\n2026/11/21 14:00:06 ZEBRA: client\n\
+                   2026/11/21 14:00:07 Z-Wave: node\n2026/11/21 14:00:08 zfs: pool\n\
+                   2026/11/21 14:00:09 -12 degrees\n2026/11/21 14:00:10 +5000 points\n\
+                   2026/11/21 14:00:11 UTCD: daemon\n2026/11/21 14:00:12 Z\u{fc}rich\n\
+                   2026/11/21 13:00:13 UTC: zone\n2026/11/21 15:00:14 GMT+0200 zone\n\
+                   2026/11/21 15:00:15 UTC+2 zone\n2026/11/21 15:00:16 +02:00 zone\n";
+        assert_eq!(seconds(log), (5..=16).collect::<Vec<_>>());
+        let said = merged(log.as_bytes()).said;
+        assert_eq!(said.as_deref(), Some("times without a zone were read as local time, UTC+01:00"));
+    }
+
+    #[test]
+    fn lines_without_a_time_are_placed_with_others_and_counted() {
+        let log = "starts\r\n2026-11-21T13:00:05Z one\r\n  at 2026-11-21T13:00:50Z\r\n\r\n2026-11-21T13:00:04Z two\r\n";
+        let Merged { lines, said, .. } = merged(log.as_bytes());
+        let expected = [
+            (4, Kind::Message, "x: 2026-11-21T13:00:04Z two"),
+            (5, Kind::Message, "x: starts"),
+            (5, Kind::Message, "x: 2026-11-21T13:00:05Z one"),
+            (5, Kind::Continuation, "  at 2026-11-21T13:00:50Z"),
+            (5, Kind::Continuation, ""),
+        ];
+        assert_eq!(lines.unwrap(), expected.map(|(second, kind, text)| (second, kind, text.to_owned())));
+        let expected = "2 lines without a readable time placed with the line before; 1 line before the first time \
+                        placed there";
+        assert_eq!(said.as_deref(), Some(expected));
+        assert_eq!(merged(b"2026-11-21T13:00:05Z one\n").said, None, "nothing was assumed");
+    }
+
+    #[test]
+    fn lines_before_and_behind_the_trace_are_counted() {
+        let log = b"2026-11-21T12:59:59Z a\n2026-11-21T13:00:00Z b\n2026-11-21T13:01:00Z c\n2026-11-21T13:01:01Z d\n";
+        let Merged { lines, outside, .. } = merged(log);
+        let seconds: Vec<u64> = lines.unwrap().into_iter().map(|(second, ..)| second).collect();
+        assert_eq!((&seconds[..], outside), (&[0, 0, 60, 61][..], (1, 1)));
+    }
+
+    #[test]
+    fn nul_bytes_in_front_of_a_time_hide_no_time() {
+        let log = [&[0; 70_000][..], b"2026-11-21T13:00:05Z one\n\0\x002026-11-21T13:00:06Z two\n"].concat();
+        let Merged { lines, said, .. } = merged(&log);
+        let texts: Vec<String> = lines.unwrap().into_iter().map(|(.., text)| text).collect();
+        assert_eq!(texts, ["x: 2026-11-21T13:00:05Z one", "x: 2026-11-21T13:00:06Z two"]);
+        assert_eq!(said, None);
+    }
+
+    #[test]
+    fn a_log_in_another_encoding_or_without_times_is_rejected() {
+        let utf16: Vec<u8> = "\u{feff}2026-11-21".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert!(merged(&utf16).lines.unwrap_err().contains("UTF-16, little-endian"));
+        for log in ["", "hello\nworld\n", "1969-12-31T13:00:05Z\n"] {
+            assert_eq!(merged(log.as_bytes()).lines, Err("no times".to_owned()), "{log}");
+        }
+    }
+
+    proptest! {
+        /// The limits of a line and of a sorted portion are small in tests, so many lines are split.
+        #[test]
+        fn each_line_of_a_log_is_in_the_output_once(parts in prop::collection::vec(prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..20),
+            Just(b"\n".to_vec()),
+            Just(b"\r\n".to_vec()),
+            Just(vec![0; 30]),
+            Just(vec![b'x'; 290]),
+            (0..60u32).prop_map(|second| format!("\n2026-11-21T13:00:{second:02}Z ").into_bytes()),
+            (0..60u32).prop_map(|second| format!("2026-11-21 14:00:{second:02} +").into_bytes()),
+        ], 0..60)) {
+            let log = parts.concat();
+            let Ok(found) = merged(&log).lines else { return Ok(()) };
+            // Lines with their rests, as text, without the name that begins each message.
+            let mut found: Vec<String> = found.into_iter().map(|(_, kind, text)| match kind {
+                Kind::Message => text.strip_prefix("x: ").unwrap().to_owned(),
+                _ => text,
+            }).collect();
+            let mut lines = LogLines::new(&log[..], true).unwrap();
+            let (mut line, mut expected) = (LogLine::default(), Vec::new());
+            while lines.next(&mut line).unwrap() {
+                expected.push(String::from_utf8_lossy(&line.text).into_owned());
+            }
+            found.sort();
+            expected.sort();
+            prop_assert_eq!(found, expected);
+        }
+    }
 }

@@ -1,145 +1,136 @@
-//! Times at the beginning of a log's lines.
+//! Times in a log's lines.
 
 use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use serde_json::Value;
 use trace_format::wall::Wall;
 
-const SECOND: u64 = 1_000_000_000;
+use crate::input::foreign::reader::StampReader;
+
+/// The nanoseconds of a second.
+pub const SECOND: u64 = 1_000_000_000;
 /// The number of first bytes of a line that are searched for a date.
 const DATE_SEARCH_BYTES: usize = 64;
 /// The number of these bytes in a line of a web server, in which names of hosts and users stand before the date.
 const WEB_LOG_SEARCH_BYTES: usize = 1024;
-const MONTHS: [&[u8]; 12] =
-    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+const WEEKDAYS: [&[u8]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
 /// The fields of a JSON object that may have its time.
-const FIELDS: [&str; 6] = ["timestamp", "time", "ts", "@timestamp", "__REALTIME_TIMESTAMP", "datetime"];
-
-/// A time, and its resolution: the value of its last digit in nanoseconds.
-pub type Stamp = (Wall, u64);
-
-/// The zone and the year of times that do not state them.
-pub struct Zone {
-    /// The zone of times that do not name theirs.
-    local: TimeZone,
-    /// The time to which a date without a year is the nearest.
-    about: Wall,
+const FIELDS: [&str; 9] = [
+    "timestamp",
+    "time",
+    "ts",
+    "@timestamp",
+    "__REALTIME_TIMESTAMP",
+    "datetime",
+    "Timestamp",
+    "@t",
+    "asctime",
+];
+/// A time that a line states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StampTime {
+    /// A moment.
+    Wall(Wall),
+    /// A date and a time of day.
+    Civil {
+        /// The date, and the time of day in whole seconds.
+        date: DateTime,
+        /// Whether the line states the year.
+        has_year: bool,
+        /// The rest of the time, in nanoseconds.
+        ns: u64,
+        /// The distance from UTC, in seconds; `None` if the line states no zone.
+        offset: Option<i64>,
+    },
 }
 
-impl Zone {
-    /// Uses the machine's zone (or `TZ`); `about` is a time near those of the log.
-    pub fn new(about: Wall) -> Zone {
-        Zone { local: TimeZone::system(), about }
-    }
+/// A time in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The offset in the line at which the time begins.
+    pub at: usize,
+    /// The time.
+    pub time: StampTime,
+    /// The value of the time's last digit, in nanoseconds.
+    pub resolution: u64,
 }
 
 /// A format in which a log writes times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StampFormat {
     /// Each line is a JSON object with a time.
     Json,
-    /// Web servers write `[21/Nov/2026:14:43:52 +0000]`.
-    Common,
+    /// The day stands first and the month has a name: web servers write `[21/Nov/2026:14:43:52 +0000]`, others
+    /// `21-Nov-2026 14:43:52` and `21 Nov 2026 14:43:52`.
+    DayFirst,
     /// ISO 8601 is `2026-11-21T14:43:52.123Z`, also with a space, other zones or none; and
     /// `2026/11/21 14:43:52`.
     Iso,
     /// The time is in seconds since 1970, with decimals, or in milli-, micro- or nanoseconds.
     Epoch,
-    /// Syslog writes `Nov 21 14:43:52`.
-    Syslog,
+    /// The month stands first and has a name: syslog writes `Nov 21 14:43:52`, the error log of Apache
+    /// `[Sat Nov 21 14:43:52.123456 2026]`.
+    MonthFirst,
+    /// Months and days are numbers, without a year: klog writes `I1121 14:43:52.123456`, Android
+    /// `11-21 14:43:52.123`.
+    NoYear,
 }
 
 impl StampFormat {
     /// All formats, the more particular ones first.
-    pub const ALL: [StampFormat; 5] =
-        [StampFormat::Json, StampFormat::Common, StampFormat::Iso, StampFormat::Epoch, StampFormat::Syslog];
+    pub const ALL: [StampFormat; 6] = [
+        StampFormat::Json,
+        StampFormat::DayFirst,
+        StampFormat::Iso,
+        StampFormat::Epoch,
+        StampFormat::MonthFirst,
+        StampFormat::NoYear,
+    ];
+    /// The formats that write the month and the time of day, so that hardly anything else looks like them.
+    pub const CALENDAR: [StampFormat; 4] =
+        [StampFormat::DayFirst, StampFormat::Iso, StampFormat::MonthFirst, StampFormat::NoYear];
 
     /// Returns the name of the format, for messages.
     pub fn name(self) -> &'static str {
         match self {
             StampFormat::Json => "JSON fields",
-            StampFormat::Common => "web server times (21/Nov/2026:14:43:52 +0000)",
+            StampFormat::DayFirst => "web server times (21/Nov/2026:14:43:52 +0000)",
             StampFormat::Iso => "ISO 8601 times",
             StampFormat::Epoch => "times since 1970",
-            StampFormat::Syslog => "syslog times (Nov 21 14:43:52)",
+            StampFormat::MonthFirst => "syslog times (Nov 21 14:43:52)",
+            StampFormat::NoYear => "klog times (I1121 14:43:52)",
         }
     }
 
-    /// Returns the format in which most lines of `start` have a time.
-    pub fn of(start: &[u8], zone: &Zone) -> Option<StampFormat> {
-        let lines = || start.split(|&b| b == b'\n').take(1000);
-        let count = |format: StampFormat| lines().filter(|line| format.find(line, zone).is_some()).count();
-        let counts = StampFormat::ALL.map(|format| (format, count(format)));
-        let most = counts.iter().map(|(_, count)| *count).max().filter(|most| *most > 0)?;
-        counts.iter().find(|(_, count)| *count == most).map(|(format, _)| *format)
-    }
-
-    /// Returns the time of a line, if the line begins with one.
-    pub fn find(self, line: &[u8], zone: &Zone) -> Option<Stamp> {
+    /// Returns the first time of this format near the beginning of a line.
+    pub fn find(self, line: &[u8]) -> Option<Stamp> {
         match self {
-            StampFormat::Json => json(line, zone),
-            StampFormat::Common => common(line),
-            StampFormat::Iso => iso(line, zone),
+            StampFormat::Json => json(line),
+            StampFormat::DayFirst => day_first(line),
+            StampFormat::Iso => first(line, |b| b.is_ascii_digit(), iso),
             StampFormat::Epoch => {
-                epoch(line.trim_ascii_start().strip_prefix(b"[").unwrap_or(line.trim_ascii_start()))
+                let at = line.len() - line.trim_ascii_start().len();
+                let at = at + usize::from(line.get(at) == Some(&b'['));
+                epoch(&line[at..]).map(|stamp| Stamp { at, ..stamp })
             }
-            StampFormat::Syslog => syslog(line, zone),
+            StampFormat::MonthFirst => first(line, |b| b.is_ascii_uppercase(), month_first),
+            StampFormat::NoYear => first(line, |b| b.is_ascii_uppercase() || b.is_ascii_digit(), no_year),
         }
     }
 }
 
-fn json(line: &[u8], zone: &Zone) -> Option<Stamp> {
-    let line = line.trim_ascii_start();
-    if line.first() != Some(&b'{') {
-        return None;
-    }
-    let value: Value = serde_json::from_slice(line).ok()?;
-    match FIELDS.iter().find_map(|field| value.get(field))? {
-        Value::String(text) => iso(text.as_bytes(), zone).or_else(|| epoch(text.as_bytes())),
-        Value::Number(number) => epoch(number.to_string().as_bytes()),
-        _ => None,
-    }
-}
-
-fn common(line: &[u8]) -> Option<Stamp> {
-    let line = &line[..line.len().min(WEB_LOG_SEARCH_BYTES)];
-    memchr::memchr_iter(b'[', line).find_map(|at| {
-        let mut text = StampReader(&line[at + 1..]);
-        let day = text.number(2)?;
-        text.byte(b"/")?;
-        let month = text.month()?;
-        text.byte(b"/")?;
-        let year = text.number(4)?;
-        text.byte(b":")?;
-        let (clock, ns, resolution) = text.clock()?;
-        text.byte(b" ")?;
-        let offset = text.offset()?;
-        Some((at_offset(date(year, month, day, clock)?, ns, offset)?, resolution))
-    })
-}
-
-fn iso(line: &[u8], zone: &Zone) -> Option<Stamp> {
+/// Returns the first time that `read` finds at the beginning of a word in the first bytes of a line.
+fn first(
+    line: &[u8],
+    begins: impl Fn(u8) -> bool,
+    read: impl Fn(StampReader<'_>) -> Option<Stamp>,
+) -> Option<Stamp> {
     let starts = |at: &usize| {
         let before = at.checked_sub(1).map(|before| line[before]);
-        line[*at].is_ascii_digit()
-            && before.is_none_or(|b| !b.is_ascii_alphanumeric() || ends_colour(line, *at))
+        begins(line[*at]) && before.is_none_or(|b| !b.is_ascii_alphanumeric() || ends_colour(line, *at))
     };
-    (0..line.len().min(DATE_SEARCH_BYTES)).filter(starts).find_map(|at| {
-        let mut text = StampReader(&line[at..]);
-        let year = text.number(4)?;
-        let separator = text.byte(b"-/")?;
-        let month = text.number(2)?;
-        text.byte(&[separator])?;
-        let day = text.number(2)?;
-        text.byte(b"Tt _")?;
-        let (clock, ns, resolution) = text.clock()?;
-        let date = date(year, month, day, clock)?;
-        let wall = match text.zone() {
-            Some(offset) => at_offset(date, ns, offset)?,
-            None => local(date, ns, zone)?,
-        };
-        Some((wall, resolution))
-    })
+    (0..line.len().min(DATE_SEARCH_BYTES))
+        .filter(starts)
+        .find_map(|at| read(StampReader(&line[at..])).map(|stamp| Stamp { at, ..stamp }))
 }
 
 /// Returns whether an escape sequence that sets a colour ends before `at`.
@@ -150,20 +141,94 @@ fn ends_colour(line: &[u8], at: usize) -> bool {
     parameters.is_some_and(|all| all.iter().all(|b| b.is_ascii_digit() || *b == b';'))
 }
 
-fn syslog(line: &[u8], zone: &Zone) -> Option<Stamp> {
-    let mut text = StampReader(line);
-    if text.byte(b"<").is_some() {
-        text.0 = &text.0[memchr::memchr(b'>', text.0)? + 1..];
+fn json(line: &[u8]) -> Option<Stamp> {
+    let at = line.len() - line.trim_ascii_start().len();
+    if line.get(at) != Some(&b'{') {
+        return None;
+    }
+    let value: Value = serde_json::from_slice(&line[at..]).ok()?;
+    let stamp = match FIELDS.iter().find_map(|field| value.get(field))? {
+        Value::String(text) => {
+            let begins = |format: &StampFormat| format.find(text.as_bytes()).filter(|stamp| stamp.at == 0);
+            StampFormat::CALENDAR.iter().find_map(begins).or_else(|| epoch(text.as_bytes()))?
+        }
+        Value::Number(number) => epoch(number.to_string().as_bytes())?,
+        _ => return None,
+    };
+    Some(Stamp { at, ..stamp })
+}
+
+fn day_first(line: &[u8]) -> Option<Stamp> {
+    let read = |mut text: StampReader<'_>| {
+        let day = text.number_of(1, 2)?;
+        let separator = text.byte(b"/- ")?;
+        let month = text.month()?;
+        text.byte(&[separator])?;
+        let year = text.number(4)?;
+        text.byte(b": T")?;
+        text.rest_of_time((Some(year), month, day))
+    };
+    let line = &line[..line.len().min(WEB_LOG_SEARCH_BYTES)];
+    first(line, |b| b.is_ascii_digit(), read).or_else(|| {
+        let brackets = memchr::memchr_iter(b'[', line).map(|at| at + 1);
+        brackets
+            .filter(|at| *at >= DATE_SEARCH_BYTES)
+            .find_map(|at| read(StampReader(&line[at..])).map(|stamp| Stamp { at, ..stamp }))
+    })
+}
+
+fn iso(mut text: StampReader<'_>) -> Option<Stamp> {
+    let year = text.number(4)?;
+    let separator = text.byte(b"-/.");
+    let month = text.number(2)?;
+    if let Some(separator) = separator {
+        text.byte(&[separator])?;
+    }
+    let day = text.number(2)?;
+    match text.byte(b"Tt _]-")? {
+        b']' => text.byte(b"[").map(|_| ())?,
+        b'-' if separator.is_some() => return None,
+        _ => {}
+    }
+    text.rest_of_time((Some(year), month, day))
+}
+
+fn month_first(mut text: StampReader<'_>) -> Option<Stamp> {
+    let has_weekday = text.0.get(..3).is_some_and(|name| WEEKDAYS.contains(&name));
+    if has_weekday {
+        text.0 = &text.0[3..];
+        text.byte(b" ")?;
     }
     let month = text.month()?;
     text.byte(b" ")?;
-    let day = if text.byte(b" ").is_some() { text.number(1)? } else { text.number(2)? };
+    let _ = text.byte(b" ");
+    let day = text.number_of(1, 2)?;
+    let _ = text.byte(b",");
     text.byte(b" ")?;
-    let (clock, ns, resolution) = text.clock()?;
-    let year = jiff::Timestamp::from_nanosecond(i128::from(zone.about.0)).ok()?;
-    let year = i64::from(year.to_zoned(zone.local.clone()).year());
-    let walls = (year - 1..=year + 1).filter_map(|year| local(date(year, month, day, clock)?, ns, zone));
-    Some((walls.min_by_key(|wall| wall.0.abs_diff(zone.about.0))?, resolution))
+    let mut ahead = StampReader(text.0);
+    let year = ahead.number(4).filter(|_| ahead.byte(b" ").is_some());
+    if year.is_some() {
+        text = ahead;
+    }
+    let stamp = text.rest_of_time((year, month, day))?;
+    let StampTime::Civil { date, has_year: false, ns, offset } = stamp.time else { return Some(stamp) };
+    // Behind the time, the year stands only in dates with a weekday, and a zone may be before it.
+    let year = if has_weekday { text.year_behind() } else { None };
+    let date = year.and_then(|year| date.with().year(year).build().ok()).unwrap_or(date);
+    Some(Stamp { time: StampTime::Civil { date, has_year: year.is_some(), ns, offset }, ..stamp })
+}
+
+fn no_year(mut text: StampReader<'_>) -> Option<Stamp> {
+    let (year, month, day) = if text.byte(b"IWEFD").is_some() {
+        let digits = text.0.iter().take_while(|b| b.is_ascii_digit()).count();
+        (if digits == 8 { Some(text.number(4)?) } else { None }, text.number(2)?, text.number(2)?)
+    } else {
+        let month = text.number(2)?;
+        text.byte(b"-")?;
+        (None, month, text.number(2)?)
+    };
+    text.byte(b" ")?;
+    text.rest_of_time((year, month, day))
 }
 
 /// Reads a number of seconds with ten digits, which may have decimals, or a finer one with thirteen, sixteen
@@ -183,126 +248,35 @@ fn epoch(text: &[u8]) -> Option<Stamp> {
     if rest.0.first().is_some_and(u8::is_ascii_alphanumeric) {
         return None;
     }
-    Some((Wall(whole.checked_add(fraction / (SECOND / unit))?), (resolution / (SECOND / unit)).max(1)))
-}
-
-/// The hours, minutes and seconds of a time of day.
-type ClockTime = (i64, i64, i64);
-
-fn date(year: i64, month: i64, day: i64, (hour, minute, second): ClockTime) -> Option<DateTime> {
-    let small = |number: i64| i8::try_from(number).ok();
-    // A leap second counts as the second before it: Unix time has none.
-    let second = small(second)?.min(59);
-    let year = i16::try_from(year).ok()?;
-    DateTime::new(year, small(month)?, small(day)?, small(hour)?, small(minute)?, second, 0).ok()
-}
-
-fn at_offset(date: DateTime, ns: u64, offset: i64) -> Option<Wall> {
-    let utc = date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_nanosecond();
-    wall(utc - i128::from(offset) * i128::from(SECOND), ns)
-}
-
-fn local(date: DateTime, ns: u64, zone: &Zone) -> Option<Wall> {
-    wall(date.to_zoned(zone.local.clone()).ok()?.timestamp().as_nanosecond(), ns)
-}
-
-fn wall(second: i128, ns: u64) -> Option<Wall> {
-    u64::try_from(second + i128::from(ns)).ok().map(Wall)
-}
-
-/// The rest of a text that is read from its beginning.
-struct StampReader<'a>(&'a [u8]);
-
-impl StampReader<'_> {
-    /// Reads one of the `wanted` bytes.
-    fn byte(&mut self, wanted: &[u8]) -> Option<u8> {
-        let (first, rest) = self.0.split_first().filter(|(first, _)| wanted.contains(first))?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    /// Reads a number of exactly `digits` digits.
-    fn number(&mut self, digits: usize) -> Option<i64> {
-        let (number, rest) = self.0.split_at_checked(digits)?;
-        self.0 = rest;
-        number.iter().try_fold(0i64, |sum, b| b.is_ascii_digit().then(|| sum * 10 + i64::from(b - b'0')))
-    }
-
-    fn month(&mut self) -> Option<i64> {
-        let (name, rest) = self.0.split_at_checked(3)?;
-        self.0 = rest;
-        MONTHS.iter().zip(1..).find(|(month, _)| **month == name).map(|(_, number)| number)
-    }
-
-    /// Reads `14:43:52.123`; returns the time of day, the nanoseconds, and the resolution in nanoseconds.
-    fn clock(&mut self) -> Option<(ClockTime, u64, u64)> {
-        let hour = self.number(2)?;
-        self.byte(b":")?;
-        let minute = self.number(2)?;
-        self.byte(b":")?;
-        let second = self.number(2)?;
-        let (ns, resolution) = self.fraction();
-        Some(((hour, minute, second), ns, resolution))
-    }
-
-    /// Reads a decimal fraction of a second, if there is one; returns it and its resolution, in nanoseconds.
-    fn fraction(&mut self) -> (u64, u64) {
-        let Some((b'.' | b',', rest)) = self.0.split_first() else { return (0, SECOND) };
-        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
-        if digits == 0 {
-            return (0, SECOND);
-        }
-        self.0 = &rest[digits..];
-        rest[..digits]
-            .iter()
-            .take(9)
-            .fold((0, SECOND), |(sum, unit), b| (sum + u64::from(b - b'0') * (unit / 10), unit / 10))
-    }
-
-    /// Reads `Z`, `UTC` or an offset, also behind a space; returns the offset in seconds.
-    fn zone(&mut self) -> Option<i64> {
-        let _ = self.byte(b" ");
-        if self.byte(b"Zz").is_some() || self.0.starts_with(b"UTC") || self.0.starts_with(b"GMT") {
-            return Some(0);
-        }
-        self.offset()
-    }
-
-    /// Reads `+0100`, `+01:00` or `+01`; returns the offset in seconds.
-    fn offset(&mut self) -> Option<i64> {
-        let sign = if self.byte(b"+-")? == b'-' { -1 } else { 1 };
-        let hours = self.number(2)?;
-        let colon = self.byte(b":").is_some();
-        let minutes = match self.0 {
-            [a, b, ..] if a.is_ascii_digit() && b.is_ascii_digit() => self.number(2)?,
-            _ if colon => return None,
-            _ => 0,
-        };
-        (hours < 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
-    }
+    Some(Stamp {
+        at: 0,
+        time: StampTime::Wall(Wall(whole.checked_add(fraction / (SECOND / unit))?)),
+        resolution: (resolution / (SECOND / unit)).max(1),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::foreign::zone::Zone;
+    use jiff::tz::TimeZone;
     use proptest::prelude::*;
 
     /// The nanoseconds of 2026-11-21T14:43:52Z, as `date +%s` has its seconds.
     const T: u64 = 1_795_272_232 * SECOND;
 
-    fn zone() -> Zone {
-        Zone { local: TimeZone::fixed(jiff::tz::offset(2)), about: Wall(T + 40 * 86_400 * SECOND) }
-    }
-
+    /// Returns the first format that finds a time in the line, the time, and its resolution. Local times are two hours
+    /// ahead of UTC.
     fn found(line: &str) -> Option<(StampFormat, u64, u64)> {
-        let format = StampFormat::of(line.as_bytes(), &zone())?;
-        let (wall, resolution) = format.find(line.as_bytes(), &zone())?;
-        Some((format, wall.0, resolution))
+        let mut zone = Zone::of(TimeZone::fixed(jiff::tz::offset(2)), Wall(T + 40 * 86_400 * SECOND));
+        let find = |format: StampFormat| Some((format, format.find(line.as_bytes())?));
+        let (format, stamp) = StampFormat::ALL.into_iter().find_map(find)?;
+        Some((format, zone.wall(stamp.time)?.0, stamp.resolution))
     }
 
     #[test]
     fn times_of_many_programs_are_recognised() {
-        use StampFormat::{Common, Epoch, Iso, Json, Syslog};
+        use StampFormat::{DayFirst, Epoch, Iso, Json, MonthFirst, NoYear};
         const MS: u64 = 1_000_000;
         for (line, format, wall, resolution) in [
             ("2026-11-21T14:43:52Z hello", Iso, T, SECOND),
@@ -316,17 +290,39 @@ mod tests {
             ("\u{1b}[2m2026-11-21T14:43:52.000001Z\u{1b}[0m INFO hello", Iso, T + 1000, 1000),
             ("INFO 2026-11-21T14:43:52Z hello", Iso, T, SECOND),
             ("2026/11/21 16:43:52 [error] 7#7: *1 open() failed", Iso, T, SECOND),
-            ("10.0.0.1 - bob [21/Nov/2026:14:43:52 +0000] \"GET / HTTP/1.1\" 200 1", Common, T, SECOND),
-            ("::1 - - [21/Nov/2026:16:43:52 +0200] \"GET /[x] HTTP/1.1\" 200 1", Common, T, SECOND),
+            ("10.0.0.1 - bob [21/Nov/2026:14:43:52 +0000] \"GET / HTTP/1.1\" 200 1", DayFirst, T, SECOND),
+            ("::1 - - [21/Nov/2026:16:43:52 +0200] \"GET /[x] HTTP/1.1\" 200 1", DayFirst, T, SECOND),
             ("1795272232 hello", Epoch, T, SECOND),
             ("1795272232.25 host app[1]: hello", Epoch, T + 250 * MS, 10 * MS),
             ("[1795272232.000001] hello", Epoch, T + 1000, 1000),
             ("1795272232123: hello", Epoch, T + 123 * MS, MS),
             ("1795272232123456 hello", Epoch, T + 123_456_000, 1000),
             ("1795272232123456789 hello", Epoch, T + 123_456_789, 1),
-            ("Nov 21 16:43:52 host app[1]: hello", Syslog, T, SECOND),
-            ("Nov 21 16:43:52.123456 host app[1]: hello", Syslog, T + 123_456_000, 1000),
-            ("<34>Nov  1 16:43:52 host app: hello", Syslog, T - 20 * 86_400 * SECOND, SECOND),
+            ("Nov 21 16:43:52 host app[1]: hello", MonthFirst, T, SECOND),
+            ("Nov 21 16:43:52.123456 host app[1]: hello", MonthFirst, T + 123_456_000, 1000),
+            ("<34>Nov  1 16:43:52 host app: hello", MonthFirst, T - 20 * 86_400 * SECOND, SECOND),
+            ("Nov 21 14:43:52.000 UTC: %SYS-5-CONFIG_I", MonthFirst, T, MS),
+            ("Nov 21 2026 16:43:52: %ASA-6-302013", MonthFirst, T, SECOND),
+            ("Nov 21, 2026 4:43:52 PM com.example.App main", MonthFirst, T, SECOND),
+            ("Nov 21, 2026 4:43:52\u{202f}PM com.example.App main", MonthFirst, T, SECOND),
+            ("[Sat Nov 21 16:43:52.123456 2026] [core:error] [pid 1] x", MonthFirst, T + 123_456_000, 1000),
+            ("[Sat Nov 21 16:43:52 2025] [error] x", MonthFirst, T - 365 * 86_400 * SECOND, SECOND),
+            ("Sat Nov 21 16:43:52 EET 2026 x", MonthFirst, T, SECOND),
+            ("Sat Nov 21 14:43:52 UTC 2026: x", MonthFirst, T, SECOND),
+            ("[21/Nov/2026:16:43:52.123] haproxy", DayFirst, T + 123 * MS, MS),
+            ("21-Nov-2026 16:43:52.123 INFO [main] x", DayFirst, T + 123 * MS, MS),
+            ("1234:M 21 Nov 2026 16:43:52.123 * redis", DayFirst, T + 123 * MS, MS),
+            ("Sat, 21 Nov 2026 14:43:52 GMT x", DayFirst, T, SECOND),
+            ("I1121 16:43:52.123456   12345 main.go:7] x", NoYear, T + 123_456_000, 1000),
+            ("E20261121 16:43:52.123456 12345 main.cc:7] x", NoYear, T + 123_456_000, 1000),
+            ("11-21 16:43:52.123  1234  5678 I tag: x", NoYear, T + 123 * MS, MS),
+            ("<34>1 2026-11-21T14:43:52.003Z host app - - x", Iso, T + 3 * MS, MS),
+            ("2026-11-21T16:43:52+0200 host app[1]: journalctl", Iso, T, SECOND),
+            ("2026/11/21 16:43:52.123456 main.go:7: x", Iso, T + 123_456_000, 1000),
+            ("I, [2026-11-21T16:43:52.123456 #7]  INFO -- : x", Iso, T + 123_456_000, 1000),
+            ("[2026-11-21][16:43:52][app][INFO] x", Iso, T, SECOND),
+            ("20261121 16:43:52 x", Iso, T, SECOND),
+            ("{\"time\":\"21/Nov/2026:16:43:52 +0200\"}", Json, T, SECOND),
             ("{\"level\":\"info\",\"time\":\"2026-11-21T14:43:52Z\"}", Json, T, SECOND),
             ("{\"timestamp\":\"2026-11-21T14:43:52.000000001Z\",\"m\":1}", Json, T + 1, 1),
             ("{\"ts\":1795272232.5,\"m\":\"2020-01-01T00:00:00Z\"}", Json, T + 500 * MS, 100 * MS),
@@ -351,6 +347,9 @@ mod tests {
             "2026-11-21",
             "Nov 31 14:43:52 host",
             "[21/Nox/2026:14:43:52 +0000]",
+            "Dez 21 14:43:52 host",
+            "I1321 14:43:52",
+            "2026-11-21 24:43:52",
             "{\"time\":true}",
             "{broken",
         ] {
@@ -358,24 +357,19 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_format_of_most_lines_is_chosen() {
-        let log = "1795272232 starts\n2026-11-21T14:43:52Z one\n  more\n2026-11-21T14:43:53Z two\n";
-        assert_eq!(StampFormat::of(log.as_bytes(), &zone()), Some(StampFormat::Iso));
-    }
-
     proptest! {
         #[test]
         fn any_line_is_searched_for_a_time_without_panic(bytes: Vec<u8>, start in "[0-9TZ:.+/ \\[-]{0,40}") {
             for line in [&bytes[..], &[start.as_bytes(), &bytes].concat()] {
-                let _ = StampFormat::ALL.map(|format| format.find(line, &zone()));
+                let _ = StampFormat::ALL.map(|format| format.find(line));
             }
         }
 
         #[test]
         fn written_times_are_read_back(wall in 0..4_000_000_000u64 * SECOND) {
-            let text = Wall(wall).to_string();
-            prop_assert_eq!(StampFormat::Iso.find(text.as_bytes(), &zone()), Some((Wall(wall), 1)));
+            let stamp = StampFormat::Iso.find(Wall(wall).to_string().as_bytes()).unwrap();
+            let found = Zone::of(TimeZone::UTC, Wall(0)).wall(stamp.time);
+            prop_assert_eq!((found, stamp.resolution), (Some(Wall(wall)), 1));
         }
     }
 }

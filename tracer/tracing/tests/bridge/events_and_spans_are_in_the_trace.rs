@@ -101,6 +101,47 @@ fn sites_have_level_target_place_names_and_types_from_the_first_record_on() {
 }
 
 #[test]
+fn records_of_log_keep_their_own_target_and_place() {
+    let texts = [
+        "INFO tracing_speaker: round 0 of log",
+        "WARN elsewhere::net: a fixed text",
+        "DEBUG tracing_speaker: details",
+    ];
+    for way in ["beside", "plain"] {
+        let traced = run(&["logged", way]);
+        let told = traced.stdout();
+        let told: Vec<_> = told.lines().map(str::trim_start).collect();
+        assert_eq!(traced.messages(), told, "{way}");
+        assert_eq!(told[..3], texts, "{way}");
+    }
+    let records = records(&["logged", "layer"]);
+    let mut sites: Vec<&Site> = records.iter().filter_map(|record| record.site.as_ref()).collect();
+    assert_eq!(sites.len(), 6);
+    sites.sort_by_key(|site| site.line);
+    sites.dedup();
+    let expected = [
+        (Level::Info, "tracing_speaker", "INFO tracing_speaker: {message}"),
+        (Level::Warn, "elsewhere::net", "WARN elsewhere::net: {message}"),
+        (Level::Debug, "tracing_speaker", "DEBUG tracing_speaker: {message}"),
+    ];
+    let found: Vec<_> = sites.iter().map(|site| (site.level, &*site.target, &*site.template)).collect();
+    assert_eq!(found, expected);
+    for site in sites {
+        assert!(site.file.ends_with("tracing_speaker.rs") && site.module == "tracing_speaker", "{site:?}");
+        assert_eq!((site.kind, &site.names[..]), (SiteKind::Message, &["message".to_owned()][..]));
+    }
+    for (filter, kept) in
+        [("off,elsewhere=warn", &texts[1..2]), ("log=trace,off", &[]), ("info", &texts[..2])]
+    {
+        for way in ["layer", "plain"] {
+            let traced = scenario(&["logged", way]).env("TRACER_FILTER", filter).run().succeeded();
+            let messages = traced.messages();
+            assert_eq!(messages[..messages.len() / 2], *kept, "{filter} {way}");
+        }
+    }
+}
+
+#[test]
 fn values_are_copied_at_sites_that_readers_know() {
     for way in WAYS {
         let records = records(&["everything", way]);

@@ -105,6 +105,16 @@ fn everything() {
     }
 }
 
+/// Writes by the crate `log`; `try_init` passes its records on to `tracing`.
+fn logged() {
+    for round in 0..2 {
+        log::info!("round {round} of log");
+        log::warn!(target: "elsewhere::net", "a fixed text");
+        log::debug!("details");
+        let _ = Tracer::get().flush();
+    }
+}
+
 /// Makes spans inside each other, with other parents, with none; with values that come later; and some that follow
 /// from others.
 fn spans() {
@@ -406,6 +416,7 @@ fn main() {
     set_up(way);
     match scenario {
         "everything" => everything(),
+        "logged" => logged(),
         "spans" => spans(),
         "many" => many(),
         "futures" => futures(),

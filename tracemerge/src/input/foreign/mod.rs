@@ -310,7 +310,7 @@ fn no_times_error(path: &Path, start: &[LogLine]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::clocks::Anchor;
+    use crate::time::anchor::Anchor;
     use jiff::tz::{TimeZone, offset};
     use proptest::prelude::*;
     use std::io::Seek;
@@ -336,7 +336,7 @@ mod tests {
     /// since `T`.
     fn merged(log: &[u8]) -> Merged {
         let since = Wall(T * SECOND);
-        let clock = TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: since }]);
+        let clock = TickClock::of(ClockKind::System, [Anchor::new(Ticks(0), since)]);
         let boots = [Some(LogBoot { clock, since, range: (0, 60 * SECOND) })];
         let mut reading = Log {
             name: b"x".to_vec(),

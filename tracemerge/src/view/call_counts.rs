@@ -333,10 +333,10 @@ impl CallCounts {
         self.calls() == 0 && self.cut_calls().unmatched == 0
     }
 
-    /// Calls `take` with each path that has taken time. The arguments are: the number of the thread; the
-    /// functions, the outermost first; the folded calls inside the last function, if this is their path; and
-    /// the path's own time in nanoseconds.
-    pub fn each_path(&self, mut take: impl FnMut(usize, &[FunctionId], Option<&Folded>, u64)) {
+    /// Calls `take` with each path. The arguments are: the number of the thread; the functions, the outermost
+    /// first; the folded calls inside the last function, if this is their path; and the path's own time in
+    /// nanoseconds with the number of its calls, if they are not folded.
+    pub fn each_path(&self, mut take: impl FnMut(usize, &[FunctionId], Option<&Folded>, (u64, u64))) {
         let Paths { nodes, own, .. } = &self.paths;
         let mut folded: HashMap<u32, (Folded, u64)> = HashMap::new();
         for (&(around, function), &(own, calls)) in nodes.iter().zip(own) {
@@ -347,10 +347,10 @@ impl CallCounts {
             }
         }
         let mut steps = Vec::new();
-        for (number, (&path, &(own, _))) in (0..).zip(nodes.iter().zip(own)) {
+        for (number, (&path, &(own, calls))) in (0..).zip(nodes.iter().zip(own)) {
             let folded = folded.get(&number);
             let own = folded.map_or(own, |(_, sum)| *sum);
-            if own == 0 || self.paths.is_folded(path.0) {
+            if self.paths.is_folded(path.0) {
                 continue;
             }
             steps.clear();
@@ -361,7 +361,7 @@ impl CallCounts {
             }
             steps.reverse();
             let functions = &steps[..steps.len() - usize::from(folded.is_some())];
-            take(at.1 as usize, functions, folded.map(|(folded, _)| folded), own);
+            take(at.1 as usize, functions, folded.map(|(folded, _)| folded), (own, calls));
         }
     }
 

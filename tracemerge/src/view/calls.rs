@@ -66,6 +66,11 @@ impl Folded {
         *self.calls.entry(function).or_default() += calls;
     }
 
+    /// Adds the calls of another thread.
+    pub fn add_all(&mut self, other: &Folded) {
+        other.calls.iter().for_each(|(function, calls)| self.add(*function, *calls));
+    }
+
     /// Returns the total number of calls.
     #[must_use]
     pub fn calls(&self) -> u64 {

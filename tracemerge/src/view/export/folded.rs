@@ -51,7 +51,10 @@ pub fn write_folded(counts: &CallCounts, out: &mut Vec<u8>) {
     let names = lock(counts.names());
     let labels: Vec<&str> = counts.labels().collect();
     let mut lines: Vec<String> = Vec::new();
-    counts.each_path(|thread, functions, folded, own| {
+    counts.each_path(|thread, functions, folded, (own, _)| {
+        if own == 0 {
+            return;
+        }
         let mut line = labels[thread].replace(';', ":");
         for function in functions {
             line.push(';');

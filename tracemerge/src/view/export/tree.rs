@@ -26,9 +26,12 @@ use crate::ui::messages::count;
 use crate::ui::units::{duration, nanoseconds, put_duration};
 use crate::view::calls::{Cut, Depth, Ended, Ending, MORE, NO_CALLS, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
+use crate::view::export::call_graph::CallGraph;
 use crate::view::export::in_words::in_words;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
-use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
+use crate::view::function_names::{
+    CallInfo, Called, FunctionId, FunctionNames, KnownCalls, SharedNames, lock,
+};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::threads::{ThreadIds, Threads};
 
@@ -48,6 +51,9 @@ pub struct TreeLayout {
     /// Only calls of functions whose name matches, with the calls inside
     #[arg(long, value_name = "REGEX", value_parser = function_pattern)]
     pub function: Option<String>,
+    /// One line for each call path, with the number of its calls, their time, and that without the calls inside
+    #[arg(long)]
+    pub collapse: bool,
 }
 
 /// Checks a pattern for the names of functions.
@@ -76,6 +82,9 @@ A call without a record of its return (the record was lost, or a longjmp has lef
 ends with the call around it. --min-duration leaves out shorter calls, and messages that
 came before the call around them had taken that long.
 
+--collapse shows a call graph: one line for each call path of all threads, with the number of
+its calls and their times; then --min-duration is the least time of all calls of a path.
+
 Functions that were recorded by address get their names from the executable and its debug
 information: line tables have the function that contains the scope, and its line. The
 file must have the build-id in the trace, and may be in its old place, beside the traces
@@ -85,7 +94,8 @@ that was inlined there.
 Examples:
   tracemerge tree ./app
   tracemerge tree --thread 'worker*' --min-duration 100us ./app
-  tracemerge tree --function 'parse' --depth 5 ./app";
+  tracemerge tree --function 'parse' --depth 5 ./app
+  tracemerge tree --collapse --min-duration 1ms ./app";
 }
 
 impl Layout for TreeLayout {
@@ -98,7 +108,14 @@ impl Layout for TreeLayout {
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
+        if self.collapse {
+            return Box::new(CallGraph::new(self, context));
+        }
         Box::new(TreeFormat::new(self.clone(), context))
+    }
+
+    fn is_summary(&self) -> bool {
+        self.collapse
     }
 
     fn nests_calls(&self) -> bool {
@@ -106,7 +123,8 @@ impl Layout for TreeLayout {
     }
 
     fn min_duration(&self) -> u64 {
-        self.min_duration
+        // A path may have many short calls.
+        if self.collapse { 0 } else { self.min_duration }
     }
 }
 
@@ -151,19 +169,18 @@ impl MetCalls {
             *self.by_function.entry(function).or_default() += 1;
         }
     }
+}
 
-    /// Returns the functions that were called most, for a sentence.
-    fn functions(&self, names: &SharedNames) -> String {
-        let names = lock(names);
-        let mut functions: Vec<(u64, &str)> =
-            self.by_function.iter().map(|(id, calls)| (*calls, &names.get(*id).name[..])).collect();
-        functions.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));
-        let named: Vec<&str> = functions.iter().take(NAMED_FUNCTIONS).map(|(_, name)| *name).collect();
-        match (functions.len() - named.len(), &named[..]) {
-            (0, [others @ .., last]) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
-            (0, named) => named.concat(),
-            (more, named) => format!("{} and {}", named.join(", "), count(more as u64, "other")),
-        }
+/// Returns the functions that were called most, and how many others were called, for a sentence.
+pub fn named_functions(calls: impl Iterator<Item = (FunctionId, u64)>, names: &FunctionNames) -> String {
+    let mut functions: Vec<(u64, &str)> =
+        calls.map(|(function, calls)| (calls, &names.get(function).name[..])).collect();
+    functions.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));
+    let named: Vec<&str> = functions.iter().take(NAMED_FUNCTIONS).map(|(_, name)| *name).collect();
+    match (functions.len() - named.len(), &named[..]) {
+        (0, [others @ .., last]) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        (0, named) => named.concat(),
+        (more, named) => format!("{} and {}", named.join(", "), count(more as u64, "other")),
     }
 }
 
@@ -233,7 +250,8 @@ impl TreeFormat {
             (_, None) if min > 0 => Some(format!("no shown call took {} or longer", duration(min))),
             (0, _) => Some(NO_CALLS.to_owned()),
             (_, Some(_)) if !self.met.is_wanted => {
-                let functions = self.met.functions(&self.names);
+                let calls = self.met.by_function.iter().map(|(function, calls)| (*function, *calls));
+                let functions = named_functions(calls, &lock(&self.names));
                 Some(format!("no called function matches --function; there are calls of {functions}"))
             }
             _ => None,
@@ -736,15 +754,17 @@ net      740 ns  app::idle  (net.rs:9) {still}
 "
             )
         );
-        let long = tree(&TreeLayout { min_duration: 100, function: None }, Depth::default());
+        let long = tree(&TreeLayout { min_duration: 100, ..TreeLayout::default() }, Depth::default());
         assert!(!long.contains("fib") && !long.contains("begun") && !long.contains("serve"), "{long}");
         assert!(
             long.contains("app::wait  (main.rs:20)") && long.contains("app::main  (main.rs:1) {"),
             "{long}"
         );
         assert!(long.contains("740 ns  app::idle"), "a call that hangs is long: {long}");
-        let some =
-            tree(&TreeLayout { min_duration: 0, function: Some("fib|serve".to_owned()) }, Depth::default());
+        let some = tree(
+            &TreeLayout { function: Some("fib|serve".to_owned()), ..TreeLayout::default() },
+            Depth::default(),
+        );
         assert_eq!(some.lines().count(), 6, "{some}");
         assert!(some.contains("app::lost") && !some.contains("app::main"), "what is called is shown: {some}");
     }
@@ -792,7 +812,8 @@ net      740 ns  app::idle  (net.rs:9) {still}
         let raw = |(tid, steps): (u64, &Vec<(u64, Step)>)| (raw_file(tid, steps), tid);
         let raw: Vec<_> = (1..).zip(threads).map(raw).collect();
         let as_text = raw.iter().map(|(bytes, tid)| (text(bytes), *tid)).collect();
-        let format = || TreeLayout { min_duration, function: None }.format(&context(Depth::default()));
+        let format =
+            || TreeLayout { min_duration, ..TreeLayout::default() }.format(&context(Depth::default()));
         let files = write(directory.path(), raw);
         let expected = delivered(&files, 0, &format);
         let found = delivered(&files, min_duration, &format);

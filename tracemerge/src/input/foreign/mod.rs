@@ -189,12 +189,12 @@ impl Log<'_> {
         for line in start {
             self.add(line, &place).map_err(Unread::Write)?;
         }
-        while lines.next(&mut line).map_err(Unread::Read)? {
-            line = self.add(line, &place).map_err(Unread::Write)?;
-        }
-        // None of the times may be in the centuries of Unix time.
+        // The times may be those of later centuries, which have no Unix time in nanoseconds.
         if self.at.is_none() {
             return Err(Unread::NoTimes(std::mem::take(&mut self.early)));
+        }
+        while lines.next(&mut line).map_err(Unread::Read)? {
+            line = self.add(line, &place).map_err(Unread::Write)?;
         }
         Ok(place)
     }
@@ -432,7 +432,7 @@ mod tests {
     fn a_log_in_another_encoding_or_without_times_is_rejected() {
         let utf16: Vec<u8> = "\u{feff}2026-11-21".encode_utf16().flat_map(u16::to_le_bytes).collect();
         assert!(merged(&utf16).lines.unwrap_err().contains("UTF-16, little-endian"));
-        for log in ["", "hello\nworld\n", "1969-12-31T13:00:05Z\n"] {
+        for log in ["", "hello\nworld\n", "9999-12-31T13:00:05Z\n"] {
             assert_eq!(merged(log.as_bytes()).lines, Err("no times".to_owned()), "{log}");
         }
     }

@@ -41,7 +41,7 @@ impl Zone {
         Zone { local, about, last: None, assumed: Vec::new() }
     }
 
-    /// Returns the wall time of the next line's time; `None` if it is not in the centuries of Unix time.
+    /// Returns the wall time of the next line's time; `None` if it is too late for Unix time in nanoseconds.
     pub fn wall(&mut self, time: StampTime) -> Option<Wall> {
         let wall = match time {
             StampTime::Wall(wall) => wall,
@@ -57,7 +57,8 @@ impl Zone {
                         }
                         None => self.local(date)?.as_nanosecond(),
                     };
-                    u64::try_from(time + i128::from(ns)).ok().map(Wall)
+                    // A device without a clock begins in 1970, which is 1969 in UTC for half of the world.
+                    u64::try_from((time + i128::from(ns)).max(0)).ok().map(Wall)
                 });
                 let wall = found.min_by_key(|wall| wall.0.abs_diff(self.about.0))?;
                 if offset.is_none() {
@@ -196,10 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn a_time_before_1970_is_none() {
-        let mut zone = Zone::of(TimeZone::UTC, Wall(NIGHT));
-        let date = date(1969, 12, 31).at(12, 0, 0, 0);
-        assert_eq!(zone.wall(StampTime::Civil { date, has_year: true, ns: 0, offset: Some(0) }), None);
-        assert_eq!(zone.assumed(), None);
+    fn a_time_before_1970_is_the_earliest_and_one_in_later_centuries_is_none() {
+        for (year, wall) in [(1969, Some(Wall(0))), (2553, Some(Wall(18_429_249_600 * SECOND))), (2555, None)]
+        {
+            let mut zone = Zone::of(TimeZone::UTC, Wall(NIGHT));
+            let date = date(year, 12, 31).at(12, 0, 0, 0);
+            let time = StampTime::Civil { date, has_year: true, ns: 0, offset: None };
+            assert_eq!(zone.wall(time), wall, "{year}");
+            assert_eq!(zone.assumed().is_some(), wall.is_some());
+        }
     }
 }

@@ -48,13 +48,12 @@ impl CallGraph {
     /// Makes the format.
     #[must_use]
     pub fn new(layout: &TreeLayout, context: &Context) -> CallGraph {
-        let Context { names, labels, depth, .. } = context.clone();
-        let counting = Counting { paths: true, depth, ..Counting::default() };
+        let counting = Counting { paths: true, depth: context.depth, ..Counting::default() };
         CallGraph {
             min_duration: layout.min_duration,
             // The command line rejects invalid patterns.
             function: layout.function.as_deref().and_then(|pattern| Regex::new(pattern).ok()),
-            counts: CallCounts::new(counting, names, labels),
+            counts: CallCounts::new(counting, context.threads()),
         }
     }
 
@@ -169,7 +168,11 @@ impl Export for CallGraph {
     fn finish(&mut self, out: &mut Vec<u8>) {
         self.counts.finish();
         let (calls, threads) = (count(self.counts.calls(), "call"), self.counts.labels().len() as u64);
-        out.extend_from_slice(format!("{calls} of {}\n", count(threads, "thread")).as_bytes());
+        let head = format!("{calls} of {}", count(threads, "thread"));
+        for line in [Some(head), self.counts.threads().waits_in_words()].into_iter().flatten() {
+            out.extend_from_slice(line.as_bytes());
+            out.push(b'\n');
+        }
         out.extend_from_slice(self.table().as_bytes());
     }
 
@@ -183,6 +186,10 @@ impl Export for CallGraph {
 
     fn call_counts(&mut self) -> Option<&mut CallCounts> {
         Some(&mut self.counts)
+    }
+
+    fn begin_at(&mut self, first: u64) {
+        self.counts.begin_at(first);
     }
 
     fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {

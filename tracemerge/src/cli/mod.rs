@@ -464,7 +464,7 @@ pub enum Subcommand {
         shell: clap_complete::Shell,
     },
     /// Show the help of a command, as its option --help does
-    #[command(name = HELP)]
+    #[command(name = HELP, hide = true)]
     Help {
         /// The command [default: all commands, and the options of a merge]
         #[arg(value_name = "COMMAND")]

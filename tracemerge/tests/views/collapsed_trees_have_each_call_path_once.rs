@@ -13,8 +13,9 @@ fn shown(place: &Place, args: &[&str]) -> (String, String) {
 
 /// Returns the cells of the rows: calls, total, self and function. The function keeps its indentation.
 fn rows(text: &str) -> Vec<[String; 4]> {
+    // A line about waits for the tracer may come before the table.
     let mut lines = text.lines().skip(1);
-    let column = lines.next().unwrap().find("function").unwrap();
+    let column = lines.find_map(|line| line.find("  function")).unwrap() + 2;
     let row = |line: &str| {
         let cells: Vec<&str> =
             line[..column].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();

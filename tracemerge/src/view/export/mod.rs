@@ -1,7 +1,6 @@
 //! Converts records into a format. Each format has its own file, and all implement one trait.
 
 pub mod aspects;
-pub mod call_graph;
 pub mod chrome;
 pub mod csv;
 pub mod ctf;

@@ -14,7 +14,8 @@ use crate::ui::units::duration;
 use crate::view::call_counts::{CallCounts, Counting};
 use crate::view::calls::{Folded, NO_CALLS};
 use crate::view::export::Export;
-use crate::view::export::tree::{TreeLayout, named_functions};
+use crate::view::export::tree::TreeLayout;
+use crate::view::export::tree::met_calls::named_functions;
 use crate::view::function_names::{FunctionId, lock};
 use crate::view::layout::Context;
 

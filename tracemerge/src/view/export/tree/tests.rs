@@ -1,0 +1,181 @@
+//! Tests of the tree against handwritten texts.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use proptest::prelude::*;
+use trace_format::meta::ClockKind;
+
+use super::*;
+use crate::symbols::Settings;
+use trace_format::wall::Wall;
+
+use crate::time::anchor::Anchor;
+use crate::time::clocks::TickClock;
+use crate::view::export::report::{ReportForm, ReportLayout, ReportOrder};
+use crate::view::made_traces::{Step, delivered, names, raw_file, steps, text, write};
+use crate::view::thread_labels::Label;
+
+fn origin(tid: u64) -> Origin {
+    let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor::new(Ticks(0), Wall(0))]));
+    let name = Vec::new();
+    Origin { run: None, tid, name, clock, is_shown: true, is_log: false, has_sites: true }
+}
+
+/// Lines of two threads: ticks in nanoseconds, the thread, and the rest of the line.
+const LINES: &[(u64, usize, &str)] = &[
+    (100, 0, "> app::main at src/main.rs:1"),
+    (110, 0, ": begun"),
+    (120, 0, "> app::fib at src/main.rs:9"),
+    (125, 0, "> app::fib at src/main.rs:9"),
+    (145, 0, "< app::fib at src/main.rs:9"),
+    (150, 0, "< app::fib at src/main.rs:9"),
+    (160, 1, "> span=3 app::serve at src/net.rs:7"),
+    (170, 1, "> app::lost at src/net.rs:8"),
+    (180, 1, "< span=3 ended app::serve at src/net.rs:7"),
+    (190, 1, "> app::idle at src/net.rs:9"),
+    (195, 1, ": waiting"),
+    (195, 1, "# end records=5 lost=0 reason=killed"),
+    (200, 0, "> app::wait at src/main.rs:20"),
+    (201, 0, "^ 0x10 0x20 ..."),
+    (400, 0, "< app::never at src/main.rs:99"),
+    (500, 0, "> 0x1f"),
+    (510, 0, "< unwinding 0x1f"),
+    (930, 0, "# clock"),
+    (930, 0, "# end records=13 lost=0 reason=killed"),
+];
+
+fn exported(format: &mut dyn Export) -> String {
+    let (origins, mut out) = ([origin(7), origin(8)], Vec::new());
+    format.begin(&origins, &mut out);
+    for (ticks, at, text) in LINES {
+        let line = format!("{ticks:016x}-{:08} {text}\n", at + 7);
+        format.record(&origins[*at], &RecordText::new(*at, line.as_bytes()), &mut out);
+    }
+    format.finish(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+fn labels() -> Vec<Label> {
+    ["main", "net"].map(|label| Label::from(label.to_owned())).to_vec()
+}
+
+fn context(depth: Depth) -> Context {
+    let time = TimeColumn::new(TimeMode::Offset, 0, TimeZone::UTC);
+    Context { names: names(), labels: labels(), depth, ..Context::new(time, Settings::default()) }
+}
+
+fn tree(layout: &TreeLayout, depth: Depth) -> String {
+    let text = exported(&mut *layout.format(&context(depth)));
+    // Without the column of times.
+    text.lines().map(|line| format!("{}\n", &line[18..])).collect()
+}
+
+#[test]
+fn calls_are_indented_and_show_why_they_did_not_return() {
+    assert_eq!(
+        tree(&TreeLayout::default(), Depth::default()),
+        "main             app::main  (main.rs:1) {
+main               : begun
+main               app::fib  (main.rs:9) {
+main      20 ns      app::fib  (main.rs:9)
+main      30 ns    } app::fib
+net              app::serve #3  (net.rs:7) {
+net       10 ns    app::lost  (net.rs:8)  <- no leave record
+net       20 ns  } app::serve
+net              app::idle  (net.rs:9) {
+net                : waiting
+main               app::wait  (main.rs:20) {
+main                 : by 0x10 (of no known module)
+main                 : by 0x20 (of no known module)
+main                 : by ... (the walk ended here)
+main      10 ns      0x1f (of no known module)  <- left by a panic
+main     730 ns    } app::wait  <- still running when the process was killed
+main     830 ns  } app::main  <- still running when the process was killed
+net      740 ns  } app::idle  <- still running when the process was killed
+"
+    );
+}
+
+#[test]
+fn depth_duration_and_function_choose_calls() {
+    let depth = tree(&TreeLayout::default(), Depth::AtMost(1));
+    let still = " <- still running when the process was killed";
+    assert_eq!(
+        depth,
+        format!(
+            "main             app::main  (main.rs:1) {{
+main      30 ns    … 2 more calls of app::fib
+net              app::serve #3  (net.rs:7) {{
+net       10 ns    … 1 more call of app::lost  <- no leave record
+net       20 ns  }} app::serve
+main     730 ns    … 2 more calls (1 of 0x1f (of no known module)) {still}
+main     830 ns  }} app::main {still}
+net      740 ns  app::idle  (net.rs:9) {still}
+"
+        )
+    );
+    let long = tree(&TreeLayout { min_duration: 100, ..TreeLayout::default() }, Depth::default());
+    assert!(!long.contains("fib") && !long.contains("begun") && !long.contains("serve"), "{long}");
+    assert!(long.contains("app::wait  (main.rs:20)") && long.contains("app::main  (main.rs:1) {"), "{long}");
+    assert!(long.contains("740 ns  app::idle"), "a call that hangs is long: {long}");
+    let some = tree(
+        &TreeLayout { function: Some("fib|serve".to_owned()), ..TreeLayout::default() },
+        Depth::default(),
+    );
+    assert_eq!(some.lines().count(), 6, "{some}");
+    assert!(some.contains("app::lost") && !some.contains("app::main"), "what is called is shown: {some}");
+}
+
+#[test]
+fn a_report_counts_recursion_once_and_includes_running_calls() {
+    let report = |layout: ReportLayout| exported(&mut *layout.format(&context(Depth::default())));
+    let text = report(ReportLayout { sort: ReportOrder::Calls, ..ReportLayout::default() });
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .skip(2)
+        .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
+        .collect();
+    assert!(
+        text.starts_with(
+            "8 calls of 2 threads, 3 still running at the end, 1 without a leave record, 1 without an"
+        ),
+        "{text}"
+    );
+    let fib = ["2", "30 ns", "30 ns", "20 ns", "25 ns", "30 ns", "30 ns", "app::fib", "(main.rs:9)"];
+    assert_eq!(rows[0], fib, "{text}");
+    let folded = report(ReportLayout { format: ReportForm::Folded, ..ReportLayout::default() });
+    let expected = "main;app::main 70\nmain;app::main;app::fib 10\nmain;app::main;app::fib;app::fib 20\n\
+                    main;app::main;app::wait 720\nmain;app::main;app::wait;0x1f (of no known module) 10\n\
+                    net;app::idle 740\nnet;app::serve 10\nnet;app::serve;app::lost 10\n";
+    assert_eq!(folded, expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_tree_without_short_calls_is_the_same_if_sources_omit_them(
+        threads in prop::collection::vec(steps(), 1..4),
+        min_duration in prop_oneof![0..40u64, 0..3_000u64],
+    ) {
+        is_the_same_without_short_calls(&threads, min_duration);
+    }
+}
+
+/// Checks that the tree of threads with these steps is the same whether their sources leave out short
+/// calls, contain them, or are texts.
+fn is_the_same_without_short_calls(threads: &[Vec<(u64, Step)>], min_duration: u64) {
+    let directory = tempfile::tempdir().unwrap();
+    let raw = |(tid, steps): (u64, &Vec<(u64, Step)>)| (raw_file(tid, steps), tid);
+    let raw: Vec<_> = (1..).zip(threads).map(raw).collect();
+    let as_text = raw.iter().map(|(bytes, tid)| (text(bytes), *tid)).collect();
+    let format = || TreeLayout { min_duration, ..TreeLayout::default() }.format(&context(Depth::default()));
+    let files = write(directory.path(), raw);
+    let expected = delivered(&files, 0, &format);
+    let found = delivered(&files, min_duration, &format);
+    assert_eq!(found.0, expected.0);
+    assert!(found.1 <= expected.1);
+    let files = write(directory.path(), as_text);
+    assert_eq!(delivered(&files, min_duration, &format), expected);
+}

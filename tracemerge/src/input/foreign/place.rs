@@ -16,7 +16,7 @@ const MARGIN: [u8; 2] = [b' ', b'\t'];
 /// The text before a time, without what differs from line to line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Lead {
-    /// The number of words before the time. `INFO` and `ERROR` have different lengths, so the column alone would not do.
+    /// The number of words before the time. `INFO` and `ERROR` have different lengths, so a column would not do.
     words: usize,
     /// How the first word begins, if there is one.
     first: u8,

@@ -314,11 +314,10 @@ impl CallCounts {
         self.others
     }
 
-    /// Returns the functions with their counts, in no particular order: those of the thread with this number
-    /// if threads are counted separately, otherwise those of all threads, for thread 0.
-    pub fn functions(&self, thread: usize) -> impl Iterator<Item = (FunctionId, &Counted)> {
-        let of_thread = self.counted.iter().filter(move |(of, ..)| *of == thread);
-        of_thread.map(|(_, function, counted)| (*function, counted))
+    /// Returns the functions with their counts, in no particular order: each with the number of its thread if threads are
+    /// counted separately, otherwise with 0.
+    pub fn each_function(&self) -> impl Iterator<Item = (usize, FunctionId, &Counted)> {
+        self.counted.iter().map(|(thread, function, counted)| (*thread, *function, counted))
     }
 
     /// Returns the number of all ended calls.

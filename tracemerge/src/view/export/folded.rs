@@ -100,7 +100,7 @@ impl Export for FoldedFormat {
         omissions.extend(folded_calls(self.counts.folded_calls(), self.counts.depth().most()));
         let names = lock(self.counts.names());
         let has_place = |function: FunctionId| !names.get(function).place().is_empty();
-        let placed = self.counts.functions(0).filter(|(function, _)| has_place(*function)).count();
+        let placed = self.counts.each_function().filter(|(_, function, _)| has_place(*function)).count();
         omissions.extend(aspects::omissions([
             (placed as u64, Aspect::FunctionPlaces),
             (others.spans, Aspect::Spans),

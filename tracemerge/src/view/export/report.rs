@@ -199,12 +199,13 @@ impl ReportFormat {
         ReportFormat { layout, counts: CallCounts::new(counting, threads) }
     }
 
-    /// Returns the functions of a thread (0 for all threads together), in the chosen order.
-    fn rows(&self, thread: usize) -> Vec<FunctionRow> {
+    /// Returns the functions of each thread, or of all threads together, in the chosen order.
+    fn rows(&self) -> Vec<Vec<FunctionRow>> {
         let names = lock(self.counts.names());
-        let label = self.layout.by_thread.then(|| self.counts.labels().nth(thread)).flatten();
-        let row = |(function, counted): (FunctionId, &Counted)| FunctionRow {
-            thread: label.map(str::to_owned),
+        let labels: Vec<&str> =
+            if self.layout.by_thread { self.counts.labels().collect() } else { Vec::new() };
+        let row = |thread: usize, function: FunctionId, counted: &Counted| FunctionRow {
+            thread: labels.get(thread).map(|label| (*label).to_owned()),
             function: names.get(function).clone(),
             calls: counted.calls,
             total: counted.total,
@@ -214,7 +215,11 @@ impl ReportFormat {
             max: counted.max,
             p99: counted.times.percentile(99).unwrap_or(0),
         };
-        let mut rows: Vec<FunctionRow> = self.counts.functions(thread).map(row).collect();
+        let mut tables: Vec<Vec<FunctionRow>> = Vec::new();
+        tables.resize_with(labels.len().max(1), Vec::new);
+        for (thread, function, counted) in self.counts.each_function() {
+            tables[thread].push(row(thread, function, counted));
+        }
         let key = |row: &FunctionRow| match self.layout.sort {
             ReportOrder::Calls => row.calls,
             ReportOrder::Total => row.total,
@@ -222,12 +227,14 @@ impl ReportFormat {
             ReportOrder::Max => row.max,
             ReportOrder::Average => row.average,
         };
-        rows.sort_by(|a, b| {
-            let by_name = || a.function.name.cmp(&b.function.name);
-            let by_place = || a.function.place().cmp(b.function.place());
-            key(b).cmp(&key(a)).then_with(by_name).then_with(by_place)
-        });
-        rows
+        for rows in &mut tables {
+            rows.sort_by(|a, b| {
+                let by_name = || a.function.name.cmp(&b.function.name);
+                let by_place = || a.function.place().cmp(b.function.place());
+                key(b).cmp(&key(a)).then_with(by_name).then_with(by_place)
+            });
+        }
+        tables
     }
 }
 
@@ -301,8 +308,7 @@ impl ReportFormat {
     fn write(&self, out: &mut Vec<u8>) {
         let CutCalls { unmatched, unseen, still_open } = self.counts.cut_calls();
         let (calls, threads) = (self.counts.calls(), self.counts.labels().len() as u64);
-        let tables = if self.layout.by_thread { self.counts.labels().len() } else { 1 };
-        let rows: Vec<Vec<FunctionRow>> = (0..tables).map(|thread| self.rows(thread)).collect();
+        let rows = self.rows();
         if !self.layout.form.is_table() {
             let facts = [calls, threads, still_open, unseen, unmatched, self.counts.threads().waits().ns];
             let facts = facts.map(Value::Count);

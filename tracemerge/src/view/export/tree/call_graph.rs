@@ -145,7 +145,7 @@ impl CallGraph {
 
     /// Returns a note if no path is shown.
     fn note_without_paths(&self) -> Option<String> {
-        let calls = || self.counts.functions(0).map(|(function, counted)| (function, counted.calls));
+        let calls = || self.counts.each_function().map(|(_, function, counted)| (function, counted.calls));
         let pattern = self.function.as_ref();
         let names = lock(self.counts.names());
         let is_called = |pattern: &Regex| calls().any(|(id, _)| pattern.is_match(&names.get(id).name));

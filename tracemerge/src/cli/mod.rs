@@ -326,7 +326,7 @@ pub struct Merge {
 #[derive(Debug, clap::Subcommand)]
 pub enum Subcommand {
     /// Merge the traces, as without a command
-    #[command(override_usage = "tracemerge merge [OPTIONS] <APP>...")]
+    #[command(hide = true, override_usage = "tracemerge merge [OPTIONS] <APP>...")]
     Merge(Merge),
     /// Show a view
     #[command(flatten)]
@@ -642,7 +642,9 @@ mod tests {
 
     #[test]
     fn commands_that_read_need_no_application_and_others_do() {
-        for command in ["show", "stats", "rates", "tree", "report", "locks", "check", "info"] {
+        for command in
+            ["summary", "show", "stats", "rates", "tree", "report", "spans", "locks", "check", "info"]
+        {
             parse(&[command]).unwrap();
         }
         for command in ["merge", "open", "run", "clean", "diff"] {

@@ -92,6 +92,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let in_colours = view.colours(&target);
     let symbols = symbols_of(&job.request.symbols, &chosen);
     let mut context = context_of(needs, &view, &inputs, &plan, symbols);
+    context.apps = job.apps.iter().map(|app| app.given.to_string_lossy().into_owned()).collect();
     context.depth = job.request.depth;
     context.palette = in_colours.then(Palette::colours);
     let names = &context.names;
@@ -188,6 +189,7 @@ fn context_of(needs: Needs, view: &View, inputs: &Inputs, plan: &Plan<'_>, symbo
     let time = TimeColumn::new(view.time, plan.times.steady.0, plan.zone.clone());
     Context {
         labels: if needs.labels { thread_labels(inputs) } else { Vec::new() },
+        last: plan.times.steady.1,
         untils: plan.untils(inputs),
         catalog: sites.as_ref().map(|sites| sites.catalog.clone()).unwrap_or_default(),
         found: pattern.clone().filter(|_| !invert),

@@ -261,6 +261,17 @@ impl CallCounts {
         &self.threads
     }
 
+    /// Returns the time at ticks of a thread, in nanoseconds of steady time.
+    pub fn time(&mut self, thread: usize, ticks: Ticks) -> u64 {
+        self.threads.time(thread, ticks)
+    }
+
+    /// Returns the innermost open call of a thread: the function, and the time when it was entered.
+    #[must_use]
+    pub fn innermost(&self, thread: usize) -> Option<(FunctionId, u64)> {
+        self.open.get(thread)?.calls.open().last().map(|call| (call.function, call.entered))
+    }
+
     /// Makes offsets count from `first`.
     pub fn begin_at(&mut self, first: u64) {
         self.threads.begin_at(first);

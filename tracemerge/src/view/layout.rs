@@ -23,6 +23,7 @@ use crate::view::export::report::ReportLayout;
 use crate::view::export::show::ShowLayout;
 use crate::view::export::spans::SpansLayout;
 use crate::view::export::stats::StatsLayout;
+use crate::view::export::summary::SummaryLayout;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::TreeLayout;
 use crate::view::function_names::{FunctionNames, SharedNames};
@@ -30,7 +31,8 @@ use crate::view::thread_labels::Label;
 use crate::view::threads::Threads;
 
 /// The views that are subcommands, in the order in which help lists them.
-pub static VIEWS: [NamedView; 7] = [
+pub static VIEWS: [NamedView; 8] = [
+    NamedView::of::<SummaryLayout>(),
     NamedView::of::<ShowLayout>(),
     NamedView::of::<StatsLayout>(),
     NamedView::of::<RatesLayout>(),
@@ -117,6 +119,10 @@ pub enum Destination {
 pub struct Context {
     /// The names of functions.
     pub names: SharedNames,
+    /// The applications, as the user wrote them; empty if a view does not need them.
+    pub apps: Vec<String>,
+    /// The steady time of the last line of the chosen runs, in nanoseconds.
+    pub last: u64,
     /// The labels of the threads of all origins; empty if they are not needed, or become known later.
     pub labels: Vec<Label>,
     /// The end of the wanted period of each origin; empty if there is none.
@@ -147,6 +153,8 @@ impl Context {
     pub fn new(time: TimeColumn, symbols: Settings) -> Context {
         Context {
             names: Arc::new(Mutex::new(FunctionNames::new(symbols))),
+            apps: Vec::new(),
+            last: 0,
             labels: Vec::new(),
             untils: Vec::new(),
             catalog: Arc::default(),

@@ -292,6 +292,8 @@ fn commands() -> Vec<Vec<&'static str>> {
         vec!["stats", "--all-runs", "--json", "app"],
         vec!["stats", "--all-runs", "--csv", "app"],
         vec!["rates", "--all-runs", "--every", "1us", "app"],
+        vec!["summary", "--all-runs", "app"],
+        vec!["summary", "--all-runs", "--json", "app"],
         vec!["spans", "--all-runs", "app"],
         vec!["spans", "--all-runs", "--slow", "10", "app"],
         vec!["spans", "--all-runs", "--id", "7", "app"],

@@ -26,6 +26,7 @@ pub mod show;
 pub mod spans;
 pub mod speedscope;
 pub mod stats;
+pub mod summary;
 pub mod text;
 pub mod time_column;
 pub mod tree;

@@ -1,0 +1,147 @@
+//! The lanes of a summary: what each thread did in each part of the time.
+
+/// The number of parts of the time.
+pub const PARTS: usize = 56;
+/// The maximum number of threads that have a lane; the others are only counted.
+const MAX_LANES: usize = 1000;
+
+/// What a thread did. The comments are the legend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Did {
+    /// It was in calls.
+    Work = 0,
+    /// It waited for a lock or a notification.
+    Wait = 1,
+    /// It waited for the tracer.
+    Tracer = 2,
+}
+
+/// The lane of a thread: nanoseconds of each kind in each part of the time, and the records in it.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    parts: Vec<[u64; 3]>,
+    records: Vec<u64>,
+}
+
+/// The lanes of all threads.
+#[derive(Debug)]
+pub struct Lanes {
+    /// The steady time of the first line, and of the last.
+    period: (u64, u64),
+    lanes: Vec<Lane>,
+    /// The sums of each thread over the whole time.
+    pub sums: Vec<[u64; 3]>,
+    /// The number of records of each thread.
+    pub records: Vec<u64>,
+}
+
+impl Lanes {
+    /// Makes lanes over this period of steady time, in nanoseconds.
+    pub fn new(period: (u64, u64)) -> Lanes {
+        Lanes { period, lanes: Vec::new(), sums: Vec::new(), records: Vec::new() }
+    }
+
+    /// Returns the length of the period, in nanoseconds.
+    pub fn span(&self) -> u64 {
+        self.period.1.saturating_sub(self.period.0)
+    }
+
+    fn know(&mut self, thread: usize) {
+        while self.records.len() <= thread {
+            self.records.push(0);
+            self.sums.push([0; 3]);
+            if self.lanes.len() < MAX_LANES {
+                self.lanes.push(Lane { parts: vec![[0; 3]; PARTS], records: vec![0; PARTS] });
+            }
+        }
+    }
+
+    /// Returns the part in which a time lies, and the nanoseconds of a part.
+    fn part(&self, time: u64) -> (usize, u64) {
+        let length = (self.span() / PARTS as u64).max(1);
+        let part = time.saturating_sub(self.period.0) / length;
+        (usize::try_from(part).unwrap_or(PARTS).min(PARTS - 1), length)
+    }
+
+    /// Counts a record of a thread.
+    pub fn record(&mut self, thread: usize, time: u64) {
+        self.know(thread);
+        self.records[thread] += 1;
+        let (part, _) = self.part(time);
+        if let Some(lane) = self.lanes.get_mut(thread) {
+            lane.records[part] += 1;
+        }
+    }
+
+    /// Notes that a thread did something from one time to another.
+    pub fn fill(&mut self, thread: usize, from: u64, to: u64, did: Did) {
+        self.know(thread);
+        let kind = did as usize;
+        self.sums[thread][kind] = self.sums[thread][kind].saturating_add(to.saturating_sub(from));
+        let ((first, length), (last, _)) = (self.part(from), self.part(to));
+        let begin = self.period.0;
+        let Some(lane) = self.lanes.get_mut(thread) else { return };
+        for part in first..=last {
+            let start = begin.saturating_add(part as u64 * length);
+            let end = if part == PARTS - 1 { u64::MAX } else { start.saturating_add(length) };
+            let time = to.min(end).saturating_sub(from.max(start));
+            lane.parts[part][kind] = lane.parts[part][kind].saturating_add(time);
+        }
+    }
+
+    /// Returns the lane of a thread as text: `#` in calls, `+` in calls for less than half of the time, `-` waiting, `t`
+    /// waiting for the tracer, `.` records outside of calls, a space for nothing.
+    pub fn text(&self, thread: usize) -> String {
+        let Some(lane) = self.lanes.get(thread) else { return String::new() };
+        let length = (self.span() / PARTS as u64).max(1);
+        let cell = |(part, records): (&[u64; 3], &u64)| {
+            let [work, wait, tracer] = *part;
+            // Waits are inside calls.
+            let work = work.saturating_sub(wait.saturating_add(tracer));
+            match () {
+                () if tracer > work && tracer > wait => 't',
+                () if wait > work => '-',
+                () if work > length / 2 => '#',
+                () if work > 0 => '+',
+                () if *records > 0 => '.',
+                () => ' ',
+            }
+        };
+        lane.parts.iter().zip(&lane.records).map(cell).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_shows_what_took_most_of_each_part() {
+        let part = 1_000;
+        let mut lanes = Lanes::new((7_000, 7_000 + PARTS as u64 * part));
+        let at = |parts: u64| 7_000 + parts * part;
+        lanes.fill(0, at(1), at(10), Did::Work);
+        lanes.fill(0, at(2) + 100, at(4), Did::Wait);
+        lanes.fill(0, at(5), at(6), Did::Tracer);
+        lanes.fill(0, at(12), at(12) + 200, Did::Work);
+        lanes.record(0, at(14) + 5);
+        lanes.record(0, u64::MAX);
+        let expected = format!(" #--#t####  + . {}.", " ".repeat(PARTS - 17));
+        assert_eq!(lanes.text(0).replace('+', "+"), expected);
+        assert_eq!((lanes.sums[0], lanes.records[0]), ([9_200, 1_900, 1_000], 2));
+        lanes.record(2, at(0));
+        assert_eq!(lanes.text(1).trim(), "");
+    }
+
+    #[test]
+    fn any_times_fit_a_lane() {
+        for period in [(0, 0), (5, 5), (0, u64::MAX), (u64::MAX, 0), (u64::MAX, u64::MAX)] {
+            let mut lanes = Lanes::new(period);
+            for (from, to) in [(0, u64::MAX), (u64::MAX, 0), (3, 7), (u64::MAX - 1, u64::MAX)] {
+                lanes.fill(0, from, to, Did::Work);
+                lanes.record(0, from);
+            }
+            assert_eq!(lanes.text(0).chars().count(), PARTS);
+        }
+    }
+}

@@ -222,7 +222,8 @@ fn tree_and_report_of_a_killed_program_have_its_counted_calls() {
                 line.split_whitespace().nth(1) == Some(&thread.to_string()) && !line.contains(": by ")
             };
             let lines: Vec<&str> = tree.lines().filter(of_thread).collect();
-            let table = report.split("\n\n").find(|table| table.starts_with(&format!("{thread}\n")));
+            // The name looks like an id, so the id follows it.
+            let table = report.split("\n\n").find(|table| table.starts_with(&format!("{thread} ")));
             let table = table.unwrap_or_else(|| panic!("no thread {thread}: {report}"));
             for (counter, name) in [(2 * thread, "::recursive  ("), (2 * thread + 1, "::work_once  (")] {
                 let entered = lines.iter().filter(|line| line.contains(name)).count() as u64;

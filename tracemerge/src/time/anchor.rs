@@ -10,6 +10,9 @@ use crate::file::lines::strip_line_feed;
 
 /// The numbers of bytes at the end of a file that are searched for its last anchor, one after the other.
 const TAIL_SIZES: [usize; 3] = [16 << 10, 256 << 10, 4 << 20];
+/// The number of bytes at the beginning of a file that are searched for anchors. The first thread's file has one
+/// behind the list of the modules.
+const HEAD: usize = 64 << 10;
 /// The text of a `# clock` line behind its thread id.
 const CLOCK: &[u8] = b" # clock ticks=";
 
@@ -76,17 +79,18 @@ pub fn anchors_in(bytes: &[u8]) -> impl Iterator<Item = Anchor> {
     })
 }
 
-/// Returns the anchors in the last bytes of a file: at least the last one, if it is within its last 4 MiB.
+/// Returns the anchors in the first and the last bytes of a file: at least the last one, if it is within its last 4 MiB.
 #[must_use]
-pub fn last_anchors(bytes: &[u8]) -> Vec<Anchor> {
+pub fn outer_anchors(bytes: &[u8]) -> Vec<Anchor> {
     for tail in TAIL_SIZES {
         let start = bytes.len().saturating_sub(tail);
-        let found: Vec<Anchor> = anchors_in(&bytes[start..]).collect();
-        if !found.is_empty() || start == 0 {
-            return found;
+        let head = start.min(HEAD);
+        let last: Vec<Anchor> = anchors_in(&bytes[start..]).collect();
+        if !last.is_empty() || start == 0 {
+            return anchors_in(&bytes[..head]).chain(last).collect();
         }
     }
-    Vec::new()
+    anchors_in(&bytes[..bytes.len().min(HEAD)]).collect()
 }
 
 #[cfg(test)]
@@ -104,13 +108,17 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].ticks, found[0].raw), (Ticks(255), Some(77)));
         let far = [&line[..], &message.repeat(1000)].concat();
-        assert_eq!(last_anchors(&far).len(), 1);
+        assert_eq!(outer_anchors(&far).len(), 1);
+        // One at each end, and those between are not looked for.
+        let many = message.repeat(2000);
+        let outer = [&line[..], &many, line, &many, line].concat();
+        assert_eq!(outer_anchors(&outer).len(), 2);
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_searched_for_anchors_without_panic(bytes: Vec<u8>) {
-            let _ = last_anchors(&[&bytes[..], b" # clock ticks=", &bytes].concat());
+            let _ = outer_anchors(&[&bytes[..], b" # clock ticks=", &bytes].concat());
         }
     }
 }

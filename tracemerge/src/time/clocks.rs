@@ -24,7 +24,7 @@ use trace_format::meta::{ClockKind, Run};
 use trace_format::wall::Wall;
 use trace_store::inspect;
 
-use crate::time::anchor::{Anchor, last_anchors};
+use crate::time::anchor::{Anchor, outer_anchors};
 use crate::time::scale::{NOMINAL, Point, Rate, Scale};
 use crate::time::steps::{ClockStep, steps, suspended, tolerance};
 
@@ -34,9 +34,6 @@ const MIN_DISTANCE_NS: u64 = 1_000_000_000;
 /// How many times longer the time between two anchors is, at least, than the time that reading them has taken. So the
 /// error of a rate between them is at most 50 millionths.
 const MIN_PRECISION: u64 = 10_000;
-/// The nanoseconds between the first and the last anchor from which on their rate counts as exact.
-const CERTAIN_NS: u64 = 100_000_000;
-
 /// A period in which nobody has set the wall clock.
 #[derive(Clone, Debug)]
 struct WallPeriod {
@@ -88,33 +85,15 @@ impl TickClock {
     pub fn of_run(run: &Run, more: impl IntoIterator<Item = Anchor>) -> TickClock {
         let own = Anchor::of_run(run);
         let clock = TickClock::of(run.clock, more.into_iter().chain([own]));
-        if clock.rate_is_certain() {
+        if clock.rate_is_known {
             return clock;
         }
-        // The anchors of a short run are too near each other. While the machine is up, the present is another one.
+        // A short run that was killed has one anchor. While the machine is up, the present is another one: a different
+        // one each time, so it is not used to make a known rate more exact.
         match inspect::read_clocks(&run.boot).as_ref().and_then(Anchor::of_meta) {
-            Some(present) => clock.with_present(run.clock, present),
+            Some(present) => TickClock::of(run.clock, [own, present]),
             None => clock,
         }
-    }
-
-    /// Returns whether the readings are far enough from each other for an exact rate.
-    fn rate_is_certain(&self) -> bool {
-        let ends = self.anchors.first().zip(self.anchors.last());
-        let span =
-            ends.map_or(0, |(first, last)| self.steady(last.ticks).saturating_sub(self.steady(first.ticks)));
-        self.rate_is_known && (span >= CERTAIN_NS || self.steady.rate == NOMINAL)
-    }
-
-    /// Returns the clock with the rate until the `present`, if that is more exact; otherwise this clock.
-    fn with_present(self, kind: ClockKind, present: Anchor) -> TickClock {
-        // The wall clock may have been set, and the machine suspended, since the run has ended.
-        let is_better =
-            |own: &Anchor| own.raw.is_some() && present.raw.is_some() && suspended(own, &present) == 0;
-        if !self.rate_is_known || self.anchors.iter().rev().any(is_better) {
-            return TickClock::of(kind, self.anchors.into_iter().chain([present]));
-        }
-        self
     }
 
     /// Returns the steady time at `ticks`, in nanoseconds: the nanosecond in which the tick lies.
@@ -231,7 +210,14 @@ fn steady_scale(kind: ClockKind, all: &[Anchor]) -> Option<Scale> {
         // The system's clock counts nanoseconds.
         return Some(Scale::through(vec![Point { ticks: first.ticks.0, ns: first.wall.0 }], NOMINAL));
     }
-    let with_raw: Vec<(Anchor, u64)> = all.iter().filter_map(|anchor| Some((*anchor, anchor.raw?))).collect();
+    let mut with_raw: Vec<(Anchor, u64)> =
+        all.iter().filter_map(|anchor| Some((*anchor, anchor.raw?))).collect();
+    // Readings near each other, as at the end of the threads of a process, have no exact rate.
+    let span = |first: &Anchor, last: &Anchor| last.ticks.0 - first.ticks.0;
+    let of_raw = with_raw.first().zip(with_raw.last()).map_or(0, |(first, last)| span(&first.0, &last.0));
+    if of_raw < all.last().map_or(0, |last| span(first, last)) / 2 {
+        with_raw.clear();
+    }
     // Some counters go on while the machine is suspended, and the raw clock does not.
     let was_awake = |from: &Anchor, to: &Anchor| suspended(from, to) == 0;
     of_readings(&with_raw, was_awake, |from, to, _| was_awake(from, to)).or_else(|| {
@@ -411,15 +397,15 @@ impl ClockReader {
 pub struct Clocks(BTreeMap<(Vec<u8>, bool), (Run, Arc<TickClock>)>);
 
 impl Clocks {
-    /// Reads the anchors of files, each given with its run and its bytes: the anchor of the run, and the last ones in
-    /// the file.
+    /// Reads the anchors of files, each given with its run and its bytes: the anchor of the run, and the first and the
+    /// last ones in the file.
     pub fn read<'a, B: AsRef<[u8]>>(files: impl IntoIterator<Item = (&'a Run, B)>) -> Clocks {
         let mut clocks = Clocks::default();
         let mut found: BTreeMap<_, (Run, Vec<Anchor>)> = BTreeMap::new();
         for (run, bytes) in files {
             let (_, anchors) = found.entry(key(run)).or_insert_with(|| (run.clone(), Vec::new()));
             anchors.push(Anchor::of_run(run));
-            anchors.extend(last_anchors(bytes.as_ref()));
+            anchors.extend(outer_anchors(bytes.as_ref()));
         }
         for (key, (run, anchors)) in found {
             let clock = TickClock::of_run(&run, anchors);

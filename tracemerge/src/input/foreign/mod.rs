@@ -29,7 +29,7 @@ use crate::input::foreign::stamp::{SECOND, Stamp, StampFormat};
 use crate::input::foreign::zone::Zone;
 use crate::input::source::Source;
 use crate::os::sys::open_with_retries;
-use crate::time::anchor::{Anchor, last_anchors};
+use crate::time::anchor::{Anchor, outer_anchors};
 use crate::time::clocks::TickClock;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown, shown_name};
@@ -94,7 +94,7 @@ fn boot(traces: &[Trace], sources: &[Source]) -> Option<LogBoot> {
     let begins = runs.filter(|run| run.clock == first.clock);
     let begins = begins.map(Anchor::of_run);
     let outlines: Vec<_> = sources.iter().map(Source::outline).collect();
-    let last_readings = outlines.iter().flat_map(|outline| last_anchors(outline));
+    let last_readings = outlines.iter().flat_map(|outline| outer_anchors(outline));
     let mut clock = TickClock::of_run(first, begins.clone().chain(last_readings));
     if !clock.steps().is_empty() {
         clock = TickClock::of_run(first, begins.chain(sources.iter().flat_map(Source::anchors)));

@@ -11,13 +11,13 @@ use crate::view::thread_labels::Label;
 /// A thread, as a user may name it.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedThread<'a> {
-    /// The id of its process, if it is known.
+    /// The id of the thread's process, if it is known.
     pub pid: Option<u32>,
-    /// Its own id.
+    /// The id of the thread.
     pub tid: u64,
-    /// Its name.
+    /// The name of the thread, as the system has it.
     pub name: &'a [u8],
-    /// Its label.
+    /// The label of the thread, as views show it.
     pub label: &'a Label,
 }
 

@@ -171,11 +171,15 @@ pub fn ringless(threads: u64, how: &str) {
     Tracer::get().flush().expect("a flush");
     let (go_on, wait) = std::sync::mpsc::channel::<()>();
     let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
-    let all_done = std::sync::Arc::new(std::sync::Barrier::new(usize::try_from(threads).expect("a few")));
+    let count = usize::try_from(threads).expect("a few");
+    let all_begun = std::sync::Arc::new(std::sync::Barrier::new(count + 1));
+    let all_done = std::sync::Arc::new(std::sync::Barrier::new(count));
     let workers: Vec<_> = (0..threads)
         .map(|id| {
-            let (made, wait, all_done) = (made.clone(), wait.clone(), all_done.clone());
+            let (made, wait) = (made.clone(), wait.clone());
+            let (all_begun, all_done) = (all_begun.clone(), all_done.clone());
             std::thread::spawn(move || {
+                all_begun.wait();
                 let told = wait.lock().expect("a lock").recv();
                 told.expect("main is there");
                 for n in 0..50 {
@@ -187,7 +191,9 @@ pub fn ringless(threads: u64, how: &str) {
             })
         })
         .collect();
-    // The threads exist; from here on the address space must not grow by a ring.
+    // The threads run, so each has the signal stack that the standard library maps at its start. From here on the
+    // address space must not grow by a ring.
+    all_begun.wait();
     let status = std::fs::read_to_string("/proc/self/statm").expect("its size");
     let pages: u64 = status.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
     let limit = libc::rlimit { rlim_cur: pages * 4096 + (4 << 20), rlim_max: libc::RLIM_INFINITY };

@@ -443,13 +443,20 @@ impl Flusher {
         }
     }
 
-    /// Finds threads that ended unnoticed, and deleted files, at most once in [`CHECK_INTERVAL`].
+    /// Finds threads that ended unnoticed or have new names, and deleted files, at most once in [`CHECK_INTERVAL`].
     fn check_threads_and_files(&mut self) {
         if self.checked_at.elapsed() >= CHECK_INTERVAL {
             self.checked_at = Instant::now();
+            let mut context = DrainContext {
+                info: &self.info,
+                place: &mut self.place,
+                tables: &mut self.supply,
+                out: &mut self.out,
+            };
             for ring in &mut self.rings {
                 ring.end_if_thread_is_gone();
                 ring.check_file();
+                ring.follow_name(&mut context);
             }
             self.check_directory();
         }

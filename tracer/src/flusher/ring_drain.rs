@@ -29,6 +29,8 @@ pub(crate) struct RingDrain {
     clock_written_at: Instant,
     /// The time when the thread's name was last read.
     name_read_at: Option<Instant>,
+    /// True if the thread has made records since the last second in which its name was read.
+    name_is_due: bool,
     /// True if the ring's thread has ended and everything is written: the ring can be lent again.
     freed: bool,
     /// True if the next drain has to write the records of a flight recorder.
@@ -58,6 +60,7 @@ impl RingDrain {
             drain: None,
             clock_written_at: Instant::now(),
             name_read_at: None,
+            name_is_due: false,
             freed: false,
             wanted: false,
             ended: None,
@@ -189,14 +192,12 @@ impl RingDrain {
                 return Ok(true);
             }
             ring.wake_if_room();
-            if self.name_read_at.is_none_or(|at| at.elapsed() > NAME_INTERVAL) {
-                let is_first = self.name_read_at.replace(Instant::now()).is_none();
-                // The thread has just noted its name itself.
-                let tid = header.tenancy.tid.load(Ordering::Relaxed);
-                if let Some(name) = sys::thread_name_of(tid).filter(|_| !is_first && !ended) {
-                    ring.note_name(name);
-                    run.count_written(drain.write_name_line(drained, context, clock::now())?);
-                }
+            self.name_is_due = true;
+            // An ended thread has noted its name itself.
+            if !ended && self.name_read_at.is_none_or(|at| at.elapsed() > NAME_INTERVAL) {
+                self.name_read_at = Some(Instant::now());
+                ring.read_name();
+                run.count_written(drain.write_name_line(drained, context, clock::now())?);
             }
             if self.clock_written_at.elapsed() > CLOCK_INTERVAL {
                 self.clock_written_at = Instant::now();
@@ -230,6 +231,17 @@ impl RingDrain {
         }
     }
 
+    /// Reads the thread's name again, once after its newest records, and writes it if it has changed: a thread that
+    /// makes no more records may have got its name after the last drain.
+    pub(crate) fn follow_name(&mut self, context: &mut DrainContext<'_>) {
+        let drained = self.drained();
+        if let Some(drain) = self.drain.as_mut().filter(|_| std::mem::take(&mut self.name_is_due)) {
+            self.ring.read_name();
+            // A file that cannot take the line now gets it at its end.
+            self.run.count_written(drain.write_name_line(drained, context, clock::now()).unwrap_or(0));
+        }
+    }
+
     /// Writes the last lines of the file, if there is a file without them; returns whether it did.
     pub(crate) fn end(&mut self, context: &mut DrainContext<'_>, ended: Ended) -> io::Result<bool> {
         let (drained, dies) = (self.drained(), self.dies_with_process());
@@ -237,6 +249,7 @@ impl RingDrain {
         let Some(drain) = self.drain.as_mut().filter(|drain| !drain.is_ended(header)) else {
             return Ok(false);
         };
+        self.ring.read_name();
         if dies {
             // Records inside an unfinished record wait for its end, and this ring cannot be recovered.
             while drain.portion(drained, context, &|| true)? > 0 {}
@@ -305,7 +318,7 @@ impl RingDrain {
         let mut finished = self.run.finished.lock();
         finished.add(CounterSums::of(header));
         let drain = self.drain.take();
-        (self.freed, self.ended, self.name_read_at) = (true, None, None);
+        (self.freed, self.ended, self.name_read_at, self.name_is_due) = (true, None, None, false);
         self.ring.detachment.renew();
         // From here on a recoverer ignores the ring.
         header.tenancy.state.store(State::Free as u32, Ordering::Release);

@@ -147,6 +147,37 @@ fn a_thread_that_ended_unnoticed_is_found() {
     assert!(files(directory.path())[0].contains("last words"));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_thread_that_makes_no_more_records_has_its_last_name() {
+    let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
+    let (run, mut flusher) = run(directory.path(), rings.path());
+    std::thread::scope(|scope| {
+        let named = scope.spawn(|| {
+            let ring = attach(run, crate::sys::thread_id());
+            record(ring, format_args!("the only record"));
+            flusher.drain_once();
+            // The name comes after the drain that wrote the record.
+            crate::sys::name_thread(c"bio_close_file");
+            let mut look = || {
+                flusher.checked_at -= super::CHECK_INTERVAL;
+                flusher.check_threads_and_files();
+            };
+            look();
+            let seen = files(directory.path())[0].clone();
+            crate::sys::name_thread(c"unread");
+            look();
+            assert_eq!(files(directory.path())[0], seen, "no record has come, so no name is read");
+            // At the end of the process it is read once more.
+            flusher.at_process_exit();
+            (seen, files(directory.path())[0].clone())
+        });
+        let (seen, whole) = named.join().expect("its end");
+        assert!(seen.contains(" # name ") && seen.contains("\"bio_close_file\""), "{seen}");
+        assert!(whole.contains("\"unread\""), "{whole}");
+    });
+}
+
 #[test]
 fn a_waiting_thread_gets_its_ring_before_a_busy_ring_is_drained() {
     let (directory, rings) = (TempDir::new().unwrap(), rings_directory());

@@ -167,6 +167,18 @@ impl ThreadRing {
         }
     }
 
+    /// Notes the name that the ring's thread has now, if the thread lives and the system tells its name. For the
+    /// flusher.
+    pub(crate) fn read_name(&self) {
+        let tenancy = &self.header().tenancy;
+        // Acquire, before the id is loaded: the id is that of the thread whose state this is.
+        if tenancy.state() == Ok(State::Owned) {
+            if let Some(name) = sys::thread_name_of(tenancy.tid.load(Ordering::Relaxed)) {
+                self.note_name(name);
+            }
+        }
+    }
+
     /// Ends the calling thread's use of the ring.
     ///
     /// # Safety

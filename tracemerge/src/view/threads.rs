@@ -22,6 +22,10 @@ use crate::view::work_time::{LongestWait, WaitSum, WorkTime};
 /// The nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 
+/// The most time, in nanoseconds, that lies between the ticks of one wait and is not in its own time. It was below
+/// one microsecond on an idle machine.
+const WAIT_MEASUREMENT_NS: u64 = 20_000;
+
 /// The numbers of the thread and the process of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadIds {
@@ -275,9 +279,11 @@ impl Threads {
 
     #[cold]
     fn take_wait(&mut self, thread: usize, wait: &Wait) {
-        let end = self.time(thread, wait.end);
-        // Between the first and the last of several waits, the thread has also worked.
-        let begin = self.time(thread, wait.begin).max(end.saturating_sub(wait.ns));
+        let (begin, end) = (self.time(thread, wait.begin), self.time(thread, wait.end));
+        // The time of a wait is measured inside of its ticks. If it is much shorter, there were several waits, and
+        // the thread has also worked between the first and the last of them.
+        let is_one_wait = end.saturating_sub(begin).saturating_sub(wait.ns) <= WAIT_MEASUREMENT_NS;
+        let begin = if is_one_wait { begin } else { end.saturating_sub(wait.ns) };
         let ns = self.threads[thread].work.wait(begin, end);
         self.waits.add_wait(LongestWait { ns, begin: wait.begin, thread });
     }

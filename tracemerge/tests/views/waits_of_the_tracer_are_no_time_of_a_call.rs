@@ -114,6 +114,24 @@ fn durations_of_calls_and_gaps_between_messages_leave_waits_out() {
 }
 
 #[test]
+fn a_wait_lasts_from_its_begin_to_its_end_unless_several_waits_are_in_it() {
+    let of_call = |ns: u64| {
+        let line =
+            Wait { begin: Ticks(BEGIN + 10 * MS), end: Ticks(BEGIN + 20 * MS), ns, what: WaitCause::Room };
+        let place = traces(&[
+            (10, 5, Err(Meta::Wait(line))),
+            (10, 5, Ok("> app::work at src/main.rs:7")),
+            (30, 5, Ok("< app::work at src/main.rs:7")),
+        ]);
+        json(&place, &["report", "--json"])["functions"][0]["total_ns"].as_u64().unwrap()
+    };
+    // The clock that measures the wait is read between the readings of the ticks.
+    assert_eq!(of_call(10 * MS - 900), 10 * MS);
+    // Two waits, between which the thread has worked for 7 ms.
+    assert_eq!(of_call(3 * MS), 17 * MS);
+}
+
+#[test]
 fn each_view_with_durations_says_how_much_is_left_out() {
     let place = waits();
     assert_eq!(shown(&place, &["report"]).lines().nth(1), Some(SUM));

@@ -30,7 +30,7 @@ fn found_and_lost_records_add_up_to_all_records() {
 
         let files = read_directory(scenario.directory.path());
         let found: u64 = files.values().map(|file| file.messages.len() as u64).sum();
-        let told: u64 = files
+        let reported: u64 = files
             .values()
             .flat_map(|file| &file.metas)
             .filter_map(|meta| match meta {
@@ -42,8 +42,8 @@ fn found_and_lost_records_add_up_to_all_records() {
                 records
             })
             .sum();
-        assert_eq!(found + told, made, "{how}: {found} in files, {told} reported lost; {said}");
-        assert!(told >= 50, "{how}: some thread got no ring: {printed}");
+        assert_eq!(found + reported, made, "{how}: {found} in files, {reported} reported lost; {said}");
+        assert!(reported >= 50, "{how}: some thread got no ring: {printed}");
         assert!(killed || said.contains("never got a ring"), "{said}");
         let check = ["check", "-q"].map(std::ffi::OsStr::new);
         let app = scenario.directory.path().join(APP);

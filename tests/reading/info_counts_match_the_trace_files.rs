@@ -52,8 +52,8 @@ fn info_shows_the_records_bytes_and_times_of_each_file() {
         if ticks > 0 {
             let expected =
                 first.1 + (u128::from(key.ticks.0 - first.0) * u128::from(wall) / u128::from(ticks)) as u64;
-            let told = thread["first_wall_ns"].as_u64().expect("a time");
-            assert!(told.abs_diff(expected) < 5_000_000, "{told} is not about {expected}");
+            let reported = thread["first_wall_ns"].as_u64().expect("a time");
+            assert!(reported.abs_diff(expected) < 5_000_000, "{reported} is not about {expected}");
         }
         let (first, last) = (thread["first_ns"].as_i64(), thread["last_ns"].as_i64());
         assert!(first.is_some() && first <= last, "{first:?} {last:?}");

@@ -115,10 +115,11 @@ fn a_snapshot_of_a_flight_recorder_has_the_newest_records_without_gaps() {
             let threads = by_thread(&merged);
             assert_eq!(threads.len(), THREADS, "{said}");
             for (thread, found) in threads {
-                let (first, told) = assert_newest(thread, &found, returned[thread], LossReason::Overwritten);
+                let (first, reported) =
+                    assert_newest(thread, &found, returned[thread], LossReason::Overwritten);
                 // While the program goes on, it counts some overwritten records later.
-                let known = told + found.messages.len() as u64;
-                assert!(told <= first && known >= returned[thread], "{told} lost before {first}");
+                let known = reported + found.messages.len() as u64;
+                assert!(reported <= first && known >= returned[thread], "{reported} lost before {first}");
             }
         }
         let said = watched.end();
@@ -128,8 +129,8 @@ fn a_snapshot_of_a_flight_recorder_has_the_newest_records_without_gaps() {
         let threads = by_thread(&merge(&watched).1);
         assert_eq!(threads.len(), THREADS);
         for (thread, found) in threads {
-            let (first, told) = assert_newest(thread, &found, returned[thread], LossReason::Overwritten);
-            assert_eq!(told, first, "in the end all are counted");
+            let (first, reported) = assert_newest(thread, &found, returned[thread], LossReason::Overwritten);
+            assert_eq!(reported, first, "in the end all are counted");
         }
     }
 }
@@ -144,15 +145,15 @@ fn a_merge_of_rotating_files_has_the_newest_records_without_gaps() {
         support::wait_until(60, "all threads trace", moved);
         let returned = watched.returned();
         for (thread, found) in by_thread(&merge(&watched).1) {
-            let (first, told) = assert_newest(thread, &found, returned[thread], LossReason::Rotated);
-            assert_eq!(told, first, "the missing records are reported");
+            let (first, reported) = assert_newest(thread, &found, returned[thread], LossReason::Rotated);
+            assert_eq!(reported, first, "the missing records are reported");
         }
     }
     watched.end();
     let returned = watched.returned();
     for (thread, found) in by_thread(&merge(&watched).1) {
-        let (first, told) = assert_newest(thread, &found, returned[thread], LossReason::Rotated);
-        assert!(told == first && first > 0, "files were replaced");
+        let (first, reported) = assert_newest(thread, &found, returned[thread], LossReason::Rotated);
+        assert!(reported == first && first > 0, "files were replaced");
     }
 }
 
@@ -169,6 +170,6 @@ fn assert_newest(thread: usize, found: &Merged, returned: u64, reason: LossReaso
     }
     let behind = first + found.messages.len() as u64;
     assert!(behind >= returned, "thread {thread}: {first}..{behind} of {returned}");
-    assert!(found.lost.iter().all(|(told, _)| *told == reason), "{:?}", found.lost);
+    assert!(found.lost.iter().all(|(reported, _)| *reported == reason), "{:?}", found.lost);
     (first, found.lost.iter().map(|(_, records)| records).sum())
 }

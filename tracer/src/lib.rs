@@ -77,11 +77,25 @@
 //! `tracemerge` turns `raw` files into text. The program cannot close `own` descriptors; `shared` ones are for a
 //! sandbox that kills a process for calling `close_range` or `fork`.
 //!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! | feature | effect |
+//! |---|---|
+//! | `unwind` | complete call stacks in builds without frame pointers, `is_called_from` and [`on_return!`]; links `gimli`, `object` and `rustc-demangle` |
+//! | `parking_lot` | the locks of that crate which record waits, in [`sync`]; adds no dependency |
+//! | `compile-out` | removes every call of the macros from the program; their arguments are still checked |
+//! | `hooks` | room for the returns of 16,320 functions at the same time, for `libtracer` and programs compiled with `-pg` |
+//!
 //! # Costs
 //!
 //! Disabled, a call is a load and a branch. Enabled, it costs reading the clock, copying or formatting the message,
 //! and a few nanoseconds; figures are in `docs/performance.md`. Each tracing thread has a ring of 1 MiB of shared
 //! memory, and four are kept ready. The flusher wakes ten times a second.
+
+// docs.rs builds with the nightly compiler, which then shows the feature that each item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 /// Does nothing, since the feature `compile-out` is on. The arguments are still checked.
 #[cfg(feature = "compile-out")]

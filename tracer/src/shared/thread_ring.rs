@@ -167,7 +167,7 @@ impl ThreadRing {
         }
     }
 
-    /// Notes the name that the ring's thread has now, if the thread lives and the system tells its name. For the
+    /// Notes the name that the ring's thread has now, if the thread lives and the system has its name. For the
     /// flusher.
     pub(crate) fn read_name(&self) {
         let tenancy = &self.header().tenancy;

@@ -407,6 +407,9 @@ impl TextOutput {
         if let Some(redrawn) = self.redrawn.as_mut().filter(|redrawn| redrawn.is_due()) {
             self.format.current_output().into_iter().for_each(|text| redrawn.draw(text));
         }
+        self.made.clear();
+        self.format.end_round(&mut self.made);
+        self.out.write_all(&self.made)?;
         self.out.flush()
     }
 

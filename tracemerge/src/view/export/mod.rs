@@ -92,6 +92,10 @@ pub trait Export: Send + Sync {
     /// Takes the thread of the origin with this number, a new one or one whose name has become known, and its label.
     fn learn_thread(&mut self, _number: usize, _origin: &Origin, _label: String) {}
 
+    /// Appends the records that the format has held back for later ones, as far as it can. For traces that are
+    /// followed: the next record may come much later.
+    fn end_round(&mut self, _out: &mut Vec<u8>) {}
+
     /// Returns the whole output as it would be now, if each record changes all of it.
     fn current_output(&self) -> Option<String> {
         None

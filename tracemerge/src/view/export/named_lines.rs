@@ -68,6 +68,11 @@ impl Export for NamedLines {
     fn finish(&mut self, out: &mut Vec<u8>) {
         self.format.finish(out);
     }
+
+    fn end_round(&mut self, out: &mut Vec<u8>) {
+        self.format.end_round(out);
+    }
+
     fn begin_at(&mut self, first: u64) {
         self.format.begin_at(first);
     }

@@ -3,13 +3,15 @@
 //!
 //! A call without anything inside is one line; any other call has one line for its enter record and one for
 //! its leave record. The first line also names the place of the call, if debug information of inlined
-//! functions or a call stack after the enter record contains it. The tree keeps only the open calls in
-//! memory. Calls that are still open when their process ends are shown after all others: they are the stacks
-//! of all its threads at that moment.
+//! functions or a call stack after the enter record contains it. Lines are in the order of time, and a call
+//! stands where it was entered, so lines wait until the calls before them are known ([`held`]). Besides these
+//! lines, the tree keeps only the open calls in memory. Calls that are still open when their process ends are
+//! shown after all others: they are the stacks of all its threads at that moment.
 //!
 //! Calls that are nested too deeply are one line with their number, at the end of the outermost of them.
 
 mod call_graph;
+mod held;
 mod met_calls;
 
 use std::io::Write as _;
@@ -24,13 +26,14 @@ use trace_format::record::Flags;
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::input::other_kinds::OtherKinds;
-use crate::ui::messages::count;
+use crate::ui::messages::{Grouped, count};
 use crate::ui::units::{duration, nanoseconds, put_duration};
 use crate::view::calls::{Cut, Depth, Ended, Ending, MORE, NO_CALLS, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::in_words::in_words;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::call_graph::CallGraph;
+use crate::view::export::tree::held::{HeldLines, MOST_PLACES, TreeLine};
 use crate::view::export::tree::met_calls::{MetCalls, named_functions};
 use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
@@ -72,6 +75,9 @@ them, after a ':'. A call that never returned has a note with the reason.
 
 'called from FILE:LINE' is the place of a call, if known: for inlined functions, and for
 all functions if the program ran with TRACER_CALL_SITES=1.
+
+Lines are in the order of time over all threads; a call stands where it was entered. For
+that, up to 100,000 lines, or 16 MB, are held back until the calls before them are known.
 
 Calls nested deeper than 64 are one line, '… 261,791 more calls of f', with the time of the
 outermost of them, and with the messages in them. --depth all shows them all; --depth 5 is
@@ -145,6 +151,11 @@ pub struct TreeFormat {
     tree: Vec<ThreadTree>,
     other_kinds: OtherKinds,
     met: MetCalls,
+    held: HeldLines,
+    /// The thread and the ticks of the latest record.
+    latest: Option<(usize, Ticks)>,
+    /// The number of calls whose first line is shown later than they were entered.
+    late: u64,
 }
 
 /// The calls of one thread.
@@ -174,7 +185,9 @@ struct ShownCall {
     entered: Ticks,
     /// The place of the call, if known.
     called_from: Option<FunctionId>,
-    /// Whether its first line is written, because it has something inside or has become long enough.
+    /// The place that is reserved for its first line, until the line is known or the place is given up.
+    place: Option<u64>,
+    /// Whether its first line is known, because it has something inside or has become long enough.
     is_written: bool,
     /// Whether the user wants this call or a call around it.
     is_wanted: bool,
@@ -197,6 +210,9 @@ impl TreeFormat {
             tree: Vec::new(),
             other_kinds: OtherKinds::default(),
             met: MetCalls::default(),
+            held: HeldLines::default(),
+            latest: None,
+            late: 0,
         }
     }
 
@@ -221,6 +237,21 @@ impl TreeFormat {
         }
     }
 
+    /// Returns a note if the first lines of calls do not stand where these were entered.
+    fn note_of_late_calls(&self) -> Option<String> {
+        (self.late > 0).then(|| {
+            format!(
+                "{} later than entered: {} lines, or 16 MB, came before it was known that they are shown",
+                if self.late == 1 {
+                    "1 call is shown".to_owned()
+                } else {
+                    format!("{} calls are shown", Grouped(self.late))
+                },
+                Grouped(MOST_PLACES as u64)
+            )
+        })
+    }
+
     /// Returns the numbers of an origin. Assigns them if the origin is new.
     #[inline]
     fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
@@ -233,20 +264,71 @@ impl TreeFormat {
         ids
     }
 
-    /// Writes the columns before the text of a line.
-    fn begin(&mut self, thread: usize, ticks: Ticks, taken: Option<u64>, out: &mut Vec<u8>) {
-        let of = &self.threads.threads()[thread];
-        self.time.write(&of.clock, ticks, out);
+    /// Adds a line at a reserved place, or after all others.
+    fn add(
+        &mut self,
+        place: Option<u64>,
+        thread: usize,
+        (ticks, taken): (Ticks, Option<u64>),
+        text: Vec<u8>,
+    ) {
+        self.held.add(place, TreeLine { thread, ticks: Some(ticks), taken, text });
+    }
+
+    /// Writes the lines that wait for no call any more. If too many lines wait, they wait no longer.
+    fn write_known(&mut self, out: &mut Vec<u8>) {
+        loop {
+            while let Some(line) = self.held.pop() {
+                self.write(&line, out);
+                self.held.take_back(line.text);
+            }
+            if !self.held.is_full() {
+                return;
+            }
+            let Some((thread, depth)) = self.held.awaited() else { return };
+            if self.decide(thread) {
+                continue;
+            }
+            // It is not known whether this call will become long enough.
+            let shown = self.tree[thread].shown.get_mut(depth);
+            let Some(place) = shown.and_then(|shown| shown.place.take()) else { return };
+            self.held.give_up(place);
+        }
+    }
+
+    /// Lets the open calls of a thread that have taken long enough until now have lines of their own for their
+    /// beginnings. Returns whether the lines that waited for them wait no longer.
+    fn decide(&mut self, thread: usize) -> bool {
+        let (Some((of, ticks)), Some(awaited)) = (self.latest, self.held.awaited()) else { return false };
+        let now = self.threads.time(of, ticks);
+        self.write_open(thread, (ticks, now));
+        self.held.awaited() != Some(awaited)
+    }
+
+    /// Writes a line with its columns.
+    fn write(&mut self, line: &TreeLine, out: &mut Vec<u8>) {
+        let TreeLine { thread, ticks, taken, text } = line;
+        let of = &self.threads.threads()[*thread];
+        match ticks {
+            Some(ticks) => self.time.write(&of.clock, *ticks, out),
+            None => {
+                let start = out.len();
+                self.time.clone().write(&of.clock, Ticks(0), out);
+                out[start..].fill(b' ');
+            }
+        }
         out.extend_from_slice(b"  ");
         out.extend_from_slice(of.full_label().as_bytes());
         // `write!` would take longer than all other work for a line.
-        out.resize(out.len() + self.width - self.tree[thread].columns + 2, b' ');
+        out.resize(out.len() + self.width - self.tree[*thread].columns + 2, b' ');
         let start = out.len();
-        taken.into_iter().for_each(|taken| put_duration(taken, out));
+        taken.iter().for_each(|taken| put_duration(*taken, out));
         let missing = (start + DURATION).saturating_sub(out.len());
         out.resize(out.len() + missing, b' ');
         out[start..].rotate_right(missing);
         out.extend_from_slice(b"  ");
+        out.extend_from_slice(text);
+        out.push(b'\n');
     }
 
     /// Returns the number of open calls of a thread, wanted or not, that are around the folded ones.
@@ -260,9 +342,9 @@ impl TreeFormat {
         out.resize(out.len() + depth * STEP, b' ');
     }
 
-    /// Writes the first lines of the open calls that have none yet, if they are wanted and have taken long
+    /// Adds the first lines of the open calls that have none yet, if they are wanted and have taken long
     /// enough.
-    fn write_open(&mut self, thread: usize, now: u64, out: &mut Vec<u8>) {
+    fn write_open(&mut self, thread: usize, (ticks, now): (Ticks, u64)) {
         let most = self.most(thread);
         let end = self.tree[thread].shown.len().min(most.saturating_add(1));
         for depth in self.tree[thread].written..end {
@@ -275,16 +357,20 @@ impl TreeFormat {
             if shown.is_written || !shown.is_wanted {
                 continue;
             }
+            let place = std::mem::take(&mut self.tree[thread].shown[depth].place);
             self.tree[thread].shown[depth].is_written = true;
-            self.begin(thread, shown.entered, None, out);
-            self.indent(thread, depth, out);
+            let mut text = self.held.text();
+            self.indent(thread, depth, &mut text);
             if depth < most {
-                self.write_function(&call, shown.called_from, out);
+                self.write_function(&call, shown.called_from, &mut text);
             } else {
                 // Their number is known only when they end.
-                let _ = write!(out, "{MORE} more calls");
+                let _ = write!(text, "{MORE} more calls");
             }
-            out.extend_from_slice(b" {\n");
+            text.extend_from_slice(b" {");
+            self.late += u64::from(place.is_none());
+            let at = if place.is_some() { shown.entered } else { ticks };
+            self.add(place, thread, (at, None), text);
         }
     }
 
@@ -305,18 +391,12 @@ impl TreeFormat {
         }
     }
 
-    fn enter(
-        &mut self,
-        thread: usize,
-        ticks: Ticks,
-        (called, span): (Called, Option<u64>),
-        out: &mut Vec<u8>,
-    ) {
+    fn enter(&mut self, thread: usize, ticks: Ticks, (called, span): (Called, Option<u64>)) {
         let now = self.threads.time(thread, ticks);
         // If short calls are hidden, it is not yet known whether this call will be shown. Hidden calls must
         // not affect the shown ones.
         if self.layout.min_duration == 0 && self.tree[thread].shown.len() <= self.most(thread) {
-            self.write_open(thread, now, out);
+            self.write_open(thread, (ticks, now));
         }
         let matches = |pattern: &Regex| pattern.is_match(&lock(&self.names).get(called.function).name);
         let is_wanted = self.function.as_ref().is_none_or(matches)
@@ -325,9 +405,12 @@ impl TreeFormat {
         let tree = &mut self.tree[thread];
         tree.unwanted += usize::from(!is_wanted);
         tree.calls.enter(called.place, called.function, span, now);
-        let called_from = called.from;
-        tree.shown.push(ShownCall { entered: ticks, called_from, is_written: false, is_wanted });
         tree.has_just_entered = true;
+        let depth = tree.shown.len();
+        let place = (is_wanted && depth <= self.most(thread)).then(|| self.held.reserve(thread, depth));
+        let (entered, called_from) = (ticks, called.from);
+        let shown = ShownCall { entered, called_from, place, is_written: false, is_wanted };
+        self.tree[thread].shown.push(shown);
     }
 
     /// Reads the call stack with the place of the innermost call. Returns whether the record is such a call
@@ -349,15 +432,8 @@ impl TreeFormat {
         true
     }
 
-    fn leave(
-        &mut self,
-        thread: usize,
-        ticks: Ticks,
-        call_info: (Called, Option<u64>, Flags),
-        out: &mut Vec<u8>,
-    ) {
+    fn leave(&mut self, thread: usize, ticks: Ticks, (called, span, flags): (Called, Option<u64>, Flags)) {
         let now = self.threads.time(thread, ticks);
-        let (called, span, flags) = call_info;
         let how = match flags {
             _ if flags.has(Flags::UNWINDING) => " left by a panic",
             _ if flags.has(Flags::CANCELLED) => " cancelled",
@@ -365,7 +441,7 @@ impl TreeFormat {
         };
         let Some(left) = self.tree[thread].calls.leave(called.place, called.function, span) else { return };
         let how = |ending| if ending == Ending::Unseen { " no leave record" } else { how };
-        self.end_calls(thread, (ticks, now), left, how, out);
+        self.end_calls(thread, (Some(ticks), now), left, how);
     }
 
     /// Ends the open calls of a thread except the outermost `left` ones, the innermost first. `how` returns a
@@ -373,10 +449,9 @@ impl TreeFormat {
     fn end_calls<'h>(
         &mut self,
         thread: usize,
-        (ticks, now): (Ticks, u64),
+        (ticks, now): (Option<Ticks>, u64),
         left: usize,
         how: impl Fn(Ending) -> &'h str,
-        out: &mut Vec<u8>,
     ) {
         loop {
             let (most, min) = (self.most(thread), self.layout.min_duration);
@@ -384,28 +459,33 @@ impl TreeFormat {
             let ended = tree.calls.pop_shown(left, (now, self.threads.work(thread)), most, min);
             let depth = tree.calls.open().len();
             let shown = tree.shown.get(depth).copied();
+            // Too short calls that are folded are not among the ended ones.
+            let kept = depth + usize::from(ended.is_some());
+            let places = tree.shown.iter().skip(kept).filter_map(|shown| shown.place);
+            places.for_each(|place| self.held.give_up(place));
             tree.shown.truncate(depth);
             tree.written = tree.written.min(depth);
             tree.unwanted = tree.unwanted.min(depth);
             let Some((ended, shown)) = ended.zip(shown) else { return };
             let how = how(ended.ending);
-            self.end(thread, (ticks, now), (&ended, shown), how, out);
+            self.end(thread, (ticks, now), (&ended, shown), how);
         }
     }
 
-    /// Writes the line of an ended call, which was already removed from the open calls.
+    /// Adds the line of an ended call, which was already removed from the open calls.
     fn end(
         &mut self,
         thread: usize,
-        (ticks, now): (Ticks, u64),
+        (ticks, now): (Option<Ticks>, u64),
         (ended, shown): (&Ended, ShownCall),
         how: &str,
-        out: &mut Vec<u8>,
     ) {
         let Ended { call, folded, .. } = ended;
         let (taken, _) = call.taken(now, self.threads.work(thread));
         let depth = self.tree[thread].shown.len();
-        if !shown.is_wanted || taken < self.layout.min_duration {
+        // A call whose beginning is shown ends, too: a later line may have reported a wait in it.
+        if !shown.is_wanted || (taken < self.layout.min_duration && !shown.is_written) {
+            shown.place.into_iter().for_each(|place| self.held.give_up(place));
             return;
         }
         self.met.is_shown = true;
@@ -414,28 +494,30 @@ impl TreeFormat {
             folded.text(|function| &names.get(function).name)
         });
         // The calls around this one took long enough, too.
-        self.write_open(thread, now, out);
-        self.begin(thread, if shown.is_written { ticks } else { shown.entered }, Some(taken), out);
-        self.indent(thread, depth, out);
+        self.write_open(thread, (ticks.unwrap_or(shown.entered), now));
+        let mut text = self.held.text();
+        self.indent(thread, depth, &mut text);
         if shown.is_written {
-            out.extend_from_slice(b"} ");
+            text.extend_from_slice(b"} ");
         }
         match folded {
-            Some(text) => out.extend_from_slice(text.as_bytes()),
+            Some(calls) => text.extend_from_slice(calls.as_bytes()),
             None if shown.is_written => {
-                out.extend_from_slice(lock(&self.names).get(call.function).name.as_bytes());
+                text.extend_from_slice(lock(&self.names).get(call.function).name.as_bytes());
             }
-            None => self.write_function(call, shown.called_from, out),
+            None => self.write_function(call, shown.called_from, &mut text),
         }
         if !how.is_empty() {
-            out.extend_from_slice(b"  <-");
-            out.extend_from_slice(how.as_bytes());
+            text.extend_from_slice(b"  <-");
+            text.extend_from_slice(how.as_bytes());
         }
-        out.push(b'\n');
+        self.late += u64::from(!shown.is_written && shown.place.is_none());
+        let ticks = if shown.place.is_some() { Some(shown.entered) } else { ticks };
+        self.held.add(shown.place, TreeLine { thread, ticks, taken: Some(taken), text });
     }
 
-    /// Writes a message, a call stack or a warning, indented below its call.
-    fn write_lines(&mut self, thread: usize, record: &RecordText<'_>, named: usize, out: &mut Vec<u8>) {
+    /// Adds a message, a call stack or a warning, indented below its call.
+    fn write_lines(&mut self, thread: usize, record: &RecordText<'_>, named: usize) {
         let now = self.threads.time(thread, record.ticks);
         let depth = self.tree[thread].shown.len();
         let around =
@@ -452,19 +534,19 @@ impl TreeFormat {
         if (!is_wanted && record.kind != Kind::Meta) || is_deep {
             return;
         }
-        self.write_open(thread, now, out);
+        self.write_open(thread, (record.ticks, now));
         for line in record.parsed() {
             let stack = (line.kind == Kind::Stack).then(|| StackLine::parse(line.payload)).flatten();
             let texts = stack.map_or_else(
                 || vec![in_words(&line).into_owned()],
                 |stack| self.stack(named, record.ticks, &stack),
             );
-            for text in texts {
-                self.begin(thread, record.ticks, None, out);
-                self.indent(thread, depth, out);
-                out.extend_from_slice(if line.kind == Kind::Meta { b"# " } else { b": " });
-                out.extend_from_slice(&text);
-                out.push(b'\n');
+            for content in texts {
+                let mut text = self.held.text();
+                self.indent(thread, depth, &mut text);
+                text.extend_from_slice(if line.kind == Kind::Meta { b"# " } else { b": " });
+                text.extend_from_slice(&content);
+                self.add(None, thread, (record.ticks, None), text);
             }
         }
     }
@@ -496,9 +578,27 @@ impl TreeFormat {
     }
 
     /// Ends the calls that are still open, and writes the reason `why` they have no leave record.
-    fn still_open(&mut self, thread: usize, ticks: Ticks, why: &str, out: &mut Vec<u8>) {
+    fn still_open(&mut self, thread: usize, ticks: Ticks, why: &str) {
         let now = self.threads.time(thread, ticks);
-        self.end_calls(thread, (ticks, now), 0, |_| why, out);
+        self.end_calls(thread, (Some(ticks), now), 0, |_| why);
+    }
+
+    /// Ends the calls of a thread that are open at the end of the output. If other processes have lived longer,
+    /// their lines come before: then the reason, not the column, has the time, so that the column never goes
+    /// back.
+    fn open_at_the_end(&mut self, thread: usize, latest: u64) {
+        // The end of a thread is unknown if it still runs or was only partly selected.
+        let why = self.tree[thread].why.unwrap_or(" still running at the end of the shown records");
+        let process = self.threads.threads()[thread].process;
+        let last = self.threads.last(process);
+        if self.threads.last_time(process) >= latest {
+            return self.still_open(thread, last, why);
+        }
+        let mut at = Vec::new();
+        self.time.clone().write(&self.threads.threads()[thread].clock, last, &mut at);
+        let why = format!("{why}, at {}", String::from_utf8_lossy(&at).trim());
+        let now = self.threads.time(thread, last);
+        self.end_calls(thread, (None, now), 0, |_| &why);
     }
 }
 
@@ -534,6 +634,7 @@ impl Export for TreeFormat {
         let is_call_site = self.take_call_site(thread, named, record);
         self.tree[thread].has_just_entered = false;
         self.threads.see(process, record.ticks);
+        self.latest = Some((thread, record.ticks));
         if is_call_site {
             return;
         }
@@ -542,9 +643,9 @@ impl Export for TreeFormat {
                 let call_info = self.call_info.call_info(&self.names, named, record);
                 let Some(&CallInfo { called, span, left }) = call_info else { return };
                 if record.kind == Kind::Enter {
-                    self.enter(thread, record.ticks, (called, span), out);
+                    self.enter(thread, record.ticks, (called, span));
                 } else {
-                    self.leave(thread, record.ticks, (called, span, left), out);
+                    self.leave(thread, record.ticks, (called, span, left));
                 }
             }
             Kind::Meta => {
@@ -555,11 +656,11 @@ impl Export for TreeFormat {
                 match meta.as_ref().and_then(|meta| cut(meta, record.ticks)) {
                     Some((Cut::ThreadEnded, ticks)) => {
                         let why = " still open when the thread ended";
-                        self.still_open(thread, ticks, why, out);
+                        self.still_open(thread, ticks, why);
                     }
                     Some((Cut::SwitchedOff, ticks)) => {
                         let why = " still open when tracing was switched off";
-                        self.still_open(thread, ticks.max(record.ticks), why, out);
+                        self.still_open(thread, ticks.max(record.ticks), why);
                     }
                     None => {}
                 }
@@ -567,28 +668,39 @@ impl Export for TreeFormat {
                     self.tree[thread].why = why_open(end.reason);
                 }
                 if record.is_warning() {
-                    self.write_lines(thread, record, named, out);
+                    self.write_lines(thread, record, named);
                 }
             }
             Kind::Message | Kind::Continuation | Kind::Stack | Kind::Lock => {
-                self.write_lines(thread, record, named, out);
+                self.write_lines(thread, record, named);
             }
             Kind::State => self.other_kinds.see_state(),
             Kind::Other(kind) => self.other_kinds.see(kind),
         }
+        self.write_known(out);
     }
 
     fn takes_calls(&self) -> bool {
         true
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) {
-        for thread in 0..self.tree.len() {
-            let last = self.threads.last(self.threads.threads()[thread].process);
-            // The end of a thread is unknown if it still runs or was only partly selected.
-            let why = self.tree[thread].why.unwrap_or(" still running at the end of the shown records");
-            self.still_open(thread, last, why, out);
+    fn end_round(&mut self, out: &mut Vec<u8>) {
+        while let Some((thread, _)) = self.held.awaited() {
+            if !self.decide(thread) {
+                break;
+            }
+            self.write_known(out);
         }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        let latest = self.latest.map_or(0, |(of, ticks)| self.threads.time(of, ticks));
+        let last = |thread: &usize| self.threads.last_time(self.threads.threads()[*thread].process);
+        let mut threads: Vec<usize> = (0..self.tree.len()).collect();
+        // Those that end before the latest record have no times in the column.
+        threads.sort_by_key(|thread| last(thread).max(latest));
+        threads.into_iter().for_each(|thread| self.open_at_the_end(thread, latest));
+        self.write_known(out);
         if let Some(waits) = self.threads.waits_in_words() {
             out.extend_from_slice(waits.as_bytes());
             out.push(b'\n');
@@ -596,7 +708,11 @@ impl Export for TreeFormat {
     }
 
     fn omissions(&self) -> Vec<String> {
-        self.other_kinds.omissions().chain(self.note_without_calls()).collect()
+        self.other_kinds
+            .omissions()
+            .chain(self.note_without_calls())
+            .chain(self.note_of_late_calls())
+            .collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
-use trace_format::meta::ClockKind;
+use trace_format::meta::{ClockKind, Run};
 
 use super::*;
 use crate::symbols::Settings;
@@ -109,9 +109,9 @@ main      30 ns    … 2 more calls of app::fib
 net              app::serve #3  (net.rs:7) {{
 net       10 ns    … 1 more call of app::lost  <- no leave record
 net       20 ns  }} app::serve
+net      740 ns  app::idle  (net.rs:9) {still}
 main     730 ns    … 2 more calls (1 of 0x1f (of no known module)) {still}
 main     830 ns  }} app::main {still}
-net      740 ns  app::idle  (net.rs:9) {still}
 "
         )
     );
@@ -125,6 +125,113 @@ net      740 ns  app::idle  (net.rs:9) {still}
     );
     assert_eq!(some.lines().count(), 6, "{some}");
     assert!(some.contains("app::lost") && !some.contains("app::main"), "what is called is shown: {some}");
+}
+
+/// Returns the times of the lines, in nanoseconds; a line without a time has that of the line before.
+fn times(tree: &str) -> Vec<u64> {
+    let time = |line: &str| line.get(..16)?.trim().replace('.', "").parse::<u64>().ok();
+    tree.lines().filter_map(time).collect()
+}
+
+/// Returns the tree of records of two threads, and its notes.
+fn tree_of(
+    layout: &TreeLayout,
+    records: impl Iterator<Item = (u64, usize, String)>,
+) -> (String, Vec<String>) {
+    let (mut format, origins) = (layout.format(&context(Depth::default())), [origin(7), origin(8)]);
+    let mut out = Vec::new();
+    for (ticks, at, text) in records {
+        let line = format!("{ticks:016x}-{:08} {text}\n", at + 7);
+        format.record(&origins[at], &RecordText::new(at, line.as_bytes()), &mut out);
+    }
+    format.finish(&mut out);
+    (String::from_utf8(out).unwrap(), format.omissions())
+}
+
+#[test]
+fn a_call_stands_where_it_was_entered_among_the_lines_of_other_threads() {
+    let records = [
+        (1, 0, "> app::long at src/main.rs:1"),
+        (2, 1, ": one"),
+        (3, 1, "> app::short at src/main.rs:2"),
+        (4, 0, "< app::long at src/main.rs:1"),
+        (5, 1, ": two"),
+        (6, 1, "< app::short at src/main.rs:2"),
+    ];
+    let records = records.map(|(ticks, at, text)| (ticks, at, text.to_owned()));
+    let (text, _) = tree_of(&TreeLayout::default(), records.into_iter());
+    let lines: Vec<String> = text.lines().map(|line| line[18..].to_owned()).collect();
+    assert_eq!(
+        lines,
+        [
+            "main       3 ns  app::long  (main.rs:1)",
+            "net              : one",
+            "net              app::short  (main.rs:2) {",
+            "net                : two",
+            "net        3 ns  } app::short",
+        ]
+    );
+    assert_eq!(times(&text), [1, 2, 3, 5, 6]);
+}
+
+/// Returns the records of a call that is open while another thread makes more lines than are held back.
+fn one_long_call() -> impl Iterator<Item = (u64, usize, String)> {
+    let most = MOST_PLACES as u64;
+    let message = |ticks| [(ticks, 1, "> app::g at src/g.rs:1"), (ticks, 1, "< app::g at src/g.rs:1")];
+    let begin = [(1, 0, "> app::long at src/main.rs:1")];
+    let end = [(most + 100, 0, "< app::long at src/main.rs:1"), (most + 200, 1, ": end")];
+    let records = begin.into_iter().chain((2..most + 10).flat_map(message)).chain(end);
+    records.map(|(ticks, at, text)| (ticks, at, text.to_owned()))
+}
+
+#[test]
+fn lines_wait_up_to_a_limit_and_then_a_call_has_a_line_for_its_beginning() {
+    let (text, notes) = tree_of(&TreeLayout::default(), one_long_call());
+    assert!(text.lines().next().unwrap().ends_with("app::long  (main.rs:1) {"));
+    assert!(text.contains("100 us  } app::long\n"), "the call ends");
+    assert!(times(&text).is_sorted());
+    assert_eq!(notes, [""; 0]);
+}
+
+#[test]
+fn a_call_that_was_too_short_at_the_limit_is_shown_later_and_reported() {
+    let layout = TreeLayout { min_duration: MOST_PLACES as u64 + 50, ..TreeLayout::default() };
+    let (text, notes) = tree_of(&layout, one_long_call());
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains("app::long  (main.rs:1)"), "{text}");
+    assert_eq!(times(&text), [MOST_PLACES as u64 + 100], "the call stands where it was left");
+    assert!(notes[0].starts_with("1 call is shown later than entered: 100,000 lines"), "{notes:?}");
+}
+
+#[test]
+fn calls_of_a_process_that_ended_earlier_have_their_end_in_the_reason() {
+    let run = |pid| Run {
+        version: 1,
+        id: pid,
+        root: pid,
+        pid,
+        exe: b"/app".to_vec(),
+        boot: b"b".to_vec(),
+        ticks: Ticks(0),
+        wall: Wall(0),
+        clock: ClockKind::System,
+    };
+    let origins = [7, 8].map(|tid| Origin { run: Some(run(tid as u32)), ..origin(tid) });
+    let mut format = TreeLayout::default().format(&context(Depth::default()));
+    let mut out = Vec::new();
+    let records = [(1, 0, "> app::f at a.rs:1"), (2, 0, ": in f"), (9, 1, ": later")];
+    for (ticks, at, text) in records {
+        let line = format!("{ticks:016x}-{:08} {text}\n", at + 7);
+        format.record(&origins[at], &RecordText::new(at, line.as_bytes()), &mut out);
+    }
+    format.finish(&mut out);
+    let text = String::from_utf8(out).unwrap();
+    let last = text.lines().last().unwrap();
+    assert_eq!(
+        last.trim_start(),
+        "main       1 ns  } app::f  <- still running at the end of the shown records, at 0.000000002"
+    );
+    assert!(last.starts_with(&" ".repeat(18)), "the column of times is empty: {last}");
 }
 
 #[test]
@@ -175,6 +282,7 @@ fn is_the_same_without_short_calls(threads: &[Vec<(u64, Step)>], min_duration: u
     let expected = delivered(&files, 0, &format);
     let found = delivered(&files, min_duration, &format);
     assert_eq!(found.0, expected.0);
+    assert!(times(&expected.0).is_sorted(), "the times of the lines go back");
     assert!(found.1 <= expected.1);
     let files = write(directory.path(), as_text);
     assert_eq!(delivered(&files, min_duration, &format), expected);

@@ -1,0 +1,120 @@
+//! The lines of a tree that wait for an earlier one, so that the tree is in the order of time.
+//!
+//! The line of a call stands where the call was entered, but its text is known later: when the call is left, or
+//! when something inside it is shown. Until then, all later lines are held back, up to a limit.
+
+use std::collections::VecDeque;
+
+use trace_format::line::Ticks;
+
+/// The maximum number of places of lines that are held back.
+pub const MOST_PLACES: usize = 100_000;
+/// The maximum number of bytes of text that are held back.
+const MOST_BYTES: usize = 16 << 20;
+/// The number of buffers that are kept for further lines.
+const SPARE: usize = 64;
+
+/// A line.
+#[derive(Debug)]
+pub struct TreeLine {
+    /// The number of the thread.
+    pub thread: usize,
+    /// The time of the line; `None` if the line has no place in the order, so that the column stays empty.
+    pub ticks: Option<Ticks>,
+    /// The duration of a call, in nanoseconds.
+    pub taken: Option<u64>,
+    /// The text after the columns.
+    pub text: Vec<u8>,
+}
+
+/// A place for a line.
+#[derive(Debug)]
+enum Place {
+    Line(TreeLine),
+    /// The first line of an open call: of this thread, inside this many others.
+    Open {
+        thread: usize,
+        depth: usize,
+    },
+    /// No line: the call is not shown, or is shown elsewhere.
+    Nothing,
+}
+
+/// The lines that are held back, in the order of time.
+#[derive(Debug, Default)]
+pub struct HeldLines {
+    places: VecDeque<Place>,
+    /// The number of the first place.
+    first: u64,
+    bytes: usize,
+    spare: Vec<Vec<u8>>,
+}
+
+impl HeldLines {
+    /// Returns an empty buffer for the text of a line.
+    pub fn text(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Takes back the buffer of a written line.
+    pub fn take_back(&mut self, mut text: Vec<u8>) {
+        if self.spare.len() < SPARE {
+            text.clear();
+            self.spare.push(text);
+        }
+    }
+
+    /// Reserves the place for the first line of a call. Returns the number of the place.
+    pub fn reserve(&mut self, thread: usize, depth: usize) -> u64 {
+        self.places.push_back(Place::Open { thread, depth });
+        self.first + self.places.len() as u64 - 1
+    }
+
+    /// Adds a line: at a reserved place if there is one, otherwise after all others.
+    pub fn add(&mut self, place: Option<u64>, line: TreeLine) {
+        self.bytes += line.text.len();
+        match place.and_then(|place| self.place(place)) {
+            Some(reserved) => *reserved = Place::Line(line),
+            None => self.places.push_back(Place::Line(line)),
+        }
+    }
+
+    /// Gives up a reserved place.
+    pub fn give_up(&mut self, place: u64) {
+        if let Some(reserved) = self.place(place) {
+            *reserved = Place::Nothing;
+        }
+    }
+
+    fn place(&mut self, place: u64) -> Option<&mut Place> {
+        let at = place.checked_sub(self.first)?;
+        self.places.get_mut(usize::try_from(at).ok()?)
+    }
+
+    /// Removes and returns the first line; returns `None` if it is not known yet.
+    pub fn pop(&mut self) -> Option<TreeLine> {
+        loop {
+            if let Place::Open { .. } = self.places.front()? {
+                return None;
+            }
+            self.first += 1;
+            if let Some(Place::Line(line)) = self.places.pop_front() {
+                self.bytes -= line.text.len();
+                return Some(line);
+            }
+        }
+    }
+
+    /// Returns the thread of the open call for which all lines wait, and the number of calls around it.
+    pub fn awaited(&self) -> Option<(usize, usize)> {
+        match self.places.front()? {
+            Place::Open { thread, depth } => Some((*thread, *depth)),
+            _ => None,
+        }
+    }
+
+    /// Returns whether no more lines may be held back.
+    pub fn is_full(&self) -> bool {
+        self.places.len() > MOST_PLACES || self.bytes > MOST_BYTES
+    }
+}

@@ -191,8 +191,10 @@ fn names_are_shown_even_if_a_view_omits_the_module_lines() {
             let tree = told_of(&traced, &[&["tree"], options].concat());
             assert!(!tree.contains("no known module"), "{options:?}: {tree}");
         }
-        let shown = told_of(&traced, &["show", "--symbols"]);
-        assert!(shown.contains("placed::by_address at "), "{shown}");
+        for options in [&["show"][..], &["show", "--symbols"], &["show", "--last", "6"]] {
+            let shown = told_of(&traced, options);
+            assert!(shown.contains("placed::by_address") && !shown.contains("0x"), "{options:?}: {shown}");
+        }
     }
 }
 

@@ -135,7 +135,8 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         let threads = count(threads(&chosen), "thread");
         messages.done(format_args!("merged {merged} of {runs} ({threads}{logs}, {lines}) into {name}"));
         if shows_end {
-            show_end(&mut inputs, &view, messages);
+            let symbols = symbols_of(&job.request.symbols, &chosen);
+            show_end(&mut inputs, &view, symbols, messages);
         }
     } else if !is_terminal(&target) && !matches!(target, Target::Stdout if !is_merge) {
         let runs = count(chosen.runs as u64, "run");
@@ -229,14 +230,15 @@ fn shows_end_of(target: &Target) -> bool {
 }
 
 /// Shows the last records on standard error. Problems with them were reported before.
-fn show_end(inputs: &mut Inputs, view: &View, messages: &mut Messages) {
+fn show_end(inputs: &mut Inputs, view: &View, symbols: Settings, messages: &mut Messages) {
     let selection = Selection { amount: Amount::Last(END), ..Selection::default() };
     let view = View { selection, time: TimeMode::Offset, ..view.clone() };
     let silent = &mut Messages::silent();
     let Ok(mut plan) = Plan::new(inputs, &view, Needs::default(), silent) else { return };
     let layout = ShowLayout { columns: Column::USUAL.to_vec() };
-    let mut context = context_of(layout.needs(), &view, inputs, &plan, Settings::default());
+    let mut context = context_of(layout.needs(), &view, inputs, &plan, symbols);
     context.palette = view.color.is_now(true).then(Palette::colours);
+    learn_modules(inputs, &context.names);
     let format = || layout.format(&context);
     let mut text = Vec::new();
     let selection = &view.selection;

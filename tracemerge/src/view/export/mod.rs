@@ -1,6 +1,7 @@
 //! Converts records into a format. Each format has its own file, and all implement one trait.
 
 pub mod aspects;
+pub mod call_lines;
 pub mod chrome;
 pub mod csv;
 pub mod ctf;

@@ -14,12 +14,14 @@ use crate::file::record_text::{RecordText, is_warning};
 use crate::input::inputs::Origin;
 use crate::input::site_catalog::{PerSite, SiteCatalog};
 use crate::ui::colour::Palette;
+use crate::view::export::Export;
+use crate::view::export::call_lines::{CallLines, indentation};
 use crate::view::export::fields::level;
 use crate::view::export::in_words::in_words;
 use crate::view::export::paint::{paint, write_found};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
-use crate::view::export::{Copies, Export};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
+use crate::view::threads::Threads;
 
 /// A column before the message. The comments of the variants are the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -79,8 +81,11 @@ impl Subcommand for ShowLayout {
     const HELP: &'static str = "\
 Shows the records in columns: the time, the thread, the message. Threads have their
 names; the first one of a process is 'main', those without a name are numbered. Of the
-'#' lines only warnings are shown. Records of locks are in words; --grep searches them as
-they are in the trace. The options select as those of a merge do (tracemerge
+'#' lines only warnings are shown. '-> f' is a thread that enters the function f, and '<- f'
+one that leaves it; the lines between are indented by the number of the thread's open calls
+(a depth beyond 40 is a number: '[41] -> f'). Calls that began before the first shown record
+do not count. After lost records, lines may be too deep until a call around them is left.
+Records of locks and calls are in words; --grep searches them as they are in the trace. The options select as those of a merge do (tracemerge
 --help). --time sets the terms of times; the default is seconds since the first line.
 The columns 'level', 'target', 'module', 'site' and 'function' are empty for files of
 TRACER_FORMAT=text, which do not record them.
@@ -98,6 +103,7 @@ impl Layout for ShowLayout {
         Needs {
             sites: self.columns.iter().any(|column| column.is_of_site()),
             labels: true,
+            calls: true,
             ..Needs::default()
         }
     }
@@ -107,14 +113,12 @@ impl Layout for ShowLayout {
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
+        let threads_of_calls = context.threads();
         let Context { time, labels, catalog, palette, found, .. } = context.clone();
         let threads = labels.iter().map(|label| label.full().to_owned()).collect();
         let columns = self.columns.clone();
-        Box::new(ShowFormat::new(ShowStyle { columns, time, threads, catalog, palette, found }))
-    }
-
-    fn has_lines_of_traces(&self) -> bool {
-        true
+        let style = ShowStyle { columns, time, threads, catalog, palette, found };
+        Box::new(ShowFormat::new(style, threads_of_calls))
     }
 }
 
@@ -136,9 +140,10 @@ pub struct ShowStyle {
 }
 
 /// The format that writes lines for people.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ShowFormat {
     style: ShowStyle,
+    calls: CallLines,
     palette: Palette,
     /// The seconds since the previous record.
     delta: TimeColumn,
@@ -187,14 +192,15 @@ fn fitted(text: &str, width: usize) -> String {
 }
 
 impl ShowFormat {
-    /// Makes a format with this `style`.
+    /// Makes a format with this `style` for records of `threads`.
     #[must_use]
-    pub fn new(style: ShowStyle) -> ShowFormat {
+    pub fn new(style: ShowStyle, threads: Threads) -> ShowFormat {
         let mut delta = style.time.clone();
         delta.mode = TimeMode::Delta;
         ShowFormat {
             palette: style.palette.unwrap_or_default(),
             delta,
+            calls: CallLines::new(threads),
             thread_width: 0,
             names_processes: false,
             sites: PerSite::new(style.catalog.clone()),
@@ -273,20 +279,36 @@ impl Export for ShowFormat {
     }
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
+        let of_calls = self.calls.take(origin, record);
         if !record.is_traced() && !record.is_warning() {
             return;
         }
-        let indent = self.write_columns(origin, record, out);
-        for (number, line) in record.parsed().enumerate() {
+        let columns = self.write_columns(origin, record, out);
+        let indentation = indentation(of_calls.depth);
+        let begin = |out: &mut Vec<u8>, number: usize| {
             if number > 0 {
-                out.resize(out.len() + indent, b' ');
+                out.resize(out.len() + columns + indentation.len(), b' ');
+            } else {
+                out.extend_from_slice(indentation.as_bytes());
             }
+        };
+        let (found, style) = (self.style.found.as_ref(), self.palette.found);
+        if let Some(lines) = &of_calls.lines {
+            for (number, line) in lines.iter().enumerate() {
+                begin(out, number);
+                write_found(out, found, style, line.as_bytes());
+                out.push(b'\n');
+            }
+            return;
+        }
+        for (number, line) in record.parsed().enumerate() {
+            begin(out, number);
             match line.kind {
                 Kind::Meta if is_warning(line.payload) => paint(out, self.palette.warning, |out| {
                     out.extend_from_slice(b"# ");
                     out.extend_from_slice(&in_words(&line));
                 }),
-                _ => write_found(out, self.style.found.as_ref(), self.palette.found, &in_words(&line)),
+                _ => write_found(out, found, style, &in_words(&line)),
             }
             out.push(b'\n');
         }
@@ -309,15 +331,15 @@ impl Export for ShowFormat {
         threads[number] = label;
     }
 
-    fn copies(&self) -> Option<Copies<'_>> {
-        let shows_delta =
-            self.style.time.mode == TimeMode::Delta || self.style.columns.contains(&Column::Delta);
-        (!shows_delta).then(|| Box::new(|| Box::new(self.clone()) as Box<dyn Export>) as Copies<'_>)
+    fn takes_calls(&self) -> bool {
+        true
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use jiff::tz::TimeZone;
     use trace_format::line::Ticks;
     use trace_format::meta::ClockKind;
@@ -325,9 +347,11 @@ mod tests {
     use super::*;
     use trace_format::wall::Wall;
 
+    use crate::symbols::Settings;
     use crate::time::anchor::Anchor;
     use crate::time::clocks::TickClock;
     use crate::ui::escaping::escaped;
+    use crate::view::function_names::FunctionNames;
 
     fn origin(tid: u64) -> Origin {
         let anchor = Anchor::new(Ticks(0), Wall(0));
@@ -355,7 +379,9 @@ mod tests {
 
     fn shown(style: ShowStyle, records: &[(usize, &str, u32)]) -> String {
         let origins = [origin(7), origin(8)];
-        let (mut show, mut out) = (ShowFormat::new(style), Vec::new());
+        let names = FunctionNames::new(Settings::default());
+        let threads = Threads::new(Arc::new(Mutex::new(names)), Vec::new());
+        let (mut show, mut out) = (ShowFormat::new(style, threads), Vec::new());
         show.begin(&origins, &mut out);
         for (at, lines, site) in records {
             let record = RecordText { site: *site, ..RecordText::new(*at, lines.as_bytes()) };

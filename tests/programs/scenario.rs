@@ -41,6 +41,8 @@ mod stacks;
 #[cfg(unix)]
 mod storage;
 mod stress;
+#[cfg(target_os = "linux")]
+mod switches;
 mod threads;
 #[cfg(unix)]
 mod torture;
@@ -85,6 +87,8 @@ const SCENARIOS: &[&[Scenario]] = &[
     #[cfg(unix)]
     storage::SCENARIOS,
     stress::SCENARIOS,
+    #[cfg(target_os = "linux")]
+    switches::SCENARIOS,
     threads::SCENARIOS,
     #[cfg(unix)]
     torture::SCENARIOS,

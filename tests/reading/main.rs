@@ -14,6 +14,8 @@ mod run_opens_the_traces;
 mod run_records_what_its_view_needs;
 mod running_programs_are_merged_without_gaps;
 mod stats_can_follow_a_running_program;
+#[cfg(target_os = "linux")]
+mod thread_states_are_those_of_the_kernel;
 mod traces_are_found_by_the_path_of_the_program;
 mod traces_in_other_directories_are_found_again;
 mod two_traces_can_be_compared;

@@ -138,6 +138,10 @@ impl Checked<'_> {
             let states = count(audit.other_kinds.states(), "thread state");
             messages.detail(format_args!("{path}: {states}"));
         }
+        let lost = audit.other_kinds.lost_states();
+        if lost > 0 {
+            messages.warn(format_args!("{path}: the kernel has lost {}", count(lost, "thread state")));
+        }
         if let Some(as_reported) = audit.other_kinds.as_reported() {
             messages.note(format_args!("{path}: {as_reported}"));
         }

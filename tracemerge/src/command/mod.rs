@@ -11,6 +11,8 @@ pub mod open;
 pub mod preload;
 pub mod run;
 pub mod snapshot;
+#[cfg(target_os = "linux")]
+pub mod states;
 pub mod switch;
 #[cfg(test)]
 mod tests;

@@ -16,9 +16,11 @@ use trace_format::meta::Name;
 use crate::command::merge::{self, Job};
 use crate::command::open::Viewing;
 use crate::command::preload::preload_if_hooked;
+#[cfg(target_os = "linux")]
+use crate::command::states::StatesReader;
 use crate::find::app::{App, EndedProcess};
 use crate::find::choose::Choice;
-use crate::os::environment::{DEFAULT_FORMAT, ENABLE, program_directories};
+use crate::os::environment::{self, DEFAULT_FORMAT, ENABLE, SCHED, program_directories};
 use crate::os::signals::Signals;
 #[cfg(unix)]
 use crate::os::signals::signal_name;
@@ -76,12 +78,14 @@ pub fn run(after: After, command: Vec<OsString>) -> u8 {
     }
     let (quiet, all_runs) = (after.request().quiet, after.request().all_runs);
     let preloaded = preload_if_hooked(&found, &mut command, &Messages::new(quiet));
+    let states = StatesOf::begin(&mut command, quiet);
     let since = wall_clock(SystemTime::now() - CLOCK_TOLERANCE);
-    let (pid, status) = match Signals::take().run(&mut command) {
+    let ended = Signals::take().run(&mut command);
+    drop((command, preloaded));
+    let (pid, status) = match ended {
         Ok(ended) => ended,
         Err(error) => return cannot_run(&given, error),
     };
-    drop(preloaded);
     let choice = if all_runs { Choice::All } else { Choice::Process { pid, since } };
     let mut app = None;
     let opened = run_and_report(quiet, |messages| {
@@ -89,7 +93,9 @@ pub fn run(after: After, command: Vec<OsString>) -> u8 {
             messages.note(format_args!("{} ended with {status}", shown(&given)));
         }
         let ended = EndedProcess { pid, since, cause: cause(status) };
-        app = Some(App::found_at(given, found)?.with_ended_process(ended));
+        let opened = App::found_at(given, found)?.with_ended_process(ended);
+        states.finish(&opened, Choice::Process { pid, since }, pid, messages);
+        app = Some(opened);
         Ok(())
     });
     let used = match (app, after) {
@@ -103,6 +109,59 @@ pub fn run(after: After, command: Vec<OsString>) -> u8 {
         0 => used,
         code => code,
     }
+}
+
+/// The states of the program's threads, if they are wanted and this system has them.
+struct StatesOf {
+    #[cfg(target_os = "linux")]
+    reader: Option<StatesReader>,
+}
+
+impl StatesOf {
+    /// Begins to read the states of the threads of the program that `command` will start. The program itself must
+    /// not ask for them.
+    #[cfg(target_os = "linux")]
+    fn begin(command: &mut Command, quiet: bool) -> StatesOf {
+        let reader = if wants_states(command, quiet) { Some(StatesReader::begin(command)) } else { None };
+        let reader = reader.and_then(|begun| {
+            begun
+                .map_err(|error| {
+                    Messages::new(quiet)
+                        .note(format_args!("the states of threads are not recorded: {error}"));
+                })
+                .ok()
+        });
+        StatesOf { reader }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn begin(command: &mut Command, quiet: bool) -> StatesOf {
+        if wants_states(command, quiet) {
+            Messages::new(quiet)
+                .note(format_args!("the states of threads are not recorded: {SCHED} works on Linux only"));
+        }
+        StatesOf {}
+    }
+
+    /// Writes the file of the states, after the program has ended.
+    fn finish(self, app: &App, choice: Choice, pid: u32, messages: &mut Messages) {
+        #[cfg(target_os = "linux")]
+        if let Some(reader) = self.reader {
+            reader.finish(app, choice, pid, messages);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (app, choice, pid, messages);
+    }
+}
+
+/// Returns whether the user wants the states of threads, and takes that wish out of the program's environment.
+fn wants_states(command: &mut Command, quiet: bool) -> bool {
+    command.env_remove(SCHED);
+    environment::wants_states().unwrap_or_else(|value| {
+        let value = shown(Path::new(&value));
+        Messages::new(quiet).warn(format_args!("{SCHED}={value} is neither 1 nor 0: it counts as 0"));
+        false
+    })
 }
 
 fn cannot_run(given: &Path, error: io::Error) -> u8 {

@@ -187,9 +187,13 @@ impl Audit {
             }
             Kind::Meta => self.metadata(place, line.payload),
             Kind::Other(kind) => self.other_kinds.see(kind),
-            // A line that cannot be parsed is damage.
-            Kind::State if ThreadState::parse(line.payload).is_none() => self.damage(place, bytes),
-            Kind::State => self.other_kinds.see_state(),
+            Kind::State => match ThreadState::parse(line.payload) {
+                Some(state) => {
+                    self.other_kinds.see_state();
+                    self.other_kinds.see_lost_states(state.lost);
+                }
+                None => self.damage(place, bytes),
+            },
             _ => {}
         }
     }

@@ -16,6 +16,9 @@ pub struct OtherKinds {
     /// The number of states of threads.
     #[serde(skip)]
     states: u64,
+    /// The number of states that the kernel has lost.
+    #[serde(skip)]
+    lost_states: u64,
 }
 
 impl OtherKinds {
@@ -37,9 +40,22 @@ impl OtherKinds {
         self.states
     }
 
+    /// Counts states that the kernel reports lost.
+    #[cold]
+    pub fn see_lost_states(&mut self, lost: u32) {
+        self.lost_states = self.lost_states.saturating_add(lost.into());
+    }
+
+    /// Returns the number of states that the kernel has lost.
+    #[must_use]
+    pub fn lost_states(&self) -> u64 {
+        self.lost_states
+    }
+
     /// Adds other numbers to these.
     pub fn add(&mut self, others: &OtherKinds) {
         self.states += others.states;
+        self.lost_states = self.lost_states.saturating_add(others.lost_states);
         for (kind, lines) in &others.unknown {
             *self.unknown.entry(*kind).or_default() += lines;
         }

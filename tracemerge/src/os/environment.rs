@@ -5,13 +5,27 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use trace_store::variables::{DEFAULT_FORMAT, ENABLE};
+pub use trace_store::variables::{DEFAULT_FORMAT, ENABLE, SCHED};
 use trace_store::variables::{DIR, value};
 
 /// Returns the directory that the user has set for traces.
 #[must_use]
 pub fn trace_directory() -> Option<PathBuf> {
     value(DIR).map(PathBuf::from)
+}
+
+/// Returns whether the states of threads are wanted; an error if the value is neither a yes nor a no.
+///
+/// # Errors
+/// The value, which has no meaning.
+pub fn wants_states() -> Result<bool, OsString> {
+    let value = value(SCHED).unwrap_or_default();
+    match value.to_str().map(str::trim).unwrap_or_default().to_ascii_lowercase().as_str() {
+        "1" | "true" | "on" | "yes" => Ok(true),
+        "0" | "false" | "off" | "no" => Ok(false),
+        "" if value.is_empty() => Ok(false),
+        _ => Err(value),
+    }
 }
 
 /// Returns the system's directory for large temporary files, unless the user has set one for all temporary files.

@@ -3,6 +3,8 @@
 pub mod directory;
 pub mod environment;
 pub mod processors;
+#[cfg(target_os = "linux")]
+pub mod scheduler;
 pub mod signals;
 pub mod sys;
 pub mod unfinished;

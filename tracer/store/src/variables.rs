@@ -39,6 +39,8 @@ pub const TRIGGER: &str = "TRACER_TRIGGER";
 pub const MAX_DEPTH: &str = "TRACER_MAX_DEPTH";
 /// The least duration of a call that hooks record.
 pub const MIN_DURATION: &str = "TRACER_MIN_DURATION";
+/// The switch for recording when threads leave a processor and why. `tracemerge run` obeys it.
+pub const SCHED: &str = "TRACER_SCHED";
 /// The encoding of the trace files.
 pub const FORMAT: &str = "TRACER_FORMAT";
 /// The encoding of the trace files if neither the program nor [`FORMAT`] chooses one. `tracemerge run` sets it.

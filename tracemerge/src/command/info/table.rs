@@ -46,6 +46,9 @@ fn amounts(sums: &Sums) -> String {
     if sums.other_kinds.states() > 0 {
         text.push_str(&format!(", {}", count(sums.other_kinds.states(), "thread state")));
     }
+    if sums.other_kinds.lost_states() > 0 {
+        text.push_str(&format!(" ({} lost by the kernel)", Grouped(sums.other_kinds.lost_states())));
+    }
     if let Some(as_reported) = sums.other_kinds.as_reported() {
         text.push_str(&format!(", {as_reported}"));
     }

@@ -5,6 +5,7 @@ use crate::meta::Meta;
 use crate::plans::Plans;
 use crate::raw::{BLOCK, Defined, MAGIC};
 use crate::record::{HEADER, MAX_PAYLOAD, PAD_WORD, Record, RecordKind, Records, aligned};
+use crate::states::{self, ThreadState};
 
 /// A writer of one thread's records in the form of a raw file.
 #[derive(Clone, Debug)]
@@ -58,6 +59,15 @@ impl Writer {
         // Only a line of a hostile manifest is longer.
         payload.truncate(MAX_PAYLOAD);
         self.record(word(RecordKind::Meta, 0, payload.len()), ticks, &payload, out);
+    }
+
+    /// Writes a state of a thread.
+    pub(crate) fn thread_state(&mut self, ticks: Ticks, state: &ThreadState, out: &mut Vec<u8>) {
+        let mut payload = [0; states::PAYLOAD];
+        for (bytes, word) in payload.chunks_exact_mut(8).zip(state.payload()) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        self.record(state.word(), ticks, &payload, out);
     }
 
     /// Copies as many whole records as can be copied at once: it stops before a record that is not `wanted`, needs a

@@ -9,11 +9,12 @@ mod lines;
 
 use crate::file::Encoding;
 use crate::kinds::SeparateCounts;
-use crate::line::Ticks;
+use crate::line::{Kind, Ticks};
 use crate::meta::{End, Ended, LossReason, Meta, Name, Run, Thread};
 use crate::plans::Plans;
 use crate::raw;
 use crate::record::{Flags, Record, RecordKind, Records};
+use crate::states::ThreadState;
 use crate::wait::Wait;
 pub(crate) use lines::{LineWriter, PlainContent, PlainRecord, PlainRecords, plain_text};
 
@@ -150,6 +151,8 @@ pub struct Renderer {
     modules_read: bool,
     /// The number of records reported lost in this file for reasons that no ring counts.
     lost_otherwise: u64,
+    /// The number of states of threads in this file.
+    states: u64,
 }
 
 /// The form of the output.
@@ -167,7 +170,7 @@ impl Renderer {
             Encoding::Text => Form::Text(LineWriter::new(tid)),
             Encoding::Raw => Form::Raw(raw::Writer::new(tid)),
         };
-        Renderer { state, form, modules_written: 0, modules_read: false, lost_otherwise: 0 }
+        Renderer { state, form, modules_written: 0, modules_read: false, lost_otherwise: 0, states: 0 }
     }
 
     /// Notes that further output begins at this position of the file, in bytes, and that the output vector
@@ -555,11 +558,23 @@ impl Renderer {
         let lost = self.state.here(0).lost;
         let lost = lost.iter().fold(self.lost_otherwise, |sum: u64, lost| sum.saturating_add(*lost));
         let Ended { reason, cause, seen } = ended.into();
-        let apart = SeparateCounts { waits: self.state.waits, ..SeparateCounts::default() };
+        let (waits, states) = (self.state.waits, self.states);
+        let apart = SeparateCounts { waits, states, ..SeparateCounts::default() };
         self.meta(
             &Meta::End(End { records: self.state.records, lost, reason, files, cause, seen, apart }),
             out,
         );
+    }
+
+    /// Appends a state of a thread. If the ticks are smaller than those of the line before, the line gets those.
+    pub fn thread_state(&mut self, ticks: Ticks, state: &ThreadState, out: &mut Vec<u8>) {
+        self.state.last = self.state.last.max(ticks);
+        self.states = self.states.saturating_add(1);
+        let last = self.state.last;
+        match &mut self.form {
+            Form::Text(lines) => lines.line(last, Kind::State, |out| state.write(out), out),
+            Form::Raw(raw) => raw.thread_state(last, state, out),
+        }
     }
 
     /// Appends a metadata line with the ticks of the line before it.

@@ -1,0 +1,335 @@
+//! The kernel's records of when the threads of a program leave a processor and come back, without any privileges: one
+//! event and one ring a processor (`perf_event_open(2)`), with all the `unsafe` code that they need.
+//!
+//! The events are opened for a process that is about to call `exec`, and begin to count there. Its threads inherit
+//! them; its forks do not. The kernel writes into the rings and this process alone reads them, so what they contain
+//! outlives the program, however that ends.
+#![allow(unsafe_code)]
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::Duration;
+
+use memmap2::{MmapOptions, MmapRaw};
+use trace_format::states::{StateChange, ThreadState};
+
+/// The number of pages of each ring, besides the page of its header, unless the limit of locked memory is lower.
+const PAGES: usize = 64;
+/// The longest time for which a program waits before `exec` for its events to be opened.
+const LONGEST_HOLD: Duration = Duration::from_secs(60);
+
+/// The numbers of `linux/perf_event.h`.
+mod abi {
+    pub const TYPE_SOFTWARE: u64 = 1;
+    pub const COUNT_SW_DUMMY: u64 = 9;
+    /// The number of bytes of `perf_event_attr`, version 7.
+    pub const ATTR_BYTES: u64 = 128;
+    pub const SAMPLE_TID: u64 = 1 << 1;
+    pub const SAMPLE_TIME: u64 = 1 << 2;
+    /// `disabled`, `inherit`, `exclude_kernel`, `exclude_hv`, `enable_on_exec`, `task`, `sample_id_all`,
+    /// `use_clockid`, `context_switch`, `inherit_thread`.
+    pub const FLAGS: u64 =
+        1 | 1 << 1 | 1 << 5 | 1 << 6 | 1 << 12 | 1 << 13 | 1 << 18 | 1 << 25 | 1 << 26 | 1 << 35;
+    pub const FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
+    /// The places of `data_head` and `data_tail` in the first page of a ring, in bytes.
+    pub const DATA_HEAD: usize = 1024;
+    pub const DATA_TAIL: usize = 1032;
+    pub const RECORD_LOST: u32 = 2;
+    pub const RECORD_EXIT: u32 = 4;
+    pub const RECORD_FORK: u32 = 7;
+    pub const RECORD_SWITCH: u32 = 14;
+    pub const MISC_SWITCH_OUT: u16 = 1 << 13;
+    pub const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
+}
+
+/// Makes the program of `command` wait before its `exec`. Returns the end of a connection: the program's process id
+/// comes from there, and the program continues when a byte is written, see [`process_that_waits`].
+///
+/// # Errors
+/// The system has no descriptors left.
+pub fn hold_before_exec(command: &mut Command) -> io::Result<UnixStream> {
+    let (ours, childs) = UnixStream::pair()?;
+    childs.set_read_timeout(Some(LONGEST_HOLD))?;
+    let wait = move || {
+        // If this fails, the program continues without events.
+        let _ = (&childs).write_all(&std::process::id().to_le_bytes());
+        let _ = (&childs).read(&mut [0]);
+        Ok(())
+    };
+    // SAFETY: between fork and exec, the closure makes system calls only: it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(wait) };
+    Ok(ours)
+}
+
+/// Returns the id of the process that waits at the other end.
+///
+/// # Errors
+/// There is no such process, because it could not be started.
+pub fn process_that_waits(held: &mut UnixStream) -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    held.read_exact(&mut bytes)?;
+    Ok(u32::from_le_bytes(bytes))
+}
+
+/// Returns the id of the current thread.
+#[must_use]
+pub fn own_thread_id() -> u64 {
+    // SAFETY: `gettid` touches no memory of this process, and cannot fail.
+    let id = unsafe { libc::syscall(libc::SYS_gettid) };
+    u64::try_from(id).unwrap_or(0)
+}
+
+/// The ring of one processor.
+struct Ring {
+    cpu: u32,
+    /// The event, which writes into the ring as long as it is open.
+    event: File,
+    map: MmapRaw,
+}
+
+/// The rings of all processors.
+pub struct Rings(Vec<Ring>);
+
+impl Rings {
+    /// Opens the events of the process `pid`, which begin at its next `exec`.
+    ///
+    /// # Errors
+    /// The kernel refuses; the text says what it refuses and why.
+    pub fn open(pid: u32) -> Result<Rings, String> {
+        let mut events = Vec::new();
+        for cpu in online_processors() {
+            events.push((cpu, open_event(pid, cpu).map_err(|error| refused_event(&error))?));
+        }
+        let page = page_bytes();
+        let mut pages = PAGES;
+        loop {
+            match events
+                .iter()
+                .map(|(_, event)| map(event, (pages + 1) * page))
+                .collect::<io::Result<Vec<_>>>()
+            {
+                Ok(maps) => {
+                    let ring = |((cpu, event), map)| Ring { cpu, event, map };
+                    return Ok(Rings(events.into_iter().zip(maps).map(ring).collect()));
+                }
+                // The limit of locked memory may have room for smaller rings.
+                Err(error) if error.raw_os_error() == Some(libc::EPERM) && pages > 1 => pages /= 2,
+                Err(error) => {
+                    let hint = match error.raw_os_error() {
+                        Some(libc::EPERM) => {
+                            "; the limit of locked memory is used up, see kernel.perf_event_mlock_kb"
+                        }
+                        _ => "",
+                    };
+                    return Err(format!("mmap of a ring of perf_event_open: {error}{hint}"));
+                }
+            }
+        }
+    }
+
+    /// Waits until the kernel has filled half of a ring, or until the time is up.
+    pub fn wait(&self, longest: Duration) {
+        let entry =
+            |ring: &Ring| libc::pollfd { fd: ring.event.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut entries: Vec<libc::pollfd> = self.0.iter().map(entry).collect();
+        let longest = longest.as_millis().try_into().unwrap_or(libc::c_int::MAX);
+        // If all threads have ended, the kernel hangs up, and `poll` would return at once.
+        let is_over = |entry: &libc::pollfd| entry.revents & libc::POLLIN == 0 && entry.revents != 0;
+        // SAFETY: the entries are writable memory for as many `pollfd` as the call is told.
+        unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, longest) };
+        if entries.iter().any(is_over) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Takes all records out of the rings and appends them to `states`, processor by processor.
+    pub fn take(&mut self, states: &mut Vec<ThreadState>) {
+        for ring in &mut self.0 {
+            let bytes = ring.take();
+            parse(&bytes, ring.cpu, states);
+        }
+    }
+}
+
+impl Ring {
+    /// Takes the bytes that the kernel has written since the last call.
+    fn take(&mut self) -> Vec<u8> {
+        let page = page_bytes();
+        let size = self.map.len() - page;
+        let start = self.map.as_mut_ptr();
+        // SAFETY: the map is longer than a page and lives as long as `self`, and the two words are aligned. The kernel
+        // writes the head, and only this process writes the tail.
+        let (head, tail) = unsafe {
+            (&*start.add(abi::DATA_HEAD).cast::<AtomicU64>(), &*start.add(abi::DATA_TAIL).cast::<AtomicU64>())
+        };
+        let (end, begin) = (head.load(Ordering::Acquire), tail.load(Ordering::Relaxed));
+        let mut bytes = Vec::new();
+        if let Ok(length @ 1..) = usize::try_from(end.wrapping_sub(begin)).map(|length| length.min(size)) {
+            bytes.resize(length, 0);
+            #[expect(clippy::cast_possible_truncation, reason = "less than the size of the map")]
+            let at = (begin % size as u64) as usize;
+            let first = length.min(size - at);
+            // SAFETY: `at + first <= size` and `length - first <= at`, so both copies read within the data behind the
+            // first page; the kernel does not write there before the tail has moved. `bytes` has `length` bytes.
+            unsafe {
+                let data = start.add(page);
+                data.add(at).copy_to_nonoverlapping(bytes.as_mut_ptr(), first);
+                data.copy_to_nonoverlapping(bytes.as_mut_ptr().add(first), length - first);
+            }
+        }
+        // The bytes are read before the kernel may overwrite them.
+        fence(Ordering::SeqCst);
+        tail.store(end, Ordering::Release);
+        bytes
+    }
+}
+
+/// Appends the states in these records of a ring. Skips records of other types.
+fn parse(mut bytes: &[u8], cpu: u32, states: &mut Vec<ThreadState>) {
+    let half = |bytes: &[u8], at: usize| {
+        bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+    };
+    let word = |bytes: &[u8], at: usize| u64::from(half(bytes, at)) | u64::from(half(bytes, at + 4)) << 32;
+    while let [_, _, _, _, misc_low, misc_high, size_low, size_high, ..] = *bytes {
+        let size = usize::from(u16::from_le_bytes([size_low, size_high]));
+        let Some((record, rest)) = bytes.split_at_checked(size).filter(|_| size >= 24) else { return };
+        bytes = rest;
+        let misc = u16::from_le_bytes([misc_low, misc_high]);
+        // Each record ends in the thread and the time.
+        let (mut thread, raw, mut lost) = (half(record, size - 12), word(record, size - 8), 0);
+        let change = match half(record, 0) {
+            abi::RECORD_SWITCH if misc & abi::MISC_SWITCH_OUT == 0 => StateChange::On,
+            abi::RECORD_SWITCH if misc & abi::MISC_SWITCH_OUT_PREEMPT != 0 => StateChange::Preempted,
+            abi::RECORD_SWITCH => StateChange::Left,
+            abi::RECORD_FORK => {
+                thread = half(record, 16);
+                StateChange::Started
+            }
+            abi::RECORD_EXIT => {
+                thread = half(record, 16);
+                StateChange::Ended
+            }
+            abi::RECORD_LOST => {
+                (thread, lost) = (0, u32::try_from(word(record, 16)).unwrap_or(u32::MAX));
+                StateChange::Gap
+            }
+            _ => continue,
+        };
+        states.push(ThreadState { thread: thread.into(), change, cpu, raw, lost });
+    }
+}
+
+/// Returns the numbers of the processors that are on. A program may be moved to any of them.
+fn online_processors() -> Vec<u32> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let mut all = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) {
+            all.extend(first..=last);
+        }
+    }
+    if all.is_empty() {
+        let known = std::thread::available_parallelism().map_or(1, usize::from);
+        all.extend((0..).take(known));
+    }
+    all
+}
+
+fn page_bytes() -> usize {
+    // SAFETY: `sysconf` touches no memory of this process.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+fn map(event: &File, bytes: usize) -> io::Result<MmapRaw> {
+    MmapOptions::new().len(bytes).map_raw(event)
+}
+
+/// Opens the event of the process `pid` on one processor.
+fn open_event(pid: u32, cpu: u32) -> io::Result<File> {
+    let mut attr = [0u64; abi::ATTR_BYTES as usize / 8];
+    attr[0] = abi::TYPE_SOFTWARE | abi::ATTR_BYTES << 32;
+    attr[1] = abi::COUNT_SW_DUMMY;
+    attr[3] = abi::SAMPLE_TID | abi::SAMPLE_TIME;
+    attr[5] = abi::FLAGS;
+    // The clock is the upper half of the twelfth word.
+    attr[11] = (libc::CLOCK_MONOTONIC_RAW as u64) << 32;
+    if cfg!(target_endian = "big") {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let (pid, cpu) = (libc::c_long::from(pid as libc::pid_t), libc::c_long::from(cpu as libc::c_int));
+    let no_group: libc::c_long = -1;
+    // SAFETY: the kernel reads the 128 bytes that the structure says it has.
+    let answer = unsafe {
+        libc::syscall(libc::SYS_perf_event_open, attr.as_ptr(), pid, cpu, no_group, abi::FLAG_FD_CLOEXEC)
+    };
+    match libc::c_int::try_from(answer) {
+        // SAFETY: the call has returned a new descriptor, which nothing else has.
+        Ok(event @ 0..) => Ok(File::from(unsafe { OwnedFd::from_raw_fd(event) })),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Returns the reason why the kernel opens no event, with a remedy if there is one.
+fn refused_event(error: &io::Error) -> String {
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    let hint = match error.raw_os_error() {
+        Some(libc::EACCES) => {
+            format!("; kernel.perf_event_paranoid is {}, and this kernel needs 2 or less", paranoid.trim())
+        }
+        Some(libc::EPERM) => "; a filter of system calls forbids it, as in most containers".to_owned(),
+        Some(libc::ENOSYS | libc::ENODEV) => "; this kernel has no such events, or hides them".to_owned(),
+        Some(libc::EINVAL) => "; it needs Linux 5.13 or newer".to_owned(),
+        _ => String::new(),
+    };
+    format!("perf_event_open: {error}{hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a record with these fields of its own, followed by the thread 7 of the process 6 and the time 99.
+    fn record(kind: u32, misc: u16, own: &[u64]) -> Vec<u8> {
+        let size = u16::try_from(8 + 8 * own.len() + 16).expect("a short record");
+        let head = [&kind.to_le_bytes()[..], &misc.to_le_bytes(), &size.to_le_bytes()].concat();
+        let words = own.iter().copied().chain([6 | 7 << 32, 99]).flat_map(u64::to_le_bytes);
+        head.into_iter().chain(words).collect()
+    }
+
+    #[test]
+    fn the_records_of_the_kernel_become_states() {
+        let bytes = [
+            record(abi::RECORD_SWITCH, abi::MISC_SWITCH_OUT, &[]),
+            record(abi::RECORD_SWITCH, 0, &[]),
+            record(abi::RECORD_SWITCH, abi::MISC_SWITCH_OUT | abi::MISC_SWITCH_OUT_PREEMPT, &[]),
+            record(3, 0, &[1]),
+            record(abi::RECORD_FORK, 0, &[6 | 6 << 32, 8 | 7 << 32, 99]),
+            record(abi::RECORD_EXIT, 0, &[6 | 6 << 32, 8 | 7 << 32, 99]),
+            record(abi::RECORD_LOST, 0, &[1, 430]),
+        ];
+        let state = |change, thread, lost| ThreadState { thread, change, cpu: 3, raw: 99, lost };
+        let all = [
+            state(StateChange::Left, 7, 0),
+            state(StateChange::On, 7, 0),
+            state(StateChange::Preempted, 7, 0),
+            state(StateChange::Started, 8, 0),
+            state(StateChange::Ended, 8, 0),
+            state(StateChange::Gap, 0, 430),
+        ];
+        let mut states = Vec::new();
+        parse(&bytes.concat(), 3, &mut states);
+        assert_eq!(states, all);
+        // A damaged size ends the reading.
+        for broken in [&[0, 0, 0, 0, 0, 0, 0, 0][..], &[14, 0, 0, 0, 0, 0, 255, 255]] {
+            states.clear();
+            parse(broken, 3, &mut states);
+            assert!(states.is_empty());
+        }
+    }
+}

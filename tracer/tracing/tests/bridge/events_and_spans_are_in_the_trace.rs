@@ -535,7 +535,7 @@ fn tracemerge_shows_spans_by_their_names() {
         for (name, id) in [("outer", 1), ("inner", 2), ("root", 3), ("child", 4)] {
             assert!(tree.lines().any(|line| line.contains(&format!("{name} #{id}"))), "{name}\n{tree}");
             assert!(
-                shown.lines().any(|line| line.contains(&format!("span={id} {name} at "))),
+                shown.lines().any(|line| line.contains(&format!("-> {name} #{id}  ("))),
                 "{name}\n{shown}"
             );
         }

@@ -262,7 +262,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 16 }))]
     #[test]
     fn changed_bytes_damage_only_their_block(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)
@@ -420,7 +420,7 @@ fn assert_records_are_those_of_the_text(bytes: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 48 }))]
     #[test]
     fn records_agree_with_the_lines_even_in_damaged_files(
         acts in acts(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4)

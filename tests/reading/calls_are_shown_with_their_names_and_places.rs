@@ -193,7 +193,10 @@ fn names_are_shown_even_if_a_view_omits_the_module_lines() {
         }
         for options in [&["show"][..], &["show", "--symbols"], &["show", "--last", "6"]] {
             let shown = told_of(&traced, options);
-            assert!(shown.contains("placed::by_address") && !shown.contains("0x"), "{options:?}: {shown}");
+            // A call stack may begin in code that has no names.
+            let mut calls = shown.lines().filter(|line| line.contains("-> ") || line.contains("<- "));
+            assert!(shown.contains("placed::by_address"), "{options:?}: {shown}");
+            assert!(calls.all(|line| !line.contains("0x")), "{options:?}: {shown}");
         }
     }
 }

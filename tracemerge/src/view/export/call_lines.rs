@@ -12,7 +12,7 @@ use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::ui::messages::count;
 use crate::view::calls::{Depth, MORE, OpenCalls, cut};
-use crate::view::function_names::{CallInfo, Function, KnownCalls, SharedNames, lock};
+use crate::view::function_names::{CallInfo, Function, FunctionNames, KnownCalls, SharedNames, lock};
 use crate::view::threads::{ThreadIds, Threads};
 use crate::view::work_time::WorkTime;
 
@@ -129,37 +129,52 @@ impl CallLines {
         Some(OfCalls { depth, lines: Some(vec![line]) })
     }
 
-    /// Returns the lines of a call stack, the innermost function first; if it is the place of a call, one line with
-    /// the caller.
+    /// Returns the lines of a call stack, or one line with the caller if the stack is the place of a call.
     fn stack(&self, named: usize, ticks: Ticks, stack: &StackLine<'_>, is_call_site: bool) -> Vec<String> {
         let mut names = lock(&self.names);
-        let frames = stack.frames.iter().skip(usize::from(is_call_site));
-        let functions: Vec<_> =
-            frames.flat_map(|frame| names.of_frame(named, ticks, frame).to_vec()).collect();
-        let by = if is_call_site { "called from" } else { "by" };
-        let most = if is_call_site { 1 } else { Depth::Usual.most() };
-        let mut lines: Vec<String> = functions
-            .iter()
-            .take(most)
-            .map(|id| {
-                let mut line = format!("{by} {}", names.get(*id).name);
-                add_place(names.get(*id), &mut line);
-                line
-            })
-            .collect();
         if is_call_site {
-            return lines;
+            let caller =
+                stack.frames.iter().skip(1).flat_map(|f| names.of_frame(named, ticks, f).to_vec()).next();
+            return caller.iter().map(|id| function_line("called from", names.get(*id))).collect();
         }
+        let mut lines = stack_lines(&mut names, (named, ticks), stack, Depth::Usual.most());
         lines.insert(0, "call stack:".to_owned());
-        if functions.len() > most {
-            let more = count((functions.len() - most) as u64, "more function");
-            lines.push(format!("by {MORE} {more}"));
-        }
-        if !stack.whole {
-            lines.push("by ... (the walk ended here)".to_owned());
-        }
         lines
     }
+}
+
+/// Returns the lines of a call stack of a process at these ticks, the innermost function first, with the places of at
+/// most `most` functions.
+#[must_use]
+pub fn stack_lines(
+    names: &mut FunctionNames,
+    (named, ticks): (usize, Ticks),
+    stack: &StackLine<'_>,
+    most: usize,
+) -> Vec<String> {
+    let (mut lines, mut more) = (Vec::new(), 0);
+    for frame in &stack.frames {
+        for id in names.of_frame(named, ticks, frame).iter() {
+            if lines.len() == most {
+                more += 1;
+                continue;
+            }
+            lines.push(function_line("by", names.get(*id)));
+        }
+    }
+    if more > 0 {
+        lines.push(format!("by {MORE} {}", count(more, "more function")));
+    }
+    if !stack.whole {
+        lines.push("by ... (the walk ended here)".to_owned());
+    }
+    lines
+}
+
+fn function_line(how: &str, function: &Function) -> String {
+    let mut line = format!("{how} {}", function.name);
+    add_place(function, &mut line);
+    line
 }
 
 fn add_span(span: Option<u64>, line: &mut String) {

@@ -85,8 +85,9 @@ names; the first one of a process is 'main', those without a name are numbered. 
 one that leaves it; the lines between are indented by the number of the thread's open calls
 (a depth beyond 40 is a number: '[41] -> f'). Calls that began before the first shown record
 do not count. After lost records, lines may be too deep until a call around them is left.
-Records of locks and calls are in words; --grep searches them as they are in the trace. The options select as those of a merge do (tracemerge
---help). --time sets the terms of times; the default is seconds since the first line.
+Records of locks and calls are in words; --grep searches them as they are in the trace.
+The options select as those of a merge do (tracemerge --help). --time sets the terms of
+times; the default is seconds since the first line.
 The columns 'level', 'target', 'module', 'site' and 'function' are empty for files of
 TRACER_FORMAT=text, which do not record them.
 

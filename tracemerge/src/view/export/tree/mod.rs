@@ -26,10 +26,11 @@ use trace_format::record::Flags;
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::input::other_kinds::OtherKinds;
-use crate::ui::messages::{Grouped, count};
+use crate::ui::messages::Grouped;
 use crate::ui::units::{duration, nanoseconds, put_duration};
 use crate::view::calls::{Cut, Depth, Ended, Ending, MORE, NO_CALLS, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
+use crate::view::export::call_lines::stack_lines;
 use crate::view::export::in_words::in_words;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::call_graph::CallGraph;
@@ -77,7 +78,7 @@ them, after a ':'. A call that never returned has a note with the reason.
 all functions if the program ran with TRACER_CALL_SITES=1.
 
 Lines are in the order of time over all threads; a call stands where it was entered. For
-that, up to 100,000 lines, or 16 MB, are held back until the calls before them are known.
+that, up to 100,000 lines, or 16 MiB, are held back until the calls before them are known.
 
 Calls nested deeper than 64 are one line, '… 261,791 more calls of f', with the time of the
 outermost of them, and with the messages in them. --depth all shows them all; --depth 5 is
@@ -241,7 +242,7 @@ impl TreeFormat {
     fn note_of_late_calls(&self) -> Option<String> {
         (self.late > 0).then(|| {
             format!(
-                "{} later than entered: {} lines, or 16 MB, came before it was known that they are shown",
+                "{} later than entered: {} lines, or 16 MiB, came before it was known that they are shown",
                 if self.late == 1 {
                     "1 call is shown".to_owned()
                 } else {
@@ -537,9 +538,14 @@ impl TreeFormat {
         self.write_open(thread, (record.ticks, now));
         for line in record.parsed() {
             let stack = (line.kind == Kind::Stack).then(|| StackLine::parse(line.payload)).flatten();
+            let most = if self.depth == Depth::All { usize::MAX } else { Depth::Usual.most() };
+            let place = (named, record.ticks);
             let texts = stack.map_or_else(
                 || vec![in_words(&line).into_owned()],
-                |stack| self.stack(named, record.ticks, &stack),
+                |stack| {
+                    let lines = stack_lines(&mut lock(&self.names), place, &stack, most);
+                    lines.into_iter().map(String::into_bytes).collect()
+                },
             );
             for content in texts {
                 let mut text = self.held.text();
@@ -549,32 +555,6 @@ impl TreeFormat {
                 self.add(None, thread, (record.ticks, None), text);
             }
         }
-    }
-
-    /// Returns the lines of a call stack, the innermost function first.
-    fn stack(&self, named: usize, ticks: Ticks, stack: &StackLine<'_>) -> Vec<Vec<u8>> {
-        let mut names = lock(&self.names);
-        let most = if self.depth == Depth::All { usize::MAX } else { Depth::Usual.most() };
-        let (mut lines, mut more): (Vec<Vec<u8>>, u64) = (Vec::new(), 0);
-        for frame in &stack.frames {
-            for id in names.of_frame(named, ticks, frame).iter() {
-                if lines.len() == most {
-                    more += 1;
-                    continue;
-                }
-                let function = names.get(*id);
-                let place =
-                    if function.at.is_empty() { String::new() } else { format!("  ({})", function.at) };
-                lines.push(format!("by {}{place}", function.name).into_bytes());
-            }
-        }
-        if more > 0 {
-            lines.push(format!("by {MORE} {}", count(more, "more function")).into_bytes());
-        }
-        if !stack.whole {
-            lines.push(b"by ... (the walk ended here)".to_vec());
-        }
-        lines
     }
 
     /// Ends the calls that are still open, and writes the reason `why` they have no leave record.

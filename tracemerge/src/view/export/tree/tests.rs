@@ -127,7 +127,7 @@ main     830 ns  }} app::main {still}
     assert!(some.contains("app::lost") && !some.contains("app::main"), "what is called is shown: {some}");
 }
 
-/// Returns the times of the lines, in nanoseconds; a line without a time has that of the line before.
+/// Returns the times of the lines that have one, in nanoseconds.
 fn times(tree: &str) -> Vec<u64> {
     let time = |line: &str| line.get(..16)?.trim().replace('.', "").parse::<u64>().ok();
     tree.lines().filter_map(time).collect()

@@ -405,15 +405,14 @@ impl RingReader<'_> {
         let progress = now.1;
         let unknown_kind = copy.unknown_kind(progress.consumed, progress.nested_consumed);
         let file = self.file(tenant.tid, &progress)?;
-        if file.is_none() && progress.inode != 0 {
-            let replaced = header.read_published().is_none_or(|(count, _)| count != now.0);
-            if replaced {
-                return Ok(Reading::Changed);
-            }
-            if patient {
-                // The file may be about to get another name, or the flusher is about to see that it was removed.
-                return Ok(Reading::Changing);
-            }
+        // If the flusher has published again, the file may have been replaced since: a file with the same inode number may
+        // be a later one.
+        if progress.inode != 0 && header.read_published().is_none_or(|(count, _)| count != now.0) {
+            return Ok(Reading::Changed);
+        }
+        if file.is_none() && progress.inode != 0 && patient {
+            // The file may be about to get another name, or the flusher is about to see that it was removed.
+            return Ok(Reading::Changing);
         }
         let lock = self.run.life();
         let life = lock.as_ref().and_then(|lock| lock.life().ok()?);

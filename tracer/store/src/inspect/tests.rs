@@ -73,3 +73,36 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_file_of_a_rotating_thread_is_the_published_one_even_if_inode_numbers_are_reused() {
+    const ROTATIONS: usize = 2000;
+    let directory = tempfile::tempdir().unwrap();
+    let (run, memory) = run_with_ring(directory.path(), 16 * 1024);
+    let place = TracePlace::of(&run.manifest);
+    let mut line = format!("{:016x}-{TID:08} # ", 1).into_bytes();
+    Meta::Run(run.manifest.run.clone()).write(&mut line);
+    let path = directory.path().join(format!("app.trace.{TID}"));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for number in 0..ROTATIONS {
+                // The length tells which file it is.
+                let file = [&line[..], b"\n", &vec![b' '; number % 64]].concat();
+                let new = path.with_extension("new");
+                std::fs::write(&new, &file).unwrap();
+                let sys::FileIdentity { device, inode, .. } = sys::path_identity(&new).unwrap();
+                let file_length = file.len() as u64;
+                memory.publish(&Progress { file_length, device, inode, ..Progress::default() });
+                std::fs::rename(&new, &path).unwrap();
+            }
+        });
+        let mut found = 0;
+        while !writer.is_finished() {
+            let thread = run.thread(&directory.path().join("ring-0"), &place, true, &mut 0);
+            let Ok(Some(ThreadInMemory { file: Some(file), .. })) = thread else { continue };
+            assert_eq!(file.file.metadata().unwrap().len(), file.length);
+            found += 1;
+        }
+        assert!(found > 0);
+    });
+}

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 use support::scenarios::Scenario;
-use tracer::Tracer;
+use tracer::{Tracer, scope};
 
 pub const SCENARIOS: &[Scenario] = &[
     ("switches", |args| switches(args.text(0) == "killed")),
@@ -69,6 +69,36 @@ fn share_one_processor() {
     }
 }
 
+/// Traces the processor's time of this thread that the `work` of a function takes, in nanoseconds.
+fn trace_time(function: &str, work: impl FnOnce()) {
+    let now = || {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the call writes the time.
+        assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
+        time.tv_sec * 1_000_000_000 + time.tv_nsec
+    };
+    let before = now();
+    work();
+    Tracer::get().trace(format_args!("cpu of {function} {}", now() - before));
+}
+
+/// Sleeps for 20 ms or longer in all.
+fn sleep_often() {
+    let _scope = scope!();
+    trace_time("sleep_often", || (0..200).for_each(|_| std::thread::sleep(Duration::from_micros(100))));
+}
+
+/// Computes until another thread has had the processor three times.
+fn spin_until_preempted() {
+    let _scope = scope!();
+    trace_time("spin_until_preempted", || {
+        let (_, first) = counted();
+        while counted().1 < first + 3 {
+            (0..10_000).for_each(|_| std::hint::spin_loop());
+        }
+    });
+}
+
 /// Runs a thread that sleeps, one that waits for another, and one that a rival preempts; each traces its counts
 /// before and after. Then ends, or kills itself.
 fn switches(killed: bool) {
@@ -76,7 +106,7 @@ fn switches(killed: bool) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             trace_counts();
-            (0..200).for_each(|_| std::thread::sleep(Duration::from_micros(100)));
+            sleep_often();
             trace_counts();
         });
         let (ask, asked) = mpsc::channel();
@@ -93,10 +123,7 @@ fn switches(killed: bool) {
         scope.spawn(move || {
             share_one_processor();
             trace_counts();
-            let (_, first) = counted();
-            while counted().1 < first + 3 {
-                (0..10_000).for_each(|_| std::hint::spin_loop());
-            }
+            spin_until_preempted();
             trace_counts();
             is_over.store(true, Ordering::Relaxed);
         });

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::Output;
 
+use serde_json::Value;
 use support::Scenario;
 use support::programs::left_out;
 use trace_format::line::{Kind, Line};
@@ -80,6 +81,62 @@ fn each_switch_is_recorded_with_its_kind_and_in_its_place() {
     if let Some((left, preempted)) = compared("ended") {
         assert!(left >= 200 && preempted >= 3, "{left} {preempted}");
     }
+}
+
+/// Returns what a command prints about the trace of a scenario.
+fn read(scenario: &Scenario, args: &[&str]) -> String {
+    let app = scenario.directory.path().join("scenario").to_string_lossy().into_owned();
+    let args = [&["tracemerge"], args, &[&app]].concat();
+    let output = Scenario::new(SCENARIO, &args).command().output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn views_divide_the_times_of_calls_by_the_states_of_their_threads() {
+    const SLEPT: u64 = 200 * 100_000;
+    let (scenario, output) = run("tracemerge", "ended");
+    if String::from_utf8_lossy(&output.stderr).contains("perf_event_open") {
+        return left_out("perf_event_open");
+    }
+    let json = |args: &[&str]| -> Value { serde_json::from_str(&read(&scenario, args)).expect("JSON") };
+    let number = |of: &Value| of.as_u64().unwrap_or_else(|| panic!("a number: {of}"));
+    // The times of the thread's own clock of the processor, which the program has traced in each function.
+    let merged = String::from_utf8_lossy(&output.stdout);
+    let measured = |function: &str| -> u64 {
+        let mut times = merged.lines().filter_map(|line| line.split_once(&format!(" : cpu of {function} ")));
+        times.next().and_then(|(_, time)| time.parse().ok()).expect("a time")
+    };
+    let report = json(&["report", "--json"]);
+    for (function, column, least) in
+        [("sleep_often", "waiting_ns", SLEPT), ("spin_until_preempted", "preempted_ns", 1)]
+    {
+        let rows = report["functions"].as_array().expect("rows").iter();
+        let row =
+            rows.clone().find(|row| row["function"].as_str().is_some_and(|name| name.ends_with(function)));
+        let row = row.unwrap_or_else(|| panic!("{function}: {report}"));
+        let [own, cpu, waiting, preempted] =
+            ["self_ns", "cpu_ns", "waiting_ns", "preempted_ns"].map(|column| number(&row[column]));
+        assert_eq!(cpu + waiting + preempted, own, "{row}");
+        assert!(number(&row[column]) >= least, "{row}");
+        let measured = measured(function);
+        assert!(cpu <= measured * 2 + 10_000_000 && cpu + 1_000_000 >= measured / 2, "{measured}: {row}");
+    }
+    let table = read(&scenario, &["report"]);
+    let heading = table.lines().find(|line| line.contains(" self ")).expect("a heading");
+    assert!(heading.contains(" cpu  waiting  preempted "), "{table}");
+    assert!(table.contains("times off the processor are those of the kernel, \u{b1}"), "{table}");
+    let tree = read(&scenario, &["tree", "--function", "sleep_often"]);
+    assert!(tree.lines().any(|line| line.contains("sleep_often") && line.contains("  [waiting ")), "{tree}");
+    let summary = json(&["summary", "--json"]);
+    let threads = summary["threads"].as_array().expect("threads");
+    assert!(threads.iter().any(|thread| number(&thread["waiting_ns"]) >= SLEPT), "{summary}");
+    let chrome: Value = json(&["--format", "chrome", "-o", "-"]);
+    let events = chrome["traceEvents"].as_array().expect("events").iter();
+    let waits: Vec<&Value> =
+        events.filter(|event| event["cat"] == "state" && event["name"] == "waiting").collect();
+    let all: f64 = waits.iter().filter_map(|event| event["dur"].as_f64()).sum();
+    assert!(waits.len() >= 200 && all * 1000.0 >= SLEPT as f64, "{}: {all}", waits.len());
 }
 
 #[test]

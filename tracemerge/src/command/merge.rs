@@ -28,6 +28,7 @@ use crate::view::plan::Plan;
 use crate::view::request::{Request, View, is_terminal};
 use crate::view::select::{Amount, Selection};
 use crate::view::thread_labels::thread_labels;
+use crate::view::thread_states::ThreadStates;
 
 /// The applications and runs to merge, and the user's request.
 #[derive(Debug)]
@@ -192,6 +193,7 @@ fn context_of(needs: Needs, view: &View, inputs: &Inputs, plan: &Plan<'_>, symbo
         labels: if needs.labels { thread_labels(inputs) } else { Vec::new() },
         last: plan.times.steady.1,
         untils: plan.untils(inputs),
+        states: Arc::new(if needs.states { ThreadStates::read(inputs) } else { ThreadStates::default() }),
         catalog: sites.as_ref().map(|sites| sites.catalog.clone()).unwrap_or_default(),
         found: pattern.clone().filter(|_| !invert),
         ..Context::new(time, symbols)

@@ -19,7 +19,7 @@ use trace_format::line::Ticks;
 use trace_format::meta::{ClockKind, EndReason, Meta, RingPlace, Run, SystemClocks, Thread};
 use trace_format::name::{INFIX, trace_file_suffix};
 use trace_format::render::{RenderState, Renderer};
-use trace_format::states::{StateChange, ThreadState};
+use trace_format::states::{StateChange, THREAD_NAME, ThreadState};
 use trace_store::counter;
 
 use crate::find::app::App;
@@ -42,9 +42,6 @@ const READINGS: usize = 16;
 const KEPT_BYTES: usize = 32;
 /// The number of bytes after which the file is written.
 const CHUNK: usize = 1 << 20;
-
-/// The name of the states' file among the threads of its run.
-const NAME: &[u8] = b"tracer-states";
 
 /// The readings of the clocks at one moment, against the processor's counter and against the system's clock: the run
 /// has chosen one of them.
@@ -205,7 +202,7 @@ impl Kept {
             Renderer::new(self.tid, RenderState { last: first, ..RenderState::default() }, Encoding::Raw);
         renderer.begin_at(0);
         let mut out = Vec::with_capacity(CHUNK);
-        let name = NAME.to_vec();
+        let name = THREAD_NAME.to_vec();
         let thread = Thread { name, ring: RingPlace::Shared, why: Vec::new(), file: number };
         renderer.header(run, &thread, &mut out);
         for _ in 0..self.number {

@@ -19,6 +19,7 @@ use crate::view::by_number::ByNumber;
 use crate::view::calls::{Depth, Ending, Folded, OpenCall, OpenCalls, cut};
 use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
 use crate::view::latency::Latencies;
+use crate::view::thread_states::OffSum;
 use crate::view::threads::{Thread, ThreadIds, Threads};
 
 /// The choice of the counts that are made.
@@ -104,6 +105,8 @@ struct OpenThread {
     calls: OpenCalls,
     /// The path of each open call.
     paths: Vec<u32>,
+    /// The times off the processor of the calls inside each open call, if the thread's states are known.
+    off_inside: Vec<OffSum>,
 }
 
 /// The counts of a function. Times are in nanoseconds.
@@ -117,6 +120,8 @@ pub struct Counted {
     pub sum: u64,
     /// The time of all calls without the calls inside them.
     pub own: u64,
+    /// The part of that time off the processor; unknown if the states of the thread are.
+    pub off: OffSum,
     /// The shortest call.
     pub min: u64,
     /// The longest call.
@@ -132,14 +137,16 @@ impl Counted {
         self.sum.checked_div(self.calls).unwrap_or(0)
     }
 
-    /// Counts a call with its total time, and its time without the calls inside it.
-    fn call(&mut self, total: u64, own: u64, is_recursive: bool) {
+    /// Counts a call with its total time, its time without the calls inside it, and the part of the latter off the
+    /// processor.
+    fn call(&mut self, total: u64, own: u64, off: &OffSum, is_recursive: bool) {
         self.min = if self.calls == 0 { total } else { self.min.min(total) };
         self.calls += 1;
         // The time of an outer call of the same function includes a recursive call.
         self.total = self.total.saturating_add(if is_recursive { 0 } else { total });
         self.sum = self.sum.saturating_add(total);
         self.own = self.own.saturating_add(own);
+        self.off.add(off);
         self.max = self.max.max(total);
         self.times.push(total);
     }
@@ -150,6 +157,7 @@ impl Counted {
         self.total = self.total.saturating_add(other.total);
         self.sum = self.sum.saturating_add(other.sum);
         self.own = self.own.saturating_add(other.own);
+        self.off.add(&other.off);
         self.max = self.max.max(other.max);
         self.times.add(&other.times);
     }
@@ -455,6 +463,9 @@ impl CallCounts {
             let path = self.paths.enter(&open.paths, thread, called.function, self.counting.depth.most());
             open.paths.push(path);
         }
+        if self.threads.work(thread).off().is_some() {
+            open.off_inside.push(OffSum::default());
+        }
         open.calls.enter(called.place, called.function, span, now);
         self.others.spans += u64::from(span.is_some());
         self.others.call_sites += u64::from(called.from.is_some());
@@ -490,8 +501,23 @@ impl CallCounts {
             self.paths.add_call(path, own);
         }
         let is_recursive = open.calls.has_open(call.function);
+        let off = self.own_off(thread, call, now, own);
         let thread = if self.counting.by_thread { thread } else { 0 };
-        self.counted(thread, call.function).call(total, own, is_recursive);
+        self.counted(thread, call.function).call(total, own, &off, is_recursive);
+    }
+
+    /// Returns the part of a call's own time that its thread was off the processor.
+    #[inline]
+    fn own_off(&mut self, thread: usize, call: &OpenCall, now: u64, own: u64) -> OffSum {
+        let Some(total) = self.threads.work(thread).off_between(call.entered, now) else {
+            return OffSum { unknown: own, ..OffSum::default() };
+        };
+        let of_calls = &mut self.open[thread].off_inside;
+        let inside = of_calls.pop().unwrap_or_default();
+        if let Some(around) = of_calls.last_mut() {
+            around.add(&total);
+        }
+        total.without(&inside).within(own)
     }
 
     /// Returns the counts of a function, of all threads (0) or of one thread.
@@ -544,6 +570,7 @@ impl CallCounts {
             let unmatched = open.calls.unmatched + of_part.calls.unmatched;
             if !of_part.calls.open().is_empty() {
                 open.calls = of_part.calls;
+                open.off_inside = of_part.off_inside;
                 open.paths = of_part.paths.iter().map(|path| paths[*path as usize]).collect();
             }
             open.calls.unmatched = unmatched;

@@ -28,6 +28,7 @@ use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::TreeLayout;
 use crate::view::function_names::{FunctionNames, SharedNames};
 use crate::view::thread_labels::Label;
+use crate::view::thread_states::ThreadStates;
 use crate::view::threads::Threads;
 
 /// The views that are subcommands, in the order in which help lists them.
@@ -101,6 +102,8 @@ pub struct Needs {
     pub calls: bool,
     /// The labels of threads.
     pub labels: bool,
+    /// The times at which threads were off the processor. Their records are not among those that the format takes.
+    pub states: bool,
 }
 
 /// The default destination of an output.
@@ -127,6 +130,8 @@ pub struct Context {
     pub labels: Vec<Label>,
     /// The end of the wanted period of each origin; empty if there is none.
     pub untils: Vec<Option<Ticks>>,
+    /// The times at which threads were off the processor; none if they are not needed.
+    pub states: Arc<ThreadStates>,
     /// The sites of the records' marks.
     pub catalog: Arc<SiteCatalog>,
     /// The maximum number of nested calls that are shown.
@@ -144,6 +149,7 @@ impl Context {
     #[must_use]
     pub fn threads(&self) -> Threads {
         let mut threads = Threads::new(self.names.clone(), self.labels.clone()).until(self.untils.clone());
+        threads = threads.with_states(self.states.clone());
         threads.begin_at(self.time.first);
         threads
     }
@@ -157,6 +163,7 @@ impl Context {
             last: 0,
             labels: Vec::new(),
             untils: Vec::new(),
+            states: Arc::default(),
             catalog: Arc::default(),
             depth: Depth::default(),
             time,

@@ -30,6 +30,7 @@ pub mod sites;
 pub mod sorts;
 pub mod thread_by_thread;
 pub mod thread_labels;
+pub mod thread_states;
 pub mod threads;
 pub mod values;
 pub mod wanted_threads;

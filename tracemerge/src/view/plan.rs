@@ -26,6 +26,7 @@ use crate::view::layout::Needs;
 use crate::view::request::View;
 use crate::view::select::Amount;
 use crate::view::thread_labels::{Label, thread_labels};
+use crate::view::thread_states::has_states;
 use crate::view::wanted_threads::{NamedThread, ThreadSelector};
 
 /// The nanoseconds from one `# clock` line of a run to the next. Inputs of a shorter period have only the
@@ -40,6 +41,8 @@ const NAMED_THREADS: usize = 12;
 #[derive(Debug)]
 pub struct Plan<'v> {
     view: &'v View,
+    /// Whether the states of threads are left out, because the layout takes them [otherwise](crate::view::thread_states).
+    leaves_out_states: bool,
     /// The sorted ranges of each source that contain its wanted lines; a source that is not shown has none.
     pub ranges: Vec<Vec<SortedRange>>,
     /// The wanted ticks of each boot.
@@ -70,8 +73,10 @@ impl<'v> Plan<'v> {
         let (ranges, periods, breaks) = (Vec::new(), Vec::new(), Breaks::default());
         let shows_times_of_day = needs.times_of_day || matches!(view.time, TimeMode::Wall | TimeMode::Utc);
         let zone = TimeZone::system();
-        let mut plan = Plan { view, ranges, periods, times, shows_times_of_day, zone, breaks };
-        select_threads(inputs, view)?;
+        let leaves_out_states = needs.states;
+        let mut plan =
+            Plan { view, leaves_out_states, ranges, periods, times, shows_times_of_day, zone, breaks };
+        plan.select_threads(inputs)?;
         let shows_times = needs.times || view.time != TimeMode::Ticks;
         let mut whens = [view.since, view.until].into_iter().flatten();
         if shows_times || whens.any(When::needs_clock) {
@@ -104,8 +109,43 @@ impl<'v> Plan<'v> {
         self.plan_again(inputs)
     }
 
+    /// Marks those `inputs` that belong to the threads and processes of the view.
+    fn select_threads(&self, inputs: &mut Inputs) -> Result<(), Error> {
+        let view = self.view;
+        let labels = if view.thread.is_empty() { Vec::new() } else { thread_labels(inputs) };
+        let no_label = Label::default();
+        let threads = inputs.origins.iter().enumerate().map(|(number, origin)| {
+            // The user selects a log as its lines are shown: as thread 0 of process 0.
+            let pid = origin.run.as_ref().map(|run| run.pid).or(origin.is_log.then_some(0));
+            NamedThread {
+                pid,
+                tid: origin.tid,
+                name: &origin.name,
+                label: labels.get(number).unwrap_or(&no_label),
+            }
+        });
+        let mut wanted = view.wants(&threads.collect::<Vec<_>>());
+        // A thread that was renamed may have files with its earlier names.
+        let of_threads: HashSet<&str> =
+            labels.iter().zip(&wanted).filter(|of| *of.1).map(|of| of.0.full()).collect();
+        wanted
+            .iter_mut()
+            .zip(&labels)
+            .for_each(|(wanted, label)| *wanted |= of_threads.contains(label.full()));
+        inputs.origins.iter_mut().zip(wanted).for_each(|(origin, wanted)| origin.is_shown = wanted);
+        if inputs.origins.iter().any(|origin| origin.is_shown) {
+            let left_out = |origin: &Origin| self.leaves_out_states && has_states(origin);
+            inputs.origins.iter_mut().for_each(|origin| origin.is_shown &= !left_out(origin));
+            return Ok(());
+        }
+        let threads = some_threads(&inputs.origins);
+        let no_pattern = view.thread.iter().find_map(ThreadSelector::no_pattern);
+        let why = no_pattern.map_or_else(String::new, |why| format!(" ({why})"));
+        Err(Error::plain(format!("no such thread or process{why}; the traces have {threads}")))
+    }
+
     fn plan_again(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
-        select_threads(inputs, self.view)?;
+        self.select_threads(inputs)?;
         self.plan_ranges(inputs)?;
         self.show_only_planned(inputs);
         Ok(())
@@ -275,35 +315,6 @@ impl<'v> Plan<'v> {
             *range = narrowed(*range, &sources[range.source], TickPeriod { since, until: None });
         }
     }
-}
-
-/// Marks those `inputs` that belong to the threads and processes of `view`.
-fn select_threads(inputs: &mut Inputs, view: &View) -> Result<(), Error> {
-    let labels = if view.thread.is_empty() { Vec::new() } else { thread_labels(inputs) };
-    let no_label = Label::default();
-    let threads = inputs.origins.iter().enumerate().map(|(number, origin)| {
-        // The user selects a log as its lines are shown: as thread 0 of process 0.
-        let pid = origin.run.as_ref().map(|run| run.pid).or(origin.is_log.then_some(0));
-        NamedThread {
-            pid,
-            tid: origin.tid,
-            name: &origin.name,
-            label: labels.get(number).unwrap_or(&no_label),
-        }
-    });
-    let mut wanted = view.wants(&threads.collect::<Vec<_>>());
-    // A thread that was renamed may have files with its earlier names.
-    let of_threads: HashSet<&str> =
-        labels.iter().zip(&wanted).filter(|of| *of.1).map(|of| of.0.full()).collect();
-    wanted.iter_mut().zip(&labels).for_each(|(wanted, label)| *wanted |= of_threads.contains(label.full()));
-    inputs.origins.iter_mut().zip(wanted).for_each(|(origin, wanted)| origin.is_shown = wanted);
-    if inputs.origins.iter().any(|origin| origin.is_shown) {
-        return Ok(());
-    }
-    let threads = some_threads(&inputs.origins);
-    let no_pattern = view.thread.iter().find_map(ThreadSelector::no_pattern);
-    let why = no_pattern.map_or_else(String::new, |why| format!(" ({why})"));
-    Err(Error::plain(format!("no such thread or process{why}; the traces have {threads}")))
 }
 
 /// Returns the names of some of the existing threads, for a message.

@@ -122,6 +122,8 @@ enum Cell<T: 'static> {
     Count(&'static str),
     /// A time in nanoseconds.
     Time(&'static str),
+    /// A time in nanoseconds; the table does not have the column if it is unknown in all rows.
+    KnownTime(&'static str),
     /// Another form of text, at one side of the column.
     Text(&'static str, Alignment, fn(&T) -> String),
 }
@@ -155,6 +157,17 @@ impl<T: 'static> Column<T> {
         Column { name, about, value, cell: Cell::Time(heading) }
     }
 
+    /// A column of times in nanoseconds, which the table does not have if the time is unknown in all rows.
+    #[must_use]
+    pub const fn known_time(
+        name: &'static str,
+        heading: &'static str,
+        about: &'static str,
+        value: fn(&T) -> Value,
+    ) -> Column<T> {
+        Column { name, about, value, cell: Cell::KnownTime(heading) }
+    }
+
     /// A column with a text of its own in the table, at one side.
     #[must_use]
     pub const fn text(
@@ -170,7 +183,9 @@ impl<T: 'static> Column<T> {
     fn heading(&self) -> Option<(&'static str, Alignment)> {
         match self.cell {
             Cell::Absent => None,
-            Cell::Count(heading) | Cell::Time(heading) => Some((heading, Alignment::Right)),
+            Cell::Count(heading) | Cell::Time(heading) | Cell::KnownTime(heading) => {
+                Some((heading, Alignment::Right))
+            }
             Cell::Text(heading, side, _) => Some((heading, side)),
         }
     }
@@ -178,7 +193,7 @@ impl<T: 'static> Column<T> {
     fn cell(&self, row: &T) -> Option<String> {
         match self.cell {
             Cell::Absent => None,
-            Cell::Count(_) | Cell::Time(_) => Some(self.number((self.value)(row))),
+            Cell::Count(_) | Cell::Time(_) | Cell::KnownTime(_) => Some(self.number((self.value)(row))),
             Cell::Text(_, _, text) => Some(text(row)),
         }
     }
@@ -186,7 +201,7 @@ impl<T: 'static> Column<T> {
     /// Returns the text of a number in this column.
     fn number(&self, number: Value) -> String {
         match (number, &self.cell) {
-            (Value::Count(time), Cell::Time(_)) => duration(time),
+            (Value::Count(time), Cell::Time(_) | Cell::KnownTime(_)) => duration(time),
             (Value::Count(count), _) => Grouped(count).to_string(),
             _ => "-".to_owned(),
         }
@@ -225,13 +240,18 @@ pub fn table_with_sums<'a, T: Row>(
     sums: &[(&str, Value)],
     indent: &str,
 ) -> String {
-    let headings: Vec<_> = T::COLUMNS.iter().filter_map(Column::heading).collect();
-    let mut columns = Columns::new(&headings);
-    for row in rows {
-        columns.row(T::COLUMNS.iter().filter_map(|column| column.cell(row)).collect::<Vec<_>>());
+    let rows: Vec<&T> = rows.into_iter().collect();
+    let is_shown = |column: &&Column<T>| match column.cell {
+        Cell::KnownTime(_) => rows.iter().any(|row| (column.value)(row) != Value::Unknown),
+        _ => true,
+    };
+    let shown = || T::COLUMNS.iter().filter(is_shown);
+    let mut columns = Columns::new(&shown().filter_map(Column::heading).collect::<Vec<_>>());
+    for row in &rows {
+        columns.row(shown().filter_map(|column| column.cell(row)).collect::<Vec<_>>());
     }
     if !sums.is_empty() {
-        columns.row(T::COLUMNS.iter().filter_map(|column| column.cell_of_sums(sums)).collect::<Vec<_>>());
+        columns.row(shown().filter_map(|column| column.cell_of_sums(sums)).collect::<Vec<_>>());
     }
     columns.text(indent)
 }
@@ -335,6 +355,7 @@ mod tests {
         const COLUMNS: &'static [Column<Town>] = &[
             Column::count("people", "people", "The number of people", |town| town.people.into()),
             Column::time("age_ns", "age", "The age", |town| town.age.into()),
+            Column::known_time("tower_ns", "tower", "The age of the tower", |_| Value::Unknown),
             Column::hidden("large", "Whether it is large", |town| (town.people > 1000).into()),
             Column::text(
                 "name",
@@ -373,7 +394,7 @@ mod tests {
     #[test]
     fn the_help_names_each_field_and_column_for_programs() {
         let help = help::<Town>();
-        for name in ["version", "all", "towns", "people", "age_ns", "large", "name"] {
+        for name in ["version", "all", "towns", "people", "age_ns", "tower_ns", "large", "name"] {
             assert_eq!(help.matches(&format!("\n  {name} ")).count(), 1, "{name}: {help}");
         }
     }
@@ -383,11 +404,14 @@ mod tests {
         let json: serde_json::Value =
             serde_json::from_str(&written(RowForm { json: true, csv: false })).expect("JSON");
         let expected = serde_json::json!({ "version": 1, "all": 2, "towns": [
-            { "people": 1234, "age_ns": 1_500_000, "large": true, "name": "a, \"b\"" },
-            { "people": 7, "age_ns": null, "large": false, "name": "c" },
+            { "people": 1234, "age_ns": 1_500_000, "tower_ns": null, "large": true, "name": "a, \"b\"" },
+            { "people": 7, "age_ns": null, "tower_ns": null, "large": false, "name": "c" },
         ]});
         assert_eq!(json, expected);
         let csv = written(RowForm { json: false, csv: true });
-        assert_eq!(csv, "people,age_ns,large,name\n1234,1500000,true,\"a, \"\"b\"\"\"\n7,,false,c\n");
+        assert_eq!(
+            csv,
+            "people,age_ns,tower_ns,large,name\n1234,1500000,,true,\"a, \"\"b\"\"\"\n7,,,false,c\n"
+        );
     }
 }

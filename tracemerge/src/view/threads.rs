@@ -17,6 +17,7 @@ use crate::ui::messages::Grouped;
 use crate::ui::units::duration;
 use crate::view::function_names::{SharedNames, lock};
 use crate::view::thread_labels::Label;
+use crate::view::thread_states::ThreadStates;
 use crate::view::work_time::{LongestWait, WaitSum, WorkTime};
 
 /// The nanoseconds of a second.
@@ -116,6 +117,8 @@ pub struct Threads {
     labels: Arc<Vec<Label>>,
     /// The end of the period that is shown of each origin, as far as there is one.
     untils: Arc<Vec<Option<Ticks>>>,
+    /// The times at which threads were off the processor.
+    states: Arc<ThreadStates>,
     /// The numbers of each origin whose records were met.
     of_origin: Vec<Option<ThreadIds>>,
     /// The number of each thread: by its process, its id, and if it is a log, the name of the log.
@@ -138,6 +141,7 @@ impl Threads {
             names,
             labels: Arc::new(labels),
             untils: Arc::default(),
+            states: Arc::default(),
             of_origin: Vec::new(),
             by_id: HashMap::new(),
             of_named: Vec::new(),
@@ -152,9 +156,9 @@ impl Threads {
     /// Returns a registry without threads that has the same labels.
     #[must_use]
     pub fn anew(&self) -> Threads {
-        let (labels, untils) = (self.labels.clone(), self.untils.clone());
+        let (labels, untils, states) = (self.labels.clone(), self.untils.clone(), self.states.clone());
         let (first, scale) = (self.first, self.scale);
-        Threads { labels, untils, first, scale, ..Threads::new(self.names.clone(), Vec::new()) }
+        Threads { labels, untils, states, first, scale, ..Threads::new(self.names.clone(), Vec::new()) }
     }
 
     /// Makes times those of this scale.
@@ -172,6 +176,18 @@ impl Threads {
     #[must_use]
     pub fn until(self, untils: Vec<Option<Ticks>>) -> Threads {
         Threads { untils: Arc::new(untils), ..self }
+    }
+
+    /// Sets the times at which threads were off the processor.
+    #[must_use]
+    pub fn with_states(self, states: Arc<ThreadStates>) -> Threads {
+        Threads { states, ..self }
+    }
+
+    /// Returns the times at which threads were off the processor.
+    #[must_use]
+    pub fn states(&self) -> &ThreadStates {
+        &self.states
     }
 
     /// Returns the names of the functions.
@@ -229,7 +245,8 @@ impl Threads {
             let label = self.labels.get(number).cloned();
             let label = Arc::new(label.unwrap_or_else(|| Label::from(origin.tid.to_string())));
             let reader = self.scale.reader(&clock);
-            let work = WorkTime::default();
+            let off = origin.run.as_ref().and_then(|run| self.states.of(run, origin.tid));
+            let work = WorkTime::with_states(off);
             self.threads.push(Thread { process, tid: origin.tid, label, clock, reader, work });
             self.threads.len() - 1
         });

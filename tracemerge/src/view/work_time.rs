@@ -5,13 +5,19 @@
 //! each duration leaves out the parts of waits that lie in it. A thread waits once at a time: the part of a wait
 //! before the end of one that was read earlier can only be damage, and does not count.
 
+use std::sync::Arc;
+
 use trace_format::line::Ticks;
 
-/// The waits of a thread for the tracer, by times in nanoseconds.
+use crate::view::thread_states::{OffSum, OffTimes};
+
+/// The waits of a thread for the tracer, and its times off the processor, by times in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct WorkTime {
     /// The waits, which ascend and do not overlap.
     waits: Vec<StandStill>,
+    /// The times off the processor; `None` if the trace has none of this thread.
+    off: Option<Arc<OffTimes>>,
 }
 
 /// A wait.
@@ -21,11 +27,51 @@ struct StandStill {
     end: u64,
     /// The time of all waits before this one.
     before: u64,
+    /// The part of that time that the thread was off the processor.
+    off_before: OffSum,
 }
 
 impl WorkTime {
     /// No waits.
-    pub const WITHOUT_WAITS: WorkTime = WorkTime { waits: Vec::new() };
+    pub const WITHOUT_WAITS: WorkTime = WorkTime { waits: Vec::new(), off: None };
+
+    /// No waits yet, with the times off the processor.
+    #[must_use]
+    pub fn with_states(off: Option<Arc<OffTimes>>) -> WorkTime {
+        WorkTime { off, ..WorkTime::default() }
+    }
+
+    /// Returns the times off the processor; `None` if the trace has none of this thread.
+    #[must_use]
+    pub fn off(&self) -> Option<&Arc<OffTimes>> {
+        self.off.as_ref()
+    }
+
+    /// Returns how long the thread was off the processor between two times, without the waits in it; `None` if the
+    /// trace has no states of this thread.
+    #[must_use]
+    pub fn off_between(&self, from: u64, until: u64) -> Option<OffSum> {
+        let off = self.off.as_ref()?.between(from, until);
+        Some(off.without(&self.waited_off_until(until).without(&self.waited_off_until(from))))
+    }
+
+    /// Returns how long the thread was off the processor in all waits before a time.
+    fn waited_off_until(&self, time: u64) -> OffSum {
+        let Some(last) = self.last_begun(time) else { return OffSum::default() };
+        let mut sum = last.off_before;
+        sum.add(&self.off_in(last.begin, time.min(last.end)));
+        sum
+    }
+
+    fn off_in(&self, from: u64, until: u64) -> OffSum {
+        self.off.as_ref().map_or_else(OffSum::default, |off| off.between(from, until))
+    }
+
+    /// Returns the last wait that has begun before a time.
+    fn last_begun(&self, time: u64) -> Option<&StandStill> {
+        let begun = self.waits.partition_point(|wait| wait.begin < time);
+        self.waits.get(begun.checked_sub(1)?)
+    }
 
     /// Adds a wait. Returns how much longer than before the thread has waited.
     pub fn wait(&mut self, begin: u64, end: u64) -> u64 {
@@ -34,7 +80,8 @@ impl WorkTime {
         if begin >= end {
             return 0;
         }
-        self.waits.push(StandStill { begin, end, before });
+        let off_before = self.waited_off_until(begin);
+        self.waits.push(StandStill { begin, end, before, off_before });
         end - begin
     }
 
@@ -56,9 +103,7 @@ impl WorkTime {
 
     /// Returns the time of all waits before a time.
     fn waited_until(&self, time: u64) -> u64 {
-        let begun = self.waits.partition_point(|wait| wait.begin < time);
-        let last = begun.checked_sub(1).map(|last| self.waits[last]);
-        last.map_or(0, |last| last.before + (time.min(last.end) - last.begin))
+        self.last_begun(time).map_or(0, |last| last.before + (time.min(last.end) - last.begin))
     }
 }
 
@@ -115,6 +160,7 @@ mod tests {
 
     use super::*;
     use crate::view::calls::{CallPlace, OpenCalls};
+    use crate::view::thread_states::Off;
 
     /// The latest time of the tests.
     const END: usize = 120;
@@ -167,6 +213,35 @@ mod tests {
                 prop_assert_eq!(work.wait(begin as u64, end as u64), oracle.wait(begin, end));
             }
             prop_assert_eq!(work.between(from as u64, until as u64), oracle.between(from, until));
+        }
+
+        #[test]
+        fn times_off_the_processor_leave_out_each_nanosecond_of_a_wait(
+            waits in prop::collection::vec((0..END, 0..20usize), 0..6),
+            off in prop::collection::vec((0..END, 0..20usize, any::<bool>()), 0..6),
+            from in 0..END, until in 0..END,
+        ) {
+            let (mut times, mut states) = (OffTimes::default(), [None; END]);
+            let mut last = 0;
+            for (begin, took, is_preempted) in off {
+                let end = (begin + took).min(END);
+                let why = if is_preempted { Off::Preempted } else { Off::Waiting };
+                times.push(begin as u64, end as u64, why);
+                for ns in begin.max(last)..end {
+                    (states[ns], last) = (Some(why), end);
+                }
+            }
+            let (mut work, mut oracle) =
+                (WorkTime::with_states(Some(Arc::new(times))), Oracle([false; END], 0));
+            for (begin, took) in waits {
+                let end = (begin + took).min(END);
+                work.wait(begin as u64, end as u64);
+                oracle.wait(begin, end);
+            }
+            let count = |why| (from..until).filter(|ns| states[*ns] == Some(why) && !oracle.0[*ns]).count();
+            let sum = work.off_between(from as u64, until as u64).unwrap();
+            let expected = (count(Off::Waiting) as u64, count(Off::Preempted) as u64, 0);
+            prop_assert_eq!((sum.waiting, sum.preempted, sum.unknown), expected);
         }
 
         #[test]

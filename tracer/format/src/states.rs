@@ -18,6 +18,9 @@
 use crate::meta::{PayloadWriter, split};
 use crate::record::{Record, RecordKind};
 
+/// The name that a file of states has in its `# thread` line, as if it were that of a thread.
+pub const THREAD_NAME: &[u8] = b"tracer-states";
+
 /// The change of a thread's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]

@@ -23,6 +23,7 @@ use crate::view::export::format::{OutputContent, OutputFormat, contains, export_
 use crate::view::export::json::{put_number, put_string, put_value};
 use crate::view::export::pids::Pids;
 use crate::view::function_names::CallInfo;
+use crate::view::thread_states::OffTime;
 use crate::view::values::Value;
 
 /// The number of events above which some viewers fail.
@@ -30,6 +31,8 @@ const MAX_VIEWER_EVENTS: u64 = 100_000;
 /// A number that is added to the number of a thread, from 1, to give the thread id of its stalls: greater
 /// than any thread id of Linux, and with fewer than 32 bits, because readers keep only 32.
 const STALLS: u64 = 1 << 30;
+/// The same for the times off the processor.
+const STATES: u64 = 1 << 29;
 
 /// The format of Chrome's tracing.
 /// The description of the format.
@@ -40,6 +43,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     content: OutputContent::Json,
     nests_calls: true,
     times_of_day: false,
+    takes_states: true,
     begins: |head| head.starts_with(b"{") && contains(head, b"\"displayTimeUnit\":\"ns\",\"traceEvents\":["),
     make: Some(export_events::<ChromeFormat>),
 };
@@ -57,6 +61,8 @@ pub struct ChromeFormat {
     last: Vec<Option<u64>>,
     /// The end of the last stall of each thread.
     stalled_until: Vec<Option<u64>>,
+    /// Whether the track of each thread's times off the processor has its name.
+    has_states: Vec<bool>,
     /// The flows that have begun and not ended, and the state from which others begin.
     flows: HashSet<u64>,
     of_messages: Flows,
@@ -104,6 +110,7 @@ impl ChromeFormat {
         }
         self.named.resize(self.named.len().max(inventory.threads().len()), false);
         self.stalled_until.resize(self.named.len(), None);
+        self.has_states.resize(self.named.len(), false);
         self.last.resize(self.named.len(), None);
         if std::mem::replace(&mut self.named[event.thread], true) {
             return;
@@ -236,20 +243,28 @@ impl ChromeFormat {
         let of = (self.pids.of(thread.process, inventory).0, STALLS + event.thread as u64 + 1);
         let last = self.stalled_until[event.thread].replace(until);
         if last.is_none() {
-            self.begin_event_of(of, ('M', event.time), out);
-            put_name("thread_name", out);
-            let name = format!("stalls of {}", thread.label());
-            put_args([("name", &name)].into_iter(), out, |name, out| put_string(name, out));
-            out.push(b'}');
+            self.name_track(of, event.time, &format!("stalls of {}", thread.label()), out);
         }
         let from = until.saturating_sub(ns).max(last.unwrap_or(0)).min(until);
-        self.begin_event_of(of, ('X', from), out);
-        out.extend_from_slice(b",\"dur\":");
-        put_microseconds(until - from, out);
-        put_name("stall", out);
+        self.begin_slice(of, (from, until), "stall", out);
         out.extend_from_slice(b",\"cat\":\"tracer\"");
         put_args([("ns", ns)].into_iter(), out, put_number);
         out.push(b'}');
+    }
+
+    fn name_track(&mut self, of: (u32, u64), time: u64, name: &str, out: &mut Vec<u8>) {
+        self.begin_event_of(of, ('M', time), out);
+        put_name("thread_name", out);
+        put_args([("name", name)].into_iter(), out, put_string);
+        out.push(b'}');
+    }
+
+    /// Begins an event with a duration, up to its name.
+    fn begin_slice(&mut self, of: (u32, u64), (from, until): (u64, u64), name: &str, out: &mut Vec<u8>) {
+        self.begin_event_of(of, ('X', from), out);
+        out.extend_from_slice(b",\"dur\":");
+        put_microseconds(until - from, out);
+        put_name(name, out);
     }
 }
 
@@ -329,6 +344,16 @@ impl EventFormat for ChromeFormat {
             }
             out.push(b'}');
         }
+    }
+
+    fn off(&mut self, thread: usize, off: &OffTime, until: u64, inventory: &Inventory, out: &mut Vec<u8>) {
+        let of = &inventory.threads()[thread];
+        let track = (self.pids.of(of.process, inventory).0, STATES + thread as u64 + 1);
+        if !std::mem::replace(&mut self.has_states[thread], true) {
+            self.name_track(track, off.begin, &format!("off the processor: {}", of.label()), out);
+        }
+        self.begin_slice(track, (off.begin, until), off.why.name(), out);
+        out.extend_from_slice(b",\"cat\":\"state\"}");
     }
 
     fn nests_calls(&self) -> bool {

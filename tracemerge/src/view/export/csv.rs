@@ -15,6 +15,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     content: OutputContent::Text,
     nests_calls: false,
     times_of_day: true,
+    takes_states: false,
     begins: |head| head.starts_with(b"ticks,time,ns,pid,process,tid,thread,kind,level,target,"),
     make: Some(export_events::<CsvFormat>),
 };

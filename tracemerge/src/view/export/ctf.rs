@@ -85,6 +85,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     content: OutputContent::Directory,
     nests_calls: false,
     times_of_day: false,
+    takes_states: false,
     begins: |_| false,
     make: Some(export_events::<CtfFormat>),
 };

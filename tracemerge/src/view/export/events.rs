@@ -25,6 +25,7 @@ use crate::view::export::aspects::CallDetailCounts;
 use crate::view::function_names::{
     CallInfo, Called, FunctionId, FunctionNames, KnownCalls, SharedNames, lock,
 };
+use crate::view::thread_states::OffTime;
 use crate::view::threads::{Process, Thread, ThreadIds, Threads, TimeScale};
 use crate::view::values::{Fields, Value, clear_and_reuse};
 use crate::view::work_time::WorkTime;
@@ -36,6 +37,18 @@ pub trait EventFormat: Send + Sync {
 
     /// Appends an event, which must be the next one in the order of the merge.
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>);
+
+    /// Appends a time at which a thread was off the processor; `until` is its end. Comes before the next event of the
+    /// thread, if the format [takes states](crate::view::export::format::OutputFormat::takes_states).
+    fn off(
+        &mut self,
+        _thread: usize,
+        _off: &OffTime,
+        _until: u64,
+        _inventory: &Inventory,
+        _out: &mut Vec<u8>,
+    ) {
+    }
 
     /// Returns whether the format also needs the text of a message with known values; if not, it gets an
     /// empty text. `text` is the escaped text from the trace.
@@ -319,6 +332,8 @@ pub struct EventExport<F> {
     inventory: Inventory,
     /// The open calls of each thread.
     open: Vec<OpenCalls>,
+    /// The number of times off the processor that each thread has got; `None` before its first event.
+    off: Vec<Option<usize>>,
     /// Buffers.
     text: String,
     values: Vec<Value<'static>>,
@@ -339,6 +354,7 @@ impl<F: EventFormat> EventExport<F> {
             catalog,
             inventory: Inventory::new(threads, depth),
             open: Vec::new(),
+            off: Vec::new(),
             text: String::new(),
             values: Vec::new(),
             ended: Vec::new(),
@@ -351,10 +367,32 @@ impl<F: EventFormat> EventExport<F> {
         let ids = self.inventory.registry.ids(number, origin);
         if ids.thread >= self.open.len() {
             self.open.push(OpenCalls::default());
+            self.off.push(None);
         }
         let has_times = self.format.clock().is_some();
         let time = if has_times { self.inventory.registry.time(ids.thread, ticks) } else { 0 };
         EventPosition { ids, ticks, time }
+    }
+
+    /// Passes the times at which a thread was off the processor and that ended before `time` to the format, once.
+    fn pass_off(&mut self, thread: usize, time: u64, out: &mut Vec<u8>) {
+        let Some(off) = self.inventory.registry.work(thread).off().cloned() else { return };
+        // What was before the first event is not shown.
+        let next = self.off[thread].get_or_insert_with(|| off.begun_before(time));
+        while let Some(of) = off.times().get(*next).filter(|of| of.end <= time) {
+            *next += 1;
+            self.format.off(thread, of, of.end, &self.inventory, out);
+        }
+    }
+
+    /// Passes the time at which a thread is off the processor at the end, which is `time`.
+    fn pass_last_off(&mut self, thread: usize, time: u64, out: &mut Vec<u8>) {
+        self.pass_off(thread, time, out);
+        let Some(off) = self.inventory.registry.work(thread).off().cloned() else { return };
+        let next = self.off[thread].unwrap_or(usize::MAX);
+        if let Some(of) = off.times().get(next).filter(|of| of.begin < time) {
+            self.format.off(thread, of, time, &self.inventory, out);
+        }
     }
 
     /// Returns the number of the site with a mark.
@@ -572,6 +610,7 @@ impl<F: EventFormat> Export for EventExport<F> {
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
         let at = self.at(record.origin, origin, record.ticks);
         self.inventory.registry.see(at.ids.process, at.ticks);
+        self.pass_off(at.ids.thread, at.time, out);
         match record.kind {
             Kind::Message | Kind::Continuation => {
                 // The rest of a message without its beginning may look like a lock record, and so may a line
@@ -599,6 +638,7 @@ impl<F: EventFormat> Export for EventExport<F> {
             let ticks = self.inventory.registry.last(self.inventory.threads()[thread].process);
             let time = self.inventory.registry.time(thread, ticks);
             self.close(thread, (ticks, time), out);
+            self.pass_last_off(thread, time, out);
         }
         self.format.finish(&self.inventory, out);
     }

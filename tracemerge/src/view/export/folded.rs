@@ -19,6 +19,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     content: OutputContent::Text,
     nests_calls: true,
     times_of_day: false,
+    takes_states: false,
     begins,
     make: Some(|context| Box::new(FoldedFormat::new(context.depth, context.threads()))),
 };

@@ -38,6 +38,8 @@ pub struct OutputFormat {
     pub nests_calls: bool,
     /// Whether the times in the output are times of day, and not steady time.
     pub times_of_day: bool,
+    /// Whether the output has the times at which threads were off the processor.
+    pub takes_states: bool,
     /// Returns whether the beginning of a file looks like an output in this format. Not used for directories.
     pub begins: fn(&[u8]) -> bool,
     /// Makes the format; `None` if this command was built without it.
@@ -100,8 +102,8 @@ impl fmt::Debug for OutputFormat {
 
 impl Layout for &'static OutputFormat {
     fn needs(&self) -> Needs {
-        let times_of_day = self.times_of_day;
-        Needs { times: true, times_of_day, sites: true, values: true, calls: true, labels: true }
+        let (times_of_day, states) = (self.times_of_day, self.takes_states);
+        Needs { times: true, times_of_day, sites: true, values: true, calls: true, labels: true, states }
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {

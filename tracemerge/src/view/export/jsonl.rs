@@ -14,6 +14,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     content: OutputContent::Json,
     nests_calls: false,
     times_of_day: true,
+    takes_states: false,
     begins: |head| head.starts_with(b"{\"ticks\":") && contains(head, b",\"ns\":"),
     make: Some(export_events::<JsonlFormat>),
 };

@@ -10,6 +10,7 @@ use crate::input::inputs::Origin;
 use crate::ui::console::Content;
 use crate::ui::messages::{Grouped, count};
 use crate::ui::table::Alignment::Left;
+use crate::ui::units::duration;
 use crate::view::call_counts::{CallCounts, Counted, Counting, CutCalls, Recursion};
 use crate::view::calls::{Depth, NO_CALLS};
 use crate::view::export::Export;
@@ -18,6 +19,7 @@ use crate::view::export::time_column::TimeMode;
 use crate::view::function_names::{Function, FunctionId, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::rows::{self, Column, Row, RowForm, Value, row_limit, table_with_sums};
+use crate::view::thread_states::OffSum;
 use crate::view::threads::Threads;
 
 /// The sort order of the functions of a report; the greatest value comes first. The comments of the variants are
@@ -89,6 +91,8 @@ with the outermost one), the same without the calls inside, and for one call the
 average, maximum and 99th percentile (to 1 %). Calls that were still running count up to
 the last sign of life of their process. For the source of names see tracemerge tree --help.
 The last row has the sums of all functions, also of those that --rows leaves out.
+If tracemerge run has recorded the states of threads (TRACER_SCHED=1), self is divided into
+the time on a processor (cpu), waiting for something, and preempted by other threads.
 
 tracemerge --format folded writes a line for each call path with its own time in
 nanoseconds, which tools for flame graphs read. tracemerge draws one itself:
@@ -103,7 +107,7 @@ nanoseconds, which tools for flame graphs read. tracemerge draws one itself:
 
 impl Layout for ReportLayout {
     fn needs(&self) -> Needs {
-        Needs { times: true, calls: true, labels: true, ..Needs::default() }
+        Needs { times: true, calls: true, labels: true, states: true, ..Needs::default() }
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
@@ -132,6 +136,8 @@ struct FunctionRow {
     calls: u64,
     total: u64,
     own: u64,
+    /// The parts of the own time: on a processor, waiting and preempted; `None` if the trace has no states of threads.
+    states: Option<(u64, OffSum)>,
     min: u64,
     average: u64,
     max: u64,
@@ -162,6 +168,21 @@ impl Row for FunctionRow {
         Column::time("self_ns", "self", "the time of all calls without the calls inside", |row| {
             row.own.into()
         }),
+        Column::known_time("cpu_ns", "cpu", "the part of self on a processor", |row| {
+            row.states.map(|(cpu, _)| cpu).into()
+        }),
+        Column::known_time(
+            "waiting_ns",
+            "waiting",
+            "the part of self in which the thread waited for something",
+            |row| row.states.map(|(_, off)| off.waiting).into(),
+        ),
+        Column::known_time(
+            "preempted_ns",
+            "preempted",
+            "the part of self in which another thread had the processor",
+            |row| row.states.map(|(_, off)| off.preempted).into(),
+        ),
         Column::time("min_ns", "min", "the shortest call", |row| row.min.into()),
         Column::time("average_ns", "avg", "the average call", |row| row.average.into()),
         Column::time("max_ns", "max", "the longest call", |row| row.max.into()),
@@ -204,12 +225,14 @@ impl ReportFormat {
         let names = lock(self.counts.names());
         let labels: Vec<&str> =
             if self.layout.by_thread { self.counts.labels().collect() } else { Vec::new() };
+        let has_states = !self.counts.threads().states().is_empty();
         let row = |thread: usize, function: FunctionId, counted: &Counted| FunctionRow {
             thread: labels.get(thread).map(|label| (*label).to_owned()),
             function: names.get(function).clone(),
             calls: counted.calls,
             total: counted.total,
             own: counted.own,
+            states: has_states.then(|| (counted.own.saturating_sub(counted.off.all()), counted.off)),
             min: counted.min,
             average: counted.average(),
             max: counted.max,
@@ -289,6 +312,9 @@ impl ReportFormat {
         let sums = [
             ("calls", sum(|row| row.calls)),
             ("self_ns", sum(|row| row.own)),
+            ("cpu_ns", sum(|row| row.states.map_or(0, |(cpu, _)| cpu))),
+            ("waiting_ns", sum(|row| row.states.map_or(0, |(_, off)| off.waiting))),
+            ("preempted_ns", sum(|row| row.states.map_or(0, |(_, off)| off.preempted))),
             ("function", Value::from("all functions")),
         ];
         let sums = if rows.is_empty() { &[] } else { &sums[..] };
@@ -302,6 +328,21 @@ impl ReportFormat {
             );
         }
         text
+    }
+
+    /// Returns a line for people about the columns of states; `None` if there are none.
+    fn states_in_words(&self, rows: &[Vec<FunctionRow>]) -> Option<String> {
+        let mut line = self.counts.threads().states().in_words()?;
+        let unknown = rows.iter().flatten().filter_map(|row| row.states).map(|(_, off)| off.unknown);
+        let unknown = unknown.fold(0, u64::saturating_add);
+        if unknown > 0 {
+            let _ = write!(
+                line,
+                "; {} of self are neither in cpu nor in waiting nor in preempted",
+                duration(unknown)
+            );
+        }
+        Some(line)
     }
 
     /// Writes the whole report.
@@ -324,7 +365,9 @@ impl ReportFormat {
                 let _ = write!(head, ", {} {what}", Grouped(number));
             }
         }
-        for line in [Some(head), self.counts.threads().waits_in_words()].into_iter().flatten() {
+        let threads = self.counts.threads();
+        for line in [Some(head), threads.waits_in_words(), self.states_in_words(&rows)].into_iter().flatten()
+        {
             out.extend_from_slice(line.as_bytes());
             out.push(b'\n');
         }

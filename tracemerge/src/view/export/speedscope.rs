@@ -64,6 +64,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     content: OutputContent::Json,
     nests_calls: true,
     times_of_day: false,
+    takes_states: false,
     begins: |head| contains(head, b"\"exporter\":\"tracemerge\""),
     make: Some(export_events::<SpeedscopeFormat>),
 };

@@ -78,6 +78,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     content: OutputContent::Directory,
     nests_calls: true,
     times_of_day: false,
+    takes_states: false,
     begins: |_| false,
     make: Some(export_events::<UftraceFormat>),
 };

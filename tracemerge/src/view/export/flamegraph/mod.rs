@@ -13,6 +13,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     content: OutputContent::Text,
     nests_calls: true,
     times_of_day: false,
+    takes_states: false,
     begins: |head| contains(head, b"<svg") && contains(head, b"Calls by thread and path"),
     #[cfg(feature = "flamegraph")]
     make: Some(|context| Box::new(graph::FlamegraphFormat::new(context.depth, context.threads()))),

@@ -23,6 +23,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     content: OutputContent::Directory,
     nests_calls: false,
     times_of_day: true,
+    takes_states: false,
     begins: |_| false,
     #[cfg(feature = "parquet")]
     make: Some(crate::view::export::format::export_events::<tables::ParquetFormat>),

@@ -4,7 +4,7 @@
 //! Calls are slices on the track of their thread. Messages are instants: the template is the name, and the
 //! values are debug annotations. Flows join the polls of a span, and a notification with the threads that it
 //! wakes. Losses and other `#` lines are instants of the category `tracer`. Stalls are slices on a track of
-//! their own, because they overlap calls. Times are those of the wall clock, which a clock snapshot states.
+//! their own, because they overlap calls, and so are the times at which a thread was off the processor. Times are those of the wall clock, which a clock snapshot states.
 
 mod protobuf;
 
@@ -28,6 +28,7 @@ use crate::view::export::flows::{self, Flow, Flows};
 use crate::view::export::format::{OutputContent, OutputFormat, export_events};
 use crate::view::export::pids::Pids;
 use crate::view::function_names::CallInfo;
+use crate::view::thread_states::OffTime;
 use crate::view::values::Value;
 
 /// The numbers of fields, by message type.
@@ -118,6 +119,8 @@ struct Sequence {
     told: KnownNames,
     /// The end of the last stall; `None` if the track of stalls was not introduced.
     stalled_until: Option<u64>,
+    /// Whether the track of times off the processor was introduced.
+    has_states: bool,
 }
 
 impl Sequence {
@@ -174,6 +177,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
     content: OutputContent::Binary,
     nests_calls: true,
     times_of_day: false,
+    takes_states: true,
     begins: |head| matches!(head, [0x0a, _, 0x50, 0x01, 0x40, ..]),
     make: Some(export_events::<PerfettoFormat>),
 };
@@ -208,6 +212,10 @@ fn thread_track(thread: usize) -> u64 {
 
 fn stall_track(thread: usize) -> u64 {
     3 << 32 | thread as u64
+}
+
+fn states_track(thread: usize) -> u64 {
+    4 << 32 | thread as u64
 }
 
 /// Returns the number of the name of a function. Names of templates and other texts have other numbers.
@@ -542,17 +550,25 @@ impl PerfettoFormat {
         let last = known.replace(until);
         if last.is_none() {
             let name = format!("stalls of {}", inventory.threads()[thread].label());
-            put_track(track, Some(process_track(inventory.threads()[thread].process)), out, |out| {
-                put_text(field::track::NAME, &name, out);
-            });
+            put_named_track(track, &name, inventory.threads()[thread].process, out);
         }
         // The time before the end of the last stall already belongs to that stall.
         let from = until.saturating_sub(ns).max(last.unwrap_or(0)).min(until);
+        self.begin_slice(thread, track, ("tracer", "stall"));
+        self.annotation(thread, "ns", |out| put_number(field::annotation::UNSIGNED, ns, out));
+        self.end_slice(thread, track, (from, until), out);
+    }
+
+    /// Prepares the event that begins a slice on a track of its own.
+    fn begin_slice(&mut self, thread: usize, track: u64, (category, name): (&str, &str)) {
         self.begin_event(SLICE_BEGIN);
         put_number(field::event::TRACK, track, &mut self.event);
-        self.category(thread, "tracer");
-        self.name(thread, "stall");
-        self.annotation(thread, "ns", |out| put_number(field::annotation::UNSIGNED, ns, out));
+        self.category(thread, category);
+        self.name(thread, name);
+    }
+
+    /// Writes the prepared event that begins a slice, and the one that ends it.
+    fn end_slice(&mut self, thread: usize, track: u64, (from, until): (u64, u64), out: &mut Vec<u8>) {
         self.write(thread, from, out);
         self.begin_event(SLICE_END);
         put_number(field::event::TRACK, track, &mut self.event);
@@ -580,6 +596,11 @@ fn put_track(uuid: u64, parent: Option<u64>, out: &mut Vec<u8>, write: impl FnOn
             write(out);
         });
     });
+}
+
+/// Appends a packet that introduces a track of a process by its name.
+fn put_named_track(uuid: u64, name: &str, process: usize, out: &mut Vec<u8>) {
+    put_track(uuid, Some(process_track(process)), out, |out| put_text(field::track::NAME, name, out));
 }
 
 /// Appends a name to interned data.
@@ -653,6 +674,16 @@ impl EventFormat for PerfettoFormat {
             }
             EventContent::Meta { payload, meta } => self.meta(event, payload, *meta, inventory, out),
         }
+    }
+
+    fn off(&mut self, thread: usize, off: &OffTime, until: u64, inventory: &Inventory, out: &mut Vec<u8>) {
+        let track = states_track(thread);
+        if !std::mem::replace(&mut self.sequences[thread].has_states, true) {
+            let of = &inventory.threads()[thread];
+            put_named_track(track, &format!("off the processor: {}", of.label()), of.process, out);
+        }
+        self.begin_slice(thread, track, ("state", off.why.name()));
+        self.end_slice(thread, track, (off.begin, until), out);
     }
 
     fn nests_calls(&self) -> bool {

@@ -14,12 +14,17 @@ pub enum Did {
     Wait = 1,
     /// It waited for the tracer.
     Tracer = 2,
+    /// Another thread had the processor.
+    Preempted = 3,
 }
+
+/// The number of kinds.
+const KINDS: usize = 4;
 
 /// The lane of a thread: nanoseconds of each kind in each part of the time, and the records in it.
 #[derive(Clone, Debug)]
 pub struct Lane {
-    parts: Vec<[u64; 3]>,
+    parts: Vec<[u64; KINDS]>,
     records: Vec<u64>,
 }
 
@@ -30,7 +35,7 @@ pub struct Lanes {
     period: (u64, u64),
     lanes: Vec<Lane>,
     /// The sums of each thread over the whole time.
-    pub sums: Vec<[u64; 3]>,
+    pub sums: Vec<[u64; KINDS]>,
     /// The number of records of each thread.
     pub records: Vec<u64>,
 }
@@ -41,6 +46,11 @@ impl Lanes {
         Lanes { period, lanes: Vec::new(), sums: Vec::new(), records: Vec::new() }
     }
 
+    /// Returns the period.
+    pub fn period(&self) -> (u64, u64) {
+        self.period
+    }
+
     /// Returns the length of the period, in nanoseconds.
     pub fn span(&self) -> u64 {
         self.period.1.saturating_sub(self.period.0)
@@ -49,9 +59,9 @@ impl Lanes {
     fn know(&mut self, thread: usize) {
         while self.records.len() <= thread {
             self.records.push(0);
-            self.sums.push([0; 3]);
+            self.sums.push([0; KINDS]);
             if self.lanes.len() < MAX_LANES {
-                self.lanes.push(Lane { parts: vec![[0; 3]; PARTS], records: vec![0; PARTS] });
+                self.lanes.push(Lane { parts: vec![[0; KINDS]; PARTS], records: vec![0; PARTS] });
             }
         }
     }
@@ -90,16 +100,18 @@ impl Lanes {
     }
 
     /// Returns the lane of a thread as text: `#` in calls, `+` in calls for less than half of the time, `-` waiting, `t`
-    /// waiting for the tracer, `.` records outside of calls, a space for nothing.
+    /// waiting for the tracer, `p` preempted, `.` records outside of calls, a space for nothing.
     pub fn text(&self, thread: usize) -> String {
         let Some(lane) = self.lanes.get(thread) else { return String::new() };
         let length = (self.span() / PARTS as u64).max(1);
-        let cell = |(part, records): (&[u64; 3], &u64)| {
-            let [work, wait, tracer] = *part;
+        let cell = |(part, records): (&[u64; KINDS], &u64)| {
+            let [work, wait, tracer, preempted] = *part;
             // Waits are inside calls.
-            let work = work.saturating_sub(wait.saturating_add(tracer));
+            let work = work.saturating_sub(wait.saturating_add(tracer).saturating_add(preempted));
             match () {
-                () if tracer > work && tracer > wait => 't',
+                // A thread that waits for the tracer is off the processor, too.
+                () if tracer > work && tracer >= wait => 't',
+                () if preempted > work && preempted > wait => 'p',
                 () if wait > work => '-',
                 () if work > length / 2 => '#',
                 () if work > 0 => '+',
@@ -124,11 +136,12 @@ mod tests {
         lanes.fill(0, at(2) + 100, at(4), Did::Wait);
         lanes.fill(0, at(5), at(6), Did::Tracer);
         lanes.fill(0, at(12), at(12) + 200, Did::Work);
+        lanes.fill(0, at(11), at(11) + 500, Did::Preempted);
         lanes.record(0, at(14) + 5);
         lanes.record(0, u64::MAX);
-        let expected = format!(" #--#t####  + . {}.", " ".repeat(PARTS - 17));
+        let expected = format!(" #--#t#### p+ . {}.", " ".repeat(PARTS - 17));
         assert_eq!(lanes.text(0), expected);
-        assert_eq!((lanes.sums[0], lanes.records[0]), ([9_200, 1_900, 1_000], 2));
+        assert_eq!((lanes.sums[0], lanes.records[0]), ([9_200, 1_900, 1_000, 500], 2));
         lanes.record(2, at(0));
         assert_eq!(lanes.text(1).trim(), "");
     }

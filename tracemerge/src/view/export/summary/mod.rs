@@ -20,6 +20,7 @@ use crate::view::export::summary::lanes::{Did, Lanes};
 use crate::view::export::time_column::TimeMode;
 use crate::view::function_names::{FunctionId, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
+use crate::view::thread_states::Off;
 
 /// The version of the JSON. It increases if a field changes its meaning or is removed.
 const VERSION: u32 = 1;
@@ -46,7 +47,10 @@ commands that show more.
 In the line of a thread, from the first record on the left to the last one on the right:
   #  it was in calls            -  it waited for a lock or a notification
   +  in calls at times          t  it waited for the tracer
-  .  records outside of calls
+  .  records outside of calls   p  other threads had the processor
+
+If tracemerge run has recorded the states of threads (TRACER_SCHED=1), - is any wait: the thread
+had left the processor. Without them, p is unknown, and - is a wait for a lock of the tracer's.
 
 Examples:
   tracemerge summary ./app
@@ -57,7 +61,7 @@ Exit status: that of a merge";
 
 impl Layout for SummaryLayout {
     fn needs(&self) -> Needs {
-        Needs { times: true, calls: true, labels: true, ..Needs::default() }
+        Needs { times: true, calls: true, labels: true, states: true, ..Needs::default() }
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
@@ -142,6 +146,7 @@ struct ThreadRow {
     in_calls_ns: u64,
     waiting_ns: u64,
     tracer_ns: u64,
+    preempted_ns: u64,
     lane: String,
 }
 
@@ -208,6 +213,10 @@ impl SummaryFormat {
 
     /// Counts a wait of a thread in the function that it is in.
     fn count_wait(&mut self, thread: usize, since: u64, now: u64) {
+        // The states of a thread have all its waits.
+        if self.counts.threads().work(thread).off().is_some() {
+            return;
+        }
         self.lanes.fill(thread, since, now, Did::Wait);
         if let Some((function, _)) = self.counts.innermost(thread) {
             *self.waiting_in.entry(function).or_default() += now.saturating_sub(since);
@@ -247,9 +256,24 @@ impl SummaryFormat {
         threads.last_time(threads.threads()[thread].process)
     }
 
+    /// Fills the lane of a thread with its times off the processor.
+    fn fill_off(&mut self, thread: usize) {
+        let Some(off) = self.counts.threads().work(thread).off().cloned() else { return };
+        let (first, last) = self.lanes.period();
+        for of in off.within(first, last) {
+            let did = match of.why {
+                Off::Waiting => Did::Wait,
+                Off::Preempted => Did::Preempted,
+                Off::Unknown => continue,
+            };
+            self.lanes.fill(thread, of.begin.max(first), of.end.min(last), did);
+        }
+    }
+
     /// Ends what is open, and notes it.
     fn note_open(&mut self) {
         for thread in 0..self.threads.len() {
+            self.fill_off(thread);
             let end = self.end_of(thread);
             if let Some(wait) = self.threads[thread].wait.clone() {
                 let ns = end.saturating_sub(wait.since);
@@ -271,7 +295,8 @@ impl SummaryFormat {
         let names = lock(self.counts.names());
         let row = |(_, id, counted): (usize, FunctionId, &Counted)| {
             let function = names.get(id);
-            let waiting_ns = self.waiting_in.get(&id).copied().unwrap_or(0);
+            let waiting_ns =
+                self.waiting_in.get(&id).copied().unwrap_or(0).saturating_add(counted.off.waiting);
             FunctionRow {
                 function: function.name.clone(),
                 place: function.place().to_owned(),
@@ -304,10 +329,10 @@ impl SummaryFormat {
             .enumerate()
             .filter(|(number, _)| self.lanes.records.get(*number).is_some_and(|records| *records > 0))
             .map(|(number, thread)| {
-                let [in_calls_ns, waiting_ns, tracer_ns] = self.lanes.sums[number];
+                let [in_calls_ns, waiting_ns, tracer_ns, preempted_ns] = self.lanes.sums[number];
                 let records = self.lanes.records[number];
                 let (thread, lane) = (thread.full_label().to_owned(), self.lanes.text(number));
-                ThreadRow { thread, records, in_calls_ns, waiting_ns, tracer_ns, lane }
+                ThreadRow { thread, records, in_calls_ns, waiting_ns, tracer_ns, preempted_ns, lane }
             })
             .collect();
         rows.sort_by(|one, other| {

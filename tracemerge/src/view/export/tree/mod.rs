@@ -38,12 +38,17 @@ use crate::view::export::tree::held::{HeldLines, MOST_PLACES, TreeLine};
 use crate::view::export::tree::met_calls::{MetCalls, named_functions};
 use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
+use crate::view::thread_states::OffSum;
 use crate::view::threads::{ThreadIds, Threads};
 
 /// The number of characters of a duration.
 const DURATION: usize = 9;
 /// The number of spaces of indentation for each nested call.
 const STEP: usize = 2;
+/// The time of a call, in nanoseconds, from which it is said how long the thread was off the processor.
+const SLOW: u64 = 100_000;
+/// The part of a call's time from which it is said for how long a thread waited, or was preempted: a hundredth.
+const LEAST_PART: u64 = 100;
 
 /// The layout of `tree`: calls indented below the calls that they are in.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -91,6 +96,10 @@ came before the call around them had taken that long.
 --collapse shows a call graph: one line for each call path of all threads, with the number of
 its calls and their times; then --min-duration is the least time of all calls of a path.
 
+If tracemerge run has recorded the states of threads (TRACER_SCHED=1), calls of 100 us or longer
+have a note like '[waiting 9.80 ms, preempted 1.20 ms]': the parts of their time, from a
+hundredth, in which the thread was off the processor.
+
 Functions that were recorded by address get their names from the executable and its debug
 information: line tables have the function that contains the scope, and its line. The
 file must have the build-id in the trace, and may be in its old place, beside the traces
@@ -106,7 +115,7 @@ Examples:
 
 impl Layout for TreeLayout {
     fn needs(&self) -> Needs {
-        Needs { times: true, calls: true, labels: true, ..Needs::default() }
+        Needs { times: true, calls: true, labels: true, states: true, ..Needs::default() }
     }
 
     fn default_time(&self) -> TimeMode {
@@ -512,9 +521,25 @@ impl TreeFormat {
             text.extend_from_slice(b"  <-");
             text.extend_from_slice(how.as_bytes());
         }
+        self.write_off(thread, (call.entered, now), taken, &mut text);
         self.late += u64::from(!shown.is_written && shown.place.is_none());
         let ticks = if shown.place.is_some() { Some(shown.entered) } else { ticks };
         self.held.add(shown.place, TreeLine { thread, ticks, taken: Some(taken), text });
+    }
+
+    /// Appends how long a thread was off the processor in a call that took long, if that is known.
+    fn write_off(&self, thread: usize, (entered, now): (u64, u64), taken: u64, out: &mut Vec<u8>) {
+        let off = self.threads.work(thread).off_between(entered, now).filter(|_| taken >= SLOW);
+        let Some(OffSum { waiting, preempted, unknown }) = off.map(|off| off.within(taken)) else { return };
+        let parts = [("waiting", waiting), ("preempted", preempted), ("unknown", unknown)];
+        let mut before = "  [";
+        for (what, ns) in parts.into_iter().filter(|(_, ns)| *ns >= taken / LEAST_PART) {
+            let _ = write!(out, "{before}{what} {}", duration(ns));
+            before = ", ";
+        }
+        if before == ", " {
+            out.push(b']');
+        }
     }
 
     /// Adds a message, a call stack or a warning, indented below its call.
@@ -681,8 +706,9 @@ impl Export for TreeFormat {
         threads.sort_by_key(|thread| last(thread).max(latest));
         threads.into_iter().for_each(|thread| self.open_at_the_end(thread, latest));
         self.write_known(out);
-        if let Some(waits) = self.threads.waits_in_words() {
-            out.extend_from_slice(waits.as_bytes());
+        let notes = [self.threads.waits_in_words(), self.threads.states().in_words()];
+        for note in notes.into_iter().flatten() {
+            out.extend_from_slice(note.as_bytes());
             out.push(b'\n');
         }
     }

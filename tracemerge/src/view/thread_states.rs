@@ -1,0 +1,400 @@
+//! When threads were off the processor, and why, as far as the kernel has reported it (`TRACER_SCHED=1`).
+//!
+//! The states of a run are in a file of their own. A view that shows them reads that file first, whatever the period
+//! and the threads of the view are, and the file's records are not among those that the view takes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use trace_format::line::{Kind, Line, Ticks};
+use trace_format::meta::{Meta, Run};
+use trace_format::states::{StateChange, THREAD_NAME, ThreadState};
+
+use crate::file::lines::{lines_of, strip_line_feed};
+use crate::input::findings::Findings;
+use crate::input::inputs::{Inputs, Origin};
+use crate::input::slice::{Slice, Slicer, TickPeriod};
+use crate::input::source::{Content, SortedRange, Source};
+use crate::ui::messages::count;
+use crate::ui::units::duration;
+
+/// Durations off the processor, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OffSum {
+    /// The thread waited for something, or was ready again and waited for a processor after that.
+    pub waiting: u64,
+    /// The thread could have gone on, but another one had the processor.
+    pub preempted: u64,
+    /// It is not known whether the thread was on a processor: the kernel has lost records, or has none of this thread.
+    pub unknown: u64,
+}
+
+impl OffSum {
+    /// Returns the sum of all.
+    #[must_use]
+    pub fn all(&self) -> u64 {
+        self.waiting.saturating_add(self.preempted).saturating_add(self.unknown)
+    }
+
+    /// Adds other durations.
+    pub fn add(&mut self, other: &OffSum) {
+        self.waiting = self.waiting.saturating_add(other.waiting);
+        self.preempted = self.preempted.saturating_add(other.preempted);
+        self.unknown = self.unknown.saturating_add(other.unknown);
+    }
+
+    /// Returns the durations without others that are parts of them.
+    #[must_use]
+    pub fn without(&self, other: &OffSum) -> OffSum {
+        OffSum {
+            waiting: self.waiting.saturating_sub(other.waiting),
+            preempted: self.preempted.saturating_sub(other.preempted),
+            unknown: self.unknown.saturating_sub(other.unknown),
+        }
+    }
+
+    /// Returns the durations as parts of a time that they cannot exceed: the clock of the kernel and the one of the
+    /// records differ a little.
+    #[must_use]
+    pub fn within(&self, time: u64) -> OffSum {
+        let waiting = self.waiting.min(time);
+        let preempted = self.preempted.min(time - waiting);
+        OffSum { waiting, preempted, unknown: self.unknown.min(time - waiting - preempted) }
+    }
+
+    fn of(why: Off, ns: u64) -> OffSum {
+        let sum = OffSum::default();
+        match why {
+            Off::Waiting => OffSum { waiting: ns, ..sum },
+            Off::Preempted => OffSum { preempted: ns, ..sum },
+            Off::Unknown => OffSum { unknown: ns, ..sum },
+        }
+    }
+}
+
+/// The reason why a thread is not, or may not be, on a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Off {
+    /// It has left the processor to wait for something.
+    Waiting,
+    /// It was taken off the processor.
+    Preempted,
+    /// The kernel has lost records.
+    Unknown,
+}
+
+impl Off {
+    /// Returns the name for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Off::Waiting => "waiting",
+            Off::Preempted => "preempted",
+            Off::Unknown => "unknown",
+        }
+    }
+}
+
+/// A time off the processor, in nanoseconds of steady time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffTime {
+    /// When it began.
+    pub begin: u64,
+    /// When it ended; `u64::MAX` if it has not ended.
+    pub end: u64,
+    /// The reason.
+    pub why: Off,
+    /// The durations of all times before this one.
+    before: OffSum,
+}
+
+/// The times at which a thread was off the processor; they ascend and do not overlap.
+#[derive(Clone, Debug, Default)]
+pub struct OffTimes(Vec<OffTime>);
+
+impl OffTimes {
+    /// Adds a time behind all others. Takes only the part behind their end.
+    pub fn push(&mut self, begin: u64, end: u64, why: Off) {
+        let (begin, before) = match self.0.last() {
+            Some(last) => (begin.max(last.end), last.until(last.end)),
+            None => (begin, OffSum::default()),
+        };
+        if begin < end {
+            self.0.push(OffTime { begin, end, why, before });
+        }
+    }
+
+    /// Returns the durations between two times.
+    #[must_use]
+    pub fn between(&self, from: u64, until: u64) -> OffSum {
+        self.until(until.max(from)).without(&self.until(from))
+    }
+
+    /// Returns the durations before a time.
+    fn until(&self, time: u64) -> OffSum {
+        self.begun_before(time).checked_sub(1).map_or_else(OffSum::default, |last| self.0[last].until(time))
+    }
+
+    /// Returns the times, in order.
+    #[must_use]
+    pub fn times(&self) -> &[OffTime] {
+        &self.0
+    }
+
+    /// Returns the number of times that have begun before `time`.
+    #[must_use]
+    pub fn begun_before(&self, time: u64) -> usize {
+        self.0.partition_point(|off| off.begin < time)
+    }
+
+    /// Returns the times that overlap with a period, in order.
+    pub fn within(&self, from: u64, until: u64) -> impl Iterator<Item = &OffTime> {
+        let first = self.0.partition_point(|off| off.end <= from);
+        self.0[first..].iter().take_while(move |off| off.begin < until)
+    }
+}
+
+impl OffTime {
+    /// Returns the durations of all times before this one, and of the part of this one before `time`.
+    fn until(&self, time: u64) -> OffSum {
+        let mut sum = self.before;
+        sum.add(&OffSum::of(self.why, time.min(self.end).saturating_sub(self.begin)));
+        sum
+    }
+}
+
+/// A thread while its states are read.
+#[derive(Debug)]
+struct Reading {
+    off: OffTimes,
+    /// The time of the last state, and the number of states before it.
+    last: (u64, u64),
+    /// The reason why it is off the processor since then; `None` if it is on one.
+    why: Option<Off>,
+    /// The processor of the last state.
+    cpu: u32,
+}
+
+/// The gaps: the number of states before the last gap, of all processors and of each.
+#[derive(Debug, Default)]
+struct Gaps {
+    last: Option<u64>,
+    of_cpu: HashMap<u32, u64>,
+}
+
+impl Gaps {
+    /// Returns whether states of a thread may lack since its last one: a thread that was off any processor may have
+    /// come back on the one of the gap.
+    fn concern(&self, thread: &Reading) -> bool {
+        let gap = if thread.why.is_some() { self.last } else { self.of_cpu.get(&thread.cpu).copied() };
+        gap.is_some_and(|gap| gap > thread.last.1)
+    }
+}
+
+impl Reading {
+    /// Adds the time since the last state.
+    fn continue_until(&mut self, now: u64, gaps: &Gaps) {
+        let why = if gaps.concern(self) { Some(Off::Unknown) } else { self.why };
+        if let Some(why) = why {
+            self.off.push(self.last.0, now, why);
+        }
+    }
+}
+
+/// The states of a process while they are read.
+#[derive(Debug, Default)]
+struct ReadingProcess {
+    threads: HashMap<u64, Reading>,
+    gaps: Gaps,
+    /// The number of states so far.
+    number: u64,
+}
+
+impl ReadingProcess {
+    fn take(&mut self, state: &ThreadState, now: u64) {
+        self.number += 1;
+        if state.change == StateChange::Gap {
+            self.gaps.last = Some(self.number);
+            self.gaps.of_cpu.insert(state.cpu, self.number);
+            return;
+        }
+        let first = Reading { off: OffTimes::default(), last: (now, self.number), why: None, cpu: state.cpu };
+        let thread = self.threads.entry(state.thread).or_insert(first);
+        thread.continue_until(now, &self.gaps);
+        (thread.last, thread.cpu) = ((now, self.number), state.cpu);
+        thread.why = match state.change {
+            StateChange::Left => Some(Off::Waiting),
+            StateChange::Preempted => Some(Off::Preempted),
+            _ => None,
+        };
+    }
+
+    /// Returns the threads. One that was off at the end has not come back.
+    fn end(self) -> impl Iterator<Item = (u64, OffTimes)> {
+        self.threads.into_iter().map(move |(tid, mut thread)| {
+            thread.continue_until(u64::MAX, &self.gaps);
+            (tid, thread.off)
+        })
+    }
+}
+
+/// The key of a thread: its process, the id of the run, and the thread's own id.
+type ThreadKey = (u32, u32, u64);
+
+/// The states of the threads of all runs.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadStates {
+    threads: HashMap<ThreadKey, Arc<OffTimes>>,
+    /// The error of the kernel's clock against that of the records, in nanoseconds.
+    error: u64,
+    /// The number of records that the kernel has lost.
+    lost: u64,
+}
+
+/// Returns whether an origin has the states of a run's threads, and no records of a thread.
+#[must_use]
+pub fn has_states(origin: &Origin) -> bool {
+    !origin.is_log && origin.name == THREAD_NAME
+}
+
+impl ThreadStates {
+    /// Reads the states of all inputs, which must have their clocks and their names.
+    #[must_use]
+    pub fn read(inputs: &Inputs) -> ThreadStates {
+        let mut states = ThreadStates::default();
+        for (origin, source) in inputs.files().filter(|(origin, _)| has_states(origin)) {
+            if let Some(run) = &origin.run {
+                states.read_run(run, origin, source);
+            }
+        }
+        states
+    }
+
+    fn read_run(&mut self, run: &Run, origin: &Origin, source: &Source) {
+        let mut clock = origin.clock.steady_reader();
+        let mut process = ReadingProcess::default();
+        each_line(source, &mut |line| match line.kind {
+            Kind::State => {
+                let Some(state) = ThreadState::parse(line.payload) else { return };
+                process.take(&state, clock.at(line.key.ticks));
+                self.lost = self.lost.saturating_add(state.lost.into());
+            }
+            Kind::Meta => {
+                if let Some(Meta::Clock { ticks, system, .. }) = Meta::parse(line.payload) {
+                    // The ticks are in the middle of those within which the clocks were read.
+                    let half = system.within.unwrap_or(0).div_ceil(2);
+                    let error = clock.at(Ticks(ticks.0.saturating_add(half))).saturating_sub(clock.at(ticks));
+                    self.error = self.error.max(error);
+                }
+            }
+            _ => {}
+        });
+        let key = |tid| (run.pid, run.id, tid);
+        self.threads.extend(process.end().map(|(tid, off)| (key(tid), Arc::new(off))));
+    }
+
+    /// Returns whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    /// Returns the times of a thread; `None` if the kernel has reported nothing of it.
+    #[must_use]
+    pub fn of(&self, run: &Run, tid: u64) -> Option<Arc<OffTimes>> {
+        self.threads.get(&(run.pid, run.id, tid)).cloned()
+    }
+
+    /// Returns a line for people about what the states are, and what lacks; `None` if there are none.
+    #[must_use]
+    pub fn in_words(&self) -> Option<String> {
+        let lost = match self.lost {
+            0 => String::new(),
+            lost => format!("; it has lost {}, so states near them are unknown", count(lost, "switch")),
+        };
+        let error = duration(self.error);
+        (!self.is_empty())
+            .then(|| format!("times off the processor are those of the kernel, \u{b1}{error}{lost}"))
+    }
+}
+
+/// Calls `take` with each line of a source.
+fn each_line(source: &Source, take: &mut dyn FnMut(Line<'_>)) {
+    let mut each = |lines: &[u8]| {
+        let parsed = lines_of(lines).filter_map(|line| Line::parse(strip_line_feed(line)).ok());
+        parsed.for_each(&mut *take);
+    };
+    let render = match source.content() {
+        Content::Text(bytes) => return each(bytes),
+        Content::Rendered(render) => render,
+    };
+    let ranges = [SortedRange { source: 0, start: 0, end: 0 }];
+    let sources = std::slice::from_ref(source);
+    let mut lines = Vec::new();
+    for slice in Slicer::new(sources, &ranges, TickPeriod::ALL, &mut Findings::default()) {
+        let Slice { period: TickPeriod { since, until }, .. } = slice;
+        lines.clear();
+        render.lines(since, until, &mut lines, &mut |_, _| {});
+        each(&lines);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use StateChange::{Ended, Gap, Left, On, Preempted, Started};
+
+    /// Returns the times of thread 7 off the processor: begin, end and reason.
+    fn off(states: &[(u64, StateChange, u64, u32)]) -> Vec<(u64, u64, Off)> {
+        let mut process = ReadingProcess::default();
+        for &(now, change, thread, cpu) in states {
+            let lost = u32::from(change == Gap);
+            process.take(&ThreadState { thread, change, cpu, raw: now, lost }, now);
+        }
+        let found: HashMap<u64, OffTimes> = process.end().collect();
+        let times = found.get(&7).map_or(&[][..], OffTimes::times);
+        times.iter().map(|off| (off.begin, off.end, off.why)).collect()
+    }
+
+    #[test]
+    fn a_thread_is_off_from_its_leaving_until_it_is_on_again() {
+        let found = off(&[
+            (10, Started, 7, 0),
+            (15, On, 7, 0),
+            (20, Left, 7, 0),
+            (21, Left, 8, 0),
+            (30, On, 7, 1),
+            (40, Preempted, 7, 1),
+            (45, On, 7, 0),
+            (60, Ended, 7, 0),
+        ]);
+        assert_eq!(found, [(20, 30, Off::Waiting), (40, 45, Off::Preempted)]);
+    }
+
+    #[test]
+    fn a_thread_that_was_off_at_the_end_has_not_come_back() {
+        assert_eq!(off(&[(20, Left, 7, 0), (25, On, 8, 0)]), [(20, u64::MAX, Off::Waiting)]);
+    }
+
+    #[test]
+    fn a_gap_makes_the_state_unknown_until_the_next_one() {
+        // The thread that is on the other processor is not concerned.
+        let on = [(5, On, 7, 1), (10, Gap, 0, 0), (20, Left, 7, 1), (30, On, 7, 1)];
+        assert_eq!(off(&on), [(20, 30, Off::Waiting)]);
+        let on_the_same = [(5, On, 7, 0), (10, Gap, 0, 0), (20, Left, 7, 0), (30, On, 7, 1)];
+        assert_eq!(off(&on_the_same), [(5, 20, Off::Unknown), (20, 30, Off::Waiting)]);
+        // A thread that was off may have come back on any processor.
+        let was_off = [(5, Left, 7, 1), (10, Gap, 0, 0), (20, On, 7, 1)];
+        assert_eq!(off(&was_off), [(5, 20, Off::Unknown)]);
+        let to_the_end = [(5, Left, 7, 1), (10, Gap, 0, 0)];
+        assert_eq!(off(&to_the_end), [(5, u64::MAX, Off::Unknown)]);
+    }
+
+    #[test]
+    fn durations_off_the_processor_never_exceed_the_time_of_a_call() {
+        let sum = OffSum { waiting: 70, preempted: 50, unknown: 9 };
+        assert_eq!(sum.within(1000), sum);
+        assert_eq!(sum.within(100), OffSum { waiting: 70, preempted: 30, unknown: 0 });
+        assert_eq!(sum.within(60), OffSum { waiting: 60, preempted: 0, unknown: 0 });
+    }
+}

@@ -10,6 +10,7 @@ mod follow_shows_the_same_as_a_view;
 mod info_counts_match_the_trace_files;
 mod merge_gives_the_same_result_as_sort;
 mod other_logs_are_merged_by_the_wall_clock;
+mod run_ends_with_a_summary_on_a_terminal;
 mod run_opens_the_traces;
 mod run_records_what_its_view_needs;
 mod running_programs_are_merged_without_gaps;

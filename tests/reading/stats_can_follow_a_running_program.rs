@@ -1,17 +1,14 @@
 //! `tracemerge stats --follow` counts the records of a running program; the result is that of `stats` afterwards.
 //! On a terminal, it draws the table again in its place.
 #![cfg(target_os = "linux")]
-#![allow(unsafe_code, reason = "a pseudo-terminal")]
 
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::{FromRawFd, OwnedFd};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 use support::APP;
 use support::follows::Follower;
 use support::merges::{THREADS, Watched, tracemerge};
+use support::terminal::OnTerminal;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 const PATIENT: (&str, &str) = ("TRACER_MAX_STALL", "100000");
@@ -82,49 +79,21 @@ fn an_interrupt_ends_followed_stats_with_the_current_counts() {
     watched.end();
 }
 
-/// A command whose standard output is a terminal.
-struct OnTerminal {
-    child: Child,
-    reader: std::thread::JoinHandle<String>,
-}
-
-impl OnTerminal {
-    fn start(watched: &Watched, options: &[&str]) -> OnTerminal {
-        let size = libc::winsize { ws_row: 40, ws_col: 160, ws_xpixel: 0, ws_ypixel: 0 };
-        let (mut ours, mut theirs) = (0, 0);
-        let (name, terms) = (std::ptr::null_mut(), std::ptr::null());
-        // SAFETY: both descriptors may be written; the size is read; no name and no terms are given.
-        let made = unsafe { libc::openpty(&mut ours, &mut theirs, name, terms, &size) };
-        assert_eq!(made, 0, "a pseudo-terminal");
-        // SAFETY: both were just opened, and nothing else owns them.
-        let (ours, theirs) = unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
-        let app = watched.scenario.directory.path().join(APP);
-        let mut command = tracemerge(SCENARIO, watched.scenario.runtime.path(), ["stats", "-f"]);
-        command.args(options).arg(app).env("TERM", "xterm").stdout(theirs).stderr(Stdio::null());
-        let child = command.spawn().expect("it can be run");
-        // The command then has the only descriptor of the other end, which is closed when it ends.
-        drop(command);
-        let reader = std::thread::spawn(|| {
-            let (mut ours, mut text) = (ours, Vec::new());
-            // A read after the end returns an error.
-            let _ = ours.read_to_end(&mut text);
-            String::from_utf8(text).expect("UTF-8")
-        });
-        OnTerminal { child, reader }
-    }
-
-    /// Waits for the end of the command; returns its whole output to the terminal.
-    fn ended(mut self) -> String {
-        assert!(self.child.wait().expect("its end").success());
-        self.reader.join().expect("what it wrote")
-    }
+/// Starts `stats -f` with a terminal as its standard output.
+fn on_terminal(watched: &Watched, options: &[&str]) -> OnTerminal {
+    let app = watched.scenario.directory.path().join(APP);
+    let mut command = tracemerge(SCENARIO, watched.scenario.runtime.path(), ["stats", "-f"]);
+    command.args(options).arg(app);
+    OnTerminal::start(&mut command, |command, terminal| {
+        command.stdout(terminal).stderr(Stdio::null());
+    })
 }
 
 #[test]
 fn a_terminal_shows_the_table_redrawn_in_place() {
     let mut watched = Watched::start(SCENARIO, "all", &[PATIENT]);
     go_on_to(&watched, 100);
-    let terminal = OnTerminal::start(&watched, &[]);
+    let terminal = on_terminal(&watched, &[]);
     for goal in 101..130 {
         go_on_to(&watched, goal);
         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -147,7 +116,7 @@ fn a_terminal_shows_the_table_redrawn_in_place() {
 fn a_terminal_gets_json_once() {
     let mut watched = Watched::start(SCENARIO, "all", &[PATIENT]);
     go_on_to(&watched, 100);
-    let terminal = OnTerminal::start(&watched, &["--json"]);
+    let terminal = on_terminal(&watched, &["--json"]);
     for goal in 101..115 {
         go_on_to(&watched, goal);
         std::thread::sleep(std::time::Duration::from_millis(100));

@@ -14,6 +14,8 @@ pub mod quiet;
 pub mod scenarios;
 pub mod site_records;
 pub mod stdout;
+#[cfg(target_os = "linux")]
+pub mod terminal;
 #[cfg(unix)]
 pub mod torture;
 pub mod words;

@@ -61,7 +61,7 @@ use crate::ui::messages::Messages;
 use crate::view::export::format::OutputFormat;
 use crate::view::export::text::TraceLayout;
 use crate::view::layout::{Layout, NamedView};
-use crate::view::request::Request;
+use crate::view::request::{ClosingView, Request};
 
 /// Reports a panic, which is a bug in this program, in the format of all its messages. For programs that only call
 /// [`main`] or [`cargo_tracer`].
@@ -115,7 +115,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
                 (Some(Err(said)), _) => return run_and_report(false, |_| cli::show(said, &args)).max(2),
                 (None, format) => layout_of(format),
             };
-            command::run::run(After::Merge(options.into_request(layout)), command)
+            let request = Request { closing_view: ClosingView::Summary, ..options.into_request(layout) };
+            command::run::run(After::Merge(request), command)
         }
         Subcommand::Clean { quiet, yes, app } => {
             run_and_report(quiet, |messages| command::clean::clean(&App::or_directory(app)?, yes, messages))
@@ -174,7 +175,8 @@ fn merge_without_command(merge: Merge) -> u8 {
 
 fn merge(merge: Merge) -> u8 {
     let Merge { options, format, follow, apps } = merge;
-    let request = Request { shows_end: true, ..options.into_request(layout_of(format)) };
+    let request =
+        Request { closing_view: ClosingView::LastRecords, ..options.into_request(layout_of(format)) };
     if follow { self::follow(&request, apps) } else { view(request, apps) }
 }
 

@@ -16,16 +16,17 @@ use crate::symbols::Settings;
 use crate::ui::colour::Palette;
 use crate::ui::console::{Content, Stream};
 use crate::ui::error::Error;
-use crate::ui::messages::{Grouped, Messages, count};
+use crate::ui::messages::{Grouped, Messages, count, shown};
 use crate::view::delivery::Delivery;
 use crate::view::export::format::OutputFormat;
 use crate::view::export::named_lines::NamedLines;
 use crate::view::export::show::{Column, ShowLayout};
+use crate::view::export::summary::SummaryLayout;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::function_names::{SharedNames, lock};
 use crate::view::layout::{Context, Destination, Layout, Needs};
 use crate::view::plan::Plan;
-use crate::view::request::{Request, View, is_terminal};
+use crate::view::request::{ClosingView, Request, View, is_terminal};
 use crate::view::select::{Amount, Selection};
 use crate::view::thread_labels::thread_labels;
 use crate::view::thread_states::ThreadStates;
@@ -76,8 +77,9 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         _ => Target::new(output.as_deref().or(stdout), &default, job.apps, &input_ids)?,
     };
     refuse_terminal(destination, &target)?;
-    let shows_end = job.request.shows_end && !is_view && shows_end_of(&target);
-    let with_names = *verbose || !view.thread.is_empty() || !is_merge || shows_end;
+    let closing =
+        if is_view { ClosingView::Nothing } else { closing_view(job.request.closing_view, &target) };
+    let with_names = *verbose || !view.thread.is_empty() || !is_merge || closing != ClosingView::Nothing;
     let mut inputs = Inputs::open(&chosen, with, with_names, messages)?;
     if view.selection.sites.is_some() {
         report_missing_sites(&inputs, messages);
@@ -93,7 +95,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let in_colours = view.colours(&target);
     let symbols = symbols_of(&job.request.symbols, &chosen);
     let mut context = context_of(needs, &view, &inputs, &plan, symbols);
-    context.apps = job.apps.iter().map(|app| app.given.to_string_lossy().into_owned()).collect();
+    context.apps = given(job.apps);
     context.depth = job.request.depth;
     context.palette = in_colours.then(Palette::colours);
     let names = &context.names;
@@ -135,10 +137,8 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
             if with.is_empty() { String::new() } else { format!(", {}", count(with.len() as u64, "log")) };
         let threads = count(threads(&chosen), "thread");
         messages.done(format_args!("merged {merged} of {runs} ({threads}{logs}, {lines}) into {name}"));
-        if shows_end {
-            let symbols = symbols_of(&job.request.symbols, &chosen);
-            show_end(&mut inputs, &view, symbols, messages);
-        }
+        let symbols = symbols_of(&job.request.symbols, &chosen);
+        show_closing(closing, (&mut inputs, job.apps), &view, symbols, messages);
     } else if !is_terminal(&target) && !matches!(target, Target::Stdout if !is_merge) {
         let runs = count(chosen.runs as u64, "run");
         messages.done(format_args!("selected {lines} of {runs} into {name}"));
@@ -225,21 +225,49 @@ fn report_missing_sites(inputs: &Inputs, messages: &mut Messages) {
 
 /// The number of records that a merge shows at its end on a terminal.
 const END: usize = 5;
+/// The most bytes of traces for which a merge shows a summary at its end: reading them again takes about a second.
+const MOST_SUMMED_UP: usize = 128 << 20;
 
-/// Returns whether a merge into `target` may end with its last records on standard error.
-fn shows_end_of(target: &Target) -> bool {
-    matches!(target, Target::File { .. }) && Stream::Error.is_terminal()
+/// Returns the names of applications as the user wrote them.
+fn given(apps: &[App]) -> Vec<String> {
+    apps.iter().map(|app| app.given.to_string_lossy().into_owned()).collect()
 }
 
-/// Shows the last records on standard error. Problems with them were reported before.
-fn show_end(inputs: &mut Inputs, view: &View, symbols: Settings, messages: &mut Messages) {
-    let selection = Selection { amount: Amount::Last(END), ..Selection::default() };
+/// Returns what a merge into `target` prints besides at its end, if `wanted` is asked for.
+fn closing_view(wanted: ClosingView, target: &Target) -> ClosingView {
+    let may_print = matches!(target, Target::File { .. }) && Stream::Error.is_terminal();
+    if may_print { wanted } else { ClosingView::Nothing }
+}
+
+/// Shows the end of a merge of `apps` on standard error. Problems with the inputs were reported before.
+fn show_closing(
+    closing: ClosingView,
+    (inputs, apps): (&mut Inputs, &[App]),
+    view: &View,
+    symbols: Settings,
+    messages: &mut Messages,
+) {
+    let size: usize = inputs.files().map(|(_, source)| source.size()).sum();
+    let (layout, amount): (Box<dyn Layout>, Amount) = match closing {
+        ClosingView::Nothing => return,
+        ClosingView::Summary if size > MOST_SUMMED_UP => {
+            let apps: Vec<String> = apps.iter().map(|app| shown(&app.given)).collect();
+            let apps = apps.join(" ");
+            return messages.done(format_args!("tracemerge summary {apps} shows this run on one screen"));
+        }
+        ClosingView::Summary => (Box::new(SummaryLayout::default()), Amount::All),
+        ClosingView::LastRecords => {
+            (Box::new(ShowLayout { columns: Column::USUAL.to_vec() }), Amount::Last(END))
+        }
+    };
+    let selection = Selection { amount, ..Selection::default() };
     let view = View { selection, time: TimeMode::Offset, ..view.clone() };
     let silent = &mut Messages::silent();
-    let Ok(mut plan) = Plan::new(inputs, &view, Needs::default(), silent) else { return };
-    let layout = ShowLayout { columns: Column::USUAL.to_vec() };
-    let mut context = context_of(layout.needs(), &view, inputs, &plan, symbols);
+    let needs = layout.needs();
+    let Ok(mut plan) = Plan::new(inputs, &view, needs, silent) else { return };
+    let mut context = context_of(needs, &view, inputs, &plan, symbols);
     context.palette = view.color.is_now(true).then(Palette::colours);
+    context.apps = given(apps);
     learn_modules(inputs, &context.names);
     let format = || layout.format(&context);
     let mut text = Vec::new();

@@ -43,8 +43,20 @@ pub struct Request {
     pub names_in_lines: bool,
     /// The maximum number of nested calls, if the layout shows nested calls.
     pub depth: Depth,
-    /// Whether a merge into a file also prints its last records on standard error, if that is a terminal.
-    pub shows_end: bool,
+    /// What a merge into a file also prints on standard error, if that is a terminal.
+    pub closing_view: ClosingView,
+}
+
+/// What a merge into a file prints besides, at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClosingView {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The last records.
+    LastRecords,
+    /// A summary.
+    Summary,
 }
 
 impl Default for Request {
@@ -61,7 +73,7 @@ impl Default for Request {
             symbols: Settings::default(),
             names_in_lines: false,
             depth: Depth::default(),
-            shows_end: false,
+            closing_view: ClosingView::Nothing,
         }
     }
 }

@@ -198,6 +198,11 @@ impl Config {
             "system" => Some(ClockKind::System),
             _ => None,
         });
+        // `tracemerge run` keeps the variable from the program.
+        if let Some(Switch::On) = parse_switch(variables::value(variables::SCHED).as_ref()) {
+            let name = variables::SCHED;
+            relay::say(format_args!("{name} has no effect: only tracemerge run records states of threads"));
+        }
         if let Some(filter) = variables::value(variables::FILTER) {
             self.filter = Some(Filter::parse(&filter.to_string_lossy()));
         }

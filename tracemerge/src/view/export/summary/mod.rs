@@ -77,6 +77,7 @@ impl Layout for SummaryLayout {
             messages: 0,
             lost: 0,
             silent: 0,
+            has_waits: false,
             open_calls: Vec::new(),
         })
     }
@@ -135,6 +136,8 @@ struct SummaryFormat {
     lost: u64,
     /// The number of notifications that found no waiting thread.
     silent: u64,
+    /// Whether a thread has waited for a lock or a notification.
+    has_waits: bool,
     open_calls: Vec<OpenCall>,
 }
 
@@ -179,6 +182,8 @@ struct Summary {
     open_calls: Vec<OpenCall>,
     open_waits: Vec<OpenWait>,
     silent_notifications: u64,
+    #[serde(skip)]
+    has_waits: bool,
     next: Vec<String>,
 }
 
@@ -213,6 +218,7 @@ impl SummaryFormat {
 
     /// Counts a wait of a thread in the function that it is in.
     fn count_wait(&mut self, thread: usize, since: u64, now: u64) {
+        self.has_waits = true;
         // The states of a thread have all its waits.
         if self.counts.threads().work(thread).off().is_some() {
             return;
@@ -356,6 +362,7 @@ impl SummaryFormat {
             open_calls: self.open_calls.clone(),
             open_waits,
             silent_notifications: self.silent,
+            has_waits: self.has_waits,
             next: Vec::new(),
         };
         summary.next = text::next_commands(&summary, &self.apps);

@@ -118,7 +118,7 @@ fn open(summary: &Summary) -> Vec<String> {
 pub fn next_commands(summary: &Summary, apps: &[String]) -> Vec<String> {
     let apps: Vec<String> = apps.iter().map(|app| quoted(app)).collect();
     let apps = apps.join(" ");
-    let waits = !summary.open_waits.is_empty() || summary.threads.iter().any(|row| row.waiting_ns > 0);
+    let waits = !summary.open_waits.is_empty() || summary.has_waits;
     // Calls that take most of the time are the thread's own functions.
     let longest = summary.functions.iter().map(|row| row.max_ns).filter(|max| *max < summary.span_ns / 2);
     let longest = longest.max().unwrap_or(0);

@@ -22,7 +22,8 @@ Options:
       --crate <NAME>       Trace this crate only; may be given several times
       --dormant            Leave only room for hooks: no library, no cost, until `tracemerge run` wakes them
       --leaf               Trace functions that call nothing, too: their hooks are written as the program starts
-      --show <VIEW>        What `run` shows at the end: report, tree or nothing [default: report]
+      --show <VIEW>        What `run` shows at the end: report, tree or nothing [default: report];
+                           on standard error, unless standard output is a terminal
       --include <PATTERN>  Put hooks into functions of this path only; may be given several times
       --exclude <PATTERN>  Put none into functions of this path, even included ones; several times, too
   -h, --help               Print this

@@ -16,11 +16,18 @@ use crate::ui::messages::{Messages, shown};
 
 /// Runs Cargo with the requested command; returns its exit status.
 pub fn build(request: &BuildRequest) -> u8 {
-    let status = prepare_cargo(request).and_then(|mut command| {
-        command.status().map_err(|error| Error::plain(format!("cannot run Cargo: {error}")))
+    let status = prepare_cargo(request).and_then(|(mut command, directory)| {
+        let status = command.status().map_err(|error| Error::plain(format!("cannot run Cargo: {error}")))?;
+        Ok((status, directory))
     });
     match status {
-        Ok(status) => code_of(status),
+        Ok((status, directory)) => {
+            let is_quiet = request.rest.iter().any(|word| word == "-q" || word == "--quiet");
+            if request.command == "build" && status.success() {
+                Messages::new(is_quiet).done(format_args!("built into {}", shown(&directory)));
+            }
+            code_of(status)
+        }
         Err(error) => {
             Messages::new(false).error(error);
             FAILED
@@ -32,8 +39,9 @@ fn code_of(status: ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
 }
 
-/// Returns the command that runs Cargo, with all that a build with hooks needs.
-fn prepare_cargo(request: &BuildRequest) -> Result<Command, Error> {
+/// Returns the command that runs Cargo, with all that a build with hooks needs, and the directory of the programs that
+/// it builds.
+fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
     let missing = || {
         Error::plain(format!(
             "{LIBRARY}, which records the functions, is not installed. tracemerge looks for it {SEARCHED_PLACES}"
@@ -73,9 +81,12 @@ fn prepare_cargo(request: &BuildRequest) -> Result<Command, Error> {
     if value_of(before, "--target").is_none() {
         command.arg("--target").arg(&toolchain.host);
     }
-    if value_of(before, "--target-dir").is_none() {
-        command.arg("--target-dir").arg(build_directory(request, place));
-    }
+    let target_directory = value_of(before, "--target-dir").map(PathBuf::from);
+    let target_directory = target_directory.unwrap_or_else(|| {
+        let directory = build_directory(request, place);
+        command.arg("--target-dir").arg(&directory);
+        directory
+    });
     // The linker would inline functions together with their hooks, which would then be recorded as calls of the
     // functions around them.
     let profile = value_of(before, "--profile").map(OsStr::to_string_lossy);
@@ -105,7 +116,20 @@ fn prepare_cargo(request: &BuildRequest) -> Result<Command, Error> {
         command.env(wrapper::FUNCTIONS, request.functions());
     }
     command.env(variable, &own).env("RUSTDOC", &own).env(wrapper::LIBRARY, &library);
-    Ok(command)
+    Ok((command, target_directory.join(&toolchain.host).join(profile_directory(before))))
+}
+
+/// Returns the name of the directory of a build's profile. Cargo's own profiles `dev` and `bench` have those of `debug`
+/// and `release`.
+fn profile_directory(words: &[OsString]) -> PathBuf {
+    let is_release = words.iter().any(|word| word == "--release" || word == "-r");
+    match value_of(words, "--profile") {
+        None if is_release => "release".into(),
+        None => "debug".into(),
+        Some(profile) if profile == "dev" || profile == "test" => "debug".into(),
+        Some(profile) if profile == "bench" => "release".into(),
+        Some(profile) => profile.into(),
+    }
 }
 
 /// Returns the directory of the build. Cargo does not know that another choice of crates or functions changes the

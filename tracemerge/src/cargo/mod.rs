@@ -36,6 +36,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>, tracemerge: impl FnOnce(Ve
     if args.first().is_some_and(|word| word == runner::WORD) {
         return runner::run(args.into_iter().skip(1), tracemerge);
     }
+    if args.first().is_some_and(|word| word == runner::VIEW) {
+        args[0] = "tracemerge".into();
+        return tracemerge(args);
+    }
     match arguments::read(args) {
         Ok(arguments::CargoTask::Help) => printed(arguments::HELP),
         Ok(arguments::CargoTask::Build(request)) => build::build(&request),

@@ -1,6 +1,7 @@
 //! Runs the program that Cargo has built, with tracing on, and shows a view of its trace.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::Path;
 use std::process::Command;
 
@@ -12,13 +13,16 @@ use crate::cargo::listed::SECTION_OF_SLEDS;
 use crate::command::preload::preload_if_hooked;
 use crate::command::run::exit_code;
 use crate::file::map::Map;
-use crate::os::environment::{ENABLE, of_cargo};
+use crate::os::environment::{ENABLE, of_cargo, own_program};
 use crate::os::signals::Signals;
+use crate::ui::console::Stream;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 
 /// The word before the program that Cargo runs.
 pub const WORD: &str = "runner";
+/// The word before a view and the program whose trace it shows.
+pub const VIEW: &str = "view";
 
 /// Returns the setting that makes Cargo run the built program through this program, `own`.
 pub fn setting(host: &str, own: &Path, show: &str) -> Result<String, Error> {
@@ -61,11 +65,32 @@ pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec
             ));
             0
         }
-        view => tracemerge(["tracemerge", view.word()].iter().map(OsString::from).chain([program]).collect()),
+        view if Stream::Output.is_terminal() => {
+            tracemerge(["tracemerge", view.word()].iter().map(OsString::from).chain([program]).collect())
+        }
+        view => show_on_standard_error(view, &program),
     };
     match exit_code(status) {
         0 => shown,
         code => code,
+    }
+}
+
+/// Shows a view of the trace of a program on standard error, because standard output is the program's: a file, or the
+/// input of another program.
+fn show_on_standard_error(view: ShownView, program: &OsStr) -> u8 {
+    let own = own_program().ok_or_else(|| Error::plain("the path of this program is not known"));
+    let shown = own.and_then(|own| {
+        let mut command = Command::new(&own);
+        command.args(["tracer", VIEW, view.word()]).arg(program).stdout(io::stderr());
+        command.status().map_err(|error| Error::io("run", &own, error))
+    });
+    match shown {
+        Ok(status) => exit_code(status),
+        Err(error) => {
+            Messages::new(false).error(error);
+            FAILED
+        }
     }
 }
 

@@ -23,8 +23,8 @@ use crate::view::work_time::{LongestWait, WaitSum, WorkTime};
 /// The nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// The most time, in nanoseconds, that lies between the ticks of one wait and is not in its own time. It was below
-/// one microsecond on an idle machine.
+/// The most time, in nanoseconds, that lies between the ticks of one wait and is not in its own time. In files of
+/// earlier tracers it was below one microsecond on an idle machine; later ones measure a wait around its ticks.
 const WAIT_MEASUREMENT_NS: u64 = 20_000;
 
 /// The numbers of the thread and the process of an origin.
@@ -297,8 +297,8 @@ impl Threads {
     #[cold]
     fn take_wait(&mut self, thread: usize, wait: &Wait) {
         let (begin, end) = (self.time(thread, wait.begin), self.time(thread, wait.end));
-        // The time of a wait is measured inside of its ticks. If it is much shorter, there were several waits, and
-        // the thread has also worked between the first and the last of them.
+        // If the time of a wait is much shorter than that between its ticks, there were several waits, and the thread
+        // has also worked between the first and the last of them.
         let is_one_wait = end.saturating_sub(begin).saturating_sub(wait.ns) <= WAIT_MEASUREMENT_NS;
         let begin = if is_one_wait { begin } else { end.saturating_sub(wait.ns) };
         let ns = self.threads[thread].work.wait(begin, end);

@@ -127,17 +127,23 @@ struct PendingWait {
 }
 
 impl PendingWait {
-    /// Notes a wait that has just ended. Several waits without room for a record between them are recorded as one,
-    /// from the beginning of the first.
+    /// Notes a wait that has just ended, and returns its nanoseconds since `start`. Several waits without room for a
+    /// record between them are recorded as one, from the beginning of the first.
+    ///
+    /// Callers read `start` before `begin`, and the end is read after the ticks: if the thread is preempted between
+    /// two readings, the nanoseconds are too many rather than too few for the ticks, and a reader can still tell one
+    /// wait from several with work between them.
     #[cold]
-    fn note(&self, begin: Ticks, ns: u64, what: WaitCause) {
+    fn note(&self, start: u64, begin: Ticks, what: WaitCause) -> u64 {
         let before = self.ns.load(Ordering::Relaxed);
         if before == 0 {
             self.begin.store(begin.0, Ordering::Relaxed);
             self.what.store(what as u8, Ordering::Relaxed);
         }
         self.end.store(clock::now_inside().0, Ordering::Relaxed);
+        let ns = sys::monotonic_ns().saturating_sub(start);
         self.ns.store(before.saturating_add(ns), Ordering::Relaxed);
+        ns
     }
 
     /// Returns the wait that was noted.
@@ -638,13 +644,18 @@ impl Producer {
             .filter(|found| found.limit >= found.start + need)
     }
 
-    /// Notes that the thread has waited for this ring since `begin`. For the thread, before its first record in the
-    /// ring.
-    pub(crate) fn note_wait_for_ring(&self, begin: Ticks, ns: u64) {
-        let written = self.main.written();
-        add(&written.stalls, 1);
-        add(&written.stall_ns, ns);
-        self.waited.note(begin, ns, WaitCause::Ring);
+    /// Notes that the thread has waited for this ring since `start`, in nanoseconds of the monotonic clock, and the
+    /// ticks `begin`. For the thread, before its first record in the ring.
+    pub(crate) fn note_wait_for_ring(&self, start: u64, begin: Ticks) {
+        self.note_wait(&self.main, (start, begin), WaitCause::Ring);
+    }
+
+    /// Counts and notes a wait that has just ended.
+    #[cold]
+    fn note_wait(&self, lane: &Lane, (start, begin): (u64, Ticks), what: WaitCause) {
+        let ns = self.waited.note(start, begin, what);
+        add(&lane.written().stalls, 1);
+        add(&lane.written().stall_ns, ns);
     }
 
     /// Returns whether this is the lane of records that are not inside others.
@@ -725,7 +736,7 @@ impl Producer {
     #[cold]
     fn wait_for_memory(&self, link: &Link) -> bool {
         let _errno = sys::keep_errno();
-        let (begin, start) = (clock::now_inside(), sys::monotonic_ns());
+        let (start, begin) = (sys::monotonic_ns(), clock::now_inside());
         loop {
             link.room.sleep(Duration::from_millis(1));
             if self.link.is_null() {
@@ -734,10 +745,7 @@ impl Producer {
             let waited = sys::monotonic_ns().saturating_sub(start);
             let whole = link.whole.load(Ordering::Acquire);
             if whole || link.closed.load(Ordering::Acquire) || waited >= MAX_MEMORY_WAIT {
-                let written = self.main.written();
-                add(&written.stalls, 1);
-                add(&written.stall_ns, waited);
-                self.waited.note(begin, waited, WaitCause::Memory);
+                self.note_wait(&self.main, (start, begin), WaitCause::Memory);
                 return whole;
             }
         }
@@ -749,9 +757,9 @@ impl Producer {
             return None;
         }
         let _errno = sys::keep_errno();
-        let (begin, start) = (clock::now_inside(), sys::monotonic_ns());
+        let (start, begin) = (sys::monotonic_ns(), clock::now_inside());
         let mut pause = Duration::from_millis(1);
-        let (reservation, waited) = loop {
+        let reservation = loop {
             link.wake.wake();
             link.room.sleep(pause.min(link.max_stall));
             if self.link.is_null() {
@@ -768,12 +776,10 @@ impl Producer {
             // them.
             let plenty = reservation.is_some() && has_enough_room(lane.unconsumed(), lane.capacity());
             if plenty || useless || link.closed.load(Ordering::Relaxed) {
-                break (reservation, waited);
+                break reservation;
             }
         };
-        add(&lane.written().stalls, 1);
-        add(&lane.written().stall_ns, waited);
-        self.waited.note(begin, waited, WaitCause::Room);
+        self.note_wait(lane, (start, begin), WaitCause::Room);
         self.dropping.store(reservation.is_none(), Ordering::Relaxed);
         reservation
     }

@@ -297,7 +297,7 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     let producer = unsafe { &*ring.producer() };
     // If this wait is the cost of the run's start, it is reported as that.
     if has_waited && !is_start {
-        producer.note_wait_for_ring(ticks, ns);
+        producer.note_wait_for_ring(asked, ticks);
     }
     Some((producer, ticks))
 }

@@ -24,7 +24,9 @@ pub const SCENARIOS: &[Scenario] = &[
     ("functions-polled", |_| polled()),
     ("functions-volume", |args| volume(args.number(0))),
     ("functions-placed", |_| from_known_lines()),
-    ("functions-slowly", |args| slowly(args.number(0))),
+    ("functions-slowly", |args| {
+        slowly(args.number(0), args.get(1).map_or(10, |ms| ms.parse().expect("a number")))
+    }),
     ("functions-filtered", |_| with_filter()),
     ("functions-many", |args| many(args.number(0), args.get(1))),
     #[cfg(unix)]
@@ -465,21 +467,21 @@ pub fn from_known_lines() {
     Tracer::get().stack();
 }
 
-/// Calls a function that takes some time; prints the nanoseconds of all calls, as measured inside of the scopes and
-/// around them.
-pub fn slowly(calls: u64) {
+/// Calls a function that sleeps for `ms` milliseconds; prints the nanoseconds of all calls, as measured inside of the
+/// scopes and around them.
+pub fn slowly(calls: u64, ms: u64) {
     #[inline(never)]
-    fn slow() -> std::time::Duration {
+    fn slow(ms: u64) -> std::time::Duration {
         let _scope = tracer::scope();
         let begin = std::time::Instant::now();
         trace!("slow");
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::thread::sleep(std::time::Duration::from_millis(ms));
         begin.elapsed()
     }
     let (mut inside, mut around) = (0, 0);
     for _ in 0..calls {
         let begin = std::time::Instant::now();
-        inside += slow().as_nanos();
+        inside += slow(ms).as_nanos();
         around += begin.elapsed().as_nanos();
     }
     println!("{inside} {around}");

@@ -184,6 +184,49 @@ fn diff_compares_raw_traces_by_site() {
 }
 
 #[test]
+fn diff_fails_over_a_function_that_sleeps_longer() {
+    for format in ["text", "raw"] {
+        let [short, long] = ["1", "20"].map(|ms| {
+            Scenario::new(SCENARIO, &["functions-slowly", "40", ms])
+                .env("TRACER_FORMAT", format)
+                .run()
+                .succeeded()
+        });
+        let run = |options: &[&str], a: &Traced, b: &Traced| {
+            let args =
+                ["diff"].iter().chain(options).map(Path::new).chain([a, b].map(|of| of.directory.path()));
+            tracemerge(SCENARIO, short.runtime.path(), args).output().expect("the command can be run")
+        };
+        let Output { status, stdout, stderr } = run(&["--json", "--fail-over", "10%"], &short, &long);
+        let said = String::from_utf8_lossy(&stderr);
+        let json: Value = serde_json::from_slice(&stdout).expect("JSON");
+        let calls = &json["calls"];
+        let row = &calls["rows"][0];
+        assert!(row["function"].as_str().is_some_and(|name| name.ends_with("slowly::slow")), "{json:#}");
+        assert_eq!(
+            (&row["a"]["calls"], &row["b"]["calls"], &calls["functions"]),
+            (&40.into(), &40.into(), &1.into())
+        );
+        let ns = |side: &str, field: &str| row[side][field].as_u64().expect("a time");
+        // A thread may sleep longer than it wants, but not shorter. The times are known to 1 %.
+        assert!(ns("a", "low_ns") >= 990_000 && ns("b", "low_ns") >= 19_800_000, "{json:#}");
+        assert_eq!((status.code(), &row["significant"]), (Some(1), &Value::Bool(true)), "{said} {json:#}");
+        assert!(
+            said.contains("slow' became slower by ") && said.contains(", which is more than 10 % "),
+            "{said}"
+        );
+        let faster = run(&["-q", "--fail-over", "10%"], &long, &short);
+        assert_eq!((faster.status.code(), &faster.stdout[..]), (Some(0), &b""[..]), "{said}");
+        // The messages are the same.
+        let report = run(&[], &short, &long);
+        let text = String::from_utf8_lossy(&report.stdout).into_owned();
+        assert_eq!(report.status.code(), Some(0), "{text}");
+        let row = text.lines().find(|line| line.ends_with("slowly::slow")).expect("a row");
+        assert_eq!(row.split_whitespace().take(2).collect::<Vec<_>>(), ["40", "40"], "{text}");
+    }
+}
+
+#[test]
 fn diff_fails_if_a_trace_is_missing() {
     let directory = TempDir::new().expect("a directory");
     let a = requests(directory.path(), "app.trace.7", 10_000);

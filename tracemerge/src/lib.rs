@@ -48,7 +48,7 @@ use std::sync::Arc;
 pub use crate::command::kept_records::KeptRecords;
 
 use crate::cli::{Merge, Subcommand, ViewCommand};
-use crate::command::diff::DiffOutput;
+use crate::command::diff::{DiffOptions, DiffOutput};
 use crate::command::merge::Job;
 use crate::command::open::Viewing;
 use crate::command::run::After;
@@ -127,18 +127,19 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
                 command::check::check(&app_or_newest(app, messages)?, choice, quiet, verbose, messages)
             })
         }
-        Subcommand::Diff { quiet, json, rows, a, b } => {
-            let diff_output = match (quiet, json) {
+        Subcommand::Diff { quiet, json, rows, fail_over, a, b } => {
+            let output = match (quiet, json) {
                 (true, _) => DiffOutput::Nothing,
                 (false, true) => DiffOutput::Json,
                 (false, false) => DiffOutput::Text,
             };
-            let mut same = true;
+            let options = DiffOptions { output, rows, fail_over };
+            let mut succeeds = true;
             let status = run_and_report(false, |messages| {
-                same = command::diff::diff(a, b, diff_output, rows, messages)?;
+                succeeds = command::diff::diff(a, b, &options, messages)?;
                 Ok(())
             });
-            status.max(u8::from(!same))
+            status.max(u8::from(!succeeds))
         }
         Subcommand::Info { all_runs, json, app } => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };

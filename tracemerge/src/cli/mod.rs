@@ -13,6 +13,7 @@ mod views;
 pub use self::options::{MergeOptions, SnapshotOptions};
 pub use self::views::ViewCommand;
 use self::views::{format_parser, view_parser};
+use crate::command::diff::Percent;
 use crate::ui::colour::ColourMode;
 use crate::ui::console::{Stream, show_usage};
 use crate::ui::error::Error;
@@ -241,12 +242,25 @@ the number of messages without a counterpart. Then a table of all sorts of messa
 number, and the time since the message before of the same thread, as the median and the
 99th percentile (to 1 %). The largest differences come first.
 
+If both traces have calls of functions, another table compares the functions of one name:
+their calls, the time of all calls without the calls inside, and the median time of one
+call, with its noise: the 95 % confidence interval of the median, from the calls of that
+trace. A change is beyond the noise if the intervals of A and B are apart, which takes six
+calls in each. These functions come first, the largest change before the others; then those
+that only one trace has. Calls are counted as in tracemerge report. Raise the number of
+calls or runs if the noise is large; differences between runs can be larger than it.
+
+With --fail-over 10% the exit status tells about times instead of messages: it is 1 if the
+median of a function, or of the time before a message, grew by more than 10 % and by more
+than the noise. A message on standard error names the one that grew most.
+
 --json writes the same for programs: times in nanoseconds, fields described in
 docs/diff-json.md. Fields may be added; none is removed while `version` is the same.
 
 Exit status:
-  0  the same messages, except for numbers, in the same order unless threads share a name
-  1  they differ, or a trace is damaged
+  0  the same messages, except for numbers, in the same order unless threads share a name;
+     with --fail-over: nothing became slower by more than that
+  1  they differ, or with --fail-over something became slower; or a trace is damaged
   2  nothing could be compared";
 
 const SNAPSHOT_HELP: &str = "\
@@ -403,9 +417,12 @@ pub enum Subcommand {
         /// Write JSON
         #[arg(long)]
         json: bool,
-        /// The number of sorts of messages in the table
+        /// The number of sorts of messages, and of functions, in the tables
         #[arg(long, value_name = "N|all", value_parser = row_limit, default_value_t = 20)]
         rows: usize,
+        /// Exit with 1 only if a function or a message became slower by more than this, and by more than the noise
+        #[arg(long, value_name = "PERCENT", value_parser = Percent::parse)]
+        fail_over: Option<Percent>,
         /// An application, a trace, a merged file, or a directory of traces
         #[arg(value_name = "A")]
         a: PathBuf,
@@ -705,6 +722,7 @@ mod tests {
             &["-q", "-v", "a"],
             &["completions"],
             &["diff", "a"],
+            &["diff", "--fail-over", "slow", "a", "b"],
             &["--follow", "--all-runs", "a"],
             &["--follow", "--with", "x", "a"],
             &["check", "-q", "-v", "a"],

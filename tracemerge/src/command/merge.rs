@@ -1,7 +1,6 @@
 //! The merge: finds the traces, opens them as inputs, plans which of their lines are wanted, merges these, and writes
 //! them. A view takes the same steps as the merge of all lines.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -178,11 +177,9 @@ fn refuse_terminal(destination: Destination, target: &Target) -> Result<(), Erro
     }
 }
 
-/// Returns the settings for names of functions. Binaries may be in the directories of the traces.
+/// Returns the settings for names of functions of the chosen traces.
 fn symbols_of(settings: &Settings, chosen: &Chosen) -> Settings {
-    let directories = chosen.boots.iter().flatten().filter_map(|trace| trace.path.parent());
-    let directories: BTreeSet<PathBuf> = directories.map(Path::to_path_buf).collect();
-    Settings { trace_dirs: directories.into_iter().collect(), ..settings.clone() }
+    settings.for_traces(chosen.boots.iter().flatten().map(|trace| trace.path.as_path()))
 }
 
 /// Returns the context of formats, without colours.

@@ -22,7 +22,7 @@ use trace_format::wall::Wall;
 
 use self::raw_file::raw_file;
 use crate::cli;
-use crate::command::diff::{DiffOutput, diff};
+use crate::command::diff::{DiffOptions, DiffOutput, Percent, diff};
 use crate::command::merge::{Job, run};
 use crate::command::{check, info};
 use crate::find::app::App;
@@ -100,7 +100,9 @@ impl Place {
             assert!(text.contains("worker"), "{what}: {text}");
         }
         let (a, b) = (self.damaged(), self.path(&format!("{APP}.trace.{SOUND}")));
-        let same = diff(a, b, DiffOutput::Nothing, 20, &mut messages);
+        let fail_over = Percent::parse("10%").ok();
+        let options = DiffOptions { output: DiffOutput::Nothing, rows: 20, fail_over };
+        let same = diff(a, b, &options, &mut messages);
         told(same.map(|_| ()), &mut messages);
         merged
     }

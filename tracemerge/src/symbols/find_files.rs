@@ -6,6 +6,7 @@
 //! if debug information is taken out of the file.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,13 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Returns these settings for traces in `files`: binaries may be in the same directories.
+    #[must_use]
+    pub fn for_traces<'f>(&self, files: impl IntoIterator<Item = &'f Path>) -> Settings {
+        let directories: BTreeSet<&Path> = files.into_iter().filter_map(Path::parent).collect();
+        Settings { trace_dirs: directories.into_iter().map(Path::to_path_buf).collect(), ..self.clone() }
+    }
+
     /// Returns the directories in which a file may be by its name.
     pub(super) fn places(&self) -> impl Iterator<Item = &Path> {
         self.debug_dirs.iter().chain(&self.trace_dirs).map(PathBuf::as_path)

@@ -400,12 +400,19 @@ impl Clocks {
     /// Reads the anchors of files, each given with its run and its bytes: the anchor of the run, and the first and the
     /// last ones in the file.
     pub fn read<'a, B: AsRef<[u8]>>(files: impl IntoIterator<Item = (&'a Run, B)>) -> Clocks {
+        Clocks::through(files.into_iter().map(|(run, bytes)| (run, outer_anchors(bytes.as_ref()))))
+    }
+
+    /// Makes the clocks of runs, each given with some or all anchors of its `# clock` lines.
+    pub fn through<'a, A: IntoIterator<Item = Anchor>>(
+        runs: impl IntoIterator<Item = (&'a Run, A)>,
+    ) -> Clocks {
         let mut clocks = Clocks::default();
         let mut found: BTreeMap<_, (Run, Vec<Anchor>)> = BTreeMap::new();
-        for (run, bytes) in files {
+        for (run, more) in runs {
             let (_, anchors) = found.entry(key(run)).or_insert_with(|| (run.clone(), Vec::new()));
             anchors.push(Anchor::of_run(run));
-            anchors.extend(outer_anchors(bytes.as_ref()));
+            anchors.extend(more);
         }
         for (key, (run, anchors)) in found {
             let clock = TickClock::of_run(&run, anchors);

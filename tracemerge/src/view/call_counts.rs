@@ -151,7 +151,8 @@ impl Counted {
         self.times.push(total);
     }
 
-    fn add(&mut self, other: &Counted) {
+    /// Adds the calls of another thread, or of another function.
+    pub fn add(&mut self, other: &Counted) {
         self.min = if self.calls == 0 { other.min } else { self.min.min(other.min) };
         self.calls += other.calls;
         self.total = self.total.saturating_add(other.total);

@@ -1,5 +1,7 @@
 //! Times from one message to the next, in a histogram whose classes are less than one percent wide.
 
+use std::ops::RangeInclusive;
+
 /// The number of bits that the class of a number keeps after the first one bit.
 const BITS: u32 = 7;
 /// The number of classes in a row.
@@ -70,7 +72,13 @@ impl Latencies {
     /// Returns the least distance that `percent` percent of all distances do not exceed, rounded down to the
     /// least number of its class; `None` if there are no distances.
     pub fn percentile(&self, percent: u64) -> Option<u64> {
-        let wanted = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
+        let rank = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
+        self.of_rank(rank).map(|class| *class.start())
+    }
+
+    /// Returns the class of the distance with this rank, from 1, among the sorted distances: its least and its
+    /// greatest number. Returns `None` if there are not so many distances.
+    pub fn of_rank(&self, rank: u128) -> Option<RangeInclusive<u64>> {
         let mut sum = 0;
         let rows = self.rows.iter().enumerate();
         let classes = rows.filter_map(|(row, counts)| Some((row, counts.as_ref()?)));
@@ -79,7 +87,7 @@ impl Latencies {
         classes.find_map(|(row, (class, count))| {
             let carried = self.carries.iter().filter(|of| **of == (row, class)).count() as u128;
             sum += u128::from(*count) + (carried << u32::BITS);
-            (sum >= wanted).then(|| least(row, class as u64))
+            (sum >= rank).then(|| class_of(row, class as u64))
         })
     }
 }
@@ -93,9 +101,11 @@ fn place(ticks: u64) -> (usize, usize) {
     (dropped as usize + class / ROW, class % ROW)
 }
 
-/// Returns the least number of a class.
-fn least(row: usize, class: u64) -> u64 {
-    if row == 0 { class } else { (class + ROW as u64) << (row - 1) }
+/// Returns the least and the greatest number of a class.
+fn class_of(row: usize, class: u64) -> RangeInclusive<u64> {
+    let shift = row.saturating_sub(1);
+    let least = if row == 0 { class } else { (class + ROW as u64) << shift };
+    least..=least + ((1 << shift) - 1)
 }
 
 #[cfg(test)]
@@ -127,6 +137,9 @@ mod tests {
             let rank = (numbers.len() * percent as usize).div_ceil(100) - 1;
             let (exact, found) = (numbers[rank], latencies.percentile(percent).unwrap());
             prop_assert!(found <= exact && exact - found <= exact / 128, "{found} for {exact}");
+            let class = latencies.of_rank(rank as u128 + 1).unwrap();
+            prop_assert!(class.contains(&exact) && class.end() - class.start() <= exact / 128, "{class:?}");
+            prop_assert_eq!(latencies.of_rank(numbers.len() as u128 + 1), None);
         }
     }
 }

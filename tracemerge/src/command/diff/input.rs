@@ -1,9 +1,10 @@
 //! One side of a comparison: its threads, and the messages of each.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line, Ticks};
@@ -11,6 +12,7 @@ use trace_format::meta::{Meta, Run};
 use trace_format::name::parse_trace_file_suffix;
 use trace_format::raw::SiteNumbers;
 
+use crate::command::diff::call_counter;
 use crate::file::lines::{Token, first_line, line_at, skip_bad, strip_line_feed};
 use crate::file::map::Map;
 use crate::file::record_text::RecordText;
@@ -21,10 +23,11 @@ use crate::find::liveness::liveness_check;
 use crate::input::slice::as_text;
 use crate::input::source::Source;
 use crate::time::anchor::Anchor;
-use crate::time::clocks::TickClock;
+use crate::time::clocks::{Clocks, TickClock};
 use crate::ui::error::Error;
 use crate::ui::few::FirstItems;
 use crate::ui::messages::{Messages, count, shown, shown_name};
+use crate::view::call_counts::CallCounts;
 use crate::view::latency::Latencies;
 use crate::view::sorts::{SortId, Sorts};
 
@@ -59,9 +62,16 @@ pub struct Input {
     pub threads: Vec<ThreadMessages>,
     /// The measurements of the messages of each sort, indexed by its number.
     measured: Vec<SortMeasurements>,
-    clock: Option<TickClock>,
+    /// The clock of the first run, if its rate is known.
+    clock: Option<Arc<TickClock>>,
+    /// The clocks of all runs.
+    clocks: Clocks,
     /// The ticks of the first message.
     first: u64,
+    /// Whether there are enter or leave records.
+    pub has_calls: bool,
+    /// The lines of the module tables, each with its run.
+    modules: Vec<(Option<Run>, Vec<u8>)>,
 }
 
 /// The measurements of the messages of one sort.
@@ -138,7 +148,7 @@ impl Input {
     /// one sort.
     ///
     /// # Errors
-    /// If there are no messages.
+    /// If there are neither messages nor calls of functions.
     pub fn read(
         opened: UnreadInput,
         by_site: bool,
@@ -155,6 +165,8 @@ impl Input {
             runs: Vec::new(),
             damaged: FirstItems::default(),
             unread_runs: Vec::new(),
+            has_calls: false,
+            modules: BTreeSet::new(),
         };
         for (number, source) in sources.iter().enumerate() {
             reader.read(u32::try_from(number).unwrap_or(u32::MAX), source);
@@ -171,19 +183,34 @@ impl Input {
                 shown(&source.source.path)
             ));
         }
-        let InputReader { mut threads, measured, runs, .. } = reader;
+        let InputReader { mut threads, measured, runs, has_calls, modules, .. } = reader;
         threads.retain(|thread| !thread.sorts.is_empty());
-        if threads.is_empty() {
-            return Err(Error::plain(format!("{} has no messages", shown(&given))));
+        if threads.is_empty() && !has_calls {
+            let given = shown(&given);
+            return Err(Error::plain(format!("{given} has neither messages nor calls of functions")));
         }
         threads.sort_by_key(|thread| (thread.began, thread.tid));
-        let clock = runs.first().map(|(run, _)| {
-            let same = runs.iter().filter(|(other, _)| other.boot == run.boot && other.clock == run.clock);
-            TickClock::of_run(run, same.flat_map(|(_, anchors)| anchors.iter().copied()))
-        });
-        let clock = clock.filter(TickClock::rate_is_known);
+        let clocks = Clocks::through(runs.iter().map(|(run, anchors)| (run, anchors.iter().copied())));
+        let clock = runs.first().and_then(|(run, _)| clocks.of(run)).filter(|clock| clock.rate_is_known());
+        let clock = clock.cloned();
         let first = threads.iter().map(|thread| thread.began).min().unwrap_or(0);
-        Ok(Input { given, sources, threads, measured, clock, first })
+        let run = |of: Option<usize>| of.map(|of| runs[of].0.clone());
+        let modules = modules.into_iter().map(|(of, payload)| (run(of), payload)).collect();
+        Ok(Input { given, sources, threads, measured, clock, clocks, first, has_calls, modules })
+    }
+
+    /// Counts the calls of functions. Reads the trace again. Warnings about names go to `messages` as notes: what is
+    /// compared is complete.
+    pub fn call_counts(&self, messages: &Messages) -> CallCounts {
+        let sources = self.sources.iter().map(|source| &source.source);
+        let (counts, notes) = call_counter::count(sources, &self.clocks, &self.modules);
+        notes.iter().for_each(|note| messages.note(note));
+        counts
+    }
+
+    /// Returns whether the lengths of ticks are known, so that times can be compared.
+    pub fn has_times(&self) -> bool {
+        self.clock.is_some() && self.clocks.each().all(|(_, clock)| clock.rate_is_known())
     }
 
     /// Returns the measurements of the messages of a sort; `None` if there is no such message.
@@ -301,6 +328,9 @@ struct InputReader<'a> {
     damaged: FirstItems<(Vec<u8>, u64, u64)>,
     /// The sources with a `# run` line that cannot be parsed or has a wrong checksum.
     unread_runs: Vec<u32>,
+    has_calls: bool,
+    /// The lines of the module tables, each with the number of its run. Each thread's file may repeat them.
+    modules: BTreeSet<(Option<usize>, Vec<u8>)>,
 }
 
 /// A message whose end was not seen yet.
@@ -350,6 +380,10 @@ impl InputReader<'_> {
                 Kind::Meta => {
                     self.end(begun.take());
                     self.meta(number, &line);
+                }
+                Kind::Enter | Kind::Leave => {
+                    self.has_calls = true;
+                    self.end(begun.take());
                 }
                 _ => self.end(begun.take()),
             }
@@ -411,6 +445,10 @@ impl InputReader<'_> {
                 if let Some((_, Some(of))) = self.open.get(&tid) {
                     self.runs[*of].1.extend(Anchor::of_meta(&clocks));
                 }
+            }
+            Some(Meta::Module(_) | Meta::Unloaded { .. } | Meta::Missed { .. }) => {
+                let run = self.open.get(&tid).and_then(|(_, run)| *run);
+                self.modules.insert((run, line.payload.to_vec()));
             }
             // A damaged `# run` line affects only the clock here.
             None if line.payload.starts_with(b"run ") => self.unread_runs.push(number),

@@ -4,10 +4,16 @@
 //! A thread is paired with the thread of the same name, because thread ids differ from run to run. Several threads
 //! with one name, except for numbers in it, are a pool, which is compared as one set of messages. A comparison takes
 //! about 20 bytes of memory for each message.
+//!
+//! Calls of functions are compared by the names of the functions, on whatever threads they were.
 
+mod call_counter;
 mod common_messages;
+mod fail_over;
+mod functions;
 mod input;
 mod model;
+mod noise;
 mod pool;
 mod text;
 mod thread_pairs;
@@ -15,6 +21,8 @@ mod thread_pairs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use crate::command::diff::fail_over::Percent;
+use crate::command::diff::functions::Functions;
 use crate::command::diff::input::{Input, UnreadInput};
 use crate::command::diff::model::Comparison;
 use crate::input::site_catalog::SiteCatalog;
@@ -34,19 +42,25 @@ pub enum DiffOutput {
     Json,
 }
 
+/// The wishes of the user about a comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct DiffOptions {
+    /// The form of the output.
+    pub output: DiffOutput,
+    /// The maximum number of sorts of messages, and of functions, that are shown.
+    pub rows: usize,
+    /// The greatest slowdown for which the comparison succeeds; `None` if it succeeds if the messages are the same.
+    pub fail_over: Option<Percent>,
+}
+
 /// Compares the traces `a` and `b`, each of which is an application, a trace or merged file, or a directory of
-/// traces; writes the differences to standard output, with at most `rows` sorts of messages. Returns whether all
-/// threads have the same messages: single threads in the same order, pools in any order.
+/// traces; writes the differences to standard output. Returns whether all threads have the same messages: single
+/// threads in the same order, pools in any order. With a limit for slowdowns, returns instead whether no function and
+/// no message became slower by more.
 ///
 /// # Errors
 /// If there is nothing to compare, or if standard output does not accept the output.
-pub fn diff(
-    a: PathBuf,
-    b: PathBuf,
-    told: DiffOutput,
-    rows: usize,
-    messages: &mut Messages,
-) -> Result<bool, Error> {
+pub fn diff(a: PathBuf, b: PathBuf, options: &DiffOptions, messages: &mut Messages) -> Result<bool, Error> {
     let catalog = Arc::new(SiteCatalog::default());
     let numbers = SiteCatalog::numbers(&catalog);
     let a = UnreadInput::open(a, &numbers, messages)?;
@@ -56,14 +70,28 @@ pub fn diff(
     let a = Input::read(a, by_site, &mut sorts, messages)?;
     let b = Input::read(b, by_site, &mut sorts, messages)?;
     let compared = thread_pairs::compare(&a, &b);
-    let comparison = || Comparison::of(&a, &b, &compared, &sorts, by_site, rows);
-    let (content, text) = match told {
-        DiffOutput::Nothing => return Ok(compared.is_same()),
-        DiffOutput::Text => (Content::Text, text::of(&comparison())),
-        DiffOutput::Json => (Content::Json, comparison().to_json()?),
-    };
-    print(content, text.as_bytes())?;
-    Ok(compared.is_same())
+    if options.output == DiffOutput::Nothing && options.fail_over.is_none() {
+        return Ok(compared.is_same());
+    }
+    let functions = Functions::of(&a, &b, messages);
+    let comparison = Comparison::of(&a, &b, &compared, (&sorts, by_site), functions, options);
+    match options.output {
+        DiffOutput::Nothing => {}
+        DiffOutput::Text => print(Content::Text, text::of(&comparison).as_bytes())?,
+        DiffOutput::Json => print(Content::Json, comparison.to_json()?.as_bytes())?,
+    }
+    let Some(found) = comparison.fail_over else { return Ok(compared.is_same()) };
+    if found.is_empty() {
+        return Err(Error::plain(
+            "--fail-over has nothing to compare: no function was called, and no message was repeated, six times or \
+             more in each trace",
+        ));
+    }
+    let sentence = found.sentence();
+    if let Some(sentence) = &sentence {
+        messages.note(sentence);
+    }
+    Ok(sentence.is_none())
 }
 
 /// Returns whether messages of one site have one sort. If only some of the traces have sites, none of their messages

@@ -5,7 +5,11 @@ use std::cmp::Reverse;
 
 use serde::Serialize;
 
+use crate::command::diff::DiffOptions;
+use crate::command::diff::fail_over::FailOver;
+use crate::command::diff::functions::Functions;
 use crate::command::diff::input::{Input, ThreadMessages};
+use crate::command::diff::noise::Median;
 use crate::command::diff::pool::{Pool, SortCounts};
 use crate::command::diff::thread_pairs::{MatchedThreads, Pair};
 use crate::ui::error::Error;
@@ -50,6 +54,12 @@ pub struct Comparison {
     /// The first sorts; those that differ most come first. Sorts that no trace has twice come last, and are left out
     /// unless all fit.
     pub messages: Vec<SortComparison>,
+    /// The calls of functions, if both traces have some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<Functions>,
+    /// The result of `--fail-over`, if the user has given that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fail_over: Option<FailOver>,
 }
 
 /// Two threads with the same role in both traces, or one without a counterpart in the other trace.
@@ -198,28 +208,41 @@ pub struct SortSide {
     pub measured: u64,
     /// The median time since the message before, in nanoseconds, to 1 %.
     pub median_ns: Option<u64>,
+    /// The same median, with its noise.
+    #[serde(skip)]
+    pub median: Option<Median>,
     /// The 99th percentile of these times, in nanoseconds.
     pub p99_ns: Option<u64>,
 }
 
 impl Comparison {
-    /// Returns the results of the comparison, with at most `rows` sorts of messages of all threads, and of each pool.
+    /// Returns the results of the comparison, with at most as many rows as `options` allow in each table.
     pub fn of(
         a: &Input,
         b: &Input,
         compared: &MatchedThreads<'_>,
-        sorts: &Sorts,
-        by_site: bool,
-        rows: usize,
+        (sorts, by_site): (&Sorts, bool),
+        mut calls: Option<Functions>,
+        options: &DiffOptions,
     ) -> Self {
+        let rows = options.rows;
         let all = sorts_by_significance(a, b, sorts);
         let (once_a, once_b) = once(all.iter().map(|(counts, ..)| counts));
         let once_both = all.iter().filter(|(counts, ..)| (counts.a, counts.b) == (1, 1)).count() as u64;
         let listed = listed(all.len(), once_a + once_b + once_both, rows);
+        let number_of_sorts = all.len() as u64;
         let sort = |(counts, a, b): (SortCounts, SortSide, SortSide)| {
             let sort = SortText::of(sorts, counts.sort);
             SortComparison { sort, a, b }
         };
+        let mut messages: Vec<SortComparison> = all.into_iter().map(sort).collect();
+        let functions = calls.as_ref().map_or(&[][..], |calls| &calls.rows);
+        let fail_over = options.fail_over.map(|limit| FailOver::of(limit, functions, &messages));
+        // All are compared, and the first are shown.
+        messages.truncate(listed);
+        if let Some(calls) = &mut calls {
+            calls.rows.truncate(rows);
+        }
         Comparison {
             version: VERSION,
             a: shown_name(a.given.as_os_str().as_encoded_bytes()),
@@ -228,11 +251,13 @@ impl Comparison {
             by_site,
             threads: compared.pairs.iter().map(|pair| ThreadComparison::of(a, b, pair)).collect(),
             pools: compared.pools.iter().map(|pool| PoolComparison::of(pool, sorts, rows)).collect(),
-            sorts: all.len() as u64,
+            sorts: number_of_sorts,
             once_a,
             once_b,
             once_both,
-            messages: all.into_iter().take(listed).map(sort).collect(),
+            messages,
+            calls,
+            fail_over,
         }
     }
 
@@ -340,8 +365,14 @@ impl SortSide {
     fn of(input: &Input, sort: SortId) -> SortSide {
         let Some(measured) = input.measured(sort) else { return SortSide::default() };
         let latencies = &measured.latencies;
-        let ns = |percent| input.ns(latencies.percentile(percent)?);
-        SortSide { count: measured.count, measured: latencies.count(), median_ns: ns(50), p99_ns: ns(99) }
+        let median = Median::of(latencies).and_then(|median| median.converted(|ticks| input.ns(ticks)));
+        SortSide {
+            count: measured.count,
+            measured: latencies.count(),
+            median_ns: median.map(|median| median.median),
+            median,
+            p99_ns: latencies.percentile(99).and_then(|ticks| input.ns(ticks)),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::command::diff::functions::{FunctionSide, Functions};
 use crate::command::diff::model::{
     Comparison, MessageLine, PoolComparison, SortText, SuccessionDifference, ThreadComparison, ThreadSide,
 };
@@ -14,9 +15,18 @@ const WIDTH: usize = 100;
 /// The maximum number of orders of two messages that are shown for a pool, and of characters of each message.
 const ORDERS: (usize, usize) = (3, 40);
 
-/// Returns the comparison as text: threads, then pools, then sorts of messages.
+/// Returns the comparison as text: threads and pools, then sorts of messages, then functions.
 pub fn of(comparison: &Comparison) -> String {
-    let mut text = format!("A  '{}'\nB  '{}'\n\n", comparison.a, comparison.b);
+    let head = format!("A  '{}'\nB  '{}'\n", comparison.a, comparison.b);
+    let messages = if comparison.sorts > 0 { table(comparison) } else { String::new() };
+    let functions = comparison.calls.as_ref().map(functions_text).unwrap_or_default();
+    let mut parts = vec![head, threads_text(comparison), messages, functions];
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
+
+fn threads_text(comparison: &Comparison) -> String {
+    let mut text = String::new();
     let same = comparison.threads.iter().filter(|thread| thread.same);
     let records: u64 = same.clone().map(|thread| thread.alike).sum();
     let same = same.count() as u64;
@@ -27,9 +37,86 @@ pub fn of(comparison: &Comparison) -> String {
         text.push_str(&thread_text(thread));
     }
     comparison.pools.iter().for_each(|pool| text.push_str(&pool_text(pool, comparison.by_site)));
-    text.push('\n');
-    text.push_str(&table(comparison));
     text
+}
+
+/// Returns a text with a table of functions, and the waits that its times leave out.
+fn functions_text(calls: &Functions) -> String {
+    use Alignment::{Left, Right};
+    let mut columns = Columns::new(&[
+        ("calls A", Right),
+        ("B", Right),
+        ("self A", Right),
+        ("B", Right),
+        ("median A", Right),
+        ("noise", Right),
+        ("B", Right),
+        ("noise", Right),
+        ("change", Right),
+        ("beyond noise", Left),
+        ("function", Left),
+    ]);
+    let time = |ns: Option<u64>| ns.map_or("-".to_owned(), duration);
+    for row in &calls.rows {
+        let noise = |side: &FunctionSide| {
+            let noise = side.median().and_then(|median| median.noise_percent());
+            noise.map_or("-".to_owned(), percent)
+        };
+        let verdict = match (row.a.calls, row.b.calls, row.significant) {
+            (0, ..) => "only in B",
+            (_, 0, _) => "only in A",
+            (.., Some(true)) => "yes",
+            (.., Some(false)) => "no",
+            (.., None) => "-",
+        };
+        columns.row([
+            Grouped(row.a.calls).to_string(),
+            Grouped(row.b.calls).to_string(),
+            time(row.a.self_ns),
+            time(row.b.self_ns),
+            time(row.a.median_ns),
+            noise(&row.a),
+            time(row.b.median_ns),
+            noise(&row.b),
+            row.change_percent.map_or("-".to_owned(), |change| {
+                format!("{}{}", if change < 0.0 { "-" } else { "+" }, percent(change.abs()))
+            }),
+            verdict.to_owned(),
+            short(&row.function),
+        ]);
+    }
+    let (a, b) = (&calls.a, &calls.b);
+    let counts = [a, b].map(|side| Grouped(side.calls).to_string());
+    let times = [a, b].map(|side| time(side.self_ns));
+    let empty = [""; 6].map(str::to_owned);
+    let sums = [&counts[..], &times, &empty, &["all functions".to_owned()]].concat();
+    columns.row(sums);
+    let mut text = columns.text("");
+    let hidden = calls.functions - calls.rows.len() as u64;
+    if hidden > 0 {
+        text.push_str(&format!("and {}; --rows shows more\n", count(hidden, "more function")));
+    }
+    for (name, side) in [("A", a), ("B", b)] {
+        if side.waited_ns > 0 {
+            let waited = duration(side.waited_ns);
+            text.push_str(&format!(
+                "{name}: {waited} in which the tracer made threads wait are in no time\n"
+            ));
+        }
+        if side.waited_inside_ns > 0 {
+            let waited = duration(side.waited_inside_ns);
+            text.push_str(&format!(
+                "{name}: {waited} in which the tracer made threads wait are in these times, because the trace does \
+                 not have their places\n"
+            ));
+        }
+    }
+    text
+}
+
+/// Returns a number of per cent with a digit after the point if it is small.
+fn percent(percent: f64) -> String {
+    if percent < 99.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
 fn thread_text(thread: &ThreadComparison) -> String {
@@ -150,7 +237,7 @@ fn message_heading(by_site: bool) -> &'static str {
 
 /// Returns the text of a sort, with its call site if it is known.
 fn sort_text(sort: &SortText) -> String {
-    let text = shortened(&on_one_line(&sort.message), WIDTH);
+    let text = short(&sort.message);
     match (&sort.file, sort.line) {
         (Some(file), Some(line)) => {
             let file = file.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -158,6 +245,11 @@ fn sort_text(sort: &SortText) -> String {
         }
         _ => text,
     }
+}
+
+/// Returns a text in the form in which tables show it.
+pub fn short(text: &str) -> String {
+    shortened(&on_one_line(text), WIDTH)
 }
 
 /// Returns a text with spaces in place of control characters, including line feeds.

@@ -1,0 +1,171 @@
+//! The functions of two traces, by name: how often they were called before and after, and how long a call took.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::command::diff::input::Input;
+use crate::command::diff::noise::{Change, Median};
+use crate::ui::messages::Messages;
+use crate::view::call_counts::{CallCounts, Counted};
+use crate::view::function_names::lock;
+
+/// The calls of functions in both traces.
+#[derive(Debug, Serialize)]
+pub struct Functions {
+    /// All calls of the first trace.
+    pub a: AllCalls,
+    /// All calls of the second trace.
+    pub b: AllCalls,
+    /// The number of functions.
+    pub functions: u64,
+    /// The functions: first those whose times have changed by more than the noise, then those that only one trace
+    /// has, then the others; the largest changes come first.
+    pub rows: Vec<FunctionComparison>,
+}
+
+/// All calls of a trace.
+#[derive(Debug, Serialize)]
+pub struct AllCalls {
+    /// The number of calls.
+    pub calls: u64,
+    /// The time of all calls; inner calls count once.
+    pub self_ns: Option<u64>,
+    /// The time for which the tracer made threads wait, which no other time here includes.
+    pub waited_ns: u64,
+    /// The time of further waits, which the times of calls include because the trace does not have their places.
+    pub waited_inside_ns: u64,
+}
+
+/// One function in both traces.
+#[derive(Debug, Serialize)]
+pub struct FunctionComparison {
+    /// The name.
+    pub function: String,
+    /// The difference of the medians, in per cent of the first.
+    pub change_percent: Option<f64>,
+    /// Whether that is more than the noise of both medians.
+    pub significant: Option<bool>,
+    /// The calls in the first trace.
+    pub a: FunctionSide,
+    /// The calls in the second trace.
+    pub b: FunctionSide,
+}
+
+/// One function in one trace. Unknown times are `None`.
+#[derive(Debug, Default, Serialize)]
+pub struct FunctionSide {
+    /// The number of calls.
+    pub calls: u64,
+    /// The time of all calls; a recursive call counts with the outermost.
+    pub total_ns: Option<u64>,
+    /// The time of all calls without the calls inside.
+    pub self_ns: Option<u64>,
+    /// The median time of one call, to 1 %.
+    pub median_ns: Option<u64>,
+    /// The lower end of the median's noise.
+    pub low_ns: Option<u64>,
+    /// The upper end of the median's noise.
+    pub high_ns: Option<u64>,
+}
+
+impl Functions {
+    /// Compares the functions of two traces. Returns `None` if one of the traces has no calls, and says so if only one
+    /// has none.
+    pub fn of(a: &Input, b: &Input, messages: &Messages) -> Option<Functions> {
+        if a.has_calls != b.has_calls {
+            let only = if a.has_calls { "A" } else { "B" };
+            messages.note(format_args!("only {only} has calls of functions; these are not compared"));
+        }
+        if !a.has_calls || !b.has_calls {
+            return None;
+        }
+        let counts = [a, b].map(|input| (input.call_counts(messages), input.has_times()));
+        let [of_a, of_b] = counts.each_ref().map(|(counts, has_times)| AllCalls::of(counts, *has_times));
+        let mut functions: BTreeMap<String, [(Counted, bool); 2]> = BTreeMap::new();
+        for (side, (counts, has_times)) in counts.iter().enumerate() {
+            let names = lock(counts.names());
+            for (_, function, counted) in counts.each_function() {
+                // Functions of one name are one row: their places change from build to build.
+                let sides = functions.entry(names.get(function).name.clone()).or_default();
+                sides[side].0.add(counted);
+                sides[side].1 = *has_times;
+            }
+        }
+        let mut rows: Vec<FunctionComparison> =
+            functions.into_iter().map(|(name, sides)| FunctionComparison::of(name, &sides)).collect();
+        rows.sort_by(|x, y| x.class().cmp(&y.class()).then(y.size().total_cmp(&x.size())));
+        Some(Functions { a: of_a, b: of_b, functions: rows.len() as u64, rows })
+    }
+}
+
+impl AllCalls {
+    fn of(counts: &CallCounts, has_times: bool) -> AllCalls {
+        let own = counts.each_function().fold(0_u64, |sum, (.., counted)| sum.saturating_add(counted.own));
+        let waits = counts.threads().waits();
+        AllCalls {
+            calls: counts.calls(),
+            self_ns: has_times.then_some(own),
+            waited_ns: waits.ns,
+            waited_inside_ns: waits.without_place,
+        }
+    }
+}
+
+impl FunctionComparison {
+    fn of(function: String, sides: &[(Counted, bool); 2]) -> FunctionComparison {
+        let [a, b] = sides.each_ref().map(|(counted, has_times)| FunctionSide::of(counted, *has_times));
+        let change = a.median().zip(b.median()).map(|(a, b)| a.change_to(&b));
+        FunctionComparison {
+            function,
+            change_percent: change.map(|change| change.percent),
+            significant: change.and_then(|change| change.is_significant),
+            a,
+            b,
+        }
+    }
+
+    /// Returns the change of the median, if both traces have one.
+    pub fn change(&self) -> Option<Change> {
+        Some(Change { percent: self.change_percent?, is_significant: self.significant })
+    }
+
+    /// Returns the number of the group of rows to which this one belongs.
+    fn class(&self) -> u8 {
+        match (self.significant, self.a.calls.min(self.b.calls)) {
+            (Some(true), _) => 0,
+            (_, 0) => 1,
+            _ => 2,
+        }
+    }
+
+    /// Returns a number by which the rows of a group are sorted: that of the change, or the time of a function that
+    /// only one trace has.
+    fn size(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "an order")]
+        let own = |side: &FunctionSide| side.self_ns.unwrap_or(0) as f64;
+        self.change().map_or_else(|| own(&self.a) + own(&self.b), |change| change.size())
+    }
+}
+
+impl FunctionSide {
+    fn of(counted: &Counted, has_times: bool) -> FunctionSide {
+        let calls = counted.calls;
+        let Some(median) = Median::of(&counted.times).filter(|_| has_times) else {
+            return FunctionSide { calls, ..FunctionSide::default() };
+        };
+        FunctionSide {
+            calls,
+            total_ns: Some(counted.total),
+            self_ns: Some(counted.own),
+            median_ns: Some(median.median),
+            low_ns: median.noise.map(|noise| noise.0),
+            high_ns: median.noise.map(|noise| noise.1),
+        }
+    }
+
+    /// Returns the median with its noise, if it is known.
+    pub fn median(&self) -> Option<Median> {
+        Some(Median { median: self.median_ns?, noise: self.low_ns.zip(self.high_ns) })
+    }
+}

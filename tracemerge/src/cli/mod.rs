@@ -247,8 +247,8 @@ their calls, the time of all calls without the calls inside, and the median time
 call, with its noise: the 95 % confidence interval of the median, from the calls of that
 trace. A change is beyond the noise if the intervals of A and B are apart, which takes six
 calls in each. These functions come first, the largest change before the others; then those
-that only one trace has. Calls are counted as in tracemerge report. Raise the number of
-calls or runs if the noise is large; differences between runs can be larger than it.
+that only one trace has. Calls are counted as in tracemerge report. More calls make the noise
+smaller; differences from run to run are not in it.
 
 With --fail-over 10% the exit status tells about times instead of messages: it is 1 if the
 median of a function, or of the time before a message, grew by more than 10 % and by more

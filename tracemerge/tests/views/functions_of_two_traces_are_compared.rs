@@ -200,7 +200,7 @@ fn waits_for_the_tracer_and_calls_without_an_end_count_as_in_the_report() {
     assert_eq!(json["fail_over"], json!({ "limit_percent": 1.0, "compared": 1, "slower": 0, "worst": null }));
     let ran = place.merge(["diff", "a", "b"]);
     let shown = String::from_utf8(ran.out).unwrap();
-    let told = "B: 12.3 us in which the tracer made threads wait are in no time\n";
+    let told = "B: the times leave out 12.3 us in which the tracer made threads wait\n";
     assert!(shown.ends_with(told), "{shown}");
 }
 

@@ -51,14 +51,17 @@ pub fn count<'s>(
     (counter.counts, notes)
 }
 
+/// The boot of a run, its process id and its own id.
+type RunKey = (Vec<u8>, u32, u32);
+
 struct Counter<'a> {
     counts: CallCounts,
     clocks: &'a Clocks,
     /// The clock of lines whose run is unknown.
     unknown: Arc<TickClock>,
     origins: Vec<Origin>,
-    /// The number of the origin of each thread, by the boot and the ids of its run, and by its own id.
-    known: HashMap<(Option<(Vec<u8>, u32, u32)>, u64), usize>,
+    /// The number of the origin of each thread, by its run and its id.
+    known: HashMap<(Option<RunKey>, u64), usize>,
     /// The number of the origin that each thread id has now.
     now: FastMap<u64, usize>,
 }

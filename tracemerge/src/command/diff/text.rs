@@ -100,14 +100,14 @@ fn functions_text(calls: &Functions) -> String {
         if side.waited_ns > 0 {
             let waited = duration(side.waited_ns);
             text.push_str(&format!(
-                "{name}: {waited} in which the tracer made threads wait are in no time\n"
+                "{name}: the times leave out {waited} in which the tracer made threads wait\n"
             ));
         }
         if side.waited_inside_ns > 0 {
             let waited = duration(side.waited_inside_ns);
             text.push_str(&format!(
-                "{name}: {waited} in which the tracer made threads wait are in these times, because the trace does \
-                 not have their places\n"
+                "{name}: the times include {waited} in which the tracer made threads wait, because the trace does not \
+                 have the places of these waits\n"
             ));
         }
     }

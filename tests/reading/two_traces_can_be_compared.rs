@@ -227,6 +227,27 @@ fn diff_fails_over_a_function_that_sleeps_longer() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn diff_names_functions_from_an_executable_that_was_moved() {
+    let place = TempDir::new().expect("a directory");
+    let (app, kept) = (place.path().join("app"), place.path().join("kept"));
+    std::fs::copy(SCENARIO, &app).expect("a copy");
+    let mut scenario = Scenario::new(&app, &["functions-slowly", "6", "1"]);
+    assert!(support::output_of_copy(scenario.command()).status.success());
+    std::fs::create_dir(&kept).expect("a directory");
+    std::fs::rename(&app, kept.join("app")).expect("a move");
+    let trace = scenario.directory.path();
+    let (status, report, said) = diff(trace, trace, scenario.runtime.path());
+    assert_eq!((status, report.contains("slowly::slow")), (Some(0), false), "{report}");
+    assert!(said.contains("its functions are shown as addresses"), "{said}");
+    let args = [Path::new("diff"), Path::new("--debug-dir"), &kept, trace, trace];
+    let named = tracemerge(SCENARIO, scenario.runtime.path(), args).output().expect("the command can be run");
+    let report = String::from_utf8_lossy(&named.stdout);
+    assert_eq!((named.status.code(), &named.stderr[..]), (Some(0), &b""[..]), "{report}");
+    assert!(report.contains("  scenario::functions::slowly::slow\n"), "{report}");
+}
+
+#[test]
 fn diff_fails_if_a_trace_is_missing() {
     let directory = TempDir::new().expect("a directory");
     let a = requests(directory.path(), "app.trace.7", 10_000);

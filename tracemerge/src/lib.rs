@@ -56,6 +56,7 @@ use crate::find::app::App;
 use crate::find::choose::Choice;
 use crate::find::newest::{app_or_newest, newest_app};
 use crate::os::signals::Signals;
+use crate::symbols::Settings;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 use crate::view::export::format::OutputFormat;
@@ -127,13 +128,14 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
                 command::check::check(&app_or_newest(app, messages)?, choice, quiet, verbose, messages)
             })
         }
-        Subcommand::Diff { quiet, json, rows, fail_over, a, b } => {
+        Subcommand::Diff { quiet, json, rows, fail_over, debug_dirs, a, b } => {
             let output = match (quiet, json) {
                 (true, _) => DiffOutput::Nothing,
                 (false, true) => DiffOutput::Json,
                 (false, false) => DiffOutput::Text,
             };
-            let options = DiffOptions { output, rows, fail_over };
+            let symbols = Settings { debug_dirs, ..Settings::default() };
+            let options = DiffOptions { output, rows, fail_over, symbols };
             let mut succeeds = true;
             let status = run_and_report(false, |messages| {
                 succeeds = command::diff::diff(a, b, &options, messages)?;

@@ -423,6 +423,9 @@ pub enum Subcommand {
         /// Exit with 1 only if a function or a message became slower by more than this, and by more than the noise
         #[arg(long, value_name = "PERCENT", value_parser = Percent::parse)]
         fail_over: Option<Percent>,
+        /// A directory with binaries or their debug files, for names of functions; may be repeated
+        #[arg(long = "debug-dir", value_name = "DIR")]
+        debug_dirs: Vec<PathBuf>,
         /// An application, a trace, a merged file, or a directory of traces
         #[arg(value_name = "A")]
         a: PathBuf,

@@ -27,6 +27,7 @@ use crate::command::merge::{Job, run};
 use crate::command::{check, info};
 use crate::find::app::App;
 use crate::find::choose::Choice;
+use crate::symbols::Settings;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, Status};
 use crate::view::export::text::TraceLayout;
@@ -101,7 +102,8 @@ impl Place {
         }
         let (a, b) = (self.damaged(), self.path(&format!("{APP}.trace.{SOUND}")));
         let fail_over = Percent::parse("10%").ok();
-        let options = DiffOptions { output: DiffOutput::Nothing, rows: 20, fail_over };
+        let options =
+            DiffOptions { output: DiffOutput::Nothing, rows: 20, fail_over, symbols: Settings::default() };
         let same = diff(a, b, &options, &mut messages);
         told(same.map(|_| ()), &mut messages);
         merged

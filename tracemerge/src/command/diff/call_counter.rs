@@ -24,8 +24,9 @@ pub fn count<'s>(
     sources: impl Iterator<Item = &'s Source> + Clone,
     clocks: &Clocks,
     modules: &[(Option<Run>, Vec<u8>)],
+    symbols: &Settings,
 ) -> (CallCounts, Vec<String>) {
-    let settings = Settings::default().for_traces(sources.clone().map(|source| source.path.as_path()));
+    let settings = symbols.for_traces(sources.clone().map(|source| source.path.as_path()));
     let names = Arc::new(Mutex::new(FunctionNames::new(settings)));
     let counts = CallCounts::new(Counting::default(), Threads::new(names.clone(), Vec::new()));
     let unknown = clocks.each().next().and_then(|(run, _)| clocks.of(run)).cloned();

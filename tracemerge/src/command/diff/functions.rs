@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::command::diff::input::Input;
 use crate::command::diff::noise::{Change, Median};
+use crate::symbols::Settings;
 use crate::ui::messages::Messages;
 use crate::view::call_counts::{CallCounts, Counted};
 use crate::view::function_names::lock;
@@ -72,7 +73,7 @@ pub struct FunctionSide {
 impl Functions {
     /// Compares the functions of two traces. Returns `None` if one of the traces has no calls, and says so if only one
     /// has none.
-    pub fn of(a: &Input, b: &Input, messages: &Messages) -> Option<Functions> {
+    pub fn of(a: &Input, b: &Input, symbols: &Settings, messages: &Messages) -> Option<Functions> {
         if a.has_calls != b.has_calls {
             let only = if a.has_calls { "A" } else { "B" };
             messages.note(format_args!("only {only} has calls of functions; these are not compared"));
@@ -80,7 +81,7 @@ impl Functions {
         if !a.has_calls || !b.has_calls {
             return None;
         }
-        let counts = [a, b].map(|input| (input.call_counts(messages), input.has_times()));
+        let counts = [a, b].map(|input| (input.call_counts(symbols, messages), input.has_times()));
         let [of_a, of_b] = counts.each_ref().map(|(counts, has_times)| AllCalls::of(counts, *has_times));
         let mut functions: BTreeMap<String, [(Counted, bool); 2]> = BTreeMap::new();
         for (side, (counts, has_times)) in counts.iter().enumerate() {

@@ -22,6 +22,7 @@ use crate::find::find_traces;
 use crate::find::liveness::liveness_check;
 use crate::input::slice::as_text;
 use crate::input::source::Source;
+use crate::symbols::Settings;
 use crate::time::anchor::Anchor;
 use crate::time::clocks::{Clocks, TickClock};
 use crate::ui::error::Error;
@@ -201,9 +202,9 @@ impl Input {
 
     /// Counts the calls of functions. Reads the trace again. Warnings about names go to `messages` as notes: what is
     /// compared is complete.
-    pub fn call_counts(&self, messages: &Messages) -> CallCounts {
+    pub fn call_counts(&self, symbols: &Settings, messages: &Messages) -> CallCounts {
         let sources = self.sources.iter().map(|source| &source.source);
-        let (counts, notes) = call_counter::count(sources, &self.clocks, &self.modules);
+        let (counts, notes) = call_counter::count(sources, &self.clocks, &self.modules, symbols);
         notes.iter().for_each(|note| messages.note(note));
         counts
     }

@@ -26,6 +26,7 @@ use crate::command::diff::functions::Functions;
 use crate::command::diff::input::{Input, UnreadInput};
 use crate::command::diff::model::Comparison;
 use crate::input::site_catalog::SiteCatalog;
+use crate::symbols::Settings;
 use crate::ui::console::{Content, print};
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
@@ -43,7 +44,7 @@ pub enum DiffOutput {
 }
 
 /// The wishes of the user about a comparison.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct DiffOptions {
     /// The form of the output.
     pub output: DiffOutput,
@@ -51,6 +52,8 @@ pub struct DiffOptions {
     pub rows: usize,
     /// The greatest slowdown for which the comparison succeeds; `None` if it succeeds if the messages are the same.
     pub fail_over: Option<Percent>,
+    /// The way in which names of functions are looked up.
+    pub symbols: Settings,
 }
 
 /// Compares the traces `a` and `b`, each of which is an application, a trace or merged file, or a directory of
@@ -73,7 +76,7 @@ pub fn diff(a: PathBuf, b: PathBuf, options: &DiffOptions, messages: &mut Messag
     if options.output == DiffOutput::Nothing && options.fail_over.is_none() {
         return Ok(compared.is_same());
     }
-    let functions = Functions::of(&a, &b, messages);
+    let functions = Functions::of(&a, &b, &options.symbols, messages);
     let comparison = Comparison::of(&a, &b, &compared, (&sorts, by_site), functions, options);
     match options.output {
         DiffOutput::Nothing => {}

@@ -25,8 +25,12 @@ fn crashed_with(how: &str, env: &[(&str, &str)]) -> Traced {
 
 /// Returns the records of the crashed thread as `tracemerge tree` shows them, with names for addresses.
 fn shown(traced: &Traced) -> Vec<String> {
+    shown_with(traced, &["--depth", "all"])
+}
+
+fn shown_with(traced: &Traced, options: &[&str]) -> Vec<String> {
     let mut command = Command::new(SCENARIO);
-    command.args(["tracemerge", "tree", "--depth", "all"]).arg(traced.directory.path().join(APP));
+    command.args(["tracemerge", "tree"]).args(options).arg(traced.directory.path().join(APP));
     let output = command.env("TRACER_RUNTIME_DIR", traced.runtime.path()).output().expect("it can be run");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("text");
@@ -45,7 +49,8 @@ fn assert_is_crash_stack(frames: &[String]) {
             |frame: &String| frame.split_whitespace().nth(1).is_some_and(|name| name.ends_with(function));
         assert!(frames_left.any(is_it), "{function}: {frames:#?}");
     }
-    assert!(frames.last().is_some_and(|frame| frame.contains("_start")), "up to the beginning: {frames:#?}");
+    let is_main = |frame: &String| frame.starts_with("by scenario::main");
+    assert!(frames.last().is_some_and(is_main), "up to the beginning: {frames:#?}");
 }
 
 fn stacks(thread: &ThreadTrace) -> usize {
@@ -226,14 +231,17 @@ fn a_panic_leaves_its_message_and_call_stack() {
         "{text}"
     );
     assert_eq!(stacks(main), 1);
-    let lines = shown(&traced);
-    let frames = &lines[2..];
-    let place = |part: &str| frames.iter().position(|frame| frame.contains(part));
-    assert!(
-        place("panic_fmt") < place("scenario::endings::ended  (") && place("scenario::main").is_some(),
-        "{frames:#?}"
-    );
-    assert!(frames.last().is_some_and(|frame| frame.contains("_start")), "{frames:#?}");
+    // The stack begins at the function that has panicked, and ends at main.
+    let frames = &shown(&traced)[2..];
+    let is_first = frames[0].starts_with("by scenario::endings::ended  (");
+    let is_last = frames.last().is_some_and(|frame| frame.starts_with("by scenario::main  ("));
+    assert!(is_first && is_last, "{frames:#?}");
+    let all = &shown_with(&traced, &["--full"])[2..];
+    let place = |part: &str| all.iter().position(|frame| frame.contains(part));
+    let shown = place("scenario::endings::ended  (").expect("it");
+    assert!(place("panic_fmt").is_some_and(|panic| panic < shown), "{all:#?}");
+    assert_eq!(&all[shown..shown + frames.len()], frames);
+    assert!(all.last().is_some_and(|frame| frame.contains("_start")), "{all:#?}");
 }
 
 #[test]

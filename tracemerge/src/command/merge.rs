@@ -254,7 +254,7 @@ fn show_closing(
         }
         ClosingView::Summary => (Box::new(SummaryLayout::default()), Amount::All),
         ClosingView::LastRecords => {
-            (Box::new(ShowLayout { columns: Column::USUAL.to_vec() }), Amount::Last(END))
+            (Box::new(ShowLayout { columns: Column::USUAL.to_vec(), full: false }), Amount::Last(END))
         }
     };
     let selection = Selection { amount, ..Selection::default() };

@@ -151,6 +151,11 @@ fn is_of_tracer(frame: &Frame) -> bool {
     let Some(name) = frame.names.first().filter(|name| !is_last_part(name)) else {
         return frame.file.as_deref().is_some_and(is_file_of_tracer);
     };
+    is_path_of_tracer(name)
+}
+
+/// Returns whether the path of a function belongs to the tracer.
+pub(super) fn is_path_of_tracer(name: &str) -> bool {
     let of_glue = ["core::ptr::drop_in_place<", "core::ptr::drop_glue<"];
     let path = of_glue.iter().find_map(|glue| name.strip_prefix(glue)).unwrap_or(name);
     let path = path.trim_start_matches('<');
@@ -163,7 +168,7 @@ const FOLDERS: [&str; 11] =
 
 /// Returns whether a source file belongs to the library: in its repository, or in a directory to which cargo unpacks
 /// packages.
-fn is_file_of_tracer(file: &str) -> bool {
+pub(super) fn is_file_of_tracer(file: &str) -> bool {
     let file = file.replace('\\', "/");
     let is_version = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
     let packages = ["/tracer-lib-", "/tracer-format-", "/tracer-store-"];

@@ -40,17 +40,7 @@ fn cpp(symbol: &str) -> Option<String> {
 /// Returns the last part of a function's name: `insert` of `<a::Map<K> as b::Insert>::insert`, `sort` of
 /// `void std::sort<int*>(int*, int*)`.
 pub(super) fn last_part(name: &str) -> String {
-    let mut depth = 0_usize;
-    let mut flat = String::new();
-    // The arrow of a function's type is not a bracket. Rust's older scheme has no dash and writes a dot there.
-    for letter in name.replace("->", "").replace(".>", "").chars() {
-        match letter {
-            '<' | '(' => depth += 1,
-            '>' | ')' => depth = depth.saturating_sub(1),
-            _ if depth == 0 => flat.push(letter),
-            _ => {}
-        }
-    }
+    let flat = flat(name);
     let is_name = |part: &&str| !part.is_empty() && !["const", "volatile", "&", "&&"].contains(part);
     let last = flat.rsplit([':', ' ']).find(is_name).unwrap_or_default();
     // The shim that calls a function through a table of methods has the function's own name.
@@ -62,6 +52,22 @@ pub(super) fn last_part(name: &str) -> String {
     } else {
         last.into()
     }
+}
+
+/// Returns a name without its generic types and arguments.
+pub(super) fn flat(name: &str) -> String {
+    let mut depth = 0_usize;
+    let mut flat = String::new();
+    // The arrow of a function's type is not a bracket. Rust's older scheme has no dash and writes a dot there.
+    for letter in name.replace("->", "").replace(".>", "").chars() {
+        match letter {
+            '<' | '(' => depth += 1,
+            '>' | ')' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => flat.push(letter),
+            _ => {}
+        }
+    }
+    flat
 }
 
 /// Returns whether a name is only the last part, without the path to the function.

@@ -15,6 +15,7 @@
 //! | `find_files` | the search for the module's file, and for the file that has its debug information |
 //! | `debug_info` | the functions, files and lines of debug information |
 //! | `pdb` | the same of Windows' separate files; without the feature `names`, `no_pdb` replaces it |
+//! | `user_frames` | the part of a call stack that a user wants to see |
 //! | `module_symbols` | names for the addresses of many modules, each file opened when it is needed |
 //!
 //! A file is trusted only if it has the module's build-id: an address without a name is better than one with the name
@@ -35,9 +36,11 @@ mod pdb;
 mod pdb;
 mod symbol_table;
 mod timeline;
+mod user_frames;
 
 pub use self::answer::{Answer, Frame, Lookup, Source, Unnamed};
 pub use self::files::Files;
 pub use self::find_files::Settings;
 pub use self::module_symbols::Symbols;
 pub use self::timeline::{ModuleLine, Timeline};
+pub use self::user_frames::{StackFunction, shown_functions};

@@ -15,7 +15,9 @@ use crate::file::fast_map::FastMap;
 use crate::file::record_text::RecordText;
 use crate::file::records::Place;
 use crate::input::inputs::Origin;
-use crate::symbols::{Answer, Files, Frame, Lookup, ModuleLine, Settings, Source, Symbols, Timeline};
+use crate::symbols::{
+    Answer, Files, Frame, Lookup, ModuleLine, Settings, Source, StackFunction, Symbols, Timeline,
+};
 use crate::view::calls::{CallPlace, Folded};
 
 /// The number of a function.
@@ -46,6 +48,12 @@ impl Function {
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    /// Returns the function as part of a call stack.
+    #[must_use]
+    pub fn in_stack(&self) -> StackFunction<'_> {
+        StackFunction { name: if self.is_unnamed { "" } else { &self.name }, place: &self.place }
     }
 
     /// Returns the names as lines contain them; empty if the function has no name.

@@ -118,3 +118,27 @@ fn a_call_stack_has_a_line_for_each_function() {
         ["  call stack:", "  by app::parse  (parse.rs:90)", "  by app::main  (main.rs:3)"]
     );
 }
+
+#[test]
+fn a_call_stack_has_the_functions_of_the_user_unless_all_are_wanted() {
+    let names =
+        ["std::panicking::panic_with_hook", "core::panicking::panic_fmt", "app::parse", "alloc::retain"];
+    let names = [&names[..], &["app::main", "std::rt::lang_start_internal", "main", "_start"]].concat();
+    let frames: Vec<_> = names.iter().map(|name| format!(" 0x55d5c0ffee10 ({name} at src/a.rs:1)")).collect();
+    let place = place(&[": here", &format!("^{}", frames.concat())]);
+    let lines = |names: &[&str]| -> Vec<_> {
+        let lines = names.iter().map(|name| format!("by {name}  (a.rs:1)"));
+        ["here", "call stack:"].map(str::to_owned).into_iter().chain(lines).collect()
+    };
+    assert_eq!(shown(&place, &[]), lines(&["app::parse", "alloc::retain", "app::main"]));
+    assert_eq!(shown(&place, &["--full"]), lines(&names));
+    for (options, is_noted) in [(&["show"][..], true), (&["tree"], true), (&["show", "--full"], false)] {
+        let err = place.merge([options, &["app"]].concat()).err;
+        let note = "left out of call stacks: 5 functions of panics, of the runtime and of the tracer; --full shows them";
+        assert_eq!(err.contains(note), is_noted, "{options:?}: {err}");
+    }
+    let tree = |options: &[&str]| {
+        String::from_utf8(place.merge([&["tree"], options, &["app"]].concat()).out).unwrap()
+    };
+    assert_eq!((tree(&[]).matches(": by ").count(), tree(&["--full"]).matches(": by ").count()), (3, 8));
+}

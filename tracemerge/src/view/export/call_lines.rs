@@ -1,5 +1,5 @@
-//! The calls of functions as lines for people: `-> f` where a thread enters a function, `<- f` where it leaves it,
-//! and the depth of each line, which is the number of calls of its thread that are open there.
+//! The calls of functions as lines for people: `-> f` where a thread enters a function, `<- f` where it
+//! leaves it, and the depth of each line, which is the number of calls of its thread that are open there.
 
 use std::fmt::Write as _;
 
@@ -10,6 +10,7 @@ use trace_format::record::Flags;
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
+use crate::symbols::shown_functions;
 use crate::ui::messages::count;
 use crate::view::calls::{Depth, MORE, OpenCalls, cut};
 use crate::view::function_names::{CallInfo, Function, FunctionNames, KnownCalls, SharedNames, lock};
@@ -28,14 +29,15 @@ pub struct CallLines {
     call_info: KnownCalls,
     threads: Threads,
     of_thread: Vec<ThreadCalls>,
+    stacks: StackLines,
 }
 
 /// The open calls of one thread.
 #[derive(Debug, Default)]
 struct ThreadCalls {
     calls: OpenCalls,
-    /// The ticks of the thread's last record, if that was the enter record of a call. A call stack with the same
-    /// ticks may then contain the place of the call.
+    /// The ticks of the thread's last record, if that was the enter record of a call. A call stack with the
+    /// same ticks may then contain the place of the call.
     just_entered: Option<Ticks>,
 }
 
@@ -49,11 +51,17 @@ pub struct OfCalls {
 }
 
 impl CallLines {
-    /// Makes the lines of calls of `threads`, of which no record was seen yet.
+    /// Makes the lines of calls of `threads`, of which no record was seen yet, and of call stacks.
     #[must_use]
-    pub fn new(threads: Threads) -> CallLines {
+    pub fn new(threads: Threads, stacks: StackLines) -> CallLines {
         let names = threads.names().clone();
-        CallLines { call_info: KnownCalls::of(&names), names, threads, of_thread: Vec::new() }
+        CallLines { call_info: KnownCalls::of(&names), names, threads, of_thread: Vec::new(), stacks }
+    }
+
+    /// Returns the call stacks.
+    #[must_use]
+    pub fn stacks(&self) -> &StackLines {
+        &self.stacks
     }
 
     /// Takes the next record.
@@ -130,45 +138,77 @@ impl CallLines {
     }
 
     /// Returns the lines of a call stack, or one line with the caller if the stack is the place of a call.
-    fn stack(&self, named: usize, ticks: Ticks, stack: &StackLine<'_>, is_call_site: bool) -> Vec<String> {
+    fn stack(
+        &mut self,
+        named: usize,
+        ticks: Ticks,
+        stack: &StackLine<'_>,
+        is_call_site: bool,
+    ) -> Vec<String> {
         let mut names = lock(&self.names);
         if is_call_site {
             let caller =
                 stack.frames.iter().skip(1).flat_map(|f| names.of_frame(named, ticks, f).to_vec()).next();
             return caller.iter().map(|id| function_line("called from", names.get(*id))).collect();
         }
-        let mut lines = stack_lines(&mut names, (named, ticks), stack, Depth::Usual.most());
+        let mut lines = self.stacks.lines(&mut names, (named, ticks), stack);
         lines.insert(0, "call stack:".to_owned());
         lines
     }
 }
 
-/// Returns the lines of a call stack of a process at these ticks, the innermost function first, with the places of at
-/// most `most` functions.
-#[must_use]
-pub fn stack_lines(
-    names: &mut FunctionNames,
-    (named, ticks): (usize, Ticks),
-    stack: &StackLine<'_>,
+/// The lines of call stacks, and the number of functions that they leave out.
+#[derive(Debug)]
+pub struct StackLines {
+    /// Whether all functions are shown.
+    is_full: bool,
+    /// The maximum number of functions of a stack that are shown.
     most: usize,
-) -> Vec<String> {
-    let (mut lines, mut more) = (Vec::new(), 0);
-    for frame in &stack.frames {
-        for id in names.of_frame(named, ticks, frame).iter() {
-            if lines.len() == most {
-                more += 1;
-                continue;
-            }
-            lines.push(function_line("by", names.get(*id)));
+    /// The number of functions around those of the user that were left out.
+    left_out: u64,
+}
+
+impl StackLines {
+    /// Makes the lines of call stacks. `is_full` says whether all their functions are shown, also those
+    /// around the user's; if not, at most those of `depth` are.
+    #[must_use]
+    pub fn new(is_full: bool, depth: Depth) -> StackLines {
+        let most = if is_full || depth == Depth::All { usize::MAX } else { Depth::Usual.most() };
+        StackLines { is_full, most, left_out: 0 }
+    }
+
+    /// Returns the lines of a call stack of a process at these ticks, the innermost function first.
+    pub fn lines(
+        &mut self,
+        names: &mut FunctionNames,
+        (named, ticks): (usize, Ticks),
+        stack: &StackLine<'_>,
+    ) -> Vec<String> {
+        let of_frame = |frame| names.of_frame(named, ticks, frame).to_vec();
+        let ids: Vec<_> = stack.frames.iter().flat_map(of_frame).collect();
+        let all: Vec<_> = ids.iter().map(|id| names.get(*id).in_stack()).collect();
+        let shown = if self.is_full { 0..ids.len() } else { shown_functions(&all, stack.whole) };
+        self.left_out += (ids.len() - shown.len()) as u64;
+        let (is_end_shown, shown) = (shown.end == ids.len(), &ids[shown]);
+        let mut lines: Vec<_> =
+            shown.iter().take(self.most).map(|id| function_line("by", names.get(*id))).collect();
+        let more = (shown.len() - lines.len()) as u64;
+        if more > 0 {
+            lines.push(format!("by {MORE} {}", count(more, "more function")));
         }
+        if !stack.whole && is_end_shown {
+            lines.push("by ... (the walk ended here)".to_owned());
+        }
+        lines
     }
-    if more > 0 {
-        lines.push(format!("by {MORE} {}", count(more, "more function")));
+
+    /// Returns a sentence about the functions that were left out, if there are any.
+    #[must_use]
+    pub fn omission(&self) -> Option<String> {
+        let left_out = count(self.left_out, "function");
+        let of = "of panics, of the runtime and of the tracer";
+        (self.left_out > 0).then(|| format!("left out of call stacks: {left_out} {of}; --full shows them"))
     }
-    if !stack.whole {
-        lines.push("by ... (the walk ended here)".to_owned());
-    }
-    lines
 }
 
 fn function_line(how: &str, function: &Function) -> String {

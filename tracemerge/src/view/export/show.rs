@@ -14,8 +14,9 @@ use crate::file::record_text::{RecordText, is_warning};
 use crate::input::inputs::Origin;
 use crate::input::site_catalog::{PerSite, SiteCatalog};
 use crate::ui::colour::Palette;
+use crate::view::calls::Depth;
 use crate::view::export::Export;
-use crate::view::export::call_lines::{CallLines, indentation};
+use crate::view::export::call_lines::{CallLines, StackLines, indentation};
 use crate::view::export::fields::level;
 use crate::view::export::in_words::in_words;
 use crate::view::export::paint::{paint, write_found};
@@ -72,6 +73,9 @@ pub struct ShowLayout {
     /// The columns before the message, from the left
     #[arg(long, value_name = "COLUMNS", value_enum, value_delimiter = ',', default_values_t = Column::USUAL)]
     pub columns: Vec<Column>,
+    /// All functions of call stacks, also those of panics, of the runtime and of the tracer
+    #[arg(long)]
+    pub full: bool,
 }
 
 impl Subcommand for ShowLayout {
@@ -85,6 +89,8 @@ names; the first one of a process is 'main', those without a name are numbered. 
 one that leaves it; the lines between are indented by the number of the thread's open calls
 (a depth beyond 40 is a number: '[41] -> f'). Calls that began before the first shown record
 do not count. After lost records, lines may be too deep until a call around them is left.
+Call stacks begin at the user's functions and end at main or at the function of the thread;
+--full also shows those of panics, of the runtime and of the tracer.
 Records of locks and calls are in words; --grep searches them as they are in the trace.
 The options select as those of a merge do (tracemerge --help). --time sets the terms of
 times; the default is seconds since the first line.
@@ -118,7 +124,7 @@ impl Layout for ShowLayout {
         let Context { time, labels, catalog, palette, found, .. } = context.clone();
         let threads = labels.iter().map(|label| label.full().to_owned()).collect();
         let columns = self.columns.clone();
-        let style = ShowStyle { columns, time, threads, catalog, palette, found };
+        let style = ShowStyle { columns, full: self.full, time, threads, catalog, palette, found };
         Box::new(ShowFormat::new(style, threads_of_calls))
     }
 }
@@ -128,6 +134,8 @@ impl Layout for ShowLayout {
 pub struct ShowStyle {
     /// The columns before the message, from the left.
     pub columns: Vec<Column>,
+    /// Whether all functions of call stacks are shown.
+    pub full: bool,
     /// The times.
     pub time: TimeColumn,
     /// The label of each origin's thread.
@@ -201,7 +209,7 @@ impl ShowFormat {
         ShowFormat {
             palette: style.palette.unwrap_or_default(),
             delta,
-            calls: CallLines::new(threads),
+            calls: CallLines::new(threads, StackLines::new(style.full, Depth::Usual)),
             thread_width: 0,
             names_processes: false,
             sites: PerSite::new(style.catalog.clone()),
@@ -317,6 +325,10 @@ impl Export for ShowFormat {
 
     fn finish(&mut self, _out: &mut Vec<u8>) {}
 
+    fn omissions(&self) -> Vec<String> {
+        self.calls.stacks().omission().into_iter().collect()
+    }
+
     fn begin_at(&mut self, first: u64) {
         self.style.time.first = first;
     }
@@ -370,6 +382,7 @@ mod tests {
     fn style(columns: &[Column]) -> ShowStyle {
         ShowStyle {
             columns: columns.to_vec(),
+            full: false,
             time: TimeColumn::new(TimeMode::Offset, 0, TimeZone::UTC),
             threads: ["main", "worker 17"].map(str::to_owned).to_vec(),
             catalog: Arc::default(),

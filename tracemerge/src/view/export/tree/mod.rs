@@ -30,7 +30,7 @@ use crate::ui::messages::Grouped;
 use crate::ui::units::{duration, nanoseconds, put_duration};
 use crate::view::calls::{Cut, Depth, Ended, Ending, MORE, NO_CALLS, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
-use crate::view::export::call_lines::stack_lines;
+use crate::view::export::call_lines::StackLines;
 use crate::view::export::in_words::in_words;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::call_graph::CallGraph;
@@ -62,6 +62,9 @@ pub struct TreeLayout {
     /// One line for each call path, with the number of its calls, their time, and that without the calls inside
     #[arg(long)]
     pub collapse: bool,
+    /// All functions of call stacks, also those of panics, of the runtime and of the tracer
+    #[arg(long, conflicts_with = "collapse")]
+    pub full: bool,
 }
 
 /// Checks a pattern for the names of functions.
@@ -92,6 +95,10 @@ an overview, which leaves out deeper messages.
 A call without a record of its return (the record was lost, or a longjmp has left the call)
 ends with the call around it. --min-duration leaves out shorter calls, and messages that
 came before the call around them had taken that long.
+
+Call stacks begin at the user's functions and end at main or at the function of the thread.
+Functions of panics, of the runtime and of the tracer around them are left out, unless
+--full is given.
 
 --collapse shows a call graph: one line for each call path of all threads, with the number of
 its calls and their times; then --min-duration is the least time of all calls of a path.
@@ -162,6 +169,7 @@ pub struct TreeFormat {
     other_kinds: OtherKinds,
     met: MetCalls,
     held: HeldLines,
+    stacks: StackLines,
     /// The thread and the ticks of the latest record.
     latest: Option<(usize, Ticks)>,
     /// The number of calls whose first line is shown later than they were entered.
@@ -210,6 +218,7 @@ impl TreeFormat {
         TreeFormat {
             // The command line rejects invalid patterns.
             function: layout.function.as_deref().and_then(|pattern| Regex::new(pattern).ok()),
+            stacks: StackLines::new(layout.full, depth),
             layout,
             depth,
             time,
@@ -563,12 +572,11 @@ impl TreeFormat {
         self.write_open(thread, (record.ticks, now));
         for line in record.parsed() {
             let stack = (line.kind == Kind::Stack).then(|| StackLine::parse(line.payload)).flatten();
-            let most = if self.depth == Depth::All { usize::MAX } else { Depth::Usual.most() };
             let place = (named, record.ticks);
             let texts = stack.map_or_else(
                 || vec![in_words(&line).into_owned()],
                 |stack| {
-                    let lines = stack_lines(&mut lock(&self.names), place, &stack, most);
+                    let lines = self.stacks.lines(&mut lock(&self.names), place, &stack);
                     lines.into_iter().map(String::into_bytes).collect()
                 },
             );
@@ -718,6 +726,7 @@ impl Export for TreeFormat {
             .omissions()
             .chain(self.note_without_calls())
             .chain(self.note_of_late_calls())
+            .chain(self.stacks.omission())
             .collect()
     }
 }

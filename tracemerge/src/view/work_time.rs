@@ -96,6 +96,12 @@ impl WorkTime {
         }
     }
 
+    /// Returns the time of the waits between two times.
+    #[must_use]
+    pub fn waits_between(&self, from: u64, until: u64) -> u64 {
+        until.saturating_sub(from) - self.between(from, until)
+    }
+
     #[cold]
     fn waited_between(&self, from: u64, until: u64) -> u64 {
         self.waited_until(until) - self.waited_until(from)

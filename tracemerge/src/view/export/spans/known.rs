@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use crate::view::latency::Latencies;
+use crate::view::work_time::WorkTime;
 
 /// A process, and the number of a span in it.
 pub type SpanKey = (usize, u64);
@@ -51,10 +52,20 @@ pub struct Span {
     /// The number of threads that are in it, and the time since when there is one.
     entered: u32,
     since: u64,
+    /// The time for which a thread was in it, without the waits of that thread for the tracer.
     pub busy: u64,
+    /// The time of these waits, in which it was neither busy nor idle.
+    waited: u64,
     /// The number of times that a thread entered it when no other one was in it.
     pub polls: u64,
     fields: Option<Box<str>>,
+}
+
+impl Span {
+    /// Returns the time for which no thread was in it.
+    pub fn idle(&self, wall: u64) -> u64 {
+        wall.saturating_sub(self.busy).saturating_sub(self.waited)
+    }
 }
 
 /// The sums over spans with one name that spans with one name opened.
@@ -95,8 +106,8 @@ pub struct KnownSpans {
     names: Vec<String>,
     numbers: HashMap<String, u32>,
     open: HashMap<SpanKey, Span>,
-    /// The spans that each thread is in, the innermost last.
-    inside: Vec<Vec<u64>>,
+    /// The spans that each thread is in, and since when, the innermost last.
+    inside: Vec<Vec<(u64, u64)>>,
     sums: BTreeMap<(u32, Option<u32>), Sums>,
     /// The number of slowest spans that are kept, and these, by their wall time and the order in which they ended.
     slow: usize,
@@ -146,6 +157,7 @@ impl KnownSpans {
             entered: 0,
             since: 0,
             busy: 0,
+            waited: 0,
             polls: 0,
             fields: None,
         };
@@ -169,10 +181,10 @@ impl KnownSpans {
             self.inside.resize_with(thread + 1, Vec::new);
         }
         if !self.open.contains_key(&key) {
-            let parent = self.inside[thread].last().copied();
+            let parent = self.inside[thread].last().map(|(span, _)| *span);
             self.begin(key, name, parent, now);
         }
-        self.inside[thread].push(key.1);
+        self.inside[thread].push((key.1, now));
         let Some(span) = self.open.get_mut(&key) else { return };
         span.entered += 1;
         if span.entered == 1 {
@@ -181,18 +193,19 @@ impl KnownSpans {
         }
     }
 
-    /// Lets a thread leave a span.
-    pub fn leave(&mut self, key: SpanKey, thread: usize, now: u64) {
-        if let Some(inside) = self.inside.get_mut(thread) {
-            // Spans may be left in another order than they were entered in.
-            if let Some(at) = inside.iter().rposition(|span| *span == key.1) {
-                inside.remove(at);
-            }
-        }
+    /// Lets a thread leave a span; `work` has the thread's waits.
+    pub fn leave(&mut self, key: SpanKey, (thread, work): (usize, &WorkTime), now: u64) {
+        let inside = self.inside.get_mut(thread);
+        // Spans may be left in another order than they were entered in.
+        let entered = inside.and_then(|inside| {
+            inside.iter().rposition(|(span, _)| *span == key.1).map(|at| inside.remove(at).1)
+        });
         let Some(span) = self.open.get_mut(&key).filter(|span| span.entered > 0) else { return };
         span.entered -= 1;
         if span.entered == 0 {
-            span.busy += now.saturating_sub(span.since);
+            let waited = entered.map_or(0, |entered| work.waits_between(entered, now));
+            span.waited += waited;
+            span.busy += now.saturating_sub(span.since).saturating_sub(waited);
         }
     }
 
@@ -212,7 +225,7 @@ impl KnownSpans {
         sums.total = sums.total.saturating_add(wall);
         sums.wall.push(wall);
         sums.busy.push(span.busy);
-        sums.idle.push(wall.saturating_sub(span.busy));
+        sums.idle.push(span.idle(wall));
         self.ended += 1;
         if self.slow == 0 {
             return;

@@ -46,8 +46,8 @@ impl Subcommand for SpansLayout {
 A span is one call of an async function with #[traced], or a span of tracing (with the
 package tracer-tracing). Its wall time is that from its beginning to its end. It is busy
 while a thread is in it, and idle otherwise: it waits for a lock, a timer, a socket, or for
-a thread that continues it. A span that has not ended lasts until the last sign of life of
-its process.
+a thread that continues it. A wait of the thread for the tracer is neither. A span that has
+not ended lasts until the last sign of life of its process.
 
 Without an option there is a row for each name of spans and each span that opened them,
 with the median (p50), the 99th percentile (to 1 %) and the maximum of each time. --slow
@@ -134,19 +134,17 @@ impl EventFormat for SpansFormat {
                 let name = &inventory.function(call.called.function).name;
                 self.known.enter((process, span), name, event.thread, event.time);
                 if let Some(steps) = &mut self.steps {
-                    steps.enter(event, (process, span), name);
+                    steps.enter(event, (process, span), name, inventory);
                 }
             }
             EventContent::Leave(call, _) => {
                 let Some(span) = call.span else { return };
                 if let Some(steps) = &mut self.steps {
-                    steps.leave(
-                        event,
-                        (process, span),
-                        call.left.has(Flags::ENDED) || call.left.has(Flags::CANCELLED),
-                    );
+                    let ends = call.left.has(Flags::ENDED) || call.left.has(Flags::CANCELLED);
+                    steps.leave(event, (process, span), ends, inventory);
                 }
-                self.known.leave((process, span), event.thread, event.time);
+                let work = inventory.registry.work(event.thread);
+                self.known.leave((process, span), (event.thread, work), event.time);
                 let how = match call.left {
                     left if left.has(Flags::CANCELLED) => Some(How::Cancelled),
                     left if left.has(Flags::ENDED) => Some(How::Ended),

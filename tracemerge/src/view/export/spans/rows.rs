@@ -115,7 +115,7 @@ impl Row for SlowRow {
             row.slow.span.busy.into()
         }),
         Column::time("idle_ns", "idle", "the time for which no thread was in it", |row| {
-            row.slow.wall.saturating_sub(row.slow.span.busy).into()
+            row.slow.span.idle(row.slow.wall).into()
         }),
         Column::count("polls", "polls", "how often it was entered", |row| row.slow.span.polls.into()),
         Column::text("name", ("span", Left), "the name", |row| row.slow.name.as_str().into(), SlowRow::title),

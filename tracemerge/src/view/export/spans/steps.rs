@@ -60,7 +60,9 @@ struct Followed {
     others: HashMap<u64, (String, u64)>,
     steps: Vec<(u64, Step)>,
     left_out: u64,
+    /// The time for which a thread was in it, without the waits of that thread for the tracer, and the time of these.
     busy: u64,
+    waited: u64,
     polls: u64,
 }
 
@@ -116,7 +118,7 @@ impl Steps {
     }
 
     /// Lets a thread enter a span.
-    pub fn enter(&mut self, event: &Event<'_>, key: SpanKey, name: &str) {
+    pub fn enter(&mut self, event: &Event<'_>, key: SpanKey, name: &str, inventory: &Inventory) {
         let now = event.time;
         if self.inside.len() <= event.thread {
             self.inside.resize_with(event.thread + 1, Vec::new);
@@ -126,7 +128,7 @@ impl Steps {
                 let steps = vec![(now, Step::Began)];
                 Followed { name: name.to_owned(), began: now, idle_since: now, steps, ..Followed::default() }
             });
-            self.end_idling(key.0, now);
+            self.end_idling(key.0, now, inventory);
             if let Some(followed) = self.followed.get_mut(&key.0) {
                 followed.entered += 1;
                 if followed.entered == 1 {
@@ -138,21 +140,22 @@ impl Steps {
     }
 
     /// Ends the time for which the followed span of a process was idle.
-    fn end_idling(&mut self, process: usize, now: u64) {
-        let inside: Vec<(u64, String, u64)> = self
-            .inside
-            .iter()
-            .flatten()
-            .filter(|inside| inside.key.0 == process && inside.key.1 != self.id)
-            .map(|inside| (inside.key.1, inside.name.clone(), inside.since))
-            .collect();
+    fn end_idling(&mut self, process: usize, now: u64, inventory: &Inventory) {
+        let Some(since) = self.followed.get(&process).map(|followed| followed.idle_since) else { return };
+        let mut inside: Vec<(u64, String, u64)> = Vec::new();
+        for (thread, spans) in self.inside.iter().enumerate() {
+            let others = spans.iter().filter(|inside| inside.key.0 == process && inside.key.1 != self.id);
+            inside.extend(others.map(|other| {
+                let busy = inventory.registry.work(thread).between(other.since.max(since), now);
+                (other.key.1, other.name.clone(), busy)
+            }));
+        }
         let last_left = self.last_left.get(&process).cloned();
         let Some(followed) = self.followed.get_mut(&process).filter(|followed| followed.entered == 0) else {
             return;
         };
-        let since = followed.idle_since;
-        for (id, name, entered) in inside {
-            add_busy(followed, id, &name, now.saturating_sub(entered.max(since)));
+        for (id, name, busy) in inside {
+            add_busy(followed, id, &name, busy);
         }
         let mut busy: Vec<(String, u64)> = std::mem::take(&mut followed.others).into_values().collect();
         busy.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
@@ -164,8 +167,9 @@ impl Steps {
     }
 
     /// Lets a thread leave a span, which may end it.
-    pub fn leave(&mut self, event: &Event<'_>, key: SpanKey, ends: bool) {
+    pub fn leave(&mut self, event: &Event<'_>, key: SpanKey, ends: bool, inventory: &Inventory) {
         let now = event.time;
+        let work = inventory.registry.work(event.thread);
         let Some(inside) = self.inside.get_mut(event.thread) else { return };
         let Some(at) = inside.iter().rposition(|inside| inside.key == key) else { return };
         let Inside { name, since, .. } = inside.remove(at);
@@ -175,15 +179,17 @@ impl Steps {
         };
         if key.1 != self.id {
             if followed.entered == 0 {
-                add_busy(followed, key.1, &name, now.saturating_sub(since.max(followed.idle_since)));
+                add_busy(followed, key.1, &name, work.between(since.max(followed.idle_since), now));
             }
             self.last_left.insert(key.0, (format!("{name} #{}", key.1), now));
             return;
         }
-        followed.step(since, Step::Busy { thread: event.thread, ns: now.saturating_sub(since) });
+        followed.step(since, Step::Busy { thread: event.thread, ns: work.between(since, now) });
         followed.entered = followed.entered.saturating_sub(1);
         if followed.entered == 0 {
-            followed.busy += now.saturating_sub(followed.busy_since);
+            let waited = work.waits_between(since, now);
+            followed.waited += waited;
+            followed.busy += now.saturating_sub(followed.busy_since).saturating_sub(waited);
             followed.idle_since = now;
         }
         if ends {
@@ -279,7 +285,7 @@ impl Steps {
             let _ = write!(text, ", opened by #{parent}");
         }
         let state = if ended.is_some() { "" } else { ", has not ended" };
-        let idle = duration(wall.saturating_sub(busy));
+        let idle = duration(wall.saturating_sub(busy).saturating_sub(followed.waited));
         let _ = writeln!(
             text,
             ": {}, busy {} in {}, idle {idle}{state}",

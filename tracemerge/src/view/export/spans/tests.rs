@@ -141,3 +141,31 @@ fn spans_that_are_left_in_another_order_have_their_own_times() {
         rows.map(|row| (row["name"].as_str().unwrap(), row["busy_ns"].as_u64().unwrap())).collect();
     assert_eq!(times, [("inner", 7_000), ("outer", 4_000)]);
 }
+
+#[test]
+fn busy_and_idle_times_leave_out_waits_for_the_tracer() {
+    let lines = [
+        (1_000, 1, ": INFO app: span=12 request new"),
+        (2_000, 1, "> span=12 request at src/main.rs:9"),
+        (6_000, 1, "# wait begin=3000 end=5500 ns=2500 for=room"),
+        (7_000, 1, "< span=12 request at src/main.rs:9"),
+        // A wait of another thread, and another span with a wait, while the span is idle.
+        (7_000, 2, "> span=13 load at src/db.rs:5"),
+        (7_900, 2, "# wait begin=7100 end=7800 ns=700 for=room"),
+        (8_000, 2, "< span=13 load at src/db.rs:5"),
+        (9_000, 1, "> span=12 request at src/main.rs:9"),
+        (9_500, 1, "< span=12 request at src/main.rs:9"),
+        (10_000, 1, ": INFO app: span=12 request closed"),
+    ];
+    let layout = SpansLayout { form: RowForm { json: true, csv: false }, ..SpansLayout::default() };
+    let json: serde_json::Value = serde_json::from_str(&shown(layout, &lines)).unwrap();
+    let rows = json["names"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["name"] == "request").unwrap();
+    let times = ["wall_max_ns", "busy_max_ns", "idle_max_ns"].map(|key| row[key].as_u64().unwrap());
+    // In it from 2,000 to 7,000 and from 9,000 to 9,500, with a wait of 2,500.
+    assert_eq!(times, [9_000, 3_000, 3_500]);
+    let text = shown(SpansLayout { id: Some(12), ..SpansLayout::default() }, &lines);
+    let first = "request #12: 9.00 us, busy 3.00 us in 2 polls, idle 3.50 us\n";
+    assert!(text.starts_with(first) && text.contains("2.50 us  busy on a\n"), "{text}");
+    assert!(text.contains("; meanwhile busy: load #13 300 ns\n"), "{text}");
+}

@@ -233,8 +233,10 @@ mod tests {
                 let end = (begin + took).min(END);
                 let why = if is_preempted { Off::Preempted } else { Off::Waiting };
                 times.push(begin as u64, end as u64, why);
-                for ns in begin.max(last)..end {
-                    (states[ns], last) = (Some(why), end);
+                let begin = begin.max(last);
+                if begin < end {
+                    states[begin..end].fill(Some(why));
+                    last = end;
                 }
             }
             let (mut work, mut oracle) =

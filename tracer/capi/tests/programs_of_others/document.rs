@@ -27,7 +27,7 @@ fn recipe(language: &str) -> [String; 2] {
     commands.try_into().unwrap_or_else(|commands| panic!("not two commands: {commands:?}"))
 }
 
-/// Runs a command as a user does, and returns its output.
+/// Runs a command as a user does, and returns its output on both streams.
 fn printed(command: &str, place: &Path, runtime: &Path) -> String {
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).current_dir(place);
@@ -37,7 +37,7 @@ fn printed(command: &str, place: &Path, runtime: &Path) -> String {
     let output = shell.env("TRACER_RUNTIME_DIR", runtime).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command}: {said}");
-    String::from_utf8(output.stdout).expect("text")
+    String::from_utf8(output.stdout).expect("text") + &said
 }
 
 /// Returns the depth of a function in a tree, as a number of characters.

@@ -100,8 +100,8 @@ fn each_call_of_an_unedited_program_is_in_its_trace() {
         assert!(printed.starts_with(&format!("42 8 42\nmore {}\n", profile != "debug")), "{printed}");
         let counts = counted(&printed);
         assert!(counts.len() == 6, "{printed}");
-        // A report is shown. With all rows, it has the same counts.
-        assert!(printed.lines().any(|line| line.ends_with("  all functions")), "{printed}");
+        // A report is shown, behind the messages of Cargo. With all rows, it has the same counts.
+        assert!(said.lines().any(|line| line.ends_with("  all functions")), "{said}");
         let report = whole_report(&workspace.built(profile, "the-app"));
         for (name, count) in &counts {
             let row = report

@@ -97,6 +97,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     context.apps = given(job.apps);
     context.depth = job.request.depth;
     context.palette = in_colours.then(Palette::colours);
+    context.on_terminal = is_terminal(&target);
     let names = &context.names;
     let names_in_lines = job.request.puts_names_into_lines();
     if (names_in_lines || needs.calls) && view.leaves_out() {

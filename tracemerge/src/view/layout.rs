@@ -140,6 +140,8 @@ pub struct Context {
     pub time: TimeColumn,
     /// The colours, or none.
     pub palette: Option<Palette>,
+    /// Whether a person reads the output on a terminal.
+    pub on_terminal: bool,
     /// A pattern whose matches are highlighted.
     pub found: Option<Regex>,
 }
@@ -168,6 +170,7 @@ impl Context {
             depth: Depth::default(),
             time,
             palette: None,
+            on_terminal: false,
             found: None,
         }
     }

@@ -130,6 +130,7 @@ impl<'a> ViewOutlet<'a> {
         let context = Context {
             depth: request.depth,
             palette: colours.then(Palette::colours),
+            on_terminal: terminal,
             found: selection.pattern.clone().filter(|_| !selection.invert),
             ..Context::new(time, request.symbols.clone())
         };

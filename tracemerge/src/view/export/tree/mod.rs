@@ -11,6 +11,7 @@
 //! Calls that are nested too deeply are one line with their number, at the end of the outermost of them.
 
 mod call_graph;
+mod folded_lines;
 mod held;
 mod met_calls;
 
@@ -34,6 +35,7 @@ use crate::view::export::call_lines::StackLines;
 use crate::view::export::in_words::in_words;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::call_graph::CallGraph;
+use crate::view::export::tree::folded_lines::FoldedLines;
 use crate::view::export::tree::held::{HeldLines, MOST_PLACES, TreeLine};
 use crate::view::export::tree::met_calls::{MetCalls, named_functions};
 use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
@@ -65,6 +67,9 @@ pub struct TreeLayout {
     /// All functions of call stacks, also those of panics, of the runtime and of the tracer
     #[arg(long, conflicts_with = "collapse")]
     pub full: bool,
+    /// Equal calls that follow each other one by one, also on a terminal
+    #[arg(long, conflicts_with = "collapse")]
+    pub unfolded: bool,
 }
 
 /// Checks a pattern for the names of functions.
@@ -84,6 +89,9 @@ them, after a ':'. A call that never returned has a note with the reason.
 
 'called from FILE:LINE' is the place of a call, if known: for inlined functions, and for
 all functions if the program ran with TRACER_CALL_SITES=1.
+
+On a terminal, equal calls that follow each other are one line, 'f  ×37', with the sum of their
+times; --unfolded shows each.
 
 Lines are in the order of time over all threads; a call stands where it was entered. For
 that, up to 100,000 lines, or 16 MiB, are held back until the calls before them are known.
@@ -169,6 +177,7 @@ pub struct TreeFormat {
     other_kinds: OtherKinds,
     met: MetCalls,
     held: HeldLines,
+    folded: FoldedLines,
     stacks: StackLines,
     /// The thread and the ticks of the latest record.
     latest: Option<(usize, Ticks)>,
@@ -219,6 +228,7 @@ impl TreeFormat {
             // The command line rejects invalid patterns.
             function: layout.function.as_deref().and_then(|pattern| Regex::new(pattern).ok()),
             stacks: StackLines::new(layout.full, depth),
+            folded: FoldedLines::new(context.on_terminal && !layout.unfolded),
             layout,
             depth,
             time,
@@ -298,8 +308,7 @@ impl TreeFormat {
     fn write_known(&mut self, out: &mut Vec<u8>) {
         loop {
             while let Some(line) = self.held.pop() {
-                self.write(&line, out);
-                self.held.take_back(line.text);
+                self.folded.add(line).into_iter().flatten().for_each(|line| self.write(line, out));
             }
             if !self.held.is_full() {
                 return;
@@ -325,11 +334,11 @@ impl TreeFormat {
     }
 
     /// Writes a line with its columns.
-    fn write(&mut self, line: &TreeLine, out: &mut Vec<u8>) {
+    fn write(&mut self, line: TreeLine, out: &mut Vec<u8>) {
         let TreeLine { thread, ticks, taken, text } = line;
-        let of = &self.threads.threads()[*thread];
+        let of = &self.threads.threads()[thread];
         match ticks {
-            Some(ticks) => self.time.write(&of.clock, *ticks, out),
+            Some(ticks) => self.time.write(&of.clock, ticks, out),
             None => {
                 let start = out.len();
                 self.time.clone().write(&of.clock, Ticks(0), out);
@@ -339,15 +348,16 @@ impl TreeFormat {
         out.extend_from_slice(b"  ");
         out.extend_from_slice(of.full_label().as_bytes());
         // `write!` would take longer than all other work for a line.
-        out.resize(out.len() + self.width - self.tree[*thread].columns + 2, b' ');
+        out.resize(out.len() + self.width - self.tree[thread].columns + 2, b' ');
         let start = out.len();
-        taken.iter().for_each(|taken| put_duration(*taken, out));
+        taken.into_iter().for_each(|taken| put_duration(taken, out));
         let missing = (start + DURATION).saturating_sub(out.len());
         out.resize(out.len() + missing, b' ');
         out[start..].rotate_right(missing);
         out.extend_from_slice(b"  ");
-        out.extend_from_slice(text);
+        out.extend_from_slice(&text);
         out.push(b'\n');
+        self.held.take_back(text);
     }
 
     /// Returns the number of open calls of a thread, wanted or not, that are around the folded ones.
@@ -704,6 +714,7 @@ impl Export for TreeFormat {
             }
             self.write_known(out);
         }
+        self.folded.take().into_iter().for_each(|line| self.write(line, out));
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) {
@@ -714,6 +725,7 @@ impl Export for TreeFormat {
         threads.sort_by_key(|thread| last(thread).max(latest));
         threads.into_iter().for_each(|thread| self.open_at_the_end(thread, latest));
         self.write_known(out);
+        self.folded.take().into_iter().for_each(|line| self.write(line, out));
         let notes = [self.threads.waits_in_words(), self.threads.states().in_words()];
         for note in notes.into_iter().flatten() {
             out.extend_from_slice(note.as_bytes());

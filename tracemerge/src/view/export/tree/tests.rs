@@ -127,6 +127,53 @@ main     830 ns  }} app::main {still}
     assert!(some.contains("app::lost") && !some.contains("app::main"), "what is called is shown: {some}");
 }
 
+#[test]
+fn equal_calls_that_follow_each_other_are_one_line_on_a_terminal() {
+    // The time of each line, and the rest of the line.
+    let lines = [
+        (100, "> app::main at src/main.rs:1"),
+        (100, "> app::f at src/main.rs:2"),
+        (105, "< app::f at src/main.rs:2"),
+        (105, "> app::f at src/main.rs:2"),
+        (110, "< app::f at src/main.rs:2"),
+        (110, "> app::f at src/main.rs:2"),
+        (117, "< app::f at src/main.rs:2"),
+        (117, "> app::g at src/main.rs:3"),
+        (126, "< app::g at src/main.rs:3"),
+        (126, "> app::f at src/main.rs:2"),
+        (127, "< app::f at src/main.rs:2"),
+        (127, ": between"),
+        (127, "> app::f at src/main.rs:2"),
+        (129, "< app::f at src/main.rs:2"),
+        (129, "< app::main at src/main.rs:1"),
+    ];
+    let shown = |on_terminal, unfolded| {
+        let layout = TreeLayout { unfolded, ..TreeLayout::default() };
+        let mut format = layout.format(&Context { on_terminal, ..context(Depth::default()) });
+        let (origins, mut out) = ([origin(7)], Vec::new());
+        format.begin(&origins, &mut out);
+        for (ticks, text) in lines {
+            let line = format!("{ticks:016x}-00000007 {text}\n");
+            format.record(&origins[0], &RecordText::new(0, line.as_bytes()), &mut out);
+        }
+        format.finish(&mut out);
+        let text = String::from_utf8(out).unwrap();
+        text.lines().map(|line| line[18..].to_owned()).collect::<Vec<_>>()
+    };
+    let folded = [
+        "main             app::main  (main.rs:1) {",
+        "main      17 ns    app::f  (main.rs:2)  \u{d7}3",
+        "main       9 ns    app::g  (main.rs:3)",
+        "main       1 ns    app::f  (main.rs:2)",
+        "main               : between",
+        "main       2 ns    app::f  (main.rs:2)",
+        "main      29 ns  } app::main",
+    ];
+    assert_eq!(shown(true, false), folded);
+    let each = shown(false, false);
+    assert_eq!((each.len(), &each), (9, &shown(true, true)));
+}
+
 /// Returns the times of the lines that have one, in nanoseconds.
 fn times(tree: &str) -> Vec<u64> {
     let time = |line: &str| line.get(..16)?.trim().replace('.', "").parse::<u64>().ok();

@@ -1,0 +1,138 @@
+//! For how long each thread of a process ran, was ready and was blocked, in all: the kernel's own sums
+//! (`/proc/PID/task/TID/schedstat`), which need no rights.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The pause after the first reading; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// The longest pause between two readings.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// How many times longer than a reading the pause after it is at least: reading takes at most a twentieth of a
+/// processor.
+const PAUSES: u32 = 20;
+
+/// The sums of a thread, in nanoseconds, as far as they were seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadTotals {
+    /// The id.
+    pub tid: u64,
+    /// The last name.
+    pub name: Vec<u8>,
+    /// It was on a processor.
+    pub ran: u64,
+    /// It could have run, but no processor was free.
+    pub ready: u64,
+    /// It waited for something.
+    pub blocked: u64,
+}
+
+/// A thread while it is read.
+#[derive(Debug)]
+struct Seen {
+    name: Vec<u8>,
+    /// The first and the last reading: its time, and how long the thread had run and been ready.
+    first: (Instant, u64, u64),
+    last: (Instant, u64, u64),
+}
+
+/// Reads the sums of a process again and again.
+#[derive(Debug)]
+pub struct TotalsReader {
+    pid: u32,
+    threads: HashMap<u64, Seen>,
+}
+
+impl TotalsReader {
+    /// Reads the sums for the first time.
+    #[must_use]
+    pub fn begin(pid: u32) -> TotalsReader {
+        let mut reader = TotalsReader { pid, threads: HashMap::new() };
+        reader.read();
+        reader
+    }
+
+    /// Reads the sums until the process has ended. What a thread did after the last reading is not in them, and a
+    /// thread that lived between two readings is missing.
+    pub fn read_until(mut self, has_ended: &AtomicBool) -> Vec<ThreadTotals> {
+        let mut pause = FIRST_PAUSE;
+        while !has_ended.load(Ordering::Acquire) {
+            let begun = Instant::now();
+            self.read();
+            thread::sleep(pause.max(begun.elapsed() * PAUSES));
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        let totals = |(tid, seen): (u64, Seen)| {
+            let ((begin, ran_before, ready_before), (end, ran, ready)) = (seen.first, seen.last);
+            let passed = u64::try_from(end.duration_since(begin).as_nanos()).unwrap_or(u64::MAX);
+            let busy = (ran - ran_before.min(ran)).saturating_add(ready - ready_before.min(ready));
+            ThreadTotals { tid, name: seen.name, ran, ready, blocked: passed.saturating_sub(busy) }
+        };
+        let mut totals: Vec<ThreadTotals> = self.threads.into_iter().map(totals).collect();
+        totals.sort_by_key(|thread| (std::cmp::Reverse(thread.ran), thread.tid));
+        totals
+    }
+
+    fn read(&mut self) {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid));
+        for task in tasks.into_iter().flatten().flatten() {
+            let tid = task.file_name().to_str().and_then(|tid| tid.parse().ok());
+            let Some((tid, (ran, ready))) = tid.zip(sums(&task.path())) else { continue };
+            let now = (Instant::now(), ran, ready);
+            let name = fs::read(task.path().join("comm")).unwrap_or_default();
+            let name = name.strip_suffix(b"\n").unwrap_or(&name).to_vec();
+            let seen = self.threads.entry(tid).or_insert(Seen { name: Vec::new(), first: now, last: now });
+            seen.last = now;
+            // The name of a thread that ends meanwhile cannot be read.
+            if !name.is_empty() {
+                seen.name = name;
+            }
+        }
+    }
+}
+
+/// Returns how long a thread has run and has been ready; `None` if the kernel does not count this, or the thread has
+/// ended.
+fn sums(task: &Path) -> Option<(u64, u64)> {
+    let text = fs::read_to_string(task.join("schedstat")).ok()?;
+    let mut numbers = text.split_ascii_whitespace().map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn the_times_of_a_thread_add_up_to_the_time_between_its_readings() {
+        let begun = Instant::now();
+        let mut reader = TotalsReader::begin(std::process::id());
+        // Some kernels count nothing.
+        if reader.threads.is_empty() {
+            return;
+        }
+        let (release, released) = mpsc::channel::<()>();
+        let (tell, told) = mpsc::channel();
+        let sleeper = thread::Builder::new().name("sleeper".to_owned()).spawn(move || {
+            let _ = tell.send(());
+            let _ = released.recv();
+        });
+        let _ = told.recv();
+        reader.read();
+        thread::sleep(Duration::from_millis(20));
+        reader.read();
+        drop(release);
+        let _ = sleeper.map(thread::JoinHandle::join);
+        let passed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let totals = reader.read_until(&AtomicBool::new(true));
+        let sleeper = totals.iter().find(|thread| thread.name == b"sleeper");
+        let blocked = sleeper.map(|thread| thread.blocked);
+        assert!(blocked.is_some_and(|blocked| blocked > 0 && blocked <= passed), "{totals:?} of {passed}");
+    }
+}

@@ -1,0 +1,55 @@
+//! Equal calls that follow each other, as one line with their number.
+
+use std::io::Write as _;
+
+use crate::ui::messages::Grouped;
+use crate::view::export::tree::held::TreeLine;
+
+/// The last line of a call, which may be followed by equal ones.
+#[derive(Debug, Default)]
+pub struct FoldedLines {
+    /// Whether equal lines are folded.
+    folds: bool,
+    last: Option<TreeLine>,
+    /// The number of calls in the last line.
+    number: u64,
+}
+
+impl FoldedLines {
+    /// Makes it without lines; `folds` says whether equal lines are folded.
+    #[must_use]
+    pub fn new(folds: bool) -> FoldedLines {
+        FoldedLines { folds, last: None, number: 0 }
+    }
+
+    /// Adds a line. Returns the lines that are complete, in order.
+    pub fn add(&mut self, line: TreeLine) -> [Option<TreeLine>; 2] {
+        // The lines at the beginning and at the end of a call have others between them.
+        let is_whole_call = line.taken.is_some() && !line.text.trim_ascii_start().starts_with(b"} ");
+        if !self.folds || !is_whole_call {
+            return [self.take(), Some(line)];
+        }
+        match &mut self.last {
+            Some(last) if last.thread == line.thread && last.text == line.text => {
+                last.taken = last.taken.zip(line.taken).map(|(all, taken)| all.saturating_add(taken));
+                self.number += 1;
+                [None, None]
+            }
+            _ => {
+                let complete = self.take();
+                (self.last, self.number) = (Some(line), 1);
+                [complete, None]
+            }
+        }
+    }
+
+    /// Takes the last line out, which no equal line follows.
+    pub fn take(&mut self) -> Option<TreeLine> {
+        let mut line = self.last.take()?;
+        if self.number > 1 {
+            // Writing to memory does not fail.
+            let _ = write!(line.text, "  \u{d7}{}", Grouped(self.number));
+        }
+        Some(line)
+    }
+}

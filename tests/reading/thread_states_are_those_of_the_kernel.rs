@@ -120,7 +120,8 @@ fn views_divide_the_times_of_calls_by_the_states_of_their_threads() {
         assert_eq!(cpu + waiting + preempted, own, "{row}");
         assert!(number(&row[column]) >= least, "{row}");
         let measured = measured(function);
-        assert!(cpu <= measured * 2 + 10_000_000 && cpu + 1_000_000 >= measured / 2, "{measured}: {row}");
+        // The thread's clock also counts the switches themselves.
+        assert!(cpu <= measured * 2 + 20_000_000 && measured <= cpu * 4 + 20_000_000, "{measured}: {row}");
     }
     let table = read(&scenario, &["report"]);
     let heading = table.lines().find(|line| line.contains(" self ")).expect("a heading");
@@ -164,6 +165,10 @@ fn a_refusal_is_reported_once_with_its_reason() {
     let reason = "the states of threads are not recorded: perf_event_open: Operation not permitted (os error 1); a \
                   filter of system calls forbids it";
     assert_eq!(said.matches(reason).count(), 1, "{said}");
+    let totals = said.lines().skip_while(|line| !line.ends_with("blocked  thread"));
+    // Some kernels have no totals.
+    let counts = std::path::Path::new("/proc/self/schedstat").exists();
+    assert_eq!(totals.count() >= 2, counts, "{said}");
     let merged = String::from_utf8_lossy(&output.stdout);
     assert!(merged.contains(" : exact") && !merged.contains(" = "), "{merged}");
 }

@@ -27,8 +27,12 @@ use crate::find::choose::Choice;
 use crate::find::find_traces;
 use crate::find::header::Trace;
 use crate::os::scheduler::{Rings, hold_before_exec, own_thread_id, process_that_waits};
+use crate::os::thread_totals::{ThreadTotals, TotalsReader};
 use crate::output::place::Place;
-use crate::ui::messages::{Messages, shown};
+use crate::ui::messages::{Messages, count, shown, shown_name};
+use crate::ui::table::Alignment::{Left, Right};
+use crate::ui::table::Columns;
+use crate::ui::units::duration;
 
 /// The longest time between two looks at the rings.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -90,10 +94,18 @@ struct Kept {
     anchors: Vec<Anchors>,
 }
 
+/// The outcome of the reading.
+enum Outcome {
+    /// What was read from the kernel.
+    Kept(Kept),
+    /// The kernel's reason for a refusal, and what it counts for everybody.
+    Refused(String, Vec<ThreadTotals>),
+}
+
 /// The reading of the states of a program's threads.
 pub struct StatesReader {
     has_ended: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Kept, String>>,
+    thread: JoinHandle<Result<Outcome, String>>,
 }
 
 impl StatesReader {
@@ -115,9 +127,16 @@ impl StatesReader {
         self.has_ended.store(true, Ordering::Release);
         let read = self.thread.join().unwrap_or_else(|_| Err("their reader has panicked".to_owned()));
         match read {
-            Ok(kept) => {
+            Ok(Outcome::Kept(kept)) => {
                 if let Err(error) = kept.write(app, choice, pid) {
                     messages.warn(format_args!("the states of threads are lost: {error}"));
+                }
+            }
+            Ok(Outcome::Refused(why, totals)) => {
+                messages.note(format_args!("the states of threads are not recorded: {why}"));
+                if !totals.is_empty() {
+                    messages.done("the kernel's totals by thread, which it counts for everybody:");
+                    messages.show(table(&totals).as_bytes());
                 }
             }
             Err(why) => messages.note(format_args!("the states of threads are not recorded: {why}")),
@@ -125,14 +144,36 @@ impl StatesReader {
     }
 }
 
+/// The number of threads whose totals are shown.
+const ROWS: usize = 20;
+
+/// Returns the totals of threads as a table.
+fn table(totals: &[ThreadTotals]) -> String {
+    let mut columns = Columns::new(&[("ran", Right), ("ready", Right), ("blocked", Right), ("thread", Left)]);
+    for ThreadTotals { tid, name, ran, ready, blocked } in totals.iter().take(ROWS) {
+        let [ran, ready, blocked] = [ran, ready, blocked].map(|ns| duration(*ns));
+        columns.row([ran, ready, blocked, format!("{tid} '{}'", shown_name(name))]);
+    }
+    let mut text = columns.text("  ");
+    let more = totals.len().saturating_sub(ROWS) as u64;
+    if more > 0 {
+        text.push_str(&format!("  and {}\n", count(more, "more thread")));
+    }
+    text
+}
+
 /// Reads the states of the process that waits at the other end of `held`, until it has ended.
-fn read(mut held: UnixStream, has_ended: &AtomicBool) -> Result<Kept, String> {
-    let opened = process_that_waits(&mut held).map_err(|error| error.to_string()).and_then(Rings::open);
+fn read(mut held: UnixStream, has_ended: &AtomicBool) -> Result<Outcome, String> {
+    let pid = process_that_waits(&mut held).map_err(|error| error.to_string())?;
+    let opened = Rings::open(pid).map_err(|why| (why, TotalsReader::begin(pid)));
     let tid = own_thread_id();
     let mut anchors = vec![Anchors::read()];
     let _ = held.write_all(&[1]);
     drop(held);
-    let mut rings = opened?;
+    let mut rings = match opened {
+        Ok(rings) => rings,
+        Err((why, totals)) => return Ok(Outcome::Refused(why, totals.read_until(has_ended))),
+    };
     let failed = |error: io::Error| format!("temporary file: {error}");
     let states = BufWriter::with_capacity(CHUNK, tempfile::tempfile().map_err(failed)?);
     let mut kept = Kept { tid, states, number: 0, anchors: Vec::new() };
@@ -157,7 +198,7 @@ fn read(mut held: UnixStream, has_ended: &AtomicBool) -> Result<Kept, String> {
         }
         if is_last {
             kept.anchors = anchors;
-            return Ok(kept);
+            return Ok(Outcome::Kept(kept));
         }
     }
 }

@@ -7,4 +7,6 @@ pub mod processors;
 pub mod scheduler;
 pub mod signals;
 pub mod sys;
+#[cfg(target_os = "linux")]
+pub mod thread_totals;
 pub mod unfinished;

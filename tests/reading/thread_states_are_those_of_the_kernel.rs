@@ -148,8 +148,7 @@ fn a_killed_program_loses_none() {
 #[test]
 fn a_program_that_tracemerge_does_not_start_says_that_it_records_none() {
     for (value, says_so) in [("1", true), ("0", false)] {
-        let scenario = Scenario::new(SCENARIO, &["many", "1"]).env("TRACER_SCHED", value);
-        let mut scenario = scenario;
+        let mut scenario = Scenario::new(SCENARIO, &["many", "1"]).env("TRACER_SCHED", value);
         let output = scenario.command().output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr);
         let sentence = "TRACER_SCHED has no effect: only tracemerge run records states of threads";

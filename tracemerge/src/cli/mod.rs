@@ -250,7 +250,7 @@ calls in each. These functions come first, the largest change before the others;
 that only one trace has. Calls are counted as in tracemerge report. More calls make the noise
 smaller; differences from run to run are not in it.
 
-With --fail-over 10% the exit status tells about times instead of messages: it is 1 if the
+With --fail-over 10% the exit status depends on times instead of messages: it is 1 if the
 median of a function, or of the time before a message, grew by more than 10 % and by more
 than the noise. A message on standard error names the one that grew most.
 

@@ -223,7 +223,8 @@ fn report_missing_sites(inputs: &Inputs, messages: &mut Messages) {
 
 /// The number of records that a merge shows at its end on a terminal.
 const END: usize = 5;
-/// The most bytes of traces for which a merge shows a summary at its end: reading them again takes about a second.
+/// The most bytes of traces for which a merge shows a summary at its end. So many bytes of text took half a second on two
+/// processors.
 const MOST_SUMMED_UP: usize = 128 << 20;
 
 /// Returns the names of applications as the user wrote them.
@@ -231,7 +232,7 @@ fn given(apps: &[App]) -> Vec<String> {
     apps.iter().map(|app| app.given.to_string_lossy().into_owned()).collect()
 }
 
-/// Returns what a merge into `target` prints besides at its end, if `wanted` is asked for.
+/// Returns the view that a merge into `target` prints at its end, if the user's command is to end with `wanted`.
 fn closing_view(wanted: ClosingView, target: &Target) -> ClosingView {
     let may_print = matches!(target, Target::File { .. }) && Stream::Error.is_terminal();
     if may_print { wanted } else { ClosingView::Nothing }
@@ -245,10 +246,10 @@ fn show_closing(
     symbols: Settings,
     messages: &mut Messages,
 ) {
-    let size: usize = inputs.files().map(|(_, source)| source.size()).sum();
+    let size = |inputs: &Inputs| inputs.files().map(|(_, source)| source.size()).sum::<usize>();
     let (layout, amount): (Box<dyn Layout>, Amount) = match closing {
         ClosingView::Nothing => return,
-        ClosingView::Summary if size > MOST_SUMMED_UP => {
+        ClosingView::Summary if size(inputs) > MOST_SUMMED_UP => {
             let apps: Vec<String> = apps.iter().map(|app| shown(&app.given)).collect();
             let apps = apps.join(" ");
             return messages.done(format_args!("tracemerge summary {apps} shows this run on one screen"));

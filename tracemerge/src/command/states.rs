@@ -125,6 +125,7 @@ impl StatesReader {
     /// `pid` of `app`. The command that was given to [`StatesReader::begin`] must not exist any more.
     pub fn finish(self, app: &App, choice: Choice, pid: u32, messages: &mut Messages) {
         self.has_ended.store(true, Ordering::Release);
+        self.thread.thread().unpark();
         let read = self.thread.join().unwrap_or_else(|_| Err("their reader has panicked".to_owned()));
         match read {
             Ok(Outcome::Kept(kept)) => {

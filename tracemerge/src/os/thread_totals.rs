@@ -19,15 +19,15 @@ const PAUSES: u32 = 20;
 /// The sums of a thread, in nanoseconds, as far as they were seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadTotals {
-    /// The id.
+    /// The operating system's id of the thread.
     pub tid: u64,
-    /// The last name.
+    /// The name that the thread had when it was last read.
     pub name: Vec<u8>,
-    /// It was on a processor.
+    /// The time for which the thread was on a processor.
     pub ran: u64,
-    /// It could have run, but no processor was free.
+    /// The time for which the thread could have run, but no processor was free.
     pub ready: u64,
-    /// It waited for something.
+    /// The time for which the thread waited for something.
     pub blocked: u64,
 }
 
@@ -56,14 +56,14 @@ impl TotalsReader {
         reader
     }
 
-    /// Reads the sums until the process has ended. What a thread did after the last reading is not in them, and a
-    /// thread that lived between two readings is missing.
+    /// Reads the sums until the process has ended: whoever sets `has_ended` unparks this thread then. What a thread did
+    /// after the last reading is not in them, and a thread that lived between two readings is missing.
     pub fn read_until(mut self, has_ended: &AtomicBool) -> Vec<ThreadTotals> {
         let mut pause = FIRST_PAUSE;
         while !has_ended.load(Ordering::Acquire) {
             let begun = Instant::now();
             self.read();
-            thread::sleep(pause.max(begun.elapsed() * PAUSES));
+            thread::park_timeout(pause.max(begun.elapsed() * PAUSES));
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         let totals = |(tid, seen): (u64, Seen)| {

@@ -134,8 +134,11 @@ impl<'v> Plan<'v> {
             .for_each(|(wanted, label)| *wanted |= of_threads.contains(label.full()));
         inputs.origins.iter_mut().zip(wanted).for_each(|(origin, wanted)| origin.is_shown = wanted);
         if inputs.origins.iter().any(|origin| origin.is_shown) {
-            let left_out = |origin: &Origin| self.leaves_out_states && has_states(origin);
-            inputs.origins.iter_mut().for_each(|origin| origin.is_shown &= !left_out(origin));
+            let sources = inputs.boots.iter().flatten();
+            for (origin, source) in inputs.origins.iter_mut().zip(sources).filter(|_| self.leaves_out_states)
+            {
+                origin.is_shown &= !has_states(origin, source);
+            }
             return Ok(());
         }
         let threads = some_threads(&inputs.origins);

@@ -53,9 +53,9 @@ pub enum ClosingView {
     /// Nothing.
     #[default]
     Nothing,
-    /// The last records.
+    /// The last records of the merge, in the form of `show`.
     LastRecords,
-    /// A summary.
+    /// The summary of the merged traces.
     Summary,
 }
 

@@ -251,10 +251,20 @@ pub struct ThreadStates {
     lost: u64,
 }
 
-/// Returns whether an origin has the states of a run's threads, and no records of a thread.
+/// Returns whether a source has the states of a run's threads: it has the name of such a file, and no records of a
+/// thread. The inputs must have their names.
 #[must_use]
-pub fn has_states(origin: &Origin) -> bool {
-    !origin.is_log && origin.name == THREAD_NAME
+pub fn has_states(origin: &Origin, source: &Source) -> bool {
+    if origin.is_log || origin.name != THREAD_NAME {
+        return false;
+    }
+    let mut records = None;
+    source.each_meta(&mut |payload| {
+        if let Some(Meta::End(end)) = Meta::parse(payload) {
+            records = Some(end.records);
+        }
+    });
+    records == Some(0)
 }
 
 impl ThreadStates {
@@ -262,7 +272,7 @@ impl ThreadStates {
     #[must_use]
     pub fn read(inputs: &Inputs) -> ThreadStates {
         let mut states = ThreadStates::default();
-        for (origin, source) in inputs.files().filter(|(origin, _)| has_states(origin)) {
+        for (origin, source) in inputs.files().filter(|(origin, source)| has_states(origin, source)) {
             if let Some(run) = &origin.run {
                 states.read_run(run, origin, source);
             }
@@ -341,7 +351,10 @@ fn each_line(source: &Source, take: &mut dyn FnMut(Line<'_>)) {
 
 #[cfg(test)]
 mod tests {
+    use trace_format::meta::ClockKind;
+
     use super::*;
+    use crate::time::clocks::TickClock;
     use StateChange::{Ended, Gap, Left, On, Preempted, Started};
 
     /// Returns the times of thread 7 off the processor: begin, end and reason.
@@ -396,5 +409,27 @@ mod tests {
         assert_eq!(sum.within(1000), sum);
         assert_eq!(sum.within(100), OffSum { waiting: 70, preempted: 30, unknown: 0 });
         assert_eq!(sum.within(60), OffSum { waiting: 60, preempted: 0, unknown: 0 });
+    }
+
+    #[test]
+    fn a_thread_of_the_program_may_have_the_name_of_a_file_of_states() {
+        let clock = Arc::new(TickClock::of(ClockKind::Ordered, []));
+        let origin = |name: &[u8]| Origin {
+            run: None,
+            tid: 9,
+            name: name.to_vec(),
+            clock: clock.clone(),
+            is_shown: true,
+            is_log: false,
+            has_sites: false,
+        };
+        let source = |records: u64| {
+            let line = |ticks: u64, text: &str| format!("{ticks:016x}-00000009 {text}\n");
+            let end = line(2, &format!("# end records={records} lost=0 reason=thread"));
+            Source::of("app.trace.9", (line(1, "= on thread=9 cpu=0 raw=1") + &end).as_bytes())
+        };
+        assert!(has_states(&origin(THREAD_NAME), &source(0)));
+        assert!(!has_states(&origin(THREAD_NAME), &source(3)));
+        assert!(!has_states(&origin(b"worker"), &source(0)));
     }
 }

@@ -149,7 +149,8 @@ struct ThreadRow {
     in_calls_ns: u64,
     waiting_ns: u64,
     tracer_ns: u64,
-    preempted_ns: u64,
+    /// `None` if the trace has no states of the thread.
+    preempted_ns: Option<u64>,
     lane: String,
 }
 
@@ -335,7 +336,11 @@ impl SummaryFormat {
             .enumerate()
             .filter(|(number, _)| self.lanes.records.get(*number).is_some_and(|records| *records > 0))
             .map(|(number, thread)| {
-                let [in_calls_ns, waiting_ns, tracer_ns, preempted_ns] = self.lanes.sums[number];
+                let [in_calls_ns, waits_ns, tracer_ns, _] = self.lanes.sums[number];
+                let (first, last) = self.lanes.period();
+                let off = threads.work(number).off_between(first, last);
+                let waiting_ns = off.map_or(waits_ns, |off| off.waiting);
+                let preempted_ns = off.map(|off| off.preempted);
                 let records = self.lanes.records[number];
                 let (thread, lane) = (thread.full_label().to_owned(), self.lanes.text(number));
                 ThreadRow { thread, records, in_calls_ns, waiting_ns, tracer_ns, preempted_ns, lane }

@@ -232,76 +232,53 @@ mod imp {
 #[cfg(not(unix))]
 mod imp {
     use super::{File, FileId, Metadata, Path, io};
-    use std::ffi::c_void;
     use std::os::windows::io::AsRawHandle;
     use std::sync::OnceLock;
     use std::time::Duration;
+
+    use windows_sys::Win32::Foundation::{
+        CloseHandle, ERROR_INVALID_PARAMETER, ERROR_LOCK_VIOLATION, FILETIME, INVALID_HANDLE_VALUE,
+        STILL_ACTIVE,
+    };
+    use windows_sys::Win32::Storage::FileSystem::{
+        LOCKFILE_FAIL_IMMEDIATELY, LockFile, LockFileEx, UnlockFile,
+    };
+    use windows_sys::Win32::System::Console::{
+        CTRL_BREAK_EVENT, ENABLE_VIRTUAL_TERMINAL_PROCESSING, GetConsoleMode, GetStdHandle,
+        STD_OUTPUT_HANDLE, SetConsoleCtrlHandler, SetConsoleMode,
+    };
+    use windows_sys::Win32::System::IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0};
+    use windows_sys::Win32::System::Threading::{
+        GetExitCodeProcess, GetProcessTimes, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION,
+    };
 
     /// The distance of the library's locks behind a byte, in units of 4 GiB: other processes cannot read a locked
     /// byte.
     const LOCK_OFFSET: u32 = 1 << 30;
 
-    /// The system's `OVERLAPPED`: a position in a file.
-    #[repr(C)]
-    struct Overlapped {
-        internal: [usize; 2],
-        offset: [u32; 2],
-        event: *mut c_void,
-    }
-
-    #[link(name = "kernel32", kind = "raw-dylib")]
-    unsafe extern "system" {
-        fn LockFile(file: *mut c_void, low: u32, high: u32, bytes_low: u32, bytes_high: u32) -> i32;
-        fn LockFileEx(
-            file: *mut c_void,
-            flags: u32,
-            reserved: u32,
-            bytes_low: u32,
-            bytes_high: u32,
-            at: *mut Overlapped,
-        ) -> i32;
-        fn UnlockFile(file: *mut c_void, low: u32, high: u32, bytes_low: u32, bytes_high: u32) -> i32;
-        fn OpenProcess(access: u32, inherit: i32, pid: u32) -> *mut c_void;
-        fn CloseHandle(handle: *mut c_void) -> i32;
-        fn GetExitCodeProcess(process: *mut c_void, status: *mut u32) -> i32;
-        fn GetProcessTimes(
-            process: *mut c_void,
-            began: *mut u64,
-            ended: *mut u64,
-            in_system: *mut u64,
-            in_program: *mut u64,
-        ) -> i32;
-        fn SetConsoleCtrlHandler(handler: extern "system" fn(u32) -> i32, add: i32) -> i32;
-        fn GetStdHandle(which: u32) -> *mut c_void;
-        fn GetConsoleMode(console: *mut c_void, mode: *mut u32) -> i32;
-        fn SetConsoleMode(console: *mut c_void, mode: u32) -> i32;
-    }
-
     /// Returns the time at which a living process began, since 1970; `Some(None)` if this process may not query it,
     /// and `None` if no such process exists.
     pub fn process_start_since_epoch(pid: u32) -> Option<Option<Duration>> {
-        const QUERY_LIMITED_INFORMATION: u32 = 0x1000;
-        const INVALID_PARAMETER: i32 = 87;
-        const STILL_ACTIVE: u32 = 259;
         /// The time from 1601, when the system's times begin, to 1970, in units of 100 ns.
         const EPOCH: u64 = 116_444_736_000_000_000;
-        let (mut status, mut began, mut others) = (0, 0, [0; 3]);
+        let (mut status, mut began, mut others) = (0, FILETIME::default(), [FILETIME::default(); 3]);
         let [ended, in_system, in_program] = &mut others;
-        // SAFETY: the handle is this function's own; all results are plain memory, the times as long as a `FILETIME`.
+        // SAFETY: the handle is this function's own; all results are plain memory.
         let is_process_readable = unsafe {
-            let process = OpenProcess(QUERY_LIMITED_INFORMATION, 0, pid);
+            let process = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid);
             if process.is_null() {
                 let error = io::Error::last_os_error().raw_os_error();
-                return (error != Some(INVALID_PARAMETER)).then_some(None);
+                return (error != Some(ERROR_INVALID_PARAMETER as i32)).then_some(None);
             }
             let is_process_readable = GetExitCodeProcess(process, &raw mut status) != 0
                 && GetProcessTimes(process, &raw mut began, ended, in_system, in_program) != 0;
             CloseHandle(process);
             is_process_readable
         };
-        if is_process_readable && status != STILL_ACTIVE {
+        if is_process_readable && status != STILL_ACTIVE as u32 {
             return None;
         }
+        let began = u64::from(began.dwHighDateTime) << 32 | u64::from(began.dwLowDateTime);
         let units = is_process_readable.then_some(began).and_then(|began| began.checked_sub(EPOCH));
         Some(units.map(|units| Duration::from_nanos(units.saturating_mul(100))))
     }
@@ -313,13 +290,13 @@ mod imp {
     /// keyboard (the argument is true), or by closing the console. If `decide` returns true for the keyboard, the
     /// process continues; after the console was closed, the system ends the process.
     pub fn handle_interrupts(decide: fn(bool) -> bool) {
-        extern "system" fn handle(event: u32) -> i32 {
-            const BREAK: u32 = 1;
-            DECIDE.get().map_or(0, |decide| i32::from(decide(event <= BREAK)))
+        unsafe extern "system" fn handle(event: u32) -> i32 {
+            // The events of the keyboard have the lowest numbers.
+            DECIDE.get().map_or(0, |decide| i32::from(decide(event <= CTRL_BREAK_EVENT)))
         }
         if DECIDE.set(decide).is_ok() {
             // SAFETY: the function lives as long as the process and may be called on any thread.
-            unsafe { SetConsoleCtrlHandler(handle, 1) };
+            unsafe { SetConsoleCtrlHandler(Some(handle), 1) };
         }
     }
 
@@ -330,29 +307,25 @@ mod imp {
         name.trim_end_matches(':').trim_end().eq_ignore_ascii_case("nul")
     }
 
-    const STANDARD_OUTPUT: u32 = -11_i32 as u32;
-
     /// Returns the library's writer, which converts text for a console. It would drop text if standard output is
     /// missing.
     #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the console alone asks for it")]
     pub fn standard_output() -> io::Result<io::Stdout> {
-        const INVALID: *mut c_void = -1_isize as *mut c_void;
         // SAFETY: this only queries a handle.
-        let handle = unsafe { GetStdHandle(STANDARD_OUTPUT) };
-        if handle.is_null() || handle == INVALID {
+        let handle = unsafe { GetStdHandle(STD_OUTPUT_HANDLE) };
+        if handle.is_null() || handle == INVALID_HANDLE_VALUE {
             return Err(io::Error::other("this process has no standard output"));
         }
         Ok(io::stdout())
     }
 
     pub fn shows_colours() -> bool {
-        const VIRTUAL_TERMINAL_PROCESSING: u32 = 4;
         let mut mode = 0;
         // SAFETY: the handle is this process's own, or none, which the calls refuse; the mode is plain memory.
         unsafe {
-            let console = GetStdHandle(STANDARD_OUTPUT);
+            let console = GetStdHandle(STD_OUTPUT_HANDLE);
             GetConsoleMode(console, &raw mut mode) == 0
-                || SetConsoleMode(console, mode | VIRTUAL_TERMINAL_PROCESSING) != 0
+                || SetConsoleMode(console, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING) != 0
         }
     }
 
@@ -385,14 +358,12 @@ mod imp {
 
     /// Takes a shared lock for a moment, which does not block other processes that check, too.
     pub fn is_locked(file: &File, byte: u32) -> bool {
-        const FAIL_IMMEDIATELY: u32 = 1;
-        const LOCK_VIOLATION: i32 = 33;
         let handle = file.as_raw_handle();
-        let mut at =
-            Overlapped { internal: [0; 2], offset: [byte, LOCK_OFFSET], event: std::ptr::null_mut() };
+        let offset = OVERLAPPED_0_0 { Offset: byte, OffsetHigh: LOCK_OFFSET };
+        let mut at = OVERLAPPED { Anonymous: OVERLAPPED_0 { Anonymous: offset }, ..OVERLAPPED::default() };
         // SAFETY: the handle is open as long as `file` is borrowed; `at` outlives the call, which does not wait.
-        if unsafe { LockFileEx(handle, FAIL_IMMEDIATELY, 0, 1, 0, &raw mut at) } == 0 {
-            return io::Error::last_os_error().raw_os_error() == Some(LOCK_VIOLATION);
+        if unsafe { LockFileEx(handle, LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &raw mut at) } == 0 {
+            return io::Error::last_os_error().raw_os_error() == Some(ERROR_LOCK_VIOLATION as i32);
         }
         // SAFETY: this releases the lock that was taken above.
         unsafe { UnlockFile(handle, byte, LOCK_OFFSET, 1, 0) };

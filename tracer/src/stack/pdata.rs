@@ -10,14 +10,11 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::{ptr, slice};
 
+use windows_sys::Win32::System::Diagnostics::Debug::{IMAGE_RUNTIME_FUNCTION_ENTRY, RtlLookupFunctionEntry};
+
 use super::rules::Rule;
 #[cfg(feature = "unwind")]
 use crate::sys;
-
-#[link(name = "ntdll", kind = "raw-dylib")]
-unsafe extern "system" {
-    fn RtlLookupFunctionEntry(place: usize, base: *mut usize, history: *mut u8) -> *const Entry;
-}
 
 unsafe extern "C" {
     /// The beginning of the module that contains this code, set by the linker.
@@ -26,13 +23,7 @@ unsafe extern "C" {
 
 /// An entry of a table: a function, or a part of one. All numbers are relative to the module's base, as everywhere
 /// here.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Entry {
-    start: u32,
-    end: u32,
-    info: u32,
-}
+type Entry = IMAGE_RUNTIME_FUNCTION_ENTRY;
 
 /// The number of entries that may be chained: compilers write one or two parts of a function after its first.
 const MAX_CHAINED_ENTRIES: usize = 32;
@@ -52,8 +43,8 @@ impl Function {
     pub(super) fn with(place: usize) -> Option<Function> {
         let mut base = 0;
         // SAFETY: takes any address; the result may be written. The returned entry is in the table of a module.
-        let entry = unsafe { RtlLookupFunctionEntry(place, &mut base, ptr::null_mut()).as_ref() };
-        Some(Function { base, entry: *entry? })
+        let entry = unsafe { RtlLookupFunctionEntry(place as u64, &mut base, ptr::null_mut()).as_ref() };
+        Some(Function { base: base as usize, entry: *entry? })
     }
 
     /// Returns whether the module stays as long as this code: it is the executable, or the module that contains this
@@ -68,17 +59,18 @@ impl Function {
         allow(dead_code, reason = "functions are looked for with the feature")
     )]
     pub(super) fn range(&self) -> Range<usize> {
-        self.base + self.entry.start as usize..self.base + self.entry.end as usize
+        self.base + self.entry.BeginAddress as usize..self.base + self.entry.EndAddress as usize
     }
 
     /// Returns the rule that unwinds the function's frame at `place`; `None` if [`Rule`] cannot express it: the frame
     /// is found by another register than the frame pointer's, or the processor has made it.
     pub(super) fn rule(&self, place: usize) -> Option<Rule> {
         let mut frame = Frame::default();
-        let (mut entry, mut done) = (self.entry, place - self.base - self.entry.start as usize);
+        let (mut entry, mut done) = (self.entry, place - self.base - self.entry.BeginAddress as usize);
         for _ in 0..MAX_CHAINED_ENTRIES {
-            // SAFETY: the entry of a module's table leads to its description, in the same module.
-            let info = unsafe { Info::at(self.base + entry.info as usize)? };
+            // SAFETY: both forms of the field are this number; the entry of a module's table leads to its description,
+            // in the same module.
+            let info = unsafe { Info::at(self.base + entry.Anonymous.UnwindData as usize)? };
             frame.undo(&info, done)?;
             let Some(outer) = info.chained() else { return Some(frame.rule()) };
             // The beginning of the other part was completed before this one was reached.

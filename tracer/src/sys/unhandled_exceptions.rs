@@ -11,6 +11,16 @@ use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use windows_sys::Win32::Foundation::{
+    EXCEPTION_ACCESS_VIOLATION, EXCEPTION_BREAKPOINT, EXCEPTION_DATATYPE_MISALIGNMENT,
+    EXCEPTION_FLT_DENORMAL_OPERAND, EXCEPTION_ILLEGAL_INSTRUCTION, EXCEPTION_IN_PAGE_ERROR,
+    EXCEPTION_INT_OVERFLOW, EXCEPTION_PRIV_INSTRUCTION, EXCEPTION_SINGLE_STEP, EXCEPTION_STACK_OVERFLOW,
+};
+use windows_sys::Win32::System::Diagnostics::Debug::{
+    CONTEXT, EXCEPTION_CONTINUE_EXECUTION, EXCEPTION_CONTINUE_SEARCH, EXCEPTION_POINTERS, EXCEPTION_RECORD,
+    LPTOP_LEVEL_EXCEPTION_FILTER, SetUnhandledExceptionFilter,
+};
+
 /// An exception that was caught.
 #[derive(Debug)]
 pub(crate) struct FatalSignal {
@@ -37,33 +47,6 @@ pub(crate) struct SignalCallbacks {
     pub ends: fn(&FatalSignal),
 }
 
-type Filter = unsafe extern "system" fn(*const ExceptionPointers) -> i32;
-
-#[link(name = "kernel32", kind = "raw-dylib")]
-unsafe extern "system" {
-    fn SetUnhandledExceptionFilter(filter: Option<Filter>) -> Option<Filter>;
-}
-
-/// The system's `EXCEPTION_POINTERS`.
-#[repr(C)]
-struct ExceptionPointers {
-    record: *const ExceptionRecord,
-    /// The registers: a structure whose three relevant words are read.
-    context: *const u8,
-}
-
-/// The beginning of the system's `EXCEPTION_RECORD`.
-#[repr(C)]
-struct ExceptionRecord {
-    code: u32,
-    flags: u32,
-    further: *const ExceptionRecord,
-    instruction: usize,
-    parameters: u32,
-    /// For a wrong access: whether it was a read, and the address.
-    information: [usize; 2],
-}
-
 /// The functions that are called: null ──Release──► for ever.
 static SIGNAL_CALLBACKS: AtomicPtr<SignalCallbacks> = AtomicPtr::new(ptr::null_mut());
 /// The filter that was set before: null ──Release──► for ever, if there was one.
@@ -83,29 +66,26 @@ pub(crate) fn catch_fatal_signals(signal_callbacks: &'static SignalCallbacks) {
     PREVIOUS_FILTER.store(before.map_or(ptr::null_mut(), |before| before as *mut c_void), Ordering::Release);
 }
 
-unsafe extern "system" fn on_exception(pointers: *const ExceptionPointers) -> i32 {
-    const CONTINUE_SEARCH: i32 = 0;
-    const CONTINUE_EXECUTION: i32 = -1;
-    const STACK_OVERFLOW: u32 = 0xc000_00fd;
+unsafe extern "system" fn on_exception(pointers: *const EXCEPTION_POINTERS) -> i32 {
     // SAFETY: stored by `catch_fatal_signals` before this could be called.
     let signal_callbacks = unsafe { SIGNAL_CALLBACKS.load(Ordering::Acquire).as_ref() };
     // SAFETY: the system gives both parts to a filter.
-    let (record, context) = unsafe { (&*(*pointers).record, (*pointers).context) };
+    let (record, context) = unsafe { (&*(*pointers).ExceptionRecord, &*(*pointers).ContextRecord) };
     let signal = describe(record, context);
     // If the stack is used up there is no room for a record.
     if let (Some(signal_callbacks), Some(signal), true) =
-        (signal_callbacks, &signal, record.code != STACK_OVERFLOW)
+        (signal_callbacks, &signal, record.ExceptionCode != EXCEPTION_STACK_OVERFLOW)
     {
         (signal_callbacks.caught)(signal);
     }
     let before = PREVIOUS_FILTER.load(Ordering::Acquire);
     // SAFETY: null, which is `None` of the `Option`, or the system's value; the filter gets the system's argument.
     let answer = unsafe {
-        std::mem::transmute::<*mut c_void, Option<Filter>>(before)
-            .map_or(CONTINUE_SEARCH, |before| before(pointers))
+        std::mem::transmute::<*mut c_void, LPTOP_LEVEL_EXCEPTION_FILTER>(before)
+            .map_or(EXCEPTION_CONTINUE_SEARCH, |before| before(pointers))
     };
     if let (Some(signal_callbacks), Some(signal), true) =
-        (signal_callbacks, &signal, answer != CONTINUE_EXECUTION)
+        (signal_callbacks, &signal, answer != EXCEPTION_CONTINUE_EXECUTION)
     {
         (signal_callbacks.ends)(signal);
     }
@@ -113,25 +93,20 @@ unsafe extern "system" fn on_exception(pointers: *const ExceptionPointers) -> i3
 }
 
 /// Describes an exception; returns `None` if it is not a fault of the code, like those that languages throw.
-fn describe(record: &ExceptionRecord, context: *const u8) -> Option<FatalSignal> {
-    let name = match record.code {
-        // A wrong access, and a used up stack.
-        0xc000_0005 | 0xc000_00fd => "SIGSEGV",
-        // Data that is not aligned, and a page that cannot be read from its file.
-        0x8000_0002 | 0xc000_0006 => "SIGBUS",
-        0xc000_001d | 0xc000_0096 => "SIGILL",
-        // The floating point unit's, and integers'.
-        0xc000_008d..=0xc000_0095 => "SIGFPE",
-        0x8000_0003 | 0x8000_0004 => "SIGTRAP",
+fn describe(record: &EXCEPTION_RECORD, context: &CONTEXT) -> Option<FatalSignal> {
+    let name = match record.ExceptionCode {
+        EXCEPTION_ACCESS_VIOLATION | EXCEPTION_STACK_OVERFLOW => "SIGSEGV",
+        EXCEPTION_DATATYPE_MISALIGNMENT | EXCEPTION_IN_PAGE_ERROR => "SIGBUS",
+        EXCEPTION_ILLEGAL_INSTRUCTION | EXCEPTION_PRIV_INSTRUCTION => "SIGILL",
+        // All of the floating point unit, and those of integers, have numbers in this range.
+        EXCEPTION_FLT_DENORMAL_OPERAND..=EXCEPTION_INT_OVERFLOW => "SIGFPE",
+        EXCEPTION_BREAKPOINT | EXCEPTION_SINGLE_STEP => "SIGTRAP",
         _ => return None,
     };
-    let is_access = matches!(record.code, 0xc000_0005 | 0xc000_0006) && record.parameters >= 2;
-    let address = if is_access { record.information[1] } else { record.instruction };
-    // The positions of `Rip`, `Rsp` and `Rbp` in the system's structure.
-    let [pc, sp, fp] = [0xf8, 0x98, 0xa0].map(|offset| {
-        // SAFETY: the structure of this processor is longer, and aligned.
-        unsafe { *context.add(offset).cast::<usize>() }
-    });
+    let is_access = matches!(record.ExceptionCode, EXCEPTION_ACCESS_VIOLATION | EXCEPTION_IN_PAGE_ERROR)
+        && record.NumberParameters >= 2;
+    let address = if is_access { record.ExceptionInformation[1] } else { record.ExceptionAddress.addr() };
+    let [pc, sp, fp] = [context.Rip, context.Rsp, context.Rbp].map(|register| register as usize);
     Some(FatalSignal { name, registers: [pc, sp, fp, 0], address })
 }
 

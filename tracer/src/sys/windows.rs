@@ -12,54 +12,29 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
+use windows_sys::Win32::Foundation::{
+    CloseHandle, ERROR_INVALID_PARAMETER, FARPROC, GetLastError, LocalFree, STILL_ACTIVE, SetLastError,
+    WAIT_OBJECT_0,
+};
+use windows_sys::Win32::Storage::FileSystem::{GetDiskFreeSpaceExW, WriteFile};
+use windows_sys::Win32::System::Console::{GetStdHandle, STD_ERROR_HANDLE};
+use windows_sys::Win32::System::LibraryLoader::{
+    GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS, GET_MODULE_HANDLE_EX_FLAG_PIN, GetModuleHandleExW,
+    GetModuleHandleW, GetProcAddress,
+};
+use windows_sys::Win32::System::SystemServices::{DLL_PROCESS_DETACH, DLL_THREAD_DETACH};
+use windows_sys::Win32::System::Threading::{
+    CreateThread, FLS_OUT_OF_INDEXES, FlsAlloc, FlsSetValue, GetCurrentThread, GetCurrentThreadId,
+    GetExitCodeThread, OpenThread, STACK_SIZE_PARAM_IS_A_RESERVATION, THREAD_SYNCHRONIZE,
+    WaitForSingleObject, WaitOnAddress, WakeByAddressAll, WakeByAddressSingle,
+};
+
 use super::Slot;
 use super::hook::Hook;
-
-#[link(name = "kernel32", kind = "raw-dylib")]
-unsafe extern "system" {
-    fn GetCurrentThread() -> *mut c_void;
-    fn GetCurrentThreadId() -> u32;
-    fn GetExitCodeThread(thread: *mut c_void, status: *mut u32) -> i32;
-    fn GetLastError() -> u32;
-    fn SetLastError(error: u32);
-    fn FlsAlloc(callback: unsafe extern "system" fn(*mut c_void)) -> u32;
-    fn FlsSetValue(index: u32, value: *mut c_void) -> i32;
-    fn GetModuleHandleW(name: *const u16) -> *mut c_void;
-    fn GetModuleHandleExW(flags: u32, name: *const u16, module: *mut *mut c_void) -> i32;
-    fn GetProcAddress(module: *mut c_void, name: *const core::ffi::c_char) -> *mut c_void;
-    fn LocalFree(memory: *mut c_void) -> *mut c_void;
-    fn OpenThread(access: u32, inherit: i32, thread: u32) -> *mut c_void;
-    fn WaitForSingleObject(handle: *mut c_void, milliseconds: u32) -> u32;
-    fn CloseHandle(handle: *mut c_void) -> i32;
-    fn CreateThread(
-        attributes: *mut c_void,
-        stack: usize,
-        start: unsafe extern "system" fn(*mut c_void) -> u32,
-        argument: *mut c_void,
-        flags: u32,
-        id: *mut u32,
-    ) -> *mut c_void;
-    fn GetStdHandle(which: u32) -> *mut c_void;
-    fn WriteFile(
-        file: *mut c_void,
-        bytes: *const u8,
-        count: u32,
-        written: *mut u32,
-        overlapped: *mut c_void,
-    ) -> i32;
-    fn GetDiskFreeSpaceExW(directory: *const u16, free: *mut u64, all: *mut u64, whole: *mut u64) -> i32;
-}
 
 #[link(name = "ntdll", kind = "raw-dylib")]
 unsafe extern "system" {
     fn RtlDllShutdownInProgress() -> u8;
-}
-
-#[link(name = "api-ms-win-core-synch-l1-2-0", kind = "raw-dylib")]
-unsafe extern "system" {
-    fn WaitOnAddress(address: *const u32, compare: *const u32, size: usize, milliseconds: u32) -> i32;
-    fn WakeByAddressAll(address: *const u32);
-    fn WakeByAddressSingle(address: *const u32);
 }
 
 unsafe extern "C" {
@@ -157,17 +132,14 @@ impl Drop for KeptErrno {
 
 /// Returns whether thread `tid` still runs; true if that cannot be known.
 pub(crate) fn is_thread_alive(tid: u64) -> bool {
-    const SYNCHRONIZE: u32 = 0x0010_0000;
-    const INVALID_PARAMETER: u32 = 87;
-    const ENDED: u32 = 0;
     let Ok(tid) = u32::try_from(tid) else { return true };
     // SAFETY: queries only; the handle is this function's own.
     unsafe {
-        let thread = OpenThread(SYNCHRONIZE, 0, tid);
+        let thread = OpenThread(THREAD_SYNCHRONIZE, 0, tid);
         if thread.is_null() {
-            return GetLastError() != INVALID_PARAMETER;
+            return GetLastError() != ERROR_INVALID_PARAMETER;
         }
-        let lives = WaitForSingleObject(thread, 0) != ENDED;
+        let lives = WaitForSingleObject(thread, 0) != WAIT_OBJECT_0;
         CloseHandle(thread);
         lives
     }
@@ -201,14 +173,11 @@ static ON_THREAD_EXIT: Hook = Hook::new();
 /// The function that is called when the process ends and no other thread of it runs any more.
 static ON_PROCESS_DETACH: Hook = Hook::new();
 
-/// An index that stands for none.
-const NONE: u32 = u32::MAX;
-
 /// A value that is not null on threads whose end calls [`ON_THREAD_EXIT`].
 static IS_CALLED_AT_THREAD_EXIT: Slot<()> = Slot::new();
 
 /// The index whose callback is called on systems that do not call [`AT_THREAD_EXIT`]; see [`create_exit_key`].
-static FIBER_SLOT: AtomicU32 = AtomicU32::new(NONE);
+static FIBER_SLOT: AtomicU32 = AtomicU32::new(FLS_OUT_OF_INDEXES);
 
 /// Makes the end of the calling thread call the function that was passed to [`create_exit_key`].
 pub(crate) fn call_at_thread_exit() {
@@ -220,9 +189,9 @@ pub(crate) fn call_at_thread_exit() {
 /// [`AT_THREAD_EXIT`].
 fn call_at_process_detach() {
     let fiber = FIBER_SLOT.load(Ordering::Relaxed);
-    if fiber != NONE {
+    if fiber != FLS_OUT_OF_INDEXES {
         // SAFETY: the index was allocated below and is never freed; the value is never dereferenced.
-        unsafe { FlsSetValue(fiber, ptr::without_provenance_mut(1)) };
+        unsafe { FlsSetValue(fiber, ptr::without_provenance(1)) };
     }
 }
 
@@ -237,16 +206,17 @@ pub(crate) fn create_exit_key(handler: fn()) {
         // SAFETY: a text with a zero at its end.
         unsafe { GetModuleHandleW(name.as_ptr()) }
     };
-    let function = |module: *mut c_void, name: &CStr| {
+    let function = |module: *mut c_void, name: &CStr| -> FARPROC {
         // SAFETY: the module is loaded for ever, or null, for which nothing is found.
-        if module.is_null() { ptr::null_mut() } else { unsafe { GetProcAddress(module, name.as_ptr()) } }
+        if module.is_null() { None } else { unsafe { GetProcAddress(module, name.as_ptr().cast()) } }
     };
     let describe = function(library("kernel32.dll"), c"GetThreadDescription");
-    GET_THREAD_DESCRIPTION.store(describe, Ordering::Release);
-    let is_wine = !function(library("ntdll.dll"), c"wine_get_version").is_null();
-    if is_wine && FIBER_SLOT.load(Ordering::Relaxed) == NONE {
+    GET_THREAD_DESCRIPTION
+        .store(describe.map_or(ptr::null_mut(), |describe| describe as *mut c_void), Ordering::Release);
+    let is_wine = function(library("ntdll.dll"), c"wine_get_version").is_some();
+    if is_wine && FIBER_SLOT.load(Ordering::Relaxed) == FLS_OUT_OF_INDEXES {
         // SAFETY: the callback is a plain function; its code stays loaded.
-        FIBER_SLOT.store(unsafe { FlsAlloc(at_fiber_exit) }, Ordering::Relaxed);
+        FIBER_SLOT.store(unsafe { FlsAlloc(Some(at_fiber_exit)) }, Ordering::Relaxed);
     }
 }
 
@@ -258,16 +228,14 @@ pub(crate) fn create_exit_key(handler: fn()) {
 static AT_THREAD_EXIT: unsafe extern "system" fn(*mut c_void, u32, *mut c_void) = at_thread_exit;
 
 unsafe extern "system" fn at_thread_exit(_module: *mut c_void, reason: u32, _reserved: *mut c_void) {
-    const PROCESS_DETACH: u32 = 0;
-    const THREAD_DETACH: u32 = 3;
-    if reason == THREAD_DETACH && !IS_CALLED_AT_THREAD_EXIT.replace(ptr::null()).is_null() {
+    if reason == DLL_THREAD_DETACH && !IS_CALLED_AT_THREAD_EXIT.replace(ptr::null()).is_null() {
         ON_THREAD_EXIT.call();
-    } else if reason == PROCESS_DETACH {
+    } else if reason == DLL_PROCESS_DETACH {
         at_process_detach();
     }
 }
 
-unsafe extern "system" fn at_fiber_exit(_value: *mut c_void) {
+unsafe extern "system" fn at_fiber_exit(_value: *const c_void) {
     at_process_detach();
 }
 
@@ -282,11 +250,10 @@ fn at_process_detach() {
 
 /// Writes to stderr without std's lock, whose holder the process's end may have ended.
 pub(crate) fn write_stderr(text: &[u8]) {
-    const STDERR: u32 = -12_i32 as u32;
     let mut written = 0;
     // SAFETY: the text is valid for its length; the result may be written. The system refuses an invalid handle.
     unsafe {
-        let stderr = GetStdHandle(STDERR);
+        let stderr = GetStdHandle(STD_ERROR_HANDLE);
         WriteFile(stderr, text.as_ptr(), text.len().min(4096) as u32, &mut written, ptr::null_mut());
     }
 }
@@ -308,11 +275,17 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     }
     /// The size of the thread's stack in bytes: the same as `std` gives to a thread.
     const STACK: usize = 2 << 20;
-    const STACK_SIZE_IS_RESERVATION: u32 = 0x0001_0000;
     let body = Box::into_raw(Box::new(body));
     // SAFETY: the function takes the argument that it gets.
     let thread = unsafe {
-        CreateThread(ptr::null_mut(), STACK, start, body.cast(), STACK_SIZE_IS_RESERVATION, ptr::null_mut())
+        CreateThread(
+            ptr::null(),
+            STACK,
+            Some(start),
+            body.cast(),
+            STACK_SIZE_PARAM_IS_A_RESERVATION,
+            ptr::null_mut(),
+        )
     };
     if thread.is_null() {
         let error = io::Error::last_os_error();
@@ -351,13 +324,19 @@ pub(crate) fn alternate_stack() -> Option<usize> {
 pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
     let milliseconds = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX - 1).max(1);
     // SAFETY: both words outlive the call and have the size given.
-    unsafe { WaitOnAddress(word.as_ptr(), &expected, 4, milliseconds) };
+    unsafe { WaitOnAddress(word.as_ptr().cast(), (&raw const expected).cast(), 4, milliseconds) };
 }
 
 /// Wakes one of the threads that sleep on `word`, or all of them if `count` is larger.
 pub(crate) fn wake_word(word: &AtomicU32, count: i32) {
     // SAFETY: the address is not dereferenced.
-    unsafe { if count == 1 { WakeByAddressSingle(word.as_ptr()) } else { WakeByAddressAll(word.as_ptr()) } }
+    unsafe {
+        if count == 1 {
+            WakeByAddressSingle(word.as_ptr().cast());
+        } else {
+            WakeByAddressAll(word.as_ptr().cast());
+        }
+    }
 }
 
 /// Returns a zeroed page; there is no `fork`.
@@ -377,18 +356,17 @@ pub(crate) unsafe fn release_page(page: *mut u8) {
 /// Returns the status of the process's end, on its last thread: the status that the system gave to the other threads
 /// when it ended them. Returns `None` before: handlers of `exit` do not get it.
 pub(crate) fn exit_status() -> Option<u32> {
-    const STILL_ACTIVE: u32 = 259;
     // SAFETY: asks only.
     if unsafe { RtlDllShutdownInProgress() } == 0 {
         return None;
     }
     // A thread that has ended normally has the status 0, which is left out.
     let statuses = HIDDEN_THREADS.iter().filter_map(|thread| {
-        let mut status = STILL_ACTIVE;
+        let mut status = STILL_ACTIVE as u32;
         // SAFETY: no other thread runs, so the handle is not closed; an invalid one is refused. The result may be
         // written.
         let is_status_known = unsafe { GetExitCodeThread(thread.load(Ordering::Acquire), &mut status) } != 0;
-        (is_status_known && status != STILL_ACTIVE).then_some(status)
+        (is_status_known && status != STILL_ACTIVE as u32).then_some(status)
     });
     statuses.max()
 }
@@ -429,12 +407,17 @@ pub(crate) fn arm_exit_handler(handler: fn(), detached: fn()) {
 /// Keeps the library that contains this code from being unloaded: the flusher runs on. Then it lets the loader count
 /// modules, which calls this code.
 pub(crate) fn stay_loaded() {
-    const PIN: u32 = 1;
-    const FROM_ADDRESS: u32 = 4;
     let own = stay_loaded as fn() as *const u16;
     let mut module = std::ptr::null_mut();
-    // SAFETY: with `FROM_ADDRESS` the name is any address in the module; the result may be written.
-    if unsafe { GetModuleHandleExW(PIN | FROM_ADDRESS, own, &mut module) } != 0 {
+    // SAFETY: with `FROM_ADDRESS`, the name is any address in the module; the result may be written.
+    if unsafe {
+        GetModuleHandleExW(
+            GET_MODULE_HANDLE_EX_FLAG_PIN | GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS,
+            own,
+            &mut module,
+        )
+    } != 0
+    {
         trace_store::sys::count_modules();
     }
 }

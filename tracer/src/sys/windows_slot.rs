@@ -9,26 +9,20 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-#[link(name = "kernel32", kind = "raw-dylib")]
-unsafe extern "system" {
-    fn TlsAlloc() -> u32;
-    fn TlsFree(index: u32) -> i32;
-    #[cfg(not(target_arch = "x86_64"))]
-    fn TlsGetValue(index: u32) -> *mut c_void;
-    fn TlsSetValue(index: u32, value: *mut c_void) -> i32;
-}
-
-/// An index that stands for none: the result of `TlsAlloc` if all are taken.
-const NONE: u32 = u32::MAX;
+#[cfg(target_arch = "x86_64")]
+use windows_sys::Win32::System::SystemServices::TLS_MINIMUM_AVAILABLE;
+#[cfg(not(target_arch = "x86_64"))]
+use windows_sys::Win32::System::Threading::TlsGetValue;
+use windows_sys::Win32::System::Threading::{TLS_OUT_OF_INDEXES, TlsAlloc, TlsFree, TlsSetValue};
 
 /// A pointer for each thread, null at first.
 ///
-/// The word is the slot's index. It is [`NONE`] until the first thread sets a pointer, then an index that is never
-/// given back. Relaxed: the index leads to no memory that another thread has written; each thread reads its own
-/// value.
+/// The word is the slot's index. It is [`TLS_OUT_OF_INDEXES`] until the first thread sets a pointer, then an index
+/// that is never given back. Relaxed: the index leads to no memory that another thread has written; each thread reads
+/// its own value.
 ///
 /// ```text
-/// NONE ──make (compare and exchange)──> index
+/// TLS_OUT_OF_INDEXES ──make (compare and exchange)──> index
 /// ```
 #[derive(Debug)]
 pub(crate) struct Slot<T>(AtomicU32, PhantomData<Box<T>>);
@@ -39,7 +33,7 @@ unsafe impl<T> Sync for Slot<T> {}
 impl<T> Slot<T> {
     /// Makes a slot that has no index yet.
     pub(crate) const fn new() -> Slot<T> {
-        Slot(AtomicU32::new(NONE), PhantomData)
+        Slot(AtomicU32::new(TLS_OUT_OF_INDEXES), PhantomData)
     }
 
     /// Returns the calling thread's pointer.
@@ -51,12 +45,12 @@ impl<T> Slot<T> {
     /// Sets the calling thread's pointer. If the system has no index left, or no memory, it stays null.
     pub(crate) fn set(&self, pointer: *const T) {
         let index = match self.0.load(Ordering::Relaxed) {
-            NONE => self.make(),
+            TLS_OUT_OF_INDEXES => self.make(),
             index => index,
         };
-        if index != NONE {
+        if index != TLS_OUT_OF_INDEXES {
             // SAFETY: the index was allocated by `make` and is never freed.
-            unsafe { TlsSetValue(index, pointer.cast_mut().cast()) };
+            unsafe { TlsSetValue(index, pointer.cast()) };
         }
     }
 
@@ -71,7 +65,7 @@ impl<T> Slot<T> {
     fn make(&self) -> u32 {
         // SAFETY: makes a new index, at which all threads have null.
         let made = unsafe { TlsAlloc() };
-        match self.0.compare_exchange(NONE, made, Ordering::Relaxed, Ordering::Relaxed) {
+        match self.0.compare_exchange(TLS_OUT_OF_INDEXES, made, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => made,
             Err(others) => {
                 // SAFETY: no other code knows this index. The system refuses the index of none.
@@ -82,11 +76,8 @@ impl<T> Slot<T> {
     }
 }
 
-/// The number of slots that lie in the description of a thread itself.
-#[cfg(target_arch = "x86_64")]
-const TLS_MINIMUM_AVAILABLE: u32 = 64;
-
-/// Returns the calling thread's value in the slot with this index: null if that is [`NONE`], or no value was set.
+/// Returns the calling thread's value in the slot with this index: null if that is [`TLS_OUT_OF_INDEXES`], or no
+/// value was set.
 ///
 /// Source of the places: the structure `TEB` of winternl.h, with its members `TlsSlots` and `TlsExpansionSlots`.
 /// `TlsGetValue` reads the same, with a call, and clears the thread's last error.
@@ -109,7 +100,7 @@ fn value_at(index: u32) -> *mut c_void {
 #[cold]
 fn expansion_value_at(index: u32) -> *mut c_void {
     let far: *const *mut c_void;
-    if index == NONE {
+    if index == TLS_OUT_OF_INDEXES {
         return ptr::null_mut();
     }
     // SAFETY: as above; the pointer to the other slots is there, and null until the thread sets one of them.
@@ -124,12 +115,13 @@ fn expansion_value_at(index: u32) -> *mut c_void {
     }
 }
 
-/// Returns the calling thread's value in the slot with this index: null if that is [`NONE`], or no value was set.
+/// Returns the calling thread's value in the slot with this index: null if that is [`TLS_OUT_OF_INDEXES`], or no
+/// value was set.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 fn value_at(index: u32) -> *mut c_void {
     // SAFETY: the index was allocated by `make` and is never freed.
-    if index == NONE { ptr::null_mut() } else { unsafe { TlsGetValue(index) } }
+    if index == TLS_OUT_OF_INDEXES { ptr::null_mut() } else { unsafe { TlsGetValue(index) } }
 }
 
 #[cfg(test)]
@@ -161,6 +153,6 @@ mod tests {
             indices.iter().any(|index| *index < 64) && indices.iter().any(|index| *index >= 64),
             "{indices:?}"
         );
-        assert!(indices.iter().all(|index| *index != NONE), "{indices:?}");
+        assert!(indices.iter().all(|index| *index != TLS_OUT_OF_INDEXES), "{indices:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Functions for Windows. docs/systems.md describes the guarantees, and those that are weaker than on Linux.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
-use std::ffi::{OsStr, c_void};
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::windows::ffi::OsStrExt;
@@ -11,32 +11,21 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use windows_sys::Wdk::Storage::FileSystem::{FileInternalInformation, NtQueryInformationFile};
+use windows_sys::Wdk::System::SystemInformation::{NtQuerySystemInformation, SystemTimeOfDayInformation};
+use windows_sys::Win32::Storage::FileSystem::{
+    BY_HANDLE_FILE_INFORMATION, FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT,
+    FILE_READ_ATTRIBUTES, FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE, FILE_STANDARD_INFO,
+    FileStandardInfo, GetFileInformationByHandle, GetFileInformationByHandleEx, LockFile, MoveFileExW,
+};
+use windows_sys::Win32::System::IO::IO_STATUS_BLOCK;
+use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
+
 use super::{FileIdentity, WallQuality, windows_rights as rights};
 use crate::variables;
 
-#[link(name = "kernel32", kind = "raw-dylib")]
-unsafe extern "system" {
-    fn LockFile(file: *mut c_void, low: u32, high: u32, bytes_low: u32, bytes_high: u32) -> i32;
-    fn GetFileInformationByHandle(file: *mut c_void, found: *mut FileInformation) -> i32;
-    fn GetFileInformationByHandleEx(file: *mut c_void, class: i32, found: *mut c_void, bytes: u32) -> i32;
-    fn MoveFileExW(from: *const u16, to: *const u16, flags: u32) -> i32;
-    fn QueryPerformanceCounter(count: *mut i64) -> i32;
-    fn QueryPerformanceFrequency(per_second: *mut i64) -> i32;
-}
-
-#[link(name = "ntdll", kind = "raw-dylib")]
-unsafe extern "system" {
-    fn NtQuerySystemInformation(class: u32, found: *mut c_void, bytes: u32, needed: *mut u32) -> i32;
-    fn NtQueryInformationFile(
-        file: *mut c_void,
-        done: *mut [usize; 2],
-        found: *mut c_void,
-        bytes: u32,
-        class: u32,
-    ) -> i32;
-}
-
-/// The system's `SYSTEM_TIMEOFDAY_INFORMATION`.
+/// The system's `SYSTEM_TIMEOFDAY_INFORMATION`, whose fields its headers leave out. Source: `phnt`, the headers of
+/// System Informer.
 #[repr(C)]
 #[derive(Default)]
 struct TimeOfDay {
@@ -47,29 +36,6 @@ struct TimeOfDay {
     reserved: u32,
     boot_bias: i64,
     sleep_bias: i64,
-}
-
-/// The system's `BY_HANDLE_FILE_INFORMATION`.
-#[repr(C)]
-#[derive(Default)]
-struct FileInformation {
-    attributes: u32,
-    times: [[u32; 2]; 3],
-    volume: u32,
-    size: [u32; 2],
-    links: u32,
-    index: [u32; 2],
-}
-
-/// The system's `FILE_STANDARD_INFO`.
-#[repr(C)]
-#[derive(Default)]
-struct StandardInformation {
-    allocated: i64,
-    length: u64,
-    links: u32,
-    delete_pending: u8,
-    directory: u8,
 }
 
 /// Returns the directory that contains the directories of this user's runs: in the user's own data, which only the
@@ -133,8 +99,12 @@ pub fn write_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()
 
 /// Makes a new file that others may read and rename while it is open; fails if the name exists.
 pub fn create_private_file(path: &Path) -> io::Result<File> {
-    const SHARE_READ_WRITE_DELETE: u32 = 7;
-    OpenOptions::new().read(true).write(true).create_new(true).share_mode(SHARE_READ_WRITE_DELETE).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .share_mode(FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
+        .open(path)
 }
 
 /// Calls `open` again, for at most two seconds, while it fails because another process has opened the file without
@@ -265,12 +235,12 @@ pub fn file_size_limit() -> u64 {
 /// Returns the identity and the current state of an open file. A deleted file keeps its name until all processes have
 /// closed it, but counts as a file without a name.
 pub fn file_identity(file: &File) -> io::Result<FileIdentity> {
-    let mut found = FileInformation::default();
+    let mut found = BY_HANDLE_FILE_INFORMATION::default();
     // SAFETY: the handle is open; the result is plain memory of the size and layout that the system writes.
     if unsafe { GetFileInformationByHandle(file.as_raw_handle(), &mut found) } == 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(FileIdentity { device: u64::from(found.volume), ..open_file_identity(file)? })
+    Ok(FileIdentity { device: u64::from(found.dwVolumeSerialNumber), ..open_file_identity(file)? })
 }
 
 /// Returns the same as [`file_identity`], except that the device is 0 (unknown).
@@ -279,45 +249,44 @@ pub fn file_identity(file: &File) -> io::Result<FileIdentity> {
 /// process. If the process ends during the request, together with the requesting thread, the last thread may wait for
 /// ever, because Wine 8 holds its lock of the process's memory during the request.
 pub fn open_file_identity(file: &File) -> io::Result<FileIdentity> {
-    const STANDARD_INFORMATION: i32 = 1;
-    const INTERNAL_INFORMATION: u32 = 6;
     let handle = file.as_raw_handle();
-    let (mut done, mut inode) = ([0; 2], 0_u64);
-    let mut standard = StandardInformation::default();
-    let bytes = size_of::<StandardInformation>() as u32;
+    let (mut done, mut inode) = (IO_STATUS_BLOCK::default(), 0_u64);
+    let mut standard = FILE_STANDARD_INFO::default();
+    let bytes = size_of::<FILE_STANDARD_INFO>() as u32;
     // SAFETY: the handle is open; the result is plain memory of the size and layout that the system writes.
-    if unsafe {
-        GetFileInformationByHandleEx(handle, STANDARD_INFORMATION, (&raw mut standard).cast(), bytes)
-    } == 0
+    if unsafe { GetFileInformationByHandleEx(handle, FileStandardInfo, (&raw mut standard).cast(), bytes) }
+        == 0
     {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: as above.
     let status = unsafe {
-        NtQueryInformationFile(handle, &mut done, (&raw mut inode).cast(), 8, INTERNAL_INFORMATION)
+        NtQueryInformationFile(handle, &mut done, (&raw mut inode).cast(), 8, FileInternalInformation)
     };
     if status < 0 {
         return Err(io::Error::other(format!("cannot get the number of the file: {status:#x}")));
     }
-    let links = if standard.delete_pending != 0 { 0 } else { u64::from(standard.links) };
-    Ok(FileIdentity { device: 0, inode, links, length: standard.length })
+    let links = if standard.DeletePending { 0 } else { u64::from(standard.NumberOfLinks) };
+    Ok(FileIdentity { device: 0, inode, links, length: standard.EndOfFile as u64 })
 }
 
 /// Returns the identity of the file at `path`; if that is a link, of the link itself.
 pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
-    const READ_ATTRIBUTES: u32 = 0x80;
-    const BACKUP_SEMANTICS: u32 = 0x0200_0000;
-    const OPEN_REPARSE_POINT: u32 = 0x0020_0000;
     let mut options = OpenOptions::new();
-    options.access_mode(READ_ATTRIBUTES).custom_flags(BACKUP_SEMANTICS | OPEN_REPARSE_POINT);
+    options
+        .access_mode(FILE_READ_ATTRIBUTES)
+        .custom_flags(FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT);
     file_identity(&options.open(path)?)
 }
 
 /// Returns the identity of the file at `path`; if that is a link, of its target.
 pub fn target_identity(path: &Path) -> io::Result<FileIdentity> {
-    const READ_ATTRIBUTES: u32 = 0x80;
-    const BACKUP_SEMANTICS: u32 = 0x0200_0000;
-    file_identity(&OpenOptions::new().access_mode(READ_ATTRIBUTES).custom_flags(BACKUP_SEMANTICS).open(path)?)
+    file_identity(
+        &OpenOptions::new()
+            .access_mode(FILE_READ_ATTRIBUTES)
+            .custom_flags(FILE_FLAG_BACKUP_SEMANTICS)
+            .open(path)?,
+    )
 }
 
 /// Returns the canonical form of `path`: without links, with the case of letters that the file system has stored, and
@@ -397,12 +366,17 @@ pub fn runtime_directories() -> Vec<PathBuf> {
 /// Returns the time when the system was started, by a clock that is never set: the same in all processes until the
 /// next start. Returns nothing if the system does not report it.
 pub fn boot_id() -> Vec<u8> {
-    const TIME_OF_DAY: u32 = 3;
     let mut time = TimeOfDay::default();
     let bytes = size_of::<TimeOfDay>() as u32;
     // SAFETY: this many bytes may be written, and the last argument may be null.
-    let status =
-        unsafe { NtQuerySystemInformation(TIME_OF_DAY, (&raw mut time).cast(), bytes, std::ptr::null_mut()) };
+    let status = unsafe {
+        NtQuerySystemInformation(
+            SystemTimeOfDayInformation,
+            (&raw mut time).cast(),
+            bytes,
+            std::ptr::null_mut(),
+        )
+    };
     // Setting the clock changes both by the same amount.
     let boot = time.boot.wrapping_sub(time.boot_bias);
     if status < 0 || time.boot == 0 { Vec::new() } else { format!("{boot:x}").into_bytes() }

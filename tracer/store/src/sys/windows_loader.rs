@@ -5,63 +5,25 @@
 //! that traces into a full ring. The loader's notifications count the modules that are loaded and unloaded.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
-use std::ffi::{CStr, c_char, c_void};
-use std::ptr;
+use std::ffi::{CStr, c_void};
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::{ptr, slice};
 
 use trace_format::meta::{AddressRange, Between, Module};
 use trace_format::pe::{HEADERS, Headers};
 
 use super::LoadedModules;
-
-#[link(name = "kernel32", kind = "raw-dylib")]
-unsafe extern "system" {
-    fn GetModuleHandleW(name: *const u16) -> *mut c_void;
-    fn GetProcAddress(module: *mut c_void, name: *const c_char) -> *mut c_void;
-    fn GetCurrentProcess() -> *mut c_void;
-    fn ReadProcessMemory(
-        process: *mut c_void,
-        from: *const c_void,
-        to: *mut u8,
-        bytes: usize,
-        read: *mut usize,
-    ) -> i32;
-}
+use windows_sys::Win32::Foundation::UNICODE_STRING;
+use windows_sys::Win32::System::Diagnostics::Debug::ReadProcessMemory;
+use windows_sys::Win32::System::Kernel::LIST_ENTRY;
+use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleW, GetProcAddress};
+use windows_sys::Win32::System::Threading::{GetCurrentProcess, PEB};
+use windows_sys::Win32::System::WindowsProgramming::LDR_DATA_TABLE_ENTRY;
 
 #[link(name = "ntdll", kind = "raw-dylib")]
 unsafe extern "system" {
-    fn RtlGetCurrentPeb() -> *const Process;
-}
-
-/// The beginning of the system's `PEB`.
-#[repr(C)]
-struct Process {
-    flags: [u8; 4],
-    reserved: [usize; 2],
-    loader: *const Loader,
-}
-
-/// The beginning of the system's `PEB_LDR_DATA`.
-#[repr(C)]
-struct Loader {
-    flags: [u8; 8],
-    reserved: [usize; 3],
-    /// The list of modules: the addresses of the first one's links and of the last one's.
-    modules: [usize; 2],
-}
-
-/// The beginning of the system's `LDR_DATA_TABLE_ENTRY`.
-#[repr(C)]
-#[derive(Default)]
-struct Entry {
-    /// The addresses of the links of the next module and of the previous one.
-    links: [usize; 2],
-    reserved: [usize; 2],
-    base: usize,
-    more: [usize; 2],
-    name_bytes: u16,
-    name_room: u16,
-    name: usize,
+    fn RtlGetCurrentPeb() -> *const PEB;
 }
 
 /// The number of modules that the loader has reported as loaded since [`count_modules`]. Relaxed: another look
@@ -92,15 +54,12 @@ pub fn count_modules() {
         // It is looked up because a later system may not have it. The callback stays loaded, as this function
         // demands.
         let is_registered = unsafe {
-            let function = GetProcAddress(GetModuleHandleW(name.as_ptr()), REGISTER.as_ptr());
+            let function = GetProcAddress(GetModuleHandleW(name.as_ptr()), REGISTER.as_ptr().cast());
             let mut cookie = ptr::null_mut();
-            !function.is_null()
-                && std::mem::transmute::<*mut c_void, Register>(function)(
-                    0,
-                    on_change,
-                    ptr::null_mut(),
-                    &mut cookie,
-                ) >= 0
+            function.is_some_and(|function| {
+                let register: Register = std::mem::transmute(function);
+                register(0, on_change, ptr::null_mut(), &mut cookie) >= 0
+            })
         };
         COUNTS.store(is_registered, Ordering::Release);
     });
@@ -134,43 +93,47 @@ fn listed() -> Option<Vec<Module>> {
     /// A limit above the number of modules of any process, so that the loop ends if the list changes meanwhile.
     const MAX_MODULES: usize = 1 << 14;
     // SAFETY: the process's description, and that of its loader, exist as long as the process.
-    let head = unsafe { &raw const (*RtlGetCurrentPeb()).loader.as_ref()?.modules };
+    let head = unsafe { &raw const (*RtlGetCurrentPeb()).Ldr.as_ref()?.InMemoryOrderModuleList };
     // SAFETY: the words exist; the loader may change them, and each read may see the change or not.
-    let [mut next, _] = unsafe { head.read_volatile() };
+    let mut next = unsafe { head.read_volatile() }.Flink;
     let mut modules = Vec::new();
     for _ in 0..MAX_MODULES {
-        if next == head.addr() {
+        if next.cast_const() == head {
             break;
         }
         let Some(entry) = read_entry(next) else { break };
         modules.extend(module(&entry));
-        next = entry.links[0];
+        next = entry.InMemoryOrderLinks.Flink;
     }
     Some(modules)
 }
 
-fn read_entry(address: usize) -> Option<Entry> {
-    let mut entry = Entry::default();
-    let bytes = size_of::<Entry>();
-    // SAFETY: any bytes are a valid value of this type.
-    read_into(address, unsafe { std::slice::from_raw_parts_mut((&raw mut entry).cast::<u8>(), bytes) })?;
+/// Reads the entry of the module with these links.
+fn read_entry(links: *const LIST_ENTRY) -> Option<LDR_DATA_TABLE_ENTRY> {
+    let mut entry = LDR_DATA_TABLE_ENTRY::default();
+    let address = links.addr().wrapping_sub(offset_of!(LDR_DATA_TABLE_ENTRY, InMemoryOrderLinks));
+    // SAFETY: the value may be written, and any bytes of it are valid.
+    let bytes = unsafe { slice::from_raw_parts_mut((&raw mut entry).cast::<u8>(), size_of_val(&entry)) };
+    read_into(address, bytes)?;
     Some(entry)
 }
 
 /// Returns the module of an entry; `None` if it has no code, or was unloaded.
-fn module(entry: &Entry) -> Option<Module> {
-    let headers = Headers::parse(&read(entry.base, HEADERS)?)?;
-    let base = entry.base as u64;
+fn module(entry: &LDR_DATA_TABLE_ENTRY) -> Option<Module> {
+    let address = entry.DllBase.addr();
+    let headers = Headers::parse(&read(address, HEADERS)?)?;
+    let base = address as u64;
     let range =
         AddressRange { start: base + u64::from(headers.code.start), end: base + u64::from(headers.code.end) };
-    let path = read(entry.name, usize::from(entry.name_bytes)).unwrap_or_default();
+    let UNICODE_STRING { Buffer: text, Length: bytes, .. } = entry.FullDllName;
+    let path = read(text.addr(), usize::from(bytes)).unwrap_or_default();
     let units: Vec<u16> =
         path.chunks_exact(2).filter_map(|unit| Some(u16::from_le_bytes(*unit.first_chunk()?))).collect();
     let path = String::from_utf16_lossy(&units);
     (!headers.code.is_empty()).then(|| Module {
         range,
         bias: base,
-        build_id: headers.build_id(|at, bytes| read(entry.base + at as usize, bytes)),
+        build_id: headers.build_id(|at, bytes| read(address + at as usize, bytes)),
         path: super::without_prefix(&path).unwrap_or(path).into_bytes(),
         loaded: Between::default(),
     })
@@ -186,8 +149,9 @@ fn read(address: usize, bytes: usize) -> Option<Vec<u8>> {
 fn read_into(address: usize, copy: &mut [u8]) -> Option<()> {
     let (from, mut read) = (ptr::without_provenance(address), 0);
     // SAFETY: the copy and the result may be written; the system refuses to read memory that does not exist.
-    let is_read =
-        unsafe { ReadProcessMemory(GetCurrentProcess(), from, copy.as_mut_ptr(), copy.len(), &mut read) };
+    let is_read = unsafe {
+        ReadProcessMemory(GetCurrentProcess(), from, copy.as_mut_ptr().cast(), copy.len(), &mut read)
+    };
     (is_read != 0 && read == copy.len()).then_some(())
 }
 

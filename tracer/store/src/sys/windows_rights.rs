@@ -12,75 +12,19 @@ use std::os::windows::fs::MetadataExt;
 use std::path::Path;
 use std::ptr;
 
-type Handle = *mut c_void;
-/// A security identifier of the system: a user or a group.
-type Sid = *mut c_void;
-
-#[link(name = "kernel32", kind = "raw-dylib")]
-unsafe extern "system" {
-    fn CloseHandle(object: Handle) -> i32;
-    fn CreateDirectoryW(path: *const u16, attributes: *const SecurityAttributes) -> i32;
-    fn GetCurrentProcess() -> Handle;
-    fn LocalFree(memory: *mut c_void) -> *mut c_void;
-}
-
-#[link(name = "advapi32", kind = "raw-dylib")]
-unsafe extern "system" {
-    fn ConvertSidToStringSidW(sid: Sid, text: *mut *mut u16) -> i32;
-    fn ConvertStringSecurityDescriptorToSecurityDescriptorW(
-        text: *const u16,
-        revision: u32,
-        descriptor: *mut *mut c_void,
-        bytes: *mut u32,
-    ) -> i32;
-    fn GetAce(list: *const Acl, index: u32, entry: *mut *mut c_void) -> i32;
-    fn GetNamedSecurityInfoW(
-        path: *const u16,
-        kind: u32,
-        wanted: u32,
-        owner: *mut Sid,
-        group: *mut Sid,
-        allowed: *mut *mut Acl,
-        audited: *mut *mut Acl,
-        descriptor: *mut *mut c_void,
-    ) -> u32;
-    fn GetTokenInformation(
-        token: Handle,
-        class: u32,
-        found: *mut c_void,
-        bytes: u32,
-        needed: *mut u32,
-    ) -> i32;
-    fn OpenProcessToken(process: Handle, access: u32, token: *mut Handle) -> i32;
-}
-
-/// The system's `SECURITY_ATTRIBUTES`.
-#[repr(C)]
-struct SecurityAttributes {
-    bytes: u32,
-    descriptor: *mut c_void,
-    inherited: i32,
-}
-
-/// The system's `ACL`: the head of a list of rights.
-#[repr(C)]
-struct Acl {
-    revision: u8,
-    reserved: u8,
-    bytes: u16,
-    entries: u16,
-    reserved_too: u16,
-}
-
-/// The system's `ACE_HEADER` with the fields that follow it in an entry that allows or denies rights.
-#[repr(C)]
-struct Entry {
-    kind: u8,
-    flags: u8,
-    bytes: u16,
-    rights: u32,
-    sid: [u32; 1],
-}
+use windows_sys::Win32::Foundation::{CloseHandle, LocalFree};
+use windows_sys::Win32::Security::Authorization::{
+    ConvertSidToStringSidW, ConvertStringSecurityDescriptorToSecurityDescriptorW, GetNamedSecurityInfoW,
+    SDDL_REVISION_1, SE_FILE_OBJECT,
+};
+use windows_sys::Win32::Security::{
+    ACCESS_ALLOWED_ACE, ACL, DACL_SECURITY_INFORMATION, GetAce, GetTokenInformation,
+    OWNER_SECURITY_INFORMATION, PSID, SECURITY_ATTRIBUTES, TOKEN_INFORMATION_CLASS, TOKEN_QUERY, TokenOwner,
+    TokenUser,
+};
+use windows_sys::Win32::Storage::FileSystem::{CreateDirectoryW, FILE_ATTRIBUTE_REPARSE_POINT};
+use windows_sys::Win32::System::SystemServices::{ACCESS_ALLOWED_ACE_TYPE, ACCESS_DENIED_ACE_TYPE};
+use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
 /// The system itself, and the group of administrators.
 const TRUSTED: [&str; 2] = ["S-1-5-18", "S-1-5-32-544"];
@@ -90,7 +34,7 @@ const OWNERS: [&str; 2] = ["S-1-3-0", "S-1-3-4"];
 /// Makes a directory that only this user can enter; files and directories in it inherit that. Fails if the name
 /// exists.
 pub(super) fn create_private_directory(path: &Path) -> io::Result<()> {
-    let user = this_user(SidKind::User)?;
+    let user = this_user(TokenUser)?;
     let rights: String = [user.as_str()].into_iter().chain(TRUSTED).map(allows_all).collect();
     create_directory(path, &format!("O:{user}D:P{rights}"))
 }
@@ -103,16 +47,16 @@ fn create_directory(path: &Path, rights: &str) -> io::Result<()> {
         unsafe {
             ConvertStringSecurityDescriptorToSecurityDescriptorW(
                 text.as_ptr(),
-                1,
+                SDDL_REVISION_1,
                 descriptor,
                 ptr::null_mut(),
             )
         }
     })?;
-    let attributes = SecurityAttributes {
-        bytes: size_of::<SecurityAttributes>() as u32,
-        descriptor: descriptor.0,
-        inherited: 0,
+    let attributes = SECURITY_ATTRIBUTES {
+        nLength: size_of::<SECURITY_ATTRIBUTES>() as u32,
+        lpSecurityDescriptor: descriptor.0,
+        bInheritHandle: 0,
     };
     let path = super::windows::verbatim(path)?;
     // SAFETY: the path ends with a zero, and the descriptor lives as long as the call.
@@ -127,25 +71,22 @@ fn allows_all(sid: &str) -> String {
 
 /// Returns whether a directory is private.
 pub(super) fn is_private_directory(path: &Path) -> bool {
-    const LINK: u32 = 0x400;
-    let is_directory =
-        std::fs::symlink_metadata(path).is_ok_and(|f| f.is_dir() && f.file_attributes() & LINK == 0);
+    let is_directory = std::fs::symlink_metadata(path)
+        .is_ok_and(|f| f.is_dir() && f.file_attributes() & FILE_ATTRIBUTE_REPARSE_POINT == 0);
     is_directory && belongs_to_this_user(path).unwrap_or(false)
 }
 
 fn belongs_to_this_user(path: &Path) -> io::Result<bool> {
-    const FILE: u32 = 1;
-    const OWNER_AND_RIGHTS: u32 = 1 | 4;
     let path = super::windows::verbatim(path)?;
-    let (mut owner, mut allowed): (Sid, *mut Acl) = (ptr::null_mut(), ptr::null_mut());
+    let (mut owner, mut allowed): (PSID, *mut ACL) = (ptr::null_mut(), ptr::null_mut());
     // `owner` and `allowed` point into the descriptor.
     let _descriptor = Memory::of(|descriptor| {
         // SAFETY: the path ends with a zero; the wanted results may be written, the other pointers are null.
         let error = unsafe {
             GetNamedSecurityInfoW(
                 path.as_ptr(),
-                FILE,
-                OWNER_AND_RIGHTS,
+                SE_FILE_OBJECT,
+                OWNER_SECURITY_INFORMATION | DACL_SECURITY_INFORMATION,
                 &mut owner,
                 ptr::null_mut(),
                 &mut allowed,
@@ -156,7 +97,7 @@ fn belongs_to_this_user(path: &Path) -> io::Result<bool> {
         i32::from(error == 0)
     })?;
     // By a setting of the system, the group may own the files that an administrator makes.
-    let own = [this_user(SidKind::User)?, this_user(SidKind::FileOwner)?];
+    let own = [this_user(TokenUser)?, this_user(TokenOwner)?];
     if allowed.is_null() || !own.contains(&text_of(owner)?) {
         // Without a list, everybody has all rights.
         return Ok(false);
@@ -164,7 +105,7 @@ fn belongs_to_this_user(path: &Path) -> io::Result<bool> {
     let is_trusted =
         |sid: &str| own.iter().any(|own| own == sid) || TRUSTED.contains(&sid) || OWNERS.contains(&sid);
     // SAFETY: this is a list of the system, which lives as long as the descriptor.
-    let entries = u32::from(unsafe { (*allowed).entries });
+    let entries = u32::from(unsafe { (*allowed).AceCount });
     for index in 0..entries {
         let mut entry = ptr::null_mut();
         // SAFETY: as above; the result may be written.
@@ -177,44 +118,29 @@ fn belongs_to_this_user(path: &Path) -> io::Result<bool> {
 }
 
 /// Returns whether an entry of a list allows nothing, or allows rights only to a `trusted` identifier.
-fn allows_only(entry: *mut Entry, trusted: impl Fn(&str) -> bool) -> io::Result<bool> {
-    const ALLOWS: u8 = 0;
-    const DENIES: u8 = 1;
+fn allows_only(entry: *mut ACCESS_ALLOWED_ACE, trusted: impl Fn(&str) -> bool) -> io::Result<bool> {
     // SAFETY: this is an entry of the system; each has this head.
-    match unsafe { (*entry).kind } {
+    match u32::from(unsafe { (*entry).Header.AceType }) {
         // SAFETY: entries of this kind have a security identifier here.
-        ALLOWS => Ok(trusted(&text_of(unsafe { &raw mut (*entry).sid }.cast())?)),
-        DENIES => Ok(true),
+        ACCESS_ALLOWED_ACE_TYPE => Ok(trusted(&text_of(unsafe { &raw mut (*entry).SidStart }.cast())?)),
+        ACCESS_DENIED_ACE_TYPE => Ok(true),
         // Entries with conditions, or for objects of other kinds.
         _ => Ok(false),
     }
 }
 
-/// The requested identifier: that of the user, or that of the owner of the files that the user makes.
-#[derive(Clone, Copy)]
-enum SidKind {
-    User = 1,
-    FileOwner = 4,
-}
-
-/// Returns an identifier of the user of this process, in the system's text form.
-fn this_user(of: SidKind) -> io::Result<String> {
-    const QUERY: u32 = 8;
+/// Returns an identifier of the user of this process, in the system's text form: that of the user, or that of the
+/// owner of the files that the user makes.
+fn this_user(kind: TOKEN_INFORMATION_CLASS) -> io::Result<String> {
     let mut token = ptr::null_mut();
     // SAFETY: this is the process's own handle; the result may be written.
-    ok(unsafe { OpenProcessToken(GetCurrentProcess(), QUERY, &mut token) })?;
+    ok(unsafe { OpenProcessToken(GetCurrentProcess(), TOKEN_QUERY, &mut token) })?;
     // The result is a pointer to the identifier, further fields, and the identifier, which has at most 68 bytes.
     let mut found = [0_usize; 32];
     let mut needed = 0;
     // SAFETY: the token is open, and this many bytes may be written.
     let status_code = unsafe {
-        GetTokenInformation(
-            token,
-            of as u32,
-            found.as_mut_ptr().cast(),
-            size_of_val(&found) as u32,
-            &mut needed,
-        )
+        GetTokenInformation(token, kind, found.as_mut_ptr().cast(), size_of_val(&found) as u32, &mut needed)
     };
     let status_code = ok(status_code);
     // SAFETY: the token was opened above, and is not used any more.
@@ -224,7 +150,7 @@ fn this_user(of: SidKind) -> io::Result<String> {
 }
 
 /// Returns the text of an identifier in the system's form: `S-1-5-18`.
-fn text_of(sid: Sid) -> io::Result<String> {
+fn text_of(sid: PSID) -> io::Result<String> {
     let mut text: *mut u16 = ptr::null_mut();
     // SAFETY: this is an identifier of the system; the result may be written.
     ok(unsafe { ConvertSidToStringSidW(sid, &mut text) })?;

@@ -64,15 +64,7 @@ fn put_three_digits(ns: u64, unit: u64, out: &mut Vec<u8>) {
 
 /// Appends a number. `write!` would take longer than the rest of a line of calls.
 fn put_decimal(number: u64, out: &mut Vec<u8>) {
-    let start = out.len();
-    let mut rest = number;
-    loop {
-        out.push(b"0123456789"[(rest % 10) as usize]);
-        rest /= 10;
-        if rest == 0 {
-            return out[start..].reverse();
-        }
-    }
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Returns a number of nanoseconds as [`duration`] does, with a sign if it is negative.

@@ -285,9 +285,10 @@ fn put_args<'a, T>(
 /// Appends nanoseconds as microseconds.
 fn put_microseconds(ns: u64, out: &mut Vec<u8>) {
     put_number(ns / 1000, out);
-    let part = (ns % 1000) as u16;
-    out.push(b'.');
-    out.extend([part / 100, part / 10 % 10, part % 10].map(|digit| b'0' + digit as u8));
+    let point = out.len();
+    // The number behind the point has three digits after a 1, which the point replaces.
+    put_number(1000 + ns % 1000, out);
+    out[point] = b'.';
 }
 
 impl EventFormat for ChromeFormat {

@@ -256,13 +256,11 @@ impl TimeText {
             // Writing to memory does not fail.
             let _ = write!(self.text, "{}", Wall(wall));
         }
-        let mut part = wall % SECOND;
-        let digits = self.text.len().saturating_sub(10)..self.text.len().saturating_sub(1);
-        for digit in self.text[digits].iter_mut().rev() {
-            *digit = b'0' + (part % 10) as u8;
-            part /= 10;
-        }
-        out.extend_from_slice(&self.text);
+        // The text ends with the nine digits of the nanoseconds and a `Z`.
+        let before = self.text.len().saturating_sub(10);
+        out.extend_from_slice(&self.text[..before]);
+        out.extend_from_slice(&itoa::Buffer::new().format(SECOND + wall % SECOND).as_bytes()[1..]);
+        out.push(b'Z');
     }
 }
 

@@ -37,31 +37,9 @@ pub fn put_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// The digits of the numbers below 100.
-const PAIRS: [[u8; 2]; 100] = {
-    let (mut pairs, mut number) = ([[0; 2]; 100], 0);
-    while number < 100 {
-        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
-        number += 1;
-    }
-    pairs
-};
-
 /// Appends a number in decimal digits.
-pub fn put_number(mut number: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    while number >= 10 {
-        at -= 2;
-        digits[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
-        number /= 100;
-    }
-    // If the number of digits is odd, one digit remains.
-    if number > 0 || at == digits.len() {
-        at -= 1;
-        digits[at] = b'0' + number as u8;
-    }
-    out.extend_from_slice(&digits[at..]);
+pub fn put_number(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Appends a value. Integers of more than 64 bits, and floats that are not finite numbers, become strings.

@@ -71,55 +71,25 @@ impl TimeColumn {
 
 /// Writes the seconds from `from` to `to`, at least as wide as ticks.
 fn seconds(out: &mut Vec<u8>, from: u64, to: u64) {
-    let ns = to.abs_diff(from);
-    let start = out.len();
+    let (ns, is_before) = (to.abs_diff(from), to < from);
     // `write!` would take longer than all other work for a line.
-    let mut whole = ns / NS;
-    loop {
-        out.push(digit(whole));
-        whole /= 10;
-        if whole == 0 {
-            break;
-        }
-    }
-    if to < from {
-        out.push(b'-');
-    }
-    while out.len() < start + SECONDS_COLUMNS {
-        out.push(b' ');
-    }
-    out[start..].reverse();
-    fraction(out, ns % NS);
-}
-
-/// Returns the last decimal digit of `number`.
-fn digit(number: u64) -> u8 {
-    b"0123456789"[(number % 10) as usize]
+    let mut buffer = itoa::Buffer::new();
+    let whole = buffer.format(ns / NS).as_bytes();
+    const BLANKS: [u8; SECONDS_COLUMNS] = [b' '; SECONDS_COLUMNS];
+    let blanks = SECONDS_COLUMNS.saturating_sub(whole.len() + usize::from(is_before));
+    out.extend_from_slice(&BLANKS[..blanks]);
+    out.extend_from_slice(if is_before { b"-" } else { b"" });
+    out.extend_from_slice(whole);
+    fraction(out, (ns % NS) as u32);
 }
 
 /// Writes a decimal point and the nine digits of a number of nanoseconds.
-fn fraction(out: &mut Vec<u8>, ns: u64) {
-    let mut text = *b".000000000";
-    // Each step writes two digits, because nine steps would take as long as the rest of the line.
-    let mut rest = ns;
-    for pair in text[2..].rchunks_exact_mut(2) {
-        pair.copy_from_slice(&PAIRS[(rest % 100) as usize]);
-        rest /= 100;
-    }
-    text[1] = digit(rest);
-    out.extend_from_slice(&text);
+fn fraction(out: &mut Vec<u8>, ns: u32) {
+    let point = out.len();
+    // Nine digits behind a 1, which the point replaces.
+    out.extend_from_slice(itoa::Buffer::new().format(NS as u32 + ns).as_bytes());
+    out[point] = b'.';
 }
-
-/// The decimal digits of the numbers from 00 to 99.
-const PAIRS: [[u8; 2]; 100] = {
-    let mut pairs = [[b'0'; 2]; 100];
-    let mut number = 0;
-    while number < 100 {
-        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
-        number += 1;
-    }
-    pairs
-};
 
 /// A cache of the text of the last written second, because many lines have the same second, and conversion to
 /// a time zone is slow.
@@ -143,7 +113,7 @@ impl Second {
             };
         }
         out.extend_from_slice(self.text.as_bytes());
-        fraction(out, wall.0 % NS);
+        fraction(out, (wall.0 % NS) as u32);
         if zone.is_none() {
             out.push(b'Z');
         }

@@ -1,65 +1,27 @@
-//! The columns of a row group that this program encodes itself, from the data that the rows keep: shared
-//! values by a dictionary and their numbers in it, integers by their differences, and texts unchanged. The
-//! crate would examine each value of each row several times for that.
+//! The columns of shared values, which this program encodes itself: a dictionary, and for each row a number in it.
+//! The crate would make a dictionary from the values of all rows, which the rows only name here.
 
 use bytes::Bytes;
-use parquet::basic::{Compression, Encoding, LogicalType, ZstdLevel};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::page::{CompressedPage, Page, PageWriter};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::Result;
 use parquet::file::metadata::ColumnChunkMetaData;
-use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
 use zstd::bulk::Compressor;
 
-use super::deltas::{Integer, largest, least, put_deltas};
 use super::hybrid::{Bits, bits, put_hybrid, put_hybrid_of_bytes, put_run};
-use super::words::{NONE, SharedValues, ValueId, put_text};
+use super::words::{NONE, SharedValues, ValueId};
 
 /// The compression level of columns: the fastest level of zstd.
 pub const LEVEL: i32 = 1;
-/// The number of bytes of texts at which a page ends, for readers that need a part of a column.
-const PAGE: usize = 1 << 20;
-
 /// An encoded column of a row group.
 pub struct Chunk {
     /// The pages.
     pub bytes: Bytes,
     /// The metadata of the pages in the file.
     pub close: ColumnCloseResult,
-}
-
-/// The texts of a column that are not written yet.
-#[derive(Debug, Default)]
-pub struct Texts {
-    /// The texts in the form of a page.
-    bytes: Vec<u8>,
-    /// Whether each row of the last page has a text, and the offset of that page in the bytes.
-    there: Bits,
-    begin: usize,
-    /// The earlier pages: their ends in the bytes, and whether each of their rows has a text.
-    before: Vec<(usize, Bits)>,
-}
-
-impl Texts {
-    /// Adds a row. Returns the number of bytes of memory that it takes.
-    #[inline]
-    pub fn add(&mut self, text: Option<&str>) -> usize {
-        self.there.push(text.is_some());
-        let Some(text) = text else { return 1 };
-        put_text(text, &mut self.bytes);
-        if self.bytes.len() - self.begin >= PAGE {
-            self.end_page();
-        }
-        5 + text.len()
-    }
-
-    #[cold]
-    fn end_page(&mut self) {
-        self.begin = self.bytes.len();
-        self.before.push((self.begin, std::mem::take(&mut self.there)));
-    }
 }
 
 /// The keys of rows, from which the values of several columns follow: a number for each row.
@@ -144,26 +106,17 @@ impl Pages {
         Ok(())
     }
 
-    fn finish(
-        self,
-        column: ColumnDescPtr,
-        rows: usize,
-        encodings: Vec<Encoding>,
-        statistics: Option<Statistics>,
-    ) -> Result<Chunk> {
+    fn finish(self, column: ColumnDescPtr, rows: usize, encodings: Vec<Encoding>) -> Result<Chunk> {
         let size = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
-        let mut metadata = ColumnChunkMetaData::builder(column)
+        let metadata = ColumnChunkMetaData::builder(column)
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))
             .set_encodings(encodings)
             .set_num_values(size(rows))
             .set_total_compressed_size(size(self.compressed))
             .set_total_uncompressed_size(size(self.uncompressed))
             .set_dictionary_page_offset(self.dictionary)
-            .set_data_page_offset(self.data.unwrap_or(0));
-        if let Some(statistics) = statistics {
-            metadata = metadata.set_statistics(statistics);
-        }
-        let metadata = metadata.build()?;
+            .set_data_page_offset(self.data.unwrap_or(0))
+            .build()?;
         let bytes = Bytes::from(self.sink.into_inner()?);
         let close = ColumnCloseResult {
             bytes_written: bytes.len() as u64,
@@ -287,50 +240,7 @@ impl Encoder {
             }
         }
         self.put_body(count, encoding, &mut pages)?;
-        pages.finish(column, count, vec![Encoding::PLAIN, Encoding::RLE, encoding], None)
-    }
-
-    /// Encodes a column of texts, and removes the texts.
-    ///
-    /// # Errors
-    /// Returns an error if the column is too large.
-    pub fn texts(&mut self, column: ColumnDescPtr, texts: &mut Texts) -> Result<Chunk> {
-        if texts.there.count() > 0 {
-            texts.end_page();
-        }
-        let (mut pages, mut begin, mut rows) = (Encoder::pages(), 0, 0);
-        for (end, there) in texts.before.drain(..) {
-            self.body.clear();
-            if column.max_def_level() > 0 {
-                put_levels(&mut self.body, |out| there.put(out));
-            }
-            self.body.extend_from_slice(&texts.bytes[begin..end]);
-            self.put_body(there.count(), Encoding::PLAIN, &mut pages)?;
-            (begin, rows) = (end, rows + there.count());
-        }
-        texts.bytes.clear();
-        texts.begin = 0;
-        pages.finish(column, rows, vec![Encoding::PLAIN, Encoding::RLE], None)
-    }
-
-    /// Encodes a column of integers, and removes the integers. There must be at least one.
-    ///
-    /// # Errors
-    /// Returns an error if the column is too large.
-    pub fn integers<T: Integer>(&mut self, column: ColumnDescPtr, numbers: &mut Vec<T>) -> Result<Chunk> {
-        let is_unsigned =
-            matches!(column.logical_type_ref(), Some(LogicalType::Integer { is_signed: false, .. }));
-        let ordered = |number: T| if is_unsigned { number.flip_sign_bit() } else { number };
-        let all = || numbers.iter().map(|number| ordered(*number));
-        let statistics = T::statistics([least(all()), largest(all())].map(|number| number.map(ordered)));
-        let mut pages = Encoder::pages();
-        self.body.clear();
-        put_deltas(numbers, &mut self.body);
-        let encoding = Encoding::DELTA_BINARY_PACKED;
-        self.put_body(numbers.len(), encoding, &mut pages)?;
-        let count = numbers.len();
-        numbers.clear();
-        pages.finish(column, count, vec![Encoding::RLE, encoding], Some(statistics))
+        pages.finish(column, count, vec![Encoding::PLAIN, Encoding::RLE, encoding])
     }
 }
 

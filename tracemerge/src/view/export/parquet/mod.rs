@@ -3,8 +3,6 @@
 #[cfg(feature = "parquet")]
 mod chunk;
 #[cfg(feature = "parquet")]
-mod deltas;
-#[cfg(feature = "parquet")]
 mod hybrid;
 #[cfg(feature = "parquet")]
 mod table;

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
 use parquet::column::writer::ColumnWriter;
-use parquet::errors::Result;
+use parquet::data_type::ByteArray;
+use parquet::errors::{ParquetError, Result};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::Type as Schema;
+use parquet::schema::types::{ColumnPath, Type as Schema};
 
-use super::chunk::{Encoder, LEVEL, Rows, Texts};
+use super::chunk::{Encoder, LEVEL, Rows};
 use super::words::{SharedValues, ValueId};
 use crate::view::values::Value;
 
@@ -49,10 +51,8 @@ pub struct ColumnSpec {
 /// The source of the values of a column.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
-    /// The row's head: its number, its ticks, and its time.
-    Number,
-    Ticks,
-    Time,
+    /// The numbers of the row's head, at this index: its number, its ticks, and its time.
+    Head(usize),
     /// The properties of the row's thread, at this index.
     OfThread(usize),
     /// The properties of the row's subject, at this index.
@@ -106,6 +106,40 @@ enum PendingColumn {
     Text(Texts),
 }
 
+/// The texts of a column that are not written yet, one behind the other.
+#[derive(Debug, Default)]
+struct Texts {
+    bytes: Vec<u8>,
+    /// The end of each text.
+    ends: Vec<usize>,
+    /// For each row whether it has a text, in the form of definition levels.
+    levels: Vec<i16>,
+}
+
+impl Texts {
+    /// Adds a row. Returns the number of bytes of memory that it takes.
+    #[inline]
+    fn add(&mut self, text: Option<&str>) -> usize {
+        self.levels.push(text.is_some().into());
+        let Some(text) = text else { return size_of::<i16>() };
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.ends.push(self.bytes.len());
+        size_of::<i16>() + size_of::<usize>() + text.len()
+    }
+
+    /// Writes all texts, and removes them.
+    fn write(&mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
+        let ColumnWriter::ByteArrayColumnWriter(to) = writer else { return Err(wrong_type()) };
+        let bytes = Bytes::from(std::mem::take(&mut self.bytes));
+        let mut start = 0;
+        let text = |end| bytes.slice(std::mem::replace(&mut start, end)..end).into();
+        let texts: Vec<ByteArray> = self.ends.drain(..).map(text).collect();
+        to.write_batch(&texts, Some(&self.levels), None)?;
+        self.levels.clear();
+        Ok(())
+    }
+}
+
 /// Reinterprets the bits of an unsigned number as signed, which is the type in columns.
 fn signed(number: u64) -> i64 {
     i64::from_ne_bytes(number.to_ne_bytes())
@@ -115,9 +149,8 @@ fn signed(number: u64) -> i64 {
 pub struct Table {
     writer: SerializedFileWriter<Vec<u8>>,
     sources: Vec<Source>,
-    numbers: Vec<i64>,
-    ticks: Vec<i64>,
-    times: Vec<i64>,
+    /// The numbers, the ticks and the times of the rows.
+    heads: [Vec<i64>; 3],
     threads: Rows,
     subjects: Rows,
     texts: [Texts; TEXTS],
@@ -134,19 +167,19 @@ impl Table {
     pub fn new(of: &[ColumnSpec]) -> Result<Table> {
         let fields: Result<Vec<_>> = of.iter().map(|column| Ok(Arc::new(schema(column)?))).collect();
         let schema = Schema::group_type_builder("records").with_fields(fields?).build()?;
-        let writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties()?))?;
+        let writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties(of)?))?;
         let sources = of.iter().map(|column| column.source).collect();
         let is_value = |column: &&ColumnSpec| matches!(column.source, Source::Value(_));
         let values = of.iter().filter(is_value).map(|column| PendingColumn::new(column.of)).collect();
-        let (numbers, ticks, times, threads, subjects, texts) = Default::default();
-        Ok(Table { writer, sources, numbers, ticks, times, threads, subjects, texts, values, bytes: 0 })
+        let (heads, threads, subjects, texts) = Default::default();
+        Ok(Table { writer, sources, heads, threads, subjects, texts, values, bytes: 0 })
     }
 
     #[inline]
     fn add_head(&mut self, head: &Head) {
-        self.numbers.push(signed(head.number));
-        self.ticks.push(signed(head.ticks));
-        self.times.push(signed(head.time));
+        for (all, number) in self.heads.iter_mut().zip([head.number, head.ticks, head.time]) {
+            all.push(signed(number));
+        }
         self.threads.add(head.thread);
         self.bytes += HEAD;
     }
@@ -177,7 +210,7 @@ impl Table {
     /// Returns whether the unwritten rows fill a row group.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.numbers.len() >= ROWS
+        self.heads[0].len() >= ROWS
     }
 
     /// Returns the number of bytes of memory that the unwritten rows take.
@@ -191,34 +224,27 @@ impl Table {
     /// # Errors
     /// Returns an error if the file has too many row groups.
     pub fn write(&mut self, shared: &Shared, encoder: &mut Encoder) -> Result<Vec<u8>> {
-        if !self.numbers.is_empty() {
+        if !self.heads[0].is_empty() {
             let columns = self.writer.schema_descr().columns().to_vec();
             let mut group = self.writer.next_row_group()?;
             for (column, source) in columns.into_iter().zip(&self.sources) {
-                let chunk = match *source {
+                match *source {
                     Source::OfThread(place) => {
                         let of = |thread| shared.threads[thread as usize][place];
-                        encoder.words(column, &self.threads, of, &shared.words)?
+                        let chunk = encoder.words(column, &self.threads, of, &shared.words)?;
+                        group.append_column(&chunk.bytes, chunk.close)?;
                     }
                     Source::OfSubject(place) => {
                         let of = |subject| shared.subjects[subject as usize][place];
-                        encoder.words(column, &self.subjects, of, &shared.words)?
+                        let chunk = encoder.words(column, &self.subjects, of, &shared.words)?;
+                        group.append_column(&chunk.bytes, chunk.close)?;
                     }
-                    Source::Text(place) => encoder.texts(column, &mut self.texts[place])?,
-                    Source::Value(place) => match &mut self.values[place] {
-                        PendingColumn::Text(texts) => encoder.texts(column, texts)?,
-                        PendingColumn::I32(numbers) => encoder.integers(column, numbers)?,
-                        PendingColumn::I64(numbers) => encoder.integers(column, numbers)?,
-                        values => {
-                            write_with(&mut group, |writer| values.write(writer))?;
-                            continue;
-                        }
-                    },
-                    Source::Number => encoder.integers(column, &mut self.numbers)?,
-                    Source::Ticks => encoder.integers(column, &mut self.ticks)?,
-                    Source::Time => encoder.integers(column, &mut self.times)?,
-                };
-                group.append_column(&chunk.bytes, chunk.close)?;
+                    Source::Head(place) => {
+                        write_with(&mut group, |to| write_long_integers(&mut self.heads[place], to))?;
+                    }
+                    Source::Text(place) => write_with(&mut group, |to| self.texts[place].write(to))?,
+                    Source::Value(place) => write_with(&mut group, |to| self.values[place].write(to))?,
+                }
             }
             group.close()?;
             self.threads.clear();
@@ -239,7 +265,7 @@ impl Table {
     }
 }
 
-/// Writes the next column of a row group with the crate's own encoding.
+/// Writes the next column of a row group with one of the crate's encodings.
 fn write_with(
     group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
     write: impl FnOnce(&mut ColumnWriter<'_>) -> Result<()>,
@@ -293,9 +319,15 @@ impl PendingColumn {
         8
     }
 
-    /// Writes all values, which must be floats or Booleans, to a column of a row group.
+    /// Writes all values, and removes them.
     fn write(&mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
         match (self, writer) {
+            (PendingColumn::I64(values), writer) => return write_long_integers(values, writer),
+            (PendingColumn::Text(texts), writer) => return texts.write(writer),
+            (PendingColumn::I32(values), ColumnWriter::Int32ColumnWriter(to)) => {
+                to.write_batch(values, None, None)?;
+                values.clear();
+            }
             (PendingColumn::F32(values), ColumnWriter::FloatColumnWriter(to)) => {
                 to.write_batch(values, None, None)?;
                 values.clear();
@@ -308,10 +340,23 @@ impl PendingColumn {
                 to.write_batch(values, None, None)?;
                 values.clear();
             }
-            _ => debug_assert!(false, "a column has the type of its writer"),
+            _ => return Err(wrong_type()),
         }
         Ok(())
     }
+}
+
+/// Writes integers of 64 bits, and removes them.
+fn write_long_integers(values: &mut Vec<i64>, writer: &mut ColumnWriter<'_>) -> Result<()> {
+    let ColumnWriter::Int64ColumnWriter(to) = writer else { return Err(wrong_type()) };
+    to.write_batch(values, None, None)?;
+    values.clear();
+    Ok(())
+}
+
+/// Returns the error for values whose type is not that of their column.
+fn wrong_type() -> ParquetError {
+    ParquetError::General("the values have another type than their column".to_owned())
 }
 
 fn schema(column: &ColumnSpec) -> Result<Schema> {
@@ -337,15 +382,29 @@ fn schema(column: &ColumnSpec) -> Result<Schema> {
         .build()
 }
 
-/// Returns the settings for the columns that the crate encodes: plain, and compressed.
-fn properties() -> Result<WriterProperties> {
-    Ok(WriterProperties::builder()
+/// Returns the settings for the columns that the crate encodes: integers by their differences, everything else
+/// plain; compressed.
+fn properties(of: &[ColumnSpec]) -> Result<WriterProperties> {
+    let builder = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by(format!("tracemerge {}", env!("CARGO_PKG_VERSION")))
         .set_dictionary_enabled(false)
+        // Pages end by their size alone.
+        .set_data_page_row_count_limit(ROWS)
         // Offset indexes would give the position of each page of a column, which no reader needs here.
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))
-        .build())
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?));
+    let set = of.iter().fold(builder, |builder, column| {
+        let path = ColumnPath::from(column.name.as_str());
+        match column.of {
+            ColumnType::Signed(_) | ColumnType::Unsigned(_) | ColumnType::Time => {
+                builder.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
+            }
+            // The least and the largest text would help no reader.
+            ColumnType::Text => builder.set_column_statistics_enabled(path, EnabledStatistics::None),
+            ColumnType::F32 | ColumnType::F64 | ColumnType::Bool => builder,
+        }
+    });
+    Ok(set.build())
 }

@@ -55,9 +55,9 @@ pub struct ParquetFormat {
 /// Returns the columns with which every table begins.
 fn common() -> Vec<ColumnSpec> {
     vec![
-        column("record", ColumnType::Unsigned(64), false, Source::Number),
-        column("ticks", ColumnType::Unsigned(64), false, Source::Ticks),
-        column("time", ColumnType::Time, false, Source::Time),
+        column("record", ColumnType::Unsigned(64), false, Source::Head(0)),
+        column("ticks", ColumnType::Unsigned(64), false, Source::Head(1)),
+        column("time", ColumnType::Time, false, Source::Head(2)),
         column("pid", ColumnType::Unsigned(32), true, Source::OfThread(0)),
         column("tid", ColumnType::Unsigned(64), false, Source::OfThread(1)),
         column("thread", ColumnType::Text, false, Source::OfThread(2)),

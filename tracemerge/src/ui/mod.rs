@@ -8,6 +8,7 @@ pub mod error;
 pub mod escaping;
 pub mod few;
 pub mod messages;
+pub mod shorten;
 pub mod subcommands;
 pub mod table;
 pub mod units;

@@ -14,6 +14,7 @@ use crate::file::record_text::{RecordText, is_warning};
 use crate::input::inputs::Origin;
 use crate::input::site_catalog::{PerSite, SiteCatalog};
 use crate::ui::colour::Palette;
+use crate::ui::shorten::keep_end;
 use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::call_lines::{CallLines, StackLines, indentation};
@@ -193,11 +194,7 @@ impl SiteColumns {
 /// Returns a text of exactly `width` characters: padded, or without its beginning.
 fn fitted(text: &str, width: usize) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    let length = text.chars().count();
-    if length <= width {
-        return format!("{text:<width$}");
-    }
-    std::iter::once('\u{2026}').chain(text.chars().skip(length + 1 - width)).collect()
+    format!("{:<width$}", keep_end(&text, width))
 }
 
 impl ShowFormat {

@@ -17,6 +17,7 @@ use crate::input::inputs::Origin;
 use crate::input::site_catalog::SiteCatalog;
 use crate::ui::console::Content;
 use crate::ui::messages::{Grouped, count};
+use crate::ui::shorten::keep_start;
 use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::units::duration;
 use crate::view::calls::{CallPlace, OpenCalls, cut};
@@ -455,12 +456,10 @@ fn rate(per_second: f64) -> String {
 
 /// Returns the text of a sort on one line, with its place and the ranges of its arguments.
 fn message(sort: &SortRow) -> String {
-    let line: String =
-        sort.message.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MESSAGE).collect();
-    let mut text = line;
-    if sort.message.chars().count() > MESSAGE {
-        text.push('\u{2026}');
-    }
+    let line: String = sort.message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    // The character for the rest is not among them.
+    let columns = if line.chars().count() > MESSAGE { MESSAGE + 1 } else { MESSAGE };
+    let mut text = keep_start(&line, columns).into_owned();
     for ArgumentRange { name, min, max } in &sort.arguments {
         let _ =
             if min == max { write!(text, "  {name}={min}") } else { write!(text, "  {name}={min}..{max}") };

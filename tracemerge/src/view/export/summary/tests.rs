@@ -115,6 +115,27 @@ fn many_threads_and_functions_fit_a_screen() {
 }
 
 #[test]
+fn long_names_of_threads_functions_and_places_fit_a_screen() {
+    let far = format!("/srv/{}/queue.rs:30", "deep/".repeat(400));
+    let lines = [
+        (1, 1, format!("# thread name=\"{}\" ring=shared file=1", "t".repeat(300))),
+        (2, 1, format!("> {}::load<{}> at src/main.rs:1", "app::".repeat(90), "Vec<u8>, ".repeat(60))),
+        (3, 2, format!("! condvar wait id=9 lock=1 made=\"{far}\" at=\"{far}\"")),
+        (4, 3, format!("! condvar wait id=18446744073709551615 lock=1 made=\"{far}\" at=\"{far}\"")),
+        (900_000_000_000, 3, ": the end".to_owned()),
+    ];
+    let lines: Vec<(u64, u64, &str)> = lines.iter().map(|(at, tid, text)| (*at, *tid, &text[..])).collect();
+    let app = format!("./{}app", "directory/".repeat(30));
+    let text = shown(SummaryLayout::default(), &[&app], &lines);
+    let shown = text.lines().filter(|line| !line.contains("tracemerge "));
+    shown.for_each(|line| assert!(line.chars().count() <= 80, "{line}"));
+    assert!(text.starts_with('\u{2026}') && text.contains("directory/app\n"), "{text}");
+    assert!(text.contains("waits for condition 9 at \u{2026}") && text.contains("/queue.rs:30, "), "{text}");
+    assert!(text.contains("; and 1 more\n"), "{text}");
+    assert!(text.contains(&format!("tracemerge locks {app}\n")), "a command is whole: {text}");
+}
+
+#[test]
 fn programs_read_the_same_facts_as_json() {
     let json = shown(SummaryLayout { json: true }, &["app"], &LINES);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();

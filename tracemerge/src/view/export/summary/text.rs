@@ -1,6 +1,7 @@
 //! The summary as text for a screen of 80 columns and 24 lines.
 
 use crate::ui::messages::{Grouped, count};
+use crate::ui::shorten::{keep_end, keep_start};
 use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::table::Columns;
 use crate::ui::units::duration;
@@ -52,38 +53,33 @@ fn head(summary: &Summary, apps: &[String]) -> Vec<String> {
         [app] if app.chars().count() + facts.chars().count() + 2 <= SCREEN.0 => {
             vec![format!("{app}: {facts}")]
         }
-        [app] => vec![app.clone(), facts],
+        [app] => vec![keep_end(app, SCREEN.0).into_owned(), facts],
         _ => vec![facts],
     }
 }
 
 fn lane(row: &ThreadRow) -> String {
-    let label: String = match row.thread.chars().count() {
-        0..=LABEL => row.thread.clone(),
-        _ => row.thread.chars().take(LABEL - 1).chain(['\u{2026}']).collect(),
-    };
-    format!("{label:<LABEL$} |{}|", row.lane)
+    format!("{:<LABEL$} |{}|", keep_start(&row.thread, LABEL), row.lane)
 }
 
 /// Returns the table of at most `room` functions.
 fn functions(summary: &Summary, room: usize) -> Vec<String> {
-    let mut columns = Columns::new(&[
-        ("self", Right),
-        ("waiting", Right),
-        ("calls", Right),
-        ("max", Right),
-        ("function", Left),
-    ]);
+    let numbers = ["self", "waiting", "calls", "max"];
     let shown = summary.functions.len().min(room);
-    for row in &summary.functions[..shown] {
-        let waiting = if row.waiting_ns == 0 { "-".to_owned() } else { duration(row.waiting_ns) };
-        let mut name = row.function.clone();
-        // The other columns take half of the screen.
-        if name.chars().count() > SCREEN.0 / 2 {
-            name = name.chars().take(SCREEN.0 / 2 - 1).chain(['\u{2026}']).collect();
-        }
-        let (calls, max) = (Grouped(row.calls).to_string(), duration(row.max_ns));
-        columns.row([duration(row.self_ns), waiting, calls, max, name]);
+    let rows: Vec<[String; 4]> = summary.functions[..shown]
+        .iter()
+        .map(|row| {
+            let waiting = if row.waiting_ns == 0 { "-".to_owned() } else { duration(row.waiting_ns) };
+            [duration(row.self_ns), waiting, Grouped(row.calls).to_string(), duration(row.max_ns)]
+        })
+        .collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let taken: usize = (0..4).map(|column| width(column).max(numbers[column].len()) + 2).sum();
+    let headings = numbers.map(|heading| (heading, Right)).into_iter().chain([("function", Left)]);
+    let mut columns = Columns::new(&headings.collect::<Vec<_>>());
+    for (numbers, row) in rows.into_iter().zip(&summary.functions) {
+        let name = keep_start(&row.function, SCREEN.0.saturating_sub(taken)).into_owned();
+        columns.row(numbers.into_iter().chain([name]).collect::<Vec<_>>());
     }
     let mut lines: Vec<String> = columns.text("").lines().map(str::to_owned).collect();
     let more = summary.more_functions + (summary.functions.len() - shown) as u64;
@@ -95,23 +91,42 @@ fn functions(summary: &Summary, room: usize) -> Vec<String> {
 
 /// Returns the lines about what has not ended.
 fn open(summary: &Summary) -> Vec<String> {
-    let waits = summary.open_waits.iter();
-    let waits = waits
-        .map(|wait| format!("NOT ENDED: {} waits for {}, {}", wait.thread, wait.what, duration(wait.ns)));
-    let calls = summary.open_calls.iter();
-    let calls = calls
-        .map(|call| format!("not ended: {} is in {}, {}", call.thread, call.function, duration(call.ns)));
-    let all: Vec<String> = waits.chain(calls).collect();
+    let waits = summary.open_waits.iter().map(|wait| {
+        let before = format!("NOT ENDED: {} waits for ", keep_start(&wait.thread, LABEL));
+        (before, wait.what.clone(), wait.ns)
+    });
+    let calls = summary.open_calls.iter().map(|call| {
+        let before = format!("not ended: {} is in ", keep_start(&call.thread, LABEL));
+        (before, call.function.clone(), call.ns)
+    });
+    let all: Vec<_> = waits.chain(calls).collect();
     let more = all.len().saturating_sub(OPEN) as u64;
-    let mut lines: Vec<String> = all.into_iter().take(OPEN).collect();
-    if let Some(last) = lines.last_mut().filter(|_| more > 0) {
-        last.push_str(&format!("; and {} more", Grouped(more)));
-    }
+    let shown = all.len().min(OPEN);
+    let line = |(number, (before, what, ns)): (usize, (String, String, u64))| {
+        let mut behind = format!(", {}", duration(ns));
+        if number + 1 == shown && more > 0 {
+            behind.push_str(&format!("; and {} more", Grouped(more)));
+        }
+        let room = SCREEN.0.saturating_sub(before.chars().count() + behind.chars().count());
+        before + &fitted(&what, room) + &behind
+    };
+    let mut lines: Vec<String> = all.into_iter().take(OPEN).enumerate().map(line).collect();
     if summary.silent_notifications > 0 {
         let silent = count(summary.silent_notifications, "notification");
         lines.push(format!("{silent} found no waiting thread"));
     }
     lines
+}
+
+/// Returns a text of at most `columns` characters. If it ends with a place, that loses its beginning; otherwise the
+/// text loses its end.
+fn fitted(what: &str, columns: usize) -> String {
+    match what.split_once(" at ") {
+        Some((name, place)) if name.chars().count() + 4 < columns => {
+            format!("{name} at {}", keep_end(place, columns - name.chars().count() - 4))
+        }
+        _ => keep_start(what, columns).into_owned(),
+    }
 }
 
 /// Returns commands that show more about what is in the trace, ready to be copied.

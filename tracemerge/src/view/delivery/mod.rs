@@ -177,6 +177,12 @@ impl Delivery<'_, '_> {
         text.clear();
         format.finish(&mut text);
         out.write_all(&text)?;
+        let mut has_more = true;
+        while has_more {
+            text.clear();
+            has_more = format.further_part(&mut text)?;
+            out.write_all(&text)?;
+        }
         Ok((lines, findings, format.omissions()))
     }
 

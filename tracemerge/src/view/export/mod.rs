@@ -55,6 +55,15 @@ pub trait Export: Send + Sync {
     /// Ends the output, after the last record.
     fn finish(&mut self, out: &mut Vec<u8>);
 
+    /// Appends a further part of the output after the end, for formats that write most of it then, and more than memory
+    /// should hold. Returns whether there may be more.
+    ///
+    /// # Errors
+    /// Returns an error if the format cannot read what it has kept.
+    fn further_part(&mut self, _out: &mut Vec<u8>) -> io::Result<bool> {
+        Ok(false)
+    }
+
     /// Returns a sentence for each type of information that was in the records and is not in the output, with
     /// its number. Call this after the output has ended.
     fn omissions(&self) -> Vec<String> {

@@ -22,6 +22,12 @@ impl FoldedLines {
         FoldedLines { folds, last: None, number: 0 }
     }
 
+    /// Makes another one without lines that folds like this one.
+    #[must_use]
+    pub fn without_lines(&self) -> FoldedLines {
+        FoldedLines::new(self.folds)
+    }
+
     /// Adds a line. Returns the lines that are complete, in order.
     pub fn add(&mut self, line: TreeLine) -> [Option<TreeLine>; 2] {
         // The lines at the beginning and at the end of a call have others between them.

@@ -10,12 +10,13 @@
 //!
 //! Calls that are nested too deeply are one line with their number, at the end of the outermost of them.
 
+mod by_thread;
 mod call_graph;
 mod folded_lines;
 mod held;
 mod met_calls;
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use clap::Args;
 use regex::Regex;
@@ -27,6 +28,7 @@ use trace_format::record::Flags;
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::input::other_kinds::OtherKinds;
+use crate::time::clocks::TickClock;
 use crate::ui::messages::Grouped;
 use crate::ui::units::{duration, nanoseconds, put_duration};
 use crate::view::calls::{Cut, Depth, Ended, Ending, MORE, NO_CALLS, OpenCall, OpenCalls, cut};
@@ -34,6 +36,7 @@ use crate::view::export::Export;
 use crate::view::export::call_lines::StackLines;
 use crate::view::export::in_words::in_words;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
+use crate::view::export::tree::by_thread::{LinesByThread, ThreadLines};
 use crate::view::export::tree::call_graph::CallGraph;
 use crate::view::export::tree::folded_lines::FoldedLines;
 use crate::view::export::tree::held::{HeldLines, MOST_PLACES, TreeLine};
@@ -64,6 +67,9 @@ pub struct TreeLayout {
     /// One line for each call path, with the number of its calls, their time, and that without the calls inside
     #[arg(long)]
     pub collapse: bool,
+    /// Each thread as one tree, one after the other
+    #[arg(long, conflicts_with_all = ["collapse", "follow"])]
+    pub by_thread: bool,
     /// All functions of call stacks, also those of panics, of the runtime and of the tracer
     #[arg(long, conflicts_with = "collapse")]
     pub full: bool,
@@ -95,6 +101,9 @@ times; --unfolded shows each.
 
 Lines are in the order of time over all threads; a call stands where it was entered. For
 that, up to 100,000 lines, or 16 MiB, are held back until the calls before them are known.
+
+--by-thread shows the threads one after the other, in the order of their first records. The lines
+wait in memory, up to 16 MiB, and beyond that in a temporary file.
 
 Calls nested deeper than 64 are one line, '… 261,791 more calls of f', with the time of the
 outermost of them, and with the messages in them. --depth all shows them all; --depth 5 is
@@ -145,7 +154,7 @@ impl Layout for TreeLayout {
     }
 
     fn is_summary(&self) -> bool {
-        self.collapse
+        self.collapse || self.by_thread
     }
 
     fn nests_calls(&self) -> bool {
@@ -178,6 +187,8 @@ pub struct TreeFormat {
     met: MetCalls,
     held: HeldLines,
     folded: FoldedLines,
+    /// The lines of each thread, if each thread is one tree.
+    by_thread: Option<LinesByThread>,
     stacks: StackLines,
     /// The thread and the ticks of the latest record.
     latest: Option<(usize, Ticks)>,
@@ -229,6 +240,7 @@ impl TreeFormat {
             function: layout.function.as_deref().and_then(|pattern| Regex::new(pattern).ok()),
             stacks: StackLines::new(layout.full, depth),
             folded: FoldedLines::new(context.on_terminal && !layout.unfolded),
+            by_thread: layout.by_thread.then(LinesByThread::default),
             layout,
             depth,
             time,
@@ -281,6 +293,15 @@ impl TreeFormat {
         })
     }
 
+    /// Appends sentences about the waits for the tracer, and about the states of threads.
+    fn put_notes(&self, out: &mut Vec<u8>) {
+        let notes = [self.threads.waits_in_words(), self.threads.states().in_words()];
+        for note in notes.into_iter().flatten() {
+            out.extend_from_slice(note.as_bytes());
+            out.push(b'\n');
+        }
+    }
+
     /// Returns the numbers of an origin. Assigns them if the origin is new.
     #[inline]
     fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
@@ -308,7 +329,14 @@ impl TreeFormat {
     fn write_known(&mut self, out: &mut Vec<u8>) {
         loop {
             while let Some(line) = self.held.pop() {
-                self.folded.add(line).into_iter().flatten().for_each(|line| self.write(line, out));
+                let folded = match &mut self.by_thread {
+                    Some(by_thread) => {
+                        let make = || ThreadLines::new(self.time.clone(), self.folded.without_lines());
+                        &mut by_thread.thread(line.thread, make).folded
+                    }
+                    None => &mut self.folded,
+                };
+                folded.add(line).into_iter().flatten().for_each(|line| self.write(line, out));
             }
             if !self.held.is_full() {
                 return;
@@ -333,30 +361,27 @@ impl TreeFormat {
         self.held.awaited() != Some(awaited)
     }
 
-    /// Writes a line with its columns.
+    /// Writes a line with its columns, or adds it to those of its thread.
     fn write(&mut self, line: TreeLine, out: &mut Vec<u8>) {
         let TreeLine { thread, ticks, taken, text } = line;
         let of = &self.threads.threads()[thread];
-        match ticks {
-            Some(ticks) => self.time.write(&of.clock, ticks, out),
+        match &mut self.by_thread {
+            Some(by_thread) => {
+                let make = || ThreadLines::new(self.time.clone(), self.folded.without_lines());
+                by_thread.add(thread, make, |time, out| {
+                    put_time(time, &of.clock, ticks, out);
+                    put_taken(taken, &text, out);
+                });
+            }
             None => {
-                let start = out.len();
-                self.time.clone().write(&of.clock, Ticks(0), out);
-                out[start..].fill(b' ');
+                put_time(&mut self.time, &of.clock, ticks, out);
+                out.extend_from_slice(b"  ");
+                out.extend_from_slice(of.full_label().as_bytes());
+                // `write!` would take longer than all other work for a line.
+                out.resize(out.len() + self.width - self.tree[thread].columns, b' ');
+                put_taken(taken, &text, out);
             }
         }
-        out.extend_from_slice(b"  ");
-        out.extend_from_slice(of.full_label().as_bytes());
-        // `write!` would take longer than all other work for a line.
-        out.resize(out.len() + self.width - self.tree[thread].columns + 2, b' ');
-        let start = out.len();
-        taken.into_iter().for_each(|taken| put_duration(taken, out));
-        let missing = (start + DURATION).saturating_sub(out.len());
-        out.resize(out.len() + missing, b' ');
-        out[start..].rotate_right(missing);
-        out.extend_from_slice(b"  ");
-        out.extend_from_slice(&text);
-        out.push(b'\n');
         self.held.take_back(text);
     }
 
@@ -625,6 +650,31 @@ impl TreeFormat {
     }
 }
 
+/// Appends the column of times, which is empty without ticks.
+fn put_time(time: &mut TimeColumn, clock: &TickClock, ticks: Option<Ticks>, out: &mut Vec<u8>) {
+    match ticks {
+        Some(ticks) => time.write(clock, ticks, out),
+        None => {
+            let start = out.len();
+            time.clone().write(clock, Ticks(0), out);
+            out[start..].fill(b' ');
+        }
+    }
+}
+
+/// Appends the duration of a call, and the text of a line.
+fn put_taken(taken: Option<u64>, text: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"  ");
+    let start = out.len();
+    taken.into_iter().for_each(|taken| put_duration(taken, out));
+    let missing = (start + DURATION).saturating_sub(out.len());
+    out.resize(out.len() + missing, b' ');
+    out[start..].rotate_right(missing);
+    out.extend_from_slice(b"  ");
+    out.extend_from_slice(text);
+    out.push(b'\n');
+}
+
 /// Returns the reason for which calls are still open if a thread ends with its process.
 fn why_open(reason: EndReason) -> Option<&'static str> {
     match reason {
@@ -726,11 +776,21 @@ impl Export for TreeFormat {
         threads.into_iter().for_each(|thread| self.open_at_the_end(thread, latest));
         self.write_known(out);
         self.folded.take().into_iter().for_each(|line| self.write(line, out));
-        let notes = [self.threads.waits_in_words(), self.threads.states().in_words()];
-        for note in notes.into_iter().flatten() {
-            out.extend_from_slice(note.as_bytes());
-            out.push(b'\n');
+        let folded = self.by_thread.as_mut().map_or_else(Vec::new, LinesByThread::take_folded);
+        folded.into_iter().for_each(|line| self.write(line, out));
+        if self.by_thread.is_none() {
+            self.put_notes(out);
         }
+    }
+
+    fn further_part(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
+        let Some(by_thread) = &mut self.by_thread else { return Ok(false) };
+        let threads = self.threads.threads();
+        let has_more = by_thread.put_part(|thread| format!("{}\n", threads[thread].full_label()), out)?;
+        if !has_more {
+            self.put_notes(out);
+        }
+        Ok(has_more)
     }
 
     fn omissions(&self) -> Vec<String> {

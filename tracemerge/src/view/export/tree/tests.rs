@@ -53,6 +53,7 @@ fn exported(format: &mut dyn Export) -> String {
         format.record(&origins[*at], &RecordText::new(*at, line.as_bytes()), &mut out);
     }
     format.finish(&mut out);
+    while format.further_part(&mut out).unwrap() {}
     String::from_utf8(out).unwrap()
 }
 
@@ -69,6 +70,25 @@ fn tree(layout: &TreeLayout, depth: Depth) -> String {
     let text = exported(&mut *layout.format(&context(depth)));
     // Without the column of times.
     text.lines().map(|line| format!("{}\n", &line[18..])).collect()
+}
+
+#[test]
+fn each_thread_is_a_tree_with_the_lines_that_it_has_in_the_common_one() {
+    let by_thread = TreeLayout { by_thread: true, ..TreeLayout::default() };
+    for layout in [by_thread.clone(), TreeLayout { min_duration: 50, ..by_thread }] {
+        // More than a test keeps in memory, so the temporary file is used, too.
+        let text = exported(&mut *layout.format(&context(Depth::default())));
+        let common = TreeLayout { by_thread: false, ..layout };
+        let common = exported(&mut *common.format(&context(Depth::default())));
+        // The time, two blanks and a label of four characters.
+        let of = |label: &str| -> Vec<String> {
+            let lines = common.lines().filter(|line| line[18..].starts_with(label));
+            lines.map(|line| format!("{}{}", &line[..16], &line[22..])).collect()
+        };
+        let expected =
+            [vec!["main".to_owned()], of("main"), vec![String::new(), "net".to_owned()], of("net ")];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected.concat());
+    }
 }
 
 #[test]

@@ -1,0 +1,139 @@
+//! Each thread as one tree: the lines of all threads, which come in the order of time, until the end of the output. Lines
+//! beyond a limit wait in a temporary file without a name.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+
+use crate::view::export::time_column::TimeColumn;
+use crate::view::export::tree::folded_lines::FoldedLines;
+use crate::view::export::tree::held::TreeLine;
+
+/// The number of bytes of lines of all threads that wait in memory.
+const MOST_BYTES: usize = if cfg!(test) { 500 } else { 16 << 20 };
+/// The number of bytes that are read from the file at once.
+const PART: usize = 1 << 20;
+
+/// The lines of a thread.
+#[derive(Debug)]
+pub struct ThreadLines {
+    /// The column of the times, which may depend on the line before.
+    time: TimeColumn,
+    /// Equal lines that follow each other.
+    pub folded: FoldedLines,
+    text: Vec<u8>,
+    /// The places in the file of the earlier lines: where they begin, and their number of bytes.
+    in_file: Vec<(u64, usize)>,
+}
+
+/// The lines of all threads.
+#[derive(Debug, Default)]
+pub struct LinesByThread {
+    threads: Vec<ThreadLines>,
+    bytes: usize,
+    file: Option<File>,
+    /// The number of bytes in the file.
+    written: u64,
+    /// The reason for which lines are missing.
+    failure: Option<io::Error>,
+    /// The thread that is written, and the number of its places that are written.
+    next: (usize, usize),
+    /// Whether a thread has been written.
+    has_begun: bool,
+}
+
+impl LinesByThread {
+    /// Returns the lines of a thread. `make` makes those of a new one.
+    pub fn thread(&mut self, thread: usize, make: impl Fn() -> ThreadLines) -> &mut ThreadLines {
+        if thread >= self.threads.len() {
+            self.threads.resize_with(thread + 1, make);
+        }
+        &mut self.threads[thread]
+    }
+
+    /// Adds a line of a thread, which `put` appends. `make` makes the lines of a new thread.
+    pub fn add(
+        &mut self,
+        thread: usize,
+        make: impl Fn() -> ThreadLines,
+        put: impl FnOnce(&mut TimeColumn, &mut Vec<u8>),
+    ) {
+        let ThreadLines { time, text, .. } = self.thread(thread, make);
+        let before = text.len();
+        put(time, text);
+        self.bytes += text.len() - before;
+        if self.bytes > MOST_BYTES && self.failure.is_none() {
+            self.failure = self.move_to_file().err().map(of_file);
+        }
+    }
+
+    /// Takes the last line of each thread, which no equal line follows.
+    pub fn take_folded(&mut self) -> Vec<TreeLine> {
+        self.threads.iter_mut().filter_map(|thread| thread.folded.take()).collect()
+    }
+
+    fn move_to_file(&mut self) -> io::Result<()> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => tempfile::tempfile()?,
+        };
+        for thread in self.threads.iter_mut().filter(|thread| !thread.text.is_empty()) {
+            file.write_all(&thread.text)?;
+            thread.in_file.push((self.written, thread.text.len()));
+            self.written += thread.text.len() as u64;
+            thread.text.clear();
+        }
+        self.bytes = 0;
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// Appends the next part of all lines, the threads one after the other, each below what `heading` returns for it.
+    /// Returns whether there may be more.
+    ///
+    /// # Errors
+    /// Returns an error if the temporary file cannot be written or read.
+    pub fn put_part(&mut self, heading: impl Fn(usize) -> String, out: &mut Vec<u8>) -> io::Result<bool> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        let end = out.len() + PART;
+        while let Some(thread) = self.threads.get_mut(self.next.0) {
+            if out.len() >= end {
+                return Ok(true);
+            }
+            let has_lines = !thread.in_file.is_empty() || !thread.text.is_empty();
+            if has_lines && self.next.1 == 0 {
+                out.extend_from_slice(if self.has_begun { b"\n" } else { b"" });
+                self.has_begun = true;
+                out.extend_from_slice(heading(self.next.0).as_bytes());
+            }
+            match (thread.in_file.get(self.next.1), &mut self.file) {
+                (Some((start, bytes)), Some(file)) => {
+                    let from = out.len();
+                    out.resize(from + bytes, 0);
+                    file.seek(SeekFrom::Start(*start)).map_err(of_file)?;
+                    file.read_exact(&mut out[from..]).map_err(of_file)?;
+                    self.next.1 += 1;
+                }
+                _ => {
+                    out.append(&mut thread.text);
+                    self.next = (self.next.0 + 1, 0);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Adds to an error that it is about the temporary file.
+fn of_file(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("the temporary file for the lines of each thread: {error}"))
+}
+
+impl ThreadLines {
+    /// Makes it without lines.
+    #[must_use]
+    pub fn new(time: TimeColumn, folded: FoldedLines) -> ThreadLines {
+        ThreadLines { time, folded, text: Vec::new(), in_file: Vec::new() }
+    }
+}

@@ -13,11 +13,11 @@ use std::time::Instant;
 use memchr::{memchr2, memmem, memrchr2};
 use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line};
-use trace_format::meta::{Claim, FIRST_CHECKED, Meta, Run, RunLine};
+use trace_format::meta::{Claim, FIRST_CHECKED, Meta, Run, RunLine, Thread};
 use trace_format::raw::Raw;
 
 use crate::file::file_with_ring::FileWithRing;
-use crate::file::lines::{Token, first_line, last_ticks, line_at, lines_of, strip_line_feed};
+use crate::file::lines::{Token, first_line, last_ticks, line_at, lines_of, metas_in, strip_line_feed};
 use crate::file::map::{Known, Map};
 use crate::find::app::App;
 use crate::find::marks::Marks;
@@ -294,6 +294,30 @@ pub fn thread_name(bytes: &[u8]) -> Option<Vec<u8>> {
             _ => None,
         })
     })
+}
+
+/// Returns the names of the thread that the payloads of `#` lines record, each once, in their order.
+#[must_use]
+pub fn names_in<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
+    let mut names = Vec::new();
+    for payload in payloads.filter(|payload| payload.starts_with(b"name ") || payload.starts_with(b"thread "))
+    {
+        if let Some(Meta::Name { name, .. } | Meta::Thread(Thread { name, .. })) = Meta::parse(payload) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+/// Returns the names of the thread that a trace records near its beginning and its end, where
+/// [`thread_name`] finds the last one.
+#[must_use]
+pub fn names_at_ends(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let head = &bytes[..bytes.len().min(NAMED)];
+    let tail = &bytes[bytes.len().saturating_sub(NAMED).max(head.len())..];
+    names_in(metas_in(head).chain(metas_in(tail)))
 }
 
 /// Returns the name in the last `# name` line of `bytes`. Looks at each byte at most twice.

@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use trace_format::line::Ticks;
 use trace_format::wall::Wall;
 
+use crate::find::header::{names_at_ends, names_in};
 use crate::input::findings::Findings;
 use crate::input::inputs::{Inputs, Origin};
 use crate::input::slice::TickPeriod;
@@ -113,18 +114,24 @@ impl<'v> Plan<'v> {
     fn select_threads(&self, inputs: &mut Inputs) -> Result<(), Error> {
         let view = self.view;
         let labels = if view.thread.is_empty() { Vec::new() } else { thread_labels(inputs) };
-        let no_label = Label::default();
-        let threads = inputs.origins.iter().enumerate().map(|(number, origin)| {
-            // The user selects a log as its lines are shown: as thread 0 of process 0.
-            let pid = origin.run.as_ref().map(|run| run.pid).or(origin.is_log.then_some(0));
-            NamedThread {
-                pid,
-                tid: origin.tid,
-                name: &origin.name,
-                label: labels.get(number).unwrap_or(&no_label),
-            }
-        });
-        let mut wanted = view.wants(&threads.collect::<Vec<_>>());
+        let mut names = if view.thread.is_empty() {
+            vec![Vec::new(); inputs.origins.len()]
+        } else {
+            names_of(inputs, |source| names_at_ends(&source.outline()))
+        };
+        if !view.has_each_of(&named_threads(inputs, &names, &labels)) {
+            // A thread may have been renamed anywhere in its file. All is read only if a name fits no thread so far.
+            names = names_of(inputs, |source| {
+                let mut payloads = Vec::new();
+                source.each_meta(&mut |payload| {
+                    if payload.starts_with(b"name ") {
+                        payloads.push(payload.to_vec());
+                    }
+                });
+                names_in(payloads.iter().map(Vec::as_slice))
+            });
+        }
+        let mut wanted = view.wants(&named_threads(inputs, &names, &labels));
         // A thread that was renamed may have files with its earlier names.
         let of_threads: HashSet<&str> =
             labels.iter().zip(&wanted).filter(|of| *of.1).map(|of| of.0.full()).collect();
@@ -318,6 +325,31 @@ impl<'v> Plan<'v> {
             *range = narrowed(*range, &sources[range.source], TickPeriod { since, until: None });
         }
     }
+}
+
+/// Returns the names of each origin's thread: the last one, and those that `read` finds in its source.
+fn names_of(inputs: &Inputs, read: impl Fn(&Source) -> Vec<Vec<u8>>) -> Vec<Vec<Vec<u8>>> {
+    let sources = inputs.boots.iter().flatten();
+    let names = inputs.origins.iter().zip(sources).map(|(origin, source)| {
+        let mut names = if origin.is_log { Vec::new() } else { read(source) };
+        names.push(origin.name.clone());
+        names
+    });
+    names.collect()
+}
+
+fn named_threads<'a>(
+    inputs: &'a Inputs,
+    names: &'a [Vec<Vec<u8>>],
+    labels: &'a [Label],
+) -> Vec<NamedThread<'a>> {
+    static NO_LABEL: Label = Label::none();
+    let threads = inputs.origins.iter().zip(names).enumerate().map(|(number, (origin, names))| {
+        // The user selects a log as its lines are shown: as thread 0 of process 0.
+        let pid = origin.run.as_ref().map(|run| run.pid).or(origin.is_log.then_some(0));
+        NamedThread { pid, tid: origin.tid, names, label: labels.get(number).unwrap_or(&NO_LABEL) }
+    });
+    threads.collect()
 }
 
 /// Returns the names of some of the existing threads, for a message.

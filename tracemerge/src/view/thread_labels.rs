@@ -26,6 +26,12 @@ pub struct Label {
 }
 
 impl Label {
+    /// Returns the label of a thread for which none is needed.
+    #[must_use]
+    pub const fn none() -> Label {
+        Label { text: String::new(), process: 0 }
+    }
+
     /// Returns the label of a thread that has the label `own` in its process.
     #[must_use]
     pub fn in_process(pid: u32, own: &str) -> Label {

@@ -15,13 +15,20 @@ pub struct NamedThread<'a> {
     pub pid: Option<u32>,
     /// The id of the thread.
     pub tid: u64,
-    /// The name of the thread, as the system has it.
-    pub name: &'a [u8],
+    /// The names of the thread, as the system has had them.
+    pub names: &'a [Vec<u8>],
     /// The label of the thread, as views show it.
     pub label: &'a Label,
 }
 
 impl View {
+    /// Returns whether each thread that the user has named is among `threads`.
+    #[must_use]
+    pub fn has_each_of(&self, threads: &[NamedThread<'_>]) -> bool {
+        let is_one = |wanted: &ThreadSelector, thread| wanted.is_label(thread) || wanted.is(thread);
+        self.thread.iter().all(|wanted| threads.iter().any(|thread| is_one(wanted, thread)))
+    }
+
     /// Returns for each thread whether it is shown.
     #[must_use]
     pub fn wants(&self, threads: &[NamedThread<'_>]) -> Vec<bool> {
@@ -78,7 +85,8 @@ impl ThreadSelector {
         if self.id.is_some() {
             return self.id == Some(thread.tid);
         }
-        let has_name = |glob: &GlobMatcher| glob.is_match(&*String::from_utf8_lossy(thread.name));
+        let fits = |glob: &GlobMatcher, name: &[u8]| glob.is_match(&*String::from_utf8_lossy(name));
+        let has_name = |glob: &GlobMatcher| thread.names.iter().any(|name| fits(glob, name));
         self.text == thread.label.within_process() || self.pattern.as_ref().is_ok_and(has_name)
     }
 }

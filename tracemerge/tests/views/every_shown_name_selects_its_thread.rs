@@ -80,18 +80,23 @@ fn traces(pids: &[u32]) -> Place {
         }
         let clock = (Ticks(6000 + number), Wall(run.wall.0 + 5000 + number));
         meta(&Meta::Clock { ticks: clock.0, wall: clock.1, system: SystemClocks::default() });
-        meta(&Meta::End(End {
-            records: MESSAGES + 3,
-            lost: 0,
-            reason: EndReason::Exit,
-            files: None,
-            cause: Cause::default(),
-            seen: None,
-            apart: SeparateCounts::default(),
-        }));
+        meta(&Meta::End(end_of(MESSAGES + 3)));
         place.write(format!("app.trace.{tid}"), text);
     }
     place
+}
+
+/// Returns the end of a thread that made as many records.
+fn end_of(records: u64) -> End {
+    End {
+        records,
+        lost: 0,
+        reason: EndReason::Exit,
+        files: None,
+        cause: Cause::default(),
+        seen: None,
+        apart: SeparateCounts::default(),
+    }
 }
 
 fn output(place: &Place, args: &[&str]) -> String {
@@ -208,7 +213,41 @@ fn patterns_ids_and_names_within_processes_select_threads_too() {
     assert_eq!(selected("work*"), BTreeSet::from([63, 64, 65, 71]));
     assert_eq!(selected("reader*"), BTreeSet::from([62, 67]));
     assert_eq!(selected("50/reader*"), BTreeSet::from([67]));
+    // An earlier name of a thread selects it, too.
+    assert_eq!(selected("starting"), BTreeSet::from([64]));
+    assert_eq!(selected("app"), BTreeSet::from([50, 61, 62, 69, 70]));
+    assert_eq!(selected("rename?"), BTreeSet::from([70]));
     let none = ran(place.command().args(["./app", "--all-runs", "--thread", "{"]));
     assert_eq!(none.status, Some(2));
     assert!(none.err.contains("no such thread or process (error parsing glob '{'"), "{}", none.err);
+}
+
+#[test]
+fn a_name_in_the_middle_of_a_long_file_selects_its_thread() {
+    let place = Place::new();
+    for (tid, name) in [(50, "early"), (51, "other")] {
+        let mut text = meta(1000, tid, &Meta::Run(run(50, 1000)));
+        let thread = Thread { name: b"first".into(), ring: RingPlace::Shared, why: Vec::new(), file: None };
+        text.extend(meta(1000, tid, &Meta::Thread(thread)));
+        let filled = |from: u64| {
+            let line = |n| format!("{:016x}-{tid:08} : {}\n", from + n, "x".repeat(1000));
+            (0..1000).map(line).collect::<String>()
+        };
+        text.extend(filled(2000).bytes());
+        text.extend(meta(3000, tid, &Meta::Name { ticks: Ticks(3000), name: name.into() }));
+        text.extend(filled(3000).bytes());
+        text.extend(meta(5000, tid, &Meta::End(end_of(2000))));
+        place.write(format!("app.trace.{tid}"), text);
+    }
+    let lines = |wanted: &str| {
+        let text = output(&place, &["--thread", wanted, "-o", "-"]);
+        let of = |tid: u64| text.lines().filter(|line| line.contains(&format!("-{tid:08} : x"))).count();
+        (of(50), of(51))
+    };
+    assert_eq!(lines("early"), (2000, 0));
+    assert_eq!(lines("o?her"), (0, 2000));
+    // A pattern takes both. `first` is also a label, because no later name of thread 51 is near an end of its file:
+    // it takes its thread alone.
+    assert_eq!(lines("f?rst"), (2000, 2000));
+    assert_eq!(lines("first"), (0, 2000));
 }

@@ -21,7 +21,7 @@ use crate::command::follow::stream::ThreadKey;
 use crate::command::follow::times::{FollowEnd, Times, wall_as_ticks};
 use crate::file::lines::{lines_of, metas_in, strip_line_feed};
 use crate::file::record_text::RecordText;
-use crate::find::header::thread_name;
+use crate::find::header::{names_in, thread_name};
 use crate::input::inputs::Origin;
 use crate::output::redrawn::Redrawn;
 use crate::output::sink::Sink;
@@ -205,11 +205,13 @@ impl<'a> ViewOutlet<'a> {
         number
     }
 
-    /// Reads the thread's last name from `lines`, if it is there, and determines whether the thread is shown.
+    /// Reads the thread's names from `lines`, if they are there, and determines whether the thread is shown. A thread
+    /// that was wanted by an earlier name stays wanted.
     fn name(&mut self, number: usize, of: &ThreadKey, lines: &[u8]) {
         let name = thread_name(lines);
         let known = &mut self.known[number];
-        if known.is_labelled && name.is_none() {
+        let was_labelled = known.is_labelled;
+        if was_labelled && name.is_none() {
             return;
         }
         known.is_labelled = true;
@@ -219,8 +221,9 @@ impl<'a> ViewOutlet<'a> {
         origin.name = name.unwrap_or_default();
         let own = self.labels.label(origin);
         let label = Label::in_process(of.pid(), &own);
-        let thread = NamedThread { pid: Some(of.pid()), tid: of.tid(), name: &origin.name, label: &label };
-        origin.is_shown = view.wants(&[thread]) == [true];
+        let names = names_in(metas_in(lines)).into_iter().chain([origin.name.clone()]).collect::<Vec<_>>();
+        let thread = NamedThread { pid: Some(of.pid()), tid: of.tid(), names: &names, label: &label };
+        origin.is_shown = (was_labelled && origin.is_shown) || view.wants(&[thread]) == [true];
         shown.format.learn_thread(number, &shown.origins[number], own);
         let run = shown.origins[number].run.clone().filter(|_| shown.origins[number].is_shown);
         if let Some(run) = run {

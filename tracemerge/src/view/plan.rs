@@ -26,7 +26,7 @@ use crate::view::export::time_column::TimeMode;
 use crate::view::layout::Needs;
 use crate::view::request::View;
 use crate::view::select::Amount;
-use crate::view::thread_labels::{Label, thread_labels};
+use crate::view::thread_labels::{Label, is_inherited, thread_labels};
 use crate::view::thread_states::has_states;
 use crate::view::wanted_threads::{NamedThread, ThreadSelector};
 
@@ -327,11 +327,13 @@ impl<'v> Plan<'v> {
     }
 }
 
-/// Returns the names of each origin's thread: the last one, and those that `read` finds in its source.
+/// Returns the names of each origin's thread: the last one, and those that `read` finds in its source. The name of the
+/// program, which all its threads have until they get one, is none.
 fn names_of(inputs: &Inputs, read: impl Fn(&Source) -> Vec<Vec<u8>>) -> Vec<Vec<Vec<u8>>> {
     let sources = inputs.boots.iter().flatten();
     let names = inputs.origins.iter().zip(sources).map(|(origin, source)| {
         let mut names = if origin.is_log { Vec::new() } else { read(source) };
+        names.retain(|name| !origin.run.as_ref().is_some_and(|run| is_inherited(name, run)));
         names.push(origin.name.clone());
         names
     });

@@ -199,7 +199,8 @@ fn own_label(thread: &TraceOfThread<'_>, unnamed: &mut u32) -> String {
 
 /// Returns whether a thread was given no name: its name is that of its program, or on Windows, where threads
 /// inherit no name, it is empty.
-fn is_inherited(name: &[u8], run: &Run) -> bool {
+#[must_use]
+pub fn is_inherited(name: &[u8], run: &Run) -> bool {
     if run.exe.get(1) == Some(&b':') || run.exe.starts_with(b"\\\\") {
         return name.is_empty();
     }

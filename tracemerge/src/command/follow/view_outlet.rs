@@ -39,7 +39,7 @@ use crate::view::layout::Context;
 use crate::view::lines_to_records::{RecordJoiner, RecordSink};
 use crate::view::request::{Request, View};
 use crate::view::select::{Limit, Matching, Selection, limit_reached};
-use crate::view::thread_labels::{Label, ThreadLabels};
+use crate::view::thread_labels::{Label, ThreadLabels, is_inherited};
 use crate::view::wanted_threads::NamedThread;
 
 /// The number of rounds up to the present: all records that already exist are found in the first one, and passed on
@@ -221,7 +221,9 @@ impl<'a> ViewOutlet<'a> {
         origin.name = name.unwrap_or_default();
         let own = self.labels.label(origin);
         let label = Label::in_process(of.pid(), &own);
-        let names = names_in(metas_in(lines)).into_iter().chain([origin.name.clone()]).collect::<Vec<_>>();
+        let mut names = names_in(metas_in(lines));
+        names.retain(|name| !origin.run.as_ref().is_some_and(|run| is_inherited(name, run)));
+        names.push(origin.name.clone());
         let thread = NamedThread { pid: Some(of.pid()), tid: of.tid(), names: &names, label: &label };
         origin.is_shown = (was_labelled && origin.is_shown) || view.wants(&[thread]) == [true];
         shown.format.learn_thread(number, &shown.origins[number], own);

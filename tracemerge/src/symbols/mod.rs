@@ -12,6 +12,7 @@
 //! | `cost` | the memory that debug information would take |
 //! | `demangle` | the names of symbols as people write them |
 //! | `symbol_table` | the functions of a file's symbol table |
+//! | `indirect_functions` | jumps to functions whose implementation is chosen while the program is loaded |
 //! | `find_files` | the search for the module's file, and for the file that has its debug information |
 //! | `debug_info` | the functions, files and lines of debug information |
 //! | `pdb` | the same of Windows' separate files; without the feature `names`, `no_pdb` replaces it |
@@ -28,6 +29,7 @@ mod debug_info;
 mod demangle;
 mod files;
 mod find_files;
+mod indirect_functions;
 mod module_symbols;
 #[cfg(feature = "names")]
 mod pdb;

@@ -193,7 +193,10 @@ impl<'f> ModuleNames<'f> {
             .as_ref()
             .err()
             .map(|error| format!("cannot read the debug information of {}: {error}", shown(&debug.path)));
-        let table = symbols_of([separate.as_ref(), main.as_ref()]);
+        let mut table = symbols_of([separate.as_ref(), main.as_ref()]);
+        if let Some(main) = &main {
+            table.add_jumps(&main.object);
+        }
         let has_debug_info = has_debug_info(&debug.object);
         let alone = main.as_ref().filter(|_| !has_debug_info);
         let (pdb, of_pdb) = alone.map_or((None, None), |main| Pdb::of(main, settings, files));

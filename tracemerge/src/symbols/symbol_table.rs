@@ -1,8 +1,11 @@
 //! The functions of a file's symbol table, by address.
 
-use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind};
+use std::collections::HashMap;
+
+use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolFlags, SymbolKind, elf};
 
 use crate::symbols::demangle::demangled;
+use crate::symbols::indirect_functions::{Jump, jumps};
 
 /// The number of symbols before an address that are checked: functions do not nest, but labels may.
 const NESTING: usize = 64;
@@ -29,6 +32,8 @@ struct Function<'f> {
     is_sized: bool,
     /// The rank of the name: of two names of the same place, the better one has the lower rank.
     rank: u8,
+    /// Whether the code chooses the implementation of the function.
+    is_chooser: bool,
     name: &'f [u8],
 }
 
@@ -54,6 +59,24 @@ impl<'f> SymbolTable<'f> {
             }
         }
         SymbolTable { functions, base: object.relative_address_base() }
+    }
+
+    /// Adds the jumps to functions whose implementation is chosen while the program is loaded; `object` is the file
+    /// that was loaded, because a file with separate debug information has no code.
+    pub(super) fn add_jumps(&mut self, object: &object::File<'f>) {
+        let choosers = self.functions.iter().filter(|function| function.is_chooser);
+        let choosers: HashMap<u64, &'f [u8]> =
+            choosers.map(|function| (function.start, function.name)).collect();
+        if choosers.is_empty() {
+            return;
+        }
+        let of_jump = |Jump { start, end, chooser }| {
+            let name = *choosers.get(&chooser)?;
+            Some(Function { start, end, is_sized: true, rank: 0, is_chooser: false, name })
+        };
+        let added: Vec<Function<'f>> = jumps(object).into_iter().filter_map(of_jump).collect();
+        self.functions.extend(added);
+        self.functions.sort_by_key(|function| function.start);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -125,7 +148,10 @@ fn function<'f>(symbol: &object::Symbol<'f, '_>, code: &[(usize, u64)]) -> Optio
     let binding = if symbol.is_local() { 2 } else { u8::from(symbol.is_weak()) };
     let underscores = name.iter().take_while(|byte| **byte == b'_').count().min(9);
     #[expect(clippy::cast_possible_truncation, reason = "at most nine")]
-    Some(Function { start, end, is_sized, rank: binding * 10 + underscores as u8, name })
+    let rank = binding * 10 + underscores as u8;
+    let is_chooser =
+        matches!(symbol.flags(), SymbolFlags::Elf { st_info, .. } if st_info & 0xf == elf::STT_GNU_IFUNC);
+    Some(Function { start, end, is_sized, rank, is_chooser, name })
 }
 
 /// Returns a name without the version of its library: `write@@GLIBC_2.2.5` is `write`.

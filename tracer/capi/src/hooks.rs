@@ -13,21 +13,79 @@
 //! compiled for the real one (`-fsanitize=thread`) has its functions in the executable, which take precedence.
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cpp_demangle::DemangleOptions;
 use tracer::__foreign as foreign;
 
+/// Whether this code may be used. The loader calls functions of the program while it relocates (those that choose an
+/// implementation: `ifunc`, `target_clones`), and before its end this code has no thread-locals and finds no symbols.
+/// So each hook reads this first, which lies at a fixed distance from the code.
+static IS_LOADED: AtomicBool = AtomicBool::new(cfg!(not(target_os = "linux")));
+
+/// Returns whether a hook may go on.
+#[inline(always)]
+pub(crate) fn is_loaded() -> bool {
+    IS_LOADED.load(Ordering::Relaxed) || is_relocated()
+}
+
+/// The function that the loader calls when it has relocated all objects. Its number puts it before the other
+/// constructors of the executable or library that contains this code.
+#[cfg(target_os = "linux")]
+#[used]
+#[unsafe(link_section = ".init_array.00000")]
+static ON_LOAD: extern "C" fn() = on_load;
+
+#[cfg(target_os = "linux")]
+extern "C" fn on_load() {
+    IS_LOADED.store(true, Ordering::Relaxed);
+}
+
+/// Returns whether the C library is initialized: the loader relocates all objects before that. A library may be
+/// initialized after others, whose constructors have hooks, too.
+#[cfg(target_os = "linux")]
+#[cold]
+#[inline(never)]
+fn is_relocated() -> bool {
+    unsafe extern "C" {
+        /// The program's name, as called. Before, the C library of GNU has an empty one here, and others null.
+        static program_invocation_name: *const u8;
+    }
+    // The loader writes this address. Until then it is null, which the compiler must not rule out.
+    let name = std::hint::black_box(&raw const program_invocation_name);
+    if std::hint::black_box(name.addr()) == 0 {
+        return false;
+    }
+    // SAFETY: a variable of the C library, which it writes before the program has threads.
+    let name = unsafe { *name };
+    // SAFETY: null, or a string.
+    let is_initialized = !name.is_null() && unsafe { *name } != 0;
+    if is_initialized {
+        on_load();
+    }
+    is_initialized
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_relocated() -> bool {
+    true
+}
+
 /// Records that `function`, which will return to `call_site`, is entered.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cyg_profile_func_enter(function: *const c_void, call_site: *const c_void) {
-    foreign::enter_compiled(function.addr() as u64, call_site.addr() as u64, names_of);
+    if is_loaded() {
+        foreign::enter_compiled(function.addr() as u64, call_site.addr() as u64, names_of);
+    }
 }
 
 /// Records that `function` is left. An exception that unwinds the stack calls this if gcc has compiled the function,
 /// but not if clang has.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cyg_profile_func_exit(function: *const c_void, _call_site: *const c_void) {
-    foreign::leave_compiled(function.addr() as u64, function.addr() as u64, names_of);
+    if is_loaded() {
+        foreign::leave_compiled(function.addr() as u64, function.addr() as u64, names_of);
+    }
 }
 
 /// Does nothing: code that `rustc -Cpasses=tsan` has compiled calls it when it is loaded.
@@ -75,15 +133,19 @@ pub extern "C" fn __tsan_func_exit() {
 /// Records that a function is entered; `behind` is the return address of a call in it.
 #[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64")))]
 extern "C" fn enter_calling(call_site: *const c_void, behind: *const c_void) {
-    // One less, because after the last instruction of a function another function begins.
-    foreign::enter_compiled(behind.addr() as u64 - 1, call_site.addr() as u64, names_of);
+    if is_loaded() {
+        // One less, because after the last instruction of a function another function begins.
+        foreign::enter_compiled(behind.addr() as u64 - 1, call_site.addr() as u64, names_of);
+    }
 }
 
 /// Records that the function that was entered last is left; `behind` is the return address of a call in it, or in its
 /// caller if the function has jumped here.
 #[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64")))]
 extern "C" fn leave_calling(behind: *const c_void) {
-    foreign::leave_compiled(0, behind.addr() as u64 - 1, names_of);
+    if is_loaded() {
+        foreign::leave_compiled(0, behind.addr() as u64 - 1, names_of);
+    }
 }
 
 /// Returns the names of a symbol, for `TRACER_FUNCTIONS` and `TRACER_TRIGGER`. A symbol of C++ has the name that

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use tracer::__foreign as foreign;
 
-use crate::hooks::names_of;
+use crate::hooks::{is_loaded, names_of};
 
 /// The way in which the hooks save vector registers. [`XSAVE`]: all that exist, otherwise those of SSE.
 /// [`HAS_XINUSE`]: only those of SSE, if the processor reports that the others are not in use.
@@ -187,9 +187,9 @@ pub extern "C" fn __monstartup(_low: usize, _high: usize) {}
 #[unsafe(no_mangle)]
 pub extern "C" fn _mcleanup() {}
 
-/// Returns whether tracing is off: a load and a comparison.
+/// Returns whether tracing is off, or cannot begin yet: two loads and comparisons.
 extern "C" fn is_off() -> bool {
-    foreign::is_off()
+    !is_loaded() || foreign::is_off()
 }
 
 /// Records that a function is entered. `pc` is the return address of a call in it, `sp` and `fp` are its registers

@@ -2,6 +2,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::expect_used, reason = "a failure in a test fails it")]
 
+mod before_main;
 mod chosen;
 mod compiled;
 mod copies;

@@ -32,6 +32,7 @@ fn each_call_is_a_slice_and_each_message_an_instant_with_its_values() {
     let (mut lost, mut stalls) = (0, Vec::new());
     let (mut clock, mut cut_off, mut stacks) = (None, 0, Vec::new());
     let mut of_sequence: HashMap<u64, u64> = HashMap::new();
+    let (mut of_spans, mut busy): (HashMap<u64, u64>, u64) = (HashMap::new(), 0);
     for packet in Message::read(&bytes).messages(1) {
         let number = packet.number(10).unwrap();
         let sequence = sequences.entry(number).or_default();
@@ -103,6 +104,14 @@ fn each_call_is_a_slice_and_each_message_an_instant_with_its_values() {
                 cut_off += u64::from(values.get("cut off") == Some(&json!(true)));
                 calls.push(Call { pid, tid, entered, left: ns, depth, function });
             }
+            (1, None) if categories == ["span"] => {
+                *of_spans.entry(track).or_default() += 1;
+                busy += u64::from(name.as_deref() == Some("busy"));
+            }
+            (2, None) if of_spans.contains_key(&track) => {
+                let open = of_spans.get_mut(&track).unwrap();
+                *open = open.checked_sub(1).expect("a slice of the span is open");
+            }
             (1 | 2, None) => stalls.push(ns),
             (3, Some((pid, tid))) if categories != ["tracer"] => {
                 *messages.entry(json!([ns, pid, tid, name, values]).to_string()).or_default() += 1;
@@ -116,6 +125,8 @@ fn each_call_is_a_slice_and_each_message_an_instant_with_its_values() {
         }
     }
     assert!(open.values().all(Vec::is_empty), "each slice ends");
+    assert!(of_spans.values().all(|open| *open == 0), "each slice of a span ends");
+    assert_eq!(busy, all.polls, "no two threads are in one span at a time");
     assert_eq!(clock.map(|(trace, wall)| trace == wall), Some(true));
     assert_eq!(lost, all.lost);
     let mut tracks: Vec<_> = of_sequence.into_values().collect();

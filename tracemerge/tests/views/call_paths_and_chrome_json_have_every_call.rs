@@ -34,6 +34,7 @@ fn chrome_json_is_balanced_and_has_each_call_and_message() {
     let mut open: BTreeMap<(u64, u64), Vec<(u64, String)>> = BTreeMap::new();
     let (mut found, mut messages, mut stalls) = (Vec::new(), Vec::new(), 0);
     let (mut polls, mut flows, mut begun) = (0, 0, BTreeSet::new());
+    let (mut of_spans, mut busy): (BTreeMap<String, u64>, u64) = (BTreeMap::new(), 0);
     // Beginnings and ends of one tick are put off by a nanosecond each, in all by less than a tick.
     let tick = |ns: u64| ns / crate::support::TICK_NS * crate::support::TICK_NS;
     let mut latest: BTreeMap<u64, u64> = BTreeMap::new();
@@ -68,6 +69,14 @@ fn chrome_json_is_balanced_and_has_each_call_and_message() {
                 messages.push(json!([ns(&event["ts"]), pid, tid, name, event["args"]]).to_string());
             }
             "X" => stalls += 1,
+            "b" => {
+                *of_spans.entry(event["id"].to_string()).or_default() += 1;
+                busy += u64::from(name == "busy");
+            }
+            "e" => {
+                let open = of_spans.get_mut(&event["id"].to_string()).expect("the span has begun");
+                *open = open.checked_sub(1).expect("a slice of the span is open");
+            }
             "i" | "M" => {}
             other => panic!("{other}"),
         }
@@ -81,6 +90,8 @@ fn chrome_json_is_balanced_and_has_each_call_and_message() {
     assert_eq!(stalls, all.stalls);
     assert!(polls > 0, "there are spans");
     assert_eq!(flows, polls);
+    assert!(of_spans.values().all(|open| *open == 0), "each slice of a span ends");
+    assert_eq!(busy, polls, "no two threads are in one span at a time");
     let first = all.records.iter().map(|record| record.ticks).min().unwrap();
     let wanted = all.records.iter().filter(|record| record.kind == "message").map(|record| {
         let template = record.site.map(|id| &all.sites[id as usize - 1].template).cloned();

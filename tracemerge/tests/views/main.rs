@@ -27,6 +27,7 @@ mod profiles_are_balanced_and_add_up;
 mod rows_for_programs_are_those_of_the_table;
 mod selections_apply_to_each_format;
 mod show_indents_calls;
+mod spans_have_tracks_in_timelines;
 mod stats_name_functions;
 mod summaries_fit_a_screen;
 mod tables_have_every_record_and_value;

@@ -2,7 +2,8 @@
 //! each line.
 //!
 //! Calls are `B` and `E`, messages and `#` lines are `i`, and stalls are `X` on a thread of their own,
-//! because they overlap calls. Flows are `s`, `t` and `f` after the events that they join. Times are
+//! because they overlap calls. Spans are asynchronous events `b` and `e` (nestable, with an id and the category `span`):
+//! one from a span's beginning to its end, and inside it one for each time that the span was busy. Flows are `s`, `t` and `f` after the events that they join. Times are
 //! microseconds with three decimals since the first event; `otherData` has the time of the first event.
 //! Readers sort an `E` before a `B` of the same time, which would end another call. So no two of them in a
 //! thread have the same time: the later one is delayed by a nanosecond.
@@ -22,6 +23,8 @@ use crate::view::export::flows::{self, Flow, Flows};
 use crate::view::export::format::{OutputContent, OutputFormat, contains, export_events};
 use crate::view::export::json::{put_number, put_string, put_value};
 use crate::view::export::pids::Pids;
+use crate::view::export::spans::arguments::{Argument, arguments, later_fields};
+use crate::view::export::spans::known::{KnownSpans, SpanChange, SpanKey};
 use crate::view::function_names::CallInfo;
 use crate::view::thread_states::OffTime;
 use crate::view::values::Value;
@@ -102,20 +105,20 @@ impl ChromeFormat {
 
     /// Begins the output at its first event, and writes the names of the event's process and thread, each
     /// once.
-    fn introduce(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
+    fn introduce(&mut self, (number, time): (usize, u64), inventory: &Inventory, out: &mut Vec<u8>) {
         if self.first.is_none() {
-            self.first = Some(event.time);
-            let _ = write!(out, "{{\"otherData\":{{\"start\":\"{}\"}},", Wall(event.time));
+            self.first = Some(time);
+            let _ = write!(out, "{{\"otherData\":{{\"start\":\"{}\"}},", Wall(time));
             out.extend_from_slice(b"\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
         }
         self.named.resize(self.named.len().max(inventory.threads().len()), false);
         self.stalled_until.resize(self.named.len(), None);
         self.has_states.resize(self.named.len(), false);
         self.last.resize(self.named.len(), None);
-        if std::mem::replace(&mut self.named[event.thread], true) {
+        if std::mem::replace(&mut self.named[number], true) {
             return;
         }
-        let thread = &inventory.threads()[event.thread];
+        let thread = &inventory.threads()[number];
         let (_, is_new) = self.pids.of(thread.process, inventory);
         let process = &inventory.processes()[thread.process].name[..];
         let is_named = is_new && !process.is_empty();
@@ -124,7 +127,7 @@ impl ChromeFormat {
                 .into_iter()
                 .flatten()
         {
-            self.put((event.thread, 'M', event.time), inventory, out);
+            self.put((number, 'M', time), inventory, out);
             put_name(what, out);
             put_args([("name", name)].into_iter(), out, put_string);
             out.push(b'}');
@@ -252,6 +255,26 @@ impl ChromeFormat {
         out.push(b'}');
     }
 
+    /// Writes an event of the span with this number, on a track that no thread has.
+    fn put_of_span(
+        &mut self,
+        (thread, span): (usize, u64),
+        (phase, time): (char, u64),
+        name: &str,
+        values: &[Argument<'_>],
+        inventory: &Inventory,
+        out: &mut Vec<u8>,
+    ) {
+        self.put((thread, phase, time), inventory, out);
+        // Writing to memory does not fail.
+        let _ = write!(out, ",\"id\":\"{span:#x}\",\"cat\":\"span\"");
+        put_name(name, out);
+        if !values.is_empty() {
+            put_args(values.iter().map(|(name, value)| (&name[..], value)), out, put_value);
+        }
+        out.push(b'}');
+    }
+
     fn name_track(&mut self, of: (u32, u64), time: u64, name: &str, out: &mut Vec<u8>) {
         self.begin_event_of(of, ('M', time), out);
         put_name("thread_name", out);
@@ -293,7 +316,7 @@ fn put_microseconds(ns: u64, out: &mut Vec<u8>) {
 
 impl EventFormat for ChromeFormat {
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
-        self.introduce(event, inventory, out);
+        self.introduce((event.thread, event.time), inventory, out);
         let (thread, wall) = (event.thread, event.time);
         let (ended, left) = match &event.what {
             EventContent::Message { .. } => return self.message(event, inventory, out),
@@ -308,7 +331,12 @@ impl EventFormat for ChromeFormat {
                 let from = call_info.called.from.map(|from| inventory.function(from));
                 let from = from.map(|from| format!("{}:{}", from.file, from.line.unwrap_or(0)));
                 let from = from.map(|from| ("called from", Value::Text(from.into())));
-                let known = place.into_iter().chain(span).chain(from);
+                let process = inventory.threads()[thread].process;
+                let known = inventory.spans.as_ref().zip(call_info.span);
+                let known = known.and_then(|(spans, span)| Some((spans, spans.get((process, span))?)));
+                let of_span = known.map_or_else(Vec::new, |(spans, span)| arguments(spans, span));
+                let of_span = of_span.iter().map(|(name, value)| (&name[..], value.clone()));
+                let known = place.into_iter().chain(span).chain(of_span).chain(from);
                 put_args(known, out, |value, out| put_value(&value, out));
                 out.push(b'}');
                 if let Some(span) = call_info.span {
@@ -355,6 +383,46 @@ impl EventFormat for ChromeFormat {
         }
         self.begin_slice(track, (off.begin, until), off.why.name(), out);
         out.extend_from_slice(b",\"cat\":\"state\"}");
+    }
+
+    fn spans(&self) -> Option<KnownSpans> {
+        Some(KnownSpans::new(0, true))
+    }
+
+    fn span(
+        &mut self,
+        (key, change): (SpanKey, SpanChange),
+        (thread, time): (usize, u64),
+        inventory: &Inventory,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(spans) = &inventory.spans else { return };
+        let Some(span) = spans.get(key) else { return };
+        self.introduce((thread, time), inventory, out);
+        let of = (thread, span.number);
+        match change {
+            SpanChange::Began => {
+                let name = format!("{} #{}", spans.names_of(span).0, key.1);
+                let mut values: Vec<Argument<'_>> = vec![("span".into(), Value::Unsigned(key.1.into()))];
+                values.extend(arguments(spans, span));
+                self.put_of_span(of, ('b', time), &name, &values, inventory, out);
+            }
+            SpanChange::Busy => {
+                let label = inventory.threads()[thread].label();
+                let values = [("thread".into(), Value::Text(label.into()))];
+                self.put_of_span(of, ('b', time), "busy", &values, inventory, out);
+            }
+            SpanChange::Idle => self.put_of_span(of, ('e', time), "busy", &[], inventory, out),
+            SpanChange::Ended(how) => {
+                if span.is_busy() {
+                    self.put_of_span(of, ('e', time), "busy", &[], inventory, out);
+                }
+                let name = format!("{} #{}", spans.names_of(span).0, key.1);
+                let mut values = later_fields(span);
+                values.extend(how.flag().map(|name| (name.into(), Value::Bool(true))));
+                self.put_of_span(of, ('e', time), &name, &values, inventory, out);
+            }
+        }
     }
 
     fn nests_calls(&self) -> bool {

@@ -22,6 +22,7 @@ use crate::ui::messages::{Grouped, count};
 use crate::view::calls::{CallPlace, Depth, Ended, Ending, Folded, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::aspects::CallDetailCounts;
+use crate::view::export::spans::known::{How, KnownSpans, SpanChange, SpanKey};
 use crate::view::function_names::{
     CallInfo, Called, FunctionId, FunctionNames, KnownCalls, SharedNames, lock,
 };
@@ -45,6 +46,23 @@ pub trait EventFormat: Send + Sync {
         _thread: usize,
         _off: &OffTime,
         _until: u64,
+        _inventory: &Inventory,
+        _out: &mut Vec<u8>,
+    ) {
+    }
+
+    /// Returns the empty model of spans, if the format takes spans: then the inventory has it, `span` gets their
+    /// changes, and messages about spans have their text.
+    fn spans(&self) -> Option<KnownSpans> {
+        None
+    }
+
+    /// Appends a change of a span, at a time and by a thread. Comes before the event of an enter record, and after any
+    /// other one.
+    fn span(
+        &mut self,
+        _of: (SpanKey, SpanChange),
+        _at: (usize, u64),
         _inventory: &Inventory,
         _out: &mut Vec<u8>,
     ) {
@@ -193,6 +211,8 @@ pub struct Inventory {
     pub functions: Vec<NamedFunction>,
     /// The sites, by their numbers.
     pub sites: Vec<Option<TypedSite>>,
+    /// The spans, if the format takes them.
+    pub spans: Option<KnownSpans>,
     /// The number of messages with bytes that are not UTF-8.
     pub not_text: u64,
     /// The number of messages whose values do not fit their site.
@@ -215,11 +235,12 @@ pub struct Inventory {
 
 impl Inventory {
     /// Makes an empty inventory of the events of `registry`.
-    fn new(registry: Threads, depth: usize) -> Inventory {
+    fn new(registry: Threads, depth: usize, spans: Option<KnownSpans>) -> Inventory {
         Inventory {
             registry,
             functions: Vec::new(),
             sites: Vec::new(),
+            spans,
             not_text: 0,
             without_values: 0,
             unmatched: 0,
@@ -347,12 +368,13 @@ impl<F: EventFormat> EventExport<F> {
         let names = threads.names().clone();
         let depth = if format.nests_calls() { depth.most() } else { Depth::All.most() };
         let threads = threads.by(format.clock().unwrap_or_default());
+        let spans = format.spans();
         EventExport {
             format,
             call_info: KnownCalls::of(&names),
             names,
             catalog,
-            inventory: Inventory::new(threads, depth),
+            inventory: Inventory::new(threads, depth, spans),
             open: Vec::new(),
             off: Vec::new(),
             text: String::new(),
@@ -437,14 +459,67 @@ impl<F: EventFormat> EventExport<F> {
             known.with_values += u64::from(has_values && !values.is_empty());
         }
         text.clear();
-        if !has_values || self.format.takes_text_of_values(record.payload()) {
+        let may_be_about_span = self.inventory.spans.is_some() && KnownSpans::may_take(record.payload());
+        if !has_values || may_be_about_span || self.format.takes_text_of_values(record.payload()) {
             self.inventory.not_text += u64::from(!text_of(record, &mut text));
         }
         let values_read = has_values.then_some(&values[..]);
         let what = EventContent::Message { site, text: &text, values: values_read, bytes: None, lock };
         self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
+        if let Some(spans) = self.inventory.spans.as_mut().filter(|_| may_be_about_span) {
+            if let Some((key, change)) = spans.message((at.ids.process, thread), &text, time) {
+                self.change_span((key, change), (thread, time), out);
+            }
+        }
         self.values = clear_and_reuse(values);
         self.text = text;
+    }
+
+    /// Passes a change of a span to the format.
+    fn change_span(
+        &mut self,
+        (key, change): (SpanKey, SpanChange),
+        (thread, time): (usize, u64),
+        out: &mut Vec<u8>,
+    ) {
+        self.format.span((key, change), (thread, time), &self.inventory, out);
+        if let (SpanChange::Ended(how), Some(spans)) = (change, &mut self.inventory.spans) {
+            spans.end(key, time, how);
+        }
+    }
+
+    fn enter_span(&mut self, call_info: &CallInfo, at: EventPosition, out: &mut Vec<u8>) {
+        let EventPosition { ids: ThreadIds { thread, process, .. }, time, .. } = at;
+        let Some((span, spans)) = call_info.span.zip(self.inventory.spans.as_mut()) else { return };
+        let name = &self.inventory.functions[call_info.called.function as usize].name;
+        let (begins, is_busy) = spans.enter((process, span), name, thread, time);
+        for change in [(begins, SpanChange::Began), (is_busy, SpanChange::Busy)] {
+            if change.0 {
+                self.change_span(((process, span), change.1), (thread, time), out);
+            }
+        }
+    }
+
+    fn leave_span(&mut self, call_info: &CallInfo, at: EventPosition, out: &mut Vec<u8>) {
+        let EventPosition { ids: ThreadIds { thread, process, .. }, time, .. } = at;
+        let Some((span, spans)) = call_info.span.zip(self.inventory.spans.as_mut()) else { return };
+        let work = self.inventory.registry.work(thread);
+        if spans.leave((process, span), (thread, work), time) {
+            self.change_span(((process, span), SpanChange::Idle), (thread, time), out);
+        }
+        if let Some(how) = KnownSpans::ending(call_info) {
+            self.change_span(((process, span), SpanChange::Ended(how)), (thread, time), out);
+        }
+    }
+
+    /// Ends the spans that are open, at the ends of their processes.
+    fn end_spans(&mut self, out: &mut Vec<u8>) {
+        let open = self.inventory.spans.as_ref().map_or_else(Vec::new, KnownSpans::open_spans);
+        for key in open {
+            let thread = self.inventory.spans.as_ref().and_then(|spans| Some(spans.get(key)?.thread));
+            let end = self.inventory.registry.last_time(key.0);
+            self.change_span((key, SpanChange::Ended(How::Open)), (thread.unwrap_or(0), end), out);
+        }
     }
 
     fn function(&mut self, record: &RecordText<'_>, at: EventPosition, out: &mut Vec<u8>) {
@@ -456,8 +531,10 @@ impl<F: EventFormat> EventExport<F> {
         if record.kind == Kind::Enter {
             open.enter(called.place, called.function, call_info.span, time);
             self.inventory.calls.entered(call_info);
-            if open.open().len() <= self.inventory.depth {
-                let what = EventContent::Enter(call_info);
+            let (call_info, depth) = (*call_info, open.open().len());
+            self.enter_span(&call_info, at, out);
+            if depth <= self.inventory.depth {
+                let what = EventContent::Enter(&call_info);
                 self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
             }
             return;
@@ -477,6 +554,7 @@ impl<F: EventFormat> EventExport<F> {
         }
         ended.clear();
         self.ended = ended;
+        self.leave_span(&call_info, at, out);
     }
 
     /// Moves the open calls of a thread, except the outermost `left` ones, to `ended`, the innermost first.
@@ -640,6 +718,7 @@ impl<F: EventFormat> Export for EventExport<F> {
             self.close(thread, (ticks, time), out);
             self.pass_last_off(thread, time, out);
         }
+        self.end_spans(out);
         self.format.finish(&self.inventory, out);
     }
 

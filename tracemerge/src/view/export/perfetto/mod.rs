@@ -3,8 +3,10 @@
 //!
 //! Calls are slices on the track of their thread. Messages are instants: the template is the name, and the
 //! values are debug annotations. Flows join the polls of a span, and a notification with the threads that it
-//! wakes. Losses and other `#` lines are instants of the category `tracer`. Stalls are slices on a track of
-//! their own, because they overlap calls, and so are the times at which a thread was off the processor. Times are those of the wall clock, which a clock snapshot states.
+//! wakes. Each span also has a track of its own, from its beginning to its end, with a slice for each time that it was
+//! busy. Losses and other `#` lines are instants of the category `tracer`. Stalls are slices on a track of
+//! their own, because they overlap calls, and so are the times at which a thread was off the processor. Times are those
+//! of the wall clock, which a clock snapshot states.
 
 mod protobuf;
 
@@ -27,6 +29,8 @@ use crate::view::export::fields::{Key, is_of_modules, keys_of, level};
 use crate::view::export::flows::{self, Flow, Flows};
 use crate::view::export::format::{OutputContent, OutputFormat, export_events};
 use crate::view::export::pids::Pids;
+use crate::view::export::spans::arguments::{Argument, arguments, later_fields};
+use crate::view::export::spans::known::{KnownSpans, SpanChange, SpanKey};
 use crate::view::function_names::CallInfo;
 use crate::view::thread_states::OffTime;
 use crate::view::values::Value;
@@ -196,6 +200,8 @@ pub struct PerfettoFormat {
     sites: Vec<KnownSite>,
     /// The state from which flows of messages begin.
     flows: Flows,
+    /// The processes whose group of tracks of spans was introduced.
+    with_spans: BTreeSet<usize>,
     /// Buffers for interned data and for an event.
     interned: Vec<u8>,
     event: Vec<u8>,
@@ -218,6 +224,15 @@ fn states_track(thread: usize) -> u64 {
     4 << 32 | thread as u64
 }
 
+/// Returns the number of the track around the tracks of a process's spans.
+fn spans_track(process: usize) -> u64 {
+    5 << 32 | process as u64
+}
+
+fn span_track(number: u64) -> u64 {
+    1 << 40 | number
+}
+
 /// Returns the number of the name of a function. Names of templates and other texts have other numbers.
 fn name_of_function(function: u32) -> u64 {
     u64::from(function) * 4 + 1
@@ -233,16 +248,16 @@ fn name_of_text(text: u64) -> u64 {
 
 impl PerfettoFormat {
     /// Introduces the clock, and the process and the thread of an event, each once.
-    fn introduce(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
+    fn introduce(&mut self, (number, time): (usize, u64), inventory: &Inventory, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.has_clock, true) {
             put_packet(out, |out| {
                 put_number(field::packet::SEQUENCE, COMMON, out);
-                put_number(field::packet::TIMESTAMP, event.time, out);
+                put_number(field::packet::TIMESTAMP, time, out);
                 put_message(field::packet::CLOCK_SNAPSHOT, out, |out| {
                     for clock in [BOOTTIME, REALTIME] {
                         put_message(1, out, |out| {
                             put_number(1, clock, out);
-                            put_number(2, event.time, out);
+                            put_number(2, time, out);
                         });
                     }
                 });
@@ -251,14 +266,14 @@ impl PerfettoFormat {
         if self.sequences.len() < inventory.threads().len() {
             self.sequences.resize_with(inventory.threads().len(), Sequence::default);
         }
-        if std::mem::replace(&mut self.sequences[event.thread].is_introduced, true) {
+        if std::mem::replace(&mut self.sequences[number].is_introduced, true) {
             return;
         }
-        let common = &mut self.sequences[event.thread].common;
+        let common = &mut self.sequences[number].common;
         common.push(&[tag_of_number(field::packet::SEQUENCE)]);
-        common.push_varint(sequence_of(event.thread));
+        common.push_varint(sequence_of(number));
         common.push(&[tag_of_number(field::packet::FLAGS), NEEDS_STATE]);
-        let thread = &inventory.threads()[event.thread];
+        let thread = &inventory.threads()[number];
         let process = &inventory.processes()[thread.process];
         let (pid, is_new) = self.pids.of(thread.process, inventory);
         if is_new {
@@ -274,15 +289,15 @@ impl PerfettoFormat {
         // A log of another program is a track, not a thread.
         let is_log = process.run.is_none() && thread.tid == 0;
         put_packet(out, |out| {
-            put_number(field::packet::SEQUENCE, sequence_of(event.thread), out);
+            put_number(field::packet::SEQUENCE, sequence_of(number), out);
             put_number(field::packet::FLAGS, STATE_CLEARED, out);
             put_message(field::packet::DEFAULTS, out, |out| {
                 put_message(field::packet::TRACK_EVENT, out, |out| {
-                    put_number(field::event::TRACK, thread_track(event.thread), out);
+                    put_number(field::event::TRACK, thread_track(number), out);
                 });
             });
             put_message(field::packet::TRACK, out, |out| {
-                put_number(field::track::UUID, thread_track(event.thread), out);
+                put_number(field::track::UUID, thread_track(number), out);
                 put_number(field::track::PARENT, process_track(thread.process), out);
                 if is_log {
                     return put_text(field::track::NAME, thread.label(), out);
@@ -338,6 +353,15 @@ impl PerfettoFormat {
         let id = self.text(name);
         self.intern(thread, Interned::AnnotationName(id), name);
         put_annotation(id, &mut self.event, put);
+    }
+
+    /// Appends annotations with values to the event.
+    fn values(&mut self, thread: usize, values: &[Argument<'_>]) {
+        for (name, value) in values {
+            let id = self.text(name);
+            self.intern(thread, Interned::AnnotationName(id), name);
+            put_value(id, value, &mut self.event);
+        }
     }
 
     /// Marks the event as a part of a flow.
@@ -471,6 +495,11 @@ impl PerfettoFormat {
         if let Some(span) = told.span {
             self.flow(flows::of_span(span, inventory.threads()[thread].process));
             self.annotation(thread, "span", |out| put_number(field::annotation::UNSIGNED, span, out));
+            let spans = inventory.spans.as_ref();
+            let known = spans
+                .and_then(|spans| Some((spans, spans.get((inventory.threads()[thread].process, span))?)));
+            let known = known.map_or_else(Vec::new, |(spans, span)| arguments(spans, span));
+            self.values(thread, &known);
         }
         if let Some(from) = told.called.from {
             let from = inventory.function(from);
@@ -550,7 +579,7 @@ impl PerfettoFormat {
         let last = known.replace(until);
         if last.is_none() {
             let name = format!("stalls of {}", inventory.threads()[thread].label());
-            put_named_track(track, &name, inventory.threads()[thread].process, out);
+            put_named_track(track, &name, process_track(inventory.threads()[thread].process), out);
         }
         // The time before the end of the last stall already belongs to that stall.
         let from = until.saturating_sub(ns).max(last.unwrap_or(0)).min(until);
@@ -570,9 +599,14 @@ impl PerfettoFormat {
     /// Writes the prepared event that begins a slice, and the one that ends it.
     fn end_slice(&mut self, thread: usize, track: u64, (from, until): (u64, u64), out: &mut Vec<u8>) {
         self.write(thread, from, out);
+        self.begin_end(track);
+        self.write(thread, until, out);
+    }
+
+    /// Prepares the event that ends a slice on a track of its own.
+    fn begin_end(&mut self, track: u64) {
         self.begin_event(SLICE_END);
         put_number(field::event::TRACK, track, &mut self.event);
-        self.write(thread, until, out);
     }
 }
 
@@ -598,9 +632,9 @@ fn put_track(uuid: u64, parent: Option<u64>, out: &mut Vec<u8>, write: impl FnOn
     });
 }
 
-/// Appends a packet that introduces a track of a process by its name.
-fn put_named_track(uuid: u64, name: &str, process: usize, out: &mut Vec<u8>) {
-    put_track(uuid, Some(process_track(process)), out, |out| put_text(field::track::NAME, name, out));
+/// Appends a packet that introduces a track inside another one by its name.
+fn put_named_track(uuid: u64, name: &str, parent: u64, out: &mut Vec<u8>) {
+    put_track(uuid, Some(parent), out, |out| put_text(field::track::NAME, name, out));
 }
 
 /// Appends a name to interned data.
@@ -659,7 +693,7 @@ fn put_value(name: u64, value: &Value<'_>, event: &mut Vec<u8>) {
 
 impl EventFormat for PerfettoFormat {
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
-        self.introduce(event, inventory, out);
+        self.introduce((event.thread, event.time), inventory, out);
         match &event.what {
             EventContent::Message { .. } => self.message(event, inventory, out),
             EventContent::Enter(told) => self.enter(event, told, inventory, out),
@@ -680,10 +714,58 @@ impl EventFormat for PerfettoFormat {
         let track = states_track(thread);
         if !std::mem::replace(&mut self.sequences[thread].has_states, true) {
             let of = &inventory.threads()[thread];
-            put_named_track(track, &format!("off the processor: {}", of.label()), of.process, out);
+            let name = format!("off the processor: {}", of.label());
+            put_named_track(track, &name, process_track(of.process), out);
         }
         self.begin_slice(thread, track, ("state", off.why.name()));
         self.end_slice(thread, track, (off.begin, until), out);
+    }
+
+    fn spans(&self) -> Option<KnownSpans> {
+        Some(KnownSpans::new(0, true))
+    }
+
+    fn span(
+        &mut self,
+        (key, change): (SpanKey, SpanChange),
+        (thread, time): (usize, u64),
+        inventory: &Inventory,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(spans) = &inventory.spans else { return };
+        let Some(span) = spans.get(key) else { return };
+        self.introduce((thread, time), inventory, out);
+        let track = span_track(span.number);
+        match change {
+            SpanChange::Began => {
+                if self.with_spans.insert(key.0) {
+                    put_named_track(spans_track(key.0), "spans", process_track(key.0), out);
+                }
+                let (name, _) = spans.names_of(span);
+                put_named_track(track, &format!("{name} #{}", key.1), spans_track(key.0), out);
+                self.begin_slice(thread, track, ("span", name));
+                self.annotation(thread, "span", |out| put_number(field::annotation::UNSIGNED, key.1, out));
+                self.values(thread, &arguments(spans, span));
+            }
+            SpanChange::Busy => {
+                self.begin_slice(thread, track, ("span", "busy"));
+                let label = inventory.threads()[thread].label();
+                self.annotation(thread, "thread", |out| put_text(field::annotation::TEXT, label, out));
+            }
+            SpanChange::Idle => self.begin_end(track),
+            SpanChange::Ended(how) => {
+                if span.is_busy() {
+                    self.begin_end(track);
+                    self.write(thread, time, out);
+                }
+                self.begin_end(track);
+                self.values(thread, &later_fields(span));
+                if let Some(name) = how.flag() {
+                    self.annotation(thread, name, |out| put_number(field::annotation::BOOL, 1, out));
+                }
+            }
+        }
+        self.write(thread, time, out);
     }
 
     fn nests_calls(&self) -> bool {

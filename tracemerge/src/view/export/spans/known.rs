@@ -3,6 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
+use trace_format::record::Flags;
+
+use crate::view::export::spans::message::{SpanMessage, Subject};
+use crate::view::function_names::CallInfo;
 use crate::view::latency::Latencies;
 use crate::view::work_time::WorkTime;
 
@@ -29,6 +33,15 @@ pub enum How {
 }
 
 impl How {
+    /// Returns the name of the argument of a slice that has ended in this way, if that was not its usual end.
+    pub fn flag(self) -> Option<&'static str> {
+        match self {
+            How::Ended => None,
+            How::Cancelled => Some("cancelled"),
+            How::Open => Some("cut off"),
+        }
+    }
+
     /// Returns a note for people and programs.
     pub fn name(self) -> &'static str {
         match self {
@@ -39,9 +52,26 @@ impl How {
     }
 }
 
+/// A change of a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanChange {
+    /// It is new.
+    Began,
+    /// A thread has entered it, and no other one was in it.
+    Busy,
+    /// The last thread that was in it has left it.
+    Idle,
+    /// It has ended. It is known until this change was taken.
+    Ended(How),
+}
+
 /// A span. Times are in nanoseconds of steady time.
 #[derive(Clone, Debug)]
 pub struct Span {
+    /// Its number among all spans of all processes.
+    pub number: u64,
+    /// The thread that has begun it.
+    pub thread: usize,
     /// The number of its name.
     name: u32,
     /// The number of the name of the span that opened it, if there was one.
@@ -59,9 +89,26 @@ pub struct Span {
     /// The number of times that a thread entered it when no other one was in it.
     pub polls: u64,
     fields: Option<Box<str>>,
+    /// The number of bytes of the fields that it had at its beginning.
+    first_fields: usize,
 }
 
 impl Span {
+    /// Returns the values of its fields, such as `path="/" size=3`, as far as they are kept.
+    pub fn fields(&self) -> &str {
+        self.fields.as_deref().unwrap_or("")
+    }
+
+    /// Returns the number of bytes of the fields that it had at its beginning.
+    pub fn first_fields(&self) -> usize {
+        self.first_fields
+    }
+
+    /// Returns whether a thread is in it.
+    pub fn is_busy(&self) -> bool {
+        self.entered > 0
+    }
+
     /// Returns the time for which no thread was in it.
     pub fn idle(&self, wall: u64) -> u64 {
         wall.saturating_sub(self.busy).saturating_sub(self.waited)
@@ -69,7 +116,7 @@ impl Span {
 }
 
 /// The sums over spans with one name that spans with one name opened.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sums {
     pub cancelled: u64,
     pub open: u64,
@@ -105,6 +152,9 @@ pub struct AllSums {
 pub struct KnownSpans {
     names: Vec<String>,
     numbers: HashMap<String, u32>,
+    /// The number of spans so far.
+    begun: u64,
+    keeps_fields: bool,
     open: HashMap<SpanKey, Span>,
     /// The spans that each thread is in, and since when, the innermost last.
     inside: Vec<Vec<(u64, u64)>>,
@@ -117,11 +167,13 @@ pub struct KnownSpans {
 }
 
 impl KnownSpans {
-    /// Knows no span. Keeps that number of slowest spans.
-    pub fn new(slow: usize) -> KnownSpans {
+    /// Knows no span. Keeps that number of slowest spans, and the fields of spans if there are any or `keeps_fields`.
+    pub fn new(slow: usize, keeps_fields: bool) -> KnownSpans {
         KnownSpans {
             names: vec![OTHERS.to_owned()],
             numbers: HashMap::new(),
+            begun: 0,
+            keeps_fields: keeps_fields || slow > 0,
             open: HashMap::new(),
             inside: Vec::new(),
             sums: BTreeMap::new(),
@@ -145,11 +197,57 @@ impl KnownSpans {
         number
     }
 
+    /// Returns an open span.
+    pub fn get(&self, key: SpanKey) -> Option<&Span> {
+        self.open.get(&key)
+    }
+
+    /// Returns the name of a span, and of the span that opened it.
+    pub fn names_of(&self, span: &Span) -> (&str, Option<&str>) {
+        let text = |number: u32| &self.names[number as usize][..];
+        (text(span.name), span.opened_by.map(text))
+    }
+
+    /// Returns whether a message with this text, escaped or not, may be about a span.
+    pub fn may_take(text: &[u8]) -> bool {
+        memchr::memmem::find(text, b": span=").is_some()
+    }
+
+    /// Takes a message of a thread. Returns the span that it has begun or ended.
+    pub fn message(
+        &mut self,
+        (process, thread): (usize, usize),
+        text: &str,
+        now: u64,
+    ) -> Option<(SpanKey, SpanChange)> {
+        let message = SpanMessage::parse(text)?;
+        let key = (process, message.id);
+        match message.subject {
+            Subject::New(parent) => {
+                self.begin(key, message.name, parent, (thread, now));
+                self.add_fields(key, message.fields);
+                if let Some(span) = self.open.get_mut(&key) {
+                    span.first_fields = span.fields().len();
+                }
+                Some((key, SpanChange::Began))
+            }
+            Subject::Recorded => {
+                self.add_fields(key, message.fields);
+                None
+            }
+            Subject::FollowsFrom(_) => None,
+            Subject::Closed => self.open.get(&key).map(|_| (key, SpanChange::Ended(How::Ended))),
+        }
+    }
+
     /// Begins a span that `parent` has opened.
-    pub fn begin(&mut self, key: SpanKey, name: &str, parent: Option<u64>, now: u64) {
+    fn begin(&mut self, key: SpanKey, name: &str, parent: Option<u64>, (thread, now): (usize, u64)) {
         let name = self.name(name);
         let opened_by = parent.and_then(|parent| self.open.get(&(key.0, parent))).map(|parent| parent.name);
+        self.begun += 1;
         let span = Span {
+            number: self.begun,
+            thread,
             name,
             opened_by,
             parent,
@@ -160,13 +258,14 @@ impl KnownSpans {
             waited: 0,
             polls: 0,
             fields: None,
+            first_fields: 0,
         };
         self.open.insert(key, span);
     }
 
     /// Adds the values of fields of a span.
-    pub fn add_fields(&mut self, key: SpanKey, fields: &str) {
-        if self.slow == 0 || fields.is_empty() {
+    fn add_fields(&mut self, key: SpanKey, fields: &str) {
+        if !self.keeps_fields || fields.is_empty() {
             return;
         }
         let Some(span) = self.open.get_mut(&key) else { return };
@@ -175,38 +274,58 @@ impl KnownSpans {
         span.fields = Some(text.into_boxed_str());
     }
 
-    /// Lets a thread enter a span. If the span is not known, it begins now, in the span in which the thread is.
-    pub fn enter(&mut self, key: SpanKey, name: &str, thread: usize, now: u64) {
+    /// Lets a thread enter a span. If the span is not known, it begins now, in the span in which the thread is. Returns
+    /// whether it has begun, and whether it was idle.
+    pub fn enter(&mut self, key: SpanKey, name: &str, thread: usize, now: u64) -> (bool, bool) {
         if self.inside.len() <= thread {
             self.inside.resize_with(thread + 1, Vec::new);
         }
-        if !self.open.contains_key(&key) {
+        let begins = !self.open.contains_key(&key);
+        if begins {
             let parent = self.inside[thread].last().map(|(span, _)| *span);
-            self.begin(key, name, parent, now);
+            self.begin(key, name, parent, (thread, now));
         }
         self.inside[thread].push((key.1, now));
-        let Some(span) = self.open.get_mut(&key) else { return };
+        let Some(span) = self.open.get_mut(&key) else { return (false, false) };
         span.entered += 1;
         if span.entered == 1 {
             span.since = now;
             span.polls += 1;
         }
+        (begins, span.entered == 1)
     }
 
-    /// Lets a thread leave a span; `work` has the thread's waits.
-    pub fn leave(&mut self, key: SpanKey, (thread, work): (usize, &WorkTime), now: u64) {
+    /// Lets a thread leave a span; `work` has the thread's waits. Returns whether no thread is in it any more.
+    pub fn leave(&mut self, key: SpanKey, (thread, work): (usize, &WorkTime), now: u64) -> bool {
         let inside = self.inside.get_mut(thread);
         // Spans may be left in another order than they were entered in.
         let entered = inside.and_then(|inside| {
             inside.iter().rposition(|(span, _)| *span == key.1).map(|at| inside.remove(at).1)
         });
-        let Some(span) = self.open.get_mut(&key).filter(|span| span.entered > 0) else { return };
+        let Some(span) = self.open.get_mut(&key).filter(|span| span.entered > 0) else { return false };
         span.entered -= 1;
         if span.entered == 0 {
             let waited = entered.map_or(0, |entered| work.waits_between(entered, now));
             span.waited += waited;
             span.busy += now.saturating_sub(span.since).saturating_sub(waited);
         }
+        span.entered == 0
+    }
+
+    /// Returns the way in which a leave record ends its span, if it does.
+    pub fn ending(call: &CallInfo) -> Option<How> {
+        match call.left {
+            left if left.has(Flags::CANCELLED) => Some(How::Cancelled),
+            left if left.has(Flags::ENDED) => Some(How::Ended),
+            _ => None,
+        }
+    }
+
+    /// Returns the spans that are open, in order.
+    pub fn open_spans(&self) -> Vec<SpanKey> {
+        let mut open: Vec<SpanKey> = self.open.keys().copied().collect();
+        open.sort_unstable();
+        open
     }
 
     /// Ends a span.
@@ -245,21 +364,18 @@ impl KnownSpans {
         }
     }
 
-    /// Ends the spans that are open, at the end of their process in `ends`, and returns all sums.
-    pub fn finish(&mut self, ends: &[u64]) -> AllSums {
-        let mut open: Vec<SpanKey> = self.open.keys().copied().collect();
-        open.sort_unstable();
-        for key in open {
-            self.end(key, ends.get(key.0).copied().unwrap_or(0), How::Open);
-        }
+    /// Returns all sums over the spans that have ended.
+    pub fn sums(&self) -> AllSums {
         let text = |number: u32| self.names[number as usize].clone();
-        let by_name = std::mem::take(&mut self.sums).into_iter();
-        let mut by_name: Vec<_> =
-            by_name.map(|((name, opened_by), sums)| (text(name), opened_by.map(text), sums)).collect();
+        let by_name = self.sums.iter();
+        let mut by_name: Vec<_> = by_name
+            .map(|((name, opened_by), sums)| (text(*name), opened_by.map(text), sums.clone()))
+            .collect();
         by_name.sort_by(|one, other| {
             other.2.total.cmp(&one.2.total).then_with(|| (&one.0, &one.1).cmp(&(&other.0, &other.1)))
         });
-        let mut slowest: Vec<(usize, SlowSpan)> = std::mem::take(&mut self.kept).into_iter().collect();
+        let mut slowest: Vec<(usize, SlowSpan)> =
+            self.kept.iter().map(|(number, slow)| (*number, slow.clone())).collect();
         slowest.sort_by_key(|(number, slow)| (Reverse(slow.wall), *number));
         AllSums { by_name, slowest: slowest.into_iter().map(|(_, slow)| slow).collect() }
     }

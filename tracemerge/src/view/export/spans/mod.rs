@@ -1,7 +1,8 @@
 //! The spans: calls of async functions and spans of `tracing`, which are entered and left several times, on any
 //! threads. A span is *busy* while a thread is in it, and *idle* otherwise.
 
-mod known;
+pub mod arguments;
+pub mod known;
 mod message;
 mod rows;
 mod steps;
@@ -9,14 +10,13 @@ mod steps;
 use std::sync::Arc;
 
 use clap::Args;
-use trace_format::record::Flags;
 
 use crate::ui::console::Content;
 use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::events::{Event, EventContent, EventExport, EventFormat, Inventory};
-use crate::view::export::spans::known::{How, KnownSpans};
-use crate::view::export::spans::message::{SpanMessage, Subject};
+use crate::view::export::spans::known::KnownSpans;
+use crate::view::export::spans::message::SpanMessage;
 use crate::view::export::spans::rows::{NameRow, SlowRow, write_names, write_slowest};
 use crate::view::export::spans::steps::Steps;
 use crate::view::export::time_column::TimeMode;
@@ -90,81 +90,52 @@ impl Layout for SpansLayout {
 #[derive(Debug)]
 struct SpansFormat {
     layout: SpansLayout,
-    known: KnownSpans,
     steps: Option<Steps>,
 }
 
 impl SpansFormat {
     fn new(layout: SpansLayout, first: u64) -> SpansFormat {
-        let known = KnownSpans::new(layout.slow.unwrap_or(0));
-        let steps = layout.id.map(|id| Steps::new(id, first));
-        SpansFormat { layout, known, steps }
-    }
-
-    fn message(&mut self, event: &Event<'_>, process: usize, text: &str, inventory: &Inventory) {
-        if let Some(steps) = &mut self.steps {
-            if let Some(record) = LockRecord::parse(text) {
-                return steps.lock(event, process, &record, inventory);
-            }
-        }
-        let Some(message) = SpanMessage::parse(text) else { return };
-        let (key, now) = ((process, message.id), event.time);
-        if let Some(steps) = &mut self.steps {
-            steps.message(event, process, &message);
-        }
-        match message.subject {
-            Subject::New(parent) => {
-                self.known.begin(key, message.name, parent, now);
-                self.known.add_fields(key, message.fields);
-            }
-            Subject::Recorded => self.known.add_fields(key, message.fields),
-            Subject::FollowsFrom(_) => {}
-            Subject::Closed => self.known.end(key, now, How::Ended),
-        }
+        SpansFormat { layout, steps: layout.id.map(|id| Steps::new(id, first)) }
     }
 }
 
 impl EventFormat for SpansFormat {
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, _out: &mut Vec<u8>) {
         let process = inventory.threads()[event.thread].process;
+        let Some(steps) = &mut self.steps else { return };
         match event.what {
-            EventContent::Message { text, .. } => self.message(event, process, text, inventory),
+            EventContent::Message { text, .. } => {
+                if let Some(record) = LockRecord::parse(text) {
+                    steps.lock(event, process, &record, inventory);
+                } else if let Some(message) = SpanMessage::parse(text) {
+                    steps.message(event, process, &message);
+                }
+            }
             EventContent::Enter(call) => {
                 let Some(span) = call.span else { return };
                 let name = &inventory.function(call.called.function).name;
-                self.known.enter((process, span), name, event.thread, event.time);
-                if let Some(steps) = &mut self.steps {
-                    steps.enter(event, (process, span), name, inventory);
-                }
+                steps.enter(event, (process, span), name, inventory);
             }
             EventContent::Leave(call, _) => {
                 let Some(span) = call.span else { return };
-                if let Some(steps) = &mut self.steps {
-                    let ends = call.left.has(Flags::ENDED) || call.left.has(Flags::CANCELLED);
-                    steps.leave(event, (process, span), ends, inventory);
-                }
-                let work = inventory.registry.work(event.thread);
-                self.known.leave((process, span), (event.thread, work), event.time);
-                let how = match call.left {
-                    left if left.has(Flags::CANCELLED) => Some(How::Cancelled),
-                    left if left.has(Flags::ENDED) => Some(How::Ended),
-                    _ => None,
-                };
-                if let Some(how) = how {
-                    self.known.end((process, span), event.time, how);
-                }
+                steps.leave(event, (process, span), KnownSpans::ending(call).is_some(), inventory);
             }
             _ => {}
         }
     }
 
+    fn spans(&self) -> Option<KnownSpans> {
+        Some(KnownSpans::new(self.layout.slow.unwrap_or(0), false))
+    }
+
     fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {
-        let ends: Vec<u64> =
-            (0..inventory.processes().len()).map(|process| inventory.registry.last_time(process)).collect();
         if let Some(steps) = &self.steps {
+            let ends: Vec<u64> = (0..inventory.processes().len())
+                .map(|process| inventory.registry.last_time(process))
+                .collect();
             return steps.write(inventory, &ends, out);
         }
-        let sums = self.known.finish(&ends);
+        let Some(sums) = inventory.spans.as_ref().map(KnownSpans::sums) else { return };
         match self.layout.slow {
             Some(_) => write_slowest(sums, self.layout.form, inventory, out),
             None => write_names(sums, self.layout.form, out),

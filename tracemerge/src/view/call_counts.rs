@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use trace_format::escape::unescape;
 use trace_format::line::{Kind, Ticks};
 use trace_format::meta::Meta;
 use trace_format::record::Flags;
@@ -18,6 +19,7 @@ use crate::input::other_kinds::OtherKinds;
 use crate::view::by_number::ByNumber;
 use crate::view::calls::{Depth, Ending, Folded, OpenCall, OpenCalls, cut};
 use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
+use crate::view::known_spans::{AllSums, How, KnownSpans, SpanChange};
 use crate::view::latency::Latencies;
 use crate::view::thread_states::OffSum;
 use crate::view::threads::{Thread, ThreadIds, Threads};
@@ -31,6 +33,13 @@ pub struct Counting {
     pub paths: bool,
     /// The depth limit of the paths.
     pub depth: Depth,
+    /// Whether spans are counted, which needs the records of all threads in the order of the merge.
+    pub spans: bool,
+}
+
+/// Returns a text of the trace without escapes.
+fn plain(escaped: &[u8]) -> String {
+    String::from_utf8_lossy(&unescape(escaped)).into_owned()
 }
 
 /// The counts of calls.
@@ -53,6 +62,10 @@ pub struct CallCounts {
     still_open: u64,
     /// The thread that was inside the most calls of one function when the trace ended.
     recursion: Option<Recursion>,
+    /// The spans, if they are counted.
+    spans: Option<KnownSpans>,
+    /// Whether there was a span.
+    has_spans: bool,
     /// The numbers of records that are not calls.
     others: OtherRecords,
     other_kinds: OtherKinds,
@@ -243,6 +256,8 @@ impl CallCounts {
             unseen: 0,
             still_open: 0,
             recursion: None,
+            spans: counting.spans.then(|| KnownSpans::new(0, false)),
+            has_spans: false,
             others: OtherRecords::default(),
             other_kinds: OtherKinds::default(),
         }
@@ -320,6 +335,18 @@ impl CallCounts {
         if calls(seen) > calls(self.recursion) {
             self.recursion = seen;
         }
+    }
+
+    /// Returns whether a merge is needed: spans are counted, and there was one.
+    #[must_use]
+    pub fn needs_merge(&self) -> bool {
+        self.has_spans
+    }
+
+    /// Returns the sums over the spans that have ended, if spans are counted.
+    #[must_use]
+    pub fn spans(&self) -> Option<AllSums> {
+        self.spans.as_ref().map(KnownSpans::sums)
     }
 
     /// Returns the numbers of lines of unknown kinds.
@@ -419,11 +446,63 @@ impl CallCounts {
         let &CallInfo { called, span, left } = call_info;
         let now = self.threads.time(thread, ticks);
         if is_entered {
+            if span.is_some() && self.spans.is_some() {
+                self.enter_span(thread, call_info, now);
+            }
             return self.enter(thread, called, span, now);
+        }
+        if span.is_some() && self.spans.is_some() {
+            self.leave_span(thread, call_info, now);
         }
         self.others.ends += u64::from(left.has(Flags::ENDED) || left.has(Flags::CANCELLED));
         self.others.unwinding += u64::from(left.has(Flags::UNWINDING));
         self.leave(thread, called, span, now);
+    }
+
+    #[cold]
+    fn enter_span(&mut self, thread: usize, call_info: &CallInfo, now: u64) {
+        let process = self.threads.threads()[thread].process;
+        let Some((span, spans)) = call_info.span.zip(self.spans.as_mut()) else { return };
+        let names = self.threads.names();
+        let name = || plain(lock(names).get(call_info.called.function).name.as_bytes());
+        self.has_spans = true;
+        spans.enter((process, span), name, thread, now);
+    }
+
+    #[cold]
+    fn leave_span(&mut self, thread: usize, call_info: &CallInfo, now: u64) {
+        let process = self.threads.threads()[thread].process;
+        let Some((span, spans)) = call_info.span.zip(self.spans.as_mut()) else { return };
+        spans.leave((process, span), (thread, self.threads.work(thread)), now);
+        if let Some(how) = KnownSpans::ending(call_info) {
+            spans.end((process, span), now, how);
+        }
+    }
+
+    /// Takes a message that may be about a span.
+    #[cold]
+    fn message_of_span(&mut self, ids: ThreadIds, record: &RecordText<'_>) {
+        let now = self.threads.time(ids.thread, record.ticks);
+        let Some(spans) = &mut self.spans else { return };
+        match spans.message((ids.process, ids.thread), &plain(record.payload()), now) {
+            Some((_, SpanChange::Began)) => self.has_spans = true,
+            Some((key, SpanChange::Ended(how))) => spans.end(key, now, how),
+            _ => {}
+        }
+    }
+
+    /// Ends the spans that are open, at the ends of their processes.
+    fn end_spans(&mut self) {
+        let Some(spans) = &mut self.spans else { return };
+        for (thread, of) in self.threads.threads().iter().enumerate() {
+            let end = self.threads.last_time(of.process);
+            for span in spans.inside(thread) {
+                spans.leave((of.process, span), (thread, self.threads.work(thread)), end);
+            }
+        }
+        for key in spans.open_spans() {
+            spans.end(key, self.threads.last_time(key.0), How::Open);
+        }
     }
 
     /// Adds a record, which must be the next one of its thread.
@@ -448,6 +527,10 @@ impl CallCounts {
                         self.close(thread, ticks);
                     }
                 }
+            }
+            Kind::Message if self.spans.is_some() && KnownSpans::may_take(record.payload()) => {
+                self.others.messages += 1;
+                self.message_of_span(ids, record);
             }
             Kind::Message | Kind::Continuation | Kind::Lock => self.others.messages += 1,
             Kind::Stack => self.others.stacks += 1,
@@ -491,6 +574,7 @@ impl CallCounts {
             self.update_recursion(deepest.map(|(function, calls)| Recursion { thread, function, calls }));
             self.close(thread, last);
         }
+        self.end_spans();
     }
 
     /// Counts an ended call, which was already removed from the open calls.

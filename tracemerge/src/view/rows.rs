@@ -96,6 +96,16 @@ impl From<&str> for Value {
     }
 }
 
+impl Value {
+    /// Returns rows inside a value, as objects of JSON.
+    #[must_use]
+    pub fn of_rows<T: Row>(rows: &[T]) -> Value {
+        let rows = rows.iter().map(JsonRow).collect::<Vec<_>>();
+        // Rows have no key that is not a text.
+        Value::Nested(serde_json::to_value(rows).unwrap_or_default())
+    }
+}
+
 impl<T: Into<Value>> From<Option<T>> for Value {
     fn from(value: Option<T>) -> Value {
         value.map_or(Value::Unknown, Into::into)
@@ -287,6 +297,12 @@ is null in JSON, and an empty cell in CSV:
         list(&mut facts.chain([rows])),
         list(&mut columns.into_iter())
     )
+}
+
+/// Returns the help about the columns of rows that are a field of others.
+#[must_use]
+pub fn list_of_columns<T: Row>() -> String {
+    T::COLUMNS.iter().map(|column| format!("  {:<15} {}\n", column.name, column.about)).collect()
 }
 
 /// A row as an object of JSON.

@@ -24,6 +24,7 @@ mod other_programs_read_the_exports;
 mod perfettos_trace_processor_reads_the_exports;
 mod pools_are_compared_as_one_set;
 mod profiles_are_balanced_and_add_up;
+mod reports_have_spans;
 mod rows_for_programs_are_those_of_the_table;
 mod selections_apply_to_each_format;
 mod show_indents_calls;

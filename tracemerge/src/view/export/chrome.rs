@@ -24,8 +24,8 @@ use crate::view::export::format::{OutputContent, OutputFormat, contains, export_
 use crate::view::export::json::{put_number, put_string, put_value};
 use crate::view::export::pids::Pids;
 use crate::view::export::spans::arguments::{Argument, arguments, later_fields};
-use crate::view::export::spans::known::{KnownSpans, SpanChange, SpanKey};
 use crate::view::function_names::CallInfo;
+use crate::view::known_spans::{KnownSpans, SpanChange, SpanKey};
 use crate::view::thread_states::OffTime;
 use crate::view::values::Value;
 

@@ -22,10 +22,10 @@ use crate::ui::messages::{Grouped, count};
 use crate::view::calls::{CallPlace, Depth, Ended, Ending, Folded, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::aspects::CallDetailCounts;
-use crate::view::export::spans::known::{How, KnownSpans, SpanChange, SpanKey};
 use crate::view::function_names::{
     CallInfo, Called, FunctionId, FunctionNames, KnownCalls, SharedNames, lock,
 };
+use crate::view::known_spans::{How, KnownSpans, SpanChange, SpanKey};
 use crate::view::thread_states::OffTime;
 use crate::view::threads::{Process, Thread, ThreadIds, Threads, TimeScale};
 use crate::view::values::{Fields, Value, clear_and_reuse};
@@ -491,7 +491,7 @@ impl<F: EventFormat> EventExport<F> {
     fn enter_span(&mut self, call_info: &CallInfo, at: EventPosition, out: &mut Vec<u8>) {
         let EventPosition { ids: ThreadIds { thread, process, .. }, time, .. } = at;
         let Some((span, spans)) = call_info.span.zip(self.inventory.spans.as_mut()) else { return };
-        let name = &self.inventory.functions[call_info.called.function as usize].name;
+        let name = || self.inventory.functions[call_info.called.function as usize].name.clone();
         let (begins, is_busy) = spans.enter((process, span), name, thread, time);
         for change in [(begins, SpanChange::Began), (is_busy, SpanChange::Busy)] {
             if change.0 {
@@ -514,6 +514,17 @@ impl<F: EventFormat> EventExport<F> {
 
     /// Ends the spans that are open, at the ends of their processes.
     fn end_spans(&mut self, out: &mut Vec<u8>) {
+        for thread in 0..self.open.len() {
+            let inside = self.inventory.spans.as_ref().map_or_else(Vec::new, |spans| spans.inside(thread));
+            let process = self.inventory.threads()[thread].process;
+            let end = self.inventory.registry.last_time(process);
+            for span in inside {
+                let Some(spans) = self.inventory.spans.as_mut() else { return };
+                if spans.leave((process, span), (thread, self.inventory.registry.work(thread)), end) {
+                    self.change_span(((process, span), SpanChange::Idle), (thread, end), out);
+                }
+            }
+        }
         let open = self.inventory.spans.as_ref().map_or_else(Vec::new, KnownSpans::open_spans);
         for key in open {
             let thread = self.inventory.spans.as_ref().and_then(|spans| Some(spans.get(key)?.thread));

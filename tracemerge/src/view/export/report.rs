@@ -15,6 +15,7 @@ use crate::view::call_counts::{CallCounts, Counted, Counting, CutCalls, Recursio
 use crate::view::calls::{Depth, NO_CALLS};
 use crate::view::export::Export;
 use crate::view::export::folded::write_folded;
+use crate::view::export::spans::rows::SpanRow;
 use crate::view::export::time_column::TimeMode;
 use crate::view::function_names::{Function, FunctionId, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
@@ -91,6 +92,8 @@ with the outermost one), the same without the calls inside, and for one call the
 average, maximum and 99th percentile (to 1 %). Calls that were still running count up to
 the last sign of life of their process. For the source of names see tracemerge tree --help.
 The last row has the sums of all functions, also of those that --rows leaves out.
+If there are spans, a second table has their wall and busy times by name: tracemerge spans
+shows more of them.
 If tracemerge run has recorded the states of threads (TRACER_SCHED=1), self is divided into
 the time on a processor (cpu), waiting for something, and preempted by other threads.
 
@@ -101,7 +104,7 @@ nanoseconds, which tools for flame graphs read. tracemerge draws one itself:
 --json and --csv write the same for programs, with all functions.";
 
     fn rows_help() -> String {
-        rows::help::<FunctionRow>()
+        format!("{}\nFields of spans:\n{}", rows::help::<FunctionRow>(), rows::list_of_columns::<SpanRow>())
     }
 }
 
@@ -153,6 +156,7 @@ impl Row for FunctionRow {
         ("without_leave", "the number of calls without a leave record"),
         ("without_enter", "the number of leave records without a call"),
         ("waited_ns", "the time for which the tracer made threads wait: no time of a call"),
+        ("spans", "an array of the spans by name: the columns below"),
     ];
     const COLUMNS: &'static [Column<FunctionRow>] = &[
         Column::hidden("thread", "with --by-thread, the thread as the table names it", |row| {
@@ -216,7 +220,8 @@ impl ReportFormat {
     /// Makes a report of the calls of `threads`.
     #[must_use]
     pub fn new(layout: ReportLayout, depth: Depth, threads: Threads) -> ReportFormat {
-        let counting = Counting { by_thread: layout.by_thread, paths: layout.nests_calls(), depth };
+        let paths = layout.nests_calls();
+        let counting = Counting { by_thread: layout.by_thread, paths, depth, spans: !paths };
         ReportFormat { layout, counts: CallCounts::new(counting, threads) }
     }
 
@@ -352,7 +357,9 @@ impl ReportFormat {
         let rows = self.rows();
         if !self.layout.form.is_table() {
             let facts = [calls, threads, still_open, unseen, unmatched, self.counts.threads().waits().ns];
-            let facts = facts.map(Value::Count);
+            let spans = SpanRow::all(self.counts.spans().unwrap_or_default());
+            let facts: Vec<Value> =
+                facts.map(Value::Count).into_iter().chain([Value::of_rows(&spans)]).collect();
             return self.layout.form.write(&facts, &rows.into_iter().flatten().collect::<Vec<_>>(), out);
         }
         let mut head = format!("{} of {}", count(calls, "call"), count(threads, "thread"));
@@ -388,5 +395,21 @@ impl ReportFormat {
             }
             out.extend_from_slice(self.table(rows).as_bytes());
         }
+        self.write_spans(out);
+    }
+
+    /// Writes a table of the spans, if there are any.
+    fn write_spans(&self, out: &mut Vec<u8>) {
+        let spans = SpanRow::all(self.counts.spans().unwrap_or_default());
+        if spans.is_empty() {
+            return;
+        }
+        let mut text = format!("\n{}", rows::table(spans.iter().take(self.layout.rows), ""));
+        let more = spans.len().saturating_sub(self.layout.rows) as u64;
+        if more > 0 {
+            let more = count(more, "more span name");
+            let _ = writeln!(text, "and {more}: tracemerge report --rows all shows them");
+        }
+        out.extend_from_slice(text.as_bytes());
     }
 }

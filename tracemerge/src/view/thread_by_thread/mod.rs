@@ -2,7 +2,7 @@
 //!
 //! One thread enters and leaves a call, so the [counts](CallCounts) do not depend on the order of records of
 //! different threads. This avoids the merge, which takes most of the time. Falls back to the merge if a file
-//! is damaged or out of order, or if modules were loaded or unloaded.
+//! is damaged or out of order, if modules were loaded or unloaded, or if spans are counted and there is one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -182,10 +182,10 @@ impl Part<'_> {
             return is_sound;
         }
         let (mut batches, mut records) = (Batches::of(source), Records::default());
-        while batches.next(&mut records) {
+        while !self.counts.needs_merge() && batches.next(&mut records) {
             self.take(source, &records);
         }
-        batches.is_sound
+        batches.is_sound && !self.counts.needs_merge()
     }
 
     /// Counts the records of a source that another thread decodes. Returns whether the source is undamaged
@@ -207,9 +207,12 @@ impl Part<'_> {
             let decoding = thread::Builder::new().spawn_scoped(scope, decode).ok()?;
             for records in ready {
                 self.take(source, &records);
+                if self.counts.needs_merge() {
+                    break;
+                }
                 let _ = empty.send(records);
             }
-            Some(decoding.join().unwrap_or(false))
+            Some(decoding.join().unwrap_or(false) && !self.counts.needs_merge())
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::view::export::spans::known::{KnownSpans, Span};
+use crate::view::known_spans::{KnownSpans, Span};
 use crate::view::values::Value;
 
 /// The names of other arguments of slices. A field with such a name gets a prefix.

@@ -2,9 +2,7 @@
 //! threads. A span is *busy* while a thread is in it, and *idle* otherwise.
 
 pub mod arguments;
-pub mod known;
-mod message;
-mod rows;
+pub mod rows;
 mod steps;
 
 use std::sync::Arc;
@@ -15,13 +13,13 @@ use crate::ui::console::Content;
 use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::events::{Event, EventContent, EventExport, EventFormat, Inventory};
-use crate::view::export::spans::known::KnownSpans;
-use crate::view::export::spans::message::SpanMessage;
 use crate::view::export::spans::rows::{NameRow, SlowRow, write_names, write_slowest};
 use crate::view::export::spans::steps::Steps;
 use crate::view::export::time_column::TimeMode;
+use crate::view::known_spans::KnownSpans;
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::rows::{RowForm, help};
+use crate::view::span_message::SpanMessage;
 use trace_format::locks::LockRecord;
 
 /// The layout of `spans`: how long spans took, and what they waited for.

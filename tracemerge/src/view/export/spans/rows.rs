@@ -1,11 +1,14 @@
 //! The rows about spans: by name, and the slowest ones.
 
+use std::collections::BTreeMap;
+
 use crate::ui::messages::count;
 use crate::ui::table::Alignment::Left;
 use crate::view::export::events::Inventory;
-use crate::view::export::spans::known::{AllSums, How, SlowSpan, Sums};
+use crate::view::known_spans::{AllSums, How, SlowSpan, Sums};
 use crate::view::latency::Latencies;
 use crate::view::rows::{Column, Row, RowForm, Value, table};
+use crate::view::thread_states::OffSum;
 
 /// The text for a trace without spans.
 pub const NO_SPANS: &str = "no spans: calls of async functions with #[traced], and spans of tracing with the package \
@@ -17,6 +20,11 @@ pub struct NameRow {
     name: String,
     opened_by: Option<String>,
     sums: Sums,
+}
+
+/// Returns the part of a busy time on a processor; `None` if the trace has no states of threads.
+fn cpu(off: Option<OffSum>, busy: u64) -> Option<u64> {
+    Some(busy.saturating_sub(off?.all()))
 }
 
 /// Returns a percentile, or the maximum of 100.
@@ -47,6 +55,21 @@ impl Row for NameRow {
             part(&row.sums.busy, 99)
         }),
         Column::time("busy_max_ns", "max", "the longest busy time", |row| part(&row.sums.busy, 100)),
+        Column::known_time("cpu_ns", "cpu", "the part of all busy times on a processor", |row| {
+            cpu(row.sums.off, row.sums.busy_total).into()
+        }),
+        Column::known_time(
+            "waiting_ns",
+            "waiting",
+            "the part of all busy times in which the thread waited for something",
+            |row| row.sums.off.map(|off| off.waiting).into(),
+        ),
+        Column::known_time(
+            "preempted_ns",
+            "preempted",
+            "the part of all busy times in which another thread had the processor",
+            |row| row.sums.off.map(|off| off.preempted).into(),
+        ),
         Column::time("idle_p50_ns", "idle p50", "the median of the idle times", |row| {
             part(&row.sums.idle, 50)
         }),
@@ -75,6 +98,60 @@ impl Row for NameRow {
             "the name of the span that opened them; unknown if none has",
             |row| row.opened_by.as_deref().into(),
             |row| row.opened_by.clone().unwrap_or_default(),
+        ),
+    ];
+}
+
+/// The spans of one name, for reports.
+#[derive(Debug)]
+pub struct SpanRow {
+    name: String,
+    sums: Sums,
+}
+
+impl SpanRow {
+    /// Returns a row for each name, those with the greatest wall times first.
+    pub fn all(sums: AllSums) -> Vec<SpanRow> {
+        let mut by_name: BTreeMap<String, Sums> = BTreeMap::new();
+        sums.by_name.iter().for_each(|(name, _, of)| by_name.entry(name.clone()).or_default().add(of));
+        let mut rows: Vec<SpanRow> = by_name.into_iter().map(|(name, sums)| SpanRow { name, sums }).collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.sums.total));
+        rows
+    }
+}
+
+impl Row for SpanRow {
+    const NAME: &'static str = "spans";
+    const FACTS: &'static [(&'static str, &'static str)] = &[];
+    const COLUMNS: &'static [Column<SpanRow>] = &[
+        Column::count("spans", "spans", "the number of spans", |row| row.sums.wall.count().into()),
+        Column::time("wall_total_ns", "wall", "the sum of the wall times", |row| row.sums.total.into()),
+        Column::time("wall_p50_ns", "p50", "the median of the wall times", |row| part(&row.sums.wall, 50)),
+        Column::time("wall_max_ns", "max", "the longest wall time", |row| part(&row.sums.wall, 100)),
+        Column::time("busy_total_ns", "busy", "the sum of the busy times", |row| row.sums.busy_total.into()),
+        Column::time("busy_p50_ns", "p50", "the median of the busy times", |row| part(&row.sums.busy, 50)),
+        Column::time("busy_max_ns", "max", "the longest busy time", |row| part(&row.sums.busy, 100)),
+        Column::known_time("cpu_ns", "cpu", "the part of all busy times on a processor", |row| {
+            cpu(row.sums.off, row.sums.busy_total).into()
+        }),
+        Column::known_time(
+            "waiting_ns",
+            "waiting",
+            "the part of all busy times in which the thread waited for something",
+            |row| row.sums.off.map(|off| off.waiting).into(),
+        ),
+        Column::known_time(
+            "preempted_ns",
+            "preempted",
+            "the part of all busy times in which another thread had the processor",
+            |row| row.sums.off.map(|off| off.preempted).into(),
+        ),
+        Column::text(
+            "name",
+            ("span", Left),
+            "the name",
+            |row| row.name.as_str().into(),
+            |row| row.name.clone(),
         ),
     ];
 }
@@ -114,6 +191,21 @@ impl Row for SlowRow {
         Column::time("busy_ns", "busy", "the time for which a thread was in it", |row| {
             row.slow.span.busy.into()
         }),
+        Column::known_time("cpu_ns", "cpu", "the part of busy on a processor", |row| {
+            cpu(row.slow.span.off, row.slow.span.busy).into()
+        }),
+        Column::known_time(
+            "waiting_ns",
+            "waiting",
+            "the part of busy in which the thread waited for something",
+            |row| row.slow.span.off.map(|off| off.waiting).into(),
+        ),
+        Column::known_time(
+            "preempted_ns",
+            "preempted",
+            "the part of busy in which another thread had the processor",
+            |row| row.slow.span.off.map(|off| off.preempted).into(),
+        ),
         Column::time("idle_ns", "idle", "the time for which no thread was in it", |row| {
             row.slow.span.idle(row.slow.wall).into()
         }),

@@ -9,8 +9,8 @@ use trace_format::locks::{LockRecord, LockWait};
 use crate::ui::messages::{Grouped, count};
 use crate::ui::units::duration;
 use crate::view::export::events::{Event, Inventory};
-use crate::view::export::spans::known::SpanKey;
-use crate::view::export::spans::message::{SpanMessage, Subject};
+use crate::view::known_spans::SpanKey;
+use crate::view::span_message::{SpanMessage, Subject};
 
 /// The maximum number of steps that are shown.
 const MAX_STEPS: usize = 1000;

@@ -1,13 +1,15 @@
-//! The spans that are open, and the sums over those that have ended.
+//! The spans that are open, and the sums over those that have ended: the model of spans of all views. It needs the
+//! records of all threads in the order of the merge.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use trace_format::record::Flags;
 
-use crate::view::export::spans::message::{SpanMessage, Subject};
 use crate::view::function_names::CallInfo;
 use crate::view::latency::Latencies;
+use crate::view::span_message::{SpanMessage, Subject};
+use crate::view::thread_states::OffSum;
 use crate::view::work_time::WorkTime;
 
 /// A process, and the number of a span in it.
@@ -84,6 +86,8 @@ pub struct Span {
     since: u64,
     /// The time for which a thread was in it, without the waits of that thread for the tracer.
     pub busy: u64,
+    /// The part of its busy time that the thread was off the processor; `None` if the trace has no states of threads.
+    pub off: Option<OffSum>,
     /// The time of these waits, in which it was neither busy nor idle.
     waited: u64,
     /// The number of times that a thread entered it when no other one was in it.
@@ -124,8 +128,35 @@ pub struct Sums {
     pub wall: Latencies,
     pub busy: Latencies,
     pub idle: Latencies,
-    /// The sum of the wall times.
+    /// The sums of the wall times and of the busy times.
     pub total: u64,
+    pub busy_total: u64,
+    /// The part of the busy times that threads were off the processor; `None` if the trace has no states of threads.
+    pub off: Option<OffSum>,
+}
+
+impl Sums {
+    /// Adds the spans of another name.
+    pub fn add(&mut self, other: &Sums) {
+        self.cancelled += other.cancelled;
+        self.open += other.open;
+        self.polls += other.polls;
+        self.wall.add(&other.wall);
+        self.busy.add(&other.busy);
+        self.idle.add(&other.idle);
+        self.total = self.total.saturating_add(other.total);
+        add_off(&mut self.off, (other.off, other.busy_total), self.busy_total);
+        self.busy_total = self.busy_total.saturating_add(other.busy_total);
+    }
+}
+
+/// Adds the part off the processor of a busy time to that of the busy time `before`. If it is known of one of them only,
+/// the other one's is unknown.
+fn add_off(sum: &mut Option<OffSum>, (off, busy): (Option<OffSum>, u64), before: u64) {
+    let unknown = |ns| OffSum { unknown: ns, ..OffSum::default() };
+    if sum.is_some() || off.is_some() {
+        sum.get_or_insert(unknown(before)).add(&off.unwrap_or(unknown(busy)));
+    }
 }
 
 /// A single span that took long.
@@ -141,7 +172,7 @@ pub struct SlowSpan {
 }
 
 /// The sums over spans by their name and the name of the span that opened them, and the slowest spans.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AllSums {
     pub by_name: Vec<(String, Option<String>, Sums)>,
     pub slowest: Vec<SlowSpan>,
@@ -255,6 +286,7 @@ impl KnownSpans {
             entered: 0,
             since: 0,
             busy: 0,
+            off: None,
             waited: 0,
             polls: 0,
             fields: None,
@@ -274,16 +306,22 @@ impl KnownSpans {
         span.fields = Some(text.into_boxed_str());
     }
 
-    /// Lets a thread enter a span. If the span is not known, it begins now, in the span in which the thread is. Returns
-    /// whether it has begun, and whether it was idle.
-    pub fn enter(&mut self, key: SpanKey, name: &str, thread: usize, now: u64) -> (bool, bool) {
+    /// Lets a thread enter a span. If the span is not known, it begins now, in the span in which the thread is, and has
+    /// the name that `name` returns. Returns whether it has begun, and whether it was idle.
+    pub fn enter(
+        &mut self,
+        key: SpanKey,
+        name: impl FnOnce() -> String,
+        thread: usize,
+        now: u64,
+    ) -> (bool, bool) {
         if self.inside.len() <= thread {
             self.inside.resize_with(thread + 1, Vec::new);
         }
         let begins = !self.open.contains_key(&key);
         if begins {
             let parent = self.inside[thread].last().map(|(span, _)| *span);
-            self.begin(key, name, parent, (thread, now));
+            self.begin(key, &name(), parent, (thread, now));
         }
         self.inside[thread].push((key.1, now));
         let Some(span) = self.open.get_mut(&key) else { return (false, false) };
@@ -307,7 +345,10 @@ impl KnownSpans {
         if span.entered == 0 {
             let waited = entered.map_or(0, |entered| work.waits_between(entered, now));
             span.waited += waited;
-            span.busy += now.saturating_sub(span.since).saturating_sub(waited);
+            let busy = now.saturating_sub(span.since).saturating_sub(waited);
+            let off = entered.and_then(|entered| work.off_between(entered, now)).map(|off| off.within(busy));
+            add_off(&mut span.off, (off, busy), span.busy);
+            span.busy += busy;
         }
         span.entered == 0
     }
@@ -321,6 +362,11 @@ impl KnownSpans {
         }
     }
 
+    /// Returns the spans that a thread is in, the innermost first.
+    pub fn inside(&self, thread: usize) -> Vec<u64> {
+        self.inside.get(thread).into_iter().flatten().rev().map(|(span, _)| *span).collect()
+    }
+
     /// Returns the spans that are open, in order.
     pub fn open_spans(&self) -> Vec<SpanKey> {
         let mut open: Vec<SpanKey> = self.open.keys().copied().collect();
@@ -332,7 +378,9 @@ impl KnownSpans {
     pub fn end(&mut self, key: SpanKey, now: u64, how: How) {
         let Some(mut span) = self.open.remove(&key) else { return };
         if span.entered > 0 {
-            span.busy += now.saturating_sub(span.since);
+            let busy = now.saturating_sub(span.since);
+            add_off(&mut span.off, (None, busy), span.busy);
+            span.busy += busy;
         }
         let wall = now.saturating_sub(span.began);
         let pair = (span.name, span.opened_by);
@@ -344,6 +392,8 @@ impl KnownSpans {
         sums.total = sums.total.saturating_add(wall);
         sums.wall.push(wall);
         sums.busy.push(span.busy);
+        add_off(&mut sums.off, (span.off, span.busy), sums.busy_total);
+        sums.busy_total = sums.busy_total.saturating_add(span.busy);
         sums.idle.push(span.idle(wall));
         self.ended += 1;
         if self.slow == 0 {

@@ -152,7 +152,7 @@ impl Sums {
 
 /// Adds the part off the processor of a busy time to that of the busy time `before`. If it is known of one of them only,
 /// the other one's is unknown.
-fn add_off(sum: &mut Option<OffSum>, (off, busy): (Option<OffSum>, u64), before: u64) {
+pub fn add_off(sum: &mut Option<OffSum>, (off, busy): (Option<OffSum>, u64), before: u64) {
     let unknown = |ns| OffSum { unknown: ns, ..OffSum::default() };
     if sum.is_some() || off.is_some() {
         sum.get_or_insert(unknown(before)).add(&off.unwrap_or(unknown(busy)));

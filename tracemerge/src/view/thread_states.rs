@@ -62,6 +62,15 @@ impl OffSum {
         OffSum { waiting, preempted, unknown: self.unknown.min(time - waiting - preempted) }
     }
 
+    /// Returns the durations of at least `least` nanoseconds for people, as `waiting 9.80 ms, preempted 1.20 ms`; empty
+    /// if there is none.
+    #[must_use]
+    pub fn in_words(&self, least: u64) -> String {
+        let parts = [("waiting", self.waiting), ("preempted", self.preempted), ("unknown", self.unknown)];
+        let parts = parts.into_iter().filter(|(_, ns)| *ns >= least.max(1));
+        parts.map(|(what, ns)| format!("{what} {}", duration(ns))).collect::<Vec<_>>().join(", ")
+    }
+
     fn of(why: Off, ns: u64) -> OffSum {
         let sum = OffSum::default();
         match why {
@@ -301,6 +310,18 @@ impl ThreadStates {
         });
         let key = |tid| (run.pid, run.id, tid);
         self.threads.extend(process.end().map(|(tid, off)| (key(tid), Arc::new(off))));
+    }
+
+    /// Returns the states of threads of a run: begins, ends and reasons of their times off the processor.
+    #[cfg(test)]
+    pub fn made(run: &Run, threads: &[(u64, &[(u64, u64, Off)])]) -> ThreadStates {
+        let mut states = ThreadStates::default();
+        for (tid, times) in threads {
+            let mut off = OffTimes::default();
+            times.iter().for_each(|(begin, end, why)| off.push(*begin, *end, *why));
+            states.threads.insert((run.pid, run.id, *tid), Arc::new(off));
+        }
+        states
     }
 
     /// Returns whether there are none.

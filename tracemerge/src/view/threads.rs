@@ -186,7 +186,7 @@ impl Threads {
 
     /// Returns the times at which threads were off the processor.
     #[must_use]
-    pub fn states(&self) -> &ThreadStates {
+    pub fn states(&self) -> &Arc<ThreadStates> {
         &self.states
     }
 

@@ -46,6 +46,9 @@ they ran with a libtracer that was built with the feature futex (docs/functions.
 Places are those of the calls. A thread that never had to record anything is shown by its
 id. Waits that have not ended count up to the last sign of life of their process.
 
+If tracemerge run has recorded the states of threads (TRACER_SCHED=1), 'holder off' is the
+part of the waits in which the thread that had the lock was not on a processor.
+
 Examples:
   tracemerge locks ./app
   tracemerge locks --since -2s --rows 5 ./app
@@ -55,7 +58,7 @@ Exit status: that of a merge";
 
 impl Layout for LocksLayout {
     fn needs(&self) -> Needs {
-        Needs { times: true, calls: true, labels: true, ..Needs::default() }
+        Needs { times: true, calls: true, labels: true, states: true, ..Needs::default() }
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
@@ -122,7 +125,9 @@ fn frames(stack: &str) -> impl Iterator<Item = &str> {
 impl EventFormat for LocksFormat {
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, _out: &mut Vec<u8>) {
         let thread = &inventory.threads()[event.thread];
-        self.processes.resize_with(inventory.processes().len(), Default::default);
+        for process in &inventory.processes()[self.processes.len()..] {
+            self.processes.push(Waits::with_states(inventory.registry.states(), process.run.as_ref()));
+        }
         let waits = &mut self.processes[thread.process];
         match event.what {
             EventContent::Message { text, lock, .. } => {

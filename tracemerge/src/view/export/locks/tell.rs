@@ -14,6 +14,7 @@ use crate::view::export::locks::chains::{ChainId, Link};
 use crate::view::export::locks::waits::{
     Awaited, Condition, Holder, Lock, PlaceId, Places, Sum, Waiting, Waits,
 };
+use crate::view::thread_states::OffSum;
 
 /// The maximum number of links of a chain, or threads of a ring, that are listed. The others are only
 /// counted.
@@ -44,6 +45,9 @@ pub fn tell(format: &LocksFormat, inventory: &Inventory, out: &mut Vec<u8>) {
         let names = thread_names(inventory, *process);
         let rows = format.layout.rows;
         ProcessReport { waits, latest, places: &format.places, names, rows, text: &mut text }.tell();
+    }
+    if let Some(note) = inventory.registry.states().in_words() {
+        let _ = writeln!(text, "\n{note}");
     }
     out.extend_from_slice(text.as_bytes());
 }
@@ -175,6 +179,12 @@ impl ProcessReport<'_> {
                 notes.extend(self.waits.futexes.get(&address).map(|of| self.last_notification(of, waiting)));
             }
         }
+        let off = self.waits.holder_off(waiting, self.latest);
+        let off = OffSum { unknown: 0, ..off };
+        if off.all() > 0 {
+            let (time, parts) = (duration(off.all()), off.in_words(1));
+            notes.push(format!("the holder was off the processor for {time} of the wait ({parts})"));
+        }
         if waiting.has_traced_since {
             notes.push(
                 "the thread has traced since: in a signal handler, or the wait's end was lost".to_owned(),
@@ -209,6 +219,11 @@ impl ProcessReport<'_> {
             if lock.given_up > 0 {
                 let _ = write!(head, "; {} given up", Grouped(lock.given_up));
             }
+            let off = known_off(lock.sum);
+            if let Some(off) = off.filter(|off| off.all() > 0) {
+                let (time, parts) = (duration(off.all()), off.in_words(1));
+                let _ = write!(head, "; the holder was off the processor for {time} of that time ({parts})");
+            }
             self.line(&head);
             let rows: Vec<_> = lock
                 .behind
@@ -220,7 +235,7 @@ impl ProcessReport<'_> {
                     (*sum, [self.place(behind.at).to_owned(), holder, since.to_owned()])
                 })
                 .collect();
-            self.table(["waited at", "behind", "which had it since"], rows);
+            self.table(["waited at", "behind", "which had it since"], rows, self.waits.has_states());
         }
         self.more(locks.len(), "lock");
     }
@@ -262,26 +277,25 @@ impl ProcessReport<'_> {
                 (*sum, [self.place(*at).to_owned(), thread, place.to_owned()])
             })
             .collect();
-        self.table(["waited at", "woken by", "which notified at"], rows);
+        self.table(["waited at", "woken by", "which notified at"], rows, false);
     }
 
-    /// Writes a table of sums with their texts; the greatest time comes first.
-    fn table(&mut self, headings: [&str; 3], mut rows: Vec<(Sum, [String; 3])>) {
+    /// Writes a table of sums with their texts, and the times of holders off the processor if there are any; the
+    /// greatest time comes first.
+    fn table(&mut self, headings: [&str; 3], mut rows: Vec<(Sum, [String; 3])>, with_off: bool) {
         rows.sort_by(|(a, texts_a), (b, texts_b)| b.total.cmp(&a.total).then_with(|| texts_a.cmp(texts_b)));
         let [one, two, three] = headings;
-        let mut columns = Columns::new(&[
-            ("waits", Right),
-            ("total", Right),
-            ("max", Right),
-            (one, Left),
-            (two, Left),
-            (three, Left),
-        ]);
+        let off = with_off.then_some(("holder off", Right));
+        let numbers = [("waits", Right), ("total", Right), ("max", Right)].into_iter().chain(off);
+        let texts = [(one, Left), (two, Left), (three, Left)];
+        let mut columns = Columns::new(&numbers.chain(texts).collect::<Vec<_>>());
         let number = rows.len();
         for (sum, [one, two, three]) in rows.into_iter().take(self.rows) {
             let (waits, total, max) =
                 (Grouped(sum.waits).to_string(), duration(sum.total), duration(sum.max));
-            columns.row([waits, total, max, one, two, three]);
+            let off = || known_off(sum).map_or_else(|| "-".to_owned(), |off| duration(off.all()));
+            let numbers = [waits, total, max].into_iter().chain(with_off.then(off));
+            columns.row(numbers.chain([one, two, three]).collect::<Vec<_>>());
         }
         self.text.push_str(&columns.text("  "));
         self.more(number, "line");
@@ -325,6 +339,12 @@ impl ProcessReport<'_> {
             behind.unwrap_or_default()
         )
     }
+}
+
+/// Returns the known times off the processor of the holder in a sum of waits; `None` if nothing is known.
+fn known_off(sum: Sum) -> Option<OffSum> {
+    let known = OffSum { unknown: 0, ..sum.holder_off };
+    (sum.holder_off.unknown < sum.total || sum.total == 0).then_some(known)
 }
 
 /// Returns the text of a sum: `12 waits, 1.25 s, 300 ms at most`.

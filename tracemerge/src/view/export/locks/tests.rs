@@ -17,6 +17,7 @@ use crate::time::anchor::Anchor;
 use crate::time::clocks::TickClock;
 use crate::view::function_names::FunctionNames;
 use crate::view::thread_labels::Label;
+use crate::view::thread_states::{Off, ThreadStates};
 use crate::view::threads::Threads;
 use trace_format::locks::LockWait;
 
@@ -44,9 +45,19 @@ fn told(lines: &[(u64, u64, &str)], rows: usize) -> String {
 
 /// Does the same for lines of a trace of this version, and also returns the notes about it.
 fn told_by(version: Option<u32>, lines: &[(u64, u64, &str)], rows: usize) -> (String, Vec<String>) {
+    told_with(version, lines, rows, ThreadStates::default())
+}
+
+/// Does the same with states of threads.
+fn told_with(
+    version: Option<u32>,
+    lines: &[(u64, u64, &str)],
+    rows: usize,
+    states: ThreadStates,
+) -> (String, Vec<String>) {
     let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
     let labels = ["a", "b", "c", "d"].map(|label| Label::from(label.to_owned()));
-    let threads = Threads::new(names, labels.to_vec());
+    let threads = Threads::new(names, labels.to_vec()).with_states(Arc::new(states));
     let mut format =
         EventExport::new(LocksFormat::new(LocksLayout { rows }), Depth::All, threads, Arc::default());
     let (origins, mut out) = ([1, 2, 3, 4].map(|tid| origin_of(tid, version)), Vec::new());
@@ -119,6 +130,55 @@ longest chains
     b for lock 2 (src/m.rs:2) at src/b.rs:9, behind thread 3 since src/c.rs:5
 ";
     assert_eq!(told(&lines, 20), expected);
+}
+
+#[test]
+fn waits_show_for_how_long_the_holder_was_off_the_processor() {
+    let wait = |id: u64, holder: u64| {
+        format!(
+            r#"! lock wait id={id} for=lock made="src/m.rs:{id}" at="src/a.rs:7" holder={holder} since="src/b.rs:3""#
+        )
+    };
+    let (one, two) = (wait(1, 2), wait(2, 77));
+    let lines = [
+        // Two threads wait for b, which gives the lock to one of them, and this one gives it to the other one.
+        (1_000, 1, &one[..]),
+        (2_000, 3, &one[..]),
+        (9_000, 1, "! lock got id=1 ns=8000"),
+        (15_000, 3, "! lock got id=1 ns=13000"),
+        (15_000, 2, &two[..]),
+        (15_500, 2, "! lock got id=2 ns=500"),
+        (16_000, 4, &wait(1, 1)[..]),
+        (20_000, 3, ": the last record"),
+    ]
+    .map(|(ticks, tid, line)| (ticks, tid, line.to_owned()));
+    let lines: Vec<(u64, u64, &str)> =
+        lines.iter().map(|(ticks, tid, line)| (*ticks, *tid, &line[..])).collect();
+    let run = origin_of(1, Some(trace_format::VERSION)).run.unwrap();
+    let a = [(10_000, 14_000, Off::Preempted), (17_000, u64::MAX, Off::Waiting)];
+    let states = ThreadStates::made(&run, &[(1, &a), (2, &[(3_000, 7_000, Off::Waiting)])]);
+    let text = told_with(Some(trace_format::VERSION), &lines, 20, states).0;
+    // b was off for 4 us of both waits, and a for 4 us of the second one, and for 3 us of the one that has not ended.
+    let expected = "\
+2 locks waited for; 1 wait has not ended
+
+waits that have not ended
+  d: 4.00 us for lock 1 (src/m.rs:1), at src/a.rs:7
+    held by a since src/b.rs:3
+    the holder was off the processor for 3.00 us of the wait (waiting 3.00 us)
+
+lock 1 (src/m.rs:1): 3 waits, 25.0 us, 13.0 us at most; the holder was off the processor for 15.0 us of that time (waiting 11.0 us, preempted 4.00 us)
+  waits    total      max  holder off  waited at   behind  which had it since
+      2  21.0 us  13.0 us     12.0 us  src/a.rs:7  b       src/b.rs:3
+      1  4.00 us  4.00 us     3.00 us  src/a.rs:7  a       src/b.rs:3
+
+lock 2 (src/m.rs:2): 1 wait, 500 ns
+  waits   total     max  holder off  waited at   behind     which had it since
+      1  500 ns  500 ns           -  src/a.rs:7  thread 77  src/b.rs:3
+
+times off the processor are those of the kernel, \u{b1}0 ns
+";
+    assert_eq!(text, expected);
 }
 
 #[test]

@@ -1,9 +1,13 @@
 //! The waits of threads for locks and conditions: those that continue, and sums of those that have ended.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use trace_format::meta::Run;
 
 use crate::view::export::locks::chains::{ChainId, Chains, Link, rings};
 use crate::view::export::locks::numbers::Numbers;
+use crate::view::thread_states::{OffSum, ThreadStates};
 use trace_format::locks::{LockRecord, LockWait};
 
 /// A place in a program, by its number in [`Places`].
@@ -47,6 +51,9 @@ pub struct Sum {
     pub total: u64,
     /// The longest time.
     pub max: u64,
+    /// The part of the total time in which the holder of the lock was off the processor; nothing if the trace has no
+    /// states of threads.
+    pub holder_off: OffSum,
 }
 
 impl Sum {
@@ -163,10 +170,21 @@ pub struct Waiting {
     first_holder: Option<Holder>,
     /// The number of times that the lock had changed its holder by then: see [`Queue`].
     holder_changes: u64,
+    /// What was known when the lock changed its holder for the first time since the wait began.
+    handed_over: Option<HandedOver>,
     /// The longest chain that has begun with this wait; `None` if no chain was found.
     chain: Option<ChainId>,
     /// Whether the thread has recorded something else since the beginning of the wait.
     pub has_traced_since: bool,
+}
+
+/// What was known when the lock of a wait changed its holder for the first time.
+#[derive(Clone, Copy, Debug)]
+struct HandedOver {
+    /// The times off the processor of the holder from the beginning of the wait until then.
+    first: OffSum,
+    /// Those of the holders in the queue until then.
+    before: OffSum,
 }
 
 /// The waits for a lock that continue.
@@ -179,6 +197,10 @@ struct Queue {
     holder_changes: u64,
     /// The holder since the last change; `None` if it is not known.
     holder: Option<Holder>,
+    /// The time of the last change.
+    changed: u64,
+    /// The times off the processor of all holders from the first change to the last one.
+    off: OffSum,
     /// The number of waits that began before the last change.
     before: u64,
     /// The threads whose waits began after the last change. The holder for each of them is the one in its
@@ -217,6 +239,8 @@ pub struct Waits {
     pub unseen: u64,
     /// The number of waits that continue for each holder, by its thread.
     followers: HashMap<u64, u64>,
+    /// The states of threads, and the run whose threads wait; `None` if there are no states.
+    states: Option<(Arc<ThreadStates>, Run)>,
 }
 
 impl Default for Waits {
@@ -233,11 +257,47 @@ impl Default for Waits {
             misses_chains: false,
             unseen: 0,
             followers: HashMap::new(),
+            states: None,
         }
     }
 }
 
 impl Waits {
+    /// Makes the waits of the threads of a run, with the states of threads if there are any.
+    #[must_use]
+    pub fn with_states(states: &Arc<ThreadStates>, run: Option<&Run>) -> Waits {
+        let states = run.filter(|_| !states.is_empty()).map(|run| (states.clone(), run.clone()));
+        Waits { states, ..Waits::default() }
+    }
+
+    /// Returns whether there are states of threads.
+    #[must_use]
+    pub fn has_states(&self) -> bool {
+        self.states.is_some()
+    }
+
+    /// Returns the times off the processor of a holder between two times.
+    fn off_of(&self, holder: Option<Holder>, from: u64, until: u64) -> OffSum {
+        let Some((states, run)) = &self.states else { return OffSum::default() };
+        let whole = until.saturating_sub(from);
+        let unknown = OffSum { unknown: whole, ..OffSum::default() };
+        let times = holder.and_then(|holder| states.of(run, holder.thread));
+        times.map_or(unknown, |times| times.between(from, until).within(whole))
+    }
+
+    /// Returns the times off the processor of the holders during a wait for a lock, until a time.
+    #[must_use]
+    pub fn holder_off(&self, waiting: &Waiting, until: u64) -> OffSum {
+        let Awaited::Lock(id) = waiting.awaited else { return OffSum::default() };
+        let Some((HandedOver { mut first, before }, queue)) = waiting.handed_over.zip(self.queues.get(&id))
+        else {
+            return self.off_of(waiting.first_holder, waiting.since, until);
+        };
+        first.add(&queue.off.without(&before));
+        first.add(&self.off_of(queue.holder, queue.changed, until));
+        first.within(until.saturating_sub(waiting.since))
+    }
+
     /// Adds a record of a thread.
     pub fn take(&mut self, record: &LockRecord<'_>, thread: u64, wall: u64, places: &mut Places) {
         self.steps = self.steps.saturating_add(STEPS);
@@ -245,7 +305,7 @@ impl Waits {
             LockRecord::Wait(wait) => self.wait(&wait, thread, wall, places),
             LockRecord::Got { id, ns } => {
                 let at = self.end(thread, Awaited::Lock(id), ns, None);
-                self.hand_over(id, at.map(|since| Holder { thread, since }));
+                self.hand_over(id, at.map(|since| Holder { thread, since }), wall);
             }
             LockRecord::GaveUp { id, ns } => {
                 self.end(thread, Awaited::Lock(id), ns, None);
@@ -257,7 +317,7 @@ impl Waits {
                 let (made, at) = (places.id(made), places.id(at));
                 self.conditions.entry(id).or_insert_with(|| Condition::new(made));
                 // The waiting threads can get the lock now.
-                self.hand_over(lock, None);
+                self.hand_over(lock, None, wall);
                 self.begin(thread, Awaited::Condition(id), at, None, wall);
             }
             LockRecord::Woken { id, by, ns } => self.woken(id, by, thread, (wall, ns), false),
@@ -311,7 +371,8 @@ impl Waits {
         self.find_chains();
         let open: Vec<Waiting> = self.open.values().cloned().collect();
         for waiting in open {
-            self.count(&waiting, wall.saturating_sub(waiting.since), None);
+            let off = self.holder_off(&waiting, wall);
+            self.count(&waiting, (wall.saturating_sub(waiting.since), off), None);
         }
     }
 
@@ -432,6 +493,7 @@ impl Waits {
             at,
             first_holder: holder,
             holder_changes,
+            handed_over: None,
             chain: None,
             has_traced_since: false,
         };
@@ -462,18 +524,22 @@ impl Waits {
             return None;
         }
         self.find_chains();
+        let waiting = self.open.get(&thread)?;
+        let off = self.holder_off(waiting, waiting.since.saturating_add(ns));
         let waiting = self.remove(thread)?;
-        self.count(&waiting, ns, by);
+        self.count(&waiting, (ns, off), by);
         Some(waiting.at)
     }
 
-    fn count(&mut self, waiting: &Waiting, ns: u64, by: Option<Notification>) {
+    fn count(&mut self, waiting: &Waiting, (ns, off): (u64, OffSum), by: Option<Notification>) {
         match waiting.awaited {
             Awaited::Lock(id) => {
                 let Some(lock) = self.locks.get_mut(&id) else { return };
-                lock.sum.add(ns);
                 let behind = LockWaitKey { holder: waiting.first_holder, at: waiting.at };
-                lock.behind.entry(behind).or_default().add(ns);
+                for sum in [&mut lock.sum, lock.behind.entry(behind).or_default()] {
+                    sum.add(ns);
+                    sum.holder_off.add(&off);
+                }
             }
             Awaited::Condition(_) | Awaited::Futex(_) => {
                 let condition = match waiting.awaited {
@@ -492,10 +558,13 @@ impl Waits {
     }
 
     /// Sets the current holder of a lock, for all threads that wait for it.
-    fn hand_over(&mut self, id: u64, holder: Option<Holder>) {
-        if !self.queues.contains_key(&id) {
-            return;
-        }
+    fn hand_over(&mut self, id: u64, holder: Option<Holder>, now: u64) {
+        let Some(queue) = self.queues.get(&id) else { return };
+        // Before the first change, each wait has the holder of its own record.
+        let off = match queue.holder_changes {
+            0 => OffSum::default(),
+            _ => self.off_of(queue.holder, queue.changed, now),
+        };
         self.find_chains();
         let Some(queue) = self.queues.get_mut(&id) else { return };
         let (former, before) = (queue.holder, queue.before);
@@ -503,10 +572,18 @@ impl Waits {
         queue.before += since.len() as u64;
         queue.holder_changes += 1;
         queue.holder = holder;
-        let all = queue.before;
+        queue.changed = now;
+        queue.off.add(&off);
+        let (all, before_now) = (queue.before, queue.off);
         self.unfollow(former, before);
         for thread in since {
-            self.unfollow(self.open.get(&thread).and_then(|waiting| waiting.first_holder), 1);
+            let Some(waiting) = self.open.get(&thread) else { continue };
+            let (first_holder, since) = (waiting.first_holder, waiting.since);
+            self.unfollow(first_holder, 1);
+            let first = self.off_of(first_holder, since, now);
+            if let Some(waiting) = self.open.get_mut(&thread) {
+                waiting.handed_over = Some(HandedOver { first, before: before_now });
+            }
         }
         self.follow(holder, all);
     }

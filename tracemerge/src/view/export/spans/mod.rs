@@ -45,7 +45,9 @@ A span is one call of an async function with #[traced], or a span of tracing (wi
 package tracer-tracing). Its wall time is that from its beginning to its end. It is busy
 while a thread is in it, and idle otherwise: it waits for a lock, a timer, a socket, or for
 a thread that continues it. A wait of the thread for the tracer is neither. A span that has
-not ended lasts until the last sign of life of its process.
+not ended lasts until the last sign of life of its process. If tracemerge run has recorded
+the states of threads (TRACER_SCHED=1), busy is divided into the time on a processor (cpu),
+waiting for something, and preempted by other threads.
 
 Without an option there is a row for each name of spans and each span that opened them,
 with the median (p50), the 99th percentile (to 1 %) and the maximum of each time. --slow
@@ -67,7 +69,7 @@ Exit status: that of a merge";
 
 impl Layout for SpansLayout {
     fn needs(&self) -> Needs {
-        Needs { times: true, calls: true, labels: true, ..Needs::default() }
+        Needs { times: true, calls: true, labels: true, states: true, ..Needs::default() }
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
@@ -127,17 +129,21 @@ impl EventFormat for SpansFormat {
     }
 
     fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {
+        let note = inventory.registry.states().in_words().filter(|_| self.layout.form.is_table());
+        let note = note.map_or_else(String::new, |note| note + "\n");
         if let Some(steps) = &self.steps {
             let ends: Vec<u64> = (0..inventory.processes().len())
                 .map(|process| inventory.registry.last_time(process))
                 .collect();
-            return steps.write(inventory, &ends, out);
+            steps.write(inventory, &ends, out);
+            return out.extend_from_slice(note.as_bytes());
         }
         let Some(sums) = inventory.spans.as_ref().map(KnownSpans::sums) else { return };
         match self.layout.slow {
             Some(_) => write_slowest(sums, self.layout.form, inventory, out),
             None => write_names(sums, self.layout.form, out),
         }
+        out.extend_from_slice(note.as_bytes());
     }
 
     fn omissions(&self, _inventory: &Inventory) -> Vec<String> {

@@ -9,8 +9,9 @@ use trace_format::locks::{LockRecord, LockWait};
 use crate::ui::messages::{Grouped, count};
 use crate::ui::units::duration;
 use crate::view::export::events::{Event, Inventory};
-use crate::view::known_spans::SpanKey;
+use crate::view::known_spans::{SpanKey, add_off};
 use crate::view::span_message::{SpanMessage, Subject};
+use crate::view::thread_states::OffSum;
 
 /// The maximum number of steps that are shown.
 const MAX_STEPS: usize = 1000;
@@ -37,7 +38,7 @@ struct Waiting {
 enum Step {
     Began,
     Fields(String),
-    Busy { thread: usize, ns: u64 },
+    Busy { thread: usize, ns: u64, off: Option<OffSum> },
     Waited { text: String, ns: u64 },
     Idle { ns: u64, after: Option<(String, u64)>, busy: Vec<(String, u64)> },
     Left,
@@ -63,6 +64,8 @@ struct Followed {
     /// The time for which a thread was in it, without the waits of that thread for the tracer, and the time of these.
     busy: u64,
     waited: u64,
+    /// The part of that time that the thread was off the processor; `None` if the trace has no states of threads.
+    off: Option<OffSum>,
     polls: u64,
 }
 
@@ -184,12 +187,16 @@ impl Steps {
             self.last_left.insert(key.0, (format!("{name} #{}", key.1), now));
             return;
         }
-        followed.step(since, Step::Busy { thread: event.thread, ns: work.between(since, now) });
+        let ns = work.between(since, now);
+        let off = work.off_between(since, now).map(|off| off.within(ns));
+        followed.step(since, Step::Busy { thread: event.thread, ns, off });
         followed.entered = followed.entered.saturating_sub(1);
         if followed.entered == 0 {
             let waited = work.waits_between(since, now);
             followed.waited += waited;
-            followed.busy += now.saturating_sub(followed.busy_since).saturating_sub(waited);
+            let busy = now.saturating_sub(followed.busy_since).saturating_sub(waited);
+            add_off(&mut followed.off, (off.map(|off| off.within(busy)), busy), followed.busy);
+            followed.busy += busy;
             followed.idle_since = now;
         }
         if ends {
@@ -271,15 +278,32 @@ impl Steps {
             if inventory.processes().len() > 1 {
                 let _ = write!(text, "process {}: ", inventory.processes()[*process].pid());
             }
-            self.write_span(followed, inventory, ends.get(*process).copied().unwrap_or(0), &mut text);
+            let end = ends.get(*process).copied().unwrap_or(0);
+            self.write_span((*process, followed), inventory, end, &mut text);
         }
         out.extend_from_slice(text.as_bytes());
     }
 
-    fn write_span(&self, followed: &Followed, inventory: &Inventory, end: u64, text: &mut String) {
+    fn write_span(
+        &self,
+        (process, followed): (usize, &Followed),
+        inventory: &Inventory,
+        end: u64,
+        text: &mut String,
+    ) {
         let Followed { name, parent, began, ended, entered, busy, polls, .. } = followed;
         let wall = ended.unwrap_or(end).saturating_sub(*began);
-        let busy = busy + if *entered > 0 { end.saturating_sub(followed.busy_since) } else { 0 };
+        let still_busy = if *entered > 0 { end.saturating_sub(followed.busy_since) } else { 0 };
+        let mut off = followed.off;
+        if still_busy > 0 {
+            let is_in_it =
+                |inside: &Vec<Inside>| inside.iter().any(|inside| inside.key == (process, self.id));
+            let thread = self.inside.iter().position(is_in_it);
+            let work = thread.map(|thread| inventory.registry.work(thread));
+            let still_off = work.and_then(|work| work.off_between(followed.busy_since, end));
+            add_off(&mut off, (still_off.map(|off| off.within(still_busy)), still_busy), *busy);
+        }
+        let busy = busy + still_busy;
         let _ = write!(text, "{name} #{}", self.id);
         if let Some(parent) = parent {
             let _ = write!(text, ", opened by #{parent}");
@@ -288,9 +312,14 @@ impl Steps {
         let idle = duration(wall.saturating_sub(busy).saturating_sub(followed.waited));
         let _ = writeln!(
             text,
-            ": {}, busy {} in {}, idle {idle}{state}",
+            ": {}, busy {}{} in {}, idle {idle}{state}",
             duration(wall),
             duration(busy),
+            off.map_or_else(String::new, |off| {
+                let parts = off.in_words(1);
+                let comma = if parts.is_empty() { "" } else { ", " };
+                format!(" (cpu {}{comma}{parts})", duration(busy.saturating_sub(off.all())))
+            }),
             count(*polls, "poll"),
         );
         for (at, step) in &followed.steps {
@@ -301,8 +330,10 @@ impl Steps {
             let _ = match step {
                 Step::Began => writeln!(text, "{:>9}  begins", ""),
                 Step::Fields(fields) => writeln!(text, "{:>9}  {fields}", ""),
-                Step::Busy { thread, ns } => {
-                    writeln!(text, "{:>9}  busy on {}", duration(*ns), label(*thread))
+                Step::Busy { thread, ns, off } => {
+                    let off = off.map_or_else(String::new, |off| off.in_words(1));
+                    let off = if off.is_empty() { off } else { format!("  [{off}]") };
+                    writeln!(text, "{:>9}  busy on {}{off}", duration(*ns), label(*thread))
                 }
                 Step::Waited { text: lock, ns } => {
                     writeln!(text, "{:>9}    waited for {lock}", duration(*ns))

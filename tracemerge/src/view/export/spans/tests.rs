@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use trace_format::line::Ticks;
-use trace_format::meta::ClockKind;
+use trace_format::meta::{ClockKind, Run};
 use trace_format::wall::Wall;
 
 use super::*;
@@ -14,13 +14,25 @@ use crate::time::anchor::Anchor;
 use crate::time::clocks::TickClock;
 use crate::view::function_names::FunctionNames;
 use crate::view::thread_labels::Label;
+use crate::view::thread_states::{Off, ThreadStates};
 use crate::view::threads::Threads;
 
 /// Returns the text for these lines: ticks in nanoseconds, the id of the thread, and the rest of the line.
 fn shown(layout: SpansLayout, lines: &[(u64, u64, &str)]) -> String {
+    shown_with(layout, lines, ThreadStates::default())
+}
+
+fn run() -> Run {
+    let (exe, boot) = (b"app".to_vec(), Vec::new());
+    let (version, clock) = (trace_format::VERSION, ClockKind::System);
+    Run { version, id: 1, root: 1, pid: 1, exe, boot, ticks: Ticks(0), wall: Wall(0), clock }
+}
+
+/// Returns the text for these lines with states of threads.
+fn shown_with(layout: SpansLayout, lines: &[(u64, u64, &str)], states: ThreadStates) -> String {
     let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor::new(Ticks(0), Wall(0))]));
     let origins = [1, 2, 3].map(|tid| Origin {
-        run: None,
+        run: Some(run()),
         tid,
         name: Vec::new(),
         clock: clock.clone(),
@@ -30,7 +42,7 @@ fn shown(layout: SpansLayout, lines: &[(u64, u64, &str)]) -> String {
     });
     let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
     let labels = ["a", "b", "c"].map(|label| Label::from(label.to_owned())).to_vec();
-    let threads = Threads::new(names, labels);
+    let threads = Threads::new(names, labels).with_states(Arc::new(states));
     let format = SpansFormat::new(layout, 0);
     let (mut format, mut out) = (EventExport::new(format, Depth::All, threads, Arc::default()), Vec::new());
     format.begin(&origins, &mut out);
@@ -168,4 +180,45 @@ fn busy_and_idle_times_leave_out_waits_for_the_tracer() {
     let first = "request #12: 9.00 us, busy 3.00 us in 2 polls, idle 3.50 us\n";
     assert!(text.starts_with(first) && text.contains("2.50 us  busy on a\n"), "{text}");
     assert!(text.contains("; meanwhile busy: load #13 300 ns\n"), "{text}");
+}
+
+#[test]
+fn busy_times_are_divided_by_the_states_of_the_threads() {
+    let lines = [
+        (1_000, 1, ": INFO app: span=12 request new"),
+        (2_000, 1, "> span=12 request at src/main.rs:9"),
+        (6_000, 1, "< span=12 request at src/main.rs:9"),
+        (9_000, 2, "> span=12 request at src/main.rs:9"),
+        (9_500, 2, "< span=12 request at src/main.rs:9"),
+        (10_000, 2, ": INFO app: span=12 request closed"),
+        (11_000, 1, "> span=13 load at src/db.rs:5"),
+        (12_000, 1, ": the last record"),
+    ];
+    // Thread 1 waits from before its poll until 2,700, and is preempted in it from 5,000 to 5,400. It waits again while
+    // it is in the span that does not end.
+    let first =
+        [(1_500, 2_700, Off::Waiting), (5_000, 5_400, Off::Preempted), (11_200, 20_000, Off::Waiting)];
+    let states = || ThreadStates::made(&run(), &[(1, &first), (2, &[])]);
+    let layout =
+        SpansLayout { slow: Some(9), form: RowForm { json: true, csv: false }, ..SpansLayout::default() };
+    let json: serde_json::Value = serde_json::from_str(&shown_with(layout, &lines, states())).unwrap();
+    let rows = json["slowest"].as_array().unwrap();
+    let row = |name: &str| {
+        let row = rows.iter().find(|row| row["name"] == name).unwrap();
+        ["busy_ns", "cpu_ns", "waiting_ns", "preempted_ns"].map(|key| row[key].as_u64().unwrap())
+    };
+    assert_eq!(row("request"), [4_500, 3_400, 700, 400]);
+    assert_eq!(row("load"), [1_000, 200, 800, 0]);
+    let names = shown_with(SpansLayout::default(), &lines, states());
+    let heading = names.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(heading.contains("max cpu waiting preempted idle p50"), "{names}");
+    let steps = shown_with(SpansLayout { id: Some(12), ..SpansLayout::default() }, &lines, states());
+    let head = "request #12: 9.00 us, busy 4.50 us (cpu 3.40 us, waiting 700 ns, preempted 400 ns) in 2 polls, idle 4.50 us";
+    assert_eq!(steps.lines().next(), Some(head));
+    assert!(steps.contains("4.00 us  busy on a  [waiting 700 ns, preempted 400 ns]\n"), "{steps}");
+    assert!(steps.contains("500 ns  busy on b\n"), "{steps}");
+    assert!(steps.ends_with("times off the processor are those of the kernel, \u{b1}0 ns\n"), "{steps}");
+    // If nothing is known of the threads, the output is the same as without states.
+    let without = shown(SpansLayout::default(), &lines);
+    assert!(!without.contains("cpu") && !without.contains("processor"), "{without}");
 }

@@ -43,7 +43,6 @@ use crate::view::export::tree::held::{HeldLines, MOST_PLACES, TreeLine};
 use crate::view::export::tree::met_calls::{MetCalls, named_functions};
 use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
-use crate::view::thread_states::OffSum;
 use crate::view::threads::{ThreadIds, Threads};
 
 /// The number of characters of a duration.
@@ -574,15 +573,9 @@ impl TreeFormat {
     /// Appends how long a thread was off the processor in a call that took long, if that is known.
     fn write_off(&self, thread: usize, (entered, now): (u64, u64), taken: u64, out: &mut Vec<u8>) {
         let off = self.threads.work(thread).off_between(entered, now).filter(|_| taken >= SLOW);
-        let Some(OffSum { waiting, preempted, unknown }) = off.map(|off| off.within(taken)) else { return };
-        let parts = [("waiting", waiting), ("preempted", preempted), ("unknown", unknown)];
-        let mut before = "  [";
-        for (what, ns) in parts.into_iter().filter(|(_, ns)| *ns >= taken / LEAST_PART) {
-            let _ = write!(out, "{before}{what} {}", duration(ns));
-            before = ", ";
-        }
-        if before == ", " {
-            out.push(b']');
+        let words = off.map_or_else(String::new, |off| off.within(taken).in_words(taken / LEAST_PART));
+        if !words.is_empty() {
+            let _ = write!(out, "  [{words}]");
         }
     }
 

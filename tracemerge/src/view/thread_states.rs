@@ -250,6 +250,10 @@ impl ReadingProcess {
 /// The key of a thread: its process, the id of the run, and the thread's own id.
 type ThreadKey = (u32, u32, u64);
 
+/// Begins, ends and reasons of times off the processor, for tests.
+#[cfg(test)]
+pub type MadeTimes<'a> = &'a [(u64, u64, Off)];
+
 /// The states of the threads of all runs.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadStates {
@@ -314,7 +318,7 @@ impl ThreadStates {
 
     /// Returns the states of threads of a run: begins, ends and reasons of their times off the processor.
     #[cfg(test)]
-    pub fn made(run: &Run, threads: &[(u64, &[(u64, u64, Off)])]) -> ThreadStates {
+    pub fn made(run: &Run, threads: &[(u64, MadeTimes<'_>)]) -> ThreadStates {
         let mut states = ThreadStates::default();
         for (tid, times) in threads {
             let mut off = OffTimes::default();

@@ -639,6 +639,12 @@ mod tests {
     }
 
     #[test]
+    fn threads_one_after_the_other_cannot_be_followed() {
+        assert!(parse(&["tree", "--by-thread", "./app"]).is_ok() && parse(&["tree", "-f", "./app"]).is_ok());
+        assert!(parse(&["tree", "--by-thread", "-f", "./app"]).is_err());
+    }
+
+    #[test]
     fn options_after_the_application_belong_to_it() {
         for args in [
             &["run", "-o", "x", "./app", "-o", "y", "--", "-q"][..],

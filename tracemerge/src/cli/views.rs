@@ -70,7 +70,7 @@ fn subcommand_of(view: &NamedView) -> Command {
         command.about(view.about).after_long_help(help.trim_end().to_owned()).override_usage(usage);
     if let Some(help) = view.follow {
         let follow = Arg::new("follow").short('f').long("follow").action(ArgAction::SetTrue).help(help);
-        command = command.arg(follow.conflicts_with_all(NOT_FOLLOWED));
+        command = command.arg(follow.conflicts_with_all(NOT_FOLLOWED.iter().chain(view.not_followed)));
     }
     let apps = Arg::new("apps").value_name("APP").action(ArgAction::Append).num_args(1..);
     let apps = apps.help(

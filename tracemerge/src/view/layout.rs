@@ -186,6 +186,8 @@ pub trait Subcommand: Layout + Args + 'static {
     const HELP: &'static str;
     /// The help of `--follow`; `None` if running applications cannot be followed.
     const FOLLOW: Option<&'static str>;
+    /// The names of own options that `--follow` excludes.
+    const NOT_FOLLOWED: &'static [&'static str] = &[];
 
     /// Returns the help about the rows for programs; empty if there are none.
     #[must_use]
@@ -205,6 +207,8 @@ pub struct NamedView {
     pub help: &'static str,
     /// The help of `--follow`; `None` if running applications cannot be followed.
     pub follow: Option<&'static str>,
+    /// The names of own options that `--follow` excludes.
+    pub not_followed: &'static [&'static str],
     /// Returns the help about the rows for programs.
     pub rows_help: fn() -> String,
     /// Adds the options to a command.
@@ -220,6 +224,7 @@ impl NamedView {
             about: L::ABOUT,
             help: L::HELP,
             follow: L::FOLLOW,
+            not_followed: L::NOT_FOLLOWED,
             rows_help: L::rows_help,
             options: L::augment_args,
             layout: |matches| Ok(Arc::new(L::from_arg_matches(matches)?)),

@@ -67,7 +67,7 @@ pub struct TreeLayout {
     #[arg(long)]
     pub collapse: bool,
     /// Each thread as one tree, one after the other
-    #[arg(long, conflicts_with_all = ["collapse", "follow"])]
+    #[arg(long, conflicts_with = "collapse")]
     pub by_thread: bool,
     /// All functions of call stacks, also those of panics, of the runtime and of the tracer
     #[arg(long, conflicts_with = "collapse")]
@@ -86,6 +86,7 @@ impl Subcommand for TreeLayout {
     const NAME: &'static str = "tree";
     const ABOUT: &'static str = "Show which functions called which, and how long they took";
     const FOLLOW: Option<&'static str> = Some("Show records of running applications as they arrive");
+    const NOT_FOLLOWED: &'static [&'static str] = &["by_thread"];
     const HELP: &'static str = "\
 Shows the calls of scope(), scope! and #[traced], indented below their callers: the time,
 the thread, the duration of the call, the function with the place of its scope. A call

@@ -18,7 +18,7 @@ mod raw;
 mod readers;
 
 pub use everything::{Call, Everything, Expected, FIRST, FUNCTIONS, TICK_NS, Times, WALL, everything};
-pub use programs::readers;
+pub use programs::{optional_readers, readers};
 pub use raw::{raw_file, raw_file_of_records, raw_file_of_sites};
 pub use readers::{ReportRow, agree, answers, asked, number, rows_of_report, shows, written};
 

@@ -2,8 +2,9 @@
 //! and each of its slices has its fields and the span that opened it.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
-use crate::support::{Place, asked, readers, run, whole_file};
+use crate::support::{Place, asked, optional_readers, run, whole_file};
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// The nanoseconds of a tick.
 const TICK: u64 = 250;
@@ -42,7 +43,14 @@ fn written(format: &str) -> Place {
 }
 
 #[test]
-fn chromes_json_has_asynchronous_events_for_spans() {
+fn each_span_has_a_track_in_timelines() {
+    chromes_json_has_asynchronous_events();
+    if let Some(readers) = optional_readers() {
+        perfetto_has_tracks(&readers);
+    }
+}
+
+fn chromes_json_has_asynchronous_events() {
     let text = std::fs::read_to_string(written("chrome").path("timeline")).unwrap();
     let all: Value = serde_json::from_str(&text).unwrap();
     let events = all["traceEvents"].as_array().unwrap();
@@ -97,12 +105,10 @@ fn chromes_json_has_asynchronous_events_for_spans() {
     assert_eq!(args, [&on_a_thread, &later]);
 }
 
-#[test]
-fn perfetto_has_a_track_for_each_span() {
-    let Some(readers) = readers() else { return };
+fn perfetto_has_tracks(readers: &Path) {
     let place = written("perfetto");
     let [errors, spans, slices] = asked(
-        &readers,
+        readers,
         &place.path("timeline"),
         [
             "select name, value from stats where severity in ('error', 'data_loss') and value > 0",

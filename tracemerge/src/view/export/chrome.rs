@@ -2,9 +2,9 @@
 //! each line.
 //!
 //! Calls are `B` and `E`, messages and `#` lines are `i`, and stalls are `X` on a thread of their own,
-//! because they overlap calls. Spans are asynchronous events `b` and `e` (nestable, with an id and the category `span`):
-//! one from a span's beginning to its end, and inside it one for each time that the span was busy. Flows are `s`, `t` and `f` after the events that they join. Times are
-//! microseconds with three decimals since the first event; `otherData` has the time of the first event.
+//! because they overlap calls. Spans are asynchronous events `b` and `e` (nestable, with an id and the category
+//! `span`): one from a span's beginning to its end, and inside it one for each time that the span was busy. Flows are
+//! `s`, `t` and `f` after the events that they join. Times are microseconds with three decimals since the first event; `otherData` has the time of the first event.
 //! Readers sort an `E` before a `B` of the same time, which would end another call. So no two of them in a
 //! thread have the same time: the later one is delayed by a nanosecond.
 

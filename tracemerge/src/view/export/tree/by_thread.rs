@@ -1,5 +1,5 @@
-//! Each thread as one tree: the lines of all threads, which come in the order of time, until the end of the output. Lines
-//! beyond a limit wait in a temporary file without a name.
+//! Keeps the lines of each thread until the end of the output, so that each thread is one tree. The lines of all
+//! threads come in the order of time; beyond a limit, they wait in a temporary file without a name.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};

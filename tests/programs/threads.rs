@@ -8,6 +8,7 @@ use tracer::Tracer;
 pub const SCENARIOS: &[Scenario] = &[
     ("handover", |args| handover(args.number(0))),
     ("short-lived", |args| short_lived(args.number(0))),
+    ("one-by-one", |args| one_by_one(args.number(0), args.number(1))),
     ("at-once", |args| at_once(args.number(0))),
     ("held", |args| held(args.number(0))),
     ("beside-the-dead", |args| trace_beside_dead_run(args.number(0))),
@@ -83,6 +84,17 @@ pub fn short_lived(count: u64) {
     Tracer::get().flush().expect("a flush");
     let (descriptors, rings) = facts();
     println!("descriptors {descriptors} rings {rings} most {most_rings}");
+}
+
+/// Runs `count` threads one after the other, each with `records` records without a pause. Before each one begins, the
+/// flusher has done all its work.
+pub fn one_by_one(count: u64, records: u64) {
+    Tracer::get().trace(format_args!("main"));
+    for thread in 0..count {
+        Tracer::get().flush().expect("a flush");
+        let record = |n| Tracer::get().trace(format_args!("thread {thread} record {n}"));
+        std::thread::scope(|scope| scope.spawn(|| (0..records).for_each(record)).join()).expect("no panic");
+    }
 }
 
 /// Returns the number of descriptors that this process has.

@@ -26,5 +26,6 @@ mod stacks_need_no_unwind_tables_with_frame_pointers;
 mod startup_reads_the_named_variable;
 mod the_duration_of_the_start_is_recorded_once;
 mod the_locks_command_shows_which_thread_waits_for_which;
+mod threads_do_not_wait_at_their_start;
 mod tracing_is_switched_from_outside;
 mod two_copies_of_the_tracer_await_returns;

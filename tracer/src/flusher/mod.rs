@@ -38,6 +38,8 @@ use crate::sys;
 use crate::user::relay;
 use crate::words::exclusion::Excluded;
 
+/// The number of steps of the supply of rings after which all rings are drained: a ring of 1 MiB takes some 20 steps.
+const DRAIN_STEPS: usize = 160;
 /// The time between two checks of threads and files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The time between two signs of life.
@@ -146,6 +148,7 @@ impl Flusher {
     fn run(mut self) {
         // The process's first record waits for this ring.
         self.supply.add(self.run, &mut self.rings);
+        self.supply.complete(self.run, &mut self.rings);
         let clock = ring_drain::clock_line();
         self.run.looks.begin(&clock);
         self.supply.note_look(|looks| looks.begin(&clock));
@@ -228,20 +231,18 @@ impl Flusher {
 
     /// Ensures that rings are ready. Reusing a ring is cheaper than making one.
     fn supply_rings(&mut self) {
-        for made in 1.. {
-            if !self.supply.needs_ring(self.run) {
-                return;
-            }
-            // Threads that have rings must not wait until all others have theirs.
-            if made % 8 == 0 {
+        let ended: fn(&RingDrain) -> bool = |ring| ring.has_ended() && !ring.is_failing() && !ring.keeps();
+        for step in 1.. {
+            // Threads that have rings must not wait until all others have theirs. A thread whose ring is half full has
+            // woken the flusher, and none waits for a ring that is only kept ready.
+            let may_be_full = self.run.wake.is_set() && !self.supply.is_urgent(self.run);
+            if step % DRAIN_STEPS == 0 || may_be_full {
                 self.drain_once();
             }
-            let ended: fn(&RingDrain) -> bool =
-                |ring| ring.has_ended() && !ring.is_failing() && !ring.keeps();
-            if self.rings.iter().any(ended) {
+            if self.supply.needs_ring(self.run) && self.rings.iter().any(ended) {
                 self.drain_matching(ended);
-            } else if !self.supply.add(self.run, &mut self.rings) {
-                return;
+            } else if !self.supply.advance(self.run, &mut self.rings) {
+                return self.supply.complete(self.run, &mut self.rings);
             }
         }
     }
@@ -342,7 +343,8 @@ impl Flusher {
                 Extent::Partial => {
                     self.limit_total();
                     if Supply::has_waiting_thread(run) {
-                        can_make = self.supply.add(run, &mut self.rings);
+                        can_make = self.supply.serve(run, &mut self.rings);
+                        self.supply.complete(run, &mut self.rings);
                     }
                 }
             }

@@ -10,12 +10,12 @@ use trace_format::plans::Plans;
 use trace_format::render::References;
 use trace_format::ring::{Geometry, MIN_CAPACITY};
 use trace_store::drain::{RunTables, TracePlace};
-use trace_store::memory::{Memory, may_begin_small};
+use trace_store::memory::{FIRST_BYTES, Memory, may_begin_small};
 use trace_store::modules::ModuleTable;
 use trace_store::run_directory::{DirectorySettings, Missing, RunDirectory, Unreserved};
 
 use super::ring_drain::RingDrain;
-use crate::ring::clock;
+use crate::ring::{ALL_RESERVED, clock};
 use crate::shared::run::{CounterSums, Run, SPARE};
 use crate::shared::sites;
 use crate::shared::thread_ring::ThreadRing;
@@ -66,6 +66,18 @@ fn create_shared(
     }
 }
 
+/// The number of rings that threads may have at a time before all of their memory is reserved: a thread that waits for
+/// memory gives up after a while, and one that waits for a ring does not as long as others get theirs.
+const MAX_GROWING: usize = SPARE;
+
+/// A ring whose memory is being reserved.
+struct Growing {
+    ring: &'static ThreadRing,
+    rest: Unreserved,
+    /// Whether threads may take the ring, or have taken it.
+    is_handed_out: bool,
+}
+
 /// The maker of rings, which keeps account of their memory.
 pub(crate) struct Supply {
     directory: Result<RunDirectory, String>,
@@ -79,6 +91,8 @@ pub(crate) struct Supply {
     private_budget: u64,
     /// The number of records that were dropped with flight recorders of threads that had ended.
     forgotten: u64,
+    /// The rings that are not reserved completely, in the order in which they were made.
+    growing: Vec<Growing>,
     /// True while a ring may be handed out before all of its memory is reserved: so far the rest could always be
     /// reserved afterwards.
     in_part: bool,
@@ -111,6 +125,7 @@ impl Supply {
             place.count_files_in(directory.lock.clone());
         }
         Supply {
+            growing: Vec::new(),
             in_part: true,
             has_warned: directory.is_err(),
             has_warned_of_removal: false,
@@ -267,7 +282,13 @@ impl Supply {
         let waiting = run.waiting.load(Ordering::Relaxed) as usize;
         let exiting = run.exit.requested.load(Ordering::Relaxed) == 1;
         let spare = if exiting { 0 } else { SPARE };
-        run.ready.count() < waiting + spare
+        let soon = self.growing.iter().filter(|growing| !growing.is_handed_out).count();
+        run.ready.count() + soon < waiting + spare
+    }
+
+    /// Returns whether a thread waits for a ring, or has one whose memory is not reserved completely.
+    pub(crate) fn is_urgent(&self, run: &Run) -> bool {
+        Supply::has_waiting_thread(run) || self.growing.iter().any(|growing| growing.is_handed_out)
     }
 
     /// Returns whether a thread waits for a ring and none is ready for it. Returns false while no ring can be made.
@@ -276,31 +297,91 @@ impl Supply {
             && run.ready.count() < run.waiting.load(Ordering::Relaxed) as usize
     }
 
-    /// Makes a ring and puts it among the ready ones; returns false if that fails or there is no place for it.
+    /// Takes the most urgent step of the supply: hands out a ring for a waiting thread, reserves the next part of a ring
+    /// that a thread has, or makes or reserves one that will be ready. Returns false if nothing is left to do, or can
+    /// be done.
+    pub(crate) fn advance(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) -> bool {
+        let is_handed_out = |growing: &Growing| growing.is_handed_out;
+        let count = self.growing.iter().filter(|growing| growing.is_handed_out).count();
+        if Supply::has_waiting_thread(run) && count < MAX_GROWING {
+            return self.serve(run, tails);
+        }
+        match self.growing.iter().position(is_handed_out) {
+            Some(at) => self.reserve_next(run, tails, at),
+            None if !self.growing.is_empty() => self.reserve_next(run, tails, 0),
+            None => return self.needs_ring(run) && self.add(run, tails),
+        }
+        true
+    }
+
+    /// Reserves all of the memory of the rings that were made.
+    pub(crate) fn complete(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) {
+        while !self.growing.is_empty() {
+            self.reserve_next(run, tails, 0);
+        }
+    }
+
+    /// Hands out a ring to a thread that waits for one; returns false if there is none.
+    pub(crate) fn serve(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) -> bool {
+        match self.growing.iter().position(|growing| !growing.is_handed_out) {
+            Some(at) => {
+                self.growing[at].is_handed_out = true;
+                let ring = self.growing[at].ring;
+                self.hand_out(run, tails, ring)
+            }
+            None => self.add(run, tails),
+        }
+    }
+
+    /// Reserves the next part of the memory of a ring that is being reserved.
+    fn reserve_next(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>, at: usize) {
+        let Growing { ring, rest, is_handed_out } = &mut self.growing[at];
+        let (ring, is_handed_out) = (*ring, *is_handed_out);
+        let reserved = rest.reserve_next(&ring.memory);
+        if let Ok(end) = reserved {
+            ring.reserved_to(end.unwrap_or(ALL_RESERVED));
+            if end.is_some() {
+                return;
+            }
+        }
+        self.growing.remove(at);
+        match reserved {
+            Ok(_) if is_handed_out => {}
+            Ok(_) => {
+                self.hand_out(run, tails, ring);
+            }
+            Err(_) => {
+                self.in_part = false;
+                if is_handed_out {
+                    // Its thread takes another one, which may be smaller, at its next record.
+                    ring.close();
+                } else {
+                    self.discard(run, ring);
+                }
+            }
+        }
+    }
+
+    /// Makes a ring. If a thread waits for it, or it is reserved completely, puts it among the ready ones; returns
+    /// false if it cannot be made, or if there is no place for it.
     pub(crate) fn add(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) -> bool {
         match self.make(run) {
-            Ok(None) => {}
+            Ok(None) => false,
             Ok(Some((ring, rest))) => {
                 run.no_ring_possible.store(false, Ordering::Relaxed);
-                run.rings.lock().push(ring);
-                if run.put_ready(ring) {
-                    tails.push(RingDrain::new(run, ring));
-                    if rest.is_some() {
-                        // Reserving the rest keeps the processor busy for long, and the thread that waits for the
-                        // ring may have to run on the same one.
-                        std::thread::yield_now();
-                    }
-                    match rest.map_or(Ok(()), |rest| rest.reserve(&ring.memory)) {
-                        Ok(()) => ring.make_whole(),
-                        Err(_) => {
-                            // Its thread takes another one, which may be smaller, at its next record.
-                            self.in_part = false;
-                            ring.close();
-                        }
-                    }
-                    return true;
+                // A thread is about to wait for the first ring.
+                let is_wanted = ring.index == 0 || run.waiting.load(Ordering::Relaxed) > 0;
+                let is_handed_out = rest.is_none() || is_wanted;
+                let (is_part, is_kept) = (rest.is_some(), !is_handed_out || self.hand_out(run, tails, ring));
+                if let Some(rest) = rest.filter(|_| is_kept) {
+                    self.growing.push(Growing { ring, rest, is_handed_out });
                 }
-                self.discard(run, ring);
+                if is_part && is_handed_out {
+                    // Reserving the rest keeps the processor busy for long, and the thread that waits for the ring may
+                    // have to run on the same one.
+                    std::thread::yield_now();
+                }
+                is_kept
             }
             Err(error) => {
                 if !run.no_ring_possible.swap(true, Ordering::Relaxed) {
@@ -308,32 +389,42 @@ impl Supply {
                         "cannot make a ring for a thread: {error}; its records are lost"
                     ));
                 }
+                false
             }
         }
-        false
+    }
+
+    /// Puts a ring among the ready ones; frees it and returns false if there is no place for it.
+    fn hand_out(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>, ring: &'static ThreadRing) -> bool {
+        run.rings.lock().push(ring);
+        let is_put = run.put_ready(ring);
+        if is_put {
+            tails.push(RingDrain::new(run, ring));
+        } else {
+            self.discard(run, ring);
+        }
+        is_put
     }
 
     /// Makes a ring: a shared one if possible, a smaller one if memory is short, a private one as the last resort.
     /// Makes none if a shared one cannot be had now and no thread waits: it may be possible once a thread waits.
     ///
-    /// A ring that a thread waits for may be returned together with the part of its memory that is still to be
-    /// reserved.
+    /// The ring may be returned together with the part of its memory that is still to be reserved.
     fn make(&mut self, run: &'static Run) -> io::Result<Option<(&'static ThreadRing, Option<Unreserved>)>> {
         let index = self.made;
         self.made += 1;
         let geometry = largest_within(run.config.ring_size, self.budget / SHARE);
-        // A thread is about to wait for the first ring. A thread that never waits for room must not have to wait for
-        // the rest of the memory, either.
-        let is_urgent = index == 0 || run.waiting.load(Ordering::Relaxed) > 0;
-        let in_part = self.in_part && is_urgent && run.config.full_policy == FullPolicy::Block;
+        // A thread that never waits for room must not have to wait for the rest of the memory, either.
+        let in_part = self.in_part && run.config.full_policy == FullPolicy::Block;
         let why = match &mut self.directory {
             Err(why) => why.clone(),
             Ok(_) if geometry.file_size() > self.budget => "a quarter of the shared memory is in use".into(),
             Ok(directory) => match create_shared(directory, index, geometry, in_part) {
                 Ok((memory, rest)) => {
                     self.budget -= memory.geometry().file_size();
-                    let (whole, place) = (rest.is_none(), RingPlace::Shared);
-                    let ring = ThreadRing::leak(run.terms(), memory, whole, index, place, String::new());
+                    let reserved = if rest.is_some() { FIRST_BYTES } else { ALL_RESERVED };
+                    let (place, why) = (RingPlace::Shared, String::new());
+                    let ring = ThreadRing::leak(run.terms(), memory, reserved, index, place, why);
                     return ring.map(|ring| Some((ring, rest)));
                 }
                 Err(_) if run.waiting.load(Ordering::Relaxed) == 0 => return Ok(None),
@@ -349,7 +440,7 @@ impl Supply {
         let geometry = largest_within(run.config.ring_size, self.private_budget);
         let memory = Memory::private(geometry)?;
         self.private_budget = self.private_budget.saturating_sub(geometry.file_size());
-        let ring = ThreadRing::leak(run.terms(), memory, true, index, RingPlace::Private, why);
+        let ring = ThreadRing::leak(run.terms(), memory, ALL_RESERVED, index, RingPlace::Private, why);
         ring.map(|ring| Some((ring, None)))
     }
 
@@ -375,6 +466,7 @@ impl Supply {
 
     /// Frees a ring that no thread has and no thread can take.
     fn discard(&mut self, run: &'static Run, ring: &'static ThreadRing) {
+        self.growing.retain(|growing| !std::ptr::eq(growing.ring, ring));
         self.unlink(ring);
         run.rings.lock().retain(|other| !std::ptr::eq(*other, ring));
         // SAFETY: it was free or taken out of `ready`, it is out of the list, and its tail is gone.
@@ -429,6 +521,7 @@ impl Supply {
     pub(crate) fn end(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) {
         let taken: Vec<_> = std::iter::from_fn(|| run.ready.take()).map(|(ring, _)| ring).collect();
         run.rings.lock().clear();
+        self.growing.clear();
         for tail in tails.drain(..) {
             self.unlink(tail.ring);
             if taken.iter().any(|ring| std::ptr::eq(*ring, tail.ring)) {

@@ -11,29 +11,39 @@ use trace_format::line::Ticks;
 use trace_format::meta::{EndReason, RingPlace};
 use trace_format::ring::State;
 use trace_store::drain::DrainContext;
+use trace_store::memory::{FIRST_BYTES, MAX_STEP_BYTES};
 
 use super::Flusher;
 use super::ring_drain::{Extent, RingDrain};
 use super::supply::Supply;
-use crate::ring::Outcome;
-use crate::shared::run::Run;
+use crate::ring::{ALL_RESERVED, Outcome};
+use crate::shared::run::{Run, SPARE};
 use crate::shared::thread_name::ThreadName;
 use crate::shared::thread_ring::ThreadRing;
 use crate::user::config::{Config, FullPolicy};
 
 /// A run whose only flusher is the test.
 fn run(files: &Path, rings: &Path) -> (&'static Run, Flusher) {
+    let (run, mut flusher) = run_without_rings(files, rings, 64 * 1024, FullPolicy::Drop);
+    flusher.supply_rings();
+    (run, flusher)
+}
+
+fn run_without_rings(
+    files: &Path,
+    rings: &Path,
+    ring_size: u64,
+    full_policy: FullPolicy,
+) -> (&'static Run, Flusher) {
     let config = Config {
         directory: Some(files.to_path_buf()),
         runtime_directory: Some(rings.to_path_buf()),
-        ring_size: 64 * 1024,
-        full_policy: FullPolicy::Drop,
+        ring_size,
+        full_policy,
         ..Config::default()
     };
     let run = Run::prepare(config, None).unwrap();
-    let mut flusher = Flusher::new(run);
-    flusher.supply_rings();
-    (run, flusher)
+    (run, Flusher::new(run))
 }
 
 fn rings_directory() -> TempDir {
@@ -234,4 +244,66 @@ fn losses_that_a_thread_brought_into_a_private_ring_are_reported_without_a_look_
         texts.iter().filter(|text| text.contains(&format!("# lost records={lost} reason=full\n"))).count()
     };
     assert_eq!((lost("2"), lost("3"), texts.len()), (1, 1, 2), "{texts:?}");
+}
+
+/// Returns the position below which the ring's memory is reserved.
+fn reserved(ring: &ThreadRing) -> u64 {
+    ring.link.reserved.load(Ordering::Relaxed)
+}
+
+#[test]
+fn the_first_ring_of_a_process_is_handed_out_at_once_and_then_reserved_in_growing_steps() {
+    const SIZE: u64 = 1 << 20;
+    let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
+    let (run, mut flusher) = run_without_rings(directory.path(), rings.path(), SIZE, FullPolicy::Block);
+    assert!(flusher.supply.add(run, &mut flusher.rings));
+    let first = attach(run, 100);
+    let mut ends = vec![reserved(first)];
+    while ends.last() < Some(&ALL_RESERVED) {
+        assert!(flusher.supply.advance(run, &mut flusher.rings));
+        ends.push(reserved(first));
+    }
+    assert_eq!(ends[..4], [FIRST_BYTES, 2 * FIRST_BYTES, 4 * FIRST_BYTES, 8 * FIRST_BYTES]);
+    let steps = ends[2..ends.len() - 1].windows(2).map(|two| two[1] - two[0]);
+    assert!(steps.eq(std::iter::repeat_n(MAX_STEP_BYTES, (SIZE / MAX_STEP_BYTES) as usize - 2)), "{ends:?}");
+    assert_eq!(run.ready.count(), 0, "no ring is kept ready before a thread has all of its own");
+}
+
+#[test]
+fn a_ring_that_is_kept_ready_is_reserved_completely_unless_a_thread_waits_for_it() {
+    let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
+    let (run, mut flusher) = run_without_rings(directory.path(), rings.path(), 1 << 20, FullPolicy::Block);
+    flusher.supply_rings();
+    let ready: Vec<_> = std::iter::from_fn(|| run.ready.take()).map(|(ring, _)| ring).collect();
+    assert_eq!(ready.len(), SPARE);
+    assert!(ready.iter().all(|ring| reserved(ring) == ALL_RESERVED));
+
+    // The flusher has begun to reserve another one.
+    assert!(flusher.supply.advance(run, &mut flusher.rings));
+    assert_eq!(run.ready.count(), 0);
+    run.waiting.store(1, Ordering::Relaxed);
+    assert!(flusher.supply.advance(run, &mut flusher.rings));
+    run.waiting.store(0, Ordering::Relaxed);
+    let (early, _) = run.ready.take().unwrap();
+    assert!(reserved(early) < ALL_RESERVED);
+    flusher.supply_rings();
+    assert!(reserved(early) == ALL_RESERVED && run.ready.count() == SPARE);
+}
+
+#[test]
+fn a_ring_whose_thread_ends_before_its_memory_is_reserved_can_be_freed() {
+    let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
+    let (run, mut flusher) = run_without_rings(directory.path(), rings.path(), 1 << 20, FullPolicy::Block);
+    assert!(flusher.supply.add(run, &mut flusher.rings));
+    let ring = attach(run, 101);
+    record(ring, format_args!("the only one"));
+    // Closed, so that the flusher does not lend it again.
+    ring.close();
+    // SAFETY: the test has the ring and does not use it as its thread any more.
+    unsafe { ThreadRing::give_back(ring, EndReason::Thread) };
+    flusher.drain_once();
+    assert!(flusher.rings.is_empty());
+    flusher.supply_rings();
+    assert_eq!(run.ready.count(), SPARE);
+    assert!(files(directory.path())[0].contains("the only one"));
 }

@@ -151,6 +151,12 @@ impl Lane {
         self.limit.store(0, Ordering::Relaxed);
     }
 
+    /// Returns the position at which `need` bytes end for which [`Lane::find`] looks from position `from` on.
+    pub(crate) fn end_of(&self, from: u64, need: u64) -> u64 {
+        let border = self.border_after(from);
+        if border - from < need { border + need } else { from + need }
+    }
+
     fn border_after(&self, position: u64) -> u64 {
         (position / self.block + 1) * self.block
     }

@@ -23,5 +23,7 @@ mod loom_tests;
 mod tests;
 
 pub use arguments::Arguments;
-pub(crate) use producer::{Link, MAX_CAPTURED, Outcome, Producer, call_site_record, has_enough_room};
+pub(crate) use producer::{
+    ALL_RESERVED, Link, MAX_CAPTURED, Outcome, Producer, call_site_record, has_enough_room,
+};
 pub use values::{Value, ValueType, Values};

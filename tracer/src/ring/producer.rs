@@ -16,7 +16,7 @@ use trace_format::line::Ticks;
 use trace_format::record::{Flags, HEADER, hook_enter_word, stack_word};
 use trace_format::ring::open_calls::{MAX_OPEN, OpenCall, OpenCalls};
 use trace_format::wait::{Wait, WaitCause};
-use trace_store::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory};
+use trace_store::memory::{FIRST_NESTED_BYTES, Memory};
 
 use super::arguments::Arguments;
 use super::clock;
@@ -30,9 +30,12 @@ use crate::words::wake::Wake;
 /// the smallest ring has 2 KiB.
 pub(crate) const MAX_CAPTURED: usize = 1024;
 
-/// The longest time, in nanoseconds, that a thread waits for the rest of its ring's memory. Reserving it takes about
-/// a millisecond.
+/// The longest time, in nanoseconds, that a thread waits for the next part of its ring's memory. Reserving all parts
+/// takes about a millisecond.
 const MAX_MEMORY_WAIT: u64 = 1_000_000_000;
+
+/// The value of [`Link::reserved`] of a ring whose memory is reserved completely.
+pub(crate) const ALL_RESERVED: u64 = u64::MAX;
 
 /// The outcome of writing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +54,9 @@ pub(crate) enum Outcome {
 pub(crate) struct Link {
     /// True once the ring was closed: its thread must take another. Set once, by the flusher.
     pub closed: AtomicBool,
-    /// True once all of the ring's memory is reserved, not only the first bytes of its two parts. Set once, by the
-    /// flusher, with Release.
-    pub whole: AtomicBool,
+    /// The position in the ring below which its memory is reserved; [`ALL_RESERVED`] once all of it is, and all of the
+    /// nested ring, of which only the first bytes are reserved until then. It grows, stored by the flusher with Release.
+    pub reserved: AtomicU64,
     /// True while the thread's file cannot be written: waiting for room is useless.
     pub failing: AtomicBool,
     /// The word that wakes the flusher.
@@ -637,11 +640,12 @@ impl Producer {
     /// Returns room for `need` bytes at the lane's position, if there is some without waiting.
     fn try_find_room(&self, lane: &Lane, need: u64) -> Option<Reservation> {
         // SAFETY: as in `open`, which was asked first.
-        let is_whole = unsafe { &*self.link }.whole.load(Ordering::Acquire);
-        let memory = if is_whole { u64::MAX } else { FIRST_BYTES };
-        lane.find(lane.pos(), need)
-            .map(|found| found.within(memory))
-            .filter(|found| found.limit >= found.start + need)
+        let memory = self.reserved_end(lane, unsafe { &*self.link });
+        if lane.end_of(lane.pos(), need) > memory {
+            return None;
+        }
+        let found = lane.find(lane.pos(), need).map(|found| found.within(memory));
+        found.filter(|found| found.limit >= found.start + need)
     }
 
     /// Notes that the thread has waited for this ring since `start`, in nanoseconds of the monotonic clock, and the
@@ -688,7 +692,7 @@ impl Producer {
         let link = unsafe { &*self.link };
         let main = self.is_main(lane);
         let memory = self.memory_end(lane, from, need)?;
-        if memory < u64::MAX {
+        if memory < ALL_RESERVED {
             return lane.find(from, need).map(|found| found.within(memory));
         }
         let found = lane.find(from, need).or_else(|| {
@@ -712,41 +716,42 @@ impl Producer {
         self.is_main(lane) && unsafe { &*self.link }.policy == FullPolicy::Block
     }
 
-    /// Returns the position below which the memory of a lane may be written; `u64::MAX` if all of it is reserved. If
-    /// only the first bytes are reserved and `need` bytes from `from` on take more, waits for the rest. Returns
-    /// `None` if the rest cannot be had.
+    /// Returns the position below which the memory of a lane may be written; [`ALL_RESERVED`] if all of it is. If
+    /// `need` bytes from `from` on take more than that, waits until they are reserved. Returns `None` if they cannot be
+    /// had.
     pub(super) fn memory_end(&self, lane: &Lane, from: u64, need: u64) -> Option<u64> {
         // SAFETY: as in `find`.
         let link = unsafe { &*self.link };
-        // Acquire: a thread that sees it set finds the memory reserved.
-        if link.whole.load(Ordering::Acquire) {
-            return Some(u64::MAX);
-        }
-        let first = if self.is_main(lane) { FIRST_BYTES } else { FIRST_NESTED_BYTES };
-        if from + need <= first {
-            return Some(first);
-        }
-        self.wait_for_memory(link).then_some(u64::MAX)
+        let (reserved, end) = (self.reserved_end(lane, link), lane.end_of(from, need));
+        if end <= reserved { Some(reserved) } else { self.wait_for_memory(lane, link, end) }
     }
 
-    /// Waits until the rest of the ring's memory is reserved, which the flusher does as soon as it has handed the
-    /// ring out. Returns false if that takes too long or fails, and in a forked child.
+    /// Returns the position below which the memory of a lane is reserved now.
+    fn reserved_end(&self, lane: &Lane, link: &Link) -> u64 {
+        // Acquire: a thread that sees the position finds the memory reserved.
+        let reserved = link.reserved.load(Ordering::Acquire);
+        if self.is_main(lane) || reserved == ALL_RESERVED { reserved } else { FIRST_NESTED_BYTES }
+    }
+
+    /// Waits until the memory of the lane is reserved up to `end`, which the flusher does as soon as it has handed the
+    /// ring out. Returns the position below which it is reserved then, or `None` if that takes too long or fails, and
+    /// in a forked child.
     ///
     /// Nested records wait, too: the flusher needs nothing of this thread for that.
     #[cold]
-    fn wait_for_memory(&self, link: &Link) -> bool {
+    fn wait_for_memory(&self, lane: &Lane, link: &Link, end: u64) -> Option<u64> {
         let _errno = sys::keep_errno();
         let (start, begin) = (sys::monotonic_ns(), clock::now_inside());
         loop {
             link.room.sleep(Duration::from_millis(1));
             if self.link.is_null() {
-                return false;
+                return None;
             }
             let waited = sys::monotonic_ns().saturating_sub(start);
-            let whole = link.whole.load(Ordering::Acquire);
-            if whole || link.closed.load(Ordering::Acquire) || waited >= MAX_MEMORY_WAIT {
+            let reserved = self.reserved_end(lane, link);
+            if end <= reserved || link.closed.load(Ordering::Acquire) || waited >= MAX_MEMORY_WAIT {
                 self.note_wait(&self.main, (start, begin), WaitCause::Memory);
-                return whole;
+                return (end <= reserved).then_some(reserved);
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use trace_format::line::Ticks;
@@ -58,12 +58,12 @@ unsafe impl Sync for ThreadRing {}
 unsafe impl Send for ThreadRing {}
 
 impl ThreadRing {
-    /// Makes a ring in `memory`, which is reserved completely (`whole`) or only at the beginnings of its parts. Only
-    /// [`ThreadRing::free`] frees it.
+    /// Makes a ring in `memory`, whose data is reserved below the position `reserved`. Only [`ThreadRing::free`] frees
+    /// it.
     pub(crate) fn leak(
         terms: Terms,
         memory: Memory,
-        whole: bool,
+        reserved: u64,
         index: u32,
         place: RingPlace,
         why: String,
@@ -77,7 +77,7 @@ impl ThreadRing {
         memory.header().identity.set(&memory.geometry(), run, index, policy == FullPolicy::Overwrite);
         let link = Link {
             closed: AtomicBool::new(false),
-            whole: AtomicBool::new(whole),
+            reserved: AtomicU64::new(reserved),
             failing: AtomicBool::new(false),
             wake,
             room: Wake::default(),
@@ -122,10 +122,10 @@ impl ThreadRing {
         }
     }
 
-    /// Notes that the ring's memory is reserved as a whole, and wakes its thread if it waits for that. For the
+    /// Notes that the ring's data is reserved below this position, and wakes its thread if it waits for that. For the
     /// flusher.
-    pub(crate) fn make_whole(&self) {
-        self.link.whole.store(true, Ordering::Release);
+    pub(crate) fn reserved_to(&self, end: u64) {
+        self.link.reserved.store(end, Ordering::Release);
         self.link.room.wake();
     }
 

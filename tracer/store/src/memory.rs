@@ -18,6 +18,9 @@ use crate::sys;
 pub const FIRST_BYTES: u64 = 16 * 1024;
 /// The number of bytes at the beginning of a ring's nested data that are reserved first.
 pub const FIRST_NESTED_BYTES: u64 = 4096;
+/// The most bytes that are reserved in one step after that. Each step takes about 40 microseconds: so long may a thread
+/// wait that writes faster.
+pub const MAX_STEP_BYTES: u64 = 64 * 1024;
 
 /// Returns whether a thread may get a ring of which only the first bytes are reserved: the bytes that the producer
 /// may write before it checks again must be in the first block.
@@ -51,7 +54,7 @@ impl Memory {
         let memory = Memory { map, geometry, original: None };
         // Only on Linux does `populate` of `MmapOptions` have an effect.
         if !cfg!(target_os = "linux") {
-            memory.populate();
+            memory.populate(0..geometry.file_size());
         }
         Ok(memory)
     }
@@ -66,9 +69,11 @@ impl Memory {
         Ok(Memory { map, geometry, original: None })
     }
 
-    /// Prepares all pages, after their space was reserved.
-    pub fn populate(&self) {
-        sys::populate(self.map.as_mut_ptr(), self.map.len());
+    /// Prepares the pages of a range of the file's bytes, after their space was reserved.
+    pub(crate) fn populate(&self, range: Range<u64>) {
+        let end = usize::try_from(range.end).map_or(self.map.len(), |end| end.min(self.map.len()));
+        let start = usize::try_from(range.start).map_or(end, |start| start.min(end));
+        sys::populate(self.map.as_mut_ptr().wrapping_add(start), end - start);
     }
 
     /// Maps the ring in `file` that a dead run has left. Returns `None` if the ring was not finished, so

@@ -23,7 +23,7 @@ use trace_format::sites::{self, Site};
 use crate::descriptor::Descriptor;
 use crate::drain::{RunTables, TracePlace};
 use crate::life::{self, Lock};
-use crate::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory};
+use crate::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, MAX_STEP_BYTES, Memory};
 use crate::modules::StoredModules;
 use crate::sys;
 use restoration::Identities;
@@ -196,8 +196,7 @@ impl RunDirectory {
     }
 
     /// Makes a ring file and maps it, with only the space of the header and the first bytes reserved: [`FIRST_BYTES`]
-    /// and
-    /// [`FIRST_NESTED_BYTES`]. [`Unreserved::reserve`] reserves the rest.
+    /// and [`FIRST_NESTED_BYTES`]. [`Unreserved::reserve_next`] reserves the rest.
     pub fn create_ring_in_part(
         &mut self,
         index: u32,
@@ -209,7 +208,7 @@ impl RunDirectory {
             sys::reserve_part(&file, 0, header + FIRST_BYTES)?;
             sys::reserve_part(&file, header + geometry.capacity, FIRST_NESTED_BYTES)?;
             let memory = Memory::shared_in_part(&file, geometry)?;
-            Ok((memory, Unreserved { file: Descriptor::new(file)?, geometry }))
+            Ok((memory, Unreserved { file: Descriptor::new(file)?, geometry, reserved: FIRST_BYTES }))
         })
     }
 
@@ -268,20 +267,32 @@ fn write_manifest(path: &Path, info: &meta::Run, place: &TracePlace) -> io::Resu
 pub struct Unreserved {
     file: Descriptor,
     geometry: Geometry,
+    /// The number of bytes at the beginning of the ring's data that are reserved.
+    reserved: u64,
 }
 
 impl Unreserved {
-    /// Reserves the rest of the file's space, and prepares the pages of its mapping `memory`.
+    /// Reserves the next part of the file's space, and prepares its pages in the mapping `memory`. Returns the position
+    /// below which the ring's data is reserved now, or `None` if all of the file is.
+    ///
+    /// The first steps are small, so that a thread that fills the ring meanwhile gets room before it needs it.
     ///
     /// # Errors
     /// There is no space, or the host has closed the descriptor.
-    pub fn reserve(self, memory: &Memory) -> io::Result<()> {
+    pub fn reserve_next(&mut self, memory: &Memory) -> io::Result<Option<u64>> {
         if !self.file.is_ours() {
             return Err(io::Error::other("the program has closed the descriptor of a ring"));
         }
-        sys::reserve(&self.file, self.geometry.file_size())?;
-        memory.populate();
-        Ok(())
+        let Geometry { capacity, .. } = self.geometry;
+        let header = HEADER_BYTES as u64;
+        // The pages of the first bytes are prepared with the first step.
+        let start = if self.reserved == FIRST_BYTES { 0 } else { header + self.reserved };
+        let next = (self.reserved + self.reserved.min(MAX_STEP_BYTES)).min(capacity);
+        let end = if next == capacity { self.geometry.file_size() } else { header + next };
+        sys::reserve_part(&self.file, start, end - start)?;
+        memory.populate(start..end);
+        self.reserved = next;
+        Ok((next < capacity).then_some(next))
     }
 }
 

@@ -16,7 +16,7 @@ use trace_store::inspect::{RunInMemory, ThreadInMemory, runs};
 use trace_store::memory::Memory;
 use trace_store::sys;
 
-use crate::ring::{Link, Producer};
+use crate::ring::{ALL_RESERVED, Link, Producer};
 use crate::user::config::FullPolicy;
 use crate::words::wake::Wake;
 
@@ -77,7 +77,7 @@ fn file_and_ring_text_join_without_a_gap_beside_busy_threads() {
     let (run, memory) = run_with_ring(directory.path(), 256 * 1024);
     let link: &Link = Box::leak(Box::new(Link {
         closed: AtomicBool::new(false),
-        whole: AtomicBool::new(true),
+        reserved: AtomicU64::new(ALL_RESERVED),
         failing: AtomicBool::new(false),
         wake: Box::leak(Box::new(Wake::default())),
         room: Wake::default(),

@@ -1,6 +1,6 @@
 //! The surviving records of a ring that is copied while its producer overwrites it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use trace_format::file::Encoding;
@@ -11,7 +11,7 @@ use trace_format::ring::{Geometry, MIN_CAPACITY};
 use trace_store::drain::Survivors;
 use trace_store::memory::Memory;
 
-use crate::ring::{Link, Producer};
+use crate::ring::{ALL_RESERVED, Link, Producer};
 use crate::user::config::FullPolicy;
 use crate::words::wake::Wake;
 
@@ -21,7 +21,7 @@ fn recorder() -> (Memory, Producer) {
     memory.header().identity.set(&memory.geometry(), 1, 0, true);
     let link: &Link = Box::leak(Box::new(Link {
         closed: AtomicBool::new(false),
-        whole: AtomicBool::new(true),
+        reserved: AtomicU64::new(ALL_RESERVED),
         failing: AtomicBool::new(false),
         wake: Box::leak(Box::new(Wake::default())),
         room: Wake::default(),

@@ -148,7 +148,7 @@ impl Flusher {
     fn run(mut self) {
         // The process's first record waits for this ring.
         self.supply.add(self.run, &mut self.rings);
-        self.supply.complete(self.run, &mut self.rings);
+        while self.supply.is_urgent(self.run) && self.supply.advance(self.run, &mut self.rings) {}
         let clock = ring_drain::clock_line();
         self.run.looks.begin(&clock);
         self.supply.note_look(|looks| looks.begin(&clock));

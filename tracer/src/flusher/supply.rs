@@ -8,7 +8,7 @@ use trace_format::life::{Ending, Looks, Switch};
 use trace_format::meta::{self, RingPlace};
 use trace_format::plans::Plans;
 use trace_format::render::References;
-use trace_format::ring::{Geometry, MIN_CAPACITY};
+use trace_format::ring::{Geometry, MIN_CAPACITY, State};
 use trace_store::drain::{RunTables, TracePlace};
 use trace_store::memory::{FIRST_BYTES, Memory, may_begin_small};
 use trace_store::modules::ModuleTable;
@@ -69,6 +69,10 @@ fn create_shared(
 /// The number of rings that threads may have at a time before all of their memory is reserved: a thread that waits for
 /// memory gives up after a while, and one that waits for a ring does not as long as others get theirs.
 const MAX_GROWING: usize = SPARE;
+
+/// The number of bytes of a ring after whose reservation the flusher lets other threads run once, unless a thread has
+/// taken the ring by then.
+const YIELD_AT: u64 = 4 * FIRST_BYTES;
 
 /// A ring whose memory is being reserved.
 struct Growing {
@@ -340,7 +344,12 @@ impl Supply {
         let reserved = rest.reserve_next(&ring.memory);
         if let Ok(end) = reserved {
             ring.reserved_to(end.unwrap_or(ALL_RESERVED));
-            if end.is_some() {
+            if let Some(end) = end {
+                // Reserving the rest keeps the processor busy for long, and the thread that waits for the ring may have
+                // to run on the same one, if it has not begun to run on another.
+                if is_handed_out && end == YIELD_AT && ring.header().tenancy.state() == Ok(State::Free) {
+                    std::thread::yield_now();
+                }
                 return;
             }
         }
@@ -372,14 +381,9 @@ impl Supply {
                 // A thread is about to wait for the first ring.
                 let is_wanted = ring.index == 0 || run.waiting.load(Ordering::Relaxed) > 0;
                 let is_handed_out = rest.is_none() || is_wanted;
-                let (is_part, is_kept) = (rest.is_some(), !is_handed_out || self.hand_out(run, tails, ring));
+                let is_kept = !is_handed_out || self.hand_out(run, tails, ring);
                 if let Some(rest) = rest.filter(|_| is_kept) {
                     self.growing.push(Growing { ring, rest, is_handed_out });
-                }
-                if is_part && is_handed_out {
-                    // Reserving the rest keeps the processor busy for long, and the thread that waits for the ring may
-                    // have to run on the same one.
-                    std::thread::yield_now();
                 }
                 is_kept
             }

@@ -14,7 +14,7 @@ use trace_format::ring::{Geometry, Header, State};
 use trace_store::memory::Memory;
 
 use super::thread_name::ThreadName;
-use crate::ring::{Link, Producer, has_enough_room};
+use crate::ring::{ALL_RESERVED, Link, Producer, has_enough_room};
 use crate::sys;
 use crate::user::config::FullPolicy;
 use crate::words::detachment::Detachment;
@@ -122,11 +122,14 @@ impl ThreadRing {
         }
     }
 
-    /// Notes that the ring's data is reserved below this position, and wakes its thread if it waits for that. For the
+    /// Notes that the ring's data is reserved below this position. Wakes its thread, if it waits for memory, when all is
+    /// reserved: one long wait is cheaper than many short ones, which take the processor away from the flusher. For the
     /// flusher.
     pub(crate) fn reserved_to(&self, end: u64) {
         self.link.reserved.store(end, Ordering::Release);
-        self.link.room.wake();
+        if end == ALL_RESERVED {
+            self.link.room.wake();
+        }
     }
 
     /// Returns whether the ring was closed: no thread may take it any more.

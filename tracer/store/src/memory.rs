@@ -18,8 +18,7 @@ use crate::sys;
 pub const FIRST_BYTES: u64 = 16 * 1024;
 /// The number of bytes at the beginning of a ring's nested data that are reserved first.
 pub const FIRST_NESTED_BYTES: u64 = 4096;
-/// The most bytes that are reserved in one step after that. Each step takes about 40 microseconds: so long may a thread
-/// wait that writes faster.
+/// The most bytes that are reserved in one step after that. Each step takes about 40 microseconds.
 pub const MAX_STEP_BYTES: u64 = 64 * 1024;
 
 /// Returns whether a thread may get a ring of which only the first bytes are reserved: the bytes that the producer

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use trace_format::kinds::SeparateCounts;
 use trace_format::line::Ticks;
 use trace_format::meta::{
-    Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread,
+    Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread, Waited,
 };
 use trace_format::sites::{Site, SiteKind};
 use trace_format::wall::Wall;
@@ -213,6 +213,7 @@ fn make_trace(place: &Path, records: u64) {
                 cause: Cause::default(),
                 seen: None,
                 apart: SeparateCounts::default(),
+                waited: Waited::default(),
             }),
         );
         fs::write(place.join(format!("app.trace.{}", raw.tid)), raw.bytes).expect("a trace file");

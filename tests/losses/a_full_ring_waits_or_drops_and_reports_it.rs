@@ -32,6 +32,7 @@ fn block_waits_reports_its_waits_and_loses_nothing() {
     let told: u64 = file.metas.iter().map(told).sum();
     assert!(stalls > 0 && stall_ns > 0, "a ring of 16 KiB has to fill up");
     assert_eq!(told, stall_ns, "the file reports every wait");
+    assert_eq!(file.end().waited.ns, told, "its last line has the sum");
     traced.assert_whole();
 }
 

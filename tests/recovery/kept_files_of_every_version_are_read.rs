@@ -7,7 +7,7 @@ use trace_format::kinds::SeparateCounts;
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::locks::LockRecord;
 use trace_format::meta::{
-    Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread,
+    Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread, Waited,
 };
 use trace_format::states::{StateChange, ThreadState};
 use trace_format::tally::Tally;
@@ -72,6 +72,7 @@ fn assert_is_read_as_before(version: u32, text: &[u8], new: &[Meta]) {
             cause: Cause::default(),
             seen: None,
             apart: SeparateCounts::default(),
+            waited: Waited::default(),
         }),
     ];
     expected.splice(5..5, new.iter().cloned());
@@ -137,6 +138,7 @@ fn a_file_of_version_3_is_read() {
             cause: Cause::default(),
             seen: Some(ticks(100)),
             apart: SeparateCounts { others: 1, waits: 1, states: 1 },
+            waited: Waited::default(),
         }),
     ];
     assert_eq!(metas, expected);

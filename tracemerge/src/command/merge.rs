@@ -24,6 +24,7 @@ use crate::view::export::summary::SummaryLayout;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::function_names::{SharedNames, lock};
 use crate::view::layout::{Context, Destination, Layout, Needs};
+use crate::view::long_waits::long_waits_in_words;
 use crate::view::plan::Plan;
 use crate::view::request::{ClosingView, Request, View, is_terminal};
 use crate::view::select::{Amount, Selection};
@@ -142,6 +143,9 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     } else if !is_terminal(&target) && !matches!(target, Target::Stdout if !is_merge) {
         let runs = count(chosen.runs as u64, "run");
         messages.done(format_args!("selected {lines} of {runs} into {name}"));
+    }
+    if !layout.reports_waits() && !view.has_period() {
+        long_waits_in_words(&mut inputs).into_iter().for_each(|waits| messages.done(waits));
     }
     // The process ends soon, and its end unmaps thousands of files faster than a drop would.
     std::mem::forget(inputs);

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use trace_format::kinds::SeparateCounts;
 use trace_format::line::{Line, Ticks};
 use trace_format::meta::{
-    Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread,
+    Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread, Waited,
 };
 use trace_format::wall::Wall;
 
@@ -202,6 +202,7 @@ fn text(tid: u64, first: u64) -> Vec<u8> {
             cause: Cause::default(),
             seen: None,
             apart: SeparateCounts::default(),
+            waited: Waited::default(),
         }),
         &mut text,
     );

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use trace_format::meta::{ClockKind, Run};
+use trace_format::meta::{ClockKind, Run, Waited};
 
 use crate::find::choose::Chosen;
 use crate::find::header::{Trace, thread_name};
@@ -34,6 +34,19 @@ pub struct Origin {
     pub is_log: bool,
     /// Whether the sites of the origin's messages are known.
     pub has_sites: bool,
+    /// The thread's waits for the tracer, if the file has ended.
+    pub waited: Option<WaitedTime>,
+}
+
+/// The time for which a thread has waited for the tracer while its file was written.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitedTime {
+    /// The sums.
+    pub waited: Waited,
+    /// The ticks of the file's first line.
+    pub first: u64,
+    /// The ticks of its last line.
+    pub last: u64,
 }
 
 /// The chosen traces, open.
@@ -80,10 +93,19 @@ impl Inputs {
                 let name = if with_names { parts.iter().rev().find_map(name_in) } else { None };
                 let (run, tid, clock) = (trace.run.clone(), trace.tid, unknown.clone());
                 let name = name.unwrap_or_default();
-                let origin =
-                    Origin { run, tid, name, clock, is_shown: true, is_log: false, has_sites: false };
-                let of = |part: &Source| Origin { has_sites: part.has_sites(), ..origin.clone() };
-                origins.extend(parts.iter().map(of));
+                let waited = trace.marks.end.as_ref().map(|end| WaitedTime {
+                    waited: end.waited,
+                    first: trace.first,
+                    last: trace.last,
+                });
+                let (is_shown, is_log, has_sites) = (true, false, false);
+                let origin = Origin { run, tid, name, clock, is_shown, is_log, has_sites, waited };
+                let of = |(number, part): (usize, &Source)| Origin {
+                    has_sites: part.has_sites(),
+                    waited: waited.filter(|_| number == 0),
+                    ..origin.clone()
+                };
+                origins.extend(parts.iter().enumerate().map(of));
                 sources.extend(parts);
             }
             boots.push(sources);
@@ -105,6 +127,7 @@ impl Inputs {
                     is_shown: true,
                     is_log: true,
                     has_sites: false,
+                    waited: None,
                 }
             };
             let logs: Vec<Origin> = sources[origins.len()..].iter().map(of_log).collect();

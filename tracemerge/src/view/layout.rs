@@ -71,6 +71,11 @@ pub trait Layout: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns whether the output itself says how long threads have waited for the tracer.
+    fn reports_waits(&self) -> bool {
+        false
+    }
+
     /// Returns whether the output has nested calls, whose depth the user may limit.
     fn nests_calls(&self) -> bool {
         false

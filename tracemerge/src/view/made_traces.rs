@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 use trace_format::kinds::SeparateCounts;
 use trace_format::line::Ticks;
-use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta};
+use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, Waited};
 use trace_format::record::{
     Flags, RecordKind, enter_word, hook_enter_word, hook_leave_word, leave_word, message_word, stack_word,
 };
@@ -44,7 +44,16 @@ pub enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let end = |reason| {
         let (cause, apart) = (Cause::default(), SeparateCounts::default());
-        Meta::End(End { records: 1, lost: 0, reason, files: None, cause, seen: None, apart })
+        Meta::End(End {
+            records: 1,
+            lost: 0,
+            reason,
+            files: None,
+            cause,
+            seen: None,
+            apart,
+            waited: Waited::default(),
+        })
     };
     let meta = prop_oneof![
         Just(Meta::Lost { records: 3, reason: LossReason::Full }),
@@ -132,6 +141,7 @@ pub fn inputs(files: &[(PathBuf, u64)]) -> Inputs {
         is_shown: true,
         is_log: false,
         has_sites: false,
+        waited: None,
     };
     let sources = files.iter().map(|(path, _)| Source::of_trace_file(path.clone()).unwrap()).collect();
     Inputs {

@@ -20,6 +20,7 @@ pub mod known_spans;
 pub mod latency;
 pub mod layout;
 pub mod lines_to_records;
+pub mod long_waits;
 #[cfg(test)]
 pub mod made_traces;
 pub mod plan;

@@ -248,6 +248,7 @@ mod tests {
             is_shown: true,
             is_log: false,
             has_sites: false,
+            waited: None,
         }
     }
 

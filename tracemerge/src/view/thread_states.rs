@@ -447,6 +447,7 @@ mod tests {
             is_shown: true,
             is_log: false,
             has_sites: false,
+            waited: None,
         };
         let source = |records: u64| {
             let line = |ticks: u64, text: &str| format!("{ticks:016x}-00000009 {text}\n");

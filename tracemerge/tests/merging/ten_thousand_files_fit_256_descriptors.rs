@@ -52,6 +52,7 @@ fn every_command_takes(threads: u64) {
             cause: Default::default(),
             seen: None,
             apart: Default::default(),
+            waited: Default::default(),
         };
         let end = crate::support::meta(2_000_000 + tid, tid, &Meta::End(end));
         place

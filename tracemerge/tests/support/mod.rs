@@ -30,7 +30,9 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 use trace_format::kinds::SeparateCounts;
 use trace_format::line::{Key, Kind, Line, Ticks};
-use trace_format::meta::{Cause, ClockKind, End, EndReason, Meta, RingPlace, Run, SystemClocks, Thread};
+use trace_format::meta::{
+    Cause, ClockKind, End, EndReason, Meta, RingPlace, Run, SystemClocks, Thread, Waited,
+};
 use trace_format::wall::Wall;
 
 /// A test's own directory, which is the command's current directory and is deleted at the end.
@@ -178,6 +180,7 @@ pub fn whole_file(run: &Run, tid: u64, name: &str, lines: &[u8]) -> Vec<u8> {
         cause: Cause::default(),
         seen: None,
         apart: SeparateCounts::default(),
+        waited: Waited::default(),
     };
     let thread = Thread { name, ring: RingPlace::Shared, why: Vec::new(), file: None };
     [

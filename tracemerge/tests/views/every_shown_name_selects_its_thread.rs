@@ -8,7 +8,7 @@ use crate::support::{Place, meta, ran, run};
 use serde_json::Value;
 use trace_format::kinds::SeparateCounts;
 use trace_format::line::Ticks;
-use trace_format::meta::{Cause, End, EndReason, Meta, RingPlace, Run, SystemClocks, Thread};
+use trace_format::meta::{Cause, End, EndReason, Meta, RingPlace, Run, SystemClocks, Thread, Waited};
 use trace_format::wall::Wall;
 
 /// A thread of a made trace.
@@ -96,6 +96,7 @@ fn end_of(records: u64) -> End {
         cause: Cause::default(),
         seen: None,
         apart: SeparateCounts::default(),
+        waited: Waited::default(),
     }
 }
 

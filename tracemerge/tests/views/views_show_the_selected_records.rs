@@ -5,7 +5,9 @@
 use crate::support::{Place, Ran, Seeded, header, line, meta, ran, run};
 use trace_format::kinds::SeparateCounts;
 use trace_format::line::Ticks;
-use trace_format::meta::{Cause, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread};
+use trace_format::meta::{
+    Cause, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread, Waited,
+};
 use trace_format::wall::Wall;
 
 /// Makes traces of two processes with three threads each. Some of their messages have several lines.
@@ -49,6 +51,7 @@ fn two_processes() -> Place {
                 cause: Cause::default(),
                 seen: None,
                 apart: SeparateCounts::default(),
+                waited: Waited::default(),
             };
             text.extend(meta(ticks, tid, &Meta::End(end)));
             place.write(format!("app.trace.{tid}"), text);

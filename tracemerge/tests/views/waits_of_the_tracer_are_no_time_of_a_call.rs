@@ -6,7 +6,7 @@ use crate::support::{Place, header, meta, ran, run};
 use serde_json::Value;
 use trace_format::kinds::SeparateCounts;
 use trace_format::line::Ticks;
-use trace_format::meta::{Cause, End, EndReason, LossReason, Meta, Run, SystemClocks};
+use trace_format::meta::{Cause, End, EndReason, LossReason, Meta, Run, SystemClocks, Waited};
 use trace_format::wait::{Wait, WaitCause};
 use trace_format::wall::Wall;
 
@@ -48,7 +48,9 @@ fn traces(lines: &[(u64, u64, Result<&str, Meta>)]) -> Place {
             &Meta::Clock { ticks: clock.0, wall: clock.1, system: SystemClocks::default() },
         ));
         let (lost, reason, files, cause, seen) = (0, EndReason::Exit, None, Cause::default(), None);
-        text.extend(meta(ticks, tid, &Meta::End(End { records, lost, reason, files, cause, seen, apart })));
+        let waited = Waited::default();
+        let end = End { records, lost, reason, files, cause, seen, apart, waited };
+        text.extend(meta(ticks, tid, &Meta::End(end)));
         place.write(format!("app.trace.{tid}"), text);
     }
     place
@@ -146,6 +148,47 @@ fn each_view_with_durations_says_how_much_is_left_out() {
     for view in ["stats", "tree", "report"] {
         assert!(!shown(&none, &[view]).contains("the tracer made"), "{view}");
     }
+}
+
+/// Makes the traces of [`waits`], whose last lines have the sums of the waits of threads 5 and 9.
+fn waits_with_sums(sums: [&str; 2]) -> Place {
+    let place = waits();
+    for (name, sum) in ["app.trace.5", "app.trace.9"].into_iter().zip(sums) {
+        let text = place.text(name);
+        place.write(name, format!("{} {sum}\n", text.trim_end()));
+    }
+    place
+}
+
+#[test]
+fn a_merge_says_how_long_threads_have_waited_if_it_was_over_one_percent_of_their_time() {
+    let said = |sums, args: &[&str]| {
+        let ran = ran(waits_with_sums(sums).command().args(args).arg("./app"));
+        assert_eq!(ran.status, Some(0), "{args:?}: {}", ran.err);
+        let lines: Vec<String> = ran.err.lines().filter(|l| l.contains("waited")).map(Into::into).collect();
+        assert!(lines.len() <= 1, "{args:?}: {lines:?}");
+        lines.into_iter().next()
+    };
+    // Both threads last 60 ms.
+    let sums = ["waited=15000000 for_ring=5000000", "waited=1600000 for_ring=1600000"];
+    let sentence = "tracemerge: 2 threads waited 16.6 ms for the tracer, 13 % of the time, main most (15.0 ms), most of it \
+                    for room in a ring: a larger TRACER_RING_SIZE makes that rarer, and TRACER_FULL=drop or overwrite \
+                    ends it, but gives up records";
+    for args in [&[][..], &["show"], &["--format", "csv"]] {
+        assert_eq!(said(sums, args).as_deref(), Some(sentence), "{args:?}");
+    }
+    // These say it themselves.
+    for view in ["report", "stats", "tree"] {
+        assert_eq!(said(sums, &[view]), None, "{view}");
+    }
+    assert_eq!(said(sums, &["-q"]), None);
+    let rings = said(["", "waited=1600000 for_ring=1600000"], &[]);
+    let sentence = "tracemerge: 1 thread waited 1.60 ms for the tracer, 2 % of the time, 9 most (1.60 ms), most of it for \
+                    rings and their memory: a smaller TRACER_RING_SIZE shortens that";
+    assert_eq!(rings.as_deref(), Some(sentence));
+    assert_eq!(said(["waited=600000", ""], &[]), None, "one percent");
+    assert_eq!(said(["waited=600001", ""], &["--thread", "9"]), None, "another thread");
+    assert!(said(["waited=600001", ""], &[]).is_some());
 }
 
 #[test]

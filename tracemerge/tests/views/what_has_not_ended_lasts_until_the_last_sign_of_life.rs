@@ -5,7 +5,7 @@
 use crate::support::{Place, header, meta, ran, run};
 use trace_format::kinds::SeparateCounts;
 use trace_format::line::Ticks;
-use trace_format::meta::{Cause, End, EndReason, Meta, Run, SystemClocks};
+use trace_format::meta::{Cause, End, EndReason, Meta, Run, SystemClocks, Waited};
 use trace_format::wall::Wall;
 
 /// The ticks at which the run began. A tick is a nanosecond.
@@ -22,7 +22,16 @@ fn clock(run: &Run, ticks: u64) -> Meta {
 fn end(records: u64, seen: Option<u64>) -> Meta {
     let (reason, apart) = (EndReason::Killed, SeparateCounts::default());
     let seen = seen.map(Ticks);
-    Meta::End(End { records, lost: 0, reason, files: None, cause: Cause::default(), seen, apart })
+    Meta::End(End {
+        records,
+        lost: 0,
+        reason,
+        files: None,
+        cause: Cause::default(),
+        seen,
+        apart,
+        waited: Waited::default(),
+    })
 }
 
 /// Makes the trace of a thread that waits for a lock in a call, a second before the last sign of life of its process,

@@ -195,6 +195,7 @@ impl<'a> ViewOutlet<'a> {
             is_shown: false,
             is_log: false,
             has_sites: false,
+            waited: None,
         };
         self.shown_mut().origins.push(origin);
         let number = self.known.len();

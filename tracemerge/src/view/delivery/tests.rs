@@ -76,6 +76,7 @@ fn inputs(boots: Vec<Vec<Source>>) -> Inputs {
         is_shown: true,
         is_log: false,
         has_sites: false,
+        waited: None,
     };
     let sources = boots.iter().flatten().count();
     let ends = vec![(0, u64::MAX); boots.len()];

@@ -109,6 +109,10 @@ nanoseconds, which tools for flame graphs read. tracemerge draws one itself:
 }
 
 impl Layout for ReportLayout {
+    fn reports_waits(&self) -> bool {
+        true
+    }
+
     fn needs(&self) -> Needs {
         Needs { times: true, calls: true, labels: true, states: true, ..Needs::default() }
     }

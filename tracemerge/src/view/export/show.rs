@@ -373,6 +373,7 @@ mod tests {
             is_shown: true,
             is_log: false,
             has_sites: true,
+            waited: None,
         }
     }
 

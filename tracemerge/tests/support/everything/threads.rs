@@ -4,7 +4,7 @@ use serde_json::json;
 use trace_format::kinds::SeparateCounts;
 use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::{
-    Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread,
+    Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, SystemClocks, Thread, Waited,
 };
 use trace_format::sites::Site;
 use trace_format::wall::Wall;
@@ -275,6 +275,7 @@ impl Everything {
             cause,
             seen: None,
             apart: SeparateCounts::default(),
+            waited: Waited::default(),
         };
         raw.meta(now, &Meta::End(end));
         self.expect(now, pid, tid, "end");

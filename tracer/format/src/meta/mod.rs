@@ -67,6 +67,35 @@ pub struct End {
     pub seen: Option<Ticks>,
     /// The numbers of the file's lines that are counted apart.
     pub apart: SeparateCounts,
+    /// The time for which the thread has waited for the tracer, according to the file's lines.
+    pub waited: Waited,
+}
+
+/// The time for which a thread has waited for the tracer, in the `# end` line of its file: a reader finds the sum there
+/// without reading the lines of the waits. A thread that has not waited has no such numbers, nor has a file that an
+/// earlier version of the tracer has written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waited {
+    /// The sum of the file's `# wait` and `# stall` lines, in nanoseconds.
+    pub ns: u64,
+    /// The part of it that was not for room in the ring, but for a ring or its memory. If a recoverer has ended the
+    /// file, only the waits that it has written itself are in it.
+    pub for_ring_ns: u64,
+}
+
+impl Waited {
+    fn write(&self, fields: &mut PayloadWriter<'_>) {
+        for (key, ns) in [("waited", self.ns), ("for_ring", self.for_ring_ns)] {
+            if ns > 0 {
+                fields.number(key, ns);
+            }
+        }
+    }
+
+    fn parse(fields: &PayloadReader<'_>) -> Waited {
+        let number = |key| fields.number(key).unwrap_or(0);
+        Waited { ns: number("waited"), for_ring_ns: number("for_ring") }
+    }
 }
 
 /// The payload of one metadata line.
@@ -257,6 +286,7 @@ impl Meta {
                     fields.number("seen", seen.0);
                 }
                 end.apart.write(&mut fields);
+                end.waited.write(&mut fields);
             }
             Meta::Damaged { file, offset, bytes, text } => {
                 let mut fields = PayloadWriter::new(out, "damaged");
@@ -313,6 +343,7 @@ impl Meta {
                 cause: Cause::parse(&fields),
                 seen: fields.number("seen").map(Ticks),
                 apart: SeparateCounts::parse(&fields),
+                waited: Waited::parse(&fields),
             }),
             b"damaged" => Meta::Damaged {
                 file: fields.string("file")?,

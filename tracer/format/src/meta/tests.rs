@@ -103,7 +103,8 @@ fn any_meta() -> impl Strategy<Value = Meta> {
                 files,
                 cause,
                 seen: None,
-                apart: SeparateCounts { others: records / 3, waits: lost % 5, states: lost % 3 }
+                apart: SeparateCounts { others: records / 3, waits: lost % 5, states: lost % 3 },
+                waited: Waited { ns: records % 7, for_ring_ns: lost % 3 },
             })
         ),
         any::<(Vec<u8>, u64, u64, Vec<u8>)>().prop_map(|(file, offset, bytes, text)| Meta::Damaged {
@@ -265,6 +266,7 @@ fn losses_and_ends_with_unknown_reasons_are_read() {
             cause: Cause::default(),
             seen: None,
             apart: SeparateCounts::default(),
+            waited: Waited::default(),
         }))
     );
     let long = [b"lost records=1 reason=", &[b'x'; 100][..]].concat();
@@ -294,7 +296,8 @@ fn an_end_names_the_cause_if_it_is_known() {
             files: Some(2),
             cause: panic,
             seen: None,
-            apart: SeparateCounts::default()
+            apart: SeparateCounts::default(),
+            waited: Waited::default(),
         })),
         text
     );

@@ -10,12 +10,12 @@ mod lines;
 use crate::file::Encoding;
 use crate::kinds::SeparateCounts;
 use crate::line::{Kind, Ticks};
-use crate::meta::{End, Ended, LossReason, Meta, Name, Run, Thread};
+use crate::meta::{End, Ended, LossReason, Meta, Name, Run, Thread, Waited};
 use crate::plans::Plans;
 use crate::raw;
 use crate::record::{Flags, Record, RecordKind, Records};
 use crate::states::ThreadState;
-use crate::wait::Wait;
+use crate::wait::{Wait, WaitCause};
 pub(crate) use lines::{LineWriter, PlainContent, PlainRecord, PlainRecords, plain_text};
 
 /// The number of records that are rendered one by one after a record that cannot be rendered with others at once.
@@ -153,6 +153,8 @@ pub struct Renderer {
     lost_otherwise: u64,
     /// The number of states of threads in this file.
     states: u64,
+    /// The time of the waits for a ring or its memory that were appended to this file, in nanoseconds.
+    for_ring_ns: u64,
 }
 
 /// The form of the output.
@@ -170,7 +172,15 @@ impl Renderer {
             Encoding::Text => Form::Text(LineWriter::new(tid)),
             Encoding::Raw => Form::Raw(raw::Writer::new(tid)),
         };
-        Renderer { state, form, modules_written: 0, modules_read: false, lost_otherwise: 0, states: 0 }
+        Renderer {
+            state,
+            form,
+            modules_written: 0,
+            modules_read: false,
+            lost_otherwise: 0,
+            states: 0,
+            for_ring_ns: 0,
+        }
     }
 
     /// Notes that further output begins at this position of the file, in bytes, and that the output vector
@@ -196,7 +206,7 @@ impl Renderer {
 
     /// Notes that the output continues in another file, which has no lines of the module table.
     pub fn begin_file(&mut self) {
-        self.modules_written = 0;
+        (self.modules_written, self.for_ring_ns) = (0, 0);
     }
 
     /// Appends the two lines that every file begins with.
@@ -384,6 +394,9 @@ impl Renderer {
         self.advance_ticks(record.ticks, out);
         self.state.stall_ns = self.state.stall_ns.saturating_add(wait.ns);
         self.state.waits = self.state.waits.saturating_add(1);
+        if wait.what != WaitCause::Room {
+            self.for_ring_ns = self.for_ring_ns.saturating_add(wait.ns);
+        }
         self.meta(&Meta::Wait(wait), out);
     }
 
@@ -560,8 +573,10 @@ impl Renderer {
         let Ended { reason, cause, seen } = ended.into();
         let (waits, states) = (self.state.waits, self.states);
         let apart = SeparateCounts { waits, states, ..SeparateCounts::default() };
+        let ns = self.state.here(0).stall_ns;
+        let waited = Waited { ns, for_ring_ns: self.for_ring_ns.min(ns) };
         self.meta(
-            &Meta::End(End { records: self.state.records, lost, reason, files, cause, seen, apart }),
+            &Meta::End(End { records: self.state.records, lost, reason, files, cause, seen, apart, waited }),
             out,
         );
     }

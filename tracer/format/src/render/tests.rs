@@ -147,7 +147,7 @@ fn losses_and_waits_without_records_are_reported_once() {
             "# lost records=3 reason=full",
             "# lost records=1 reason=nested",
             "# stall ns=7",
-            "# end records=0 lost=4 reason=thread"
+            "# end records=0 lost=4 reason=thread waited=7"
         ]
     );
 }

@@ -74,6 +74,10 @@ Exit status: that of a merge";
 }
 
 impl Layout for StatsLayout {
+    fn reports_waits(&self) -> bool {
+        true
+    }
+
     fn needs(&self) -> Needs {
         Needs { times: true, sites: true, calls: true, labels: true, ..Needs::default() }
     }

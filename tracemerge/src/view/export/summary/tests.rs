@@ -27,6 +27,7 @@ fn shown(layout: SummaryLayout, apps: &[&str], lines: &[(u64, u64, &str)]) -> St
         is_shown: true,
         is_log: false,
         has_sites: false,
+        waited: None,
     });
     let labels = ["main", "b", "c", "d", "e", "f"].map(|label| Label::from(label.to_owned()));
     let context = Context {

@@ -39,6 +39,7 @@ fn origin(pid: u32) -> Origin {
         is_shown: true,
         is_log: false,
         has_sites: false,
+        waited: None,
     }
 }
 

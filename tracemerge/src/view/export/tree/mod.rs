@@ -138,6 +138,10 @@ Examples:
 }
 
 impl Layout for TreeLayout {
+    fn reports_waits(&self) -> bool {
+        true
+    }
+
     fn needs(&self) -> Needs {
         Needs { times: true, calls: true, labels: true, states: true, ..Needs::default() }
     }

@@ -19,7 +19,7 @@ use crate::view::thread_labels::Label;
 fn origin(tid: u64) -> Origin {
     let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor::new(Ticks(0), Wall(0))]));
     let name = Vec::new();
-    Origin { run: None, tid, name, clock, is_shown: true, is_log: false, has_sites: true }
+    Origin { run: None, tid, name, clock, is_shown: true, is_log: false, has_sites: true, waited: None }
 }
 
 /// Lines of two threads: ticks in nanoseconds, the thread, and the rest of the line.

@@ -1,0 +1,76 @@
+//! The sentence at the end of a merge, or of a view, if threads have waited long for the tracer. The sums are in the
+//! last lines of the files, which have been read already: the lines of the waits are not looked for.
+
+use std::collections::BTreeMap;
+
+use trace_format::line::Ticks;
+
+use crate::find::header::thread_name;
+use crate::input::inputs::Inputs;
+use crate::ui::messages::count;
+use crate::ui::units::duration;
+use crate::view::thread_labels::thread_labels;
+
+/// The part of their time, in percent, which threads wait without that being reported.
+const LEAST_PERCENT: u64 = 1;
+
+/// The waits of one thread, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct OfThread {
+    /// The number of one of the thread's files.
+    file: usize,
+    waited: u64,
+    for_ring: u64,
+    time: u64,
+}
+
+/// Returns the sentence, unless the threads that have waited did so for at most one percent of their time. The inputs
+/// must have their clocks.
+pub fn long_waits_in_words(inputs: &mut Inputs) -> Option<String> {
+    let mut threads: BTreeMap<_, OfThread> = BTreeMap::new();
+    for (file, (origin, reference)) in inputs.origins.iter().zip(&inputs.references).enumerate() {
+        // The clock of a converted trace is that of another machine, and these ticks are not.
+        let found = origin.waited.filter(|_| origin.is_shown && reference.is_none());
+        let Some(found) = found else { continue };
+        let run = origin.run.as_ref().map(|run| (run.pid, run.id));
+        let steady = |ticks| origin.clock.steady(Ticks(ticks));
+        let thread = threads.entry((run, origin.tid)).or_default();
+        thread.file = file;
+        thread.waited = thread.waited.saturating_add(found.waited.ns);
+        thread.for_ring = thread.for_ring.saturating_add(found.waited.for_ring_ns);
+        thread.time = thread.time.saturating_add(steady(found.last).saturating_sub(steady(found.first)));
+    }
+    let have_waited = || threads.values().filter(|thread| thread.waited > 0);
+    let sum = |of: fn(&OfThread) -> u64| have_waited().map(of).fold(0, u64::saturating_add);
+    let (waited, time) = (sum(|thread| thread.waited), sum(|thread| thread.time));
+    // A thread may have made all of its records while it waited.
+    let percent = (u128::from(waited) * 100 / u128::from(time.max(1))).min(100);
+    if u128::from(waited) * 100 <= u128::from(time) * u128::from(LEAST_PERCENT) {
+        return None;
+    }
+    let most = *have_waited().max_by_key(|thread| (thread.waited, std::cmp::Reverse(thread.file)))?;
+    let (how_many, is_for_rings) =
+        (count(have_waited().count() as u64, "thread"), sum(|thread| thread.for_ring) > waited / 2);
+    name_threads(inputs);
+    let label = thread_labels(inputs).get(most.file).map(|label| label.full().to_owned())?;
+    let setting = if is_for_rings {
+        "most of it for rings and their memory: a smaller TRACER_RING_SIZE shortens that"
+    } else {
+        "most of it for room in a ring: a larger TRACER_RING_SIZE makes that rarer, and TRACER_FULL=drop or overwrite ends \
+         it, but gives up records"
+    };
+    Some(format!(
+        "{how_many} waited {} for the tracer, {percent} % of the time, {label} most ({}), {setting}",
+        duration(waited),
+        duration(most.waited)
+    ))
+}
+
+/// Reads the names of threads that were not read before.
+fn name_threads(inputs: &mut Inputs) {
+    for (origin, source) in inputs.origins.iter_mut().zip(inputs.boots.iter().flatten()) {
+        if origin.name.is_empty() && !origin.is_log {
+            origin.name = thread_name(&source.outline()).unwrap_or_default();
+        }
+    }
+}

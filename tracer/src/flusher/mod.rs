@@ -242,7 +242,7 @@ impl Flusher {
             if self.supply.needs_ring(self.run) && self.rings.iter().any(ended) {
                 self.drain_matching(ended);
             } else if !self.supply.advance(self.run, &mut self.rings) {
-                return self.supply.complete(self.run, &mut self.rings);
+                return;
             }
         }
     }

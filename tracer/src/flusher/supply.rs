@@ -52,11 +52,16 @@ fn create_shared(
     in_part: bool,
 ) -> io::Result<(Memory, Option<Unreserved>)> {
     loop {
-        let made = if in_part && may_begin_small(&geometry) {
-            directory.create_ring_in_part(index, geometry).map(|(memory, rest)| (memory, Some(rest)))
-        } else {
-            directory.create_ring(index, geometry).map(|memory| (memory, None))
-        };
+        let made = directory.create_ring(index, geometry).and_then(|(memory, mut rest)| {
+            if in_part && may_begin_small(&geometry) {
+                return Ok((memory, Some(rest)));
+            }
+            while rest.reserve_next(&memory)?.is_some() {}
+            Ok((memory, None))
+        });
+        if made.is_err() {
+            directory.remove_ring(index);
+        }
         match made {
             Err(e) if e.kind() == io::ErrorKind::StorageFull && geometry.capacity > MIN_CAPACITY => {
                 geometry = Geometry::of(geometry.capacity / 2);
@@ -95,7 +100,7 @@ pub(crate) struct Supply {
     private_budget: u64,
     /// The number of records that were dropped with flight recorders of threads that had ended.
     forgotten: u64,
-    /// The rings that are not reserved completely, in the order in which they were made.
+    /// The rings that are not reserved completely.
     growing: Vec<Growing>,
     /// True while a ring may be handed out before all of its memory is reserved: so far the rest could always be
     /// reserved afterwards.
@@ -353,7 +358,7 @@ impl Supply {
                 return;
             }
         }
-        self.growing.remove(at);
+        self.stop_growing(ring);
         match reserved {
             Ok(_) if is_handed_out => {}
             Ok(_) => {
@@ -470,11 +475,19 @@ impl Supply {
 
     /// Frees a ring that no thread has and no thread can take.
     fn discard(&mut self, run: &'static Run, ring: &'static ThreadRing) {
-        self.growing.retain(|growing| !std::ptr::eq(growing.ring, ring));
+        self.stop_growing(ring);
         self.unlink(ring);
         run.rings.lock().retain(|other| !std::ptr::eq(*other, ring));
         // SAFETY: it was free or taken out of `ready`, it is out of the list, and its tail is gone.
         unsafe { ThreadRing::free(ring) };
+    }
+
+    /// Forgets the part of a ring that is not reserved.
+    #[inline(never)]
+    fn stop_growing(&mut self, ring: &ThreadRing) {
+        if let Some(at) = self.growing.iter().position(|growing| std::ptr::eq(growing.ring, ring)) {
+            self.growing.swap_remove(at);
+        }
     }
 
     fn unlink(&mut self, ring: &ThreadRing) {
@@ -525,8 +538,8 @@ impl Supply {
     pub(crate) fn end(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) {
         let taken: Vec<_> = std::iter::from_fn(|| run.ready.take()).map(|(ring, _)| ring).collect();
         run.rings.lock().clear();
-        self.growing.clear();
         for tail in tails.drain(..) {
+            self.stop_growing(tail.ring);
             self.unlink(tail.ring);
             if taken.iter().any(|ring| std::ptr::eq(*ring, tail.ring)) {
                 // SAFETY: taken out of `ready` before any thread, out of the list, and its tail is gone.

@@ -46,23 +46,11 @@ const COPY_TRIES: u32 = 100;
 const WINDOW: usize = 256 * 1024;
 
 impl Memory {
-    /// Maps `file`, whose space must be reserved, as shared memory and touches every page.
-    pub fn shared(file: &File, geometry: Geometry) -> io::Result<Memory> {
-        let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
-        let map = MmapOptions::new().len(len).populate().map_raw(file)?;
-        let memory = Memory { map, geometry, original: None };
-        // Only on Linux does `populate` of `MmapOptions` have an effect.
-        if !cfg!(target_os = "linux") {
-            memory.populate(0..geometry.file_size());
-        }
-        Ok(memory)
-    }
-
     /// Maps `file` as shared memory without touching a page; only the first bytes of each part need to be reserved.
     ///
     /// # Errors
     /// The file cannot be mapped.
-    pub fn shared_in_part(file: &File, geometry: Geometry) -> io::Result<Memory> {
+    pub fn shared(file: &File, geometry: Geometry) -> io::Result<Memory> {
         let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(len).map_raw(file)?;
         Ok(Memory { map, geometry, original: None })

@@ -166,14 +166,6 @@ impl RunDirectory {
         self.path.join(format!("{RING_PREFIX}{index}"))
     }
 
-    /// Makes a ring file, reserves its space and maps it. Closes the descriptor; the mapping stays.
-    pub fn create_ring(&mut self, index: u32, geometry: Geometry) -> io::Result<Memory> {
-        self.make_ring_file(index, |file| {
-            sys::reserve(&file, geometry.file_size())?;
-            Memory::shared(&file, geometry)
-        })
-    }
-
     /// Creates a ring's file, which `make` then fills, and counts it. Removes it if that fails.
     fn make_ring_file<T>(&mut self, index: u32, make: impl FnOnce(File) -> io::Result<T>) -> io::Result<T> {
         self.count_rings(Some(index));
@@ -197,17 +189,13 @@ impl RunDirectory {
 
     /// Makes a ring file and maps it, with only the space of the header and the first bytes reserved: [`FIRST_BYTES`]
     /// and [`FIRST_NESTED_BYTES`]. [`Unreserved::reserve_next`] reserves the rest.
-    pub fn create_ring_in_part(
-        &mut self,
-        index: u32,
-        geometry: Geometry,
-    ) -> io::Result<(Memory, Unreserved)> {
+    pub fn create_ring(&mut self, index: u32, geometry: Geometry) -> io::Result<(Memory, Unreserved)> {
         let header = HEADER_BYTES as u64;
         self.make_ring_file(index, |file| {
             file.set_len(geometry.file_size())?;
             sys::reserve_part(&file, 0, header + FIRST_BYTES)?;
             sys::reserve_part(&file, header + geometry.capacity, FIRST_NESTED_BYTES)?;
-            let memory = Memory::shared_in_part(&file, geometry)?;
+            let memory = Memory::shared(&file, geometry)?;
             Ok((memory, Unreserved { file: Descriptor::new(file)?, geometry, reserved: FIRST_BYTES }))
         })
     }

@@ -11,8 +11,13 @@ use crate::ui::messages::count;
 use crate::ui::units::duration;
 use crate::view::thread_labels::thread_labels;
 
-/// The part of their time, in percent, which threads wait without that being reported.
-const LEAST_PERCENT: u64 = 1;
+/// Returns whether waits of this time, in a time that threads have lasted, are reported: if they took over one percent
+/// of it, and longer than the waits at the start of a short program.
+fn is_long(waited: u64, time: u64) -> bool {
+    const LEAST_PERCENT: u128 = 1;
+    const LEAST_NS: u64 = 10_000_000;
+    waited >= LEAST_NS && u128::from(waited) * 100 > u128::from(time) * LEAST_PERCENT
+}
 
 /// The waits of one thread, in nanoseconds.
 #[derive(Clone, Copy, Default)]
@@ -24,8 +29,8 @@ struct OfThread {
     time: u64,
 }
 
-/// Returns the sentence, unless the threads that have waited did so for at most one percent of their time. The inputs
-/// must have their clocks.
+/// Returns the sentence, unless the threads that have waited did so for at most one percent of their time, or for some
+/// milliseconds. The inputs must have their clocks.
 pub fn long_waits_in_words(inputs: &mut Inputs) -> Option<String> {
     let mut threads: BTreeMap<_, OfThread> = BTreeMap::new();
     for (file, (origin, reference)) in inputs.origins.iter().zip(&inputs.references).enumerate() {
@@ -45,7 +50,7 @@ pub fn long_waits_in_words(inputs: &mut Inputs) -> Option<String> {
     let (waited, time) = (sum(|thread| thread.waited), sum(|thread| thread.time));
     // A thread may have made all of its records while it waited.
     let percent = (u128::from(waited) * 100 / u128::from(time.max(1))).min(100);
-    if u128::from(waited) * 100 <= u128::from(time) * u128::from(LEAST_PERCENT) {
+    if !is_long(waited, time) {
         return None;
     }
     let most = *have_waited().max_by_key(|thread| (thread.waited, std::cmp::Reverse(thread.file)))?;
@@ -72,5 +77,18 @@ fn name_threads(inputs: &mut Inputs) {
         if origin.name.is_empty() && !origin.is_log {
             origin.name = thread_name(&source.outline()).unwrap_or_default();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_long;
+
+    #[test]
+    fn waits_of_over_one_percent_and_ten_milliseconds_are_long() {
+        const SECOND: u64 = 1_000_000_000;
+        assert!(!is_long(SECOND, 100 * SECOND) && is_long(SECOND + 1, 100 * SECOND));
+        assert!(!is_long(9_999_999, 10_000_000) && is_long(10_000_000, 10_000_000));
+        assert!(is_long(SECOND, 0) && !is_long(0, 0));
     }
 }

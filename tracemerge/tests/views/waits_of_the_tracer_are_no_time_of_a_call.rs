@@ -182,13 +182,13 @@ fn a_merge_says_how_long_threads_have_waited_if_it_was_over_one_percent_of_their
         assert_eq!(said(sums, &[view]), None, "{view}");
     }
     assert_eq!(said(sums, &["-q"]), None);
-    let rings = said(["", "waited=1600000 for_ring=1600000"], &[]);
-    let sentence = "tracemerge: 1 thread waited 1.60 ms for the tracer, 2 % of the time, 9 most (1.60 ms), most of it for \
+    let rings = said(["", "waited=12000000 for_ring=12000000"], &[]);
+    let sentence = "tracemerge: 1 thread waited 12.0 ms for the tracer, 20 % of the time, 9 most (12.0 ms), most of it for \
                     rings and their memory: a smaller TRACER_RING_SIZE shortens that";
     assert_eq!(rings.as_deref(), Some(sentence));
-    assert_eq!(said(["waited=600000", ""], &[]), None, "one percent");
-    assert_eq!(said(["waited=600001", ""], &["--thread", "9"]), None, "another thread");
-    assert!(said(["waited=600001", ""], &[]).is_some());
+    assert_eq!(said(["waited=9000000", ""], &[]), None, "a short wait");
+    assert_eq!(said(["waited=15000000", ""], &["--thread", "9"]), None, "another thread");
+    assert!(said(["waited=15000000", ""], &[]).is_some());
 }
 
 #[test]

@@ -233,10 +233,8 @@ impl Flusher {
     fn supply_rings(&mut self) {
         let ended: fn(&RingDrain) -> bool = |ring| ring.has_ended() && !ring.is_failing() && !ring.keeps();
         for step in 1.. {
-            // Threads that have rings must not wait until all others have theirs. A thread whose ring is half full has
-            // woken the flusher, and none waits for a ring that is only kept ready.
-            let may_be_full = self.run.wake.is_set() && !self.supply.is_urgent(self.run);
-            if step % DRAIN_STEPS == 0 || may_be_full {
+            // Threads that have rings must not wait until all others have theirs.
+            if step % DRAIN_STEPS == 0 {
                 self.drain_once();
             }
             if self.supply.needs_ring(self.run) && self.rings.iter().any(ended) {

@@ -44,11 +44,6 @@ impl Wake {
         }
     }
 
-    /// Returns whether a thread has woken the sleeper since its last sleep.
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
-    }
-
     /// Sleeps until woken, at most `timeout`.
     pub(crate) fn sleep(&self, timeout: Duration) {
         if self.0.swap(0, Ordering::Acquire) == 0 {

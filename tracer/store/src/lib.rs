@@ -32,6 +32,7 @@ pub mod memory;
 #[path = "loom_memory.rs"]
 pub mod memory;
 pub mod modules;
+mod reading;
 pub mod recovery;
 pub mod run_directory;
 pub mod sorting;

@@ -5,7 +5,7 @@
 //! addresses.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use trace_format::line::Ticks;
@@ -13,6 +13,7 @@ use trace_format::manifest::MODULES_NAME;
 use trace_format::meta::{Between, Meta, Module};
 use trace_format::render::Modules;
 
+use crate::reading::read_at_most;
 use crate::sys::{self, LoadedModules};
 
 /// The greatest number of bytes of the file that are read: a line takes some hundred bytes.
@@ -185,10 +186,9 @@ impl StoredModules {
 impl Modules for StoredModules {
     fn lines(&mut self) -> &[Meta] {
         if let Some(mut file) = self.file.as_ref().filter(|_| self.lines.is_empty()) {
-            let mut bytes = Vec::new();
-            let read = file.rewind().and_then(|()| file.take(MAX_TABLE_BYTES).read_to_end(&mut bytes));
+            let bytes = file.rewind().and_then(|()| read_at_most(file, MAX_TABLE_BYTES)).unwrap_or_default();
             // A last line without its end is still being written.
-            let whole = bytes.split_inclusive(|&byte| byte == b'\n').filter(|_| read.is_ok());
+            let whole = bytes.split_inclusive(|&byte| byte == b'\n');
             self.lines = whole.filter_map(|line| parse(line.strip_suffix(b"\n")?)).collect();
         }
         &self.lines

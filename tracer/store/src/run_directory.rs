@@ -4,7 +4,7 @@
 mod restoration;
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,6 +25,7 @@ use crate::drain::{RunTables, TracePlace};
 use crate::life::{self, Lock};
 use crate::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, MAX_STEP_BYTES, Memory};
 use crate::modules::StoredModules;
+use crate::reading::read_at_most;
 use crate::sys;
 use restoration::Identities;
 pub use restoration::Missing;
@@ -359,11 +360,9 @@ pub fn lock_file(directory: &Path) -> PathBuf {
 /// Reads the manifest in a run's directory that belongs to `user`; `None` if there is none that this process may
 /// read.
 pub(crate) fn read_manifest(directory: &Path, user: u32) -> Option<Result<Manifest, ManifestError>> {
-    let mut bytes = Vec::new();
     let file = sys::open_file_of_user_to_read(&directory.join(FILE_NAME), user).ok()?;
     // A manifest has a few hundred bytes; several escaped paths of the greatest length fit in.
-    file.take(256 * 1024).read_to_end(&mut bytes).ok()?;
-    Some(Manifest::parse(&bytes))
+    Some(Manifest::parse(&read_at_most(&file, 256 * 1024).ok()?))
 }
 
 /// Returns the paths of the rings in a run's directory.
@@ -422,10 +421,8 @@ pub(crate) fn open_table(directory: &Path, user: u32) -> io::Result<File> {
 /// # Errors
 /// The table cannot be read, or is not a table of this layout.
 pub(crate) fn read_plans(mut table: &File) -> io::Result<Plans> {
-    let mut bytes = Vec::new();
     table.rewind()?;
-    table.take(LARGEST_TABLE).read_to_end(&mut bytes)?;
-    let sites = sites::parse(&bytes).map_err(io::Error::other)?;
+    let sites = sites::parse(&read_at_most(table, LARGEST_TABLE)?).map_err(io::Error::other)?;
     Ok(Plans::of(&sites))
 }
 

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -26,6 +26,7 @@ use crate::drain::{DrainedRing, Observer, Survivors, TracePlace};
 use crate::life::Lock;
 use crate::memory::{HeaderCopy, Memory};
 use crate::modules::StoredModules;
+use crate::reading::read_at_most;
 use crate::recovery::unknown_manifest;
 use crate::run_directory::{StoredTables, name, open_table, read_manifest, read_plans, ring_paths};
 use crate::sys;
@@ -481,9 +482,8 @@ impl RingReader<'_> {
 
 /// Returns whether the first line of the file names this thread and run: the inode number of a deleted file
 /// may be that of another file now.
-fn is_of(mut file: &File, tid: u64, run: u32) -> io::Result<bool> {
-    let mut start = Vec::new();
-    Read::by_ref(&mut file).take(FIRST_BYTES as u64).read_to_end(&mut start)?;
+fn is_of(file: &File, tid: u64, run: u32) -> io::Result<bool> {
+    let start = read_at_most(file, FIRST_BYTES as u64)?;
     Ok(run_of(&start).is_some_and(|(key, found)| key.tid == tid && found.id == run))
 }
 

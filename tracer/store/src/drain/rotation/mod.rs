@@ -17,10 +17,13 @@ use trace_format::tally::Tally;
 
 use super::trace_file::TraceFile;
 use super::trace_place::TracePlace;
+use crate::reading::read_at_most;
 use crate::sys;
 
 /// The greatest number of bytes of a line that are read: the `#` lines that matter here are shorter.
 const MAX_LINE_BYTES: usize = 256;
+/// The number of bytes of the kept half that are copied at once.
+const COPIED_AT_ONCE: u64 = 256 * 1024;
 
 /// The content of the dropped half.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -196,9 +199,14 @@ impl TraceFile {
         new.write_all(first)?;
         self.file.seek(SeekFrom::Start(dropped.bytes))?;
         let kept = self.length - dropped.bytes;
-        let copied = io::copy(&mut io::Read::take(&mut *self.file, kept), new)?;
-        if copied != kept {
-            return Err(truncated_error());
+        let mut rest = kept;
+        while rest > 0 {
+            let part = read_at_most(&self.file, rest.min(COPIED_AT_ONCE))?;
+            if part.is_empty() {
+                return Err(truncated_error());
+            }
+            new.write_all(&part)?;
+            rest -= part.len() as u64;
         }
         Ok(first.len() as u64 + kept)
     }

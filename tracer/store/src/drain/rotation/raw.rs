@@ -2,7 +2,7 @@
 //! blocks are at other places in the new file.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::ops::Range;
 
 use trace_format::plans::Plans;
@@ -11,6 +11,7 @@ use trace_format::record::{Record, RecordKind};
 use trace_format::sites::Site;
 
 use super::{Dropped, truncated_error};
+use crate::reading::read_at_most;
 
 /// Finds the first record at or after `from` that is not a part of a message begun before; returns the content of the
 /// file before it, and the plans of the file's sites.
@@ -71,12 +72,11 @@ fn each_record(
     mut see: impl FnMut(u64, &Record<'_>) -> bool,
 ) -> io::Result<()> {
     let mut start = range.start / BLOCK * BLOCK;
-    let mut block = Vec::new();
     file.seek(SeekFrom::Start(start))?;
     while start < range.end {
         let bytes = BLOCK.min(range.end - start);
-        block.clear();
-        if (&mut *file).take(bytes).read_to_end(&mut block)? as u64 != bytes {
+        let block = read_at_most(file, bytes)?;
+        if block.len() as u64 != bytes {
             return Err(truncated_error());
         }
         // Each block can be read alone.

@@ -1,7 +1,7 @@
 //! The search for existing trace files, which may have been renamed.
 
 use std::fs::{DirEntry, File};
-use std::io::{self, Read, Seek};
+use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
 
 use trace_format::file::{Encoding, FIRST_BYTES, run_of, thread_of};
@@ -14,6 +14,7 @@ use trace_format::ring::Progress;
 
 use crate::drain::rotation;
 use crate::drain::trace_place::TracePlace;
+use crate::reading::read_at_most;
 use crate::sys::{self, FileIdentity};
 
 impl TracePlace {
@@ -43,9 +44,7 @@ impl TracePlace {
     /// Returns the number in its run that the `# thread` line of the file that `progress` names contains.
     pub(crate) fn number_in_run(&self, tid: u64, run: u32, progress: &Progress) -> Option<u32> {
         let (file, _) = self.find(tid, run, progress).ok()??;
-        let mut first = Vec::new();
-        file.take(FIRST_BYTES as u64).read_to_end(&mut first).ok()?;
-        thread_of(&first)?.file
+        thread_of(&read_at_most(&file, FIRST_BYTES as u64).ok()?)?.file
     }
 
     fn find_by(
@@ -182,9 +181,9 @@ pub(in crate::drain) fn begins_with_run_line(
     encoding: Encoding,
     published: bool,
 ) -> io::Result<bool> {
-    let (mut first, mut found) = (Vec::new(), Vec::new());
+    let mut first = Vec::new();
     Renderer::new(tid, RenderState::default(), encoding).meta(&Meta::Run(run.clone()), &mut first);
-    file.take(first.len() as u64).read_to_end(&mut found)?;
+    let found = read_at_most(file, first.len() as u64)?;
     let whole = found.len() == first.len() || !published;
     let ticks = match encoding {
         Encoding::Text => 0..TICKS_DIGITS,
@@ -200,8 +199,7 @@ pub(in crate::drain) fn begins_with_run_line(
 /// Returns whether the first line or record of a file has these ticks. Reads from the current position and then
 /// rewinds the file.
 fn begins_at(mut file: &File, since: Ticks) -> io::Result<bool> {
-    let mut first = Vec::new();
-    file.take(FIRST_BYTES as u64).read_to_end(&mut first)?;
+    let first = read_at_most(file, FIRST_BYTES as u64)?;
     file.rewind()?;
     Ok(run_of(&first).is_some_and(|(key, _)| key.ticks == since))
 }
@@ -213,7 +211,6 @@ fn is_named_by(found: &FileIdentity, progress: &Progress) -> bool {
 /// Returns whether the first line of the file at `path` names run `run`.
 pub(in crate::drain) fn is_of_run(path: &Path, run: u32) -> bool {
     let Ok(file) = sys::open_own_file(path) else { return false };
-    let mut first = Vec::new();
-    let read = file.take(FIRST_BYTES as u64).read_to_end(&mut first);
-    read.is_ok() && run_of(&first).is_some_and(|(_, found)| found.id == run)
+    let first = read_at_most(&file, FIRST_BYTES as u64);
+    first.is_ok_and(|first| run_of(&first).is_some_and(|(_, found)| found.id == run))
 }

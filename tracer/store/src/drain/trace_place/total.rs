@@ -15,6 +15,7 @@ use trace_format::meta::LossReason;
 
 use super::TracePlace;
 use crate::life::Lock;
+use crate::reading::read_at_most;
 use crate::sys;
 
 /// The number of bytes in the units in which file systems allocate space.
@@ -182,12 +183,8 @@ impl TracePlace {
 
 /// Returns whether the file at `path` has the number `serial` among the files of a run.
 fn is_file_of(path: &std::path::Path, run: u32, serial: u32) -> bool {
-    use std::io::Read as _;
     let Ok(file) = sys::open_named_file(path) else { return false };
-    let mut first = Vec::new();
-    if file.take(FIRST_BYTES as u64).read_to_end(&mut first).is_err() {
-        return false;
-    }
+    let Ok(first) = read_at_most(&file, FIRST_BYTES as u64) else { return false };
     let of_run = run_of(&first).is_some_and(|(_, found)| found.id == run);
     of_run && thread_of(&first).is_some_and(|thread| thread.file == Some(serial))
 }

@@ -312,8 +312,9 @@ impl Supply {
     pub(crate) fn advance(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) -> bool {
         let is_handed_out = |growing: &Growing| growing.is_handed_out;
         let count = self.growing.iter().filter(|growing| growing.is_handed_out).count();
-        if Supply::has_waiting_thread(run) && count < MAX_GROWING {
-            return self.serve(run, tails);
+        // If no ring can be had, those that threads have must get their memory all the same.
+        if Supply::has_waiting_thread(run) && count < MAX_GROWING && self.serve(run, tails) {
+            return true;
         }
         match self.growing.iter().position(is_handed_out) {
             Some(at) => self.reserve_next(run, tails, at),

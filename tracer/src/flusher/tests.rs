@@ -291,6 +291,19 @@ fn a_ring_that_is_kept_ready_is_reserved_completely_unless_a_thread_waits_for_it
 }
 
 #[test]
+fn rings_get_all_of_their_memory_if_no_further_ring_can_be_had() {
+    let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
+    let (run, mut flusher) = run_without_rings(directory.path(), rings.path(), 1 << 20, FullPolicy::Block);
+    run.waiting.store(1000, Ordering::Relaxed);
+    // At some point there is no place for another one.
+    while flusher.supply.serve(run, &mut flusher.rings) {}
+    let is_whole = |tail: &RingDrain| reserved(tail.ring) == ALL_RESERVED;
+    assert!(!flusher.rings.iter().all(is_whole));
+    flusher.supply_rings();
+    assert!(flusher.rings.iter().all(is_whole));
+}
+
+#[test]
 fn a_ring_whose_thread_ends_before_its_memory_is_reserved_can_be_freed() {
     let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
     let (run, mut flusher) = run_without_rings(directory.path(), rings.path(), 1 << 20, FullPolicy::Block);

@@ -89,10 +89,12 @@ fn a_snapshot_is_written_beside_the_executable_by_default() {
     let mut watched = Watched::start(app.to_str().unwrap(), "plain", &[]);
     watched.go_on_to(5);
     wait_for(&watched, 5);
+    let beside = |suffix: &str| PathBuf::from(format!("{}.trace.{suffix}", app.display()));
+    // The flusher writes the list of directories when it makes the first file, which may be after the first records.
+    support::wait_until(60, "the flusher has made a file", || beside("places").exists());
     let pid = watched.child.id().to_string();
     let ran = tracemerge(SCENARIO, watched.scenario.runtime.path(), ["snapshot", &pid]).output().unwrap();
     assert_eq!(ran.status.code(), Some(0), "{}", said(&ran));
-    let beside = |suffix: &str| PathBuf::from(format!("{}.trace.{suffix}", app.display()));
     assert_eq!(names(&place), [app.clone(), beside("merge"), beside("places")]);
     let to_stdout = ["snapshot", "-q", &pid, "-o", "-"];
     let ran = tracemerge(SCENARIO, watched.scenario.runtime.path(), to_stdout).output().unwrap();

@@ -21,14 +21,13 @@ thread_local! {
     static ENTERED: RefCell<Vec<Entered>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Records that the calling thread enters a span.
+/// Records that the calling thread enters a span. If the thread's storage is gone, as in a destructor of another
+/// thread-local variable, nothing is recorded: the leaving could not be recorded either.
 #[inline]
 pub(crate) fn enter(called: u64, span: RecordedSpan) {
-    let entered = span.kind.site.enter(span.id);
-    // If the thread's storage is gone, the thread is about to end: leaving is not recorded then.
     let _ = ENTERED.try_with(|all| {
         if let Ok(mut all) = all.try_borrow_mut() {
-            all.push(Entered { called, span, entered });
+            all.push(Entered { called, span, entered: span.kind.site.enter(span.id) });
         }
     });
 }

@@ -285,6 +285,16 @@ fn a_span_is_closed_once_after_all_its_records() {
     }
 }
 
+#[test]
+fn a_span_that_is_entered_in_a_destructor_is_recorded_with_its_end_or_not_at_all() {
+    // The registry of `tracing-subscriber`, which the layer needs, panics in such a destructor.
+    let traced = run(&["destructors", "subscriber"]);
+    let names: Vec<String> = balanced(&traced).into_keys().map(|(name, _)| name).collect();
+    assert_eq!(names, ["before", "dropped"]);
+    let is_inside = |text: &&String| text.ends_with("in the destructor");
+    assert_eq!(traced.messages().iter().filter(is_inside).count(), 2);
+}
+
 /// Checks that each thread leaves the spans that it has entered, innermost first; returns for each name and span how
 /// often it was entered, and on how many threads.
 fn balanced(traced: &Traced) -> BTreeMap<(String, u64), (u64, usize)> {

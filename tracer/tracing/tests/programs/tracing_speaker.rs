@@ -407,6 +407,30 @@ fn set_up(way: &str) {
     done.unwrap_or_else(|e| die(&e));
 }
 
+/// A value that enters and leaves a span when it is dropped.
+struct EntersWhenDropped;
+
+impl Drop for EntersWhenDropped {
+    fn drop(&mut self) {
+        info_span!("dropped").in_scope(|| info!("in the destructor"));
+    }
+}
+
+/// Enters spans in destructors of variables of a thread: of one that is made before the thread's first span, so that it
+/// is dropped after all others, and of one that is made after it.
+fn destructors() {
+    thread_local! {
+        static FIRST: EntersWhenDropped = const { EntersWhenDropped };
+        static LAST: EntersWhenDropped = const { EntersWhenDropped };
+    }
+    let thread = std::thread::spawn(|| {
+        FIRST.with(|_| ());
+        info_span!("before").in_scope(|| info!("in the thread"));
+        LAST.with(|_| ());
+    });
+    thread.join().unwrap_or(());
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [scenario, way] = [0, 1].map(|at| args.get(at).map_or("", String::as_str));
@@ -444,6 +468,7 @@ fn main() {
             say(Span::current().metadata().map_or("none", |metadata| metadata.name()));
             say(&format!("{}", tracer_tracing::init().is_err()));
         }
+        "destructors" => destructors(),
         "stress" => stress(args.get(2).map_or("", String::as_str)),
         other => die(&format!("no scenario {other:?}")),
     }

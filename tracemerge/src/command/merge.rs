@@ -28,7 +28,7 @@ use crate::view::long_waits::long_waits_in_words;
 use crate::view::plan::Plan;
 use crate::view::request::{ClosingView, Request, View, is_terminal};
 use crate::view::select::{Amount, Selection};
-use crate::view::thread_labels::thread_labels;
+use crate::view::thread_labels::{first_thread_labels, thread_labels};
 use crate::view::thread_states::ThreadStates;
 
 /// The applications and runs to merge, and the user's request.
@@ -191,8 +191,14 @@ fn symbols_of(settings: &Settings, chosen: &Chosen) -> Settings {
 fn context_of(needs: Needs, view: &View, inputs: &Inputs, plan: &Plan<'_>, symbols: Settings) -> Context {
     let Selection { pattern, invert, sites, .. } = &view.selection;
     let time = TimeColumn::new(view.time, plan.times.steady.0, plan.zone.clone());
+    let labels = if needs.labels { thread_labels(inputs) } else { Vec::new() };
+    // If the view leaves out records of a thread, it may also leave out those that rename the thread.
+    let has_all_names = !view.has_period() && view.selection.is_all();
+    let first_labels =
+        if needs.first_labels && has_all_names { first_thread_labels(inputs, &labels) } else { Vec::new() };
     Context {
-        labels: if needs.labels { thread_labels(inputs) } else { Vec::new() },
+        first_labels,
+        labels,
         last: plan.times.steady.1,
         untils: plan.untils(inputs),
         states: Arc::new(if needs.states { ThreadStates::read(inputs) } else { ThreadStates::default() }),

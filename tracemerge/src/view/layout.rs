@@ -107,6 +107,8 @@ pub struct Needs {
     pub calls: bool,
     /// The labels of threads.
     pub labels: bool,
+    /// The first labels of threads that were renamed: the view renames them where their records do.
+    pub first_labels: bool,
     /// The times at which threads were off the processor. Their records are not among those that the format takes.
     pub states: bool,
 }
@@ -133,6 +135,8 @@ pub struct Context {
     pub last: u64,
     /// The labels of the threads of all origins; empty if they are not needed, or become known later.
     pub labels: Vec<Label>,
+    /// The first labels of renamed threads, by the number of the origin; empty if they are not needed.
+    pub first_labels: Vec<Option<Label>>,
     /// The end of the wanted period of each origin; empty if there is none.
     pub untils: Vec<Option<Ticks>>,
     /// The times at which threads were off the processor; none if they are not needed.
@@ -155,7 +159,9 @@ impl Context {
     /// Returns a registry of the threads, without any thread yet.
     #[must_use]
     pub fn threads(&self) -> Threads {
-        let mut threads = Threads::new(self.names.clone(), self.labels.clone()).until(self.untils.clone());
+        let mut threads = Threads::new(self.names.clone(), self.labels.clone())
+            .named_at_first(self.first_labels.clone())
+            .until(self.untils.clone());
         threads = threads.with_states(self.states.clone());
         threads.begin_at(self.time.first);
         threads
@@ -169,6 +175,7 @@ impl Context {
             apps: Vec::new(),
             last: 0,
             labels: Vec::new(),
+            first_labels: Vec::new(),
             untils: Vec::new(),
             states: Arc::default(),
             catalog: Arc::default(),

@@ -26,7 +26,7 @@ use crate::view::export::time_column::TimeMode;
 use crate::view::layout::Needs;
 use crate::view::request::View;
 use crate::view::select::Amount;
-use crate::view::thread_labels::{Label, is_inherited, thread_labels};
+use crate::view::thread_labels::{Label, is_inherited, label_of_name, thread_labels};
 use crate::view::thread_states::has_states;
 use crate::view::wanted_threads::{NamedThread, ThreadSelector};
 
@@ -148,7 +148,7 @@ impl<'v> Plan<'v> {
             }
             return Ok(());
         }
-        let threads = some_threads(&inputs.origins);
+        let threads = some_threads(&inputs.origins, &thread_labels(inputs));
         let no_pattern = view.thread.iter().find_map(ThreadSelector::no_pattern);
         let why = no_pattern.map_or_else(String::new, |why| format!(" ({why})"));
         Err(Error::plain(format!("no such thread or process{why}; the traces have {threads}")))
@@ -334,6 +334,11 @@ fn names_of(inputs: &Inputs, read: impl Fn(&Source) -> Vec<Vec<u8>>) -> Vec<Vec<
     let names = inputs.origins.iter().zip(sources).map(|(origin, source)| {
         let mut names = if origin.is_log { Vec::new() } else { read(source) };
         names.retain(|name| !origin.run.as_ref().is_some_and(|run| is_inherited(name, run)));
+        // Views show long names shortened, and those of several threads with the thread's id.
+        let run = origin.run.as_ref();
+        let shown = names.iter().filter_map(|name| label_of_name(name, origin.tid, run?));
+        let shown: Vec<_> = shown.flat_map(|name| [format!("{name} {}", origin.tid), name]).collect();
+        names.extend(shown.into_iter().map(String::into_bytes));
         names.push(origin.name.clone());
         names
     });
@@ -354,17 +359,17 @@ fn named_threads<'a>(
     threads.collect()
 }
 
-/// Returns the names of some of the existing threads, for a message.
-fn some_threads(origins: &[Origin]) -> String {
-    let thread = |origin: &Origin| {
-        let name = shown_name(&origin.name);
+/// Returns the labels of some of the existing threads, for a message.
+fn some_threads(origins: &[Origin], labels: &[Label]) -> String {
+    let thread = |(origin, label): (&Origin, &Label)| {
+        let label = shown_name(label.within_process().as_bytes());
         if origin.is_log {
-            return format!("{} '{name}', a log", origin.tid);
+            return format!("{} '{label}', a log", origin.tid);
         }
         let pid = origin.run.as_ref().map_or_else(|| "?".to_owned(), |run| run.pid.to_string());
-        format!("{} '{name}' of process {pid}", origin.tid)
+        format!("{} '{label}' of process {pid}", origin.tid)
     };
-    let mut all: Vec<String> = origins.iter().map(thread).collect();
+    let mut all: Vec<String> = origins.iter().zip(labels).map(thread).collect();
     all.sort();
     all.dedup();
     let more = all.len().saturating_sub(NAMED_THREADS);

@@ -6,6 +6,7 @@ use std::iter::repeat;
 
 use trace_format::meta::Run;
 
+use crate::find::header::names_at_ends;
 use crate::input::inputs::{Inputs, Origin};
 
 /// The number of bytes of a thread's name that the operating system keeps. A thread that was given no name
@@ -37,6 +38,18 @@ impl Label {
     pub fn in_process(pid: u32, own: &str) -> Label {
         let process = format!("{pid}/");
         Label { process: process.len(), text: process + own }
+    }
+
+    /// Returns the label of the same process's thread that has the label `own` there.
+    #[must_use]
+    pub fn with_own(&self, own: &str) -> Label {
+        Label { text: format!("{}{own}", self.process_prefix()), process: self.process }
+    }
+
+    /// Returns the name of the process and `/`, if the label has them.
+    #[must_use]
+    pub fn process_prefix(&self) -> &str {
+        &self.text[..self.process]
     }
 
     /// Returns the whole label: `5/worker`, or `worker` if all traces are of one process.
@@ -81,12 +94,55 @@ impl<'a> TraceOfThread<'a> {
     }
 }
 
-/// Returns the label of each origin's thread.
+/// Returns the label of each origin's thread, by its last name.
 #[must_use]
 pub fn thread_labels(inputs: &Inputs) -> Vec<Label> {
+    labels(&traces_of(inputs).collect::<Vec<_>>())
+}
+
+fn traces_of(inputs: &Inputs) -> impl Iterator<Item = TraceOfThread<'_>> {
     let of_files = inputs.boots.iter().flatten().map(|source| source.ends().map_or(0, |ends| ends.0));
     let traces = of_files.chain(repeat(0)).zip(&inputs.origins);
-    labels(&traces.map(|(first, origin)| TraceOfThread::of(first, origin)).collect::<Vec<_>>())
+    traces.map(|(first, origin)| TraceOfThread::of(first, origin))
+}
+
+/// Returns the label of each origin's thread by the first name that the thread was given, if that is not the name of
+/// its label in `labels`. For views of all records in order, which rename threads when they meet the later names.
+#[must_use]
+pub fn first_thread_labels(inputs: &Inputs, labels: &[Label]) -> Vec<Option<Label>> {
+    let names = inputs.boots.iter().flatten().map(|source| names_at_ends(&source.outline()));
+    let names: Vec<Vec<Vec<u8>>> = names.collect();
+    first_labels(&traces_of(inputs).collect::<Vec<_>>(), labels, &names)
+}
+
+/// Returns the first labels of the threads of `traces`; see [`first_thread_labels`]. `names` has all known names of each
+/// trace, in their order. A label that another thread has or had is followed by the thread's id.
+fn first_labels(
+    traces: &[TraceOfThread<'_>],
+    labels: &[Label],
+    names: &[Vec<Vec<u8>>],
+) -> Vec<Option<Label>> {
+    let mut in_order: Vec<_> = traces.iter().zip(labels).zip(names).collect();
+    // The first and the last name of each thread.
+    in_order.sort_by_key(|((trace, _), _)| trace.first);
+    let mut firsts: HashMap<ThreadKey<'_>, (String, String)> = HashMap::new();
+    let mut owners: HashMap<String, BTreeSet<u64>> = HashMap::new();
+    for ((trace, label), names) in in_order {
+        owners.entry(label.text.clone()).or_default().insert(trace.tid);
+        let Some(run) = trace.run.filter(|_| !trace.is_log) else { continue };
+        for own in names.iter().filter_map(|name| label_of_name(name, trace.tid, run)) {
+            let text = format!("{}{own}", label.process_prefix());
+            firsts.entry(key(trace)).or_insert_with(|| (text.clone(), String::new())).1 = text.clone();
+            owners.entry(text).or_default().insert(trace.tid);
+        }
+    }
+    let first = |(trace, label): (&TraceOfThread<'_>, &Label)| {
+        let (text, _) = firsts.get(&key(trace)).filter(|(first, last)| first != last)?;
+        let is_shared = owners.get(text).is_some_and(|threads| threads.len() > 1);
+        let text = if is_shared { format!("{text} {}", trace.tid) } else { text.clone() };
+        Some(Label { text, process: label.process })
+    };
+    traces.iter().zip(labels).map(first).collect()
 }
 
 /// A run: its process, its id and its boot.
@@ -178,6 +234,14 @@ impl ThreadLabels {
         self.of_thread.insert((pid, *tid), (name.clone(), label.clone()));
         label
     }
+}
+
+/// Returns the label that a thread gets by a name, in its process; `None` if the name is not its own, or the thread is
+/// the first one, which is always `main`.
+#[must_use]
+pub fn label_of_name(name: &[u8], tid: u64, run: &Run) -> Option<String> {
+    let is_own = !name.is_empty() && !is_inherited(name, run) && tid != u64::from(run.pid);
+    is_own.then(|| shortened(&String::from_utf8_lossy(name)))
 }
 
 /// Returns the label of a thread in its process; `unnamed` counts the unnamed threads of the process.
@@ -313,6 +377,29 @@ mod tests {
         let mut labels = ThreadLabels::default();
         let mut of = |tid, name: &str| labels.label(&origin(5, tid, name));
         assert_eq!([of(7, "old"), of(7, "new"), of(8, "old"), of(7, "old")], ["old", "new", "old 8", "old"]);
+    }
+
+    #[test]
+    fn the_first_label_of_a_renamed_thread_is_unique_among_all_names() {
+        let inherited = "a_program_with_";
+        let made = [
+            (1, origin(5, 7, "old"), vec!["old"]),
+            (3, origin(5, 7, "new"), vec!["new"]),
+            (2, origin(5, 8, "late"), vec![inherited, "late"]),
+            (4, origin(5, 9, "worker"), vec!["encode", "worker"]),
+            (5, origin(5, 10, "decode"), vec!["worker", "decode"]),
+            (6, origin(5, 11, "worker"), vec!["worker"]),
+        ];
+        let traces: Vec<TraceOfThread<'_>> =
+            made.iter().map(|(first, origin, _)| TraceOfThread::of(*first, origin)).collect();
+        let names: Vec<Vec<Vec<u8>>> = made
+            .iter()
+            .map(|(_, _, names)| names.iter().map(|name| name.as_bytes().to_vec()).collect())
+            .collect();
+        let firsts = first_labels(&traces, &labels(&traces), &names);
+        let firsts: Vec<Option<&str>> = firsts.iter().map(|label| label.as_ref().map(Label::full)).collect();
+        // `late` has been its only own name, and `worker 11` is the label anyway.
+        assert_eq!(firsts, [Some("old"), Some("old"), None, Some("encode"), Some("worker 10"), None]);
     }
 
     #[test]

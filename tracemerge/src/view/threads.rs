@@ -16,7 +16,7 @@ use crate::time::clocks::{ClockReader, TickClock};
 use crate::ui::messages::Grouped;
 use crate::ui::units::duration;
 use crate::view::function_names::{SharedNames, lock};
-use crate::view::thread_labels::Label;
+use crate::view::thread_labels::{Label, label_of_name};
 use crate::view::thread_states::ThreadStates;
 use crate::view::work_time::{LongestWait, WaitSum, WorkTime};
 
@@ -68,8 +68,12 @@ pub struct Thread {
     pub process: usize,
     /// The operating system's id.
     pub tid: u64,
-    /// The label for people.
+    /// The label for people, by the name that the thread has now.
     label: Arc<Label>,
+    /// The label by the name that is known without reading all records.
+    known_label: Arc<Label>,
+    /// That name as it is in labels, if it is the thread's own.
+    known_name: Option<String>,
     /// The clock of its ticks, which is common to the threads of one boot.
     pub clock: Arc<TickClock>,
     reader: ClockReader,
@@ -115,6 +119,8 @@ pub struct Threads {
     names: SharedNames,
     /// The labels of the threads of all origins, as far as they are known.
     labels: Arc<Vec<Label>>,
+    /// The first labels of threads that were renamed, by the number of the origin.
+    first_labels: Arc<Vec<Option<Label>>>,
     /// The end of the period that is shown of each origin, as far as there is one.
     untils: Arc<Vec<Option<Ticks>>>,
     /// The times at which threads were off the processor.
@@ -123,6 +129,8 @@ pub struct Threads {
     of_origin: Vec<Option<ThreadIds>>,
     /// The number of each thread: by its process, its id, and if it is a log, the name of the log.
     by_id: HashMap<(usize, u64, Option<Vec<u8>>), usize>,
+    /// The thread that was given each label when it was renamed.
+    renamed: HashMap<String, usize>,
     /// The number of each process, by its number among the names of functions.
     of_named: Vec<Option<usize>>,
     threads: Vec<Thread>,
@@ -140,10 +148,12 @@ impl Threads {
         Threads {
             names,
             labels: Arc::new(labels),
+            first_labels: Arc::default(),
             untils: Arc::default(),
             states: Arc::default(),
             of_origin: Vec::new(),
             by_id: HashMap::new(),
+            renamed: HashMap::new(),
             of_named: Vec::new(),
             threads: Vec::new(),
             processes: Vec::new(),
@@ -157,8 +167,16 @@ impl Threads {
     #[must_use]
     pub fn anew(&self) -> Threads {
         let (labels, untils, states) = (self.labels.clone(), self.untils.clone(), self.states.clone());
-        let (first, scale) = (self.first, self.scale);
-        Threads { labels, untils, states, first, scale, ..Threads::new(self.names.clone(), Vec::new()) }
+        let (first, scale, first_labels) = (self.first, self.scale, self.first_labels.clone());
+        Threads {
+            labels,
+            first_labels,
+            untils,
+            states,
+            first,
+            scale,
+            ..Threads::new(self.names.clone(), Vec::new())
+        }
     }
 
     /// Makes times those of this scale.
@@ -170,6 +188,12 @@ impl Threads {
     /// Makes offsets count from `first`, in nanoseconds of steady time.
     pub fn begin_at(&mut self, first: u64) {
         self.first = first;
+    }
+
+    /// Sets the labels that renamed threads have at first, by the number of the origin.
+    #[must_use]
+    pub fn named_at_first(self, first_labels: Vec<Option<Label>>) -> Threads {
+        Threads { first_labels: Arc::new(first_labels), ..self }
     }
 
     /// Sets the end of the period that is shown of each origin: nothing is known to have lasted longer.
@@ -243,11 +267,16 @@ impl Threads {
         let log = origin.is_log.then(|| origin.name.clone());
         let thread = *self.by_id.entry((process, origin.tid, log)).or_insert_with(|| {
             let label = self.labels.get(number).cloned();
-            let label = Arc::new(label.unwrap_or_else(|| Label::from(origin.tid.to_string())));
+            let known_label = Arc::new(label.unwrap_or_else(|| Label::from(origin.tid.to_string())));
+            let first = self.first_labels.get(number).cloned().flatten();
+            let label = first.map_or_else(|| known_label.clone(), Arc::new);
             let reader = self.scale.reader(&clock);
             let off = origin.run.as_ref().and_then(|run| self.states.of(run, origin.tid));
             let work = WorkTime::with_states(off);
-            self.threads.push(Thread { process, tid: origin.tid, label, clock, reader, work });
+            let run = origin.run.as_ref().filter(|_| !origin.is_log);
+            let known_name = run.and_then(|run| label_of_name(&origin.name, origin.tid, run));
+            let tid = origin.tid;
+            self.threads.push(Thread { process, tid, label, known_label, known_name, clock, reader, work });
             self.threads.len() - 1
         });
         self.of_origin.resize(self.of_origin.len().max(number + 1), None);
@@ -259,7 +288,11 @@ impl Threads {
     /// Sets the label of the thread of an origin.
     pub fn learn(&mut self, number: usize, origin: &Origin, label: String) {
         let ThreadIds { thread, .. } = self.ids(number, origin);
-        self.threads[thread].label = Arc::new(Label::from(label));
+        let thread = &mut self.threads[thread];
+        thread.label = Arc::new(Label::from(label));
+        thread.known_label = thread.label.clone();
+        let run = origin.run.as_ref();
+        thread.known_name = run.and_then(|run| label_of_name(&origin.name, origin.tid, run));
     }
 
     /// Returns the time at ticks of a thread, in nanoseconds since 1970. Durations are differences of steady times,
@@ -276,7 +309,7 @@ impl Threads {
         &self.threads[thread].work
     }
 
-    /// Takes what a `#` line of a thread says about times. Its ticks are signs of life of the process: those of a look
+    /// Takes what a `#` line of a thread says about its name and about times. Its ticks are signs of life of the process: those of a look
     /// at the clocks, and those at which the process was seen last, are later than its last record.
     pub fn take_meta(&mut self, ids: ThreadIds, meta: &Meta) {
         match meta {
@@ -287,11 +320,31 @@ impl Threads {
                 self.see(ids.process, wait.end);
                 self.take_wait(ids.thread, wait);
             }
+            Meta::Name { name, .. } => self.rename(ids.thread, name),
             Meta::Stall { ns } => {
                 self.waits.add(&WaitSum { without_place: *ns, ..WaitSum::default() });
             }
             _ => {}
         }
+    }
+
+    /// Gives a thread the label of a new name. The label differs from those of all other threads.
+    #[cold]
+    fn rename(&mut self, number: usize, name: &[u8]) {
+        let thread = &self.threads[number];
+        let Some(run) = &self.processes[thread.process].run else { return };
+        let (tid, known) = (thread.tid, &thread.known_label);
+        let Some(own) = label_of_name(name, tid, run) else { return };
+        let label = if thread.known_name.as_ref() == Some(&own) {
+            known.as_ref().clone()
+        } else {
+            let plain = known.with_own(&own);
+            let is_taken = self.labels.contains(&plain)
+                || self.renamed.get(plain.full()).is_some_and(|other| *other != number);
+            if is_taken { known.with_own(&format!("{own} {tid}")) } else { plain }
+        };
+        self.renamed.entry(label.full().to_owned()).or_insert(number);
+        self.threads[number].label = Arc::new(label);
     }
 
     #[cold]

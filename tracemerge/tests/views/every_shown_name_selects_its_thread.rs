@@ -119,7 +119,12 @@ fn each_selects_its_thread(place: &Place, view: &str, pids: &[u32], shown: &BTre
         .map(|made| {
             let process = if pids.len() > 1 { format!("{}/", made.pid) } else { String::new() };
             // A name that looks like the id of another thread has its own thread's id behind it.
-            let own = if pids.len() == 1 && made.label == "61" { "61 66" } else { made.label };
+            let own = match made.tid {
+                66 if pids.len() == 1 => "61 66",
+                // Records have the name of their time.
+                64 if ["show", "tree"].contains(&view) => "starting",
+                _ => made.label,
+            };
             (process + own, made.tid)
         })
         .collect();
@@ -238,6 +243,9 @@ fn a_name_in_the_middle_of_a_long_file_selects_its_thread() {
         text.extend(filled(2000).bytes());
         text.extend(meta(3000, tid, &Meta::Name { ticks: Ticks(3000), name: name.into() }));
         text.extend(filled(3000).bytes());
+        let wall = Wall(run(50, 1000).wall.0 + 4000);
+        let clock = Meta::Clock { ticks: Ticks(5000), wall, system: SystemClocks::default() };
+        text.extend(meta(5000, tid, &clock));
         text.extend(meta(5000, tid, &Meta::End(end_of(2000))));
         place.write(format!("app.trace.{tid}"), text);
     }
@@ -252,4 +260,8 @@ fn a_name_in_the_middle_of_a_long_file_selects_its_thread() {
     // it takes its thread alone.
     assert_eq!(lines("f?rst"), (2000, 2000));
     assert_eq!(lines("first"), (0, 2000));
+    // Records have the name of their time, wherever it is in the file.
+    let show = output(&place, &["show"]);
+    let named = |name: &str| show.lines().filter(|line| column(line, 18) == name).count();
+    assert_eq!(["main", "first", "other"].map(named), [2000, 1000, 1000]);
 }

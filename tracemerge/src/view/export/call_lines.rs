@@ -64,9 +64,21 @@ impl CallLines {
         &self.stacks
     }
 
+    /// Returns the label of the thread of an origin, as it is at the last record.
+    pub fn label(&mut self, number: usize, origin: &Origin) -> &str {
+        let ThreadIds { thread, .. } = self.threads.ids(number, origin);
+        self.threads.threads()[thread].full_label()
+    }
+
+    /// Sets the label of the thread of an origin.
+    pub fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
+        self.threads.learn(number, origin, label);
+    }
+
     /// Takes the next record.
     pub fn take(&mut self, origin: &Origin, record: &RecordText<'_>) -> OfCalls {
-        let ThreadIds { thread, named, .. } = self.threads.ids(record.origin, origin);
+        let ids = self.threads.ids(record.origin, origin);
+        let ThreadIds { thread, named, .. } = ids;
         if self.of_thread.len() <= thread {
             self.of_thread.resize_with(thread + 1, ThreadCalls::default);
         }
@@ -86,7 +98,9 @@ impl CallLines {
             Kind::Meta => {
                 let Some(line) = record.parsed().next() else { return other };
                 lock(&self.names).take_meta(named, line.payload);
-                if Meta::parse(line.payload).and_then(|meta| cut(&meta, record.ticks)).is_some() {
+                let meta = Meta::parse(line.payload);
+                meta.iter().for_each(|meta| self.threads.take_meta(ids, meta));
+                if meta.and_then(|meta| cut(&meta, record.ticks)).is_some() {
                     self.of_thread[thread].calls = OpenCalls::default();
                 }
                 other

@@ -103,7 +103,16 @@ impl fmt::Debug for OutputFormat {
 impl Layout for &'static OutputFormat {
     fn needs(&self) -> Needs {
         let (times_of_day, states) = (self.times_of_day, self.takes_states);
-        Needs { times: true, times_of_day, sites: true, values: true, calls: true, labels: true, states }
+        Needs {
+            times: true,
+            times_of_day,
+            sites: true,
+            values: true,
+            calls: true,
+            labels: true,
+            states,
+            ..Needs::default()
+        }
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {

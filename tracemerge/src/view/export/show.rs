@@ -111,6 +111,7 @@ impl Layout for ShowLayout {
         Needs {
             sites: self.columns.iter().any(|column| column.is_of_site()),
             labels: true,
+            first_labels: true,
             calls: true,
             ..Needs::default()
         }
@@ -121,12 +122,10 @@ impl Layout for ShowLayout {
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
-        let threads_of_calls = context.threads();
-        let Context { time, labels, catalog, palette, found, .. } = context.clone();
-        let threads = labels.iter().map(|label| label.full().to_owned()).collect();
+        let Context { time, catalog, palette, found, .. } = context.clone();
         let columns = self.columns.clone();
-        let style = ShowStyle { columns, full: self.full, time, threads, catalog, palette, found };
-        Box::new(ShowFormat::new(style, threads_of_calls))
+        let style = ShowStyle { columns, full: self.full, time, catalog, palette, found };
+        Box::new(ShowFormat::new(style, context.threads()))
     }
 }
 
@@ -139,8 +138,6 @@ pub struct ShowStyle {
     pub full: bool,
     /// The times.
     pub time: TimeColumn,
-    /// The label of each origin's thread.
-    pub threads: Vec<String>,
     /// The sites of the records' marks.
     pub catalog: Arc<SiteCatalog>,
     /// The colours, or none.
@@ -246,7 +243,7 @@ impl ShowFormat {
                 return self.palette.time;
             }
             Column::Thread => {
-                let name = self.style.threads.get(record.origin).map_or("", String::as_str);
+                let name = self.calls.label(record.origin, origin);
                 let width = self.thread_width;
                 // Writing to memory does not fail.
                 let _ = match origin.run.as_ref().filter(|_| self.names_processes) {
@@ -280,8 +277,9 @@ impl ShowFormat {
 
 impl Export for ShowFormat {
     fn begin(&mut self, origins: &[Origin], _out: &mut Vec<u8>) {
-        let shown = origins.iter().zip(self.style.threads.iter()).filter(|(origin, _)| origin.is_shown);
-        self.thread_width = shown.map(|(_, name)| name.chars().count()).max().unwrap_or(0);
+        let shown = origins.iter().enumerate().filter(|(_, origin)| origin.is_shown);
+        let widths = shown.map(|(number, origin)| self.calls.label(number, origin).chars().count());
+        self.thread_width = widths.max().unwrap_or(0);
     }
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
@@ -334,11 +332,9 @@ impl Export for ShowFormat {
         self.names_processes = true;
     }
 
-    fn learn_thread(&mut self, number: usize, _origin: &Origin, label: String) {
+    fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
         self.thread_width = self.thread_width.max(label.chars().count());
-        let threads = &mut self.style.threads;
-        threads.resize(threads.len().max(number + 1), String::new());
-        threads[number] = label;
+        self.calls.learn_thread(number, origin, label);
     }
 
     fn takes_calls(&self) -> bool {
@@ -355,6 +351,7 @@ mod tests {
     use trace_format::meta::ClockKind;
 
     use super::*;
+    use crate::view::thread_labels::Label;
     use trace_format::wall::Wall;
 
     use crate::symbols::Settings;
@@ -382,7 +379,6 @@ mod tests {
             columns: columns.to_vec(),
             full: false,
             time: TimeColumn::new(TimeMode::Offset, 0, TimeZone::UTC),
-            threads: ["main", "worker 17"].map(str::to_owned).to_vec(),
             catalog: Arc::default(),
             palette: None,
             found: None,
@@ -392,7 +388,8 @@ mod tests {
     fn shown(style: ShowStyle, records: &[(usize, &str, u32)]) -> String {
         let origins = [origin(7), origin(8)];
         let names = FunctionNames::new(Settings::default());
-        let threads = Threads::new(Arc::new(Mutex::new(names)), Vec::new());
+        let labels = ["main", "worker 17"].map(|label| Label::from(label.to_owned()));
+        let threads = Threads::new(Arc::new(Mutex::new(names)), labels.to_vec());
         let (mut show, mut out) = (ShowFormat::new(style, threads), Vec::new());
         show.begin(&origins, &mut out);
         for (at, lines, site) in records {

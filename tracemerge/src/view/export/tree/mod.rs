@@ -143,7 +143,7 @@ impl Layout for TreeLayout {
     }
 
     fn needs(&self) -> Needs {
-        Needs { times: true, calls: true, labels: true, states: true, ..Needs::default() }
+        Needs { times: true, calls: true, labels: true, first_labels: true, states: true, ..Needs::default() }
     }
 
     fn default_time(&self) -> TimeMode {
@@ -306,14 +306,20 @@ impl TreeFormat {
         }
     }
 
+    /// Makes the column of labels as wide as the label of a thread, which is new.
+    fn widen(&mut self, thread: usize) {
+        let columns = self.threads.threads()[thread].full_label().chars().count();
+        self.tree[thread].columns = columns;
+        self.width = self.width.max(columns);
+    }
+
     /// Returns the numbers of an origin. Assigns them if the origin is new.
     #[inline]
     fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
         let ids = self.threads.ids(number, origin);
         if ids.thread >= self.tree.len() {
-            let columns = self.threads.threads()[ids.thread].full_label().chars().count();
-            self.width = self.width.max(columns);
-            self.tree.push(ThreadTree { columns, ..ThreadTree::default() });
+            self.tree.push(ThreadTree::default());
+            self.widen(ids.thread);
         }
         ids
     }
@@ -691,10 +697,9 @@ impl Export for TreeFormat {
     }
 
     fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
-        self.width = self.width.max(label.chars().count());
         let ThreadIds { thread, .. } = self.ids(number, origin);
-        self.tree[thread].columns = label.chars().count();
         self.threads.learn(number, origin, label);
+        self.widen(thread);
     }
 
     fn begin(&mut self, _origins: &[Origin], _out: &mut Vec<u8>) {}
@@ -724,6 +729,7 @@ impl Export for TreeFormat {
                 lock(&self.names).take_meta(named, line.payload);
                 let meta = Meta::parse(line.payload);
                 meta.iter().for_each(|meta| self.threads.take_meta(ids, meta));
+                self.widen(thread);
                 match meta.as_ref().and_then(|meta| cut(meta, record.ticks)) {
                     Some((Cut::ThreadEnded, ticks)) => {
                         let why = " still open when the thread ended";

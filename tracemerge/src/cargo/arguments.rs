@@ -10,7 +10,7 @@ use crate::ui::error::Error;
 pub const HELP: &str = "\
 Builds Rust programs so that every function is traced, without a change of their source.
 
-Usage: cargo tracer <build|run|test> [OPTIONS] [ARGUMENTS OF CARGO] [-- ARGUMENTS OF THE PROGRAM]
+Usage: cargo tracer <build|run|test|bench> [OPTIONS] [ARGUMENTS OF CARGO] [-- ARGUMENTS OF THE PROGRAM]
 
   cargo tracer run --release -- input.txt   runs the program and reports where its time went
   tracemerge tree target/tracer/<target>/release/app   then shows its calls
@@ -110,14 +110,16 @@ pub fn read(args: Vec<OsString>) -> Result<CargoTask, Error> {
     let command = command.to_string_lossy().into_owned();
     match command.as_str() {
         "-h" | "--help" | "help" => return Ok(CargoTask::Help),
-        "build" | "b" | "run" | "r" | "test" | "t" => {}
+        "build" | "b" | "run" | "r" | "test" | "t" | "bench" => {}
         _ => {
-            let what = format!("'{command}' is not build, run or test. See cargo tracer --help");
+            let what = format!("'{command}' is not build, run, test or bench. See cargo tracer --help");
             return Err(Error::plain(what));
         }
     }
-    let command =
-        ["build", "run", "test"].into_iter().find(|name| name.starts_with(&command)).unwrap_or("build");
+    let command = ["build", "run", "test", "bench"]
+        .into_iter()
+        .find(|name| name.starts_with(&command))
+        .unwrap_or("build");
     let mut request = BuildRequest { command: command.into(), ..BuildRequest::default() };
     while let Some(word) = args.next() {
         let text = word.to_string_lossy().into_owned();
@@ -190,7 +192,7 @@ mod tests {
         assert!(request.deps);
         assert_eq!(request.crates, ["my_crate"]);
         assert_eq!(request.rest, ["--release", "--bin", "x", "--", "--deps", "-h"]);
-        assert_eq!(build(&["t"]).command, "test");
+        assert_eq!(["t", "b", "bench"].map(|word| build(&[word]).command), ["test", "build", "bench"]);
         assert_eq!(build(&["build", "--show=tree", "--crate=a", "--crate=b"]).crates, ["a", "b"]);
     }
 
@@ -210,7 +212,7 @@ mod tests {
     fn errors_name_the_valid_arguments() {
         assert_eq!(of(&["--help"]), Ok(CargoTask::Help));
         assert_eq!(of(&["run", "-h"]), Ok(CargoTask::Help));
-        assert!(of(&["bench"]).unwrap_err().contains("is not build, run or test"));
+        assert!(of(&["check"]).unwrap_err().contains("is not build, run, test or bench"));
         assert!(of(&["run", "--show", "x"]).unwrap_err().contains("expected report, tree or nothing"));
         assert!(of(&["run", "--crate"]).unwrap_err().contains("--crate needs the name of a crate"));
     }

@@ -6,11 +6,14 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use serde_json::Value;
+
 use crate::cargo::arguments::BuildRequest;
+use crate::cargo::configuration::{Configuration, cargo, global_arguments, variable};
 use crate::cargo::toolchain::{Toolchain, output_of};
 use crate::cargo::{FAILED, runner, wrapper};
 use crate::find::library::{HOOK_OF_RUST, LIBRARY, SEARCHED_PLACES, exports, find_library};
-use crate::os::environment::{is_set, of_cargo, own_program};
+use crate::os::environment::own_program;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 
@@ -56,58 +59,74 @@ fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
         )));
     }
     let own = own_program().ok_or_else(|| Error::plain("the path of this program is not known"))?;
-    let toolchain = Toolchain::find()?;
-    let (before, _) = split_arguments(&request.rest);
-    if let Some(target) = value_of(before, "--target").filter(|target| *target != toolchain.host.as_str()) {
-        let (target, host) = (target.to_string_lossy(), &toolchain.host);
-        return Err(Error::plain(format!(
-            "only programs for this machine ({host}) can be traced, not programs for {target}"
-        )));
-    }
-    let place = target_directory(before)?.join("tracer");
+    let (before, behind) = split_arguments(&request.rest);
+    let directories = Directories::find(before)?;
+    let configuration = Configuration::read(before)?;
+    let toolchain = Toolchain::find(&configuration)?;
+    let host = toolchain.host.as_str();
+    check_target(before, &configuration, host)?;
+    let place = &directories.target;
     if request.dormant {
-        toolchain.probe_sleds(&place)?;
+        toolchain.probe_sleds(place)?;
     } else {
-        toolchain.probe(&library, &place)?;
+        toolchain.probe(&library, place)?;
         if !request.functions().is_empty() {
-            toolchain.probe_choice(&library, &place)?;
+            toolchain.probe_choice(&library, place)?;
         }
         if request.leaf {
-            toolchain.probe_sleds(&place)?;
+            toolchain.probe_sleds(place)?;
         }
     }
     let mut command = cargo();
-    command.arg(&request.command);
+    command.arg(&request.command).args(without_option(before, "--target-dir"));
     if value_of(before, "--target").is_none() {
-        command.arg("--target").arg(&toolchain.host);
+        command.arg("--target").arg(host);
     }
-    let target_directory = value_of(before, "--target-dir").map(PathBuf::from);
-    let target_directory = target_directory.unwrap_or_else(|| {
-        let directory = build_directory(request, place);
-        command.arg("--target-dir").arg(&directory);
-        directory
-    });
+    let target_directory = build_directory(request, place);
+    command.arg("--target-dir").arg(&target_directory);
+    // Each of these settings replaces that of the user because it is the last one.
+    let mut set = |setting: String| {
+        command.arg("--config").arg(setting);
+    };
+    if let Some(build) = &directories.build {
+        set(format!("build.build-dir={}", Value::from(build_directory(request, build).to_string_lossy())));
+    }
     // The linker would inline functions together with their hooks, which would then be recorded as calls of the
     // functions around them.
     let profile = value_of(before, "--profile").map(OsStr::to_string_lossy);
     for profile in ["dev", "test", "release", "bench"].into_iter().chain(profile.as_deref()) {
-        command.arg("--config").arg(format!("profile.{profile}.lto=\"off\""));
+        // Cargo refuses a value of another type than that of a file. In a crate of one unit, `false` means the same.
+        let is_flag = configuration.value(&["profile", profile, "lto"]).is_some_and(Value::is_boolean);
+        set(format!("profile.{profile}.lto={}", if is_flag { "false" } else { "\"off\"" }));
     }
     let show = if request.command == "run" { request.show.word() } else { "nothing" };
-    command.arg("--config").arg(runner::setting(&toolchain.host, &own, show)?);
-    command.args(&request.rest);
-    let variable = if request.deps { "RUSTC_WRAPPER" } else { "RUSTC_WORKSPACE_WRAPPER" };
-    if let Some(other) = wrapper_of_user(variable) {
-        command.env(wrapper::CHAINED, other);
+    let is_line = configuration.value(&["target", host, "runner"]).is_some_and(Value::is_string);
+    let runner = runner::setting(host, &own, show, is_line);
+    let chained = configuration.runner(host, before)?.filter(|_| !configuration.appends(host, &runner));
+    set(runner);
+    command.args(behind);
+    if let Some(words) = chained {
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        command.env(runner::CHAINED, Value::from(words).to_string());
     }
-    if let Some(rustdoc) = of_cargo("RUSTDOC") {
-        command.env(wrapper::RUSTDOC, rustdoc);
+    for (name, chained) in [
+        ("RUSTC_WRAPPER", wrapper::CHAINED),
+        ("RUSTC_WORKSPACE_WRAPPER", wrapper::CHAINED_FOR_MEMBERS),
+        ("RUSTDOC", wrapper::RUSTDOC),
+    ] {
+        if let Some(other) = configuration.tool(name) {
+            command.env(chained, other);
+        }
+        runner::replace(&mut command, name, Some(&own));
     }
-    if request.dormant {
-        command.env(wrapper::DORMANT, "1");
-    }
-    if request.leaf {
-        command.env(wrapper::LEAF, "1");
+    // Old versions of Cargo would append it to the setting.
+    runner::replace(&mut command, &variable(&["target", host, "runner"]), None);
+    for (name, is_set) in
+        [(wrapper::DEPS, request.deps), (wrapper::DORMANT, request.dormant), (wrapper::LEAF, request.leaf)]
+    {
+        if is_set {
+            command.env(name, "1");
+        }
     }
     if !request.crates.is_empty() {
         command.env(wrapper::CRATES, request.crates.join(","));
@@ -115,14 +134,38 @@ fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
     if !request.functions().is_empty() {
         command.env(wrapper::FUNCTIONS, request.functions());
     }
-    command.env(variable, &own).env("RUSTDOC", &own).env(wrapper::LIBRARY, &library);
-    Ok((command, target_directory.join(&toolchain.host).join(profile_directory(before))))
+    command.env(wrapper::TARGET, host).env(wrapper::LIBRARY, &library);
+    Ok((command, target_directory.join(host).join(profile_directory(&request.command, before))))
+}
+
+/// Returns an error if the programs would be built for another machine.
+fn check_target(words: &[OsString], configuration: &Configuration, host: &str) -> Result<(), Error> {
+    let is_host = |target: &OsStr| target == host || target == "host-tuple";
+    if let Some(target) = value_of(words, "--target") {
+        if is_host(target) {
+            return Ok(());
+        }
+        let target = target.to_string_lossy();
+        return Err(Error::plain(format!(
+            "only programs for this machine ({host}) can be traced, not programs for {target}"
+        )));
+    }
+    let configured = configuration.command(&["build", "target"], false).unwrap_or_default();
+    match configured.first() {
+        Some(target) if !configured.iter().any(|target| is_host(target)) => {
+            let target = target.to_string_lossy();
+            Err(Error::plain(format!(
+                "only programs for this machine ({host}) can be traced, not programs for {target}, which the configuration of Cargo names as build.target. To build them for this machine, add --target {host}"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the name of the directory of a build's profile. Cargo's own profiles `dev` and `bench` have those of `debug`
 /// and `release`.
-fn profile_directory(words: &[OsString]) -> PathBuf {
-    let is_release = words.iter().any(|word| word == "--release" || word == "-r");
+fn profile_directory(command: &str, words: &[OsString]) -> PathBuf {
+    let is_release = command == "bench" || words.iter().any(|word| word == "--release" || word == "-r");
     match value_of(words, "--profile") {
         None if is_release => "release".into(),
         None => "debug".into(),
@@ -132,10 +175,10 @@ fn profile_directory(words: &[OsString]) -> PathBuf {
     }
 }
 
-/// Returns the directory of the build. Cargo does not know that another choice of crates or functions changes the
-/// compiled code, so each choice has a directory of its own.
-fn build_directory(request: &BuildRequest, place: PathBuf) -> PathBuf {
-    let place = if request.dormant { place.join("dormant") } else { place };
+/// Returns the directory of the build in `place`. Cargo does not know that another choice of crates or functions
+/// changes the compiled code, so each choice has a directory of its own.
+fn build_directory(request: &BuildRequest, place: &Path) -> PathBuf {
+    let place = if request.dormant { place.join("dormant") } else { place.to_owned() };
     let functions = request.functions();
     if !request.deps && !request.leaf && request.crates.is_empty() && functions.is_empty() {
         return place;
@@ -154,7 +197,7 @@ fn split_arguments(words: &[OsString]) -> (&[OsString], &[OsString]) {
 }
 
 /// Returns the value of an option, which is the next word or follows `=`.
-fn value_of<'a>(words: &'a [OsString], option: &str) -> Option<&'a OsStr> {
+pub fn value_of<'a>(words: &'a [OsString], option: &str) -> Option<&'a OsStr> {
     words.iter().enumerate().find_map(|(at, word)| {
         if word == option {
             return words.get(at + 1).map(OsString::as_os_str);
@@ -163,48 +206,77 @@ fn value_of<'a>(words: &'a [OsString], option: &str) -> Option<&'a OsStr> {
     })
 }
 
-/// Returns the compiler's wrapper that the user has set by this variable of Cargo's or in a configuration file. This
-/// build sets the same variable, which would replace the user's wrapper.
-fn wrapper_of_user(variable: &str) -> Option<OsString> {
-    if is_set(variable) {
-        return of_cargo(variable);
+/// Returns the words without an option and its value.
+fn without_option(words: &[OsString], option: &str) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let value = word.to_str().and_then(|word| word.strip_prefix(option));
+        match value {
+            Some("") => drop(words.next()),
+            Some(value) if value.starts_with('=') => {}
+            _ => kept.push(word.clone()),
+        }
     }
-    let key = format!("build.{}", variable.to_ascii_lowercase().replace('_', "-"));
-    let mut ask = cargo();
-    ask.args(["-Zunstable-options", "config", "get", "--show-origin", &key]);
-    // With this variable stable Cargo answers, too; it does not affect the build itself. A key that is not set is an
-    // error.
-    let output = ask.env("RUSTC_BOOTSTRAP", "1").output().ok()?;
-    let said = String::from_utf8(output.stdout).ok()?;
-    let (value, origin) = said.strip_prefix(&key)?.strip_prefix(" = ")?.rsplit_once(" # ")?;
-    // A TOML string is a JSON string, unless it contains quotes.
-    let value: String = serde_json::from_str(value).ok()?;
-    let named = Path::new(&value);
-    // Reads the value as Cargo does: a name alone is searched in `PATH`; a path is relative to the parent of the
-    // file's directory.
-    let is_path = named.components().count() > 1;
-    let place = Path::new(origin.trim()).parent().and_then(Path::parent).filter(|_| is_path);
-    Some(place.map_or_else(|| named.into(), |place| place.join(named)).into())
+    kept
 }
 
-/// Asks Cargo for the directory into which the workspace is built.
-fn target_directory(words: &[OsString]) -> Result<PathBuf, Error> {
-    let mut command = cargo();
-    command.args(["metadata", "--no-deps", "--format-version", "1"]);
-    if let Some(manifest) = value_of(words, "--manifest-path") {
-        command.arg("--manifest-path").arg(manifest);
-    }
-    let output = output_of(&mut command)?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        return Err(Error::plain(format!("Cargo finds no workspace: {}", said.trim())));
-    }
-    let metadata: Option<serde_json::Value> = serde_json::from_slice(&output.stdout).ok();
-    let directory = metadata.as_ref().and_then(|metadata| metadata.get("target_directory")?.as_str());
-    directory.map(PathBuf::from).ok_or_else(|| Error::plain("cargo metadata names no target directory"))
+/// The directories of all builds of `cargo tracer` in a workspace.
+#[derive(Debug)]
+struct Directories {
+    /// The directory for programs.
+    target: PathBuf,
+    /// The directory for intermediate files, if it is another one, as a value of `build.build-dir`.
+    build: Option<PathBuf>,
 }
 
-/// Returns a command that runs Cargo, the same that the user has called.
-fn cargo() -> Command {
-    Command::new(of_cargo("CARGO").unwrap_or_else(|| "cargo".into()))
+impl Directories {
+    /// Asks Cargo, whose further arguments are `words`, where it builds the workspace.
+    fn find(words: &[OsString]) -> Result<Directories, Error> {
+        let mut command = cargo();
+        command.args(["metadata", "--no-deps", "--format-version", "1"]).args(global_arguments(words));
+        if let Some(manifest) = value_of(words, "--manifest-path") {
+            command.arg("--manifest-path").arg(manifest);
+        }
+        let output = output_of(&mut command)?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            return Err(Error::plain(format!("Cargo finds no workspace: {}", said.trim())));
+        }
+        let metadata: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let path = |name: &str| metadata.get(name).and_then(Value::as_str);
+        let target = path("target_directory")
+            .ok_or_else(|| Error::plain("cargo metadata names no target directory"))?;
+        // Without another setting, the files are in the directory for programs. Older versions know no other one.
+        let build = path("build_directory").filter(|build| *build != target);
+        let build = build.map(|build| without_braces(Path::new(build)).join("tracer"));
+        let target = value_of(words, "--target-dir").unwrap_or(OsStr::new(target));
+        Ok(Directories { target: Path::new(target).join("tracer"), build })
+    }
+}
+
+/// Returns a path of a directory as a value of `build.build-dir`, in which Cargo replaces words in braces: relative to
+/// the current directory if braces are in its path.
+fn without_braces(directory: &Path) -> PathBuf {
+    let here = std::env::current_dir().unwrap_or_default();
+    let has_braces = directory.to_string_lossy().contains(['{', '}']);
+    let from_above = |(levels, above): (usize, &Path)| {
+        let rest = directory.strip_prefix(above).ok()?;
+        Some(std::iter::repeat_n(Path::new(".."), levels).collect::<PathBuf>().join(rest))
+    };
+    let mut places = here.ancestors().enumerate().filter(|_| has_braces);
+    places.find_map(from_above).unwrap_or_else(|| directory.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_is_removed_with_its_value() {
+        let words =
+            ["-q", "--target-dir", "a", "--target-dirs", "--target-dir=b", "--bin", "c", "--target-dir"];
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        assert_eq!(without_option(&words, "--target-dir"), ["-q", "--target-dirs", "--bin", "c"]);
+    }
 }

@@ -7,9 +7,9 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use object::read::archive::ArchiveFile;
@@ -42,8 +42,40 @@ impl Attribute {
     }
 }
 
+/// An open directory, and a path of it that each option of a compiler takes: LLVM splits its options at spaces, and
+/// `rustc` takes only text.
+#[derive(Debug)]
+pub struct PlainPath {
+    path: PathBuf,
+    /// The path is valid for as long as this is open.
+    _directory: Option<File>,
+}
+
+impl PlainPath {
+    /// Opens a directory.
+    #[cfg(unix)]
+    pub fn open(path: &Path) -> io::Result<PlainPath> {
+        use std::os::fd::AsRawFd;
+        let directory = File::open(path)?;
+        // The compiler may be a child of another process, but this one waits for it.
+        let path = format!("/proc/{}/fd/{}", std::process::id(), directory.as_raw_fd());
+        Ok(PlainPath { path: path.into(), _directory: Some(directory) })
+    }
+
+    /// Opens a directory.
+    #[cfg(not(unix))]
+    pub fn open(path: &Path) -> io::Result<PlainPath> {
+        Ok(PlainPath { path: path.to_owned(), _directory: None })
+    }
+
+    /// Returns the path of a file in the directory.
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
 /// Returns the arguments that make the compiler read a list. They go before those for hooks, because passes run in
-/// this order.
+/// this order. The path of the list must be plain.
 pub fn arguments(list: &Path) -> [OsString; 2] {
     let mut file = OsString::from("-Cllvm-args=-forceattrs-csv-path=");
     file.push(list);
@@ -80,16 +112,17 @@ impl ListedCrate<'_> {
     pub fn compile(&self, compiler: impl Fn() -> Command) -> io::Result<u8> {
         // The files of the first compilations stay out of the directories that Cargo and concurrent compilations of
         // other crates read.
-        let place = tempfile::tempdir()?;
-        let list = place.path().join("functions");
+        let directory = tempfile::tempdir()?;
+        let place = PlainPath::open(directory.path())?;
+        let list = place.join("functions");
         let mut lines = String::new();
         if self.hooks == Hooks::Dormant || self.wanted.is_some() {
             // Code that is neither optimized nor linked has all functions, before the compiler inlines any or merges
             // those of equal code. The attribute may prevent both, so that a function is in the program that would
             // not be there otherwise.
             let mut command = compiler();
-            command.args(self.elsewhere(place.path())).arg("-Cno-prepopulate-passes").args(self.more);
-            let functions = match found(&mut command, place.path(), add_functions)? {
+            command.args(self.elsewhere(&place)).arg("-Cno-prepopulate-passes").args(self.more);
+            let functions = match found(&mut command, directory.path(), add_functions)? {
                 Ok(functions) => functions,
                 Err(status) => return Ok(status),
             };
@@ -103,8 +136,8 @@ impl ListedCrate<'_> {
         fs::write(&list, &lines)?;
         if self.hooks == Hooks::WithLeaves {
             let mut command = compiler();
-            command.args(self.elsewhere(place.path())).args(arguments(&list)).args(self.more);
-            let leaves = match found(&mut command, place.path(), add_leaves)? {
+            command.args(self.elsewhere(&place)).args(arguments(&list)).args(self.more);
+            let leaves = match found(&mut command, directory.path(), add_leaves)? {
                 Ok(leaves) => leaves,
                 Err(status) => return Ok(status),
             };
@@ -125,7 +158,7 @@ impl ListedCrate<'_> {
     }
 
     /// Returns the arguments of Cargo, changed so that the compiler writes object files into another directory.
-    fn elsewhere(&self, place: &Path) -> Vec<OsString> {
+    fn elsewhere(&self, place: &PlainPath) -> Vec<OsString> {
         let mut words = self.words.to_vec();
         for at in 0..words.len() {
             let is_kind = words[at].as_encoded_bytes().starts_with(b"--emit=");

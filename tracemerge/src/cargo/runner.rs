@@ -6,14 +6,16 @@ use std::path::Path;
 use std::process::Command;
 
 use object::{Object, ObjectSymbol};
+use serde_json::Value;
 
 use crate::cargo::FAILED;
 use crate::cargo::arguments::ShownView;
 use crate::cargo::listed::SECTION_OF_SLEDS;
+use crate::cargo::wrapper;
 use crate::command::preload::preload_if_hooked;
 use crate::command::run::exit_code;
 use crate::file::map::Map;
-use crate::os::environment::{ENABLE, of_cargo, own_program};
+use crate::os::environment::{ENABLE, of_cargo, own_program, value_of, variables_with};
 use crate::os::signals::Signals;
 use crate::ui::console::Stream;
 use crate::ui::error::Error;
@@ -24,15 +26,51 @@ pub const WORD: &str = "runner";
 /// The word before a view and the program whose trace it shows.
 pub const VIEW: &str = "view";
 
-/// Returns the setting that makes Cargo run the built program through this program, `own`.
-pub fn setting(host: &str, own: &Path, show: &str) -> Result<String, Error> {
-    let own = own
-        .to_str()
-        .ok_or_else(|| Error::plain(format!("{} is not UTF-8, as Cargo requires", shown(own))))?;
+/// The variable with the runner that the user has configured: its path and its arguments, as JSON.
+pub const CHAINED: &str = "CARGO_TRACER_RUNNER";
+/// The start of the names of variables with the values that variables of Cargo had before `cargo tracer` set them.
+const REPLACED: &str = "CARGO_TRACER_REPLACED_";
+
+/// Returns the setting that makes Cargo run the built program through this program, `own`. `is_line` says whether its
+/// words are in one text, as in the user's setting: Cargo refuses a value of another type.
+pub fn setting(host: &str, own: &Path, show: &str, is_line: bool) -> String {
+    // Cargo splits a text at spaces.
+    let is_plain = |path: &&str| !path.contains(|char: char| char.is_whitespace() || char.is_control());
+    let own = own.to_str().filter(is_plain).map(str::to_owned);
+    // This process runs for longer than Cargo, so this path remains valid for as long as Cargo needs it.
+    let own = own.unwrap_or_else(|| format!("/proc/{}/exe", std::process::id()));
+    let words = [&own, "tracer", WORD, show];
+    let value = if is_line { Value::from(words.join(" ")) } else { Value::from(&words[..]) };
     // A TOML string is a JSON string.
-    let words: Vec<String> =
-        [own, "tracer", WORD, show].iter().map(|word| serde_json::Value::from(*word).to_string()).collect();
-    Ok(format!("target.{host}.runner=[{}]", words.join(",")))
+    format!("target.{host}.runner={value}")
+}
+
+/// Gives a variable of Cargo another value, and stores its value for the programs that Cargo runs.
+pub fn replace(command: &mut Command, name: &str, value: Option<&Path>) {
+    if let Some(before) = value_of(name) {
+        command.env(format!("{REPLACED}{name}"), before);
+    }
+    match value {
+        Some(value) => command.env(name, value),
+        None => command.env_remove(name),
+    };
+}
+
+/// Gives the variables that `cargo tracer` has set their former values, so that a program which calls Cargo builds as
+/// usual.
+fn restore_variables(command: &mut Command) {
+    if of_cargo(wrapper::LIBRARY).is_none() {
+        return;
+    }
+    for name in ["RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "RUSTDOC"] {
+        command.env_remove(name);
+    }
+    for (name, value) in variables_with("CARGO_TRACER_") {
+        if let Some(replaced) = name.strip_prefix(REPLACED) {
+            command.env(replaced, value);
+        }
+        command.env_remove(name);
+    }
 }
 
 /// Runs the program that `args` name after the requested view; returns its exit status. `tracemerge` runs that
@@ -40,25 +78,42 @@ pub fn setting(host: &str, own: &Path, show: &str) -> Result<String, Error> {
 pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec<OsString>) -> u8) -> u8 {
     let show = args.next().and_then(|word| ShownView::read(&word)).unwrap_or_default();
     let program = args.next().unwrap_or_default();
-    let mut command = Command::new(&program);
+    let hooks = Hooks::of(Path::new(&program));
+    let (mut command, preloaded) = match chained_runner() {
+        Some((runner, words)) => {
+            let mut command = Command::new(runner);
+            command.args(words);
+            // The preloaded library is for one program, which it must be loaded into directly.
+            if hooks == Hooks::Dormant {
+                command.args(own_program()).args(["tracer", WORD, ShownView::Nothing.word()]);
+            }
+            command.arg(&program);
+            (command, None)
+        }
+        None => {
+            // Hooks that are called are in the library that the program is linked with. Dormant ones need the library
+            // preloaded, which activates them.
+            let mut command = Command::new(&program);
+            let preloaded = preload_if_hooked(Path::new(&program), &mut command, &Messages::new(false));
+            (command, preloaded)
+        }
+    };
     command.args(args);
+    restore_variables(&mut command);
     if of_cargo(ENABLE).is_none() {
         command.env(ENABLE, "1");
     }
-    // Hooks that are called are in the library that the program is linked with. Dormant ones need the library
-    // preloaded, which activates them.
-    let preloaded = preload_if_hooked(Path::new(&program), &mut command, &Messages::new(false));
     let status = match Signals::take().run(&mut command) {
         Ok((_, status)) => status,
         Err(error) => {
-            Messages::new(false).error(Error::io("run", Path::new(&program), error));
+            Messages::new(false).error(Error::io("run", Path::new(command.get_program()), error));
             return FAILED;
         }
     };
     drop(preloaded);
     let shown = match show {
         ShownView::Nothing => 0,
-        _ if !has_hooks(Path::new(&program)) => {
+        _ if hooks == Hooks::None => {
             Messages::new(false).note(format_args!(
                 "nothing of {} was traced: none of its functions has a hook. --include and --exclude choose functions by their paths, which tracemerge report shows",
                 shown(Path::new(&program))
@@ -74,6 +129,12 @@ pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec
         0 => shown,
         code => code,
     }
+}
+
+/// Returns the runner that the user has configured, and its arguments.
+fn chained_runner() -> Option<(String, Vec<String>)> {
+    let mut words: Vec<String> = serde_json::from_str(of_cargo(CHAINED)?.to_str()?).ok()?;
+    (!words.is_empty()).then(|| (words.remove(0), words))
 }
 
 /// Shows a view of the trace of a program on standard error, because standard output is the program's: a file, or the
@@ -94,10 +155,28 @@ fn show_on_standard_error(view: ShownView, program: &OsStr) -> u8 {
     }
 }
 
-/// Returns whether a program calls hooks or has room for them; true if the program cannot be read.
-fn has_hooks(program: &Path) -> bool {
-    let Ok(file) = Map::open(program) else { return true };
-    let Ok(object) = object::File::parse(&*file) else { return true };
-    let is_hook = |symbol: object::Symbol<'_, '_>| symbol.name_bytes() == Ok(b"__tsan_func_entry");
-    object.dynamic_symbols().any(is_hook) || object.section_by_name(SECTION_OF_SLEDS).is_some()
+/// The hooks of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hooks {
+    None,
+    /// The program calls those of the library that it is linked with.
+    Called,
+    /// The program has room for hooks, and no library.
+    Dormant,
+}
+
+impl Hooks {
+    /// Examines a program. If it cannot be read, it is assumed to call hooks.
+    fn of(program: &Path) -> Hooks {
+        let Ok(file) = Map::open(program) else { return Hooks::Called };
+        let Ok(object) = object::File::parse(&*file) else { return Hooks::Called };
+        let is_hook = |symbol: object::Symbol<'_, '_>| symbol.name_bytes() == Ok(b"__tsan_func_entry");
+        if object.dynamic_symbols().any(is_hook) {
+            Hooks::Called
+        } else if object.section_by_name(SECTION_OF_SLEDS).is_some() {
+            Hooks::Dormant
+        } else {
+            Hooks::None
+        }
+    }
 }

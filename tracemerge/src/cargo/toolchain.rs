@@ -10,9 +10,9 @@ use std::process::{Command, Output};
 
 use object::Object;
 
-use crate::cargo::listed::{self, Attribute};
+use crate::cargo::configuration::Configuration;
+use crate::cargo::listed::{self, Attribute, PlainPath};
 use crate::cargo::wrapper;
-use crate::os::environment::of_cargo;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
@@ -23,16 +23,35 @@ pub struct Toolchain {
     version: String,
     /// The system for which it compiles by default.
     pub host: String,
+    /// The program.
+    rustc: OsString,
+    /// The linker that the user has configured.
+    linker: Option<OsString>,
 }
 
 impl Toolchain {
     /// Asks the compiler that Cargo would use.
-    pub fn find() -> Result<Toolchain, Error> {
-        let output = output_of(rustc().arg("-vV"))?;
+    pub fn find(configuration: &Configuration) -> Result<Toolchain, Error> {
+        let rustc = configuration.tool("RUSTC").unwrap_or_else(|| "rustc".into());
+        let output = output_of(Command::new(&rustc).arg("-vV"))?;
         let version = String::from_utf8_lossy(&output.stdout).into_owned();
         let host = version.lines().find_map(|line| line.strip_prefix("host: "));
         let host = host.ok_or_else(|| Error::plain("rustc -vV does not name its host"))?.to_owned();
-        Ok(Toolchain { version, host })
+        let linker = configuration.command(&["target", &host, "linker"], false);
+        let linker = linker.and_then(|words| words.into_iter().next());
+        Ok(Toolchain { version, host, rustc, linker })
+    }
+
+    /// Returns a command that compiles a program of the edition 2021.
+    fn compile(&self) -> Command {
+        let mut command = Command::new(&self.rustc);
+        command.arg("--edition=2021");
+        if let Some(linker) = &self.linker {
+            let mut argument = OsString::from("-Clinker=");
+            argument.push(linker);
+            command.arg(argument);
+        }
+        command
     }
 
     /// Tests whether a program that is compiled with hooks calls them. The answer is kept in `place`.
@@ -41,7 +60,7 @@ impl Toolchain {
     /// compiler.
     pub fn probe(&self, library: &Path, place: &Path) -> Result<(), Error> {
         self.once(place, ("hooks", library, wrapper::HOOKS), |directory| {
-            let trial_build = trial_build(PROBE, &[], library, directory)?;
+            let trial_build = self.trial_build(PROBE, &[], library, directory)?;
             // `main`, and twice the function that panics.
             let why = trial_build.and_then(|called| called.is_at_least(3));
             Ok(why.err().map(|why| {
@@ -54,9 +73,10 @@ impl Toolchain {
     pub fn probe_choice(&self, library: &Path, place: &Path) -> Result<(), Error> {
         let line = Attribute::NoHooks.line("left_out");
         self.once(place, ("choice", library, wrapper::HOOKS, &line), |directory| {
-            let list = directory.join("functions");
+            let plain = PlainPath::open(directory).map_err(|error| Error::io("open", directory, error))?;
+            let list = plain.join("functions");
             fs::write(&list, &line).map_err(|error| Error::io("write", &list, error))?;
-            let trial_build = trial_build(PROBE_OF_CHOICE, &listed::arguments(&list), library, directory)?;
+            let trial_build = self.trial_build(PROBE_OF_CHOICE, &listed::arguments(&list), library, directory)?;
             let why = trial_build.and_then(|called| match called.is_at_least(3) {
                 Ok(()) if called.entered >= LEFT_OUT => Err("one that must have none has one".to_owned()),
                 other => other,
@@ -71,14 +91,15 @@ impl Toolchain {
     pub fn probe_sleds(&self, place: &Path) -> Result<(), Error> {
         let line = Attribute::Sleds.line("probed");
         self.once(place, ("sleds", &line), |directory| {
-            let (source, list) = (directory.join("probe.rs"), directory.join("functions"));
+            let plain = PlainPath::open(directory).map_err(|error| Error::io("open", directory, error))?;
+            let (source, list) = (directory.join("probe.rs"), plain.join("functions"));
             let write = |path: &Path, text: &str| {
                 fs::write(path, text).map_err(|error| Error::io("write", path, error))
             };
             write(&source, PROBE_OF_SLEDS)?;
             write(&list, &line)?;
-            let mut compile = rustc();
-            compile.arg("--edition=2021").args(listed::arguments(&list));
+            let mut compile = self.compile();
+            compile.args(listed::arguments(&list));
             let output = output_of(compile.arg(&source).arg("--out-dir").arg(directory))?;
             let bytes = fs::read(directory.join("probe")).unwrap_or_default();
             let has_sleds = object::File::parse(&*bytes)
@@ -87,6 +108,40 @@ impl Toolchain {
                 "dormant hooks. They are known to work with Rust 1.85 and later on x86-64 and Linux with glibc. Without --dormant, functions that call others get hooks that are always called".to_owned()
             }))
         })
+    }
+
+    /// Compiles a program with hooks, with the arguments `first` before those for hooks, and runs it. Returns the numbers
+    /// of hooks it has called, or the reason why it could not be compiled or has failed.
+    fn trial_build(
+        &self,
+        text: &str,
+        first: &[OsString],
+        library: &Path,
+        directory: &Path,
+    ) -> Result<Result<HookCounts, String>, Error> {
+        let source = directory.join("probe.rs");
+        fs::write(&source, text).map_err(|error| Error::io("write", &source, error))?;
+        let mut compile = self.compile();
+        compile.arg("-Copt-level=1").args(first).args(wrapper::HOOKS);
+        compile.args(wrapper::link(library)).arg(&source).arg("--out-dir").arg(directory);
+        let output = output_of(&mut compile)?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Ok(Err(said.lines().find(|line| !line.is_empty()).unwrap_or("it ended").to_owned()));
+        }
+        let (program, traces) = (directory.join("probe"), directory.join("traces"));
+        fs::create_dir(&traces).map_err(|error| Error::io("create", &traces, error))?;
+        let mut run = Command::new(&program);
+        run.env("TRACER_ENABLE", "1").env("TRACER_DIR", &traces).env("TRACER_FORMAT", "text");
+        let output = output_of(&mut run)?;
+        if !output.status.success() {
+            return Ok(Err(format!("a program ended with {}", output.status)));
+        }
+        let text = read_all_files(&traces).map_err(|error| Error::io("read", &traces, error))?;
+        Ok(Ok(HookCounts {
+            entered: text.matches(" > hook ").count(),
+            left: text.matches(" < hook ").count(),
+        }))
     }
 
     /// Runs `probe` in a temporary directory. The probe returns a description of the hooks that the compiler cannot
@@ -133,36 +188,6 @@ impl HookCounts {
         }
         Ok(())
     }
-}
-
-/// Compiles a program with hooks, with the arguments `first` before those for hooks, and runs it. Returns the numbers
-/// of hooks it has called, or the reason why it could not be compiled or has failed.
-fn trial_build(
-    text: &str,
-    first: &[OsString],
-    library: &Path,
-    directory: &Path,
-) -> Result<Result<HookCounts, String>, Error> {
-    let source = directory.join("probe.rs");
-    fs::write(&source, text).map_err(|error| Error::io("write", &source, error))?;
-    let mut compile = rustc();
-    compile.args(["--edition=2021", "-Copt-level=1"]).args(first).args(wrapper::HOOKS);
-    compile.args(wrapper::link(library)).arg(&source).arg("--out-dir").arg(directory);
-    let output = output_of(&mut compile)?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Ok(Err(said.lines().find(|line| !line.is_empty()).unwrap_or("it ended").to_owned()));
-    }
-    let (program, traces) = (directory.join("probe"), directory.join("traces"));
-    fs::create_dir(&traces).map_err(|error| Error::io("create", &traces, error))?;
-    let mut run = Command::new(&program);
-    run.env("TRACER_ENABLE", "1").env("TRACER_DIR", &traces).env("TRACER_FORMAT", "text");
-    let output = output_of(&mut run)?;
-    if !output.status.success() {
-        return Ok(Err(format!("a program ended with {}", output.status)));
-    }
-    let text = read_all_files(&traces).map_err(|error| Error::io("read", &traces, error))?;
-    Ok(Ok(HookCounts { entered: text.matches(" > hook ").count(), left: text.matches(" < hook ").count() }))
 }
 
 /// A program whose function can be named in a list.
@@ -218,11 +243,6 @@ pub extern \"C\" fn left_out(left: u32) -> u32 {
 fn read_all_files(directory: &Path) -> io::Result<String> {
     let files: io::Result<Vec<PathBuf>> = fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect();
     files?.iter().map(fs::read_to_string).collect()
-}
-
-/// Returns the compiler that Cargo uses.
-fn rustc() -> Command {
-    Command::new(of_cargo("RUSTC").unwrap_or_else(|| "rustc".into()))
 }
 
 /// Runs a command to its end.

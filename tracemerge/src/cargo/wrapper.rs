@@ -1,7 +1,8 @@
 //! The compiler's wrapper, which Cargo calls in place of the compiler: it adds the arguments for hooks.
 //!
-//! It adds them only if the compiler gets a target (`--target`, which a build of `cargo tracer` always has), so build
-//! scripts, procedural macros, and their dependencies get no hooks.
+//! It adds them only if the compiler gets the target (`--target`) that a build of `cargo tracer` always has, so build
+//! scripts, procedural macros, and their dependencies get no hooks. It calls the user's wrappers with these arguments,
+//! so a cache of compiled crates never takes one for another.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::process::Command;
 
 use trace_format::patterns::Patterns;
 
+use crate::cargo::build;
 use crate::cargo::listed::{Hooks, ListedCrate};
 use crate::os::environment::of_cargo;
 use crate::ui::messages::Messages;
@@ -23,8 +25,14 @@ pub const LIBRARY: &str = "CARGO_TRACER_LIBRARY";
 pub const CRATES: &str = "CARGO_TRACER_CRATES";
 /// The variable with the patterns of functions that have hooks; all functions have hooks if it is not set.
 pub const FUNCTIONS: &str = "CARGO_TRACER_FUNCTIONS";
-/// The variable with another wrapper, which this one calls.
+/// The variable with the user's wrapper, which this one calls.
 pub const CHAINED: &str = "CARGO_TRACER_CHAINED";
+/// The variable with the user's wrapper for members of the workspace.
+pub const CHAINED_FOR_MEMBERS: &str = "CARGO_TRACER_CHAINED_FOR_MEMBERS";
+/// The variable with the target for which traced crates are compiled.
+pub const TARGET: &str = "CARGO_TRACER_TARGET";
+/// The variable that is set if crates that are no members of the workspace are traced, too.
+pub const DEPS: &str = "CARGO_TRACER_DEPS";
 /// The variable that is set if the hooks are to be dormant.
 pub const DORMANT: &str = "CARGO_TRACER_DORMANT";
 /// The variable that is set if functions that call nothing are traced, too.
@@ -49,17 +57,24 @@ pub fn is_wanted() -> bool {
 }
 
 /// Returns the arguments that link a program with the library.
-pub fn link(library: &Path) -> [OsString; 2] {
-    let mut file = OsString::from("-Clink-arg=");
-    file.push(library);
-    let mut place = OsString::from("-Clink-arg=-Wl,-rpath,");
-    place.push(library.parent().unwrap_or(library));
-    [file, place]
+pub fn link(library: &Path) -> Vec<OsString> {
+    // An argument of the linker is passed on unchanged, whatever characters are in it.
+    let words =
+        ["-Xlinker".as_ref(), "-rpath".as_ref(), "-Xlinker".as_ref(), library.parent().unwrap_or(library)];
+    let argument = |word: &Path| {
+        let mut argument = OsString::from("-Clink-arg=");
+        argument.push(word);
+        argument
+    };
+    [library].into_iter().chain(words).map(argument).collect()
 }
 
-/// Compiles with `args`, which are the compiler and its arguments, or only the arguments of `rustdoc`. Returns the
-/// exit status.
-pub fn compile(args: Vec<OsString>) -> u8 {
+/// Compiles with `args`, which are the compiler and its arguments, or only the arguments of `rustdoc`. Before the
+/// compiler of a member of the workspace, Cargo names this program once more. Returns the exit status.
+pub fn compile(mut args: Vec<OsString>) -> u8 {
+    let is_member =
+        args.first().is_some_and(|word| of_cargo("RUSTC_WORKSPACE_WRAPPER").as_ref() == Some(word));
+    args.drain(..usize::from(is_member));
     let library = of_cargo(LIBRARY).unwrap_or_default();
     let library = Path::new(&library);
     let is_rustdoc = args.first().is_none_or(|word| word.as_encoded_bytes().starts_with(b"-"));
@@ -67,31 +82,31 @@ pub fn compile(args: Vec<OsString>) -> u8 {
         if is_rustdoc {
             return Command::new(of_cargo(RUSTDOC).unwrap_or_else(|| "rustdoc".into()));
         }
-        of_cargo(CHAINED).map_or_else(
-            || Command::new(&args[0]),
-            |chained| {
-                let mut command = Command::new(chained);
-                command.arg(&args[0]);
-                command
-            },
-        )
+        let of_members = of_cargo(CHAINED_FOR_MEMBERS).filter(|_| is_member);
+        let mut words = of_cargo(CHAINED).into_iter().chain(of_members).chain(args.first().cloned());
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words);
+        command
     };
     let words = args.get(usize::from(!is_rustdoc)..).unwrap_or_default();
+    let is_for_target = is_for_target(words, of_cargo(TARGET).as_deref());
+    let is_usual = !is_rustdoc && !(is_for_target && (is_member || of_cargo(DEPS).is_some()));
     let is_dormant = of_cargo(DORMANT).is_some();
     let mut more: Vec<OsString> = Vec::new();
     // A program with dormant hooks is not linked with the library, which is loaded when needed.
-    if (is_rustdoc || is_for_target(words)) && !is_dormant {
+    if !is_usual && !is_dormant {
         more.extend(link(library));
     }
     let package = of_cargo("CARGO_PKG_NAME");
-    if is_own(package.as_deref()) && is_for_target(words) {
+    if is_own(package.as_deref()) && !is_usual {
         // Without optimization, crates share the code of generic functions: the tracer would call functions into
         // which another crate has put hooks, and these hooks would call the tracer.
         more.push("-Copt-level=3".into());
     }
-    let is_traced = !is_rustdoc && is_traced(words, package.as_deref(), of_cargo(CRATES).as_deref());
+    let is_traced =
+        !is_rustdoc && !is_usual && is_traced(words, package.as_deref(), of_cargo(CRATES).as_deref());
     if is_traced {
-        if !words.iter().any(|word| word.to_string_lossy().contains("debuginfo=")) {
+        if !words.iter().any(|word| word == "-g" || word.to_string_lossy().contains("debuginfo=")) {
             more.push("-Cdebuginfo=line-tables-only".into());
         }
         // Function names are read from the program's own file. Cargo strips a program that has no debug information
@@ -132,9 +147,9 @@ fn replace_process(command: &mut Command) -> std::io::Result<u8> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// Returns whether the compiler's arguments name a target.
-fn is_for_target(words: &[OsString]) -> bool {
-    words.iter().any(|word| word == "--target" || word.as_encoded_bytes().starts_with(b"--target="))
+/// Returns whether the compiler's arguments name this target.
+fn is_for_target(words: &[OsString], target: Option<&OsStr>) -> bool {
+    build::value_of(words, "--target").is_some_and(|named| Some(named) == target)
 }
 
 /// Returns whether a package is the tracer's.
@@ -158,11 +173,8 @@ fn is_traced(words: &[OsString], package: Option<&OsStr>, wanted: Option<&OsStr>
             .split(',')
             .any(|wanted| wanted == name || wanted == package.replace('-', "_"))
     };
-    is_for_target(words)
-        // Cargo queries the compiler with a crate of this name.
-        && name != "___"
-        && !is_own
-        && wanted.is_none_or(is_wanted)
+    // Cargo queries the compiler with a crate of this name.
+    name != "___" && !is_own && wanted.is_none_or(is_wanted)
 }
 
 #[cfg(test)]
@@ -175,16 +187,28 @@ mod tests {
 
     #[test]
     fn only_crates_for_the_target_are_traced() {
+        let host = Some(OsStr::new("x86_64-unknown-linux-gnu"));
+        let is_for_target = |line: &str| is_for_target(&words(line), host);
+        assert!(is_for_target(
+            "--crate-name app src/main.rs --crate-type bin --target x86_64-unknown-linux-gnu"
+        ));
+        assert!(is_for_target("--crate-name app --target=x86_64-unknown-linux-gnu"));
+        // A build script may build for another machine.
+        assert!(!is_for_target("--crate-name app --target wasm32-unknown-unknown"));
+        assert!(!is_for_target("--crate-name build_script_build build.rs --crate-type bin"));
+        assert!(!is_for_target("--crate-name macros src/lib.rs --crate-type proc-macro"));
+    }
+
+    #[test]
+    fn only_chosen_crates_are_traced() {
         let traced = |line: &str, package: &str, wanted: Option<&str>| {
             is_traced(&words(line), Some(package.as_ref()), wanted.map(OsStr::new))
         };
-        let target = "--crate-name app src/main.rs --crate-type bin --target x86_64-unknown-linux-gnu";
+        let target = "--crate-name app src/main.rs --crate-type bin";
         assert!(traced(target, "app", None));
         assert!(traced(target, "an-app", Some("other,an_app")));
         assert!(!traced(target, "app", Some("other")));
         assert!(!traced(target, "tracer-lib", None));
-        assert!(!traced("--crate-name build_script_build build.rs --crate-type bin", "app", None));
-        assert!(!traced("--crate-name macros src/lib.rs --crate-type proc-macro", "macros", None));
         assert!(!traced("- --crate-name ___ --print=file-names --target x", "app", None));
         assert!(!traced("-vV", "app", None));
     }

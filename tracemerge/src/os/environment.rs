@@ -91,10 +91,17 @@ pub fn of_cargo(name: &str) -> Option<OsString> {
     value(name)
 }
 
-/// Returns whether a variable is set, even to an empty value.
+/// Returns the value of a variable that Cargo reads, even if it is empty; `None` if it is not set.
 #[must_use]
-pub fn is_set(name: &str) -> bool {
-    env::var_os(name).is_some()
+pub fn value_of(name: &str) -> Option<OsString> {
+    env::var_os(name)
+}
+
+/// Returns the variables whose names have this start.
+#[must_use]
+pub fn variables_with(start: &str) -> Vec<(String, OsString)> {
+    let named = env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    named.filter(|(name, _)| name.starts_with(start)).collect()
 }
 
 /// Returns the directories that are searched for programs.

@@ -10,6 +10,7 @@ mod document;
 mod functions;
 mod gprof;
 mod messages;
+mod projects;
 mod rust;
 mod settings;
 mod unusual_function_exits;

@@ -456,8 +456,11 @@ fn impossible_requests_are_reported() {
         text(&output.stderr)
     };
     // Messages begin with the command that the user has called.
-    let unknown = said(&["bench"]);
-    assert!(unknown.starts_with("cargo tracer: error: 'bench' is not build, run or test"), "{unknown}");
+    let unknown = said(&["check"]);
+    assert!(
+        unknown.starts_with("cargo tracer: error: 'check' is not build, run, test or bench"),
+        "{unknown}"
+    );
     let nowhere = said(&["run", "--manifest-path", "nowhere/Cargo.toml"]);
     assert!(nowhere.starts_with("cargo tracer: error: Cargo finds no workspace"), "{nowhere}");
     let none = workspace.cargo_tracer(&["run", "--include", "nowhere::*", "--", "3"]);

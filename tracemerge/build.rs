@@ -6,6 +6,7 @@ use std::{env, fs, io};
 /// The symbols that the library exports, the same as those of `libtracer.so` of the package `tracer-capi`.
 const EXPORTS: &str = "{
     global: tracer_*; __cyg_profile_func_*; __tsan_*; mcount; __fentry__; __monstartup; _mcleanup;
+        dlopen; dlmopen; dlclose;
     local: *;
 };
 ";

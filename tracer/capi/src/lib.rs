@@ -6,6 +6,8 @@
 #[cfg(all(feature = "futex", naked_functions, target_os = "linux", target_arch = "x86_64"))]
 mod futex;
 mod hooks;
+#[cfg(target_os = "linux")]
+mod loads;
 #[cfg(all(naked_functions, target_os = "linux", target_arch = "x86_64"))]
 mod mcount;
 mod messages;

@@ -22,7 +22,7 @@ use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -88,9 +88,8 @@ fn modules() -> Vec<Module> {
         };
         // The first one is the executable, which has no name here.
         let is_executable = name.is_empty() && modules.is_empty();
-        let path =
-            if is_executable { Path::new("/proc/self/exe") } else { Path::new(OsStr::from_bytes(name)) };
-        modules.push(Module { bias: info.dlpi_addr as usize, path: path.to_path_buf() });
+        let path = if is_executable { foreign::executable_file() } else { OsStr::from_bytes(name).into() };
+        modules.push(Module { bias: info.dlpi_addr as usize, path });
         0
     }
     let mut modules: Vec<Module> = Vec::new();

@@ -14,11 +14,13 @@ use crate::shared::sites::Site;
 use crate::stack;
 pub use crate::traced::dynamic::ValuesResult;
 use crate::traced::lock_record::{record_lock, switch_of};
-use crate::traced::{dynamic, record};
+use crate::traced::{decision, dynamic, record};
 use crate::user::{config, relay};
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 use crate::{stack::Registers, traced::hooks};
 
+#[cfg(target_os = "linux")]
+pub use trace_store::sys::executable_file;
 pub use trace_store::variables::PRELOADED;
 
 pub use crate::traced::hooks::{enter as enter_compiled, leave as leave_compiled};
@@ -65,6 +67,14 @@ pub fn is_off() -> bool {
 #[must_use]
 pub fn may_record() -> bool {
     !process::is_off() && !record::is_inside()
+}
+
+/// Waits until the names of all functions that are loaded now can be found later, if the process traces. For a thread
+/// that is about to load or unload libraries, or has done so.
+pub fn look_at_modules() {
+    if may_record() {
+        decision::look_at_modules();
+    }
 }
 
 /// Returns the ticks for a message that is about to be written; `None` while tracing is off.

@@ -9,7 +9,7 @@ use std::ffi::c_void;
     not(all(target_os = "linux", not(miri))),
     allow(dead_code, reason = "copies do not meet elsewhere")
 )]
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// A function that writes text to a sink; returns false if the sink wants no more.
 pub(crate) type Write = unsafe extern "C" fn(sink: *mut c_void, text: *const u8, size: usize) -> bool;
@@ -130,6 +130,8 @@ pub(crate) struct Interface {
     pub numbers: extern "C" fn(kind: u32, count: u64) -> u64,
     /// Waits until everything is in the files; returns 0 or the number of a system error.
     pub flush: extern "C" fn() -> i32,
+    /// Waits until the module table has the modules that are loaded now.
+    pub look_at_modules: extern "C" fn(),
     /// Stores the counters of the run.
     pub count: unsafe extern "C" fn(counters: *mut Counters),
     /// Catches the signals that end the process.

@@ -160,6 +160,11 @@ impl Owner {
         (self.0.numbers)(kind, count)
     }
 
+    /// Waits until the module table has the modules that are loaded now.
+    pub(crate) fn look_at_modules(self) {
+        (self.0.look_at_modules)();
+    }
+
     /// Waits until everything traced before is in the files.
     pub(crate) fn flush(self) -> io::Result<()> {
         match (self.0.flush)() {

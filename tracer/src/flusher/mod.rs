@@ -146,6 +146,8 @@ impl Flusher {
     }
 
     fn run(mut self) {
+        // Before there are records: a process that ends at once has names for its calls.
+        self.supply.write_modules();
         // The process's first record waits for this ring.
         self.supply.add(self.run, &mut self.rings);
         while self.supply.is_urgent(self.run) && self.supply.advance(self.run, &mut self.rings) {}
@@ -156,6 +158,7 @@ impl Flusher {
             self.look();
             self.supply.keep_open();
             self.supply.write_modules();
+            self.look_at_modules();
             self.follow_user();
             self.supply.write_sites();
             self.supply_rings();
@@ -229,10 +232,16 @@ impl Flusher {
         }
     }
 
+    /// Looks at the modules for a thread that waits for that, because it loads or unloads some.
+    fn look_at_modules(&mut self) {
+        self.run.look_request.answer(|| self.supply.look_at_modules());
+    }
+
     /// Ensures that rings are ready. Reusing a ring is cheaper than making one.
     fn supply_rings(&mut self) {
         let ended: fn(&RingDrain) -> bool = |ring| ring.has_ended() && !ring.is_failing() && !ring.keeps();
         for step in 1.. {
+            self.look_at_modules();
             // Threads that have rings must not wait until all others have theirs.
             if step % DRAIN_STEPS == 0 {
                 self.drain_once();
@@ -283,14 +292,7 @@ impl Flusher {
 
     /// Writes the records in flight recorders, if a panic has requested it.
     fn take_snapshot(&mut self) {
-        let snapshot = &self.run.panic_request;
-        let wanted = snapshot.wanted.load(Ordering::Acquire);
-        if snapshot.done.load(Ordering::Relaxed) != wanted {
-            self.drain_all();
-            let snapshot = &self.run.panic_request;
-            snapshot.done.store(wanted, Ordering::Release);
-            sys::wake_word(&snapshot.done, i32::MAX);
-        }
+        self.run.panic_request.answer(|| self.drain_all());
     }
 
     fn drain_matching(&mut self, which: fn(&RingDrain) -> bool) {
@@ -335,11 +337,12 @@ impl Flusher {
                 tables: &mut self.supply,
                 out: &mut self.out,
             };
-            let is_interrupted = || can_make && Supply::has_waiting_thread(run);
+            let is_interrupted = || run.look_request.is_open() || can_make && Supply::has_waiting_thread(run);
             match self.rings[index].drain(&mut context, &is_interrupted)? {
                 Extent::All(ended) => return Ok(ended),
                 Extent::Partial => {
                     self.limit_total();
+                    self.look_at_modules();
                     if Supply::has_waiting_thread(run) {
                         can_make = self.supply.serve(run, &mut self.rings);
                         self.supply.complete(run, &mut self.rings);
@@ -436,6 +439,7 @@ impl Flusher {
                 |run, _| run.exe == exe && run.id != id,
                 || {
                     self.run.count_written(0);
+                    self.look_at_modules();
                     self.supply_rings();
                     self.drain_once();
                 },

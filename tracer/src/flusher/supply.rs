@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use trace_format::life::{Ending, Looks, Switch};
 use trace_format::meta::{self, RingPlace};
 use trace_format::plans::Plans;
-use trace_format::render::References;
+use trace_format::render::{Modules as _, References};
 use trace_format::ring::{Geometry, MIN_CAPACITY, State};
 use trace_store::drain::{RunTables, TracePlace};
 use trace_store::memory::{FIRST_BYTES, Memory, may_begin_small};
@@ -165,6 +165,11 @@ impl Supply {
     pub(crate) fn write_modules(&mut self) {
         let directory = self.directory.as_ref().ok().map(RunDirectory::path);
         self.modules.keep_in(directory);
+    }
+
+    /// Brings that list up to date.
+    pub(crate) fn look_at_modules(&mut self) {
+        self.modules.lines();
     }
 
     /// Counts `records` that are dropped with the flight recorders of threads that ended long ago.

@@ -67,7 +67,8 @@ pub(crate) struct Run {
     /// The relay, which prints the flusher's messages.
     pub relay: Relay,
     pub exit: Exit,
-    pub panic_request: PanicRequest,
+    pub panic_request: CountedRequest,
+    pub look_request: CountedRequest,
     /// Whether sites wait for their table entries.
     pub sites_queued: AtomicBool,
     /// The rings that threads may take.
@@ -125,14 +126,48 @@ pub(crate) struct Exit {
     pub progress: AtomicU64,
 }
 
-/// The words by which a panic sends a request to a flight recorder's flusher. They are not a channel, because the
-/// panic may be inside of a record.
+/// The words by which a thread sends a request to the flusher: a panic, to that of a flight recorder, or a thread that
+/// loads or unloads modules. They are not a channel, because the panic may be inside of a record, and the flusher looks
+/// at them between any two steps of its work.
 #[derive(Debug, Default)]
-pub(crate) struct PanicRequest {
+pub(crate) struct CountedRequest {
     /// A count that grows with each request.
-    pub wanted: AtomicU32,
+    wanted: AtomicU32,
     /// The number of the last request that was carried out.
-    pub done: AtomicU32,
+    done: AtomicU32,
+}
+
+impl CountedRequest {
+    /// Has the flusher, which `wake` wakes, carry out a request, and waits for that, at most for `longest`.
+    pub(crate) fn ask(&self, wake: &Wake, longest: Duration) {
+        let request = self.wanted.fetch_add(1, Ordering::Release).wrapping_add(1);
+        let start = sys::monotonic_ns();
+        loop {
+            wake.wake();
+            let done = self.done.load(Ordering::Acquire);
+            // Requests are carried out together: a later one may have been carried out together with this one.
+            let behind = request.wrapping_sub(done) as i32;
+            if behind <= 0 || u128::from(sys::monotonic_ns().saturating_sub(start)) > longest.as_nanos() {
+                return;
+            }
+            sys::wait_word(&self.done, done, Duration::from_millis(50));
+        }
+    }
+
+    /// Returns whether a request is to be carried out. For the flusher.
+    pub(crate) fn is_open(&self) -> bool {
+        self.done.load(Ordering::Relaxed) != self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// Carries out the open requests, if there are any, by `work`. For the flusher.
+    pub(crate) fn answer(&self, work: impl FnOnce()) {
+        if self.is_open() {
+            let wanted = self.wanted.load(Ordering::Acquire);
+            work();
+            self.done.store(wanted, Ordering::Release);
+            sys::wake_word(&self.done, i32::MAX);
+        }
+    }
 }
 
 /// The counters of threads, added up.
@@ -187,7 +222,8 @@ impl Run {
             wake: Wake::default(),
             relay: Relay::default(),
             exit: Exit::default(),
-            panic_request: PanicRequest::default(),
+            panic_request: CountedRequest::default(),
+            look_request: CountedRequest::default(),
             // In a forked child, sites may wait that its parent's flusher did not get to.
             sites_queued: AtomicBool::new(true),
             ready: ReadyPool::new(),
@@ -410,6 +446,12 @@ impl Run {
     /// Waits until all records that were made before are in the files.
     pub(crate) fn flush(&self) -> io::Result<()> {
         self.ask(RequestKind::Flush, || {})
+    }
+
+    /// Waits until the module table has the modules that are loaded now. The wait is bounded: a disk may hold the
+    /// flusher up, or a lock of the calling thread.
+    pub(crate) fn look_at_modules(&self) {
+        self.look_request.ask(&self.wake, self.config.max_stall);
     }
 
     /// Drains, ends the files and the flusher.

@@ -16,6 +16,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{hint, mem, ptr, slice};
 
+#[cfg(feature = "unwind")]
+use trace_store::sys::executable_file;
+
 /// glibc's `struct dl_find_object` of x86-64 and aarch64.
 #[repr(C)]
 struct Found {
@@ -152,9 +155,9 @@ pub(super) fn loaded() -> Vec<(usize, PathBuf)> {
             (&mut *modules.cast::<Vec<(usize, PathBuf)>>(), (*info).dlpi_addr, name)
         };
         // The executable has no name there.
-        let path =
-            if name.is_empty() { "/proc/self/exe".as_ref() } else { OsStr::from_bytes(name.to_bytes()) };
-        modules.push((bias as usize, path.into()));
+        let is_executable = name.is_empty() && modules.is_empty();
+        let path = || OsStr::from_bytes(name.to_bytes()).into();
+        modules.push((bias as usize, if is_executable { executable_file() } else { path() }));
         0
     }
     let mut modules = Vec::new();

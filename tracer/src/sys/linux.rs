@@ -2,9 +2,10 @@
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
 use std::ffi::CStr;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) use trace_store::sys::executable;
 
 use super::hook::Hook;
 use super::unix::{PAGE, stop_zeroing, zero_in_children};
@@ -53,20 +54,6 @@ pub(crate) fn thread_name_of(tid: u64) -> Option<[u8; 16]> {
 pub(crate) fn name_thread(name: &CStr) {
     // SAFETY: the name is a C string; the system takes its first 15 bytes.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
-}
-
-/// Returns the path of the program that this process runs, without the mark that the kernel adds if the file was
-/// deleted or replaced.
-pub(crate) fn executable() -> PathBuf {
-    use std::os::unix::ffi::OsStrExt;
-    let own = Path::new("/proc/self/exe");
-    let path = std::env::current_exe().unwrap_or_default();
-    // The suffix that the kernel adds to the name of a deleted file. A file may really have such a name, too.
-    let Some(before) = path.as_os_str().as_bytes().strip_suffix(b" (deleted)") else { return path };
-    let before = trace_store::sys::path_from_bytes(before);
-    let identity = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
-    let has_this_name = identity(&path).is_some_and(|found| Some(found) == identity(own));
-    if has_this_name { path } else { before }
 }
 
 /// A guard that restores the calling thread's `errno` when it is dropped.

@@ -6,6 +6,8 @@ use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use trace_store::modules;
+
 use super::{fork, guest, startup};
 use crate::copies::{self, interface};
 use crate::shared::process::{self, SETTLED, STATE, announce, current, stand};
@@ -375,6 +377,18 @@ pub(crate) fn shut_down() -> io::Result<()> {
     let result = process::running().map_or(Ok(()), Run::shut_down);
     switched::call_listeners();
     result
+}
+
+/// Waits until the module table has the modules that are loaded now, if the process traces and they are other ones
+/// than before. For the thread that loads and unloads modules.
+pub(crate) fn look_at_modules() {
+    let _errno = sys::keep_errno();
+    let Some(_excluded) = Excluded::enter() else { return };
+    match (copies::joined(), process::running()) {
+        (Some(owner), _) => owner.look_at_modules(),
+        (None, Some(run)) if modules::may_have_changed() => run.look_at_modules(),
+        _ => {}
+    }
 }
 
 /// Waits until all records that were made before are in the files.

@@ -58,6 +58,7 @@ static INTERFACE: Interface = Interface {
     largest_level,
     numbers: take_numbers,
     flush,
+    look_at_modules,
     count,
     catch_signals,
     panic: handle_panic,
@@ -315,6 +316,10 @@ extern "C" fn flush() -> i32 {
         Ok(()) => 0,
         Err(error) => error.raw_os_error().unwrap_or(EIO),
     }
+}
+
+extern "C" fn look_at_modules() {
+    decision::look_at_modules();
 }
 
 unsafe extern "C" fn count(counters: *mut Counters) {

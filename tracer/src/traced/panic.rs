@@ -131,16 +131,5 @@ impl Write for Find {
 
 /// Has the flusher write the contents of the run's flight recorders, and waits for that.
 fn take_snapshot(run: &Run) {
-    let request = run.panic_request.wanted.fetch_add(1, Ordering::Release).wrapping_add(1);
-    let start = sys::monotonic_ns();
-    loop {
-        run.wake.wake();
-        let done = run.panic_request.done.load(Ordering::Acquire);
-        // Requests are carried out together: a later one may have been carried out together with this one.
-        let behind = request.wrapping_sub(done) as i32;
-        if behind <= 0 || u128::from(sys::monotonic_ns().saturating_sub(start)) > MAX_WAIT.as_nanos() {
-            return;
-        }
-        sys::wait_word(&run.panic_request.done, done, Duration::from_millis(50));
-    }
+    run.panic_request.ask(&run.wake, MAX_WAIT);
 }

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use trace_format::line::Ticks;
 use trace_format::manifest::MODULES_NAME;
@@ -18,6 +19,22 @@ use crate::sys::{self, LoadedModules};
 
 /// The greatest number of bytes of the file that are read: a line takes some hundred bytes.
 const MAX_TABLE_BYTES: u64 = 16 << 20;
+
+/// The counts of the last look at this process's modules, in one word.
+static SEEN: AtomicU64 = AtomicU64::new(0);
+
+/// Returns whether modules may have been loaded or unloaded since the last look. For any thread: takes the loader's
+/// lock, for a few nanoseconds.
+#[must_use]
+pub fn may_have_changed() -> bool {
+    // Relaxed: if the word is older than the counts, this is a look too many.
+    sys::module_counts()
+        .is_some_and(|counts| counts.0 == 0 || word_of(counts) != SEEN.load(Ordering::Relaxed))
+}
+
+fn word_of((loaded, unloaded): (u64, u64)) -> u64 {
+    loaded << 32 ^ unloaded
+}
 
 /// The modules of this process, as far as the looks have found them.
 pub struct ModuleTable {
@@ -135,6 +152,7 @@ impl ModuleTable {
         }
         self.lines.append(&mut lines);
         (self.there, self.counts) = (found.modules, found.counts);
+        SEEN.store(word_of(self.counts), Ordering::Relaxed);
     }
 
     /// Writes the lines that are not in the file yet. If that fails, the next call tries again, and writes

@@ -9,6 +9,7 @@ mod copies;
 mod document;
 mod functions;
 mod gprof;
+mod loads;
 mod messages;
 mod projects;
 mod rust;

@@ -2,7 +2,10 @@
 #![allow(unsafe_code, reason = "reads what the loader shows; argued where it stands")]
 #![allow(clippy::useless_conversion, reason = "addresses have 32 bits on other processors")]
 
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 #[cfg(target_pointer_width = "32")]
@@ -92,11 +95,60 @@ pub fn loaded_modules() -> Option<LoadedModules> {
     // SAFETY: `each` writes to `found`, which outlives the call. It does not unwind: it only copies.
     with_loader_lock(|| unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) })?;
     // The loader does not report the path of the executable, which comes first.
-    if let Some(executable) = found.modules.first_mut().filter(|module| module.path.is_empty()) {
-        let path = std::fs::read_link("/proc/self/exe").unwrap_or_default();
-        executable.path = path.into_os_string().into_vec();
+    if let Some(own) = found.modules.first_mut().filter(|module| module.path.is_empty()) {
+        own.path = executable().into_os_string().into_vec();
     }
     Some(found)
+}
+
+/// The kernel's link to the file that the process was started with.
+const STARTED: &str = "/proc/self/exe";
+
+/// Returns the path of the program that this process runs, without the mark that the kernel adds if the file was
+/// deleted or replaced.
+#[must_use]
+pub fn executable() -> PathBuf {
+    let Ok(path) = std::fs::read_link(STARTED) else {
+        // There is no `/proc` here.
+        return path_at_start().unwrap_or_default();
+    };
+    if let Some(program) = program_of_loader(&path) {
+        return program;
+    }
+    // The suffix that the kernel adds to the name of a deleted file. A file may really have such a name, too.
+    let Some(before) = path.as_os_str().as_bytes().strip_suffix(b" (deleted)") else { return path };
+    let before = super::path_from_bytes(before);
+    let identity = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    let has_this_name = identity(&path).is_some_and(|found| Some(found) == identity(Path::new(STARTED)));
+    if has_this_name { path } else { before }
+}
+
+/// Returns a path by which the file of the program can be opened, even if it was deleted.
+#[must_use]
+pub fn executable_file() -> PathBuf {
+    let path = std::fs::read_link(STARTED).ok();
+    path.and_then(|path| program_of_loader(&path)).unwrap_or_else(|| STARTED.into())
+}
+
+/// Returns the path of the program if the process was started with the loader (`ld.so ./app`), whose path this is:
+/// the kernel has mapped no other loader for it, and a loader of GNU replaces the path in the auxiliary vector.
+fn program_of_loader(started: &Path) -> Option<PathBuf> {
+    let name = started.file_name()?.as_bytes();
+    let is_loader = name.starts_with(b"ld") && name.windows(3).any(|part| part == b".so");
+    // SAFETY: reads what the kernel has passed to this process.
+    (is_loader && unsafe { libc::getauxval(libc::AT_BASE) } == 0).then(path_at_start)?
+}
+
+/// Returns the path by which the program was started.
+fn path_at_start() -> Option<PathBuf> {
+    // SAFETY: as above.
+    let given = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const libc::c_char;
+    if given.is_null() {
+        return None;
+    }
+    // SAFETY: a text at the end of the first stack, which stays there.
+    let given = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(given) }.to_bytes()));
+    std::fs::canonicalize(given).ok().or_else(|| Some(std::env::current_dir().ok()?.join(given)))
 }
 
 /// Returns one module from the loader's description; `None` if it has no code.
@@ -128,7 +180,7 @@ unsafe fn module_in(info: &libc::dl_phdr_info) -> Option<Module> {
         Vec::new()
     } else {
         // SAFETY: the loader's name of the module, a text that ends in zero.
-        unsafe { std::ffi::CStr::from_ptr(info.dlpi_name) }.to_bytes().to_vec()
+        unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes().to_vec()
     };
     Some(Module {
         range: code,
@@ -168,6 +220,7 @@ mod tests {
         let here = this_program_is_found_with_its_own_functions as fn() as usize as u64;
         let own = found.modules.iter().find(|module| module.range.contains(here)).expect("this program");
         let path = std::env::current_exe().expect("a path");
+        assert_eq!(executable(), path);
         assert_eq!(own.path, path.into_os_string().into_vec());
         let libc = libc::getpid as *const () as usize as u64;
         let libc = found.modules.iter().find(|module| module.range.contains(libc)).expect("the C library");

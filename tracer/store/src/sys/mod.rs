@@ -26,6 +26,7 @@
 //! | `descriptor_limit`, `is_descriptor_limit_error`, `file_size_limit` | check limits | flusher, recovery |
 //! | `effective_user`, `boot_id` | return facts about the system | flusher, recovery |
 //! | `count_modules`, `module_counts`, `loaded_modules` | list the files mapped as code | start of a run, flusher |
+//! | `executable`, `executable_file` | return the program's path, and one to open it (Linux only) | start of a run, flusher |
 //! | `counter_is_trusted`, `wall_quality` | check clocks | start of a run, flusher |
 //! | `monotonic_ns`, `raw_ns`, `since_boot_ns` | read clocks | start of a run, flusher; a record without a counter |
 //!

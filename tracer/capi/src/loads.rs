@@ -1,0 +1,151 @@
+//! The functions by which programs load and unload libraries, so that the functions of a library have names however
+//! short its life is. The module table gets the libraries that are there:
+//!
+//! | before `dlopen` and `dlmopen` | those of earlier calls, before this one fails and unloads what it has loaded |
+//! |---|---|
+//! | before `dlclose` | those that it may unload |
+//! | after `dlclose` | those that are left: the next library may get the same addresses |
+//!
+//! Nothing is done after `dlopen`: it searches a library along the paths of its caller, and loads it among the
+//! libraries of its caller, so the program's own call must reach it. A function that has its caller's return address
+//! and jumps there cannot follow it. The table gets the library at the latest when it is closed.
+//!
+//! A library that is loaded and unloaded within one call (its initialization fails) stays unknown, and so does
+//! one that other threads load and close meanwhile; the table counts them.
+
+#[cfg(naked_functions)]
+use std::arch::naked_asm;
+use std::ffi::{CStr, c_int, c_void};
+use std::mem;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use tracer::__foreign as foreign;
+
+use crate::hooks::is_loaded;
+
+/// A function of the same name in the next object, in the order of the dynamic linker.
+struct Next {
+    name: &'static CStr,
+    /// Null before the first search. Relaxed: the code was there before this thread.
+    found: AtomicPtr<c_void>,
+}
+
+impl Next {
+    const fn new(name: &'static CStr) -> Next {
+        Next { name, found: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Returns the address of the function; null if there is none.
+    fn get(&self) -> *mut c_void {
+        let mut found = self.found.load(Ordering::Relaxed);
+        if found.is_null() {
+            // SAFETY: looks a name up.
+            found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+            self.found.store(found, Ordering::Relaxed);
+        }
+        found
+    }
+}
+
+/// Passes the libraries that are loaded now to the module table.
+fn look() {
+    if is_loaded() {
+        foreign::look_at_modules();
+    }
+}
+
+/// Closes a library, as the C library's function does.
+///
+/// # Safety
+/// As for that function: `library` was opened, and nothing uses it any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dlclose(library: *mut c_void) -> c_int {
+    static NEXT: Next = Next::new(c"dlclose");
+    let next = NEXT.get();
+    if next.is_null() {
+        // In a static executable no other object has one, and no library can be open.
+        return -1;
+    }
+    // SAFETY: the C library's function, or another one in its place.
+    let close = unsafe { mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> c_int>(next) };
+    look();
+    // SAFETY: by the caller's promise.
+    let result = unsafe { close(library) };
+    look();
+    result
+}
+
+/// Defines a function that looks at the modules, and then jumps to the next function of its name, with the same
+/// arguments and the same return address.
+#[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64")))]
+macro_rules! looks_before {
+    ($name:ident($($argument:ident: $of:ty),*), $text:literal) => {
+        /// Loads a library, as the C library's function does.
+        ///
+        /// # Safety
+        /// As for that function.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $of),*) -> *mut c_void {
+            /// Looks; returns the address to jump to.
+            extern "C" fn look_and_find() -> *mut c_void {
+                static NEXT: Next = Next::new($text);
+                look();
+                match NEXT.get() {
+                    next if next.is_null() => (fail as extern "C" fn() -> *mut c_void) as *mut c_void,
+                    next => next,
+                }
+            }
+            #[cfg(target_arch = "x86_64")]
+            naked_asm!(
+                ".cfi_startproc",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rsi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rdx",
+                ".cfi_adjust_cfa_offset 8",
+                "call {look_and_find}",
+                "pop rdx",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rsi",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rdi",
+                ".cfi_adjust_cfa_offset -8",
+                "jmp rax",
+                ".cfi_endproc",
+                look_and_find = sym look_and_find,
+            );
+            #[cfg(target_arch = "aarch64")]
+            naked_asm!(
+                ".cfi_startproc",
+                "stp x0, x1, [sp, -32]!",
+                ".cfi_adjust_cfa_offset 32",
+                "stp x2, x30, [sp, 16]",
+                ".cfi_rel_offset x30, 24",
+                "bl {look_and_find}",
+                "mov x16, x0",
+                "ldp x2, x30, [sp, 16]",
+                ".cfi_restore x30",
+                "ldp x0, x1, [sp], 32",
+                ".cfi_adjust_cfa_offset -32",
+                "br x16",
+                ".cfi_endproc",
+                look_and_find = sym look_and_find,
+            );
+        }
+    };
+}
+
+#[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64")))]
+looks_before!(dlopen(_path: *const libc::c_char, _mode: c_int), c"dlopen");
+
+#[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64"), target_env = "gnu"))]
+looks_before!(dlmopen(_namespace: libc::c_long, _path: *const libc::c_char, _mode: c_int), c"dlmopen");
+
+/// Opens nothing: a static executable has no other function of the name.
+#[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64")))]
+extern "C" fn fail() -> *mut c_void {
+    ptr::null_mut()
+}

@@ -64,7 +64,7 @@ fn the_installed_command_writes_every_format_of_its_help() {
     let (_, values) = about_formats.split_once("Possible values:\n").expect("its values");
     let lines = values.lines().map_while(|line| line.trim_start().strip_prefix("- "));
     let formats: Vec<&str> = lines.filter_map(|line| Some(line.split_once(':')?.0)).collect();
-    assert!(formats.contains(&"flamegraph") && formats.contains(&"parquet"), "{formats:?}");
+    assert!(["flamegraph", "html", "parquet"].iter().all(|name| formats.contains(name)), "{formats:?}");
 
     let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["functions", "5"]).run().succeeded();
     for format in formats {

@@ -85,6 +85,12 @@ impl WorkTime {
         end - begin
     }
 
+    /// Returns the begin and the end of the last wait.
+    #[must_use]
+    pub fn last_wait(&self) -> Option<(u64, u64)> {
+        self.waits.last().map(|wait| (wait.begin, wait.end))
+    }
+
     /// Returns the time between two times without the waits in it.
     #[inline]
     #[must_use]

@@ -169,17 +169,29 @@ fn on_a_terminal_the_answer_decides() {
     }
 }
 
-const FORMATS: [&str; 10] =
-    ["jsonl", "csv", "perfetto", "chrome", "folded", "flamegraph", "speedscope", "uftrace", "ctf", "parquet"];
+const FORMATS: [&str; 11] = [
+    "jsonl",
+    "csv",
+    "html",
+    "perfetto",
+    "chrome",
+    "folded",
+    "flamegraph",
+    "speedscope",
+    "uftrace",
+    "ctf",
+    "parquet",
+];
 
 /// Files that the command did not write, under names that outputs have.
-const MINE: [(&str, &str); 8] = [
+const MINE: [(&str, &str); 9] = [
     ("jsonl", "{\"mine\":1}\n"),
     ("csv", "a,b,c\n1,2,3\n"),
     ("perfetto-trace", "mine"),
     ("chrome.json", "{\"traceEvents\":[]}"),
     ("folded", "a map, folded\n"),
     ("svg", "<svg>a logo</svg>"),
+    ("html", "<!doctype html><title>app</title>"),
     ("speedscope.json", "{\"exporter\":\"another\"}"),
     ("ctf", "a note"),
 ];

@@ -313,6 +313,7 @@ fn commands() -> Vec<Vec<&'static str>> {
     ];
     let mut formats = vec!["jsonl", "csv", "perfetto", "chrome", "folded", "speedscope", "uftrace", "ctf"];
     formats.extend(cfg!(feature = "flamegraph").then_some("flamegraph"));
+    formats.extend(cfg!(feature = "html").then_some("html"));
     formats.extend(cfg!(feature = "parquet").then_some("parquet"));
     all.extend(formats.iter().map(|format| vec!["--format", format, "-o", "out", "--all-runs", "app"]));
     all

@@ -11,7 +11,11 @@ use trace_format::sites::{Level, Site, SiteKind};
 
 /// Returns the formats of this command: some need features.
 fn formats() -> impl Iterator<Item = &'static str> {
-    let of_features = [("flamegraph", cfg!(feature = "flamegraph")), ("parquet", cfg!(feature = "parquet"))];
+    let of_features = [
+        ("flamegraph", cfg!(feature = "flamegraph")),
+        ("html", cfg!(feature = "html")),
+        ("parquet", cfg!(feature = "parquet")),
+    ];
     let of_features = of_features.into_iter().filter_map(|(name, is_there)| is_there.then_some(name));
     ["jsonl", "csv", "perfetto", "chrome", "folded", "speedscope", "uftrace", "ctf"]
         .into_iter()
@@ -43,8 +47,8 @@ fn sentences(all: &Everything) -> Vec<(u64, &'static str, &'static str, &'static
     let calls = count(&|of| matches!(of.kind, "enter" | "leave"));
     let metas = count(&|of| !matches!(of.kind, "message" | "stack")) - calls;
     const NO_RECORDS: &[&str] = &["folded", "flamegraph", "speedscope"];
-    const NEST: &[&str] = &["folded", "flamegraph", "speedscope", "uftrace", "perfetto", "chrome"];
-    const TEXTS: &[&str] = &["jsonl", "csv", "parquet", "perfetto", "chrome", "uftrace", "ctf"];
+    const NEST: &[&str] = &["folded", "flamegraph", "speedscope", "uftrace", "perfetto", "chrome", "html"];
+    const TEXTS: &[&str] = &["jsonl", "csv", "parquet", "perfetto", "chrome", "uftrace", "ctf", "html"];
     const NO_SPANS: &[&str] = &["folded", "flamegraph", "speedscope", "uftrace"];
     vec![
         (1, "message", "with bytes that are not UTF-8: written as \\xNN", TEXTS),
@@ -66,7 +70,7 @@ fn sentences(all: &Everything) -> Vec<(u64, &'static str, &'static str, &'static
             of_sites(&|site| !site.target.is_empty()),
             "message",
             "with a module path besides the target: the path is omitted",
-            &["uftrace", "ctf", "perfetto", "chrome"],
+            &["uftrace", "ctf", "perfetto", "chrome", "html"],
         ),
         (
             of_sites(&|_| true),
@@ -79,7 +83,7 @@ fn sentences(all: &Everything) -> Vec<(u64, &'static str, &'static str, &'static
             with_values,
             "message",
             "with values: these are in the text without their names and types",
-            &["uftrace"],
+            &["uftrace", "html"],
         ),
         (
             with_values,
@@ -175,7 +179,7 @@ fn formats_report_unusual_records_that_they_cannot_represent() {
         ),
         (
             "1 call from a known place: the place is omitted",
-            &["uftrace", "speedscope", "folded", "flamegraph"],
+            &["uftrace", "speedscope", "folded", "flamegraph", "html"],
         ),
         (
             "1 leave record because of a panic: the panic is omitted",

@@ -100,7 +100,11 @@ fn threads_and_times_are_selected_for_each_format() {
         (&["--until", &at], Box::new(move |of| of.ticks < middle)),
         (&["--thread", "52", "--since", &at], Box::new(move |of| of.tid == 52 && of.ticks >= middle)),
     ];
-    let of_features = [("flamegraph", cfg!(feature = "flamegraph")), ("parquet", cfg!(feature = "parquet"))];
+    let of_features = [
+        ("flamegraph", cfg!(feature = "flamegraph")),
+        ("html", cfg!(feature = "html")),
+        ("parquet", cfg!(feature = "parquet")),
+    ];
     let of_features = of_features.into_iter().filter_map(|(name, is_there)| is_there.then_some(name));
     let formats = ["jsonl", "csv", "perfetto", "chrome", "folded", "speedscope", "uftrace", "ctf"];
     for format in formats.into_iter().chain(of_features) {

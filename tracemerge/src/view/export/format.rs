@@ -6,14 +6,15 @@ use crate::ui::console::Content;
 use crate::view::export::events::{EventExport, EventFormat};
 use crate::view::export::time_column::TimeMode;
 use crate::view::export::{
-    Export, chrome, csv, ctf, flamegraph, folded, jsonl, parquet, perfetto, speedscope, uftrace,
+    Export, chrome, csv, ctf, flamegraph, folded, html, jsonl, parquet, perfetto, speedscope, uftrace,
 };
 use crate::view::layout::{Context, Destination, Layout, Needs};
 
 /// All formats, in the order in which help lists them.
-pub static FORMATS: [&OutputFormat; 10] = [
+pub static FORMATS: [&OutputFormat; 11] = [
     &jsonl::FORMAT,
     &csv::FORMAT,
+    &html::FORMAT,
     &perfetto::FORMAT,
     &chrome::FORMAT,
     &folded::FORMAT,

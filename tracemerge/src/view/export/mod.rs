@@ -11,6 +11,7 @@ pub mod flamegraph;
 pub mod flows;
 pub mod folded;
 pub mod format;
+pub mod html;
 pub mod in_words;
 pub mod json;
 pub mod jsonl;

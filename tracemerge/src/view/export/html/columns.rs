@@ -1,0 +1,259 @@
+//! A block of records in columns, which are deflated apart from each other.
+//!
+//! All numbers are varints; those that may be negative are in zigzag form. A record has a lane, its ticks, its time, its
+//! wall time and a code. Times are steady nanoseconds since the first line of the chosen runs. They are predicted from
+//! the ticks by the block's rate, with the arithmetic of a double, which is the same in the page; the columns have the
+//! changes of the difference, which are zeros as a rule. A code is one of [`code`], or an entry of the dictionary.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+
+use crate::file::fast_map::FastMap;
+use crate::view::export::json::{put_number, put_string};
+
+/// The number of records of a block.
+pub const RECORDS: usize = 1 << 16;
+/// The number of bytes of texts above which a block ends earlier.
+const MAX_BYTES: usize = 16 << 20;
+/// The level of compression: a higher one gains nothing.
+const LEVEL: u32 = 6;
+
+/// The codes of records that have no entry in the dictionary.
+pub mod code {
+    /// The innermost call ends by its leave record.
+    pub const LEAVE: u64 = 0;
+    /// Calls end in any other way.
+    pub const END: u64 = 1;
+    /// A wait for the tracer: its begin and its end, relative to the record.
+    pub const WAIT: u64 = 2;
+    /// A wait for the tracer whose place is not known: its duration.
+    pub const STALL: u64 = 3;
+    /// The first entry of the dictionary.
+    pub const FIRST: u64 = 4;
+}
+
+/// The time of a record.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub ticks: u64,
+    /// The steady time since the first line, in nanoseconds.
+    pub time: i64,
+    /// The wall time, in nanoseconds since 1970.
+    pub wall: u64,
+}
+
+/// The records of a block.
+#[derive(Debug, Default)]
+pub struct Block {
+    lanes: Vec<u8>,
+    moments: Vec<Moment>,
+    codes: Vec<u8>,
+    /// The numbers in the texts of each template, text by text, and how many each text has.
+    numbers: FastMap<u32, (usize, Vec<u64>)>,
+    lengths: Vec<u8>,
+    words: Vec<u8>,
+    /// Further numbers of records, as their codes say.
+    pub more: Vec<u8>,
+    /// Times off the processor: lane, reason, begin, duration.
+    pub states: Vec<u8>,
+    /// Changes of spans, and the texts of their fields.
+    pub spans: Vec<u8>,
+    pub fields: Vec<u8>,
+    /// The new entries of the dictionary, in JSON, separated by commas.
+    pub entries: Vec<u8>,
+    /// The new names of spans, in JSON, separated by commas.
+    pub span_names: Vec<u8>,
+    /// The last times in `states` and `spans`.
+    pub last_state: i64,
+    pub last_span: i64,
+}
+
+impl Block {
+    /// Adds a record.
+    pub fn record(&mut self, lane: usize, moment: Moment, code: u64) {
+        put_varint(lane as u64, &mut self.lanes);
+        self.moments.push(moment);
+        put_varint(code, &mut self.codes);
+    }
+
+    /// Adds the arguments of a text of a template.
+    pub fn arguments(&mut self, entry: u32, numbers: &[u64], lengths: &[usize], words: &[u8]) {
+        if !numbers.is_empty() {
+            let of_template = self.numbers.entry(entry).or_insert((numbers.len(), Vec::new()));
+            of_template.1.extend_from_slice(numbers);
+        }
+        lengths.iter().for_each(|length| put_varint(*length as u64, &mut self.lengths));
+        self.words.extend_from_slice(words);
+    }
+
+    /// Returns whether there is no room for another record.
+    pub fn is_full(&self) -> bool {
+        self.moments.len() >= RECORDS || self.words.len() + self.entries.len() + self.fields.len() > MAX_BYTES
+    }
+
+    /// Appends the block, with these facts, to the page, and begins an empty one.
+    pub fn write(&mut self, facts: &[(&str, Vec<u8>)], out: &mut Vec<u8>) {
+        let mut head = Vec::new();
+        let rate = self.rate();
+        let first = self.moments.first().copied().unwrap_or(Moment { ticks: 0, time: 0, wall: 0 });
+        // Writing to memory does not fail.
+        let _ = write!(
+            head,
+            "{{\"records\":{},\"ticks\":\"{}\",\"time\":{},\"rate\":{rate:?},\"wall\":\"{}\"",
+            self.moments.len(),
+            first.ticks,
+            first.time,
+            first.wall
+        );
+        let entries = [("entries", &self.entries), ("spanNames", &self.span_names)];
+        for (name, list) in entries.into_iter().chain(facts.iter().map(|(name, list)| (*name, list))) {
+            head.push(b',');
+            put_string(name, &mut head);
+            head.extend_from_slice(b":[");
+            head.extend_from_slice(list);
+            head.push(b']');
+        }
+        head.push(b'}');
+        let [ticks, times, walls] = self.times(first, rate);
+        let numbers = self.number_column();
+        out.extend_from_slice(b"<script>block(");
+        put_number(self.moments.len() as u64, out);
+        let columns = [
+            &head,
+            &self.lanes,
+            &ticks,
+            &times,
+            &walls,
+            &self.codes,
+            &numbers,
+            &self.lengths,
+            &self.words,
+            &self.more,
+            &self.states,
+            &self.spans,
+            &self.fields,
+        ];
+        for column in columns {
+            out.extend_from_slice(b",\"");
+            put_base64(&deflated(column), out);
+            out.push(b'"');
+        }
+        out.extend_from_slice(b")</script>\n");
+        *self = Block::default();
+    }
+
+    /// Returns the nanoseconds of a tick.
+    fn rate(&self) -> f64 {
+        let Some((first, last)) = self.moments.first().zip(self.moments.last()) else { return 1.0 };
+        let ticks = last.ticks.saturating_sub(first.ticks) as f64;
+        if ticks > 0.0 { (last.time - first.time) as f64 / ticks } else { 1.0 }
+    }
+
+    /// Returns the columns of ticks, times and wall times.
+    fn times(&self, first: Moment, rate: f64) -> [Vec<u8>; 3] {
+        let [mut ticks, mut times, mut walls] = [(); 3].map(|()| Vec::new());
+        let (mut last, mut last_error, mut last_distance) = (first.ticks, 0, 0);
+        for moment in &self.moments {
+            put_signed(moment.ticks.wrapping_sub(last) as i64, &mut ticks);
+            last = moment.ticks;
+            let expected = (moment.ticks.wrapping_sub(first.ticks) as i64 as f64 * rate).floor() as i64;
+            let error = moment.time.wrapping_sub(first.time).wrapping_sub(expected);
+            put_signed(error.wrapping_sub(last_error), &mut times);
+            last_error = error;
+            let passed = moment.time.wrapping_sub(first.time);
+            let distance = (moment.wall.wrapping_sub(first.wall) as i64).wrapping_sub(passed);
+            put_signed(distance.wrapping_sub(last_distance), &mut walls);
+            last_distance = distance;
+        }
+        [ticks, times, walls]
+    }
+
+    /// Returns the column of numbers: for each template, and each place in it, the changes from text to text.
+    fn number_column(&self) -> Vec<u8> {
+        let mut templates: Vec<_> = self.numbers.iter().collect();
+        templates.sort_unstable_by_key(|(entry, _)| **entry);
+        let mut column = Vec::new();
+        for (_, (places, numbers)) in templates {
+            for place in 0..*places {
+                let mut last = 0;
+                for number in numbers.iter().skip(place).step_by(*places) {
+                    put_signed(number.wrapping_sub(last) as i64, &mut column);
+                    last = *number;
+                }
+            }
+        }
+        column
+    }
+}
+
+/// Appends a number, seven bits a byte, the lowest first.
+pub fn put_varint(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Appends a number that may be negative.
+pub fn put_signed(number: i64, out: &mut Vec<u8>) {
+    put_varint((number << 1 ^ number >> 63) as u64, out);
+}
+
+fn deflated(column: &[u8]) -> Vec<u8> {
+    if column.is_empty() {
+        return Vec::new();
+    }
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(LEVEL));
+    // Writing to memory does not fail.
+    let _ = encoder.write_all(column);
+    encoder.finish().unwrap_or_default()
+}
+
+/// Appends bytes in base64.
+fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for part in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(part.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let digit = |number: u32| DIGITS[(bits >> (18 - 6 * number)) as usize & 63];
+        let digits = [digit(0), digit(1), digit(2), digit(3)];
+        out.extend_from_slice(&digits[..part.len() + 1]);
+        out.extend_from_slice(&b"=="[..3 - part.len()]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_that_of_rfc_4648() {
+        for (bytes, expected) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            let mut out = Vec::new();
+            put_base64(bytes.as_bytes(), &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn small_numbers_take_one_byte() {
+        let bytes = |number| {
+            let mut out = Vec::new();
+            put_signed(number, &mut out);
+            out
+        };
+        assert_eq!((bytes(0), bytes(-1), bytes(1), bytes(-64)), (vec![0], vec![1], vec![2], vec![127]));
+        assert_eq!(bytes(64), [0x80, 1]);
+        assert_eq!(bytes(i64::MIN).len(), 10);
+    }
+}

@@ -1,0 +1,2 @@
+// Pictures of the selection.
+"use strict";

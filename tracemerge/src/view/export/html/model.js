@@ -1,0 +1,124 @@
+// The trace: gets its blocks while the page is read, has the worker unpack them, and answers questions about it.
+"use strict";
+
+/// The trace when all blocks were read.
+let trace = null;
+
+const worker = new Worker(URL.createObjectURL(new Blob([byId("decoder").textContent], { type: "text/javascript" })));
+const questions = new Map();
+let nextQuestion = 0, recordsInPage = 0;
+
+/// Takes a block of the page. Called by the scripts that hold the data.
+function block(records, ...columns) {
+  recordsInPage += records;
+  worker.postMessage({ what: "block", columns });
+  document.currentScript.remove();
+}
+
+/// Asks the worker. Returns its answer.
+function ask(question) {
+  return new Promise((resolve, reject) => {
+    questions.set(++nextQuestion, { resolve, reject });
+    worker.postMessage({ ...question, id: nextQuestion });
+  });
+}
+
+worker.onmessage = ({ data }) => {
+  if (data.what === "answer") {
+    const { resolve, reject } = questions.get(data.id);
+    questions.delete(data.id);
+    if (data.error === undefined) resolve(data.found); else reject(new Error(data.error));
+  } else if (data.what === "progress") {
+    byId("state").textContent = `reading: ${grouped(data.records)} records`;
+  } else if (data.what === "failed") {
+    byId("state").textContent = `This page is damaged: ${data.error}`;
+  } else if (data.what === "trace") {
+    trace = prepared(data.trace);
+    showTrace();
+  }
+};
+
+/// The functions of calls that are nested more deeply are not drawn. They are counted.
+const DRAWN_DEPTH = 128;
+
+/// Adds to the trace what the page derives from it.
+function prepared(trace) {
+  let first = Infinity, last = -Infinity;
+  const see = time => {
+    if (time < first) first = time;
+    if (time > last && time < Infinity) last = time;
+  };
+  trace.lasts.forEach(time => { if (time > last) last = time; });
+  const { time } = trace.messages;
+  if (time.length > 0) [time[0], time[time.length - 1]].forEach(see);
+  trace.lanes.forEach((lane, number) => {
+    lane.number = number;
+    // A process that has lost its end has calls without one.
+    const end = trace.lasts[lane.process];
+    for (let call = lane.end.length - 1; call >= 0; call--) if (lane.end[call] === Infinity) lane.end[call] = end;
+    if (lane.start.length > 0) see(lane.start[0]);
+    lane.end.forEach(see);
+    lane.rows = rowsOf(lane);
+    lane.losses = Array.from(lane.messages).filter(message => isLoss(trace, message));
+  });
+  for (let span = 0; span < trace.spans.began.length; span++) {
+    see(trace.spans.began[span]);
+    if (trace.spans.ended[span] === Infinity) trace.spans.ended[span] = last;
+  }
+  trace.first = first === Infinity ? 0 : first;
+  trace.last = Math.max(trace.first + 1, last === -Infinity ? 1 : last);
+  return trace;
+}
+
+function isLoss(trace, message) {
+  const { kind, text } = trace.dictionary[trace.messages.entry[message]];
+  return kind === "#" && /^lost\b/.test(text);
+}
+
+/// Returns the calls of a lane by their depth: their numbers, in order, and the sum of the durations before each.
+function rowsOf(lane) {
+  const counts = [];
+  for (const depth of lane.depth) if (depth < DRAWN_DEPTH) counts[depth] = (counts[depth] ?? 0) + 1;
+  const rows = counts.map(count => ({ calls: new Uint32Array(count), before: new Float64Array(count + 1), count: 0 }));
+  for (let call = 0; call < lane.depth.length; call++) {
+    const row = rows[lane.depth[call]];
+    if (row === undefined) continue;
+    row.calls[row.count] = call;
+    row.before[row.count + 1] = row.before[row.count] + lane.end[call] - lane.start[call];
+    row.count++;
+  }
+  return rows;
+}
+
+/// Returns the index in a row of the first call that ends after a time.
+function firstEndingAfter(lane, row, time) {
+  let low = 0, high = row.count;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (lane.end[row.calls[middle]] > time) high = middle; else low = middle + 1;
+  }
+  return low;
+}
+
+/// Returns the call of a lane at a depth and a time, or the one nearest to it within some nanoseconds.
+function callAt(lane, depth, time, tolerance) {
+  const row = lane.rows[depth];
+  if (row === undefined) return undefined;
+  const call = row.calls[firstEndingAfter(lane, row, time - tolerance)];
+  return call !== undefined && lane.start[call] <= time + tolerance ? call : undefined;
+}
+
+/// Returns ticks and wall time at an offset: exact if it is that of a record, and else to the rate of its block.
+function clockAt(time) {
+  const clock = trace.clocks.findLast(clock => clock.time <= time) ?? trace.clocks[0];
+  const passed = time - clock.time;
+  return { ticks: clock.base + BigInt(Math.round(passed / (clock.rate || 1))),
+    wall: clock.wall + BigInt(Math.round(passed)) };
+}
+
+function functionName(entry) { return trace.dictionary[entry].text || "?"; }
+
+/// The level of a message: that of its site, or the kind of its line.
+function levelOf({ kind, about }) {
+  return { "#": "tracer", "^": "stack", "!": "lock" }[kind] ?? (about[0] || "message");
+}

@@ -1,0 +1,408 @@
+//! The page: its scripts and its style, and the records as blocks.
+
+use std::collections::HashMap;
+
+use trace_format::meta::Meta;
+use trace_format::record::Flags;
+
+use super::columns::{Block, Moment, code, put_signed, put_varint};
+use super::texts::Split;
+use crate::file::fast_map::FastMap;
+use crate::time::clocks::ClockReader;
+use crate::view::by_number::ByNumber;
+use crate::view::export::Export;
+use crate::view::export::aspects::Aspect;
+use crate::view::export::events::{
+    EndedCall, Event, EventContent, EventExport, EventFormat, Inventory, LockContent,
+};
+use crate::view::export::fields::{is_of_modules, level};
+use crate::view::export::json::{put_number, put_string};
+use crate::view::function_names::FunctionId;
+use crate::view::known_spans::{How, KnownSpans, SpanChange, SpanKey};
+use crate::view::layout::Context;
+use crate::view::thread_states::{Off, OffTime};
+
+/// The page without its style, its scripts and its data.
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+/// The source of the worker.
+const DECODER: &str = include_str!("decode.js");
+/// The scripts of the page, in the order in which they use each other.
+const SCRIPTS: [&str; 8] = [
+    include_str!("words.js"),
+    include_str!("model.js"),
+    include_str!("statistics.js"),
+    include_str!("timeline.js"),
+    include_str!("messages.js"),
+    include_str!("tables.js"),
+    include_str!("graphs.js"),
+    include_str!("page.js"),
+];
+
+/// The maximum number of templates, and of their bytes. Further texts are arguments as a whole.
+const MAX_TEMPLATES: usize = 100_000;
+const MAX_TEMPLATE_BYTES: usize = 16 << 20;
+
+/// The format of the page.
+pub struct HtmlFormat {
+    /// The steady time of the first line of the chosen runs, from which times count.
+    first: u64,
+    lanes: Vec<Lane>,
+    /// The numbers of threads and processes that are in the page.
+    told: (usize, usize),
+    /// The number of entries of the dictionary.
+    entries: u32,
+    /// The entry of each function, plus 1.
+    functions: ByNumber<u32>,
+    /// The entry of each template, by its kind, its site and its text.
+    templates: FastMap<Vec<u8>, u32>,
+    template_bytes: usize,
+    span_names: HashMap<String, u64>,
+    block: Block,
+    split: Split,
+    /// The number of messages so far that are not UTF-8.
+    not_text: u64,
+}
+
+/// A thread.
+struct Lane {
+    wall: ClockReader,
+    /// The functions of the open calls.
+    open: Vec<FunctionId>,
+    /// The end of the last wait for the tracer.
+    waited_until: u64,
+}
+
+/// Makes the format.
+pub fn make(context: &Context) -> Box<dyn Export> {
+    let format = HtmlFormat {
+        first: context.time.first,
+        lanes: Vec::new(),
+        told: (0, 0),
+        entries: 0,
+        functions: ByNumber::default(),
+        templates: FastMap::default(),
+        template_bytes: 0,
+        span_names: HashMap::new(),
+        block: Block::default(),
+        split: Split::default(),
+        not_text: 0,
+    };
+    Box::new(EventExport::new(format, context.depth, context.threads(), context.catalog.clone()))
+}
+
+/// Returns the parts of the page before and behind its data.
+fn parts() -> (String, &'static str) {
+    let (head, tail) = PAGE.split_once("<!--data-->").unwrap_or((PAGE, ""));
+    let scripts: String = SCRIPTS.iter().map(|script| format!("<script>\n{script}</script>\n")).collect();
+    let head = head.replace("/*style*/", STYLE).replace("/*decoder*/", DECODER);
+    (head.replace("<!--scripts-->", &scripts), tail)
+}
+
+/// Returns the kind of a message's line.
+fn kind_of(lock: LockContent) -> u8 {
+    if lock == LockContent::Record { b'!' } else { b':' }
+}
+
+impl HtmlFormat {
+    /// Returns a time as the page has it: since the first line.
+    fn since_first(&self, time: u64) -> i64 {
+        time.wrapping_sub(self.first) as i64
+    }
+
+    fn lane(&mut self, thread: usize, inventory: &Inventory) -> &mut Lane {
+        for thread in &inventory.threads()[self.lanes.len()..] {
+            let wall = thread.clock.wall_reader();
+            self.lanes.push(Lane { wall, open: Vec::new(), waited_until: 0 });
+        }
+        &mut self.lanes[thread]
+    }
+
+    /// Adds a record with this code.
+    fn put(&mut self, event: &Event<'_>, code: u64, inventory: &Inventory) {
+        let wall = self.lane(event.thread, inventory).wall.at(event.ticks);
+        let moment = Moment { ticks: event.ticks.0, time: self.since_first(event.time), wall };
+        self.block.record(event.thread, moment, code);
+    }
+
+    /// Begins an entry of the dictionary in the block. Returns its number.
+    fn begin_entry(&mut self, kind: u8) -> u32 {
+        let entries = &mut self.block.entries;
+        entries.extend_from_slice(if entries.is_empty() { b"[\"" } else { b",[\"" });
+        entries.extend_from_slice(&[kind, b'"']);
+        self.entries += 1;
+        self.entries - 1
+    }
+
+    /// Appends texts to the entry, and ends it.
+    fn end_entry(&mut self, texts: &[&str]) {
+        for text in texts {
+            self.block.entries.push(b',');
+            put_string(text, &mut self.block.entries);
+        }
+        self.block.entries.push(b']');
+    }
+
+    fn function(&mut self, function: FunctionId, inventory: &Inventory) -> u32 {
+        let known = self.functions.get(function);
+        if known > 0 {
+            return known - 1;
+        }
+        let named = inventory.function(function);
+        let entry = self.begin_entry(b'f');
+        let line = named.line.map_or_else(String::new, |line| format!(":{line}"));
+        self.end_entry(&[&named.name, &format!("{}{line}", named.file)]);
+        *self.functions.get_mut(function) = entry + 1;
+        entry
+    }
+
+    /// Adds a record with a text.
+    fn text(&mut self, event: &Event<'_>, kind: u8, (site, text): (usize, &str), inventory: &Inventory) {
+        let mut split = std::mem::take(&mut self.split);
+        let head = [&[kind][..], &site.to_le_bytes()].concat();
+        split.begin(&head);
+        split.split(text);
+        if self.has_no_room() && !self.templates.contains_key(&split.template) {
+            split.take_whole(head.len(), text);
+        }
+        let known = self.templates.get(&split.template).copied();
+        let entry = known.unwrap_or_else(|| {
+            let template = String::from_utf8_lossy(&split.template[head.len()..]).into_owned();
+            self.template_bytes += split.template.len();
+            let entry = self.begin_entry(kind);
+            self.templates.insert(split.template.clone(), entry);
+            match inventory.site(site.checked_sub(1)) {
+                None => self.end_entry(&[&template]),
+                Some(known) => {
+                    let of = &known.site;
+                    let place =
+                        if of.file.is_empty() { String::new() } else { format!("{}:{}", of.file, of.line) };
+                    let level = level(of.level).unwrap_or("");
+                    self.end_entry(&[&template, level, known.target(), &place, &of.function]);
+                }
+            }
+            entry
+        });
+        self.put(event, code::FIRST + u64::from(entry), inventory);
+        self.block.arguments(entry, &split.numbers, &split.lengths, &split.words);
+        self.split = split;
+    }
+
+    /// Returns whether further texts get no template of their own.
+    fn has_no_room(&self) -> bool {
+        self.templates.len() >= MAX_TEMPLATES || self.template_bytes >= MAX_TEMPLATE_BYTES
+    }
+
+    fn end(&mut self, event: &Event<'_>, ended: &[EndedCall], left: Option<Flags>, inventory: &Inventory) {
+        let open = &mut self.lane(event.thread, inventory).open;
+        let flags = left.unwrap_or(Flags::NONE);
+        if let ([call], Some(Flags::NONE), Some(function)) = (ended, left, open.last()) {
+            if call.has_leave_record && call.function == *function {
+                open.pop();
+                return self.put(event, code::LEAVE, inventory);
+            }
+        }
+        let entered: Vec<FunctionId> = ended.iter().filter_map(|_| open.pop()).collect();
+        self.put(event, code::END, inventory);
+        let bits = [
+            left.is_none(),
+            flags.has(Flags::UNWINDING),
+            flags.has(Flags::ENDED),
+            flags.has(Flags::CANCELLED),
+        ];
+        let flags = (0..).zip(bits).map(|(bit, is_set)| u64::from(is_set) << bit).sum();
+        put_varint(flags, &mut self.block.more);
+        put_varint(ended.len() as u64, &mut self.block.more);
+        for (call, entered) in ended.iter().zip(entered) {
+            let is_known = call.function == entered;
+            let named = if is_known { 0 } else { u64::from(self.function(call.function, inventory)) + 1 };
+            put_varint(named << 1 | u64::from(call.has_leave_record), &mut self.block.more);
+        }
+    }
+
+    fn meta(&mut self, event: &Event<'_>, payload: &str, meta: Option<&Meta>, inventory: &Inventory) {
+        match meta {
+            Some(Meta::Run(_) | Meta::Thread(_) | Meta::Name { .. } | Meta::Clock { .. }) => {}
+            meta if is_of_modules(meta) => {}
+            Some(Meta::Stall { ns }) => {
+                self.put(event, code::STALL, inventory);
+                put_varint(*ns, &mut self.block.more);
+            }
+            Some(Meta::Wait(_)) => {
+                let Some((begin, end)) = inventory.registry.work(event.thread).last_wait() else { return };
+                let lane = self.lane(event.thread, inventory);
+                if std::mem::replace(&mut lane.waited_until, end) < end {
+                    self.put(event, code::WAIT, inventory);
+                    for time in [begin, end] {
+                        put_signed(time.wrapping_sub(event.time) as i64, &mut self.block.more);
+                    }
+                }
+            }
+            _ => self.text(event, b'#', (0, payload), inventory),
+        }
+    }
+
+    /// Writes the block if it is full, or if there is no further one.
+    fn end_block(&mut self, is_last: bool, inventory: &Inventory, out: &mut Vec<u8>) {
+        if !is_last && !self.block.is_full() {
+            return;
+        }
+        let (mut lanes, mut processes) = (Vec::new(), Vec::new());
+        for thread in &inventory.threads()[self.told.0..] {
+            let texts = [thread.label(), &format!("{}", thread.tid)];
+            begin_list(&texts, &mut lanes);
+            lanes.push(b',');
+            put_number(thread.process as u64, &mut lanes);
+            lanes.push(b']');
+        }
+        for process in &inventory.processes()[self.told.1..] {
+            begin_list(&[&process.name, &process.pid().to_string()], &mut processes);
+            processes.push(b']');
+        }
+        self.told = (inventory.threads().len(), inventory.processes().len());
+        let mut facts = vec![("lanes", lanes), ("processes", processes)];
+        if is_last {
+            let mut lasts = Vec::new();
+            for process in 0..inventory.processes().len() {
+                lasts.extend_from_slice(if process == 0 { b"" } else { b"," });
+                lasts.extend_from_slice(
+                    self.since_first(inventory.registry.last_time(process)).to_string().as_bytes(),
+                );
+            }
+            let mut notes = Vec::new();
+            for (number, note) in self.notes(inventory).iter().enumerate() {
+                notes.extend_from_slice(if number == 0 { b"" } else { b"," });
+                put_string(note, &mut notes);
+            }
+            facts.extend([("lasts", lasts), ("notes", notes)]);
+        }
+        self.block.write(&facts, out);
+    }
+
+    /// Returns sentences about the trace that the page shows.
+    fn notes(&self, inventory: &Inventory) -> Vec<String> {
+        let waits = inventory.registry.waits_in_words();
+        let states = inventory.registry.states().in_words();
+        waits.into_iter().chain(states).chain(self.omissions(inventory)).collect()
+    }
+}
+
+/// Begins a list of texts in JSON, behind a comma if it is not the first one.
+fn begin_list(texts: &[&str], out: &mut Vec<u8>) {
+    out.extend_from_slice(if out.is_empty() { b"[" } else { b",[" });
+    for (number, text) in texts.iter().enumerate() {
+        out.extend_from_slice(if number == 0 { b"" } else { b"," });
+        put_string(text, out);
+    }
+}
+
+impl EventFormat for HtmlFormat {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(parts().0.as_bytes());
+    }
+
+    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
+        match &event.what {
+            EventContent::Message { site, text, lock, .. } => {
+                let is_text = std::mem::replace(&mut self.not_text, inventory.not_text) == inventory.not_text;
+                let kind = if is_text { kind_of(*lock) } else { b'~' };
+                self.text(event, kind, (site.map_or(0, |site| site + 1), text), inventory);
+            }
+            EventContent::Enter(call_info) => {
+                let function = call_info.called.function;
+                let entry = self.function(function, inventory);
+                self.put(event, code::FIRST + u64::from(entry), inventory);
+                self.lanes[event.thread].open.push(function);
+            }
+            EventContent::Leave(told, ended) => {
+                // A leave record without an enter record ends no call.
+                if !ended.is_empty() {
+                    self.end(event, ended, Some(told.left), inventory);
+                }
+            }
+            EventContent::Close(ended) => self.end(event, ended, None, inventory),
+            EventContent::Stack(text) => self.text(event, b'^', (0, text), inventory),
+            EventContent::Meta { payload, meta } => self.meta(event, payload, *meta, inventory),
+        }
+        self.end_block(false, inventory, out);
+    }
+
+    fn off(&mut self, thread: usize, off: &OffTime, until: u64, _: &Inventory, _: &mut Vec<u8>) {
+        let begin = self.since_first(off.begin);
+        let kind = match off.why {
+            Off::Waiting => 0,
+            Off::Preempted => 1,
+            Off::Unknown => 2,
+        };
+        let block = &mut self.block;
+        put_varint(thread as u64, &mut block.states);
+        put_varint(kind, &mut block.states);
+        put_signed(begin.wrapping_sub(block.last_state), &mut block.states);
+        put_varint(until.saturating_sub(off.begin), &mut block.states);
+        block.last_state = begin;
+    }
+
+    fn spans(&self) -> Option<KnownSpans> {
+        Some(KnownSpans::new(0, true))
+    }
+
+    fn span(
+        &mut self,
+        (key, change): (SpanKey, SpanChange),
+        (thread, time): (usize, u64),
+        inventory: &Inventory,
+        _: &mut Vec<u8>,
+    ) {
+        let Some(spans) = &inventory.spans else { return };
+        let Some(span) = spans.get(key) else { return };
+        let time = self.since_first(time);
+        let block = &mut self.block;
+        let kind = match change {
+            SpanChange::Began => 0,
+            SpanChange::Busy => 1,
+            SpanChange::Idle => 2,
+            SpanChange::Ended(How::Ended) => 3,
+            SpanChange::Ended(How::Cancelled) => 4,
+            SpanChange::Ended(How::Open) => 5,
+        };
+        put_varint(kind, &mut block.spans);
+        put_varint(span.number, &mut block.spans);
+        put_signed(time.wrapping_sub(block.last_span), &mut block.spans);
+        put_varint(thread as u64, &mut block.spans);
+        block.last_span = time;
+        let fields = match change {
+            SpanChange::Began => {
+                let name = spans.names_of(span).0;
+                let next = self.span_names.len() as u64;
+                let number = self.span_names.get(name).copied().unwrap_or_else(|| {
+                    self.span_names.insert(name.to_owned(), next);
+                    let names = &mut block.span_names;
+                    names.extend_from_slice(if names.is_empty() { b"" } else { b"," });
+                    put_string(name, names);
+                    next
+                });
+                let parent = span.parent.and_then(|parent| spans.get((key.0, parent)));
+                put_varint(number, &mut block.spans);
+                put_varint(key.1, &mut block.spans);
+                put_varint(parent.map_or(0, |parent| parent.number), &mut block.spans);
+                span.fields()
+            }
+            SpanChange::Ended(_) => span.fields().get(span.first_fields()..).unwrap_or(""),
+            SpanChange::Busy | SpanChange::Idle => return,
+        };
+        put_varint(fields.len() as u64, &mut block.spans);
+        block.fields.extend_from_slice(fields.as_bytes());
+    }
+
+    fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {
+        self.end_block(true, inventory, out);
+        out.extend_from_slice(parts().1.as_bytes());
+    }
+
+    fn omissions(&self, inventory: &Inventory) -> Vec<String> {
+        let mut omissions = inventory.text_omissions();
+        omissions.extend(inventory.cut_calls());
+        omissions.extend(inventory.without(&[Aspect::Modules, Aspect::Values, Aspect::CallSites]));
+        omissions
+    }
+}

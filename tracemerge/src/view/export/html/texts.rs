@@ -1,0 +1,134 @@
+//! Texts as templates with arguments: texts that differ in their numbers only have one template.
+
+/// The byte of a template in the place of a number.
+pub const NUMBER: u8 = 1;
+/// The byte of a template in the place of a word with digits that is not a number.
+pub const WORD: u8 = 2;
+/// The maximum number of digits of a number: a floating point number of the page has all of them.
+const MAX_DIGITS: usize = 15;
+/// The maximum length of a template.
+const MAX_TEMPLATE: usize = 500;
+
+/// A text as a template with its arguments.
+#[derive(Debug, Default)]
+pub struct Split {
+    /// The template, behind the bytes that the caller has put there.
+    pub template: Vec<u8>,
+    /// The numbers, in order.
+    pub numbers: Vec<u64>,
+    /// The lengths of the words with digits, in order, and their bytes.
+    pub lengths: Vec<usize>,
+    pub words: Vec<u8>,
+}
+
+impl Split {
+    /// Begins a text whose template is to begin with `head`.
+    pub fn begin(&mut self, head: &[u8]) {
+        self.template.clear();
+        self.template.extend_from_slice(head);
+        self.numbers.clear();
+        self.lengths.clear();
+        self.words.clear();
+    }
+
+    /// Appends a text to the template and the arguments.
+    pub fn split(&mut self, text: &str) {
+        let head = self.template.len();
+        let mut rest = text.as_bytes();
+        while let Some(&byte) = rest.first() {
+            let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+            if byte == NUMBER || byte == WORD || self.template.len() > head + MAX_TEMPLATE {
+                return self.take_whole(head, text);
+            }
+            let length = rest.iter().position(|byte| !is_word(byte)).unwrap_or(rest.len()).max(1);
+            let (word, behind) = rest.split_at(length);
+            rest = behind;
+            if !word.iter().any(u8::is_ascii_digit) {
+                self.template.extend_from_slice(word);
+            } else if let Some(number) = number(word) {
+                self.template.push(NUMBER);
+                self.numbers.push(number);
+            } else {
+                self.template.push(WORD);
+                self.lengths.push(word.len());
+                self.words.extend_from_slice(word);
+            }
+        }
+    }
+
+    /// Makes the whole text one argument. The template is longer than its head by one byte.
+    pub fn take_whole(&mut self, head: usize, text: &str) {
+        self.template.truncate(head);
+        self.template.push(WORD);
+        self.numbers.clear();
+        self.lengths.clear();
+        self.lengths.push(text.len());
+        self.words.clear();
+        self.words.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// Returns the number that has exactly these digits.
+fn number(word: &[u8]) -> Option<u64> {
+    if word.len() > MAX_DIGITS || (word[0] == b'0' && word.len() > 1) {
+        return None;
+    }
+    let digit = |sum: u64, byte: &u8| byte.is_ascii_digit().then(|| sum * 10 + u64::from(byte - b'0'));
+    word.iter().try_fold(0, digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn split(text: &str) -> (String, Vec<u64>, Vec<String>) {
+        let mut split = Split::default();
+        split.begin(b"");
+        split.split(text);
+        let mut words = &split.words[..];
+        let mut word = |length: &usize| {
+            let (word, rest) = words.split_at(*length);
+            words = rest;
+            String::from_utf8(word.to_vec()).unwrap()
+        };
+        let all = split.lengths.iter().map(&mut word).collect();
+        (String::from_utf8(split.template).unwrap(), split.numbers, all)
+    }
+
+    fn joined(text: &str) -> String {
+        let (template, numbers, words) = split(text);
+        let (mut numbers, mut words) = (numbers.into_iter(), words.into_iter());
+        let part = |character: char| match character {
+            '\u{1}' => numbers.next().unwrap().to_string(),
+            '\u{2}' => words.next().unwrap(),
+            other => other.to_string(),
+        };
+        template.chars().map(part).collect()
+    }
+
+    #[test]
+    fn numbers_and_words_with_digits_are_arguments() {
+        let (template, numbers, words) = split("id=47 of 0x7f took 1.050 ms, größe 0");
+        assert_eq!(template, "id=\u{1} of \u{2} took \u{1}.\u{2} ms, größe \u{1}");
+        assert_eq!(numbers, [47, 1, 0]);
+        assert_eq!(words, ["0x7f", "050"]);
+        let (template, _, words) = split("18446744073709551616");
+        assert_eq!((&template[..], &words[0][..]), ("\u{2}", "18446744073709551616"));
+    }
+
+    #[test]
+    fn texts_that_make_no_good_template_are_arguments_as_a_whole() {
+        for text in ["a \u{1} of 7", &"long ".repeat(200)] {
+            assert_eq!(split(text), ("\u{2}".to_owned(), vec![], vec![text.to_owned()]));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn each_text_can_be_joined_again(text in "([a-z0-9 _\\PC\u{1}\u{2}]|[0-9]{1,20}){0,30}") {
+            prop_assert_eq!(joined(&text), text);
+        }
+    }
+}

@@ -9,6 +9,7 @@
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod binaries;
+pub mod browser;
 mod everything;
 pub mod peak;
 pub mod programs;

@@ -32,6 +32,7 @@ mod spans_have_tracks_in_timelines;
 mod stats_name_functions;
 mod summaries_fit_a_screen;
 mod tables_have_every_record_and_value;
+mod the_page_agrees_with_report;
 mod uftrace_agrees_about_calls;
 mod views_show_the_selected_records;
 mod vim_colours_each_kind_of_line;

@@ -1,7 +1,7 @@
 //! A block of records in columns, which are deflated apart from each other.
 //!
 //! All numbers are varints; those that may be negative are in zigzag form. A record has a lane, its ticks, its time, its
-//! wall time and a code. Times are steady nanoseconds since the first line of the chosen runs. They are predicted from
+//! wall time and a code. The lowest bytes of the changes of ticks, which are as good as random, are apart from the rest. Times are steady nanoseconds since the first line of the chosen runs. They are predicted from
 //! the ticks by the block's rate, with the arithmetic of a double, which is the same in the page; the columns have the
 //! changes of the difference, which are zeros as a rule. A code is one of [`code`], or an entry of the dictionary.
 
@@ -17,6 +17,8 @@ use crate::view::export::json::{put_number, put_string};
 pub const RECORDS: usize = 1 << 16;
 /// The number of bytes of texts above which a block ends earlier.
 const MAX_BYTES: usize = 16 << 20;
+/// The least number of texts of a template whose numbers may be written as changes.
+const MIN_CHANGES: usize = 8;
 /// The level of compression: a higher one gains nothing.
 const LEVEL: u32 = 6;
 
@@ -32,6 +34,17 @@ pub mod code {
     pub const STALL: u64 = 3;
     /// The first entry of the dictionary.
     pub const FIRST: u64 = 4;
+}
+
+/// The reasons why a thread did not work.
+pub mod state {
+    pub const WAITING: u64 = 0;
+    pub const PREEMPTED: u64 = 1;
+    pub const UNKNOWN: u64 = 2;
+    /// It waited for a notification.
+    pub const CONDITION: u64 = 3;
+    /// It waited for a lock.
+    pub const LOCK: u64 = 4;
 }
 
 /// The time of a record.
@@ -56,8 +69,8 @@ pub struct Block {
     words: Vec<u8>,
     /// Further numbers of records, as their codes say.
     pub more: Vec<u8>,
-    /// Times off the processor: lane, reason, begin, duration.
-    pub states: Vec<u8>,
+    /// Times off the processor, and of waiting for locks: lane, reason, begin, duration; for a lock also its holder.
+    states: Vec<u8>,
     /// Changes of spans, and the texts of their fields.
     pub spans: Vec<u8>,
     pub fields: Vec<u8>,
@@ -66,7 +79,7 @@ pub struct Block {
     /// The new names of spans, in JSON, separated by commas.
     pub span_names: Vec<u8>,
     /// The last times in `states` and `spans`.
-    pub last_state: i64,
+    last_state: i64,
     pub last_span: i64,
 }
 
@@ -86,6 +99,21 @@ impl Block {
         }
         lengths.iter().for_each(|length| put_varint(*length as u64, &mut self.lengths));
         self.words.extend_from_slice(words);
+    }
+
+    /// Adds a time in which a thread did not work.
+    pub fn state(&mut self, lane: usize, state: u64, begin: i64, duration: u64) {
+        put_varint(lane as u64, &mut self.states);
+        put_varint(state, &mut self.states);
+        put_signed(begin.wrapping_sub(self.last_state), &mut self.states);
+        put_varint(duration, &mut self.states);
+        self.last_state = begin;
+    }
+
+    /// Adds a time in which a thread waited for a lock that another thread, or an unknown one, had.
+    pub fn lock_wait(&mut self, lane: usize, (begin, duration): (i64, u64), holder: Option<usize>) {
+        self.state(lane, state::LOCK, begin, duration);
+        put_varint(holder.map_or(0, |holder| holder as u64 + 1), &mut self.states);
     }
 
     /// Returns whether there is no room for another record.
@@ -116,13 +144,14 @@ impl Block {
             head.push(b']');
         }
         head.push(b'}');
-        let [ticks, times, walls] = self.times(first, rate);
+        let [low_ticks, ticks, times, walls] = self.times(first, rate);
         let numbers = self.number_column();
         out.extend_from_slice(b"<script>block(");
         put_number(self.moments.len() as u64, out);
         let columns = [
             &head,
             &self.lanes,
+            &low_ticks,
             &ticks,
             &times,
             &walls,
@@ -151,12 +180,14 @@ impl Block {
         if ticks > 0.0 { (last.time - first.time) as f64 / ticks } else { 1.0 }
     }
 
-    /// Returns the columns of ticks, times and wall times.
-    fn times(&self, first: Moment, rate: f64) -> [Vec<u8>; 3] {
-        let [mut ticks, mut times, mut walls] = [(); 3].map(|()| Vec::new());
+    /// Returns the columns of ticks, their lowest bytes first, of times and of wall times.
+    fn times(&self, first: Moment, rate: f64) -> [Vec<u8>; 4] {
+        let [mut low_ticks, mut ticks, mut times, mut walls] = [(); 4].map(|()| Vec::new());
         let (mut last, mut last_error, mut last_distance) = (first.ticks, 0, 0);
         for moment in &self.moments {
-            put_signed(moment.ticks.wrapping_sub(last) as i64, &mut ticks);
+            let change = zigzag(moment.ticks.wrapping_sub(last) as i64);
+            low_ticks.push(change as u8);
+            put_varint(change >> 8, &mut ticks);
             last = moment.ticks;
             let expected = (moment.ticks.wrapping_sub(first.ticks) as i64 as f64 * rate).floor() as i64;
             let error = moment.time.wrapping_sub(first.time).wrapping_sub(expected);
@@ -167,21 +198,30 @@ impl Block {
             put_signed(distance.wrapping_sub(last_distance), &mut walls);
             last_distance = distance;
         }
-        [ticks, times, walls]
+        [low_ticks, ticks, times, walls]
     }
 
-    /// Returns the column of numbers: for each template, and each place in it, the changes from text to text.
+    /// Returns the column of numbers: for each template, and each place in it, the numbers of all texts. If there are
+    /// several, they may be changes from text to text, as a number before them says: whatever is shorter.
     fn number_column(&self) -> Vec<u8> {
         let mut templates: Vec<_> = self.numbers.iter().collect();
         templates.sort_unstable_by_key(|(entry, _)| **entry);
         let mut column = Vec::new();
         for (_, (places, numbers)) in templates {
             for place in 0..*places {
-                let mut last = 0;
-                for number in numbers.iter().skip(place).step_by(*places) {
-                    put_signed(number.wrapping_sub(last) as i64, &mut column);
+                let all = || numbers.iter().skip(place).step_by(*places);
+                let (mut plain, mut changes, mut last) = (Vec::new(), Vec::new(), 0);
+                for number in all() {
+                    put_varint(*number, &mut plain);
+                    put_signed(number.wrapping_sub(last) as i64, &mut changes);
                     last = *number;
                 }
+                let are_changes = changes.len() < plain.len();
+                if numbers.len() >= MIN_CHANGES * places {
+                    put_varint(are_changes.into(), &mut column);
+                }
+                let is_chosen = are_changes && numbers.len() >= MIN_CHANGES * places;
+                column.extend_from_slice(if is_chosen { &changes } else { &plain });
             }
         }
         column
@@ -199,7 +239,11 @@ pub fn put_varint(mut number: u64, out: &mut Vec<u8>) {
 
 /// Appends a number that may be negative.
 pub fn put_signed(number: i64, out: &mut Vec<u8>) {
-    put_varint((number << 1 ^ number >> 63) as u64, out);
+    put_varint(zigzag(number), out);
+}
+
+fn zigzag(number: i64) -> u64 {
+    (number << 1 ^ number >> 63) as u64
 }
 
 fn deflated(column: &[u8]) -> Vec<u8> {

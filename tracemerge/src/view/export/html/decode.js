@@ -5,6 +5,11 @@
 // texts of messages are made stay here: the page asks for texts by the numbers of messages.
 "use strict";
 
+/// The least number of texts of a template whose numbers may be written as changes.
+const MIN_CHANGES = 8;
+/// The kinds of times in which a thread waited for a notification, and for a lock.
+const CONDITION = 3, LOCK = 4;
+/// The codes of records.
 const LEAVE = 0, END = 1, WAIT = 2, STALL = 3, FIRST = 4;
 /// Bits of a call: it has no leave record; it was open when its thread or the trace ended. The next ones are that it was
 /// left by a panic, and that its span has ended, or was cancelled.
@@ -66,7 +71,7 @@ async function inflate(base64) {
 function newLane([name, tid, process]) {
   return { name, tid, process, start: new Growing(Float64Array), end: new Growing(Float64Array),
     entry: new Growing(Uint32Array), depth: new Growing(Uint32Array), flags: new Growing(Uint8Array),
-    open: [], waits: { begin: [], end: [], total: [0] }, waited: new Map(), stalls: [],
+    open: [], locks: [], waits: { begin: [], end: [], total: [0] }, waited: new Map(), stalls: [],
     states: { begin: new Growing(Float64Array), end: new Growing(Float64Array), kind: new Growing(Uint8Array) },
     messages: new Growing(Uint32Array) };
 }
@@ -131,8 +136,13 @@ function readStates(bytes) {
   while (column.at < bytes.length) {
     const lane = lanes[column.next()], kind = column.next();
     last += column.signed();
+    const end = last + column.next();
+    if (kind >= CONDITION) {
+      lane.locks.push({ begin: last, end, holder: kind === LOCK ? column.next() - 1 : -1, isLock: kind === LOCK });
+      continue;
+    }
     lane.states.begin.push(last);
-    lane.states.end.push(last + column.next());
+    lane.states.end.push(end);
     lane.states.kind.push(kind);
   }
 }
@@ -180,8 +190,14 @@ function readSpans(bytes, fields) {
   }
 }
 
+/// Returns a change of the ticks, whose lowest byte has a column of its own.
+function changeOfTicks(low, reader) {
+  const number = reader.next() * 256 + low;
+  return number % 2 === 0 ? number / 2 : -(number + 1) / 2;
+}
+
 /// Reads a block: its dictionary first, then its records.
-function readBlock([head, laneColumn, ticks, times, walls, codes, numbers, lengths, words, more, states, span, fields]) {
+function readBlock([head, laneColumn, lowTicks, ticks, times, walls, codes, numbers, lengths, words, more, states, span, fields]) {
   const facts = JSON.parse(utf8.decode(head));
   for (const [kind, text, ...about] of facts.entries) dictionary.push({ kind, text, about });
   facts.spanNames.forEach(name => spanNames.push(name));
@@ -195,7 +211,7 @@ function readBlock([head, laneColumn, ticks, times, walls, codes, numbers, lengt
   let tick = 0, error = 0;
   for (let record = 0; record < facts.records; record++) {
     const number = laneReader.next(), lane = lanes[number];
-    tick += tickReader.signed();
+    tick += changeOfTicks(lowTicks[record], tickReader);
     error += timeReader.signed();
     const time = facts.time + Math.floor(tick * facts.rate) + error;
     const code = codeReader.next();
@@ -217,7 +233,7 @@ function readBlock([head, laneColumn, ticks, times, walls, codes, numbers, lengt
   records += facts.records;
   const { time, rate, wall } = facts;
   blocks.push({ first, count: messages.time.length - first, base: BigInt(facts.ticks), time, rate, wall: BigInt(wall),
-    records: facts.records, columns: { ticks, times, walls, codes, numbers, lengths, words } });
+    records: facts.records, columns: { lowTicks, ticks, walls, codes, numbers, lengths, words } });
   if (facts.lasts !== undefined) finish(facts);
 }
 
@@ -229,7 +245,7 @@ function finish({ lasts, notes }) {
   const given = lane => ({ name: lane.name, tid: lane.tid, process: lane.process,
     start: give(lane.start.end()), end: give(lane.end.end()), entry: give(lane.entry.end()),
     depth: give(lane.depth.end()), flags: give(lane.flags.end()), waits: lane.waits, waited: lane.waited,
-    stalls: lane.stalls, messages: give(lane.messages.end()),
+    stalls: lane.stalls, locks: lane.locks.sort((a, b) => a.begin - b.begin), messages: give(lane.messages.end()),
     states: { begin: give(lane.states.begin.end()), end: give(lane.states.end.end()),
       kind: give(lane.states.kind.end()) } });
   const all = columns => Object.fromEntries(Object.entries(columns).map(([name, column]) =>
@@ -260,7 +276,7 @@ function unpack(number) {
   const codeReader = new Reader(columns.codes);
   let tick = 0, wall = 0, message = 0, word = 0;
   for (let record = 0; record < block.records; record++) {
-    tick += tickReader.signed();
+    tick += changeOfTicks(columns.lowTicks[record], tickReader);
     wall += wallReader.signed();
     const code = codeReader.next();
     if (code < FIRST || dictionary[code - FIRST].kind === "f") continue;
@@ -294,9 +310,10 @@ function readNumbers(column, entries, places) {
   const numbers = new Float64Array(all), reader = new Reader(column);
   for (const entry of [...byEntry.keys()].sort((a, b) => a - b)) {
     for (let place = 0; place < places(entry).numbers; place++) {
+      const all = byEntry.get(entry), areChanges = all.length >= MIN_CHANGES && reader.next() === 1;
       let last = 0;
-      for (const message of byEntry.get(entry)) {
-        last += reader.signed();
+      for (const message of all) {
+        last = areChanges ? last + reader.signed() : reader.next();
         numbers[from[message] + place] = last;
       }
     }

@@ -159,6 +159,7 @@ async function filterMessages() {
   byId("accepted").dataset.value = count;
   table.list.chosen = -1;
   table.list.setCount(count);
+  if (shownPage.id === "swimlanes") showSwimlanes();
 }
 
 /// Shows a message in the time line, and in the table if that is wanted.

@@ -5,6 +5,9 @@
 const PAGES = [
   { id: "statistics", name: "Statistics", make: statisticsPage, show: () => {} },
   { id: "messages", name: "Messages", make: messagesPage, show: () => table.list.show() },
+  { id: "flames", name: "Flame graph", make: flamesPage, show: () => showFlames() },
+  { id: "spans", name: "Spans", make: spansPage, show: () => showSpans() },
+  { id: "swimlanes", name: "Swimlanes", make: swimlanesPage, show: () => showSwimlanes() },
   { id: "notes", name: "Notes", make: notesPage, show: () => {} },
 ];
 
@@ -30,7 +33,7 @@ function showPage(page) {
     byId(`tab-${other.id}`).setAttribute("aria-selected", other === page);
     byId(`tab-${other.id}`).tabIndex = other === page ? 0 : -1;
   }
-  if (trace !== null) page.show();
+  if (trace !== null && document.documentElement.dataset.ready === "yes") page.show();
   writeLink();
 }
 
@@ -56,22 +59,30 @@ function makePanel() {
 
 /// Shows the trace when all of it was read.
 function showTrace() {
-  const { processes, lanes, messages, records, notes } = trace;
+  const { processes, lanes, records, notes } = trace;
   const names = [...new Set(processes.map(({ name }) => name).filter(name => name !== ""))];
   const title = names.slice(0, 3).join(", ") || "trace";
   document.title = title;
   byId("title").textContent = title;
   byId("state").textContent = `${counted(records, "record")}, ${counted(lanes.length, "thread")}, ` +
-    `${counted(messages.time.length, "message")}, ${duration(trace.last - trace.first)}`;
+    `${counted(messageCount(), "message")}, ${duration(trace.last - trace.first)}`;
   document.querySelector("#notes ul").replaceChildren(...notes.map(note => element("li", {}, note)));
   byId("tab-notes").hidden = notes.length === 0;
+  byId("tab-spans").hidden = trace.spans.began.length === 0;
   view.order = lanes.map(lane => lane.number);
   view.order.sort((a, b) => lanes[a].process - lanes[b].process || a - b);
   show(trace.first, trace.last);
   fillChoices();
   readLink();
-  lanesChanged();
   document.documentElement.dataset.ready = "yes";
+  lanesChanged();
+}
+
+/// Returns the number of messages, without the lines of the tracer and without call stacks.
+function messageCount() {
+  let count = 0;
+  for (const entry of trace.messages.entry) if (trace.dictionary[entry].kind !== "#" && trace.dictionary[entry].kind !== "^") count++;
+  return count;
 }
 
 /// Is called when lanes were hidden, pinned, folded or moved.
@@ -82,10 +93,19 @@ function lanesChanged() {
   layOut();
   countCalls();
   filterMessages();
+  shownPage.show();
   writeLink();
 }
 
-function viewChanged() { writeLink(); }
+let following = 0;
+
+/// Is called when another period is shown.
+function viewChanged() {
+  writeLink();
+  if (shownPage.id !== "spans") return;
+  cancelAnimationFrame(following);
+  following = requestAnimationFrame(showSpans);
+}
 
 /// Is called when another period was selected.
 function selectionChanged() {
@@ -93,6 +113,7 @@ function selectionChanged() {
   byId("chosen").textContent = selection === null ? ""
     : `${offset(selection[0])} \u2192 ${offset(selection[1])}: ${duration(selection[1] - selection[0])}`;
   countCalls();
+  if (shownPage.id === "flames") showFlames();
   writeLink();
   redraw();
 }
@@ -150,7 +171,7 @@ async function find() {
     redraw();
     return writeLink();
   }
-  const lower = text.toLowerCase(), search = { entries: new Set(), messages: new Set(), list: [], at: null };
+  const lower = text.toLowerCase(), search = { entries: new Set(), accepted: null, list: [], at: null };
   trace.dictionary.forEach(({ kind, text }, entry) => {
     if (kind === "f" && text.toLowerCase().includes(lower)) search.entries.add(entry);
   });
@@ -159,7 +180,8 @@ async function find() {
   search.list = await ask({ what: "filter", filter: { pattern: text, isExpression: false, ignoresCase: true, lanes: null,
     levels: null } });
   if (view.search !== search) return;
-  search.messages = new Set(search.list);
+  search.accepted = new Uint8Array(trace.messages.time.length);
+  for (const message of search.list) search.accepted[message] = 1;
   let calls = 0;
   for (const lane of trace.lanes) for (const entry of lane.entry) if (search.entries.has(entry)) calls++;
   byId("found").textContent = `${counted(calls, "call")}, ${counted(search.list.length, "message")}`;
@@ -239,7 +261,7 @@ const ENDS = [[1, "no leave record"], [2, "still running at the end"], [4, "left
   [16, "its span was cancelled"]];
 
 /// Describes a thing of the lanes: a name, and facts.
-function wordsOf({ lane, call, message, state }) {
+function wordsOf({ lane, call, message, state, wait }) {
   if (call !== undefined) {
     const { about } = trace.dictionary[lane.entry[call]], length = lane.end[call] - lane.start[call];
     const waited = lane.waited.get(call) ?? 0;
@@ -257,6 +279,11 @@ function wordsOf({ lane, call, message, state }) {
     const { begin, end, kind } = lane.states;
     return [STATES[kind[state]], `${duration(end[state] - begin[state])} from ${offset(begin[state])}`];
   }
+  if (wait !== undefined) {
+    const holder = wait.holder >= 0 ? `held by ${trace.lanes[wait.holder].name}` : "";
+    return [wait.isLock ? "waits for a lock" : "waits for a notification",
+      `${duration(wait.end - wait.begin)} from ${offset(wait.begin)}`, holder];
+  }
   return [];
 }
 
@@ -272,14 +299,17 @@ function showPointer(event) {
   byId("where").textContent = `${offset(pointer.time)}   ${ticks.toString(16).padStart(16, "0")}   ${wallTime(wall)}`;
   const thing = thingAt(x, y), [name, ...facts] = wordsOf(thing);
   byId("what").textContent = thing.lane === undefined ? "" : [thing.lane.name, name, ...facts].filter(text => text).join("   ");
-  tip.hidden = name === undefined || pointer.drag !== null;
-  if (!tip.hidden) {
-    tip.replaceChildren(element("b", {}, name.slice(0, 2000)), ...facts.filter(text => text).map(fact => element("div", {}, fact)));
-    const { width, height } = tip.getBoundingClientRect();
-    tip.style.left = `${Math.min(innerWidth - width - 6, event.clientX + 14)}px`;
-    tip.style.top = `${event.clientY + height + 24 > innerHeight ? event.clientY - height - 10 : event.clientY + 16}px`;
-  }
+  if (name === undefined || pointer.drag !== null) tip.hidden = true; else showTip(event, [name, ...facts]);
   redraw();
+}
+
+/// Shows a name and facts beside the pointer.
+function showTip(event, [name, ...facts]) {
+  tip.hidden = false;
+  tip.replaceChildren(element("b", {}, name.slice(0, 2000)), ...facts.filter(text => text).map(fact => element("div", {}, fact)));
+  const { width, height } = tip.getBoundingClientRect();
+  tip.style.left = `${Math.min(innerWidth - width - 6, event.clientX + 14)}px`;
+  tip.style.top = `${event.clientY + height + 24 > innerHeight ? event.clientY - height - 10 : event.clientY + 16}px`;
 }
 
 function hidePointer() {
@@ -415,7 +445,7 @@ function handleKeys() {
       if (event.key === "Escape") event.target.blur();
       return;
     }
-    const page = PAGES[Number(event.key) - 1];
+    const page = PAGES.filter(page => !byId(`tab-${page.id}`).hidden)[Number(event.key) - 1];
     const action = page === undefined ? ACTIONS[event.key] : () => showPage(page);
     if (action === undefined) return;
     event.preventDefault();
@@ -442,6 +472,7 @@ function begin() {
   byId("theme").addEventListener("click", changeTheme);
   byId("help").addEventListener("click", showKeys);
   new ResizeObserver(redraw).observe(laneArea);
+  addEventListener("hashchange", () => { if (trace !== null) { readLink(); lanesChanged(); } });
 }
 
 let finding = 0;

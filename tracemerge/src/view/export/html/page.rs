@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use trace_format::locks::LockRecord;
 use trace_format::meta::Meta;
 use trace_format::record::Flags;
 
-use super::columns::{Block, Moment, code, put_signed, put_varint};
+use super::columns::{Block, Moment, code, put_signed, put_varint, state};
 use super::texts::Split;
 use crate::file::fast_map::FastMap;
 use crate::time::clocks::ClockReader;
@@ -39,7 +40,8 @@ const SCRIPTS: [&str; 8] = [
     include_str!("page.js"),
 ];
 
-/// The maximum number of templates, and of their bytes. Further texts are arguments as a whole.
+/// The maximum number of templates, and of their bytes. Of further texts, all words are arguments, and of those that
+/// would need even more templates, the whole text is one.
 const MAX_TEMPLATES: usize = 100_000;
 const MAX_TEMPLATE_BYTES: usize = 16 << 20;
 
@@ -71,6 +73,17 @@ struct Lane {
     open: Vec<FunctionId>,
     /// The end of the last wait for the tracer.
     waited_until: u64,
+    /// The wait for a lock or a notification in which the thread is.
+    lock_wait: Option<LockWait>,
+}
+
+/// A wait for a lock or a notification that has not ended.
+#[derive(Clone, Copy)]
+struct LockWait {
+    begin: u64,
+    is_lock: bool,
+    /// The thread that has the lock, if it is known.
+    holder: Option<usize>,
 }
 
 /// Makes the format.
@@ -113,7 +126,7 @@ impl HtmlFormat {
     fn lane(&mut self, thread: usize, inventory: &Inventory) -> &mut Lane {
         for thread in &inventory.threads()[self.lanes.len()..] {
             let wall = thread.clock.wall_reader();
-            self.lanes.push(Lane { wall, open: Vec::new(), waited_until: 0 });
+            self.lanes.push(Lane { wall, open: Vec::new(), waited_until: 0, lock_wait: None });
         }
         &mut self.lanes[thread]
     }
@@ -161,9 +174,13 @@ impl HtmlFormat {
         let mut split = std::mem::take(&mut self.split);
         let head = [&[kind][..], &site.to_le_bytes()].concat();
         split.begin(&head);
-        split.split(text);
-        if self.has_no_room() && !self.templates.contains_key(&split.template) {
-            split.take_whole(head.len(), text);
+        split.split(text, false);
+        if !self.has_room(MAX_TEMPLATES) && !self.templates.contains_key(&split.template) {
+            split.begin(&head);
+            split.split(text, true);
+            if !self.has_room(2 * MAX_TEMPLATES) && !self.templates.contains_key(&split.template) {
+                split.take_whole(head.len(), text);
+            }
         }
         let known = self.templates.get(&split.template).copied();
         let entry = known.unwrap_or_else(|| {
@@ -188,9 +205,9 @@ impl HtmlFormat {
         self.split = split;
     }
 
-    /// Returns whether further texts get no template of their own.
-    fn has_no_room(&self) -> bool {
-        self.templates.len() >= MAX_TEMPLATES || self.template_bytes >= MAX_TEMPLATE_BYTES
+    /// Returns whether there may be another template.
+    fn has_room(&self, most: usize) -> bool {
+        self.templates.len() < most && self.template_bytes < MAX_TEMPLATE_BYTES
     }
 
     fn end(&mut self, event: &Event<'_>, ended: &[EndedCall], left: Option<Flags>, inventory: &Inventory) {
@@ -217,6 +234,50 @@ impl HtmlFormat {
             let is_known = call.function == entered;
             let named = if is_known { 0 } else { u64::from(self.function(call.function, inventory)) + 1 };
             put_varint(named << 1 | u64::from(call.has_leave_record), &mut self.block.more);
+        }
+    }
+
+    /// Takes the text of a lock record.
+    fn lock_record(&mut self, event: &Event<'_>, text: &str, inventory: &Inventory) {
+        let process = inventory.threads()[event.thread].process;
+        let holder = |tid: u64| {
+            inventory.threads().iter().position(|thread| thread.process == process && thread.tid == tid)
+        };
+        let lane = self.lane(event.thread, inventory);
+        let begins = |is_lock, holder| LockWait { begin: event.time, is_lock, holder };
+        let ns = match LockRecord::parse(text) {
+            Some(LockRecord::Wait(wait)) => {
+                lane.lock_wait = Some(begins(true, holder(wait.holder)));
+                return;
+            }
+            Some(LockRecord::ConditionWait { .. } | LockRecord::FutexWait { .. }) => {
+                lane.lock_wait = Some(begins(false, None));
+                return;
+            }
+            Some(
+                LockRecord::Got { ns, .. }
+                | LockRecord::GaveUp { ns, .. }
+                | LockRecord::Woken { ns, .. }
+                | LockRecord::Timeout { ns, .. }
+                | LockRecord::FutexWoken { ns, .. },
+            ) => ns,
+            _ => return,
+        };
+        if let Some(wait) = lane.lock_wait.take() {
+            self.put_lock_wait(
+                event.thread,
+                LockWait { begin: event.time.saturating_sub(ns), ..wait },
+                event.time,
+            );
+        }
+    }
+
+    fn put_lock_wait(&mut self, thread: usize, wait: LockWait, end: u64) {
+        let (begin, duration) = (self.since_first(wait.begin), end.saturating_sub(wait.begin));
+        if wait.is_lock {
+            self.block.lock_wait(thread, (begin, duration), wait.holder);
+        } else {
+            self.block.state(thread, state::CONDITION, begin, duration);
         }
     }
 
@@ -306,6 +367,9 @@ impl EventFormat for HtmlFormat {
             EventContent::Message { site, text, lock, .. } => {
                 let is_text = std::mem::replace(&mut self.not_text, inventory.not_text) == inventory.not_text;
                 let kind = if is_text { kind_of(*lock) } else { b'~' };
+                if *lock != LockContent::No {
+                    self.lock_record(event, text, inventory);
+                }
                 self.text(event, kind, (site.map_or(0, |site| site + 1), text), inventory);
             }
             EventContent::Enter(call_info) => {
@@ -330,16 +394,11 @@ impl EventFormat for HtmlFormat {
     fn off(&mut self, thread: usize, off: &OffTime, until: u64, _: &Inventory, _: &mut Vec<u8>) {
         let begin = self.since_first(off.begin);
         let kind = match off.why {
-            Off::Waiting => 0,
-            Off::Preempted => 1,
-            Off::Unknown => 2,
+            Off::Waiting => state::WAITING,
+            Off::Preempted => state::PREEMPTED,
+            Off::Unknown => state::UNKNOWN,
         };
-        let block = &mut self.block;
-        put_varint(thread as u64, &mut block.states);
-        put_varint(kind, &mut block.states);
-        put_signed(begin.wrapping_sub(block.last_state), &mut block.states);
-        put_varint(until.saturating_sub(off.begin), &mut block.states);
-        block.last_state = begin;
+        self.block.state(thread, kind, begin, until.saturating_sub(off.begin));
     }
 
     fn spans(&self) -> Option<KnownSpans> {
@@ -395,6 +454,13 @@ impl EventFormat for HtmlFormat {
     }
 
     fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {
+        // Waits that have not ended have lasted until the last sign of life.
+        for thread in 0..self.lanes.len() {
+            if let Some(wait) = self.lanes[thread].lock_wait.take() {
+                let process = inventory.threads()[thread].process;
+                self.put_lock_wait(thread, wait, inventory.registry.last_time(process));
+            }
+        }
         self.end_block(true, inventory, out);
         out.extend_from_slice(parts().1.as_bytes());
     }

@@ -31,8 +31,9 @@ impl Split {
         self.words.clear();
     }
 
-    /// Appends a text to the template and the arguments.
-    pub fn split(&mut self, text: &str) {
+    /// Appends a text to the template and the arguments. If `all_words`, each word is an argument: so texts that differ in
+    /// words, too, have one template.
+    pub fn split(&mut self, text: &str, all_words: bool) {
         let head = self.template.len();
         let mut rest = text.as_bytes();
         while let Some(&byte) = rest.first() {
@@ -43,7 +44,8 @@ impl Split {
             let length = rest.iter().position(|byte| !is_word(byte)).unwrap_or(rest.len()).max(1);
             let (word, behind) = rest.split_at(length);
             rest = behind;
-            if !word.iter().any(u8::is_ascii_digit) {
+            let is_argument = word.iter().any(u8::is_ascii_digit) || (all_words && is_word(&word[0]));
+            if !is_argument {
                 self.template.extend_from_slice(word);
             } else if let Some(number) = number(word) {
                 self.template.push(NUMBER);
@@ -83,10 +85,10 @@ mod tests {
 
     use super::*;
 
-    fn split(text: &str) -> (String, Vec<u64>, Vec<String>) {
+    fn split(text: &str, all_words: bool) -> (String, Vec<u64>, Vec<String>) {
         let mut split = Split::default();
         split.begin(b"");
-        split.split(text);
+        split.split(text, all_words);
         let mut words = &split.words[..];
         let mut word = |length: &usize| {
             let (word, rest) = words.split_at(*length);
@@ -97,8 +99,8 @@ mod tests {
         (String::from_utf8(split.template).unwrap(), split.numbers, all)
     }
 
-    fn joined(text: &str) -> String {
-        let (template, numbers, words) = split(text);
+    fn joined(text: &str, all_words: bool) -> String {
+        let (template, numbers, words) = split(text, all_words);
         let (mut numbers, mut words) = (numbers.into_iter(), words.into_iter());
         let part = |character: char| match character {
             '\u{1}' => numbers.next().unwrap().to_string(),
@@ -110,25 +112,29 @@ mod tests {
 
     #[test]
     fn numbers_and_words_with_digits_are_arguments() {
-        let (template, numbers, words) = split("id=47 of 0x7f took 1.050 ms, größe 0");
+        let (template, numbers, words) = split("id=47 of 0x7f took 1.050 ms, größe 0", false);
         assert_eq!(template, "id=\u{1} of \u{2} took \u{1}.\u{2} ms, größe \u{1}");
         assert_eq!(numbers, [47, 1, 0]);
         assert_eq!(words, ["0x7f", "050"]);
-        let (template, _, words) = split("18446744073709551616");
+        let (template, _, words) = split("18446744073709551616", false);
         assert_eq!((&template[..], &words[0][..]), ("\u{2}", "18446744073709551616"));
+        let (template, numbers, words) = split("key send of 7", true);
+        assert_eq!((&template[..], &numbers[..]), ("\u{2} \u{2} \u{2} \u{1}", &[7][..]));
+        assert_eq!(words, ["key", "send", "of"]);
     }
 
     #[test]
     fn texts_that_make_no_good_template_are_arguments_as_a_whole() {
         for text in ["a \u{1} of 7", &"long ".repeat(200)] {
-            assert_eq!(split(text), ("\u{2}".to_owned(), vec![], vec![text.to_owned()]));
+            assert_eq!(split(text, false), ("\u{2}".to_owned(), vec![], vec![text.to_owned()]));
         }
     }
 
     proptest! {
         #[test]
         fn each_text_can_be_joined_again(text in "([a-z0-9 _\\PC\u{1}\u{2}]|[0-9]{1,20}){0,30}") {
-            prop_assert_eq!(joined(&text), text);
+            prop_assert_eq!(joined(&text, false), &text[..]);
+            prop_assert_eq!(joined(&text, true), text);
         }
     }
 }

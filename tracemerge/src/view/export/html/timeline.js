@@ -37,7 +37,7 @@ function colourOf(entry) {
   if (known !== undefined) return known;
   const name = functionName(entry), module = name.slice(0, Math.max(0, name.lastIndexOf("::")));
   const hash = text => [...text].reduce((sum, character) => (Math.imul(sum, 31) + character.codePointAt(0)) >>> 0, 7);
-  const hue = (hash(module) * 47 + hash(name) % 40) % 360, saturation = 0.42 + (hash(name) % 5) * 0.05;
+  const hue = (hash(module) * 47 + hash(name) % 40) % 360, saturation = (colours.isDark ? 0.30 : 0.42) + (hash(name) % 5) * 0.04;
   const lightness = (colours.isDark ? 0.40 : 0.74) + (hash(name) % 7 - 3) * 0.012;
   const part = shift => {
     const at = (shift + hue / 30) % 12, spread = saturation * Math.min(lightness, 1 - lightness);
@@ -70,7 +70,7 @@ function layOut() {
     }
     const isFolded = view.folded.has(lane.number);
     const rows = isFolded ? Math.min(FOLDED_ROWS, lane.rows.length) : lane.rows.length;
-    const states = lane.states.begin.length > 0 ? STRIP : 0, text = lane.messages.length > 0 ? ROW : 0;
+    const states = (lane.states.begin.length > 0 ? STRIP : 0) + (lane.locks.length > 0 ? STRIP : 0), text = lane.messages.length > 0 ? ROW : 0;
     const height = Math.max(2 * ROW + 2, states + rows * ROW + text + GAP);
     placed.push({ lane, top: tall, height, rows, calls: tall + states + 2, text: tall + states + 2 + rows * ROW, states });
     gutter.append(at(tall, height, nameOf(lane, isPinned, isFolded)));
@@ -192,13 +192,16 @@ function draw() {
   drawTicks(context, width, scroll, scroll + height);
   const visible = placed.filter(of => of.top < scroll + height && of.top + of.height > scroll);
   drawCalls(context, visible, width, ratio, scroll, height);
+  const arrows = [];
   for (const of of visible) {
     drawStates(context, of, width);
     drawMessages(context, of, width);
     drawWaits(context, of, width);
+    arrows.push(...drawLocks(context, of, width));
     context.fillStyle = colours.line;
     context.fillRect(0, of.top, width, 1);
   }
+  drawArrows(context, arrows);
   drawPeriods(context, scroll, height);
   context.restore();
   drawScale();
@@ -277,8 +280,8 @@ function shortened(name, width) {
 }
 
 /// Draws the times off the processor as a strip above the calls.
-function drawStates(context, { lane, top, states }, width) {
-  if (states === 0) return;
+function drawStates(context, { lane, top }, width) {
+  if (lane.states.begin.length === 0) return;
   const { begin, end, kind } = lane.states, fill = [colours.waiting, colours.preempted, colours.soft];
   let drawn = -1;
   for (let state = countBelow(end, view.from); state < begin.length && begin[state] < view.to; state++) {
@@ -287,6 +290,40 @@ function drawStates(context, { lane, top, states }, width) {
     context.fillStyle = fill[kind[state]];
     context.fillRect(Math.max(left, drawn), top + 1, Math.max(0.6, right - Math.max(left, drawn)), STRIP - 1);
     drawn = Math.max(drawn, left + 0.6, right);
+  }
+}
+
+/// Draws the waits for locks and notifications as a strip above the calls, and returns those of locks that are wide.
+function drawLocks(context, { lane, calls }, width) {
+  const top = calls - STRIP - 1, wide = [];
+  for (const wait of lane.locks) {
+    if (wait.begin > view.to) break;
+    if (wait.end < view.from) continue;
+    const left = Math.max(0, pixelAt(wait.begin)), right = Math.min(width, pixelAt(wait.end));
+    context.fillStyle = wait.isLock ? colours.loss : colours.soft;
+    context.fillRect(left, top, Math.max(0.8, right - left), STRIP - 1);
+    if (wait.holder >= 0 && right - left > 3 && wide.length < 100) wide.push({ x: left, y: top + 2, holder: wait.holder });
+  }
+  return wide;
+}
+
+/// Draws an arrow from each wait for a lock to the thread that had it.
+function drawArrows(context, waits) {
+  context.strokeStyle = context.fillStyle = colours.loss;
+  context.lineWidth = 1;
+  for (const { x, y, holder } of waits) {
+    const of = placed.find(of => of.lane.number === holder);
+    if (of === undefined) continue;
+    const to = of.calls + ROW / 2, direction = to > y ? 1 : -1, at = Math.round(x) + 0.5;
+    context.beginPath();
+    context.moveTo(at, y);
+    context.lineTo(at, to);
+    context.stroke();
+    context.beginPath();
+    context.moveTo(at - 3.5, to - direction * 6);
+    context.lineTo(at + 3.5, to - direction * 6);
+    context.lineTo(at, to);
+    context.fill();
   }
 }
 
@@ -341,7 +378,7 @@ function firstMessage(lane, time) {
 /// Draws the messages of a lane as marks below its calls, with as much of their text as there is room for.
 function drawMessages(context, { lane, text }, width) {
   if (lane.messages.length === 0) return;
-  const { time, entry } = trace.messages, accepted = view.search?.messages ?? null;
+  const { time, entry } = trace.messages, accepted = view.search?.accepted ?? null;
   context.font = FONT + "ui-monospace, 'DejaVu Sans Mono', monospace";
   context.textBaseline = "middle";
   let index = firstMessage(lane, view.from), count = 0;
@@ -351,7 +388,7 @@ function drawMessages(context, { lane, text }, width) {
     const x = Math.floor(pixelAt(time[number]));
     const next = firstMessage(lane, Math.max(timeAt(x + 1), time[number] + 0.5));
     context.fillStyle = messageColour(entry[number]);
-    context.globalAlpha = accepted !== null && !accepted.has(number) ? 0.25 : 1;
+    context.globalAlpha = accepted !== null && accepted[number] === 0 ? 0.25 : 1;
     context.fillRect(x, text + 1, 1, ROW - 2);
     if (view.chosen?.message === number) context.fillRect(x - 2, text + 1, 5, ROW - 2);
     const following = lane.messages[Math.max(next, index + 1)];
@@ -545,7 +582,10 @@ function thingAt(x, y) {
     const behind = firstMessage(lane, time + 2 * tolerance), message = lane.messages[behind - 1];
     return { lane, message };
   }
-  if (of.states > 0 && y < of.top + STRIP) {
+  if (lane.locks.length > 0 && y >= of.calls - STRIP - 1 && y < of.calls) {
+    return { lane, wait: lane.locks.find(wait => wait.begin <= time + tolerance && wait.end >= time - tolerance) };
+  }
+  if (lane.states.begin.length > 0 && y < of.top + STRIP) {
     const state = countBelow(lane.states.end, time), { begin } = lane.states;
     if (begin[state] <= time + tolerance) return { lane, state };
   }

@@ -1,0 +1,303 @@
+//! The page for a browser has the functions, numbers and messages of the trace, and no text of the trace becomes markup.
+//! Chromium shows it, and is used as a person would: by mouse and keys.
+#![cfg(feature = "html")]
+#![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::support::browser::Browser;
+use crate::support::{Everything, Place, everything, header, line, run};
+
+/// The lines of the page that have its data.
+fn blocks(page: &str) -> Vec<&str> {
+    page.lines().filter(|line| line.starts_with("<script>block(")).collect()
+}
+
+/// Checks that the data of a page are base64 in a script, and nothing else.
+fn check_data(page: &str) {
+    assert!(page.starts_with("<!doctype html>"));
+    assert!(page.contains("content=\"default-src 'none';"), "the page may not request anything");
+    let blocks = blocks(page);
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        let data = block.strip_prefix("<script>block(").unwrap().strip_suffix(")</script>").unwrap();
+        let is_data = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=,\"".contains(&byte);
+        assert!(data.bytes().all(is_data), "{}", &data[..data.len().min(300)]);
+    }
+    // The program's own parts are the same for all traces: only the blocks may have texts of a trace.
+    let number = |what: &str| page.matches(what).count();
+    assert_eq!(number("</script"), number("<script"));
+}
+
+/// The numbers of a function: calls, total, self, waiting, min, avg, p99, max.
+type Numbers = [u64; 8];
+
+/// Returns the numbers of each function by its name, as `report` has them.
+fn reported(place: &Place, selection: &[&str]) -> BTreeMap<String, Vec<Numbers>> {
+    let ran = place.merge([&["report", "--json", "--all-runs", "app"], selection].concat());
+    assert!(ran.status.is_some_and(|status| status < 2), "{}", ran.err);
+    let read: Value = serde_json::from_slice(&ran.out).unwrap();
+    let mut all = BTreeMap::<String, Vec<Numbers>>::new();
+    for row in read["functions"].as_array().unwrap() {
+        let names =
+            ["calls", "total_ns", "self_ns", "waiting_ns", "min_ns", "average_ns", "p99_ns", "max_ns"];
+        let numbers = names.map(|name| row[name].as_u64().unwrap_or(0));
+        all.entry(row["function"].as_str().unwrap().to_owned()).or_default().push(numbers);
+    }
+    all.values_mut().for_each(|rows| rows.sort_unstable());
+    all
+}
+
+/// Returns the numbers of each function by its name, as the table of the page has them.
+fn shown(browser: &mut Browser) -> BTreeMap<String, Vec<Numbers>> {
+    let rows = browser.value(
+        "[...document.querySelectorAll('#functions tbody tr')].map(row => \
+         [...row.querySelectorAll('td')].map(cell => cell.dataset.value))",
+    );
+    let headings =
+        browser.value("[...document.querySelectorAll('#functions th')].map(cell => cell.textContent)");
+    let heading = |name: &str| {
+        let is_it = |heading: &Value| heading.as_str().unwrap().split(' ').next() == Some(name);
+        headings.as_array().unwrap().iter().position(is_it)
+    };
+    let columns = ["calls", "total", "self", "waiting", "min", "avg", "p99", "max"].map(heading);
+    let function = heading("function").unwrap();
+    let mut all = BTreeMap::<String, Vec<Numbers>>::new();
+    for row in rows.as_array().unwrap() {
+        let number = |column: Option<usize>| {
+            column.map_or(0, |column| row[column].as_str().unwrap().parse::<u64>().unwrap())
+        };
+        all.entry(row[function].as_str().unwrap().to_owned()).or_default().push(columns.map(number));
+    }
+    all.values_mut().for_each(|rows| rows.sort_unstable());
+    all
+}
+
+/// Returns the first and the last time of the shown period.
+fn period(browser: &mut Browser) -> (f64, f64) {
+    let period = browser.value("[view.from, view.to]");
+    (period[0].as_f64().unwrap(), period[1].as_f64().unwrap())
+}
+
+fn messages(all: &Everything) -> usize {
+    all.records.iter().filter(|of| of.kind == "message").count()
+}
+
+#[test]
+fn the_page_has_the_numbers_of_the_report_and_the_messages() {
+    let all = everything(20_000);
+    let ran = all.place.merge(["--format", "html", "--all-runs", "app"]);
+    // The trace is damaged in one place, and lacks records.
+    assert_eq!(ran.status, Some(1), "{}", ran.err);
+    check_data(&all.place.text("app.html"));
+    if crate::support::programs::installed_programs(["chromium"]).is_empty() {
+        return;
+    }
+    let mut browser = Browser::start(&all.place);
+    browser.open(&all.place.path("app.html"));
+    assert_eq!(shown(&mut browser), reported(&all.place, &[]));
+
+    // The table of messages, and its filter.
+    browser.press("2");
+    let kinds = browser.value(
+        "trace.messages.time.length - [...trace.messages.entry].filter(entry => \
+         ['#', '^'].includes(trace.dictionary[entry].kind)).length",
+    );
+    assert_eq!(kinds, json!(messages(&all)));
+    browser.click("#filter");
+    browser.type_text("[0-9]+$");
+    browser.wait_for("document.getElementById('accepted').dataset.value === '0'");
+    browser.click("#expression");
+    browser.wait_for("Number(document.getElementById('accepted').dataset.value) > 0");
+    let with_digits = browser.value(
+        "[...document.querySelectorAll('#messages .row .text')].every(row => /[0-9]$/.test(row.textContent))",
+    );
+    assert_eq!(with_digits, json!(true));
+
+    // The wheel zooms at the pointer, and keys zoom, move, and show everything again.
+    browser.press("Escape");
+    let whole = period(&mut browser);
+    browser.wheel(800.0, 250.0, -500.0);
+    browser.wait_for("view.to - view.from < (trace.last - trace.first) * 0.9");
+    let zoomed = period(&mut browser);
+    assert!(zoomed.0 > whole.0 && zoomed.1 < whole.1, "{zoomed:?} {whole:?}");
+    browser.press("s");
+    browser.press("w");
+    browser.press("d");
+    let moved = period(&mut browser);
+    assert!(moved.0 > zoomed.0, "{moved:?} {zoomed:?}");
+    browser.press("f");
+    assert_eq!(period(&mut browser), whole);
+    browser.wait_for("location.hash.startsWith('#view=')");
+
+    // The lanes name the threads, and the pointer has exact times.
+    let lanes = browser.value("document.querySelectorAll('#gutter .lane').length");
+    assert_eq!(lanes, browser.value("trace.lanes.length"));
+    let errors = browser.events_of("Runtime.exceptionThrown");
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
+/// Makes a trace of three threads, in which each call has its leave record, with messages between.
+fn nested_calls() -> Place {
+    let place = Place::new();
+    let mut seed = 7_u64;
+    let mut random = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    for thread in 1..=3 {
+        let (mut lines, mut ticks, mut open) =
+            (header(&run(5, 1), thread), 1000 * thread, Vec::<String>::new());
+        let mut put = |ticks: u64, mark: char, text: &str| {
+            lines.extend(format!("{ticks:016x}-{thread:08} {mark} {text}\n").into_bytes());
+        };
+        for number in 0..3000 {
+            ticks += 1 + random(5000);
+            match random(4) {
+                0 => put(ticks, ':', &format!("message {number} of {}", random(100))),
+                1 if !open.is_empty() => put(ticks, '<', &open.pop().unwrap()),
+                _ if open.len() < 6 => {
+                    open.push(format!("app::f{} at src/main.rs:{}", random(9), 7));
+                    put(ticks, '>', open.last().unwrap());
+                }
+                _ => put(ticks, '<', &open.pop().unwrap()),
+            }
+        }
+        while let Some(function) = open.pop() {
+            ticks += 1 + random(5000);
+            put(ticks, '<', &function);
+        }
+        place.write(format!("app.trace.{thread}"), lines);
+    }
+    place
+}
+
+#[test]
+fn a_selected_period_has_the_numbers_of_the_report_of_that_period() {
+    let place = nested_calls();
+    let ran = place.merge(["--format", "html", "--all-runs", "app"]);
+    assert!(ran.status.is_some_and(|status| status < 2), "{}", ran.err);
+    check_data(&place.text("app.html"));
+    if crate::support::programs::installed_programs(["chromium"]).is_empty() {
+        return;
+    }
+    let mut browser = Browser::start(&place);
+    browser.open(&place.path("app.html"));
+    let whole = shown(&mut browser);
+    assert_eq!(whole, reported(&place, &[]));
+    // A drag on the time axis selects a period.
+    let axis = browser.value(
+        "(() => { const { x, y } = document.getElementById('scale').getBoundingClientRect(); return [x, y]; })()",
+    );
+    let (x, y) = (axis[0].as_f64().unwrap(), axis[1].as_f64().unwrap() + 10.0);
+    browser.drag(&[(x + 300.0, y), (x + 400.0, y), (x + 700.0, y)]);
+    browser.wait_for("document.getElementById('counted').textContent.includes('selected')");
+    let selection = browser.value("view.selection");
+    let (from, to) = (selection[0].as_u64().unwrap(), selection[1].as_u64().unwrap());
+    let of_selection = shown(&mut browser);
+    assert_ne!(of_selection, whole);
+    let seconds = |ns: u64| format!("{}.{:09}s", ns / 1_000_000_000, ns % 1_000_000_000);
+    // The end of a selection belongs to it, that of `--until` does not.
+    assert_eq!(of_selection, reported(&place, &["--since", &seconds(from), "--until", &seconds(to + 1)]));
+
+    // The flame graph has the calls of the selection. The other views show something, too.
+    browser.press("3");
+    let own: u64 = of_selection.values().flatten().map(|numbers| numbers[2]).sum();
+    assert_eq!(browser.value("flames.root.total"), json!(own));
+    browser.press("4");
+    browser.wait_for("document.querySelectorAll('#swimlanes .row').length > 3");
+    browser.press("Escape");
+    browser.wait_for("view.selection === null");
+    browser.press("1");
+    assert_eq!(shown(&mut browser), whole);
+
+    // A hidden lane is not counted, and the address says what is shown: another visit shows the same.
+    browser.value("document.querySelector('.lane button[title=hide]').click()");
+    let fewer = shown(&mut browser);
+    assert_ne!(fewer, whole);
+    browser.wait_for("location.hash.includes('hidden=')");
+    let hash = browser.value("location.hash");
+    let link = format!("file://{}{}", place.path("app.html").display(), hash.as_str().unwrap());
+    browser.call("Page.navigate", json!({"url": "about:blank"}));
+    browser.call("Page.navigate", json!({"url": link}));
+    browser.wait_for("document.documentElement?.dataset.ready === 'yes'");
+    assert_eq!(shown(&mut browser), fewer);
+
+    // A name that is searched for, and the way to the next call of it.
+    browser.press("/");
+    browser.type_text("app::f3");
+    browser.wait_for("/[1-9].* call/.test(document.getElementById('found').textContent)");
+    browser.press("Escape");
+    browser.press("n");
+    browser.wait_for("document.getElementById('chosen').textContent.startsWith('app::f3 ')");
+    let errors = browser.events_of("Runtime.exceptionThrown");
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
+/// Texts that would do harm if they became markup or script.
+const HOSTILE: [&str; 8] = [
+    "<script>alert(1)</script>",
+    "</script><script>alert(2)</script>",
+    "<img src=x onerror=alert(3)>",
+    "\"'`${alert(4)}",
+    "a\\x00b\\x1b[31m",
+    "<!--<script>",
+    "line\u{2028}separator",
+    "\\xff\\xfe<b>not UTF-8</b>",
+];
+
+#[test]
+fn no_text_of_a_trace_becomes_markup_or_script() {
+    let place = Place::new();
+    let mut lines = header(&run(5, 1), 9);
+    for (number, text) in HOSTILE.iter().enumerate() {
+        lines.extend(line(1001 + number as u64 * 10, 9, text));
+        let name = text.replace(' ', "_");
+        for mark in ['>', '<'] {
+            let ticks = 1002 + number as u64 * 10;
+            lines.extend(format!("{ticks:016x}-{:08} {mark} {name} at src/<b>.rs:7\n", 9).into_bytes());
+        }
+    }
+    place.write("app.trace.9", lines);
+    let ran = place.merge(["--format", "html", "app"]);
+    assert!(ran.status.is_some_and(|status| status < 2), "{}", ran.err);
+    let page = place.text("app.html");
+    check_data(&page);
+    for text in ["alert(1)", "onerror"] {
+        assert!(!page.contains(text), "{text} is in no place that the browser reads as markup");
+    }
+    if crate::support::programs::installed_programs(["chromium"]).is_empty() {
+        return;
+    }
+    let mut browser = Browser::start(&place);
+    browser.open(&place.path("app.html"));
+    for key in ["2", "3", "4", "1"] {
+        browser.press(key);
+    }
+    browser.press("2");
+    browser.wait_for(&format!("document.querySelectorAll('#messages .row').length >= {}", HOSTILE.len()));
+    let rows =
+        browser.value("[...document.querySelectorAll('#messages .row .text')].map(row => row.textContent)");
+    let rows: Vec<&str> = rows.as_array().unwrap().iter().map(|row| row.as_str().unwrap()).collect();
+    for text in HOSTILE {
+        assert!(rows.contains(&text), "{text:?} in {rows:?}");
+    }
+    let names = browser
+        .value("[...document.querySelectorAll('#functions td.text')].map(cell => cell.dataset.value ?? '')");
+    let name = "<script>alert(1)</script>";
+    assert!(names.as_array().unwrap().contains(&json!(name)), "{names}");
+    let foreign =
+        browser.value("document.querySelectorAll('img, iframe, object, embed, link, b:not(#tip b)').length");
+    assert_eq!(foreign, json!(0));
+    assert_eq!(browser.events_of("Page.javascriptDialogOpening"), [&json!(null); 0]);
+    let requests = browser.events_of("Network.requestWillBeSent");
+    let urls: Vec<&str> = requests.iter().map(|of| of["request"]["url"].as_str().unwrap()).collect();
+    assert!(
+        urls.iter().all(|url| ["file://", "blob:", "about:"].iter().any(|own| url.starts_with(own))),
+        "{urls:?}"
+    );
+    let errors = browser.events_of("Runtime.exceptionThrown");
+    assert!(errors.is_empty(), "{errors:?}");
+}

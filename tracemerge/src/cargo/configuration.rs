@@ -4,10 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cargo_platform::{Cfg, Platform};
 use serde_json::Value;
 
+use crate::cargo::build;
 use crate::cargo::toolchain::output_of;
-use crate::cargo::{build, cfg};
 use crate::os::environment::{of_cargo, value_of};
 use crate::ui::error::Error;
 
@@ -115,7 +116,8 @@ impl Configuration {
             return Err(Error::plain(format!("Cargo does not describe {host}: {}", said.trim())));
         }
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        keys.retain(|key| cfg::matches(key, &said));
+        let known: Vec<Cfg> = said.lines().filter_map(|line| line.parse().ok()).collect();
+        keys.retain(|key| key.parse::<Platform>().is_ok_and(|platform| platform.matches(host, &known)));
         if let [one, other, ..] = keys[..] {
             return Err(Error::plain(format!(
                 "two runners are configured for {host}: for {one} and for {other}"

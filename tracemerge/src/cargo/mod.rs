@@ -1,15 +1,13 @@
 //! `cargo tracer`: builds a Rust workspace so that all its functions are traced, without a change of its source.
 //!
-//! The steps of a build: `arguments` reads the request; `configuration` asks Cargo for the user's settings (`cfg`: the
-//! conditions in them); `toolchain` finds the compiler and compiles a small program
-//! to test whether the compiler can add hooks; `build` runs Cargo with this program as the compiler's *wrapper*. The
-//! wrapper is `wrapper`: it adds the arguments for hooks to the compiler's, or has `listed` leave single functions
-//! without hooks, or give them room for hooks. `runner` runs the program that Cargo starts, with tracing on, and has
-//! a view of its trace shown.
+//! The steps of a build: `arguments` reads the request; `configuration` asks Cargo for the user's settings; `toolchain`
+//! finds the compiler and compiles a small program to test whether the compiler can add hooks; `build` runs Cargo with
+//! this program as the compiler's *wrapper*. The wrapper is `wrapper`: it adds the arguments for hooks to the
+//! compiler's, or has `listed` leave single functions without hooks, or give them room for hooks. `runner` runs the
+//! program that Cargo starts, with tracing on, and has a view of its trace shown.
 
 mod arguments;
 mod build;
-mod cfg;
 mod configuration;
 mod listed;
 mod runner;

@@ -4,19 +4,25 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::time::SystemTime;
 
 use object::{Object, ObjectSymbol};
 use serde_json::Value;
+use trace_format::wall::Wall;
 
 use crate::cargo::FAILED;
 use crate::cargo::arguments::ShownView;
 use crate::cargo::listed::SECTION_OF_SLEDS;
 use crate::cargo::wrapper;
 use crate::command::preload::preload_if_hooked;
-use crate::command::run::exit_code;
+use crate::command::run::{CLOCK_TOLERANCE, exit_code};
 use crate::file::map::Map;
+use crate::find::app::App;
+use crate::find::choose::Choice;
+use crate::find::find_traces;
 use crate::os::environment::{ENABLE, of_cargo, own_program, value_of, variables_with};
 use crate::os::signals::Signals;
+use crate::time::clocks::wall_clock;
 use crate::ui::console::Stream;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
@@ -79,7 +85,9 @@ pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec
     let show = args.next().and_then(|word| ShownView::read(&word)).unwrap_or_default();
     let program = args.next().unwrap_or_default();
     let hooks = Hooks::of(Path::new(&program));
-    let (mut command, preloaded) = match chained_runner() {
+    let chained = chained_runner();
+    let has_runner = chained.is_some();
+    let (mut command, preloaded) = match chained {
         Some((runner, words)) => {
             let mut command = Command::new(runner);
             command.args(words);
@@ -103,6 +111,7 @@ pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec
     if of_cargo(ENABLE).is_none() {
         command.env(ENABLE, "1");
     }
+    let since = wall_clock(SystemTime::now() - CLOCK_TOLERANCE);
     let status = match Signals::take().run(&mut command) {
         Ok((_, status)) => status,
         Err(error) => {
@@ -120,6 +129,14 @@ pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec
             ));
             0
         }
+        // The view would show the trace of an earlier process.
+        _ if has_runner && status.success() && !has_trace(Path::new(&program), since) => {
+            Messages::new(false).note(format_args!(
+                "nothing of {} was traced: either {ENABLE} is 0, or the runner that the configuration of Cargo names does not pass {ENABLE} on",
+                shown(Path::new(&program))
+            ));
+            0
+        }
         view if Stream::Output.is_terminal() => {
             tracemerge(["tracemerge", view.word()].iter().map(OsString::from).chain([program]).collect())
         }
@@ -129,6 +146,16 @@ pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec
         0 => shown,
         code => code,
     }
+}
+
+/// Returns whether a program has a trace of a process that began at `since` or later.
+fn has_trace(program: &Path, since: Wall) -> bool {
+    let app = App::new(program.to_owned());
+    let found = app.and_then(|app| find_traces(&app, Choice::Newest, &mut Messages::silent()));
+    found.is_ok_and(|found| {
+        let mut traces = found.chosen.boots.iter().flatten();
+        traces.any(|trace| trace.run.as_ref().is_none_or(|run| run.wall >= since))
+    })
 }
 
 /// Returns the runner that the user has configured, and its arguments.

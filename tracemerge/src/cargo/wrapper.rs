@@ -75,6 +75,11 @@ pub fn compile(mut args: Vec<OsString>) -> u8 {
     let is_member =
         args.first().is_some_and(|word| of_cargo("RUSTC_WORKSPACE_WRAPPER").as_ref() == Some(word));
     args.drain(..usize::from(is_member));
+    let is_for_target = is_for_target(&args, of_cargo(TARGET).as_deref());
+    let is_dormant = of_cargo(DORMANT).is_some();
+    if is_for_target && !is_dormant {
+        link_dynamically(&mut args);
+    }
     let library = of_cargo(LIBRARY).unwrap_or_default();
     let library = Path::new(&library);
     let is_rustdoc = args.first().is_none_or(|word| word.as_encoded_bytes().starts_with(b"-"));
@@ -89,9 +94,7 @@ pub fn compile(mut args: Vec<OsString>) -> u8 {
         command
     };
     let words = args.get(usize::from(!is_rustdoc)..).unwrap_or_default();
-    let is_for_target = is_for_target(words, of_cargo(TARGET).as_deref());
     let is_usual = !is_rustdoc && !(is_for_target && (is_member || of_cargo(DEPS).is_some()));
-    let is_dormant = of_cargo(DORMANT).is_some();
     let mut more: Vec<OsString> = Vec::new();
     // A program with dormant hooks is not linked with the library, which is loaded when needed.
     if !is_usual && !is_dormant {
@@ -133,6 +136,15 @@ pub fn compile(mut args: Vec<OsString>) -> u8 {
             .error(format_args!("cannot run {}: {error}", compiler().get_program().to_string_lossy()));
         super::FAILED
     })
+}
+
+/// Removes the request for a static program, which would crash, because it is linked with a shared library.
+fn link_dynamically(words: &mut [OsString]) {
+    for word in words {
+        if let Some(text) = word.to_str().filter(|text| text.contains("target-feature=")) {
+            *word = text.replace("+crt-static", "-crt-static").into();
+        }
+    }
 }
 
 #[cfg(unix)]
@@ -197,6 +209,15 @@ mod tests {
         assert!(!is_for_target("--crate-name app --target wasm32-unknown-unknown"));
         assert!(!is_for_target("--crate-name build_script_build build.rs --crate-type bin"));
         assert!(!is_for_target("--crate-name macros src/lib.rs --crate-type proc-macro"));
+    }
+
+    #[test]
+    fn a_static_program_is_linked_dynamically() {
+        let mut args =
+            words("rustc -C target-feature=+avx,+crt-static -Ctarget-feature=+crt-static a+crt-static");
+        link_dynamically(&mut args);
+        let linked = "rustc -C target-feature=+avx,-crt-static -Ctarget-feature=-crt-static a+crt-static";
+        assert_eq!(args, words(linked));
     }
 
     #[test]

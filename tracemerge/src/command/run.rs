@@ -37,7 +37,7 @@ const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 /// The time by which the wall clock of a trace may be earlier than that of this process, which may read the clock in
 /// another way.
-const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
+pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// The use of the traces after the application has ended.
 #[derive(Debug)]

@@ -250,6 +250,18 @@ fn a_runner_of_each_form_starts_the_traced_program() {
         assert_eq!(of_program(&ran), all_but(""), "{words:?}");
         assert!(ran.said.contains("dep::quiet"), "{words:?}: {}", ran.said);
     }
+    // The trace of an earlier process is not shown if this one has none.
+    let kept = project.place.path().join("kept");
+    fs::create_dir(&kept).expect("a directory");
+    project.set("TRACER_DIR", kept);
+    let ran = project.run(&["run"]);
+    assert!(ran.said.contains("dep::quiet"), "{}", ran.said);
+    // An earlier process began more than a second before, by which clocks may differ.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    project.set(&name, "env -u TRACER_ENABLE");
+    let ran = project.run(&["run"]);
+    assert!(ran.said.contains("does not pass TRACER_ENABLE on"), "{}", ran.said);
+    assert!(!ran.said.contains("dep::quiet"), "{}", ran.said);
 }
 
 #[test]
@@ -344,6 +356,7 @@ fn settings_of_the_workspace_and_of_cargo_do_not_prevent_traces() {
             &["run", "--exclude", "none"],
         ),
         ("[unstable]\nbuild-dir = true\n[alias]\nr = \"run\"", &["run", "-p", "app", "--bin", "app"]),
+        ("[build]\nrustflags = [\"-C\", \"target-feature=+crt-static\"]", &["run", "--release"]),
         ("[env]\nAPP_HOME = \"/opt/app\"\n[build]\ntarget = \"HOST\"", &["run", "--target", "HOST"]),
         ("[build]\ntarget = \"HOST\"", &["run", "--config", "profile.dev.lto=true"]),
     ] {

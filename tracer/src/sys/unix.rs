@@ -1,7 +1,9 @@
 //! The functions that all Unix systems share.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
+use std::ffi::CStr;
 use std::io;
+use std::mem;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
@@ -126,6 +128,71 @@ pub(crate) fn without_signals<T>(action: impl FnOnce() -> T) -> T {
     }
 }
 
+/// The functions by which a thread makes sanitizers ignore it, of those sanitizers that the program has.
+#[derive(Clone, Copy)]
+struct Sanitizers {
+    /// LeakSanitizer, for memory that the thread allocates from now on. It checks while the thread is running, and
+    /// takes memory for leaked that is moved meanwhile.
+    ignore_leaks: Option<extern "C" fn()>,
+    /// ThreadSanitizer, for reads and writes. It does not know the atomic operations of code that was compiled without
+    /// it, as this was, so it would report races between two threads of the tracer.
+    begin: [Option<Annotate>; 2],
+    end: [Option<Annotate>; 2],
+}
+
+/// A function of ThreadSanitizer that takes the place of the call: a file and a line.
+type Annotate = extern "C" fn(*const libc::c_char, libc::c_int);
+
+impl Sanitizers {
+    fn find() -> Sanitizers {
+        const NAMES: [&CStr; 5] = [
+            c"__lsan_disable",
+            c"AnnotateIgnoreReadsBegin",
+            c"AnnotateIgnoreWritesBegin",
+            c"AnnotateIgnoreWritesEnd",
+            c"AnnotateIgnoreReadsEnd",
+        ];
+        /// The addresses, or null. A forked child does not search again, which takes the loader's lock.
+        static FOUND: [AtomicPtr<libc::c_void>; NAMES.len()] =
+            [const { AtomicPtr::new(std::ptr::null_mut()) }; NAMES.len()];
+        static IS_SEARCHED: AtomicBool = AtomicBool::new(cfg!(miri));
+        if !IS_SEARCHED.load(Ordering::Acquire) {
+            for (name, found) in NAMES.iter().zip(&FOUND) {
+                // SAFETY: searches a name. The second call clears the error that the first has left for `dlerror`.
+                unsafe {
+                    let address = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
+                    if address.is_null() {
+                        libc::dlerror();
+                    }
+                    found.store(address, Ordering::Relaxed);
+                }
+            }
+            IS_SEARCHED.store(true, Ordering::Release);
+        }
+        let [ignore_leaks, annotations @ ..] = FOUND.each_ref().map(|found| found.load(Ordering::Relaxed));
+        // SAFETY: null, which is `None`, or a function of this type by its name.
+        let ignore_leaks =
+            unsafe { mem::transmute::<*mut libc::c_void, Option<extern "C" fn()>>(ignore_leaks) };
+        // SAFETY: as before.
+        let annotation = |address| unsafe { mem::transmute::<*mut libc::c_void, Option<Annotate>>(address) };
+        let [reads, writes, end @ ..] = annotations.map(annotation);
+        Sanitizers { ignore_leaks, begin: [reads, writes], end }
+    }
+
+    /// Calls `body` on a thread that sanitizers ignore.
+    fn ignore(self, body: impl FnOnce()) {
+        let annotate = |annotations: [Option<Annotate>; 2]| {
+            annotations.into_iter().flatten().for_each(|annotation| annotation(c"tracer".as_ptr(), 0));
+        };
+        if let Some(ignore_leaks) = self.ignore_leaks {
+            ignore_leaks();
+        }
+        annotate(self.begin);
+        body();
+        annotate(self.end);
+    }
+}
+
 /// Starts a thread that takes no signals, and on which no other code runs before `body`.
 ///
 /// Does not use `std::thread`, which allocates on the new thread first: the host's allocator may trace, and the
@@ -140,6 +207,8 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     }
     /// The size of the thread's stack in bytes: the same as `std` gives to a thread.
     const STACK: usize = 2 << 20;
+    let sanitizers = Sanitizers::find();
+    let body: Box<dyn FnOnce() + Send> = Box::new(move || sanitizers.ignore(body));
     let body = Box::into_raw(Box::new(body));
     // SAFETY: attributes, sets and the thread's id are plain memory that is initialised before it is read; the
     // function takes the argument that it gets.

@@ -13,8 +13,9 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use trace_format::life::{Dropped, FILE_BYTES, FILE_NAME, LAYOUT_VERSION, LIFE_BYTE, Life, Switch};
@@ -125,6 +126,15 @@ impl Lock {
     }
 }
 
+/// The locks of this process's runs, the newest first, which are held until the process ends. No code reads them from
+/// here, but LeakSanitizer looks for memory from statics, and reports what only a mapping knows.
+static HELD: AtomicPtr<Held> = AtomicPtr::new(ptr::null_mut());
+
+struct Held {
+    lock: Arc<Lock>,
+    earlier: AtomicPtr<Held>,
+}
+
 /// Makes the life file of a run and locks it. The mapping is never removed: traced threads count in its page.
 /// `flusher` is the id of the run's flusher thread.
 ///
@@ -136,10 +146,12 @@ pub fn begin(path: &Path, flusher: u64) -> io::Result<(Arc<Lock>, &'static Life)
     let mut lock = Lock::of(file)?;
     lock.hold(LIFE_BYTE)?;
     lock.close_descriptor();
-    let lock: &'static Arc<Lock> = Box::leak(Box::new(Arc::new(lock)));
-    let life = lock.page().ok_or_else(|| io::Error::other("the life file is too short"))?;
+    let held: &'static Held =
+        Box::leak(Box::new(Held { lock: Arc::new(lock), earlier: AtomicPtr::default() }));
+    held.earlier.store(HELD.swap(ptr::from_ref(held).cast_mut(), Ordering::Relaxed), Ordering::Relaxed);
+    let life = held.lock.page().ok_or_else(|| io::Error::other("the life file is too short"))?;
     life.set(flusher);
-    Ok((Arc::clone(lock), life))
+    Ok((Arc::clone(&held.lock), life))
 }
 
 /// The state of a request to resume or to pause tracing.

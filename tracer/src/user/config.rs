@@ -272,7 +272,19 @@ pub(crate) fn is_tracing_requested() -> bool {
 /// Returns whether the user wants tracing: no in a process that has more rights than the user who started it
 /// (setuid), otherwise the value of `variable`, or yes if there is no variable.
 pub(crate) fn wanted(variable: Option<&str>) -> Switch {
-    if sys::privileged() { Switch::Off } else { variable.map_or(Switch::On, switch_of) }
+    if !sys::privileged() {
+        return variable.map_or(Switch::On, switch_of);
+    }
+    let asks = |variable| {
+        matches!(parse_switch(variables::value(variable).as_ref()), Some(Switch::On | Switch::Paused))
+    };
+    if let Some(variable) = variable.filter(|variable| asks(variable)) {
+        relay::say(format_args!(
+            "{variable} is ignored, because this program has more rights than its caller (set-user-ID, set-group-ID or \
+             capabilities); a copy of its file made by cp has not, and can be traced"
+        ));
+    }
+    Switch::Off
 }
 
 fn switch_of(variable: &str) -> Switch {

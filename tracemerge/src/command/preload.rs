@@ -4,32 +4,51 @@
 //! `-pg` calls those of `gprof`. If `libtracer.so` is loaded before glibc, the program calls the library's hooks
 //! instead. The library restores the variable that has loaded it, so that the program's children start unchanged.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use object::{Object, ObjectSymbol};
 use tempfile::TempDir;
-use trace_store::variables::PRELOADED;
+use trace_store::variables::{PRELOADED, value};
 
-use crate::file::map::Map;
-use crate::find::library::{HOOK_OF_C, LIBRARY, SEARCHED_PLACES, find_library};
+use crate::find::executable::Executable;
+use crate::find::library::{LIBRARY, SEARCHED_PLACES, find_library};
+use crate::find::untraced::{conflict, file_name, is_library, obstacle, refusing_runtime};
 use crate::os::environment::{PRELOAD, preloaded};
 use crate::ui::messages::{Messages, shown};
 
-/// The functions that a program calls if gcc or clang has put hooks into its functions: with
-/// `-finstrument-functions`, and with `-pg` without and with `-mfentry`.
-const HOOKS: [&[u8]; 3] = [HOOK_OF_C, b"mcount", b"__fentry__"];
-
-/// The section of a program with dormant hooks that lists the room for hooks in its functions.
-const SLEDS: &str = "xray_instr_map";
+/// The variable with ThreadSanitizer's options.
+const TSAN_OPTIONS: &str = "TSAN_OPTIONS";
 
 /// Makes `command`, which runs `program`, load the library if the program has a compiler's hooks but not the library.
 /// Reports if the library cannot be loaded. Keep the returned value until the program has ended.
 #[must_use]
 pub fn preload_if_hooked(program: &Path, command: &mut Command, messages: &Messages) -> Option<TempDir> {
-    if !cfg!(target_os = "linux") || !has_hooks(program) {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    let executable = Executable::read(program)?;
+    let given = shown(program);
+    let is_traced = executable.has_library || executable.has_hooks;
+    if let Some(options) =
+        options_of_thread_sanitizer().filter(|_| is_traced && executable.has_thread_sanitizer)
+    {
+        command.env(TSAN_OPTIONS, options);
+    }
+    if executable.has_library {
+        if let Some(why) = conflict(&executable) {
+            messages.note(format_args!("{given} and the tracer do not go together: {why}"));
+        }
+        return None;
+    }
+    let others = preloaded().unwrap_or_default();
+    let named: Vec<_> = others.to_str().unwrap_or_default().split([':', ' ']).collect();
+    if !executable.has_hooks || named.iter().any(|entry| is_library(entry)) {
+        return None;
+    }
+    if let Some(why) = obstacle(&executable) {
+        messages.note(format_args!("the functions of {given} are not traced: {why}"));
         return None;
     }
     let Some(library) = find_library() else {
@@ -50,13 +69,26 @@ pub fn preload_if_hooked(program: &Path, command: &mut Command, messages: &Messa
             return None;
         }
     };
-    let mut libraries = library.clone().into_os_string();
-    if let Some(others) = preloaded() {
-        libraries.push(":");
-        libraries.push(others);
+    // A sanitizer's runtime comes before the library: AddressSanitizer refuses another order, and the runtime of
+    // ThreadSanitizer has functions of the same names. The user's libraries stay before both if they can.
+    let first = refusing_runtime(&executable);
+    if let Some(runtime) = first {
+        messages.note(format_args!("{runtime} is loaded before the libraries of LD_PRELOAD, as it demands"));
     }
-    command.env(PRELOAD, libraries).env(PRELOADED, OsString::from(library));
+    let is_missing = |runtime: &&str| !named.iter().any(|entry| file_name(entry) == *runtime);
+    let runtimes = executable.runtimes().filter(is_missing).filter(|runtime| Some(*runtime) != first);
+    let all = first.into_iter().map(OsStr::new).chain(Some(&*others).filter(|others| !others.is_empty()));
+    let all = all.chain(runtimes.map(OsStr::new)).chain([library.as_os_str()]);
+    command.env(PRELOAD, all.collect::<Vec<_>>().join(OsStr::new(":"))).env(PRELOADED, others);
     kept
+}
+
+/// Returns options with which ThreadSanitizer lets a forked child start a thread, as the tracer does for each child
+/// that it traces; `None` if the user has decided this.
+fn options_of_thread_sanitizer() -> Option<OsString> {
+    let options = value(TSAN_OPTIONS).unwrap_or_default();
+    let is_set = options.to_string_lossy().contains("die_after_fork");
+    (!is_set).then(|| [OsStr::new("die_after_fork=0"), &options].join(OsStr::new(" ")))
 }
 
 /// The directories for links. Directories that a user chooses may have special characters in their paths, too.
@@ -95,15 +127,4 @@ fn link(file: &Path, path: &Path) -> io::Result<()> {
 #[expect(clippy::disallowed_methods, reason = "the copy is made in a private directory")]
 fn link(file: &Path, path: &Path) -> io::Result<()> {
     std::fs::copy(file, path).map(drop)
-}
-
-/// Returns whether a file is a program, for this machine's dynamic linker, that calls the hooks and does not define
-/// them, or whose hooks are dormant. Returns false if the file cannot be read: running it will report why.
-fn has_hooks(program: &Path) -> bool {
-    let Ok(file) = Map::open(program) else { return false };
-    let Ok(object) = object::File::parse(&*file) else { return false };
-    let calls_them = |symbol: object::Symbol<'_, '_>| {
-        symbol.is_undefined() && symbol.name_bytes().is_ok_and(|name| HOOKS.contains(&name))
-    };
-    object.dynamic_symbols().any(calls_them) || object.section_by_name(SLEDS).is_some()
 }

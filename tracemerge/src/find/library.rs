@@ -10,9 +10,9 @@ use crate::os::environment::own_directory;
 /// The name of the library in the programs that need it, which includes the major version.
 pub const LIBRARY: &str = concat!("libtracer.so.", env!("CARGO_PKG_VERSION_MAJOR"));
 /// The name of the library in the directory in which it was built.
-const BUILT_NAME: &str = "libtracer_capi.so";
+pub const BUILT_NAME: &str = "libtracer_capi.so";
 /// The name of the library that is installed together with this program.
-const INSTALLED_NAME: &str = "libtracer";
+pub const INSTALLED_NAME: &str = "libtracer";
 /// The directories of libraries, searched if none is beside this program.
 const PLACES: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu"];
 

@@ -12,6 +12,7 @@ pub mod choose;
 pub mod completeness;
 pub mod copies;
 pub mod dead_runs;
+pub mod executable;
 pub mod header;
 pub mod identity;
 pub mod library;
@@ -23,6 +24,7 @@ pub mod owners;
 pub mod rings;
 pub mod search;
 pub mod strangers;
+pub mod untraced;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -305,9 +307,7 @@ fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
     }
     match choice {
         Choice::Process { .. } => {
-            return Error::plain(format!(
-                "{given} wrote no trace: is the tracer crate linked in, and does the program call it?"
-            ));
+            return Error::plain(format!("{given} wrote no trace: {}", untraced::reason(app)));
         }
         Choice::Alone { pid, .. } => {
             return Error::plain(format!("process {pid} ({given}) has not traced anything yet"));

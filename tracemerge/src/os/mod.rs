@@ -3,6 +3,7 @@
 pub mod directory;
 pub mod environment;
 pub mod processors;
+pub mod rights;
 #[cfg(target_os = "linux")]
 pub mod scheduler;
 pub mod signals;

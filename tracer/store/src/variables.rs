@@ -45,8 +45,8 @@ pub const SCHED: &str = "TRACER_SCHED";
 pub const FORMAT: &str = "TRACER_FORMAT";
 /// The encoding of the trace files if neither the program nor [`FORMAT`] chooses one. `tracemerge run` sets it.
 pub const DEFAULT_FORMAT: &str = "TRACER_DEFAULT_FORMAT";
-/// The library that `tracemerge run` has put at the beginning of `LD_PRELOAD`. The library removes itself from both
-/// variables as soon as it is loaded.
+/// The value that `LD_PRELOAD` had, perhaps none, before `tracemerge run` added the library. The library restores it, and
+/// removes this variable, as soon as it is loaded.
 pub const PRELOADED: &str = "TRACER_PRELOADED";
 /// The setting whether the flusher has descriptors of its own.
 pub const DESCRIPTORS: &str = "TRACER_DESCRIPTORS";

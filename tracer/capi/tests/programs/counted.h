@@ -17,7 +17,7 @@ static struct {
 #define COUNT(number) count_call(number, __func__)
 
 NOT_TRACED static inline void count_call(int number, const char *name) {
-    counted[number].name = name;
+    __atomic_store_n(&counted[number].name, name, __ATOMIC_RELAXED);
     __atomic_fetch_add(&counted[number].calls, 1, __ATOMIC_RELAXED);
 }
 

@@ -13,5 +13,7 @@ mod loads;
 mod messages;
 mod projects;
 mod rust;
+mod sanitizers;
 mod settings;
+mod untraced;
 mod unusual_function_exits;

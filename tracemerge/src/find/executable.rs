@@ -1,0 +1,126 @@
+//! The properties of a program's file that decide whether the library can trace it, and in which way.
+
+use std::path::Path;
+
+use object::elf::DT_NEEDED;
+use object::read::elf::{Dyn, ElfFile, FileHeader, ProgramHeader};
+use object::{Architecture, Endianness, File, Object, ObjectSymbol};
+
+use crate::file::map::Map;
+use crate::find::library::{HOOK_OF_C, HOOK_OF_RUST, INSTALLED_NAME};
+use crate::os::rights::changes_rights;
+
+/// The functions that a program calls if gcc or clang has put hooks into its functions: with
+/// `-finstrument-functions`, and with `-pg` without and with `-mfentry`.
+const HOOKS: [&[u8]; 3] = [HOOK_OF_C, b"mcount", b"__fentry__"];
+/// The section of a program with dormant hooks that lists the room for hooks in its functions.
+const SLEDS: &str = "xray_instr_map";
+/// The section by which a program that contains the library shows it.
+const NOTE_OF_LIBRARY: &str = ".note.tracer";
+/// The beginning of the names of the library as a file that is linked with a program.
+const SHARED_LIBRARY: &str = "libtracer.so";
+/// The beginnings of the names of sanitizers' runtimes, by gcc and by clang.
+const RUNTIMES: [&str; 6] =
+    ["libasan.so", "libhwasan.so", "liblsan.so", "libtsan.so", "libubsan.so", "libclang_rt."];
+/// The function that a program with MemorySanitizer calls first.
+const INIT_OF_MEMORY_SANITIZER: &[u8] = b"__msan_init";
+/// The beginning of the names of functions that a program with ThreadSanitizer calls when it reads memory.
+const CHECK_OF_THREAD_SANITIZER: &[u8] = b"__tsan_read";
+
+/// The part of a program's file that is of interest here.
+#[derive(Debug, Default)]
+pub struct Executable {
+    /// The processor that it is for, if that is another one than this program's.
+    pub other_processor: Option<&'static str>,
+    /// The dynamic linker; `None` if the program is linked statically.
+    pub linker: Option<String>,
+    /// The names of the libraries that it is linked with, in their order.
+    pub needed: Vec<String>,
+    /// Whether its functions have hooks of a compiler for C, also dormant ones.
+    pub has_hooks: bool,
+    /// Whether it contains the library or is linked with it.
+    pub has_library: bool,
+    /// Whether it has MemorySanitizer, for which all code of the process must have been compiled.
+    pub has_memory_sanitizer: bool,
+    /// Whether it has ThreadSanitizer.
+    pub has_thread_sanitizer: bool,
+    /// Whether it contains the hooks of ThreadSanitizer, or those that have the same names.
+    pub has_own_thread_hooks: bool,
+    /// Whether the system gives it more rights than its caller has.
+    pub changes_rights: bool,
+}
+
+impl Executable {
+    /// Reads the file; `None` if it is not a program, or cannot be read.
+    #[must_use]
+    pub fn read(path: &Path) -> Option<Executable> {
+        let bytes = Map::open(path).ok()?;
+        let file = File::parse(&*bytes).ok()?;
+        let mut read = Executable {
+            other_processor: other_processor(&file),
+            changes_rights: changes_rights(path),
+            ..Executable::default()
+        };
+        (read.linker, read.needed) = match &file {
+            File::Elf64(elf) => (linker(elf), needed(elf).unwrap_or_default()),
+            File::Elf32(elf) => (linker(elf), needed(elf).unwrap_or_default()),
+            _ => return Some(read),
+        };
+        // A program that is linked statically has no dynamic symbols. In its own, a hook is that of the C library.
+        let is_static = read.linker.is_none();
+        for symbol in file.dynamic_symbols().chain(file.symbols().filter(|_| is_static)) {
+            let Ok(name) = symbol.name_bytes() else { continue };
+            let is_defined = symbol.is_definition();
+            read.has_hooks |= HOOKS.contains(&name) && is_defined == is_static;
+            read.has_library |= name == b"tracer_is_enabled";
+            read.has_memory_sanitizer |= name == INIT_OF_MEMORY_SANITIZER;
+            read.has_thread_sanitizer |= name.starts_with(CHECK_OF_THREAD_SANITIZER);
+            read.has_own_thread_hooks |= name == HOOK_OF_RUST && is_defined;
+        }
+        read.has_hooks |= file.section_by_name(SLEDS).is_some();
+        read.has_library |= file.section_by_name(NOTE_OF_LIBRARY).is_some()
+            || read.needed.iter().any(|name| name.starts_with(SHARED_LIBRARY) || name == INSTALLED_NAME);
+        Some(read)
+    }
+
+    /// Returns the names of the sanitizers' runtimes that it is linked with.
+    pub fn runtimes(&self) -> impl Iterator<Item = &str> {
+        self.needed.iter().map(String::as_str).filter(|name| is_runtime(name))
+    }
+}
+
+/// Returns whether a library is the runtime of a sanitizer.
+#[must_use]
+pub fn is_runtime(name: &str) -> bool {
+    RUNTIMES.iter().any(|runtime| name.starts_with(runtime))
+}
+
+fn other_processor(file: &File<'_>) -> Option<&'static str> {
+    let own = if cfg!(target_arch = "x86_64") { Architecture::X86_64 } else { Architecture::Aarch64 };
+    match file.architecture() {
+        same if same == own => None,
+        Architecture::I386 => Some("32-bit x86"),
+        Architecture::X86_64_X32 => Some("x32"),
+        Architecture::X86_64 => Some("x86-64"),
+        Architecture::Aarch64 => Some("aarch64"),
+        Architecture::Arm => Some("32-bit Arm"),
+        Architecture::Riscv64 => Some("riscv64"),
+        _ => Some("another processor"),
+    }
+}
+
+fn linker<E: FileHeader<Endian = Endianness>>(elf: &ElfFile<'_, E>) -> Option<String> {
+    let endian = elf.endian();
+    let path = |header: &E::ProgramHeader| header.interpreter(endian, elf.data()).ok()?;
+    let path = elf.elf_program_headers().iter().find_map(path)?;
+    Some(String::from_utf8_lossy(path).into_owned())
+}
+
+fn needed<E: FileHeader<Endian = Endianness>>(elf: &ElfFile<'_, E>) -> Option<Vec<String>> {
+    let (endian, data, sections) = (elf.endian(), elf.data(), elf.elf_section_table());
+    let (dynamic, strings) = sections.dynamic(endian, data).ok()??;
+    let strings = sections.strings(endian, data, strings).ok()?;
+    let needed = dynamic.iter().filter(|entry| entry.tag32(endian) == Some(DT_NEEDED));
+    let names = needed.filter_map(|entry| entry.string(endian, strings).ok());
+    Some(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+}

@@ -191,6 +191,16 @@ struct Paths {
 /// the function, at whatever depth it was called.
 const FOLDED: FunctionId = FunctionId::MAX;
 
+impl OpenThread {
+    fn new(counting: Counting) -> OpenThread {
+        let mut open = OpenThread::default();
+        if counting.paths {
+            open.calls.overlap_up_to(counting.depth.most());
+        }
+        open
+    }
+}
+
 impl Paths {
     fn step(&mut self, around: Option<u32>, function: u32) -> u32 {
         *self.by_step.entry((around, function)).or_insert_with(|| {
@@ -248,7 +258,7 @@ impl CallCounts {
         CallCounts {
             counting,
             call_info: KnownCalls::of(threads.names()),
-            open: threads.threads().iter().map(|_| OpenThread::default()).collect(),
+            open: threads.threads().iter().map(|_| OpenThread::new(counting)).collect(),
             threads,
             counted: Vec::new(),
             place_of: Vec::new(),
@@ -274,7 +284,7 @@ impl CallCounts {
     pub fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
         let ids = self.threads.ids(number, origin);
         if ids.thread >= self.open.len() {
-            self.open.push(OpenThread::default());
+            self.open.push(OpenThread::new(self.counting));
         }
         ids
     }
@@ -523,6 +533,9 @@ impl CallCounts {
                     lock(self.threads.names()).take_meta(named, line.payload);
                     let Some(meta) = Meta::parse(line.payload) else { return };
                     self.threads.take_meta(ids, &meta);
+                    if matches!(meta, Meta::Lost { .. }) {
+                        self.open[thread].calls.note_loss();
+                    }
                     if let Some((_, ticks)) = cut(&meta, record.ticks) {
                         self.close(thread, ticks);
                     }
@@ -560,10 +573,29 @@ impl CallCounts {
     fn leave(&mut self, thread: usize, called: Called, span: Option<u64>, now: u64) {
         let open = &mut self.open[thread];
         let Some(left) = open.calls.leave(called.place, called.function, span) else { return };
+        if !open.calls.outliving(left).is_empty() {
+            self.overlap(thread, left, now);
+        }
         while let Some((call, ending)) = self.open[thread].calls.pop(left, now, self.threads.work(thread)) {
             self.unseen += u64::from(ending == Ending::Unseen);
             self.end(thread, &call, now);
         }
+    }
+
+    /// Takes calls into account that outlive the call that is left now.
+    #[cold]
+    fn overlap(&mut self, thread: usize, left: usize, now: u64) {
+        let OpenThread { calls, paths, off_inside } = &mut self.open[thread];
+        calls.reorder(left, paths);
+        calls.reorder(left, off_inside);
+        let work = self.threads.work(thread);
+        for (outliving, around) in calls.overlaps(left) {
+            let off = work.off_between(calls.open()[outliving].counted_until(), now);
+            if let Some((around, off)) = off_inside.get_mut(around).zip(off) {
+                around.add(&off);
+            }
+        }
+        calls.count_overlaps(left, now, work);
     }
 
     /// Ends the calls that are open after the last record.
@@ -597,10 +629,11 @@ impl CallCounts {
         let Some(total) = self.threads.work(thread).off_between(call.entered, now) else {
             return OffSum { unknown: own, ..OffSum::default() };
         };
-        let of_calls = &mut self.open[thread].off_inside;
-        let inside = of_calls.pop().unwrap_or_default();
-        if let Some(around) = of_calls.last_mut() {
-            around.add(&total);
+        let OpenThread { calls, off_inside, .. } = &mut self.open[thread];
+        let inside = off_inside.pop().unwrap_or_default();
+        if let Some(around) = calls.around().and_then(|around| off_inside.get_mut(around)) {
+            let counted = self.threads.work(thread).off_between(call.entered, call.counted_until());
+            around.add(&total.without(&counted.unwrap_or_default()));
         }
         total.without(&inside).within(own)
     }

@@ -2,11 +2,15 @@
 //!
 //! A leave record belongs to the innermost open call of the same place: both records have the address of the
 //! entered function, or the site. Hooks of some compilers do not name the function in the leave record, which
-//! then belongs to the innermost open call. The name of a function may have become known between the two
-//! records. The calls further in have no leave record of their own: the record was lost, or a `longjmp` or an
-//! unwinding that runs no code has ended them. They end with the enclosing call. A leave record without an
-//! open call is ignored: its enter record was lost, or is before the examined part. So the depth never
-//! drifts.
+//! then belongs to the innermost open call of a hook. The name of a function may have become known between the
+//! two records. A leave record without an open call is ignored: its enter record was lost, or is before the
+//! examined part. So the depth never drifts.
+//!
+//! Calls further in than the one that is left have two explanations. Either they have no leave record of their
+//! own, because it was lost, or because a `longjmp` or an unwinding that runs no code has ended them: then they
+//! end with the enclosing call. Or they *outlive* the enclosing call, because a guard is dropped later than
+//! another one that was made before it: then they are moved below this call in the stack, overlap with it, and
+//! have their leave records later. [`OpenCalls::outlives`] decides.
 //!
 //! If nested calls are shown, those beyond a [`Depth`] are folded: [`OpenCalls::pop_shown`] returns them as
 //! one call with their number, for every view and format.
@@ -116,9 +120,23 @@ pub struct OpenCall {
     pub entered: u64,
     /// The time that calls inside this call have taken so far, in nanoseconds.
     pub inner: u64,
+    /// The number of calls that were open when it was entered, without those whose callers were left before.
+    pub depth: usize,
+    /// Whether a call around it was left before it.
+    pub outlives: bool,
+    /// The time until which its time is already among that of calls inside the calls around it.
+    counted_until: u64,
+    /// The number of losses of its thread when it was entered.
+    losses: u64,
 }
 
 impl OpenCall {
+    /// Returns the time until which its time is already among that of calls inside the calls around it.
+    #[must_use]
+    pub fn counted_until(&self) -> u64 {
+        self.counted_until
+    }
+
     /// Returns the total time of the call, and its time without the calls inside it, both in nanoseconds and
     /// without the waits of its thread, if it ends at `now`.
     #[inline]
@@ -132,12 +150,20 @@ impl OpenCall {
 /// The place that is common to the enter and the leave record of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CallPlace {
-    /// An address in the function.
+    /// An address in a function that has made a guard.
     Address(u64),
-    /// The innermost open call, for a leave record that names no function.
+    /// An address in a function that has called a compiler's hook: the call is a frame of the stack.
+    Frame(u64),
+    /// The innermost open call of a hook, for a leave record of a hook that names no function.
     Last,
     /// A site, which is identified by the function that it names.
     Site(FunctionId),
+}
+
+impl CallPlace {
+    fn is_frame(self) -> bool {
+        matches!(self, CallPlace::Frame(_) | CallPlace::Last)
+    }
 }
 
 /// The way in which a call has ended.
@@ -173,16 +199,157 @@ pub struct OpenCalls {
     by_place: Option<FastMap<(CallPlace, Option<u64>), u32>>,
     /// The calls that have ended inside an open folded call.
     folded: Folded,
+    /// The maximum number of open calls of which some may outlive the call around them, if it is smaller than
+    /// usual.
+    overlap_up_to: Option<usize>,
+    /// The number of losses so far.
+    losses: u64,
+    /// The order into which the last leave record has put the calls from the first one that outlives the left call
+    /// on: their former places among these. Empty if none has outlived it.
+    order: Vec<usize>,
+    /// The number of calls that have outlived it.
+    outliving: usize,
+    /// The place of the call around the last removed one.
+    around: Option<usize>,
 }
 
 /// The maximum number of open calls that are searched for a leave record without a count of each place.
 const MAX_SEARCHED_CALLS: usize = 64;
 
+/// The maximum number of open calls of which some may outlive others. To find these costs as much as all calls
+/// inside the one that is left.
+const MOST_OVERLAPPING: usize = 1000;
+
 impl OpenCalls {
+    /// Lets calls outlive those around them only as long as at most `most` calls are open, for views that fold the
+    /// calls further in.
+    pub fn overlap_up_to(&mut self, most: usize) {
+        self.overlap_up_to = Some(most);
+    }
+
+    /// Returns the depth of what comes next.
+    #[inline]
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.calls.last().map_or(0, |around| around.depth + 1)
+    }
+
+    /// Notes that records of the thread were lost: calls that are open now may have no leave record.
+    pub fn note_loss(&mut self) {
+        self.losses += 1;
+    }
+
+    /// Returns the calls that have outlived the call that the last leave record has left; `left` is the number that
+    /// [`leave`](OpenCalls::leave) has returned for it. Until that call is removed, they come directly before it.
+    #[must_use]
+    pub fn outliving(&self, left: usize) -> &[OpenCall] {
+        let first = left.saturating_sub(self.outliving);
+        self.calls.get(first..left).unwrap_or_default()
+    }
+
+    /// Puts values of the open calls, in their former order, into the order that the last leave record has made.
+    pub fn reorder<T: Clone>(&self, left: usize, values: &mut [T]) {
+        let Some(values) = values.get_mut(left.saturating_sub(self.outliving)..) else { return };
+        let former = values.to_vec();
+        for (value, from) in values.iter_mut().zip(&self.order) {
+            former.get(*from).into_iter().for_each(|former| value.clone_from(former));
+        }
+    }
+
+    /// Returns the place of the call around the last removed one, if there is one.
+    #[must_use]
+    pub fn around(&self) -> Option<usize> {
+        self.around
+    }
+
+    /// Returns the places that the calls from the first outliving one on had before the last leave record, as
+    /// numbers from the left call on; the outliving ones come first, in order.
+    #[must_use]
+    pub fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// Returns the place of each outliving call that was directly inside a call which ends now, with the place of
+    /// that one.
+    #[must_use]
+    pub fn overlaps(&self, left: usize) -> Vec<(usize, usize)> {
+        let first = left.saturating_sub(self.outliving);
+        let mut now_at = vec![0; self.order.len()];
+        for (at, former) in self.order.iter().enumerate() {
+            now_at.get_mut(*former).into_iter().for_each(|of| *of = at);
+        }
+        let outliving = self.order.iter().take(self.outliving).enumerate();
+        let around = outliving.filter_map(|(at, former)| Some((at, *now_at.get(former.checked_sub(1)?)?)));
+        let ending = around.filter(|(_, around)| *around >= self.outliving);
+        ending.map(|(at, around)| (first + at, first + around)).collect()
+    }
+
+    /// Counts the time until now of the calls that outlive the left call among that of the calls inside those that
+    /// end now. Must be called before these are removed.
+    pub fn count_overlaps(&mut self, left: usize, now: u64, work: &WorkTime) {
+        for (outliving, around) in self.overlaps(left) {
+            let Some(call) = self.calls.get_mut(outliving) else { continue };
+            let time = work.between(call.counted_until, now);
+            call.counted_until = now;
+            if let Some(around) = self.calls.get_mut(around) {
+                around.inner = around.inner.saturating_add(time);
+            }
+        }
+    }
+
+    /// Returns whether a call inside the one at `left`, which is left now, will have its leave record later.
+    ///
+    /// It will not if it is a frame of the stack inside another one, and nobody knows if records of the thread were
+    /// lost since it was entered. A guard always writes a leave record, unless a `longjmp` of C skips it. So a guard
+    /// that is known only by its address outlives only one call, and not if another one of its place already does.
+    fn outlives(&self, call: &OpenCall, left: usize) -> bool {
+        let (around, outer) = (self.calls[left], &self.calls[..left]);
+        call.losses == self.losses
+            && match call.place {
+                CallPlace::Site(_) => true,
+                CallPlace::Frame(_) | CallPlace::Last => !around.place.is_frame(),
+                CallPlace::Address(_) => {
+                    !call.outlives && !outer.iter().any(|other| other.outlives && other.place == call.place)
+                }
+            }
+    }
+
+    /// Moves the calls that outlive the call at `at` below it. Returns the new place of this call.
+    #[cold]
+    fn keep_outliving(&mut self, at: usize) -> usize {
+        let outlives = |call: &OpenCall| self.outlives(call, at);
+        let inside = || (1..).zip(&self.calls[at + 1..]);
+        let outliving: Vec<usize> =
+            inside().filter(|(_, call)| outlives(call)).map(|(place, _)| place).collect();
+        if outliving.is_empty() {
+            return at;
+        }
+        let others = inside().filter(|(_, call)| !outlives(call)).map(|(place, _)| place);
+        self.order = outliving.iter().copied().chain([0]).chain(others).collect();
+        self.outliving = outliving.len();
+        let left = at + self.outliving;
+        let mut calls = std::mem::take(&mut self.calls);
+        self.reorder(left, &mut calls);
+        calls[at..left].iter_mut().for_each(|call| call.outlives = true);
+        self.calls = calls;
+        left
+    }
+
     /// Adds the enter record of a call.
     #[inline]
     pub fn enter(&mut self, place: CallPlace, function: FunctionId, span: Option<u64>, now: u64) {
-        self.calls.push(OpenCall { place, function, span, entered: now, inner: 0 });
+        let (depth, losses) = (self.depth(), self.losses);
+        self.calls.push(OpenCall {
+            place,
+            function,
+            span,
+            entered: now,
+            inner: 0,
+            depth,
+            outlives: false,
+            counted_until: now,
+            losses,
+        });
         self.note_open(function);
         if let Some(by_place) = &mut self.by_place {
             count_place(by_place, place, span, 1);
@@ -196,10 +363,14 @@ impl OpenCalls {
 
     /// Finds the open call of a leave record. Returns the number of calls that remain open; the caller must
     /// [remove](OpenCalls::pop) the others, the innermost first. Returns `None` if the record ends no open
-    /// call. Sets the function of the call to `function`, which is its function as now known.
+    /// call. Sets the function of the call to `function`, which is its function as now known. Calls that outlive it
+    /// are among those that remain: see [`outliving`](OpenCalls::outliving).
     #[inline]
     pub fn leave(&mut self, place: CallPlace, function: FunctionId, span: Option<u64>) -> Option<usize> {
-        let is_it = |call: &OpenCall| (call.place == place || place == CallPlace::Last) && call.span == span;
+        let is_last = place == CallPlace::Last;
+        let is_it = |call: &OpenCall| {
+            (call.place == place || (is_last && call.place.is_frame())) && call.span == span
+        };
         let is_known = |by_place: &FastMap<_, u32>| by_place.contains_key(&(place, span));
         let found = if self.by_place.as_ref().is_none_or(is_known) {
             self.calls.iter().rposition(is_it)
@@ -217,7 +388,15 @@ impl OpenCalls {
                 self.note_open(function);
             }
         }
-        found
+        if self.outliving > 0 {
+            (self.order, self.outliving) = (Vec::new(), 0);
+        }
+        let most = self.overlap_up_to.map_or(MOST_OVERLAPPING, |most| most.min(MOST_OVERLAPPING));
+        let has_calls_inside = |at: &usize| at + 1 < self.calls.len() && self.calls.len() <= most;
+        match found.filter(has_calls_inside) {
+            Some(at) => Some(self.keep_outliving(at)),
+            None => found,
+        }
     }
 
     /// Counts a leave record that belongs to no open call. However many such records there are, each open
@@ -242,8 +421,12 @@ impl OpenCalls {
         if let Some(by_place) = &mut self.by_place {
             count_place(by_place, call.place, call.span, -1);
         }
-        if let Some(outer) = self.calls.last_mut() {
-            outer.inner = outer.inner.saturating_add(call.taken(now, work).0);
+        // The calls that outlive the left call have come below it, and are not around it.
+        let outliving = if self.calls.len() == left { self.outliving } else { 0 };
+        self.around = self.calls.len().checked_sub(outliving + 1);
+        if let Some(outer) = self.around.and_then(|around| self.calls.get_mut(around)) {
+            let counted = work.between(call.entered, call.counted_until);
+            outer.inner = outer.inner.saturating_add(call.taken(now, work).0.saturating_sub(counted));
         }
         Some((call, if self.calls.len() == left { Ending::Left } else { Ending::Unseen }))
     }
@@ -296,14 +479,15 @@ impl OpenCalls {
     }
 }
 
-/// Changes the number of open calls of a place by `by`. Each call also counts for [`CallPlace::Last`].
+/// Changes the number of open calls of a place by `by`. Each call of a hook also counts for [`CallPlace::Last`].
 fn count_place(
     by_place: &mut FastMap<(CallPlace, Option<u64>), u32>,
     place: CallPlace,
     span: Option<u64>,
     by: i32,
 ) {
-    for key in [(place, span), (CallPlace::Last, span)] {
+    let as_last = (place.is_frame() && place != CallPlace::Last).then_some((CallPlace::Last, span));
+    for key in [(place, span)].into_iter().chain(as_last) {
         let number = by_place.entry(key).or_default();
         *number = number.saturating_add_signed(by);
         if *number == 0 {
@@ -334,135 +518,4 @@ pub fn cut(meta: &Meta, ticks: Ticks) -> Option<(Cut, Ticks)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const NO_WAITS: WorkTime = WorkTime::WITHOUT_WAITS;
-
-    fn enter(calls: &mut OpenCalls, function: FunctionId, span: Option<u64>, now: u64) {
-        calls.enter(CallPlace::Site(function), function, span, now);
-    }
-
-    fn leave(calls: &mut OpenCalls, function: FunctionId, span: Option<u64>) -> Option<usize> {
-        calls.leave(CallPlace::Site(function), function, span)
-    }
-
-    #[test]
-    fn a_call_that_is_named_while_open_ends_under_that_name() {
-        let mut calls = OpenCalls::default();
-        calls.enter(CallPlace::Address(0x1f), 1, None, 10);
-        assert_eq!(calls.leave(CallPlace::Address(0x2f), 1, None), None);
-        assert_eq!(calls.leave(CallPlace::Address(0x1f), 2, None), Some(0));
-        assert_eq!([1, 2, 3].map(|function| calls.has_open(function)), [false, true, false]);
-        assert_eq!(
-            calls.pop(0, 20, &NO_WAITS).map(|(call, how)| (call.function, how)),
-            Some((2, Ending::Left))
-        );
-        assert!(!calls.has_open(2));
-    }
-
-    #[test]
-    fn calls_without_a_leave_record_end_with_their_caller() {
-        let mut calls = OpenCalls::default();
-        enter(&mut calls, 1, None, 10);
-        enter(&mut calls, 2, None, 20);
-        enter(&mut calls, 3, None, 30);
-        assert_eq!(leave(&mut calls, 9, None), None, "nobody has entered it");
-        let left = leave(&mut calls, 1, None).expect("it is open");
-        let mut told = Vec::new();
-        while let Some((call, how)) = calls.pop(left, 50, &NO_WAITS) {
-            told.push((calls.open().len(), call.function, call.taken(50, &NO_WAITS), how));
-        }
-        use Ending::{Left, Unseen};
-        assert_eq!(told, [(2, 3, (20, 20), Unseen), (1, 2, (30, 10), Unseen), (0, 1, (40, 10), Left)]);
-        assert_eq!((calls.open().len(), calls.unmatched), (0, 1));
-    }
-
-    #[test]
-    fn calls_nested_too_deeply_are_folded_and_keep_their_times() {
-        let mut calls = OpenCalls::default();
-        for function in 0..5 {
-            enter(&mut calls, function % 2, None, u64::from(function) * 10);
-        }
-        let left = leave(&mut calls, 1, None).expect("it is open");
-        assert!(
-            calls.pop_shown(left, (50, &NO_WAITS), 2, 0).is_none(),
-            "what is left is inside of what is folded"
-        );
-        let left = leave(&mut calls, 0, None).expect("it is open");
-        let ended =
-            calls.pop_shown(left, (60, &NO_WAITS), 2, 0).expect("the outermost of the folded ones is left");
-        assert_eq!((ended.call.entered, ended.ending), (20, Ending::Left));
-        let text = ended.folded.map(|folded| folded.text(|function| if function == 0 { "f" } else { "g" }));
-        assert_eq!(text.as_deref(), Some("\u{2026} 3 more calls (2 of f)"));
-        let left = leave(&mut calls, 0, None).expect("it is open");
-        let ended: Vec<_> = std::iter::from_fn(|| calls.pop_shown(left, (100, &NO_WAITS), 2, 0)).collect();
-        let told = ended.iter().map(|ended| (ended.call.taken(100, &NO_WAITS), ended.folded.is_some()));
-        assert_eq!(told.collect::<Vec<_>>(), [((90, 50), false), ((100, 10), false)]);
-    }
-
-    #[test]
-    fn unmatched_leave_records_are_handled_fast_at_any_depth() {
-        let mut calls = OpenCalls::default();
-        for now in 0..200_000 {
-            enter(&mut calls, 1, None, now);
-        }
-        for _ in 0..200_000 {
-            assert_eq!(leave(&mut calls, 2, None), None);
-        }
-        enter(&mut calls, 2, None, 200_000);
-        assert_eq!(leave(&mut calls, 2, None), Some(200_000));
-        assert_eq!(calls.unmatched, 200_000);
-    }
-
-    #[test]
-    fn spans_of_one_function_are_distinguished() {
-        let mut calls = OpenCalls::default();
-        enter(&mut calls, 1, Some(7), 1);
-        enter(&mut calls, 1, Some(8), 2);
-        assert_eq!([leave(&mut calls, 1, Some(7)), leave(&mut calls, 1, Some(8))], [Some(0), Some(1)]);
-    }
-
-    #[test]
-    fn a_leave_record_without_a_function_ends_the_innermost_call() {
-        let mut calls = OpenCalls::default();
-        calls.enter(CallPlace::Address(0x1f), 1, None, 10);
-        calls.enter(CallPlace::Address(0x2f), 2, None, 20);
-        assert_eq!(calls.leave(CallPlace::Last, 9, None), Some(1));
-        assert_eq!(
-            calls.pop(1, 30, &NO_WAITS).map(|(call, how)| (call.function, how)),
-            Some((2, Ending::Left))
-        );
-        assert_eq!(calls.leave(CallPlace::Last, 9, None), Some(0));
-        assert_eq!(
-            calls.pop(0, 40, &NO_WAITS).map(|(call, how)| (call.function, how)),
-            Some((1, Ending::Left))
-        );
-        assert_eq!((calls.leave(CallPlace::Last, 9, None), calls.unmatched), (None, 1));
-    }
-
-    proptest! {
-        #[test]
-        fn lost_records_do_not_end_the_outermost_call_early(
-            steps in prop::collection::vec((0u32..4, any::<bool>(), 0u8..8), 0..200)
-        ) {
-            let (mut calls, mut truth, mut now) = (OpenCalls::default(), Vec::new(), 0);
-            enter(&mut calls, 99, None, 0);
-            for (function, enters, lost) in steps {
-                now += 1;
-                if enters {
-                    truth.push(function);
-                    if lost > 0 {
-                        enter(&mut calls, function, None, now);
-                    }
-                } else if let Some(function) = truth.pop() {
-                    let left = if lost > 0 { leave(&mut calls, function, None) } else { None };
-                    while left.is_some_and(|left| calls.pop(left, now, &NO_WAITS).is_some()) {}
-                }
-                prop_assert!(!calls.open().is_empty(), "the outermost call is left by its own leaving only");
-            }
-            prop_assert_eq!(leave(&mut calls, 99, None), Some(0));
-        }
-    }
-}
+mod tests;

@@ -351,7 +351,7 @@ impl FunctionNames {
             FunctionPlace::Address(address, named)
                 if self.is_on && !named.function.is_empty() && (address, is_hook) != (0, true) =>
             {
-                let (place, function) = (CallPlace::Address(address), self.of_text(named));
+                let (place, function) = (place_of(address, is_hook), self.of_text(named));
                 let from = FunctionName { function: &[], at: named.called_from, called_from: &[] };
                 Called { place, function, from: (!from.is_empty()).then(|| self.of_text(from)) }
             }
@@ -478,7 +478,7 @@ impl FunctionNames {
             _ => None,
         };
         let from = from.filter(|around| !around.at.is_empty()).map(|around| self.number(around));
-        let called = Called { place: CallPlace::Address(address), function, from };
+        let called = Called { place: place_of(address, is_compiled), function, from };
         if is_kept {
             self.by_address.insert(key, called);
         }
@@ -512,6 +512,10 @@ impl FunctionNames {
     pub fn take_warnings(&mut self) -> Vec<String> {
         self.symbols.take_warnings()
     }
+}
+
+fn place_of(address: u64, is_hook: bool) -> CallPlace {
+    if is_hook { CallPlace::Frame(address) } else { CallPlace::Address(address) }
 }
 
 /// Returns the function of an answer in readable form: the innermost function that is not the tracer's own.

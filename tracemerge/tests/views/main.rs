@@ -7,6 +7,7 @@ mod support;
 mod a_timeline_has_every_call_and_message;
 mod babeltrace_reads_the_same_records;
 mod call_paths_and_chrome_json_have_every_call;
+mod calls_left_in_another_order_overlap;
 mod collapsed_trees_have_each_call_path_once;
 mod comparisons_agree_in_text_and_json;
 mod debug_information_is_bounded;

@@ -83,7 +83,7 @@ impl CallLines {
             self.of_thread.resize_with(thread + 1, ThreadCalls::default);
         }
         let just_entered = self.of_thread[thread].just_entered.take();
-        let depth = self.of_thread[thread].calls.open().len();
+        let depth = self.of_thread[thread].calls.depth();
         let other = OfCalls { depth, lines: None };
         match record.kind {
             Kind::Enter => self.enter(thread, named, record).unwrap_or(other),
@@ -100,6 +100,9 @@ impl CallLines {
                 lock(&self.names).take_meta(named, line.payload);
                 let meta = Meta::parse(line.payload);
                 meta.iter().for_each(|meta| self.threads.take_meta(ids, meta));
+                if matches!(meta, Some(Meta::Lost { .. })) {
+                    self.of_thread[thread].calls.note_loss();
+                }
                 if meta.and_then(|meta| cut(&meta, record.ticks)).is_some() {
                     self.of_thread[thread].calls = OpenCalls::default();
                 }
@@ -112,7 +115,7 @@ impl CallLines {
     fn enter(&mut self, thread: usize, named: usize, record: &RecordText<'_>) -> Option<OfCalls> {
         let CallInfo { called, span, .. } = *self.call_info.call_info(&self.names, named, record)?;
         let of_thread = &mut self.of_thread[thread];
-        let depth = of_thread.calls.open().len();
+        let depth = of_thread.calls.depth();
         of_thread.calls.enter(called.place, called.function, span, 0);
         of_thread.just_entered = Some(record.ticks);
         let names = lock(&self.names);
@@ -130,11 +133,11 @@ impl CallLines {
         let CallInfo { called, span, left } = *self.call_info.call_info(&self.names, named, record)?;
         let calls = &mut self.of_thread[thread].calls;
         let remaining = calls.leave(called.place, called.function, span);
-        // Calls further in have lost their leave records.
+        // Calls further in either outlive this one, or have no leave records.
         let ended = remaining.and_then(|remaining| {
             std::iter::from_fn(|| calls.pop(remaining, 0, &WorkTime::WITHOUT_WAITS)).last()
         });
-        let depth = calls.open().len();
+        let depth = ended.map_or_else(|| calls.depth(), |(call, _)| call.depth);
         let function = ended.map_or(called.function, |(call, _)| call.function);
         let names = lock(&self.names);
         let name = match &names.get(function).name[..] {

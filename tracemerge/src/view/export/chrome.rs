@@ -362,7 +362,8 @@ impl EventFormat for ChromeFormat {
             self.put((thread, 'E', wall), inventory, out);
             let has = |flag| call.has_leave_record && left.is_some_and(|left| left.has(flag));
             let flags = [
-                ("cut off", !call.has_leave_record),
+                ("cut off", !call.has_leave_record && !call.goes_on),
+                ("goes on", call.goes_on),
                 ("unwinding", has(Flags::UNWINDING)),
                 ("ended", has(Flags::ENDED)),
                 ("cancelled", has(Flags::CANCELLED)),

@@ -19,7 +19,7 @@ use crate::input::inputs::Origin;
 use crate::input::other_kinds::OtherKinds;
 use crate::input::site_catalog::SiteCatalog;
 use crate::ui::messages::{Grouped, count};
-use crate::view::calls::{CallPlace, Depth, Ended, Ending, Folded, OpenCalls, cut};
+use crate::view::calls::{CallPlace, Depth, Ended, Ending, Folded, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::aspects::CallDetailCounts;
 use crate::view::function_names::{
@@ -168,6 +168,9 @@ pub struct EndedCall {
     pub function: FunctionId,
     /// Whether the call has a leave record.
     pub has_leave_record: bool,
+    /// Whether it is a call that outlives one around it: in formats that nest calls, its slice ends with that
+    /// call, and an enter event begins the rest of it.
+    pub goes_on: bool,
 }
 
 /// A function, with unescaped texts.
@@ -388,7 +391,9 @@ impl<F: EventFormat> EventExport<F> {
     fn at(&mut self, number: usize, origin: &Origin, ticks: Ticks) -> EventPosition {
         let ids = self.inventory.registry.ids(number, origin);
         if ids.thread >= self.open.len() {
-            self.open.push(OpenCalls::default());
+            let mut open = OpenCalls::default();
+            open.overlap_up_to(self.inventory.depth);
+            self.open.push(open);
             self.off.push(None);
         }
         let has_times = self.format.clock().is_some();
@@ -555,12 +560,26 @@ impl<F: EventFormat> EventExport<F> {
         self.inventory.calls.left(call_info);
         let call_info = *call_info;
         let mut ended = std::mem::take(&mut self.ended);
+        let mut outliving = Vec::new();
         if let Some(left) = left {
+            if self.format.nests_calls() {
+                outliving.extend_from_slice(self.open[thread].outliving(left));
+            }
             self.end_calls(thread, left, (ticks, time), &mut ended, out);
+        }
+        if !outliving.is_empty() {
+            ended = with_outliving(&ended, &outliving, self.open[thread].order());
         }
         // If no call has ended, the record belongs to a call inside folded calls.
         if left.is_none() || !ended.is_empty() {
             let what = EventContent::Leave(&call_info, &ended);
+            self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
+        }
+        for call in outliving {
+            let called =
+                Called { place: CallPlace::Site(call.function), function: call.function, from: None };
+            let call_info = CallInfo { called, span: call.span, left: Flags::NONE };
+            let what = EventContent::Enter(&call_info);
             self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
         }
         ended.clear();
@@ -592,7 +611,7 @@ impl<F: EventFormat> EventExport<F> {
                     call.function
                 }
             };
-            ended.push(EndedCall { function, has_leave_record });
+            ended.push(EndedCall { function, has_leave_record, goes_on: false });
         }
     }
 
@@ -651,6 +670,9 @@ impl<F: EventFormat> EventExport<F> {
         lock(&self.names).take_meta(named, payload);
         let meta = Meta::parse(payload);
         meta.iter().for_each(|meta| self.inventory.registry.take_meta(at.ids, meta));
+        if matches!(meta, Some(Meta::Lost { .. })) {
+            self.open[thread].note_loss();
+        }
         let text = String::from_utf8_lossy(payload);
         let what = EventContent::Meta { payload: &text, meta: meta.as_ref() };
         self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
@@ -659,6 +681,24 @@ impl<F: EventFormat> EventExport<F> {
             self.close(thread, (ticks, time), out);
         }
     }
+}
+
+/// Returns the ended calls with the ones that have outlived the last of them, the innermost first. `order` has the
+/// former places of the outliving calls, and behind them those of the others.
+#[cold]
+fn with_outliving(ended: &[EndedCall], outliving: &[OpenCall], order: &[usize]) -> Vec<EndedCall> {
+    let mut others = ended.iter();
+    let mut all = Vec::with_capacity(order.len());
+    for place in (0..order.len()).rev() {
+        let outlives = order.iter().position(|of| *of == place).and_then(|at| outliving.get(at));
+        match outlives {
+            Some(call) => {
+                all.push(EndedCall { function: call.function, has_leave_record: false, goes_on: true });
+            }
+            None => all.extend(others.next().copied()),
+        }
+    }
+    all
 }
 
 /// Appends the text of a message, its lines joined by line feeds. Returns whether it is UTF-8. If it is not,

@@ -166,7 +166,7 @@ impl Everything {
                     records += 1;
                 }
                 30..=59 => {
-                    // Now and then the leave records of the innermost calls are missing, as after a longjmp.
+                    // Now and then the leave records of the innermost calls were lost.
                     let missing = usize::from(seeded.below(20) == 0);
                     let Some(at) = stack.0.len().checked_sub(1 + missing) else { continue };
                     let OpenCall { function, span, .. } = stack.0[at];
@@ -177,6 +177,11 @@ impl Everything {
                             .any(|inner| inner.function == function && inner.span == span)
                     {
                         continue;
+                    }
+                    if missing > 0 {
+                        raw.meta(now, &Meta::Lost { records: 1, reason: LossReason::Overwritten });
+                        self.expect(now, pid, tid, "lost");
+                        self.lost += 1;
                     }
                     let unwinds = if seeded.below(50) == 0 { 16 } else { 0 };
                     self.unwinding += u64::from(unwinds > 0);

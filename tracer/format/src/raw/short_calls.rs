@@ -30,9 +30,11 @@ impl ShortCalls {
     #[inline(always)]
     pub(super) fn leave(&mut self, left: &Record<'_>) -> bool {
         let Some(&entered) = self.held.last() else { return false };
-        let is_it = Record::call(entered.0, entered.1)
-            .is_some_and(|entered| entered.address() == left.address())
-            || left.address() == 0 && left.flags().has(Flags::HOOK);
+        let is_it = Record::call(entered.0, entered.1).is_some_and(|entered| {
+            let are_hooks = [&entered, left].map(|record| record.flags().has(Flags::HOOK));
+            are_hooks[0] == are_hooks[1]
+                && (entered.address() == left.address() || are_hooks[0] && left.address() == 0)
+        });
         let is_short = left.ticks.0 - entered.1.0 < self.least;
         let is_left_out = is_it && is_short;
         if is_left_out {

@@ -513,7 +513,8 @@ impl PerfettoFormat {
         for call in ended {
             self.begin_event(SLICE_END);
             if !call.has_leave_record {
-                self.annotation(event.thread, "cut off", |out| put_number(field::annotation::BOOL, 1, out));
+                let name = if call.goes_on { "goes on" } else { "cut off" };
+                self.annotation(event.thread, name, |out| put_number(field::annotation::BOOL, 1, out));
             }
             let told = if call.has_leave_record { left } else { Flags::NONE };
             if told != Flags::NONE {

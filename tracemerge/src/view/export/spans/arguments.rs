@@ -6,8 +6,18 @@ use crate::view::known_spans::{KnownSpans, Span};
 use crate::view::values::Value;
 
 /// The names of other arguments of slices. A field with such a name gets a prefix.
-const OTHERS: [&str; 9] =
-    ["span", "parent", "parent span", "at", "called from", "cut off", "unwinding", "ended", "cancelled"];
+const OTHERS: [&str; 10] = [
+    "span",
+    "parent",
+    "parent span",
+    "at",
+    "called from",
+    "cut off",
+    "goes on",
+    "unwinding",
+    "ended",
+    "cancelled",
+];
 
 /// An argument: its name and its value.
 pub type Argument<'a> = (Cow<'a, str>, Value<'a>);

@@ -380,6 +380,9 @@ impl Export for StatsFormat {
             let payload = record.payload();
             lock(&self.names).take_meta(ids.named, payload);
             let Some(meta) = Meta::parse(payload) else { return };
+            if matches!(meta, Meta::Lost { .. }) {
+                self.open[thread].note_loss();
+            }
             if cut(&meta, record.ticks).is_some() {
                 self.open[thread] = OpenCalls::default();
             }

@@ -79,6 +79,13 @@ impl HeldLines {
         }
     }
 
+    /// Notes that another number of calls is around a call with a reserved place.
+    pub fn set_depth(&mut self, place: u64, around: usize) {
+        if let Some(Place::Open { depth, .. }) = self.place(place) {
+            *depth = around;
+        }
+    }
+
     /// Gives up a reserved place.
     pub fn give_up(&mut self, place: u64) {
         if let Some(reserved) = self.place(place) {

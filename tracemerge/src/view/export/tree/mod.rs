@@ -110,8 +110,10 @@ outermost of them, and with the messages in them. --depth all shows them all; --
 an overview, which leaves out deeper messages.
 
 A call without a record of its return (the record was lost, or a longjmp has left the call)
-ends with the call around it. --min-duration leaves out shorter calls, and messages that
-came before the call around them had taken that long.
+ends with the call around it. A guard that is dropped later than one made before it has the
+note 'left after a call around it', and what follows is indented below it until then.
+--min-duration leaves out shorter calls, and messages that came before the call around them
+had taken that long.
 
 Call stacks begin at the user's functions and end at main or at the function of the thread.
 Functions of panics, of the runtime and of the tracer around them are left out, unless
@@ -220,9 +222,18 @@ struct ThreadTree {
     has_just_entered: bool,
 }
 
+impl ThreadTree {
+    /// Returns the number of shown calls around what comes next.
+    fn depth(&self) -> usize {
+        self.shown.last().filter(|around| around.is_wanted).map_or(0, |around| around.depth + 1)
+    }
+}
+
 /// The display state of an open call.
 #[derive(Clone, Copy, Debug)]
 struct ShownCall {
+    /// The number of shown calls around it when it was entered.
+    depth: usize,
     /// The ticks of the enter record.
     entered: Ticks,
     /// The place of the call, if known.
@@ -400,9 +411,9 @@ impl TreeFormat {
         self.tree[thread].unwanted.saturating_add(self.depth.most())
     }
 
-    /// Appends the indentation for a line inside `depth` calls of a thread.
-    fn indent(&self, thread: usize, depth: usize, out: &mut Vec<u8>) {
-        let depth = depth.min(self.most(thread).saturating_add(1)) - self.tree[thread].unwanted.min(depth);
+    /// Appends the indentation for a line inside `depth` shown calls.
+    fn indent(&self, depth: usize, out: &mut Vec<u8>) {
+        let depth = depth.min(self.depth.most().saturating_add(1));
         out.resize(out.len() + depth * STEP, b' ');
     }
 
@@ -424,7 +435,7 @@ impl TreeFormat {
             let place = std::mem::take(&mut self.tree[thread].shown[depth].place);
             self.tree[thread].shown[depth].is_written = true;
             let mut text = self.held.text();
-            self.indent(thread, depth, &mut text);
+            self.indent(shown.depth, &mut text);
             if depth < most {
                 self.write_function(&call, shown.called_from, &mut text);
             } else {
@@ -473,7 +484,8 @@ impl TreeFormat {
         let depth = tree.shown.len();
         let place = (is_wanted && depth <= self.most(thread)).then(|| self.held.reserve(thread, depth));
         let (entered, called_from) = (ticks, called.from);
-        let shown = ShownCall { entered, called_from, place, is_written: false, is_wanted };
+        let depth = self.tree[thread].depth();
+        let shown = ShownCall { entered, depth, called_from, place, is_written: false, is_wanted };
         self.tree[thread].shown.push(shown);
     }
 
@@ -503,9 +515,27 @@ impl TreeFormat {
             _ if flags.has(Flags::CANCELLED) => " cancelled",
             _ => "",
         };
-        let Some(left) = self.tree[thread].calls.leave(called.place, called.function, span) else { return };
+        let most = self.most(thread);
+        let calls = &mut self.tree[thread].calls;
+        calls.overlap_up_to(most);
+        let Some(left) = calls.leave(called.place, called.function, span) else { return };
+        if !calls.outliving(left).is_empty() {
+            self.overlap(thread, left);
+        }
         let how = |ending| if ending == Ending::Unseen { " no leave record" } else { how };
         self.end_calls(thread, (Some(ticks), now), left, how);
+    }
+
+    /// Puts the display states of calls that outlive the call that is left now below that of this call.
+    #[cold]
+    fn overlap(&mut self, thread: usize, left: usize) {
+        let tree = &mut self.tree[thread];
+        tree.calls.reorder(left, &mut tree.shown);
+        tree.written = tree.written.min(left - tree.calls.outliving(left).len());
+        tree.unwanted = tree.shown.iter().take_while(|shown| !shown.is_wanted).count();
+        for (depth, shown) in tree.shown.iter().enumerate().skip(tree.written) {
+            shown.place.into_iter().for_each(|place| self.held.set_depth(place, depth));
+        }
     }
 
     /// Ends the open calls of a thread except the outermost `left` ones, the innermost first. `how` returns a
@@ -531,7 +561,10 @@ impl TreeFormat {
             tree.written = tree.written.min(depth);
             tree.unwanted = tree.unwanted.min(depth);
             let Some((ended, shown)) = ended.zip(shown) else { return };
-            let how = how(ended.ending);
+            let how = match how(ended.ending) {
+                "" if ended.call.outlives => " left after a call around it",
+                how => how,
+            };
             self.end(thread, (ticks, now), (&ended, shown), how);
         }
     }
@@ -546,7 +579,6 @@ impl TreeFormat {
     ) {
         let Ended { call, folded, .. } = ended;
         let (taken, _) = call.taken(now, self.threads.work(thread));
-        let depth = self.tree[thread].shown.len();
         // A call whose beginning is shown ends, too: a later line may have reported a wait in it.
         if !shown.is_wanted || (taken < self.layout.min_duration && !shown.is_written) {
             shown.place.into_iter().for_each(|place| self.held.give_up(place));
@@ -560,7 +592,7 @@ impl TreeFormat {
         // The calls around this one took long enough, too.
         self.write_open(thread, (ticks.unwrap_or(shown.entered), now));
         let mut text = self.held.text();
-        self.indent(thread, depth, &mut text);
+        self.indent(shown.depth, &mut text);
         if shown.is_written {
             text.extend_from_slice(b"} ");
         }
@@ -605,6 +637,7 @@ impl TreeFormat {
         };
         // A user who limits the depth for an overview does not want the messages further in.
         let is_deep = matches!(self.depth, Depth::AtMost(_)) && depth >= self.most(thread);
+        let depth = self.tree[thread].depth();
         if (!is_wanted && record.kind != Kind::Meta) || is_deep {
             return;
         }
@@ -621,7 +654,7 @@ impl TreeFormat {
             );
             for content in texts {
                 let mut text = self.held.text();
-                self.indent(thread, depth, &mut text);
+                self.indent(depth, &mut text);
                 text.extend_from_slice(if line.kind == Kind::Meta { b"# " } else { b": " });
                 text.extend_from_slice(&content);
                 self.add(None, thread, (record.ticks, None), text);
@@ -740,6 +773,9 @@ impl Export for TreeFormat {
                         self.still_open(thread, ticks.max(record.ticks), why);
                     }
                     None => {}
+                }
+                if matches!(meta, Some(Meta::Lost { .. })) {
+                    self.tree[thread].calls.note_loss();
                 }
                 if let Some(Meta::End(end)) = &meta {
                     self.tree[thread].why = why_open(end.reason);

@@ -32,6 +32,7 @@ const LINES: &[(u64, usize, &str)] = &[
     (150, 0, "< app::fib at src/main.rs:9"),
     (160, 1, "> span=3 app::serve at src/net.rs:7"),
     (170, 1, "> app::lost at src/net.rs:8"),
+    (175, 1, "# lost records=1 reason=full"),
     (180, 1, "< span=3 ended app::serve at src/net.rs:7"),
     (190, 1, "> app::idle at src/net.rs:9"),
     (195, 1, ": waiting"),
@@ -101,7 +102,9 @@ main               app::fib  (main.rs:9) {
 main      20 ns      app::fib  (main.rs:9)
 main      30 ns    } app::fib
 net              app::serve #3  (net.rs:7) {
-net       10 ns    app::lost  (net.rs:8)  <- no leave record
+net                app::lost  (net.rs:8) {
+net                  # lost records=1 reason=full
+net       10 ns    } app::lost  <- no leave record
 net       20 ns  } app::serve
 net              app::idle  (net.rs:9) {
 net                : waiting
@@ -143,7 +146,7 @@ main     830 ns  }} app::main {still}
         &TreeLayout { function: Some("fib|serve".to_owned()), ..TreeLayout::default() },
         Depth::default(),
     );
-    assert_eq!(some.lines().count(), 6, "{some}");
+    assert_eq!(some.lines().count(), 8, "{some}");
     assert!(some.contains("app::lost") && !some.contains("app::main"), "what is called is shown: {some}");
 }
 

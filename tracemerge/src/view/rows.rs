@@ -266,13 +266,16 @@ pub fn table_with_sums<'a, T: Row>(
     columns.text(indent)
 }
 
+/// The number of rows that `--rows all` wants.
+pub const ALL_ROWS: usize = usize::MAX;
+
 /// Reads the number of rows that a table may have: a number, or `all`.
 ///
 /// # Errors
 /// If the text is neither.
 pub fn row_limit(text: &str) -> Result<usize, String> {
     if text == "all" {
-        return Ok(usize::MAX);
+        return Ok(ALL_ROWS);
     }
     text.parse().map_err(|_| "expected a number of rows, such as 20, or all".to_owned())
 }

@@ -53,6 +53,31 @@ fn a_report_has_twenty_functions_the_sums_of_all_and_the_number_of_the_others() 
 }
 
 #[test]
+fn a_report_leaves_out_functions_without_any_time_unless_all_are_wanted() {
+    let place = Place::new();
+    let lines = ["> app::long at a.rs:1", "> app::short at a.rs:2", "< app::short at a.rs:2"];
+    let at_once = lines.iter().map(|line| format!("{:016x}-00000005 {line}\n", 1000)).collect::<String>();
+    let left = format!("{:016x}-00000005 < app::long at a.rs:1\n", 2000);
+    place.write("app.trace.5", whole_file(&run(4, 0), 5, "five", (at_once + &left).as_bytes()));
+    let report = shown(&place, &["report"]);
+    let names = |report: &str| -> Vec<String> {
+        rows_of_report(report.as_bytes()).iter().map(|row| row.function.clone()).collect()
+    };
+    assert_eq!(names(&report), ["app::long"], "{report}");
+    assert_eq!(sums(&report)[0][0], "2", "the sums are those of all: {report}");
+    assert_eq!(
+        report.lines().last().unwrap(),
+        "and 1 function without any time: tracemerge report --rows all shows them"
+    );
+    let all = shown(&place, &["report", "--rows", "all"]);
+    assert_eq!(names(&all), ["app::long", "app::short"], "{all}");
+    assert!(all.ends_with("all functions\n"), "{all}");
+    for form in ["--json", "--csv"] {
+        assert!(shown(&place, &["report", form]).contains("app::short"), "{form}");
+    }
+}
+
+#[test]
 fn the_user_chooses_the_number_of_functions() {
     let place = place_with(21);
     for (wanted, expected) in [("0", 0), ("5", 5), ("20", 20), ("21", 21), ("22", 21), ("all", 21)] {

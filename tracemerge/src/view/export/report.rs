@@ -19,7 +19,7 @@ use crate::view::export::spans::rows::SpanRow;
 use crate::view::export::time_column::TimeMode;
 use crate::view::function_names::{Function, FunctionId, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
-use crate::view::rows::{self, Column, Row, RowForm, Value, row_limit, table_with_sums};
+use crate::view::rows::{self, ALL_ROWS, Column, Row, RowForm, Value, row_limit, table_with_sums};
 use crate::view::thread_states::OffSum;
 use crate::view::threads::Threads;
 
@@ -64,7 +64,7 @@ pub struct ReportLayout {
     /// A report for each thread
     #[arg(long)]
     pub by_thread: bool,
-    /// The number of functions in the table, for each thread with --by-thread
+    /// The number of functions in the table, for each thread with --by-thread; all: also those without any time
     #[arg(long, value_name = "N|all", value_parser = row_limit, default_value_t = ROWS)]
     pub rows: usize,
     /// The form: a table, or folded call paths for flame graphs
@@ -91,7 +91,8 @@ Shows for each function: the number of calls; the time of all calls (a recursive
 with the outermost one), the same without the calls inside, and for one call the minimum,
 average, maximum and 99th percentile (to 1 %). Calls that were still running count up to
 the last sign of life of their process. For the source of names see tracemerge tree --help.
-The last row has the sums of all functions, also of those that --rows leaves out.
+The last row has the sums of all functions, also of those that are not shown: those beyond
+--rows, and those whose calls took no time at all, which --rows all shows, too.
 If there are spans, a second table has their wall and busy times by name: tracemerge spans
 shows more of them.
 If tracemerge run has recorded the states of threads (TRACER_SCHED=1), self is divided into
@@ -327,14 +328,14 @@ impl ReportFormat {
             ("function", Value::from("all functions")),
         ];
         let sums = if rows.is_empty() { &[] } else { &sums[..] };
-        let mut text = table_with_sums(rows.iter().take(self.layout.rows), sums, "");
-        let more = rows.len().saturating_sub(self.layout.rows) as u64;
-        if more > 0 {
-            let _ = writeln!(
-                text,
-                "and {}: tracemerge report --rows all shows them",
-                count(more, "more function")
-            );
+        let took_time = |row: &&FunctionRow| self.layout.rows == ALL_ROWS || row.total > 0 || row.own > 0;
+        let without_time = rows.len() - rows.iter().filter(took_time).count();
+        let mut text = table_with_sums(rows.iter().filter(took_time).take(self.layout.rows), sums, "");
+        let more = (rows.len() - without_time).saturating_sub(self.layout.rows) as u64;
+        let hidden = [(more, "more function", ""), (without_time as u64, "function", " without any time")];
+        for (number, noun, which) in hidden.into_iter().filter(|(number, ..)| *number > 0) {
+            let number = count(number, noun);
+            let _ = writeln!(text, "and {number}{which}: tracemerge report --rows all shows them");
         }
         text
     }

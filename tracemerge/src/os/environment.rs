@@ -104,6 +104,19 @@ pub fn variables_with(start: &str) -> Vec<(String, OsString)> {
     named.filter(|(name, _)| name.starts_with(start)).collect()
 }
 
+/// Returns the directories in which `debuginfod` keeps the files that it has fetched, if they exist.
+#[must_use]
+pub fn debuginfod_caches() -> Vec<PathBuf> {
+    let home = || value("HOME").map(PathBuf::from);
+    let cache = value("DEBUGINFOD_CACHE_PATH").map(PathBuf::from).or_else(|| {
+        let caches = value("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| Some(home()?.join(".cache")));
+        Some(caches?.join("debuginfod_client"))
+    });
+    // Earlier versions had it in the second place.
+    let earlier = home().map(|home| home.join(".debuginfod_client_cache"));
+    cache.into_iter().chain(earlier).filter(|place| place.is_dir()).collect()
+}
+
 /// Returns the directories that are searched for programs.
 #[must_use]
 pub fn program_directories() -> Vec<PathBuf> {

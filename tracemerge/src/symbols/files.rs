@@ -1,10 +1,11 @@
 //! The files that are read for names: mapped, and kept as long as references into them may exist.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::file::map::Map;
+use crate::symbols::build_ids::{BuildIds, files_by_build_id};
 use crate::ui::error::Error;
 
 /// The memory of debug information: mapped files, and sections of them that were decompressed.
@@ -16,6 +17,8 @@ pub struct Files {
     left: AtomicU64,
     /// Whether some debug information needed more.
     is_exceeded: AtomicBool,
+    /// The files in the directories that the user has named, once one is searched by its build-id.
+    named: OnceLock<BuildIds>,
 }
 
 /// The number of bytes that the debug information of all modules may take in memory, besides the files themselves,
@@ -25,7 +28,7 @@ pub(super) const MAX_DEBUG_BYTES: u64 = 128 << 20;
 impl Default for Files {
     fn default() -> Files {
         let (left, is_exceeded) = (AtomicU64::new(MAX_DEBUG_BYTES), AtomicBool::new(false));
-        Files { first: Place::new(), left, is_exceeded }
+        Files { first: Place::new(), left, is_exceeded, named: OnceLock::new() }
     }
 }
 
@@ -61,6 +64,12 @@ impl Files {
     /// Maps the regular file at `path`.
     pub(super) fn map(&self, path: &Path) -> Result<&[u8], Error> {
         Ok(self.put(Bytes::Mapped(Map::open(path)?)))
+    }
+
+    /// Returns the files with this build-id in `directories`, which are the same in each call, and below.
+    pub(super) fn with_build_id(&self, build_id: &[u8], directories: &[PathBuf]) -> &[PathBuf] {
+        let named = self.named.get_or_init(|| files_by_build_id(directories));
+        named.get(build_id).map_or(&[], Vec::as_slice)
     }
 
     /// Takes bytes from the memory that debug information may still take; false if fewer are left.

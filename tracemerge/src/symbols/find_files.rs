@@ -15,6 +15,7 @@ use trace_format::meta::Module;
 use trace_format::pe;
 use trace_store::recovery::path_from_bytes;
 
+use crate::os::environment::debuginfod_caches;
 use crate::symbols::files::Files;
 use crate::ui::messages::shown;
 
@@ -26,8 +27,8 @@ const SYSTEM_DEBUG: &str = "/usr/lib/debug";
 pub struct Settings {
     /// Whether names are wanted. If not, no file is opened.
     pub names: bool,
-    /// The directories of `--debug-dir`: each may have binaries by their names, separate debug files by their names,
-    /// and a tree like that of `/usr/lib/debug`.
+    /// The directories of `--debug-dir`: each may have binaries and separate debug files by any names, at the places
+    /// that they had below the root of a system, in a tree like that of `/usr/lib/debug`, or like `debuginfod`'s.
     pub debug_dirs: Vec<PathBuf>,
     /// The directories of the traces: a user who copies traces to another machine may put the binaries beside them.
     pub trace_dirs: Vec<PathBuf>,
@@ -85,8 +86,10 @@ pub(super) fn find_module<'f>(
         return Err(Missing::NoFile(format!("the module at {:#x} has no file", module.range.start)));
     };
     let named = settings.places().map(|place| place.join(&name));
+    let below_root = path.strip_prefix("/").ok();
+    let rooted = settings.debug_dirs.iter().filter_map(|root| Some(root.join(below_root?)));
     let mut missing = None;
-    for candidate in std::iter::once(path.clone()).chain(named) {
+    for candidate in std::iter::once(path.clone()).chain(named).chain(rooted) {
         match open(&candidate, &module.build_id, files) {
             Ok(found) => return Ok(found),
             Err(why) => missing = Some(more_serious(missing, why)),
@@ -158,16 +161,25 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Finds the separate file that has the debug information for this build-id.
-pub(super) fn find_by_build_id<'f>(
-    build_id: &[u8],
-    settings: &Settings,
-    files: &'f Files,
-) -> Option<Found<'f>> {
+/// Finds files with this build-id, programs and their debug files, in the places that are named by it; if there are
+/// none, among all files in the directories of `--debug-dir`.
+pub(super) fn find_by_build_id<'f>(build_id: &[u8], settings: &Settings, files: &'f Files) -> Vec<Found<'f>> {
     let digits = hex(build_id);
-    let (folder, rest) = digits.split_at_checked(2).filter(|(_, rest)| !rest.is_empty())?;
-    let place = Path::new(".build-id").join(folder).join(format!("{rest}.debug"));
-    settings.debug_trees().find_map(|tree| open(&tree.join(&place), build_id, files).ok())
+    let Some((folder, rest)) = digits.split_at_checked(2).filter(|(_, rest)| !rest.is_empty()) else {
+        return Vec::new();
+    };
+    let trees = settings.debug_trees().map(|tree| tree.join(".build-id"));
+    let trees = trees.chain(settings.debug_dirs.iter().cloned()).map(|tree| tree.join(folder));
+    let in_trees = trees.flat_map(|place| [place.join(format!("{rest}.debug")), place.join(rest)]);
+    let caches = debuginfod_caches().into_iter().chain(settings.debug_dirs.iter().cloned());
+    let in_caches = caches.map(|cache| cache.join(&digits));
+    let in_caches = in_caches.flat_map(|place| [place.join("debuginfo"), place.join("executable")]);
+    let opened = |path: PathBuf| open(&path, build_id, files).ok();
+    let found: Vec<Found<'f>> = in_trees.chain(in_caches).filter_map(opened).collect();
+    if !found.is_empty() || settings.debug_dirs.is_empty() {
+        return found;
+    }
+    files.with_build_id(build_id, &settings.debug_dirs).iter().cloned().filter_map(opened).collect()
 }
 
 /// Finds the separate debug file that `found` links to, in the places where gdb searches, and by its name in the
@@ -202,5 +214,6 @@ pub(super) fn find_by_link<'f>(
 pub(super) fn find_shared<'f>(debug: &Found<'f>, settings: &Settings, files: &'f Files) -> Option<Found<'f>> {
     let (path, build_id) = debug.object.gnu_debugaltlink().ok()??;
     let path = debug.path.parent()?.join(path_from_bytes(path));
-    open(&path, build_id, files).ok().or_else(|| find_by_build_id(build_id, settings, files))
+    let by_build_id = || find_by_build_id(build_id, settings, files).into_iter().next();
+    open(&path, build_id, files).ok().or_else(by_build_id)
 }

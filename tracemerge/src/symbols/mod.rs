@@ -14,6 +14,8 @@
 //! | `symbol_table` | the functions of a file's symbol table |
 //! | `indirect_functions` | jumps to functions whose implementation is chosen while the program is loaded |
 //! | `find_files` | the search for the module's file, and for the file that has its debug information |
+//! | `build_ids` | the build-ids of the files in directories that the user has named |
+//! | `mini_debug` | the symbols that a stripped file has, compressed |
 //! | `debug_info` | the functions, files and lines of debug information |
 //! | `pdb` | the same of Windows' separate files; without the feature `names`, `no_pdb` replaces it |
 //! | `user_frames` | the part of a call stack that a user wants to see |
@@ -24,12 +26,14 @@
 //! characters of names cannot control a terminal.
 
 mod answer;
+mod build_ids;
 mod cost;
 mod debug_info;
 mod demangle;
 mod files;
 mod find_files;
 mod indirect_functions;
+mod mini_debug;
 mod module_symbols;
 #[cfg(feature = "names")]
 mod pdb;

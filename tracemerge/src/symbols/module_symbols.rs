@@ -6,6 +6,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use object::Object;
 use trace_format::meta::Module;
 use trace_store::recovery::path_from_bytes;
 
@@ -172,7 +173,17 @@ impl<'f> ModuleNames<'f> {
     fn open(module: &Module, settings: &Settings, files: &'f Files) -> (ModuleNames<'f>, Option<String>) {
         let main = find_module(module, settings, files);
         let has_own = main.as_ref().is_ok_and(|main| has_debug_info(&main.object));
-        let separate = if has_own { None } else { separate(module, main.as_ref().ok(), settings, files) };
+        let mut others =
+            if has_own { Vec::new() } else { find_by_build_id(&module.build_id, settings, files) };
+        let mut take = |is_wanted: fn(&Found<'f>) -> bool| {
+            others.iter().position(is_wanted).map(|number| others.remove(number))
+        };
+        // A file with the debug information, or at least with the whole symbol table.
+        let by_link = || find_by_link(main.as_ref().ok().filter(|_| !has_own)?, settings, files);
+        let separate = take(|other| has_debug_info(&other.object))
+            .or_else(by_link)
+            .or_else(|| take(|other| other.object.symbol_table().is_some()));
+        let main = main.or_else(|missing| take(|_| true).ok_or(missing));
         let (main, missing) = match main {
             Ok(main) => (Some(main), None),
             Err(missing) => (None, Some(missing)),
@@ -193,7 +204,7 @@ impl<'f> ModuleNames<'f> {
             .as_ref()
             .err()
             .map(|error| format!("cannot read the debug information of {}: {error}", shown(&debug.path)));
-        let mut table = symbols_of([separate.as_ref(), main.as_ref()]);
+        let mut table = symbols_of([separate.as_ref(), main.as_ref()], files);
         if let Some(main) = &main {
             table.add_jumps(&main.object);
         }
@@ -241,20 +252,9 @@ impl<'f> ModuleNames<'f> {
     }
 }
 
-/// Finds the separate file with a module's debug information.
-fn separate<'f>(
-    module: &Module,
-    main: Option<&Found<'f>>,
-    settings: &Settings,
-    files: &'f Files,
-) -> Option<Found<'f>> {
-    let by_link = || find_by_link(main?, settings, files);
-    find_by_build_id(&module.build_id, settings, files).or_else(by_link)
-}
-
 /// Returns the first symbol table of these files that has functions; a table for the dynamic linker has few.
-fn symbols_of<'f>(files: [Option<&Found<'f>>; 2]) -> SymbolTable<'f> {
-    let tables = files.into_iter().flatten().map(|file| SymbolTable::of(&file.object));
+fn symbols_of<'f>(of: [Option<&Found<'f>>; 2], files: &'f Files) -> SymbolTable<'f> {
+    let tables = of.into_iter().flatten().map(|file| SymbolTable::of(&file.object, files));
     tables.into_iter().find(|table| !table.is_empty()).unwrap_or_default()
 }
 

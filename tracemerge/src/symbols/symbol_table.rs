@@ -2,10 +2,14 @@
 
 use std::collections::HashMap;
 
-use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolFlags, SymbolKind, elf};
+use object::{
+    Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolFlags, SymbolIterator, SymbolKind, elf,
+};
 
 use crate::symbols::demangle::demangled;
+use crate::symbols::files::Files;
 use crate::symbols::indirect_functions::{Jump, jumps};
+use crate::symbols::mini_debug;
 
 /// The number of symbols before an address that are checked: functions do not nest, but labels may.
 const NESTING: usize = 64;
@@ -38,14 +42,15 @@ struct Function<'f> {
 }
 
 impl<'f> SymbolTable<'f> {
-    /// Reads the symbol table of a file or, if the file has none, its table for the dynamic linker.
-    pub(super) fn of(object: &object::File<'f>) -> SymbolTable<'f> {
-        let code = code_sections(object);
-        let mut functions: Vec<Function<'f>> =
-            object.symbols().take(MAX_SYMBOLS).filter_map(|s| function(&s, &code)).collect();
+    /// Reads the symbol table of a file or, if the file has none, its table for the dynamic linker and the
+    /// compressed one that has the other functions.
+    pub(super) fn of(object: &object::File<'f>, files: &'f Files) -> SymbolTable<'f> {
+        let mut functions = functions_of(object.symbols(), object);
         if functions.is_empty() {
-            functions =
-                object.dynamic_symbols().take(MAX_SYMBOLS).filter_map(|s| function(&s, &code)).collect();
+            functions = functions_of(object.dynamic_symbols(), object);
+            if let Some(mini) = mini_debug::unpacked(object, files) {
+                functions.extend(functions_of(mini.symbols(), &mini));
+            }
         }
         functions.sort_unstable_by_key(|function| {
             (function.start, function.is_sized, function.rank, function.name)
@@ -116,6 +121,12 @@ impl<'f> SymbolTable<'f> {
         }
         names
     }
+}
+
+/// Returns the functions among symbols of a file.
+fn functions_of<'f>(symbols: SymbolIterator<'f, '_>, of: &object::File<'f>) -> Vec<Function<'f>> {
+    let code = code_sections(of);
+    symbols.take(MAX_SYMBOLS).filter_map(|symbol| function(&symbol, &code)).collect()
 }
 
 /// Returns the numbers of the sections that have code, with their ends.

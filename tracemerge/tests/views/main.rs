@@ -16,6 +16,7 @@ mod durations_are_those_of_the_program;
 mod empty_selections_are_explained;
 mod every_shown_name_selects_its_thread;
 mod exported_lines_have_every_record;
+mod files_are_found_by_build_id;
 mod functions_of_two_traces_are_compared;
 mod lnav_reads_threads_and_times;
 mod names_agree_with_addr2line;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use support::Scenario;
 
-use crate::compiled::{Program, calls, linking, shared_library};
+use crate::compiled::{Program, calls, linking, shared_library, tracemerge};
 
 /// Compiles a library with these options into the directory of `program`.
 fn library(program: &Program, name: &str, options: &[&str]) {
@@ -64,4 +64,24 @@ fn a_program_that_the_loader_gets_as_an_argument_is_the_traced_one() {
         let expected = [("main", 1), ("short_life", 1)].map(|(name, count)| (name.to_owned(), count));
         assert_eq!(entered, BTreeMap::from(expected).split_off(if chosen.is_empty() { "" } else { "s" }));
     }
+}
+
+#[test]
+fn a_deleted_program_is_found_under_another_name_by_its_build_id() {
+    let options = ["-finstrument-functions", "-DSHORT", "-Wl,--build-id"];
+    let program = Program::compile("cc", "loads.c", &options);
+    let kept = program.beside("kept");
+    std::fs::create_dir_all(kept.join("of/monday")).expect("a directory");
+    std::fs::copy(&program.path, kept.join("of/monday/another")).expect("a copy");
+    let library = shared_library();
+    let scenario = program.scenario(&[]).env("LD_PRELOAD", library.to_str().expect("text"));
+    // The program deletes its file before it is traced.
+    let traced = scenario.env("DELETES", "1").run().succeeded();
+    assert!(!program.path.exists());
+    let mut report = tracemerge(traced.runtime.path());
+    let report = report.arg("report").arg("--debug-dir").arg(&kept).arg(program.in_traces(&traced));
+    let output = report.output().expect("it runs");
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr)), (Some(0), "".into()));
+    let rows = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(rows.contains(" main  (") && rows.contains(" short_life  ("), "{rows}");
 }

@@ -410,8 +410,14 @@ impl Threads {
         self.processes[process].clock.steady(self.last(process))
     }
 
-    /// Adds what another registry of the same threads knows.
+    /// Adds what another registry of the same threads knows, whose records are of other threads.
     pub fn add(&mut self, other: &Threads) {
+        // Calls that are still open end here, and leave the waits of their thread out.
+        for (thread, of_other) in self.threads.iter_mut().zip(&other.threads) {
+            if of_other.work.last_wait() > thread.work.last_wait() {
+                thread.work = of_other.work.clone();
+            }
+        }
         for (process, of_other) in self.processes.iter_mut().zip(&other.processes) {
             process.last = process.last.max(of_other.last);
         }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use trace_format::line::Ticks;
 use trace_format::meta::{Between, Meta};
+use trace_format::wait::{Wait, WaitCause};
 
 use super::*;
 use crate::ui::messages::Messages;
@@ -94,6 +95,24 @@ proptest! {
             let counted = delivered(&files, 0, &|| format(number));
             prop_assert_eq!(counted, delivered(&files, 0, &|| Box::new(ByMerge(format(number)))));
         }
+    }
+}
+
+#[test]
+fn calls_that_have_not_ended_leave_out_the_waits_of_their_thread() {
+    let directory = tempfile::tempdir().unwrap();
+    let steps = |begin: u64| {
+        let (begin, end) = (Ticks(begin), Ticks(begin + 300));
+        let wait = Wait { begin, end, ns: 300, what: WaitCause::Ring };
+        let wait = Step::Meta(Meta::Wait(wait));
+        [(5, Step::Enter(0x1000, true)), (500, wait), (100, Step::Message(3))]
+    };
+    let contents = vec![(raw_file(1, &steps(20)), 1), (raw_file(2, &steps(60)), 2)];
+    let files = write(directory.path(), contents);
+    assert!(is_counted(&files));
+    for number in 0..4 {
+        let counted = delivered(&files, 0, &|| format(number));
+        assert_eq!(counted, delivered(&files, 0, &|| Box::new(ByMerge(format(number)))));
     }
 }
 

@@ -258,6 +258,7 @@ function finish({ lasts, notes }) {
   postMessage({ what: "trace", trace: { lanes: givenLanes, processes, dictionary, spanNames, spans: all(spans),
     busy: all(busy), messages: { time: messages.time, lane: messages.lane, entry: messages.entry }, clocks, records,
     lasts, notes } }, transfer);
+  lanes.length = 0;
 }
 
 /// The number of blocks whose texts can be made at once.

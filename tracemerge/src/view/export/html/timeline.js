@@ -332,7 +332,7 @@ function drawWaits(context, { lane, top, height }, width) {
   const hatch = (from, to) => {
     if (to < view.from || from > view.to) return;
     const left = Math.max(0, pixelAt(from)), right = Math.min(width, pixelAt(to));
-    context.globalAlpha = 0.35;
+    context.globalAlpha = 0.2;
     context.fillStyle = colours.tracer;
     context.fillRect(left, top + 1, Math.max(1, right - left), height - 2);
     context.globalAlpha = 1;
@@ -469,8 +469,10 @@ function drawScale() {
 
 /// Returns a time of the axis with as many digits as its step needs.
 function roundTime(time, step) {
-  const [unit, name] = step >= 1e9 ? [1e9, "s"] : step >= 1e6 ? [1e6, "ms"] : step >= 1e3 ? [1e3, "us"] : [1, "ns"];
-  return `${grouped(Math.round(time / unit))} ${name}`;
+  const most = Math.max(Math.abs(view.from), Math.abs(view.to));
+  const [unit, name] = most >= 1e9 ? [1e9, "s"] : most >= 1e6 ? [1e6, "ms"] : most >= 1e3 ? [1e3, "us"] : [1, "ns"];
+  const digits = Math.max(0, Math.ceil(Math.log10(unit / step) - 1e-9));
+  return `${(time / unit).toFixed(digits)} ${name}`;
 }
 
 /// Draws the whole trace: how many threads are in calls, how many messages there are, and which part is shown.

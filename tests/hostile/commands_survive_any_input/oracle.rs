@@ -110,6 +110,7 @@ fn content(kind: &str, bytes: &[u8]) -> Result<(), String> {
             reader.byte_records().try_for_each(|record| record.map(drop).map_err(|error| error.to_string()))
         }
         "flamegraph" => svg(bytes),
+        "html" => page(bytes),
         "folded" => {
             let is_sound =
                 |line: &str| line.rsplit_once(' ').is_some_and(|(_, time)| time.parse::<u64>().is_ok());
@@ -122,6 +123,23 @@ fn content(kind: &str, bytes: &[u8]) -> Result<(), String> {
         },
         _ => Ok(()),
     }
+}
+
+/// Checks that the data of a page for a browser are numbers and base64, and that no text of a trace is beside them.
+fn page(bytes: &[u8]) -> Result<(), String> {
+    let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+    let is_data = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=,\"".contains(&byte);
+    for line in text.lines() {
+        let data = line.strip_prefix("<script>block(").map(|data| data.strip_suffix(")</script>"));
+        match data {
+            Some(data) if !data.is_some_and(|data| data.bytes().all(is_data)) => {
+                return Err(format!("it has {line:?}"));
+            }
+            None if line.contains("alert(") => return Err(format!("it has {line:?}")),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The elements of a flame graph.

@@ -134,7 +134,10 @@ function spansPage() {
     oninput: event => { waterfall.filter = event.target.value.toLowerCase(); showSpans(); } });
   return element("div", { class: "page", id: "spans" },
     element("div", { class: "bar" }, filter, element("span", { id: "spancount", role: "status" }),
-      element("span", { class: "hint" }, "of the period above; dark: a thread was in the span; a click selects its time")),
+      element("span", { class: "hint" }, "of the period above; strong colours: a thread was in the span; a click selects its time")),
+    element("div", { class: "heads" }, element("span", { class: "spanname" }, "span"),
+      element("span", { class: "amount" }, "wall"), element("span", { class: "amount" }, "busy"),
+      element("span", { class: "time" }, "the shown period")),
     waterfall.list.element);
 }
 

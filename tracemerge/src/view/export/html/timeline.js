@@ -71,7 +71,7 @@ function layOut() {
     const isFolded = view.folded.has(lane.number);
     const rows = isFolded ? Math.min(FOLDED_ROWS, lane.rows.length) : lane.rows.length;
     const states = (lane.states.begin.length > 0 ? STRIP : 0) + (lane.locks.length > 0 ? STRIP : 0), text = lane.messages.length > 0 ? ROW : 0;
-    const height = Math.max(2 * ROW + 2, states + rows * ROW + text + GAP);
+    const height = Math.max(37, states + rows * ROW + text + GAP);
     placed.push({ lane, top: tall, height, rows, calls: tall + states + 2, text: tall + states + 2 + rows * ROW, states });
     gutter.append(at(tall, height, nameOf(lane, isPinned, isFolded)));
     tall += height;
@@ -260,7 +260,7 @@ function drawCalls(context, visible, width, ratio, scroll, height) {
     const text = shortened(functionName(lane.entry[number]), (right - left) / ratio - 6);
     context.fillStyle = colours.isDark ? "#f2f5f9" : "#14181c";
     if (text !== "") context.fillText(text, Math.max(0, left / ratio) + 3, top + ROW / 2);
-    if ((lane.flags[number] & OPEN_CALL) !== 0 && right < columns) {
+    if ((lane.flags[number] & OPEN_CALL) !== 0 && lane.end[number] <= view.to) {
       context.fillStyle = colours.loss;
       context.fillRect(right / ratio - 2, top, 2, ROW - 1);
     }
@@ -295,13 +295,19 @@ function drawStates(context, { lane, top }, width) {
 
 /// Draws the waits for locks and notifications as a strip above the calls, and returns those of locks that are wide.
 function drawLocks(context, { lane, calls }, width) {
-  const top = calls - STRIP - 1, wide = [];
-  for (const wait of lane.locks) {
-    if (wait.begin > view.to) break;
-    if (wait.end < view.from) continue;
-    const left = Math.max(0, pixelAt(wait.begin)), right = Math.min(width, pixelAt(wait.end));
+  const top = calls - STRIP - 1, wide = [], { locks } = lane;
+  let low = 0, high = locks.length, drawn = -1;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (locks[middle].end < view.from) low = middle + 1; else high = middle;
+  }
+  for (let number = low; number < locks.length && locks[number].begin <= view.to; number++) {
+    const wait = locks[number];
+    const left = Math.max(0, drawn, pixelAt(wait.begin)), right = Math.min(width, pixelAt(wait.end));
+    if (right < drawn) continue;
     context.fillStyle = wait.isLock ? colours.loss : colours.soft;
-    context.fillRect(left, top, Math.max(0.8, right - left), STRIP - 1);
+    context.fillRect(left, top, Math.max(1, right - left), STRIP - 1);
+    drawn = Math.max(left + 1, right);
     if (wait.holder >= 0 && right - left > 3 && wide.length < 100) wide.push({ x: left, y: top + 2, holder: wait.holder });
   }
   return wide;

@@ -18,12 +18,18 @@ pub enum WaitCause {
     Memory = 1,
     /// A missing ring, before the thread's first record.
     Ring = 2,
+    /// The list of the process's modules, before the thread loaded or unloaded some, or after.
+    Modules = 3,
 }
 
 impl WaitCause {
     /// All reasons, with their names.
-    pub const NAMES: [(WaitCause, &'static str); 3] =
-        [(WaitCause::Room, "room"), (WaitCause::Memory, "memory"), (WaitCause::Ring, "ring")];
+    pub const NAMES: [(WaitCause, &'static str); 4] = [
+        (WaitCause::Room, "room"),
+        (WaitCause::Memory, "memory"),
+        (WaitCause::Ring, "ring"),
+        (WaitCause::Modules, "modules"),
+    ];
 
     /// Returns the name.
     #[must_use]

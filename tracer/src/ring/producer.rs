@@ -654,6 +654,13 @@ impl Producer {
         self.note_wait(&self.main, (start, begin), WaitCause::Ring);
     }
 
+    /// Notes that the thread has waited for the list of modules since `start` and `begin`, as above. Its next record
+    /// looks for room, because that puts the record of a wait before it.
+    pub(crate) fn note_wait_for_modules(&self, start: u64, begin: Ticks) {
+        self.note_wait(&self.main, (start, begin), WaitCause::Modules);
+        self.revoke();
+    }
+
     /// Counts and notes a wait that has just ended.
     #[cold]
     fn note_wait(&self, lane: &Lane, (start, begin): (u64, Ticks), what: WaitCause) {

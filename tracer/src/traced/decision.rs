@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use trace_store::modules;
 
-use super::{fork, guest, startup};
+use super::{fork, guest, record, startup};
 use crate::copies::{self, interface};
+use crate::ring::clock;
 use crate::shared::process::{self, SETTLED, STATE, announce, current, stand};
 use crate::shared::run::Run;
 use crate::shared::{pause, sites, switched};
@@ -386,7 +387,11 @@ pub(crate) fn look_at_modules() {
     let Some(_excluded) = Excluded::enter() else { return };
     match (copies::joined(), process::running()) {
         (Some(owner), _) => owner.look_at_modules(),
-        (None, Some(run)) if modules::may_have_changed() => run.look_at_modules(),
+        (None, Some(run)) if modules::may_have_changed() => {
+            let (start, begin) = (sys::monotonic_ns(), clock::now());
+            run.look_at_modules();
+            record::note_wait_for_modules(start, begin);
+        }
         _ => {}
     }
 }

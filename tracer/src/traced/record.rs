@@ -130,6 +130,15 @@ fn words_in_ring(ticks: Ticks, word: u64, payload: &[u64]) -> Result<(), *const 
     Err(producer)
 }
 
+/// Notes that the thread has waited for the list of modules since `start`, in nanoseconds of the monotonic clock, and
+/// the ticks `begin`, if it has a ring. Not inside of a record.
+pub(super) fn note_wait_for_modules(start: u64, begin: Ticks) {
+    // SAFETY: as in `trace_at`.
+    if let Some(producer) = unsafe { CURRENT.get().as_ref() }.filter(|producer| producer.is_usable()) {
+        producer.note_wait_for_modules(start, begin);
+    }
+}
+
 /// Returns the thread's producer, or null.
 #[inline(always)]
 pub(super) fn current() -> *const Producer {

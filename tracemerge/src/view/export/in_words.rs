@@ -23,6 +23,7 @@ pub fn in_words<'a>(line: &Line<'a>) -> Cow<'a, [u8]> {
                     WaitCause::Room => "room",
                     WaitCause::Memory => "memory",
                     WaitCause::Ring => "a ring",
+                    WaitCause::Modules => "the list of modules",
                 };
                 Some(format!("the tracer made the thread wait {} for {cause}", duration(wait.ns)))
             }
@@ -127,6 +128,10 @@ mod tests {
             ("# on ticks=7", "tracing was switched on again"),
             ("# wait begin=7 end=12 ns=2100000 for=room", "the tracer made the thread wait 2.10 ms for room"),
             ("# wait begin=7 end=12 ns=5 for=ring", "the tracer made the thread wait 5 ns for a ring"),
+            (
+                "# wait begin=7 end=12 ns=5 for=modules",
+                "the tracer made the thread wait 5 ns for the list of modules",
+            ),
             ("# wait begin=7", "wait begin=7"),
             // Unknown forms, other lines and messages stay as they are.
             ("! lock got id=three", "lock got id=three"),

@@ -6,6 +6,7 @@
 mod call;
 mod derive;
 mod normalize;
+mod returned_block;
 mod scope;
 mod traced;
 
@@ -122,7 +123,10 @@ pub fn scope(input: TokenStream) -> TokenStream {
 /// argument `a` of every function that has one. Functions and closures inside a function are not traced with it.
 ///
 /// An `async fn` is a span: it has an id, and each poll is an entering and a leaving, on whichever thread. The last
-/// leaving says that the call has ended; if its future is dropped before the end, that is recorded.
+/// leaving says that the call has ended; if its future is dropped before the end, that is recorded. The same holds for
+/// an `async` block that another function returns, as `Box::pin(async move { .. })`, also if `async_trait` has made it;
+/// of the arguments, those are recorded that a `move` block uses. If a function returns a future and has no such block,
+/// only the making of the future is recorded, and the compiler warns.
 ///
 /// The return value of a `#[track_caller]` function is not recorded, because recording it would hide the caller from
 /// the function. An argument with a `#[cfg(..)]` is not recorded, either.

@@ -2,7 +2,8 @@
 //!
 //! The body stays in its place, after a guard, so lifetimes, `impl Trait`, `?` and `return` keep their meaning. If
 //! the returned value is recorded, the body moves into a closure that is called at once. The body of an asynchronous
-//! function moves into a future that is polled inside a span. The added code does not need an `allow`, because a
+//! function moves into a future that is polled inside a span, and so does an `async` block that a function returns
+//! ([`returned_block`](crate::returned_block)). The added code does not need an `allow`, because a
 //! program may forbid that.
 
 use proc_macro2::{Ident, Span, TokenStream};
@@ -14,10 +15,12 @@ use syn::spanned::Spanned as _;
 use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
 use syn::{
-    Attribute, Block, FnArg, ImplItem, Item, Meta, Pat, ReturnType, Signature, Stmt, Token, TraitItem, Type,
+    Attribute, Block, ExprAsync, FnArg, ImplItem, Item, Meta, Pat, ReturnType, Signature, Stmt, Token,
+    TraitItem, Type,
 };
 
 use crate::call::{self, RecordContent};
+use crate::returned_block::{change_returned_blocks, mentions, returns_future, warning};
 use crate::scope::function_site;
 
 /// The data to record for each call.
@@ -175,7 +178,22 @@ fn trace(
     let traced = if signature.asyncness.is_some() {
         asynchronous(&values, signature, body)
     } else {
-        synchronous(&values, signature, body)
+        let (is_future, mut refused) = (returns_future(signature), Ok(()));
+        let found = change_returned_blocks(body, is_future, &mut |block| {
+            if let Err(error) = in_returned_block(&values, signature, block) {
+                refused = Err(error);
+            }
+        });
+        refused?;
+        if is_future && found.others > 0 {
+            let items = split_items(body).0.len();
+            body.stmts.insert(items, syn::parse2(warning(signature))?);
+        }
+        if found.blocks > 0 {
+            return Ok(());
+        }
+        // A future has no `Debug`.
+        synchronous(&Values { returned: values.returned && !is_future, ..values }, signature, body)
     };
     *body = syn::parse2(quote_spanned!(body.brace_token.span.join()=> { #traced }))?;
     Ok(())
@@ -308,8 +326,6 @@ fn synchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStr
 
 /// Returns the body of an asynchronous function inside a span.
 fn asynchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStream {
-    let (items, statements) = split_items(body);
-    let site = function_site(signature.ident.span());
     let of = match returned_type(signature) {
         None => quote!(()),
         // `!` cannot be named here, so this uses another type without values.
@@ -317,6 +333,37 @@ fn asynchronous(values: &Values, signature: &Signature, body: &Block) -> TokenSt
         Some(of) => of.into_token_stream(),
     };
     let is_never = matches!(&signature.output, ReturnType::Type(_, of) if matches!(**of, Type::Never(_)));
+    let set_type = quote_spanned! {Span::mixed_site()=>
+        // Sets the type of the body, which an `async` block cannot declare otherwise.
+        if let ::core::option::Option::Some(never) = ::tracer::__macro_support::none::<#of>() {
+            return never;
+        }
+    };
+    in_span(values, signature, (&quote!(move), body), (&set_type, is_never))
+}
+
+/// Puts the contents of an `async` block that a function returns into a span.
+fn in_returned_block(values: &Values, signature: &Signature, block: &mut ExprAsync) -> syn::Result<()> {
+    // A block that captured more, or in another way, might not live long enough, or could not be sent.
+    let captured = |name: &&Ident| block.capture.is_some() && mentions(&block.block, name);
+    let arguments = values.arguments.iter().filter(captured).cloned().collect();
+    let values = Values { arguments, returned: values.returned };
+    let capture = block.capture.to_token_stream();
+    let traced = in_span(&values, signature, (&capture, &block.block), (&TokenStream::new(), false));
+    block.block = syn::parse2(quote_spanned!(block.block.brace_token.span.join()=> { #traced }))?;
+    Ok(())
+}
+
+/// Returns the code of an `async` block that runs `body` inside a span. `capture` is `move` if the body captures by
+/// value; `first` comes before its statements, and `is_never` says that it never ends.
+fn in_span(
+    values: &Values,
+    signature: &Signature,
+    (capture, body): (&TokenStream, &Block),
+    (first, is_never): (&TokenStream, bool),
+) -> TokenStream {
+    let (items, statements) = split_items(body);
+    let site = function_site(signature.ident.span());
     let value = Ident::new(RETURNED, Span::mixed_site());
     let arguments = values.of_arguments().map(|arguments| call::expand_as(RecordContent::Values, arguments));
     let arguments = arguments.map(|record| {
@@ -336,12 +383,9 @@ fn asynchronous(values: &Values, signature: &Signature, body: &Block) -> TokenSt
     quote_spanned! {Span::mixed_site()=>
         let #mutable call = ::tracer::__macro_support::AsyncCall::new(#site);
         #arguments
-        let body = ::core::pin::pin!(async move {
+        let body = ::core::pin::pin!(async #capture {
             #(#items)*
-            // Sets the type of the body, which an `async` block cannot declare otherwise.
-            if let ::core::option::Option::Some(never) = ::tracer::__macro_support::none::<#of>() {
-                return never;
-            }
+            #first
             #(#statements)*
         });
         #run

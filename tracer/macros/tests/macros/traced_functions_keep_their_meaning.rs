@@ -273,6 +273,58 @@ macro_rules! functions {
                 unsafe { from.read() }
             }
 
+            #[$($attribute)*]
+            pub(crate) fn boxed(n: u32) -> Pin<Box<dyn Future<Output = Result<u32, String>> + Send>> {
+                let more = n + 1;
+                if n == 0 {
+                    return Box::pin(async { Err(String::from("none")) });
+                }
+                Box::pin(async move {
+                    const LEAST: u32 = 2;
+                    let more = ready(more).await;
+                    small(usize::try_from(n).map_err(|error| error.to_string())?)?;
+                    Ok(more.max(LEAST))
+                })
+            }
+
+            #[$($attribute)*]
+            pub(crate) fn by_impl<'a>(text: &'a str, unused: &u32) -> impl Future<Output = &'a str> + Send + use<'a> {
+                let from = usize::try_from(*unused).unwrap_or(0);
+                async move { ready(&text[from..]).await }
+            }
+
+            #[$($attribute)*]
+            pub(crate) fn by_name(n: u32) -> Pin<Box<dyn Future<Output = u32>>> {
+                let local = Rc::new(n);
+                let later = async move { ready(*local).await };
+                Box::pin(later)
+            }
+
+            #[$($attribute)*]
+            pub(crate) fn borrows_in_block(items: &[u8]) -> impl Future<Output = usize> {
+                async { ready(items.len()).await }
+            }
+
+            #[$($attribute)*]
+            pub(crate) fn in_branches(n: u32) -> Pin<Box<dyn Future<Output = u32> + Send>> {
+                match n {
+                    0 => Box::pin(async { 0 }),
+                    1 => unimplemented!("one"),
+                    _ if n > 7 => {
+                        let half = n / 2;
+                        Box::pin(async move { half })
+                    }
+                    _ => {
+                        if n > 5 { Box::pin(async { 5 }) } else { Box::pin(async move { ready(n).await }) }
+                    }
+                }
+            }
+
+            #[$($attribute)*]
+            pub(crate) fn recursive_box(n: u32) -> Pin<Box<dyn Future<Output = u32> + Send>> {
+                Box::pin(async move { if n == 0 { 0 } else { recursive_box(n - 1).await + 1 } })
+            }
+
             pub(crate) trait Counts {
                 #[$($attribute)*]
                 fn twice(&self) -> usize
@@ -347,6 +399,13 @@ macro_rules! functions {
             assert!(std::panic::catch_unwind(|| { let _: () = run(async { $module::never_ready(3).await }); }).is_err());
             // SAFETY: the pointer is that of a value.
             assert_eq!(run(unsafe { $module::unsafe_async(&7) }), 7);
+            assert_eq!((run($module::boxed(4)), run($module::boxed(0))), (Ok(5), Err("none".into())));
+            assert_eq!(run($module::boxed(60)), Err("60".into()));
+            assert_eq!((run($module::by_impl("text", &1)), run($module::by_name(3))), ("ext", 3));
+            assert_eq!((run($module::borrows_in_block(&[1, 2])), run($module::recursive_box(4))), (2, 4));
+            assert_eq!([0, 2, 6, 8].map(|n| run($module::in_branches(n))), [0, 2, 5, 4]);
+            assert!(std::panic::catch_unwind(|| drop($module::in_branches(1))).is_err());
+            assert_send(&$module::boxed(2));
             assert_send(&$module::unsized_into(2));
             assert_send(&$module::borrows("text", 1));
         }

@@ -215,9 +215,10 @@ Exit status:
   2  there is no trace";
 
 const OPEN_HELP: &str = "\
-Starts the first installed viewer of these: lnav, or less, with the merged lines and times
-of the day, in APP.trace.utc; uftrace tui. It writes the file as a merge with --format
-does, and does not delete it.
+Shows the trace as a page in the browser (--format html), if there is a display and
+xdg-open. Otherwise, starts the first installed viewer of these: lnav, or less, with the
+merged lines and times of the day, in APP.trace.utc; uftrace tui. It writes the file as a
+merge with --format does, and does not delete it.
 
 TRACEMERGE_OPEN=FORMAT names another format, one of --format or text, and
 TRACEMERGE_OPEN=FORMAT:COMMAND also the command, to which the path is appended. If a page

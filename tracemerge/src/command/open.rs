@@ -9,14 +9,14 @@ use crate::command::merge::{self, Job};
 use crate::command::run::{exit_code, find_in_path};
 use crate::find::app::App;
 use crate::find::choose::Choice;
-use crate::os::environment::{OPEN, viewer};
+use crate::os::environment::{OPEN, has_display, viewer};
 use crate::os::signals::{Signals, keep_interrupts_from_this_process};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 use crate::view::calls::Depth;
 use crate::view::export::format::{FORMATS, OutputFormat};
 use crate::view::export::time_column::TimeMode;
-use crate::view::export::{chrome, csv, flamegraph, jsonl, perfetto, speedscope, uftrace};
+use crate::view::export::{chrome, csv, flamegraph, html, jsonl, perfetto, speedscope, uftrace};
 use crate::view::layout::Destination;
 use crate::view::request::Request;
 
@@ -36,6 +36,11 @@ impl Written {
             return Some(Written::Text);
         }
         FORMATS.into_iter().find(|format| format.name == name).map(Written::Format)
+    }
+
+    /// Returns whether this command can write it.
+    fn can_be_written(self) -> bool {
+        !matches!(self, Written::Format(OutputFormat { make: None, .. }))
     }
 
     fn name(self) -> &'static str {
@@ -60,9 +65,13 @@ const TEXT: &str = "text";
 /// is equal to it.
 pub const TEXT_EXTENSION: &str = "utc";
 
+/// The program that shows a file in the user's browser. It needs a display.
+const BROWSER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+
 /// The programs that show the contents, by name, with their arguments before the path. By default the first installed
 /// one is started.
-static VIEWERS: [(Written, &str, &[&str]); 8] = [
+static VIEWERS: [(Written, &str, &[&str]); 9] = [
+    (Written::Format(&html::FORMAT), BROWSER, &[]),
     (Written::Text, "lnav", &[]),
     (Written::Text, "less", &[]),
     // It shows only traces with functions.
@@ -70,7 +79,7 @@ static VIEWERS: [(Written, &str, &[&str]); 8] = [
     (Written::Format(&csv::FORMAT), "vd", &[]),
     (Written::Format(&jsonl::FORMAT), "jless", &[]),
     (Written::Format(&speedscope::FORMAT), "speedscope", &[]),
-    (Written::Format(&flamegraph::FORMAT), "xdg-open", &[]),
+    (Written::Format(&flamegraph::FORMAT), BROWSER, &[]),
     // Perfetto's page, served from this machine, which reads JSON only.
     (Written::Format(&chrome::FORMAT), "vizviewer", &[]),
 ];
@@ -99,10 +108,18 @@ enum Start {
     Page(Option<&'static str>),
 }
 
-/// Returns the plan that the user's configuration names, or that of the first viewer that `find` finds.
-fn plan(said: Option<&OsStr>, find: impl Fn(&Path) -> Option<PathBuf>) -> Result<Plan, Error> {
+/// Returns the plan that the user's configuration names, or that of the first viewer that `find` finds. Without a
+/// display, a browser is started only if the user wants that.
+fn plan(
+    said: Option<&OsStr>,
+    has_display: bool,
+    find: impl Fn(&Path) -> Option<PathBuf>,
+) -> Result<Plan, Error> {
     let found = |wanted: Option<Written>| {
-        let viewers = VIEWERS.iter().filter(|(written, ..)| wanted.is_none_or(|wanted| wanted == *written));
+        let viewers = VIEWERS.iter().filter(|(written, name, _)| {
+            let is_usable = || written.can_be_written() && (has_display || *name != BROWSER);
+            wanted.map_or_else(is_usable, |wanted| wanted == *written)
+        });
         viewers.map(|(written, name, arguments)| (*written, find(Path::new(name)), *arguments)).find_map(
             |(written, program, arguments)| {
                 Some(Plan { written, viewer: Start::Program(program?, arguments) })
@@ -111,7 +128,8 @@ fn plan(said: Option<&OsStr>, find: impl Fn(&Path) -> Option<PathBuf>) -> Result
     };
     let Some(said) = said else {
         return found(None).ok_or_else(|| {
-            let names: Vec<&str> = VIEWERS.iter().map(|(_, name, _)| *name).collect();
+            let names = VIEWERS.iter().map(|(_, name, _)| *name);
+            let names: Vec<&str> = names.filter(|name| has_display || *name != BROWSER).collect();
             Error::plain(format!(
                 "no supported viewer is installed ({}); {OPEN}=FORMAT:COMMAND names another one",
                 names.join(", ")
@@ -150,7 +168,7 @@ impl Viewing {
     /// # Errors
     /// If no viewer is installed, or the user's configuration names no format, or the output is no file.
     pub fn of(request: Request) -> Result<Viewing, Error> {
-        let plan = plan(viewer().as_deref(), find_in_path)?;
+        let plan = plan(viewer().as_deref(), has_display(), find_in_path)?;
         if request.output.as_deref() == Some(OsStr::new("-")) {
             return Err(Error::plain("a viewer reads a file, not -; name one with -o FILE"));
         }
@@ -262,10 +280,31 @@ mod tests {
     use super::*;
     use crate::view::export::ctf;
 
-    fn planned(said: Option<&str>, installed: &[&str]) -> Result<Plan, String> {
+    fn planned_at(has_display: bool, said: Option<&str>, installed: &[&str]) -> Result<Plan, String> {
         let find =
             |name: &Path| installed.iter().any(|known| Path::new(known) == name).then(|| name.to_owned());
-        plan(said.map(OsStr::new), find).map_err(|error| error.to_string())
+        plan(said.map(OsStr::new), has_display, find).map_err(|error| error.to_string())
+    }
+
+    fn planned(said: Option<&str>, installed: &[&str]) -> Result<Plan, String> {
+        planned_at(false, said, installed)
+    }
+
+    #[cfg(all(feature = "html", feature = "flamegraph"))]
+    #[test]
+    fn the_page_is_opened_in_the_browser_if_there_is_a_display() {
+        let page = || {
+            Ok(Plan { written: Written::Format(&html::FORMAT), viewer: Start::Program(BROWSER.into(), &[]) })
+        };
+        assert_eq!(planned_at(true, None, &["lnav", BROWSER]), page());
+        let written = |plan: Result<Plan, String>| plan.unwrap().written;
+        assert_eq!(written(planned_at(false, None, &["lnav", BROWSER])), Written::Text);
+        assert_eq!(written(planned_at(true, None, &["lnav"])), Written::Text);
+        assert!(planned_at(false, None, &[BROWSER]).is_err());
+        // The user knows better.
+        assert_eq!(planned_at(false, Some("html"), &["lnav", BROWSER]), page());
+        let flamegraph = Written::Format(&flamegraph::FORMAT);
+        assert_eq!(written(planned_at(true, Some("flamegraph"), &[BROWSER])), flamegraph);
     }
 
     #[test]

@@ -63,6 +63,15 @@ pub fn viewer() -> Option<OsString> {
     value(OPEN)
 }
 
+/// Returns whether programs can open windows.
+#[must_use]
+pub fn has_display() -> bool {
+    if cfg!(target_os = "macos") {
+        return value("SSH_CONNECTION").is_none();
+    }
+    ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| value(name).is_some())
+}
+
 /// The variable that makes the dynamic linker load libraries before all others.
 pub const PRELOAD: &str = "LD_PRELOAD";
 

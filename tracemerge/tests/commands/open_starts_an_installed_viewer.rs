@@ -23,6 +23,7 @@ fn install(place: &Place, name: &str, status: u8) {
 fn open(place: &Place, said: Option<&str>, args: &[&str]) -> (Ran, Option<String>) {
     let mut command = place.command();
     command.arg("open").args(args).env("PATH", place.path("bin")).env_remove("TRACEMERGE_OPEN");
+    command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
     if let Some(said) = said {
         command.env("TRACEMERGE_OPEN", said).env("PATH", format!("{}:/bin", place.path("bin").display()));
     }
@@ -56,6 +57,22 @@ fn the_users_format_command_and_selection_are_used() {
     let merged = place.merge(["--format", "jsonl", "--head", "1", "-o", "-", "app"]);
     assert_eq!(called.unwrap().into_bytes(), merged.out);
     assert_eq!(place.read("my lines.jsonl"), merged.out);
+}
+
+#[cfg(all(feature = "html", target_os = "linux"))]
+#[test]
+fn the_browser_gets_the_page_if_there_is_a_display() {
+    let place = Place::with_one_file();
+    for viewer in ["lnav", "xdg-open"] {
+        install(&place, viewer, 0);
+    }
+    let mut command = place.command();
+    command.args(["open", "app"]).env("PATH", place.path("bin")).env_remove("TRACEMERGE_OPEN");
+    let opened = ran(command.env("WAYLAND_DISPLAY", "wayland-0"));
+    assert_eq!(opened.status, Some(0), "{}", opened.err);
+    let called = String::from_utf8(place.read("called")).unwrap();
+    assert!(called.starts_with("xdg-open\n") && called.ends_with("app.html\n"), "{called}");
+    assert!(place.read("app.html").starts_with(b"<!doctype html>"));
 }
 
 #[test]
@@ -102,6 +119,7 @@ fn installed_viewers_show_the_trace_until_a_key_ends_them() {
         let mut command = place.program("script");
         command.args(["-qec", &open, "/dev/null"]).env("TERM", "xterm").env("SHELL", "/bin/sh");
         command.env_remove("TRACEMERGE_OPEN").env("HOME", place.path("tmp"));
+        command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut keys = child.stdin.take().unwrap();
         let is_shown = AtomicBool::new(false);

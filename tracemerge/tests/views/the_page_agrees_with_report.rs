@@ -85,6 +85,28 @@ fn messages(all: &Everything) -> usize {
     all.records.iter().filter(|of| of.kind == "message").count()
 }
 
+/// Returns the lines of messages as the page copies them.
+const COPIED: &str = r"(async () => {
+    const lines = [], { time, lane, entry } = trace.messages;
+    for (let from = 0; from < time.length; from += 5000) {
+        const numbers = Array.from({ length: Math.min(5000, time.length - from) }, (_, number) => from + number);
+        for (const { number, text, ticks } of await ask({ what: 'rows', numbers })) {
+            const { kind } = trace.dictionary[entry[number]];
+            if (':~!'.includes(kind)) lines.push(mergedLines(trace.lanes[lane[number]].tid, ticks, kind, text));
+        }
+    }
+    return lines.join('\n');
+})()";
+
+/// Returns the lines of messages in the merged file.
+fn merged_messages(place: &Place) -> Vec<String> {
+    let ran = place.merge(["--all-runs", "-o", "-", "app"]);
+    let text = String::from_utf8(ran.out).unwrap();
+    let mark = |line: &str| line.split(' ').nth(1).and_then(|mark| mark.chars().next());
+    let is_message = |line: &&str| matches!(mark(line), Some(':' | '|' | '!'));
+    text.lines().filter(is_message).map(str::to_owned).collect()
+}
+
 #[test]
 fn the_page_has_the_numbers_of_the_report_and_the_messages() {
     let all = everything(20_000);
@@ -115,6 +137,14 @@ fn the_page_has_the_numbers_of_the_report_and_the_messages() {
         "[...document.querySelectorAll('#messages .row .text')].every(row => /[0-9]$/.test(row.textContent))",
     );
     assert_eq!(with_digits, json!(true));
+
+    // Each message is copied as the merged file has it.
+    let copied = browser.value(COPIED);
+    let copied: Vec<&str> = copied.as_str().unwrap().split('\n').collect();
+    let merged = merged_messages(&all.place);
+    let differs = copied.iter().zip(&merged).position(|(copied, merged)| copied != merged);
+    assert_eq!(differs.map(|at| (copied[at], &merged[at][..])), None);
+    assert_eq!(copied.len(), merged.len());
 
     // The wheel zooms at the pointer, and keys zoom, move, and show everything again.
     browser.press("Escape");

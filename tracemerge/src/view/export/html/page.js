@@ -442,7 +442,8 @@ function handleKeys() {
   document.addEventListener("keydown", event => {
     if (trace === null || event.ctrlKey || event.metaKey || event.altKey || byId("keys").open) return;
     if (event.target.matches("input, select, textarea")) {
-      if (event.key === "Escape") event.target.blur();
+      // A browser would empty the field.
+      if (event.key === "Escape") { event.preventDefault(); event.target.blur(); }
       return;
     }
     const page = PAGES.filter(page => !byId(`tab-${page.id}`).hidden)[Number(event.key) - 1];

@@ -455,16 +455,17 @@ function drawScale() {
   context.font = "11px system-ui, 'DejaVu Sans', sans-serif";
   context.textBaseline = "middle";
   context.fillStyle = colours.soft;
+  const [left, right] = view.selection?.map(pixelAt) ?? [lanes, lanes], isSelected = left < lanes && right > 0;
+  const text = isSelected ? duration(view.selection[1] - view.selection[0]) : "";
+  const wide = context.measureText(text).width + 12;
+  const x = Math.max(0, Math.min(lanes - wide, (Math.max(0, left) + Math.min(lanes, right) - wide) / 2));
   for (const time of times) {
-    const x = Math.round(pixelAt(time));
-    context.fillRect(x, height - 6, 1, 6);
-    context.fillText(roundTime(time, step), x + 4, height / 2);
+    const at = Math.round(pixelAt(time)), label = roundTime(time, step);
+    context.fillRect(at, height - 6, 1, 6);
+    const isCovered = isSelected && at + 4 < x + wide + 4 && at + 4 + context.measureText(label).width > x - 4;
+    if (!isCovered) context.fillText(label, at + 4, height / 2);
   }
-  if (view.selection === null) return;
-  const [left, right] = view.selection.map(pixelAt), text = duration(view.selection[1] - view.selection[0]);
-  context.font = "600 11px system-ui, 'DejaVu Sans', sans-serif";
-  const wide = context.measureText(text).width + 10;
-  const x = Math.max(0, Math.min(lanes - wide, (left + right - wide) / 2));
+  if (!isSelected) return;
   context.fillStyle = colours.select;
   context.fillRect(left, 0, right - left, height);
   context.fillStyle = colours.accent;

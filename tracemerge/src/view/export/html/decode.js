@@ -1,23 +1,33 @@
 // The worker of the page: unpacks the blocks of records, keeps the texts of messages, and finds texts.
 //
-// A block has the columns of `columns.rs`. The worker reads them once, in order, and makes calls, messages and waits of
-// them, lane by lane. The page gets these as typed arrays when the last block was read. The columns from which the
-// texts of messages are made stay here: the page asks for texts by the numbers of messages.
+// A block has the columns of `columns.rs`. The worker reads them once, in order, and makes calls, messages
+// and waits of them, lane by lane. The page gets these as typed arrays when the last block was read. The
+// columns from which the texts of messages are made stay here: the page asks for texts by the numbers of
+// messages.
 "use strict";
 
 /// The least number of texts of a template whose numbers may be written as changes.
 const MIN_CHANGES = 8;
 /// The kinds of times in which a thread waited for a notification, and for a lock.
-const CONDITION = 3, LOCK = 4;
+const CONDITION = 3,
+  LOCK = 4;
 /// The codes of records.
-const LEAVE = 0, END = 1, WAIT = 2, STALL = 3, FIRST = 4;
-/// Bits of a call: it has no leave record; it was open when its thread or the trace ended. The next ones are that it was
-/// left by a panic, and that its span has ended, or was cancelled.
-const CUT = 1, OPEN = 2;
+const LEAVE = 0,
+  END = 1,
+  WAIT = 2,
+  STALL = 3,
+  FIRST = 4;
+/// Bits of a call: it has no leave record; it was open when its thread or the trace ended. The next ones are
+/// that it was left by a panic, and that its span has ended, or was cancelled.
+const CUT = 1,
+  OPEN = 2;
 
 /// A typed array that grows.
 class Growing {
-  constructor(Type) { this.array = new Type(64); this.length = 0; }
+  constructor(Type) {
+    this.array = new Type(64);
+    this.length = 0;
+  }
   push(value) {
     if (this.length === this.array.length) {
       const larger = new this.array.constructor(this.length * 2);
@@ -26,16 +36,23 @@ class Growing {
     }
     this.array[this.length++] = value;
   }
-  end() { return this.array.slice(0, this.length); }
+  end() {
+    return this.array.slice(0, this.length);
+  }
 }
 
 /// Reads the numbers of a column.
 class Reader {
-  constructor(bytes) { this.bytes = bytes; this.at = 0; }
+  constructor(bytes) {
+    this.bytes = bytes;
+    this.at = 0;
+  }
   next() {
     const byte = this.bytes[this.at++];
     if (byte < 0x80) return byte;
-    let number = byte & 0x7f, scale = 128, more;
+    let number = byte & 0x7f,
+      scale = 128,
+      more;
     do {
       more = this.bytes[this.at++];
       number += (more & 0x7f) * scale;
@@ -49,31 +66,67 @@ class Reader {
   }
 }
 
-const dictionary = [], spanNames = [];
-const lanes = [], processes = [], blocks = [];
-const messages = { time: new Growing(Float64Array), lane: new Growing(Uint32Array), entry: new Growing(Uint32Array) };
-const spans = { began: new Growing(Float64Array), ended: new Growing(Float64Array), name: new Growing(Uint32Array),
-  id: new Growing(Float64Array), parent: new Growing(Uint32Array), how: new Growing(Uint8Array), fields: [] };
-const busy = { span: new Growing(Uint32Array), begin: new Growing(Float64Array), end: new Growing(Float64Array),
-  lane: new Growing(Uint32Array) };
+const dictionary = [],
+  spanNames = [];
+const lanes = [],
+  processes = [],
+  blocks = [];
+const messages = {
+  time: new Growing(Float64Array),
+  lane: new Growing(Uint32Array),
+  entry: new Growing(Uint32Array),
+};
+const spans = {
+  began: new Growing(Float64Array),
+  ended: new Growing(Float64Array),
+  name: new Growing(Uint32Array),
+  id: new Growing(Float64Array),
+  parent: new Growing(Uint32Array),
+  how: new Growing(Uint8Array),
+  fields: [],
+};
+const busy = {
+  span: new Growing(Uint32Array),
+  begin: new Growing(Float64Array),
+  end: new Growing(Float64Array),
+  lane: new Growing(Uint32Array),
+};
 const busySince = new Map();
 const utf8 = new TextDecoder();
-let records = 0, isWhole = false;
+let records = 0,
+  isWhole = false;
 
 async function inflate(base64) {
   if (base64 === "") return new Uint8Array(0);
-  const packed = Uint8Array.fromBase64 ? Uint8Array.fromBase64(base64)
+  const packed = Uint8Array.fromBase64
+    ? Uint8Array.fromBase64(base64)
     : Uint8Array.from(atob(base64), character => character.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 function newLane([name, tid, process]) {
-  return { name, tid, process, start: new Growing(Float64Array), end: new Growing(Float64Array),
-    entry: new Growing(Uint32Array), depth: new Growing(Uint32Array), flags: new Growing(Uint8Array),
-    open: [], locks: [], waits: { begin: [], end: [], total: [0] }, waited: new Map(), stalls: [],
-    states: { begin: new Growing(Float64Array), end: new Growing(Float64Array), kind: new Growing(Uint8Array) },
-    messages: new Growing(Uint32Array) };
+  return {
+    name,
+    tid,
+    process,
+    start: new Growing(Float64Array),
+    end: new Growing(Float64Array),
+    entry: new Growing(Uint32Array),
+    depth: new Growing(Uint32Array),
+    flags: new Growing(Uint8Array),
+    open: [],
+    locks: [],
+    waits: { begin: [], end: [], total: [0] },
+    waited: new Map(),
+    stalls: [],
+    states: {
+      begin: new Growing(Float64Array),
+      end: new Growing(Float64Array),
+      kind: new Growing(Uint8Array),
+    },
+    messages: new Growing(Uint32Array),
+  };
 }
 
 /// The time for which the thread has waited for the tracer between two times, as far as the waits were read.
@@ -81,10 +134,12 @@ function waitedBetween(waits, from, until) {
   const count = waits.end.length;
   if (count === 0 || waits.end[count - 1] <= from) return 0;
   const before = time => {
-    let low = 0, high = count;
+    let low = 0,
+      high = count;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (waits.begin[middle] < time) low = middle + 1; else high = middle;
+      if (waits.begin[middle] < time) low = middle + 1;
+      else high = middle;
     }
     return low === 0 ? 0 : waits.total[low - 1] + Math.min(time, waits.end[low - 1]) - waits.begin[low - 1];
   };
@@ -111,10 +166,13 @@ function leave(lane, time, flags) {
 }
 
 function leaveSeveral(lane, time, more) {
-  const bits = more.next(), count = more.next();
+  const bits = more.next(),
+    count = more.next();
   const isOpen = (bits & 1) !== 0;
   for (let number = 0; number < count; number++) {
-    const packed = more.next(), hasLeave = packed % 2 === 1, named = Math.floor(packed / 2);
+    const packed = more.next(),
+      hasLeave = packed % 2 === 1,
+      named = Math.floor(packed / 2);
     const flags = (hasLeave ? (bits & ~1) << 1 : CUT) | (isOpen ? OPEN : 0);
     const call = leave(lane, time, flags);
     if (named > 0 && call !== undefined) lane.entry.array[call] = named - 1;
@@ -122,7 +180,9 @@ function leaveSeveral(lane, time, more) {
 }
 
 function wait(lane, time, more) {
-  const begin = time + more.signed(), end = time + more.signed(), waits = lane.waits;
+  const begin = time + more.signed(),
+    end = time + more.signed(),
+    waits = lane.waits;
   const last = waits.begin.length - 1;
   waits.total.push(last < 0 ? 0 : waits.total[last] + waits.end[last] - waits.begin[last]);
   if (last < 0) waits.total.shift();
@@ -134,11 +194,17 @@ function readStates(bytes) {
   const column = new Reader(bytes);
   let last = 0;
   while (column.at < bytes.length) {
-    const lane = lanes[column.next()], kind = column.next();
+    const lane = lanes[column.next()],
+      kind = column.next();
     last += column.signed();
     const end = last + column.next();
     if (kind >= CONDITION) {
-      lane.locks.push({ begin: last, end, holder: kind === LOCK ? column.next() - 1 : -1, isLock: kind === LOCK });
+      lane.locks.push({
+        begin: last,
+        end,
+        holder: kind === LOCK ? column.next() - 1 : -1,
+        isLock: kind === LOCK,
+      });
       continue;
     }
     lane.states.begin.push(last);
@@ -149,7 +215,8 @@ function readStates(bytes) {
 
 function readSpans(bytes, fields) {
   const column = new Reader(bytes);
-  let last = 0, at = 0;
+  let last = 0,
+    at = 0;
   const text = () => {
     const from = at;
     at += column.next();
@@ -165,7 +232,8 @@ function readSpans(bytes, fields) {
     busy.lane.push(since.lane);
   };
   while (column.at < bytes.length) {
-    const kind = column.next(), span = column.next() - 1;
+    const kind = column.next(),
+      span = column.next() - 1;
     last += column.signed();
     const lane = column.next();
     if (kind === 0) {
@@ -197,7 +265,22 @@ function changeOfTicks(low, reader) {
 }
 
 /// Reads a block: its dictionary first, then its records.
-function readBlock([head, laneColumn, lowTicks, ticks, times, walls, codes, numbers, lengths, words, more, states, span, fields]) {
+function readBlock([
+  head,
+  laneColumn,
+  lowTicks,
+  ticks,
+  times,
+  walls,
+  codes,
+  numbers,
+  lengths,
+  words,
+  more,
+  states,
+  span,
+  fields,
+]) {
   const facts = JSON.parse(utf8.decode(head));
   for (const [kind, text, ...about] of facts.entries) dictionary.push({ kind, text, about });
   facts.spanNames.forEach(name => spanNames.push(name));
@@ -206,11 +289,16 @@ function readBlock([head, laneColumn, lowTicks, ticks, times, walls, codes, numb
   readStates(states);
   readSpans(span, fields);
   const first = messages.time.length;
-  const laneReader = new Reader(laneColumn), tickReader = new Reader(ticks), timeReader = new Reader(times);
-  const codeReader = new Reader(codes), moreReader = new Reader(more);
-  let tick = 0, error = 0;
+  const laneReader = new Reader(laneColumn),
+    tickReader = new Reader(ticks),
+    timeReader = new Reader(times);
+  const codeReader = new Reader(codes),
+    moreReader = new Reader(more);
+  let tick = 0,
+    error = 0;
   for (let record = 0; record < facts.records; record++) {
-    const number = laneReader.next(), lane = lanes[number];
+    const number = laneReader.next(),
+      lane = lanes[number];
     tick += changeOfTicks(lowTicks[record], tickReader);
     error += timeReader.signed();
     const time = facts.time + Math.floor(tick * facts.rate) + error;
@@ -232,8 +320,16 @@ function readBlock([head, laneColumn, lowTicks, ticks, times, walls, codes, numb
   }
   records += facts.records;
   const { time, rate, wall } = facts;
-  blocks.push({ first, count: messages.time.length - first, base: BigInt(facts.ticks), time, rate, wall: BigInt(wall),
-    records: facts.records, columns: { lowTicks, ticks, walls, codes, numbers, lengths, words } });
+  blocks.push({
+    first,
+    count: messages.time.length - first,
+    base: BigInt(facts.ticks),
+    time,
+    rate,
+    wall: BigInt(wall),
+    records: facts.records,
+    columns: { lowTicks, ticks, walls, codes, numbers, lengths, words },
+  });
   if (facts.lasts !== undefined) finish(facts);
 }
 
@@ -241,162 +337,74 @@ function readBlock([head, laneColumn, lowTicks, ticks, times, walls, codes, numb
 function finish({ lasts, notes }) {
   isWhole = true;
   const transfer = [];
-  const give = array => { transfer.push(array.buffer); return array; };
-  const given = lane => ({ name: lane.name, tid: lane.tid, process: lane.process,
-    start: give(lane.start.end()), end: give(lane.end.end()), entry: give(lane.entry.end()),
-    depth: give(lane.depth.end()), flags: give(lane.flags.end()), waits: lane.waits, waited: lane.waited,
-    stalls: lane.stalls, locks: lane.locks.sort((a, b) => a.begin - b.begin), messages: give(lane.messages.end()),
-    states: { begin: give(lane.states.begin.end()), end: give(lane.states.end.end()),
-      kind: give(lane.states.kind.end()) } });
-  const all = columns => Object.fromEntries(Object.entries(columns).map(([name, column]) =>
-    [name, column instanceof Growing ? give(column.end()) : column]));
+  const give = array => {
+    transfer.push(array.buffer);
+    return array;
+  };
+  const given = lane => ({
+    name: lane.name,
+    tid: lane.tid,
+    process: lane.process,
+    start: give(lane.start.end()),
+    end: give(lane.end.end()),
+    entry: give(lane.entry.end()),
+    depth: give(lane.depth.end()),
+    flags: give(lane.flags.end()),
+    waits: lane.waits,
+    waited: lane.waited,
+    stalls: lane.stalls,
+    locks: lane.locks.sort((a, b) => a.begin - b.begin),
+    messages: give(lane.messages.end()),
+    states: {
+      begin: give(lane.states.begin.end()),
+      end: give(lane.states.end.end()),
+      kind: give(lane.states.kind.end()),
+    },
+  });
+  const all = columns =>
+    Object.fromEntries(
+      Object.entries(columns).map(([name, column]) => [
+        name,
+        column instanceof Growing ? give(column.end()) : column,
+      ]),
+    );
   const clocks = blocks.map(({ base, time, rate, wall }) => ({ base, time, rate, wall }));
   const givenLanes = lanes.map(given);
   messages.time = messages.time.end();
   messages.lane = messages.lane.end();
   messages.entry = messages.entry.end();
-  postMessage({ what: "trace", trace: { lanes: givenLanes, processes, dictionary, spanNames, spans: all(spans),
-    busy: all(busy), messages: { time: messages.time, lane: messages.lane, entry: messages.entry }, clocks, records,
-    lasts, notes } }, transfer);
+  postMessage(
+    {
+      what: "trace",
+      trace: {
+        lanes: givenLanes,
+        processes,
+        dictionary,
+        spanNames,
+        spans: all(spans),
+        busy: all(busy),
+        messages: { time: messages.time, lane: messages.lane, entry: messages.entry },
+        clocks,
+        records,
+        lasts,
+        notes,
+      },
+    },
+    transfer,
+  );
   lanes.length = 0;
-}
-
-/// The number of blocks whose texts can be made at once.
-const KEPT = 8;
-const unpacked = new Map();
-
-/// Returns the numbers, the words and the times of a block's messages.
-function unpack(number) {
-  const known = unpacked.get(number);
-  if (known !== undefined) return known;
-  const block = blocks[number], { columns } = block;
-  const places = entry => dictionary[entry].places ??= countPlaces(dictionary[entry].text);
-  const ticks = new Float64Array(block.count), walls = new Float64Array(block.count);
-  const entries = new Uint32Array(block.count), words = new Uint32Array(block.count + 1);
-  const tickReader = new Reader(columns.ticks), wallReader = new Reader(columns.walls);
-  const codeReader = new Reader(columns.codes);
-  let tick = 0, wall = 0, message = 0, word = 0;
-  for (let record = 0; record < block.records; record++) {
-    tick += changeOfTicks(columns.lowTicks[record], tickReader);
-    wall += wallReader.signed();
-    const code = codeReader.next();
-    if (code < FIRST || dictionary[code - FIRST].kind === "f") continue;
-    entries[message] = code - FIRST;
-    ticks[message] = tick;
-    walls[message] = wall;
-    words[message++] = word;
-    word += places(code - FIRST).words;
-  }
-  words[message] = word;
-  const ends = new Uint32Array(word + 1), lengthReader = new Reader(columns.lengths);
-  for (let number = 0; number < word; number++) ends[number + 1] = ends[number] + lengthReader.next();
-  const result = { block, entries, ticks, walls, words, ends, ...readNumbers(columns.numbers, entries, places) };
-  if (unpacked.size === KEPT) unpacked.delete(unpacked.keys().next().value);
-  unpacked.set(number, result);
-  return result;
-}
-
-/// Returns the numbers of all texts of a block, and where those of each text begin.
-function readNumbers(column, entries, places) {
-  const byEntry = new Map(), from = new Uint32Array(entries.length);
-  let all = 0;
-  entries.forEach((entry, message) => {
-    const count = places(entry).numbers;
-    from[message] = all;
-    all += count;
-    if (count === 0) return;
-    if (!byEntry.has(entry)) byEntry.set(entry, []);
-    byEntry.get(entry).push(message);
-  });
-  const numbers = new Float64Array(all), reader = new Reader(column);
-  for (const entry of [...byEntry.keys()].sort((a, b) => a - b)) {
-    for (let place = 0; place < places(entry).numbers; place++) {
-      const all = byEntry.get(entry), areChanges = all.length >= MIN_CHANGES && reader.next() === 1;
-      let last = 0;
-      for (const message of all) {
-        last = areChanges ? last + reader.signed() : reader.next();
-        numbers[from[message] + place] = last;
-      }
-    }
-  }
-  return { numbers, from };
-}
-
-function countPlaces(template) {
-  let numbers = 0, words = 0;
-  for (const character of template) {
-    if (character === "\u0001") numbers++;
-    else if (character === "\u0002") words++;
-  }
-  return { numbers, words, parts: template.split(/([\u0001\u0002])/) };
-}
-
-function textOf(unpacked, message) {
-  const { parts, numbers, words } = dictionary[unpacked.entries[message]].places;
-  if (numbers + words === 0) return parts[0];
-  let number = unpacked.from[message], word = unpacked.words[message], text = "";
-  for (const part of parts) {
-    if (part === "\u0001") text += unpacked.numbers[number++];
-    else if (part === "\u0002") {
-      const { ends, block } = unpacked;
-      text += utf8.decode(block.columns.words.subarray(ends[word], ends[word + 1]));
-      word++;
-    } else text += part;
-  }
-  return text;
-}
-
-/// Returns the number of the block of a message.
-function blockOf(message) {
-  let low = 0, high = blocks.length - 1;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (blocks[middle].first <= message) low = middle; else high = middle - 1;
-  }
-  return low;
-}
-
-/// Returns the texts and the exact times of messages.
-function rows(numbers) {
-  return Array.from(numbers, number => {
-    const block = blockOf(number), all = unpack(block), message = number - all.block.first;
-    const time = messages.time[number];
-    return { number, text: textOf(all, message), ticks: all.block.base + BigInt(all.ticks[message]),
-      wall: all.block.wall + BigInt(time - all.block.time) + BigInt(all.walls[message]) };
-  });
-}
-
-/// Returns the numbers of the messages that a filter accepts: a pattern, and sets of lanes, levels and kinds.
-function filtered({ pattern, isExpression, ignoresCase, lanes, levels }) {
-  const escapedPattern = isExpression ? pattern : pattern.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
-  const expression = pattern === "" ? null : new RegExp(escapedPattern, ignoresCase ? "iu" : "u");
-  const found = new Growing(Uint32Array);
-  blocks.forEach((block, at) => {
-    if (block.count === 0) return;
-    const all = expression === null ? null : unpack(at);
-    for (let message = 0; message < block.count; message++) {
-      const number = block.first + message;
-      if (lanes !== null && !lanes.includes(messages.lane[number])) continue;
-      if (levels !== null && !levels.includes(levelOf(dictionary[messages.entry[number]]))) continue;
-      if (expression === null || expression.test(textOf(all, message))) found.push(number);
-    }
-  });
-  return found.end();
-}
-
-/// The level of a message: that of its site, or the kind of its line.
-function levelOf({ kind, about }) {
-  return { "#": "tracer", "^": "stack", "!": "lock" }[kind] ?? (about[0] || "message");
 }
 
 let reading = Promise.resolve();
 onmessage = ({ data }) => {
   if (data.what === "block") {
     const columns = Promise.all(data.columns.map(inflate));
-    reading = reading.then(async () => {
-      readBlock(await columns);
-      if (!isWhole) postMessage({ what: "progress", records });
-    }).catch(error => postMessage({ what: "failed", error: String(error) }));
+    reading = reading
+      .then(async () => {
+        readBlock(await columns);
+        if (!isWhole) postMessage({ what: "progress", records });
+      })
+      .catch(error => postMessage({ what: "failed", error: String(error) }));
     return;
   }
   try {

@@ -1,4 +1,5 @@
-// Pictures of the selection: the call paths as a flame graph, spans as a waterfall, and messages in columns of threads.
+// Pictures of the selection: the call paths as a flame graph, spans as a waterfall, and messages in columns
+// of threads.
 "use strict";
 
 /// The flame graph: the tree of call paths, the path that fills the width, and where each drawn path is.
@@ -6,39 +7,66 @@ const flames = { root: null, shown: null, drawn: [], withoutWaiting: false, peri
 const FLAME = 17;
 
 function flamesPage() {
-  const picture = element("canvas", { id: "flamecanvas", "aria-label": "Flame graph: click a path to give it the whole width" });
-  const withoutWaiting = element("input", { type: "checkbox", onchange: event => {
-    flames.withoutWaiting = event.target.checked;
-    flames.period = null;
-    showFlames();
-  } });
+  const picture = element("canvas", {
+    id: "flamecanvas",
+    "aria-label": "Flame graph: click a path to give it the whole width",
+  });
+  const withoutWaiting = element("input", {
+    type: "checkbox",
+    onchange: event => {
+      flames.withoutWaiting = event.target.checked;
+      flames.period = null;
+      showFlames();
+    },
+  });
   picture.addEventListener("pointermove", event => {
     const path = flameAt(event);
-    if (path === undefined) { tip.hidden = true; return; }
-    showTip(event, [nameOfPath(path), `${duration(path.total)}, ${share(path.total, flames.root.total)} of all`,
-      `self ${duration(path.own)}`, counted(path.calls, "call")]);
+    if (path === undefined) {
+      tip.hidden = true;
+      return;
+    }
+    showTip(event, [
+      nameOfPath(path),
+      `${duration(path.total)}, ${share(path.total, flames.root.total)} of all`,
+      `self ${duration(path.own)}`,
+      counted(path.calls, "call"),
+    ]);
   });
-  picture.addEventListener("pointerleave", () => { tip.hidden = true; });
+  picture.addEventListener("pointerleave", () => {
+    tip.hidden = true;
+  });
   picture.addEventListener("click", event => {
     const path = flameAt(event);
     flames.shown = path === undefined || path === flames.shown ? flames.root : path;
     drawFlames();
   });
-  return element("div", { class: "page", id: "flames" },
-    element("div", { class: "bar" }, element("label", {}, withoutWaiting, "without waiting"),
+  return element(
+    "div",
+    { class: "page", id: "flames" },
+    element(
+      "div",
+      { class: "bar" },
+      element("label", {}, withoutWaiting, "without waiting"),
       element("span", { id: "flamed", role: "status" }),
-      element("span", { class: "hint" }, "all shown threads together; a click gives a path the whole width")),
-    element("div", { class: "scroll" }, picture));
+      element("span", { class: "hint" }, "all shown threads together; a click gives a path the whole width"),
+    ),
+    element("div", { class: "scroll" }, picture),
+  );
 }
 
-function share(part, whole) { return `${(100 * part / Math.max(1, whole)).toFixed(1)} %`; }
+function share(part, whole) {
+  return `${((100 * part) / Math.max(1, whole)).toFixed(1)} %`;
+}
 
-function nameOfPath(path) { return path.entry === null ? "all calls" : functionName(path.entry); }
+function nameOfPath(path) {
+  return path.entry === null ? "all calls" : functionName(path.entry);
+}
 
 /// Sums the calls of the selection by their paths.
 function callPaths(lanes, from, to) {
   const make = (entry, around) => ({ entry, around, own: 0, total: 0, calls: 0, inside: new Map() });
-  const root = make(null, null), depths = [];
+  const root = make(null, null),
+    depths = [];
   let at = root;
   const step = (_, __, ___, own, waiting) => {
     at.own += flames.withoutWaiting ? own - waiting : own;
@@ -49,7 +77,7 @@ function callPaths(lanes, from, to) {
   eachCall(lanes, from, to, step, (lane, call) => {
     const entry = lane.entry[call];
     let path = at.inside.get(entry);
-    if (path === undefined) at.inside.set(entry, path = make(entry, at));
+    if (path === undefined) at.inside.set(entry, (path = make(entry, at)));
     at = path;
     depths.push(entry);
   });
@@ -67,7 +95,8 @@ function callPaths(lanes, from, to) {
 
 /// Shows the flame graph of the selection.
 function showFlames() {
-  const period = countedPeriod(), key = `${period} ${shownLanes().map(lane => lane.number)}`;
+  const period = countedPeriod(),
+    key = `${period} ${shownLanes().map(lane => lane.number)}`;
   if (flames.period !== key) {
     flames.root = flames.shown = callPaths(shownLanes(), ...period);
     flames.period = key;
@@ -76,8 +105,19 @@ function showFlames() {
 }
 
 function drawFlames() {
-  const picture = byId("flamecanvas"), depths = path => path.sorted.length === 0 ? 1 : 1 + path.sorted.reduce((most, inside) =>
-    Math.max(most, path.total === 0 || inside.total / flames.shown.total < 0.0005 ? 0 : depths(inside)), 0);
+  const picture = byId("flamecanvas"),
+    depths = path =>
+      path.sorted.length === 0
+        ? 1
+        : 1 +
+          path.sorted.reduce(
+            (most, inside) =>
+              Math.max(
+                most,
+                path.total === 0 || inside.total / flames.shown.total < 0.0005 ? 0 : depths(inside),
+              ),
+            0,
+          );
   const around = [];
   for (let path = flames.shown; path !== null; path = path.around) around.unshift(path);
   const rows = Math.min(400, around.length - 1 + depths(flames.shown));
@@ -105,17 +145,19 @@ function drawFlames() {
     bar(path, x, width, depth, false);
     let left = x;
     for (const inside of path.sorted) {
-      const part = width * inside.total / Math.max(1, path.total);
+      const part = (width * inside.total) / Math.max(1, path.total);
       put(inside, left, part, depth + 1);
       left += part;
     }
   };
   put(flames.shown, 0, wide, around.length - 1);
-  byId("flamed").textContent = `${counted(flames.root.calls, "outermost call")}, ${duration(flames.root.total)}`;
+  byId("flamed").textContent =
+    `${counted(flames.root.calls, "outermost call")}, ${duration(flames.root.total)}`;
 }
 
 function flameAt(event) {
-  const depth = Math.floor(event.offsetY / FLAME), x = event.offsetX;
+  const depth = Math.floor(event.offsetY / FLAME),
+    x = event.offsetX;
   return flames.drawn.find(of => of.depth === depth && x >= of.x && x < of.x + of.width)?.path;
 }
 
@@ -126,19 +168,45 @@ const HOW = ["ended", "cancelled", "open"];
 function spansPage() {
   waterfall.list = new RowList("Spans", spanRow, async rows => rows.map(row => waterfall.shown[row]));
   waterfall.list.onchoose = row => {
-    const span = waterfall.shown[row], from = trace.spans.began[span], to = trace.spans.ended[span];
+    const span = waterfall.shown[row],
+      from = trace.spans.began[span],
+      to = trace.spans.ended[span];
     view.selection = [from, Math.max(from + 1, to)];
     selectionChanged();
   };
-  const filter = element("input", { type: "search", placeholder: "name or fields", "aria-label": "Filter of spans",
-    oninput: event => { waterfall.filter = event.target.value.toLowerCase(); showSpans(); } });
-  return element("div", { class: "page", id: "spans" },
-    element("div", { class: "bar" }, filter, element("span", { id: "spancount", role: "status" }),
-      element("span", { class: "hint" }, "of the period above; strong colours: a thread was in the span; a click selects its time")),
-    element("div", { class: "heads" }, element("span", { class: "spanname" }, "span"),
-      element("span", { class: "amount" }, "wall"), element("span", { class: "amount" }, "busy"),
-      element("span", { class: "time" }, "the shown period")),
-    waterfall.list.element);
+  const filter = element("input", {
+    type: "search",
+    placeholder: "name or fields",
+    "aria-label": "Filter of spans",
+    oninput: event => {
+      waterfall.filter = event.target.value.toLowerCase();
+      showSpans();
+    },
+  });
+  return element(
+    "div",
+    { class: "page", id: "spans" },
+    element(
+      "div",
+      { class: "bar" },
+      filter,
+      element("span", { id: "spancount", role: "status" }),
+      element(
+        "span",
+        { class: "hint" },
+        "of the period above; strong colours: a thread was in the span; a click selects its time",
+      ),
+    ),
+    element(
+      "div",
+      { class: "heads" },
+      element("span", { class: "spanname" }, "span"),
+      element("span", { class: "amount" }, "wall"),
+      element("span", { class: "amount" }, "busy"),
+      element("span", { class: "time" }, "the shown period"),
+    ),
+    waterfall.list.element,
+  );
 }
 
 function spanName(span) {
@@ -152,14 +220,21 @@ function showSpans() {
     const from = new Uint32Array(spans.began.length + 1);
     for (const span of busy.span) from[span + 1]++;
     for (let span = 0; span < spans.began.length; span++) from[span + 1] += from[span];
-    const next = from.slice(), order = new Uint32Array(busy.span.length);
-    busy.span.forEach((span, number) => { order[next[span]++] = number; });
+    const next = from.slice(),
+      order = new Uint32Array(busy.span.length);
+    busy.span.forEach((span, number) => {
+      order[next[span]++] = number;
+    });
     [waterfall.busyFrom, waterfall.busyOrder] = [from, order];
   }
   const shown = [];
   for (let span = 0; span < spans.began.length; span++) {
     if (spans.began[span] > view.to || spans.ended[span] < view.from) continue;
-    if (waterfall.filter === "" || `${spanName(span)} ${spans.fields[span]}`.toLowerCase().includes(waterfall.filter)) shown.push(span);
+    if (
+      waterfall.filter === "" ||
+      `${spanName(span)} ${spans.fields[span]}`.toLowerCase().includes(waterfall.filter)
+    )
+      shown.push(span);
   }
   waterfall.shown = shown;
   byId("spancount").textContent = `${grouped(shown.length)} of ${counted(spans.began.length, "span")}`;
@@ -177,8 +252,9 @@ function busyTime(span) {
 }
 
 function spanRow(span) {
-  const { spans, busy } = trace, length = view.to - view.from;
-  const place = time => Math.max(0, Math.min(100, (time - view.from) / length * 100));
+  const { spans, busy } = trace,
+    length = view.to - view.from;
+  const place = time => Math.max(0, Math.min(100, ((time - view.from) / length) * 100));
   const bar = (kind, from, to) => {
     const made = element("i", { class: kind });
     made.style.left = `${place(from)}%`;
@@ -188,52 +264,91 @@ function spanRow(span) {
   const bars = [bar(`span ${HOW[spans.how[span]]}`, spans.began[span], spans.ended[span])];
   let last = -1;
   for (let at = waterfall.busyFrom[span]; at < waterfall.busyFrom[span + 1] && bars.length < 300; at++) {
-    const number = waterfall.busyOrder[at], [from, to] = [busy.begin[number], busy.end[number]];
+    const number = waterfall.busyOrder[at],
+      [from, to] = [busy.begin[number], busy.end[number]];
     if (to < view.from || from > view.to || place(to) - last < 0.05) continue;
     bars.push(bar("busy", from, to));
     last = place(to);
   }
-  const wall = spans.ended[span] - spans.began[span], inside = busyTime(span);
-  return element("div", { role: "row", title: `${spanName(span)} ${spans.fields[span]}\n${HOW[spans.how[span]]}, ` +
-    `${duration(wall)}, busy ${duration(inside)}, from ${offset(spans.began[span])}` },
-  element("span", { role: "gridcell", class: "spanname" }, `${spanName(span)} ${escaped(spans.fields[span])}`),
-  element("span", { role: "gridcell", class: "amount" }, duration(wall)),
-  element("span", { role: "gridcell", class: "amount" }, duration(inside)),
-  element("span", { role: "gridcell", class: "waterfall" }, ...bars));
+  const wall = spans.ended[span] - spans.began[span],
+    inside = busyTime(span);
+  return element(
+    "div",
+    {
+      role: "row",
+      title:
+        `${spanName(span)} ${spans.fields[span]}\n${HOW[spans.how[span]]}, ` +
+        `${duration(wall)}, busy ${duration(inside)}, from ${offset(spans.began[span])}`,
+    },
+    element(
+      "span",
+      { role: "gridcell", class: "spanname" },
+      `${spanName(span)} ${escaped(spans.fields[span])}`,
+    ),
+    element("span", { role: "gridcell", class: "amount" }, duration(wall)),
+    element("span", { role: "gridcell", class: "amount" }, duration(inside)),
+    element("span", { role: "gridcell", class: "waterfall" }, ...bars),
+  );
 }
 
 /// The messages of the table in columns, one for each thread.
 const swimlanes = { list: null, columns: new Map() };
-const COLUMN = 200, TIME_COLUMN = 130;
+const COLUMN = 200,
+  TIME_COLUMN = 130;
 
 function swimlanesPage() {
-  swimlanes.list = new RowList("Messages by thread", swimRow, rows => ask({ what: "rows", numbers: rows.map(messageNumber) }));
+  swimlanes.list = new RowList("Messages by thread", swimRow, rows =>
+    ask({ what: "rows", numbers: rows.map(messageNumber) }),
+  );
   swimlanes.list.onchoose = row => chooseMessage(messageNumber(row), false);
-  return element("div", { class: "page", id: "swimlanes" },
-    element("div", { class: "scroll" }, element("div", { id: "swim" }, element("div", { id: "swimhead" }), swimlanes.list.element)));
+  return element(
+    "div",
+    { class: "page", id: "swimlanes" },
+    element(
+      "div",
+      { class: "scroll" },
+      element("div", { id: "swim" }, element("div", { id: "swimhead" }), swimlanes.list.element),
+    ),
+  );
 }
 
 /// Shows the messages that the filter of the table accepts.
 function showSwimlanes() {
-  const lanes = shownLanes().filter(lane => lane.messages.length > 0 && (table.lane === "" || Number(table.lane) === lane.number));
+  const lanes = shownLanes().filter(
+    lane => lane.messages.length > 0 && (table.lane === "" || Number(table.lane) === lane.number),
+  );
   swimlanes.columns = new Map(lanes.map((lane, column) => [lane.number, column]));
-  const area = byId("swim"), room = area.parentElement.clientWidth - TIME_COLUMN - 16;
+  const area = byId("swim"),
+    room = area.parentElement.clientWidth - TIME_COLUMN - 16;
   swimlanes.width = Math.max(COLUMN, Math.floor(room / Math.max(1, lanes.length)));
   area.style.width = `${TIME_COLUMN + lanes.length * swimlanes.width + 16}px`;
-  byId("swimhead").replaceChildren(element("span", { class: "time" }, "time"), ...lanes.map(lane => {
-    const head = element("span", { title: lane.name }, lane.name);
-    head.style.width = `${swimlanes.width}px`;
-    return head;
-  }));
+  byId("swimhead").replaceChildren(
+    element("span", { class: "time" }, "time"),
+    ...lanes.map(lane => {
+      const head = element("span", { title: lane.name }, lane.name);
+      head.style.width = `${swimlanes.width}px`;
+      return head;
+    }),
+  );
   swimlanes.list.setCount(table.accepted?.length ?? trace.messages.time.length);
 }
 
 function swimRow(row) {
-  const { time, lane, entry } = trace.messages, column = swimlanes.columns.get(lane[row.number]) ?? 0;
+  const { time, lane, entry } = trace.messages,
+    column = swimlanes.columns.get(lane[row.number]) ?? 0;
   const level = levelOf(trace.dictionary[entry[row.number]]);
-  const text = element("span", { role: "gridcell", class: `swim ${level}`, title: row.text.slice(0, 1000) }, escapedLines(row.text));
+  const text = element(
+    "span",
+    { role: "gridcell", class: `swim ${level}`, title: row.text.slice(0, 1000) },
+    escapedLines(row.text),
+  );
   text.style.marginLeft = `${column * swimlanes.width}px`;
   text.style.width = `${swimlanes.width - 4}px`;
-  text.style.borderLeftColor = `hsl(${column * 137 % 360} 55% 50%)`;
-  return element("div", { role: "row" }, element("span", { role: "gridcell", class: "time" }, offset(time[row.number])), text);
+  text.style.borderLeftColor = `hsl(${(column * 137) % 360} 55% 50%)`;
+  return element(
+    "div",
+    { role: "row" },
+    element("span", { role: "gridcell", class: "time" }, offset(time[row.number])),
+    text,
+  );
 }

@@ -11,32 +11,53 @@ class RowList {
     this.thumb = element("div", { class: "thumb" });
     this.bar = element("div", { class: "bars", "aria-hidden": "true" }, this.thumb);
     this.inside = element("div");
-    this.element = element("div", { class: "rows", role: "grid", tabindex: 0, "aria-label": label }, this.inside, this.bar);
-    this.element.addEventListener("wheel", event => {
-      event.preventDefault();
-      this.scrollTo(this.first + event.deltaY / ROW_HEIGHT);
-    }, { passive: false });
+    this.element = element(
+      "div",
+      { class: "rows", role: "grid", tabindex: 0, "aria-label": label },
+      this.inside,
+      this.bar,
+    );
+    this.element.addEventListener(
+      "wheel",
+      event => {
+        event.preventDefault();
+        this.scrollTo(this.first + event.deltaY / ROW_HEIGHT);
+      },
+      { passive: false },
+    );
     this.element.addEventListener("keydown", event => this.key(event));
     const drag = event => {
       const { top, height } = this.bar.getBoundingClientRect();
-      this.scrollTo((event.clientY - top) / height * this.count - this.room() / 2);
+      this.scrollTo(((event.clientY - top) / height) * this.count - this.room() / 2);
     };
     this.bar.addEventListener("pointerdown", event => {
       this.bar.setPointerCapture(event.pointerId);
       drag(event);
       this.bar.onpointermove = drag;
-      this.bar.onpointerup = () => { this.bar.onpointermove = null; };
+      this.bar.onpointerup = () => {
+        this.bar.onpointermove = null;
+      };
     });
     new ResizeObserver(() => this.show()).observe(this.element);
   }
 
-  room() { return Math.max(1, Math.floor(this.element.clientHeight / ROW_HEIGHT)); }
+  room() {
+    return Math.max(1, Math.floor(this.element.clientHeight / ROW_HEIGHT));
+  }
 
   key(event) {
     const page = this.room() - 1;
-    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+    const steps = {
+      ArrowDown: 1,
+      ArrowUp: -1,
+      PageDown: page,
+      PageUp: -page,
+      Home: -Infinity,
+      End: Infinity,
+    };
     const step = steps[event.key];
-    if (step !== undefined) this.choose(Math.max(0, Math.min(this.count - 1, Math.max(0, this.chosen) + step)));
+    if (step !== undefined)
+      this.choose(Math.max(0, Math.min(this.count - 1, Math.max(0, this.chosen) + step)));
     else if (event.key === "Enter" && this.chosen >= 0) this.onchoose?.(this.chosen);
     else return;
     event.preventDefault();
@@ -64,8 +85,10 @@ class RowList {
 
   async show() {
     if (this.element.clientHeight === 0 || trace === null) return;
-    const round = ++this.round, rows = [];
-    for (let row = this.first; row < Math.min(this.count, this.first + this.room() + 1); row++) rows.push(row);
+    const round = ++this.round,
+      rows = [];
+    for (let row = this.first; row < Math.min(this.count, this.first + this.room() + 1); row++)
+      rows.push(row);
     const missing = rows.filter(row => !this.data.has(row));
     if (missing.length > 0) {
       const found = await this.fetch(missing);
@@ -74,16 +97,20 @@ class RowList {
       missing.forEach((row, number) => this.data.set(row, found[number]));
     }
     this.element.setAttribute("aria-rowcount", this.count);
-    this.inside.replaceChildren(...rows.filter(row => this.data.has(row)).map(row => {
-      const made = this.make(this.data.get(row), row);
-      made.classList.add("row");
-      made.classList.toggle("chosen", row === this.chosen);
-      made.setAttribute("aria-rowindex", row + 1);
-      made.setAttribute("aria-selected", row === this.chosen);
-      made.style.top = `${(row - this.first) * ROW_HEIGHT}px`;
-      made.addEventListener("click", () => this.choose(row));
-      return made;
-    }));
+    this.inside.replaceChildren(
+      ...rows
+        .filter(row => this.data.has(row))
+        .map(row => {
+          const made = this.make(this.data.get(row), row);
+          made.classList.add("row");
+          made.classList.toggle("chosen", row === this.chosen);
+          made.setAttribute("aria-rowindex", row + 1);
+          made.setAttribute("aria-selected", row === this.chosen);
+          made.style.top = `${(row - this.first) * ROW_HEIGHT}px`;
+          made.addEventListener("click", () => this.choose(row));
+          return made;
+        }),
+    );
     const share = Math.min(1, this.room() / Math.max(1, this.count));
     this.thumb.style.height = `${share * 100}%`;
     this.thumb.style.top = `${Math.min(1 - share, this.first / Math.max(1, this.count)) * 100}%`;
@@ -94,57 +121,121 @@ class RowList {
 /// The messages that the table shows: all, or those that the filter accepts.
 const table = { accepted: null, pattern: "", isExpression: false, lane: "", level: "", list: null, round: 0 };
 
-function messageNumber(row) { return table.accepted === null ? row : table.accepted[row]; }
+function messageNumber(row) {
+  return table.accepted === null ? row : table.accepted[row];
+}
 
 function messagesPage() {
-  table.list = new RowList("Messages", messageRow, rows => ask({ what: "rows", numbers: rows.map(messageNumber) }));
+  table.list = new RowList("Messages", messageRow, rows =>
+    ask({ what: "rows", numbers: rows.map(messageNumber) }),
+  );
   table.list.onchoose = row => chooseMessage(messageNumber(row), false);
-  const filter = element("input", { type: "search", id: "filter", placeholder: "text", "aria-label": "Filter of messages",
-    spellcheck: "false", oninput: event => { table.pattern = event.target.value; filterMessages(); } });
-  const isExpression = element("input", { type: "checkbox", id: "expression",
-    onchange: event => { table.isExpression = event.target.checked; filterMessages(); } });
-  const choice = (id, label, of) => element("select", { id, "aria-label": label,
-    onchange: event => { table[of] = event.target.value; filterMessages(); } });
-  return element("div", { class: "page", id: "messages" },
-    element("div", { class: "bar" }, filter, element("label", {}, isExpression, " regular expression"),
-      choice("thread", "Thread", "lane"), choice("level", "Level", "level"),
-      element("button", { id: "copy", onclick: copyMessage, title: "copy the chosen message as the merged file has it" },
-        "copy line"),
-      element("span", { id: "accepted", role: "status" })),
-    table.list.element);
+  const filter = element("input", {
+    type: "search",
+    id: "filter",
+    placeholder: "text",
+    "aria-label": "Filter of messages",
+    spellcheck: "false",
+    oninput: event => {
+      table.pattern = event.target.value;
+      filterMessages();
+    },
+  });
+  const isExpression = element("input", {
+    type: "checkbox",
+    id: "expression",
+    onchange: event => {
+      table.isExpression = event.target.checked;
+      filterMessages();
+    },
+  });
+  const choice = (id, label, of) =>
+    element("select", {
+      id,
+      "aria-label": label,
+      onchange: event => {
+        table[of] = event.target.value;
+        filterMessages();
+      },
+    });
+  return element(
+    "div",
+    { class: "page", id: "messages" },
+    element(
+      "div",
+      { class: "bar" },
+      filter,
+      element("label", {}, isExpression, " regular expression"),
+      choice("thread", "Thread", "lane"),
+      choice("level", "Level", "level"),
+      element(
+        "button",
+        { id: "copy", onclick: copyMessage, title: "copy the chosen message as the merged file has it" },
+        "copy line",
+      ),
+      element("span", { id: "accepted", role: "status" }),
+    ),
+    table.list.element,
+  );
 }
 
 /// Fills the choices of threads and levels.
 function fillChoices() {
   const option = (value, text) => element("option", { value }, text);
-  byId("thread").replaceChildren(option("", "all threads"), ...trace.lanes.map(lane => option(lane.number, lane.name)));
+  byId("thread").replaceChildren(
+    option("", "all threads"),
+    ...trace.lanes.map(lane => option(lane.number, lane.name)),
+  );
   const levels = new Set(trace.dictionary.filter(({ kind }) => kind !== "f").map(levelOf));
-  byId("level").replaceChildren(option("", "all levels"), ...[...levels].sort().map(level => option(level, level)));
+  byId("level").replaceChildren(
+    option("", "all levels"),
+    ...[...levels].sort().map(level => option(level, level)),
+  );
 }
 
 function messageRow(row) {
-  const { time, lane, entry } = trace.messages, about = trace.dictionary[entry[row.number]], level = levelOf(about);
-  const shown = about.kind === "~" || about.kind === "#" || about.kind === "^" ? row.text : escapedLines(row.text);
-  return element("div", { role: "row", title: [about.about[1], about.about[2], about.about[3]].filter(text => text).join("  ") },
+  const { time, lane, entry } = trace.messages,
+    about = trace.dictionary[entry[row.number]],
+    level = levelOf(about);
+  const shown =
+    about.kind === "~" || about.kind === "#" || about.kind === "^" ? row.text : escapedLines(row.text);
+  return element(
+    "div",
+    { role: "row", title: [about.about[1], about.about[2], about.about[3]].filter(text => text).join("  ") },
     element("span", { role: "gridcell", class: "number" }, grouped(row.number + 1)),
     element("span", { role: "gridcell", class: "time" }, offset(time[row.number])),
     element("span", { role: "gridcell", class: "thread" }, trace.lanes[lane[row.number]].name),
     element("span", { role: "gridcell", class: `level ${level}` }, level),
-    element("span", { role: "gridcell", class: `text ${level}` }, shown));
+    element("span", { role: "gridcell", class: `text ${level}` }, shown),
+  );
 }
 
 /// Returns a text in one line.
-function escapedLines(text) { return text.split("\n").map(escaped).join(" \u21b5 "); }
+function escapedLines(text) {
+  return text.split("\n").map(escaped).join(" \u21b5 ");
+}
 
 /// Has the worker find the messages that the filter accepts, and shows them.
 async function filterMessages() {
-  const round = ++table.round, isAll = table.pattern === "" && table.lane === "" && table.level === "";
+  const round = ++table.round,
+    isAll = table.pattern === "" && table.lane === "" && table.level === "";
   const hidden = view.hidden.size > 0;
   const shown = hidden ? shownLanes().map(lane => lane.number) : null;
   const lanes = table.lane === "" ? shown : [Number(table.lane)];
   try {
-    const accepted = isAll && !hidden ? null : await ask({ what: "filter", filter: { pattern: table.pattern,
-      isExpression: table.isExpression, ignoresCase: true, lanes, levels: table.level === "" ? null : [table.level] } });
+    const accepted =
+      isAll && !hidden
+        ? null
+        : await ask({
+            what: "filter",
+            filter: {
+              pattern: table.pattern,
+              isExpression: table.isExpression,
+              ignoresCase: true,
+              lanes,
+              levels: table.level === "" ? null : [table.level],
+            },
+          });
     if (round !== table.round) return;
     byId("filter").classList.remove("wrong");
     byId("filter").title = "";
@@ -165,7 +256,8 @@ async function filterMessages() {
 /// Shows a message in the time line, and in the table if that is wanted.
 function chooseMessage(number, inTable) {
   view.chosen = { message: number };
-  const lane = trace.lanes[trace.messages.lane[number]], time = trace.messages.time[number];
+  const lane = trace.lanes[trace.messages.lane[number]],
+    time = trace.messages.time[number];
   if (!inTable) return reveal(lane, time, time);
   const row = table.accepted === null ? number : countBelow(table.accepted, number);
   table.list.chosen = row;

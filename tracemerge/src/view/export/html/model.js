@@ -1,12 +1,16 @@
-// The trace: gets its blocks while the page is read, has the worker unpack them, and answers questions about it.
+// The trace: gets its blocks while the page is read, has the worker unpack them, and answers questions about
+// it.
 "use strict";
 
 /// The trace when all blocks were read.
 let trace = null;
 
-const worker = new Worker(URL.createObjectURL(new Blob([byId("decoder").textContent], { type: "text/javascript" })));
+const worker = new Worker(
+  URL.createObjectURL(new Blob([byId("decoder").textContent], { type: "text/javascript" })),
+);
 const questions = new Map();
-let nextQuestion = 0, recordsInPage = 0;
+let nextQuestion = 0,
+  recordsInPage = 0;
 
 /// Takes a block of the page. Called by the scripts that hold the data.
 function block(records, ...columns) {
@@ -27,7 +31,8 @@ worker.onmessage = ({ data }) => {
   if (data.what === "answer") {
     const { resolve, reject } = questions.get(data.id);
     questions.delete(data.id);
-    if (data.error === undefined) resolve(data.found); else reject(new Error(data.error));
+    if (data.error === undefined) resolve(data.found);
+    else reject(new Error(data.error));
   } else if (data.what === "progress") {
     byId("state").textContent = `reading: ${grouped(data.records)} records`;
   } else if (data.what === "failed") {
@@ -43,19 +48,23 @@ const DRAWN_DEPTH = 128;
 
 /// Adds to the trace what the page derives from it.
 function prepared(trace) {
-  let first = Infinity, last = -Infinity;
+  let first = Infinity,
+    last = -Infinity;
   const see = time => {
     if (time < first) first = time;
     if (time > last && time < Infinity) last = time;
   };
-  trace.lasts.forEach(time => { if (time > last) last = time; });
+  trace.lasts.forEach(time => {
+    if (time > last) last = time;
+  });
   const { time } = trace.messages;
   if (time.length > 0) [time[0], time[time.length - 1]].forEach(see);
   trace.lanes.forEach((lane, number) => {
     lane.number = number;
     // A process that has lost its end has calls without one.
     const end = trace.lasts[lane.process];
-    for (let call = lane.end.length - 1; call >= 0; call--) if (lane.end[call] === Infinity) lane.end[call] = end;
+    for (let call = lane.end.length - 1; call >= 0; call--)
+      if (lane.end[call] === Infinity) lane.end[call] = end;
     if (lane.start.length > 0) see(lane.start[0]);
     lane.end.forEach(see);
     lane.rows = rowsOf(lane);
@@ -75,11 +84,16 @@ function isLoss(trace, message) {
   return kind === "#" && /^lost\b/.test(text);
 }
 
-/// Returns the calls of a lane by their depth: their numbers, in order, and the sum of the durations before each.
+/// Returns the calls of a lane by their depth: their numbers, in order, and the sum of the durations before
+/// each.
 function rowsOf(lane) {
   const counts = [];
   for (const depth of lane.depth) if (depth < DRAWN_DEPTH) counts[depth] = (counts[depth] ?? 0) + 1;
-  const rows = counts.map(count => ({ calls: new Uint32Array(count), before: new Float64Array(count + 1), count: 0 }));
+  const rows = counts.map(count => ({
+    calls: new Uint32Array(count),
+    before: new Float64Array(count + 1),
+    count: 0,
+  }));
   for (let call = 0; call < lane.depth.length; call++) {
     const row = rows[lane.depth[call]];
     if (row === undefined) continue;
@@ -92,10 +106,12 @@ function rowsOf(lane) {
 
 /// Returns the index in a row of the first call that ends after a time.
 function firstEndingAfter(lane, row, time) {
-  let low = 0, high = row.count;
+  let low = 0,
+    high = row.count;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (lane.end[row.calls[middle]] > time) high = middle; else low = middle + 1;
+    if (lane.end[row.calls[middle]] > time) high = middle;
+    else low = middle + 1;
   }
   return low;
 }
@@ -108,15 +124,20 @@ function callAt(lane, depth, time, tolerance) {
   return call !== undefined && lane.start[call] <= time + tolerance ? call : undefined;
 }
 
-/// Returns ticks and wall time at an offset: exact if it is that of a record, and else to the rate of its block.
+/// Returns ticks and wall time at an offset: exact if it is that of a record, and else to the rate of its
+/// block.
 function clockAt(time) {
   const clock = trace.clocks.findLast(clock => clock.time <= time) ?? trace.clocks[0];
   const passed = time - clock.time;
-  return { ticks: clock.base + BigInt(Math.round(passed / (clock.rate || 1))),
-    wall: clock.wall + BigInt(Math.round(passed)) };
+  return {
+    ticks: clock.base + BigInt(Math.round(passed / (clock.rate || 1))),
+    wall: clock.wall + BigInt(Math.round(passed)),
+  };
 }
 
-function functionName(entry) { return trace.dictionary[entry].text || "?"; }
+function functionName(entry) {
+  return trace.dictionary[entry].text || "?";
+}
 
 /// The level of a message: that of its site, or the kind of its line.
 function levelOf({ kind, about }) {

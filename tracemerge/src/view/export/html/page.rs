@@ -26,17 +26,21 @@ use crate::view::thread_states::{Off, OffTime};
 /// The page without its style, its scripts and its data.
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-/// The source of the worker.
-const DECODER: &str = include_str!("decode.js");
+/// The sources of the worker.
+const DECODER: [&str; 2] = [include_str!("decode.js"), include_str!("texts.js")];
 /// The scripts of the page, in the order in which they use each other.
-const SCRIPTS: [&str; 8] = [
+const SCRIPTS: [&str; 12] = [
     include_str!("words.js"),
     include_str!("model.js"),
     include_str!("statistics.js"),
     include_str!("timeline.js"),
+    include_str!("drawing.js"),
+    include_str!("overview.js"),
     include_str!("messages.js"),
     include_str!("tables.js"),
     include_str!("graphs.js"),
+    include_str!("find.js"),
+    include_str!("pointer.js"),
     include_str!("page.js"),
 ];
 
@@ -108,7 +112,7 @@ pub fn make(context: &Context) -> Box<dyn Export> {
 fn parts() -> (String, &'static str) {
     let (head, tail) = PAGE.split_once("<!--data-->").unwrap_or((PAGE, ""));
     let scripts: String = SCRIPTS.iter().map(|script| format!("<script>\n{script}</script>\n")).collect();
-    let head = head.replace("/*style*/", STYLE).replace("/*decoder*/", DECODER);
+    let head = head.replace("/*style*/", STYLE).replace("/*decoder*/", &DECODER.concat());
     (head.replace("<!--scripts-->", &scripts), tail)
 }
 

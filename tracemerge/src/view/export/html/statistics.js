@@ -10,18 +10,20 @@ function classOf(ns) {
 
 /// Returns the value that a share of the sorted values do not exceed.
 function percentile(sorted, percent) {
-  const rank = Math.max(1, Math.ceil(sorted.length * percent / 100));
+  const rank = Math.max(1, Math.ceil((sorted.length * percent) / 100));
   return classOf(sorted[rank - 1]);
 }
 
-/// Returns how long the intervals of a sorted list cover the time before `time`. `total` has the sums before each.
+/// Returns how long the intervals of a sorted list cover the time before `time`. `total` has the sums before
+/// each.
 function coveredBefore({ begin, end, total }, time) {
   const count = countBelow(begin, time);
   return count === 0 ? 0 : total[count - 1] + Math.min(time, end[count - 1]) - begin[count - 1];
 }
 
 /// The kinds of times off the processor.
-const WAITING = 0, PREEMPTED = 1;
+const WAITING = 0,
+  PREEMPTED = 1;
 
 /// Returns the times of a lane off the processor by kind, without the waits for the tracer in them.
 function offTimes(lane) {
@@ -34,10 +36,15 @@ function offTimes(lane) {
     of.begin.push(begin);
     of.end.push(end);
   };
-  const { begin, end, kind } = lane.states, { waits } = lane;
+  const { begin, end, kind } = lane.states,
+    { waits } = lane;
   for (let state = 0; state < begin.length; state++) {
     let from = begin[state];
-    for (let wait = countBelow(waits.end, from); wait < waits.begin.length && waits.begin[wait] < end[state]; wait++) {
+    for (
+      let wait = countBelow(waits.end, from);
+      wait < waits.begin.length && waits.begin[wait] < end[state];
+      wait++
+    ) {
       add(kinds[kind[state]], from, Math.min(end[state], waits.begin[wait]));
       from = Math.max(from, waits.end[wait]);
     }
@@ -60,32 +67,41 @@ function lastSignOfLife(process, until) {
       if (ended > 0) last = Math.max(last, lane.end[row.calls[ended - 1]]);
     }
     const { time } = trace.messages;
-    let low = 0, high = lane.messages.length;
+    let low = 0,
+      high = lane.messages.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (time[lane.messages[middle]] <= until) low = middle + 1; else high = middle;
+      if (time[lane.messages[middle]] <= until) low = middle + 1;
+      else high = middle;
     }
     if (low > 0) last = Math.max(last, time[lane.messages[low - 1]]);
   }
   return last;
 }
 
-/// Calls `take` for each call of the lanes that was entered in a period, when it ends: with the lane, the call, its time
-/// and its time without the calls inside it, the parts of the latter that the thread was waiting, and whether it was
-/// made inside another call of its function. `open` is called when it begins. Calls that end later are counted until
-/// the last sign of life in the period.
+/// Calls `take` for each call of the lanes that was entered in a period, when it ends: with the lane, the
+/// call, its time and its time without the calls inside it, the parts of the latter that the thread was
+/// waiting, and whether it was made inside another call of its function. `open` is called when it begins.
+/// Calls that end later are counted until the last sign of life in the period.
 function eachCall(lanes, from, until, take, open = () => {}) {
   const lasts = trace.lasts.map((_, process) => lastSignOfLife(process, until));
   const openCalls = new Uint32Array(trace.dictionary.length);
   for (const lane of lanes) {
-    const off = offTimes(lane), last = lasts[lane.process], stack = [];
+    const off = offTimes(lane),
+      last = lasts[lane.process],
+      stack = [];
     const endInnermost = () => {
       const { call, inside, offInside } = stack.pop();
-      const start = lane.start[call], isCut = lane.end[call] > until;
+      const start = lane.start[call],
+        isCut = lane.end[call] > until;
       const end = isCut ? Math.max(start, last) : lane.end[call];
-      const waited = !isCut ? lane.waited.get(call) ?? 0
-        : lane.waits.begin.length === 0 ? 0 : coveredBefore(lane.waits, end) - coveredBefore(lane.waits, start);
-      const total = end - start - waited, own = Math.max(0, total - inside);
+      const waited = !isCut
+        ? (lane.waited.get(call) ?? 0)
+        : lane.waits.begin.length === 0
+          ? 0
+          : coveredBefore(lane.waits, end) - coveredBefore(lane.waits, start);
+      const total = end - start - waited,
+        own = Math.max(0, total - inside);
       let waiting = 0;
       const around = stack[stack.length - 1];
       if (off !== null) {
@@ -99,7 +115,8 @@ function eachCall(lanes, from, until, take, open = () => {}) {
       openCalls[entry]--;
       take(lane, call, total, own, waiting, openCalls[entry] > 0);
     };
-    const first = countBelow(lane.start, from), behind = countBelow(lane.start, until + 0.5);
+    const first = countBelow(lane.start, from),
+      behind = countBelow(lane.start, until + 0.5);
     for (let call = first; call < behind; call++) {
       while (stack.length > 0 && lane.depth[stack[stack.length - 1].call] >= lane.depth[call]) endInnermost();
       stack.push({ call, inside: 0, offInside: 0 });
@@ -116,7 +133,8 @@ function statistics(lanes, from, until) {
   eachCall(lanes, from, until, (lane, call, total, own, waiting, isRecursive) => {
     const entry = lane.entry[call];
     let row = rows.get(entry);
-    if (row === undefined) rows.set(entry, row = { entry, total: 0, own: 0, waiting: 0, sum: 0, times: [] });
+    if (row === undefined)
+      rows.set(entry, (row = { entry, total: 0, own: 0, waiting: 0, sum: 0, times: [] }));
     row.total += isRecursive ? 0 : total;
     row.own += own;
     row.waiting += waiting;

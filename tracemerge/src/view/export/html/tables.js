@@ -1,7 +1,8 @@
 // The statistics of the selection as a table.
 "use strict";
 
-/// The columns of the table: name, heading, explanation, how a value is shown, and whether it needs states of threads.
+/// The columns of the table: name, heading, explanation, how a value is shown, and whether it needs states of
+/// threads.
 const COLUMNS = [
   ["calls", "calls", "the number of calls", grouped],
   ["total", "total", "the time of all calls; a recursive call counts with the outermost", duration],
@@ -17,14 +18,26 @@ const COLUMNS = [
 const counts = { rows: [], sort: "total", isAscending: false, filter: "" };
 
 /// Returns the period whose statistics are shown.
-function countedPeriod() { return view.selection ?? [trace.first, trace.last]; }
+function countedPeriod() {
+  return view.selection ?? [trace.first, trace.last];
+}
 
 function statisticsPage() {
-  const filter = element("input", { type: "search", placeholder: "functions", "aria-label": "Filter of functions",
-    oninput: event => { counts.filter = event.target.value; showStatistics(); } });
-  return element("div", { class: "page", id: "statistics" },
+  const filter = element("input", {
+    type: "search",
+    placeholder: "functions",
+    "aria-label": "Filter of functions",
+    oninput: event => {
+      counts.filter = event.target.value;
+      showStatistics();
+    },
+  });
+  return element(
+    "div",
+    { class: "page", id: "statistics" },
     element("div", { class: "bar" }, filter, element("span", { id: "counted", role: "status" })),
-    element("div", { class: "scroll" }, element("table", { id: "functions" })));
+    element("div", { class: "scroll" }, element("table", { id: "functions" })),
+  );
 }
 
 /// Counts the calls of the selection, or of the whole trace.
@@ -37,32 +50,74 @@ function countCalls() {
 function showStatistics() {
   const hasStates = trace.lanes.some(lane => lane.states.begin.length > 0);
   const columns = COLUMNS.filter(([, , , , needsStates]) => !needsStates || hasStates);
-  const [from, to] = countedPeriod(), sum = name => counts.rows.reduce((sum, row) => sum + row[name], 0);
-  byId("counted").textContent = `${counted(sum("calls"), "call")} of ${counted(counts.rows.length, "function")}, ` +
+  const [from, to] = countedPeriod(),
+    sum = name => counts.rows.reduce((sum, row) => sum + row[name], 0);
+  byId("counted").textContent =
+    `${counted(sum("calls"), "call")} of ${counted(counts.rows.length, "function")}, ` +
     (view.selection === null ? "the whole trace" : `selected: ${duration(to - from)}`);
   const wanted = counts.filter.toLowerCase();
   const rows = counts.rows.filter(row => row.name.toLowerCase().includes(wanted));
-  const order = counts.sort === "name" ? (a, b) => a.name < b.name ? 1 : -1 : (a, b) => b[counts.sort] - a[counts.sort];
+  const order =
+    counts.sort === "name" ? (a, b) => (a.name < b.name ? 1 : -1) : (a, b) => b[counts.sort] - a[counts.sort];
   // The order of equal rows stays.
   if (counts.sort !== "total" || counts.isAscending) rows.sort(order);
   if (counts.isAscending) rows.reverse();
-  const heading = ([name, heading, about]) => element("th", { scope: "col", title: about,
-    "aria-sort": counts.sort === name ? (counts.isAscending ? "ascending" : "descending") : "none" },
-  element("button", { onclick: () => {
-    counts.isAscending = counts.sort === name && !counts.isAscending;
-    counts.sort = name;
-    showStatistics();
-  } }, heading + (counts.sort === name ? (counts.isAscending ? " \u2191" : " \u2193") : "")));
+  const heading = ([name, heading, about]) =>
+    element(
+      "th",
+      {
+        scope: "col",
+        title: about,
+        "aria-sort": counts.sort === name ? (counts.isAscending ? "ascending" : "descending") : "none",
+      },
+      element(
+        "button",
+        {
+          onclick: () => {
+            counts.isAscending = counts.sort === name && !counts.isAscending;
+            counts.sort = name;
+            showStatistics();
+          },
+        },
+        heading + (counts.sort === name ? (counts.isAscending ? " \u2191" : " \u2193") : ""),
+      ),
+    );
   const cell = (row, [name, , , shown]) => element("td", { "data-value": row[name] }, shown(row[name]));
-  const line = row => element("tr", { tabindex: 0, onclick: () => findFunction(row.name),
-    onkeydown: event => { if (event.key === "Enter") findFunction(row.name); } },
-  ...columns.map(column => cell(row, column)),
-  element("td", { class: "text", "data-value": row.name }, row.name,
-    element("span", { class: "place" }, row.place)));
+  const line = row =>
+    element(
+      "tr",
+      {
+        tabindex: 0,
+        onclick: () => findFunction(row.name),
+        onkeydown: event => {
+          if (event.key === "Enter") findFunction(row.name);
+        },
+      },
+      ...columns.map(column => cell(row, column)),
+      element(
+        "td",
+        { class: "text", "data-value": row.name },
+        row.name,
+        element("span", { class: "place" }, row.place),
+      ),
+    );
   const sums = { calls: sum("calls"), own: sum("own"), waiting: sum("waiting") };
   byId("functions").replaceChildren(
-    element("thead", {}, element("tr", {}, ...columns.map(heading), heading(["name", "function", "the name"]))),
+    element(
+      "thead",
+      {},
+      element("tr", {}, ...columns.map(heading), heading(["name", "function", "the name"])),
+    ),
     element("tbody", {}, ...rows.slice(0, 2000).map(line)),
-    element("tfoot", {}, element("tr", {}, ...columns.map(column =>
-      column[0] in sums ? cell(sums, column) : element("td")), element("td", { class: "text" }, "all functions"))));
+    element(
+      "tfoot",
+      {},
+      element(
+        "tr",
+        {},
+        ...columns.map(column => (column[0] in sums ? cell(sums, column) : element("td"))),
+        element("td", { class: "text" }, "all functions"),
+      ),
+    ),
+  );
 }

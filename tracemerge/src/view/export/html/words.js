@@ -5,11 +5,15 @@
 function duration(ns) {
   if (ns < 0) return `-${duration(-ns)}`;
   if (ns < 1e3) return `${Math.round(ns)} ns`;
-  const seconds = Math.floor(ns / 1e9), two = number => String(number).padStart(2, "0");
+  const seconds = Math.floor(ns / 1e9),
+    two = number => String(number).padStart(2, "0");
   if (seconds >= 6000) return `${Math.floor(seconds / 3600)} h ${two(Math.floor(seconds / 60) % 60)} min`;
   if (seconds >= 100) return `${Math.floor(seconds / 60)} min ${two(seconds % 60)} s`;
   const [unit, name] = ns < 1e6 ? [1e3, "us"] : ns < 1e9 ? [1e6, "ms"] : [1e9, "s"];
-  for (const [parts, places] of [[100, 2], [10, 1]]) {
+  for (const [parts, places] of [
+    [100, 2],
+    [10, 1],
+  ]) {
     const number = Math.floor((ns * parts + unit / 2) / unit);
     if (number < 1000) return `${(number / parts).toFixed(places)} ${name}`;
   }
@@ -18,7 +22,8 @@ function duration(ns) {
 
 /// Returns an offset in seconds, with all nanoseconds: `0.000001234`.
 function offset(ns) {
-  const whole = Math.round(Math.abs(ns)), seconds = Math.floor(whole / 1e9);
+  const whole = Math.round(Math.abs(ns)),
+    seconds = Math.floor(whole / 1e9);
   return `${ns < 0 ? "-" : ""}${seconds}.${String(whole % 1e9).padStart(9, "0")}`;
 }
 
@@ -26,7 +31,9 @@ function offset(ns) {
 function wallTime(ns) {
   const date = new Date(Number(ns / 1000000n));
   if (Number.isNaN(date.getTime())) return "";
-  return date.toISOString().slice(0, 19).replace("T", " ") + "." + String(ns % 1000000000n).padStart(9, "0") + "Z";
+  return (
+    date.toISOString().slice(0, 19).replace("T", " ") + "." + String(ns % 1000000000n).padStart(9, "0") + "Z"
+  );
 }
 
 /// Returns an integer with commas between thousands.
@@ -42,7 +49,8 @@ const utf8 = new TextEncoder();
 
 /// Returns a text as lines of a trace have it: control characters as `\xNN`.
 function escaped(text) {
-  const hex = character => [...utf8.encode(character)].map(byte => `\\x${byte.toString(16).padStart(2, "0")}`).join("");
+  const hex = character =>
+    [...utf8.encode(character)].map(byte => `\\x${byte.toString(16).padStart(2, "0")}`).join("");
   return text.replace(/\\(?=x[0-9a-f]{2})/g, "\\x5c").replace(/[\0-\x08\x0a-\x1f\x7f-\x9f]/g, hex);
 }
 
@@ -51,7 +59,9 @@ function mergedLines(tid, ticks, kind, text) {
   const prefix = `${ticks.toString(16).padStart(16, "0")}-${tid.padStart(8, "0")}`;
   // The text of a message that is not UTF-8 is already escaped, and so are stacks and lines of the tracer.
   const lines = kind === "~" || kind === "#" || kind === "^" ? [text] : text.split("\n").map(escaped);
-  return lines.map((line, number) => `${prefix} ${number > 0 ? "|" : kind === "~" ? ":" : kind} ${line}`).join("\n");
+  return lines
+    .map((line, number) => `${prefix} ${number > 0 ? "|" : kind === "~" ? ":" : kind} ${line}`)
+    .join("\n");
 }
 
 /// Returns a new element with attributes, and with texts or elements inside.
@@ -66,13 +76,16 @@ function element(name, attributes = {}, ...inside) {
   return made;
 }
 
-function byId(id) { return document.getElementById(id); }
+function byId(id) {
+  return document.getElementById(id);
+}
 
 /// Returns the number of elements of a sorted array before the first that is at least `value`.
 function countBelow(array, value, low = 0, high = array.length) {
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (array[middle] < value) low = middle + 1; else high = middle;
+    if (array[middle] < value) low = middle + 1;
+    else high = middle;
   }
   return low;
 }

@@ -1,0 +1,160 @@
+// The texts of messages: the part of the worker that makes them of templates and arguments, and finds them.
+"use strict";
+
+/// The number of blocks whose texts can be made at once.
+const KEPT = 8;
+const unpacked = new Map();
+
+/// Returns the numbers, the words and the times of a block's messages.
+function unpack(number) {
+  const known = unpacked.get(number);
+  if (known !== undefined) return known;
+  const block = blocks[number],
+    { columns } = block;
+  const places = entry => (dictionary[entry].places ??= countPlaces(dictionary[entry].text));
+  const ticks = new Float64Array(block.count),
+    walls = new Float64Array(block.count);
+  const entries = new Uint32Array(block.count),
+    words = new Uint32Array(block.count + 1);
+  const tickReader = new Reader(columns.ticks),
+    wallReader = new Reader(columns.walls);
+  const codeReader = new Reader(columns.codes);
+  let tick = 0,
+    wall = 0,
+    message = 0,
+    word = 0;
+  for (let record = 0; record < block.records; record++) {
+    tick += changeOfTicks(columns.lowTicks[record], tickReader);
+    wall += wallReader.signed();
+    const code = codeReader.next();
+    if (code < FIRST || dictionary[code - FIRST].kind === "f") continue;
+    entries[message] = code - FIRST;
+    ticks[message] = tick;
+    walls[message] = wall;
+    words[message++] = word;
+    word += places(code - FIRST).words;
+  }
+  words[message] = word;
+  const ends = new Uint32Array(word + 1),
+    lengthReader = new Reader(columns.lengths);
+  for (let number = 0; number < word; number++) ends[number + 1] = ends[number] + lengthReader.next();
+  const result = {
+    block,
+    entries,
+    ticks,
+    walls,
+    words,
+    ends,
+    ...readNumbers(columns.numbers, entries, places),
+  };
+  if (unpacked.size === KEPT) unpacked.delete(unpacked.keys().next().value);
+  unpacked.set(number, result);
+  return result;
+}
+
+/// Returns the numbers of all texts of a block, and where those of each text begin.
+function readNumbers(column, entries, places) {
+  const byEntry = new Map(),
+    from = new Uint32Array(entries.length);
+  let all = 0;
+  entries.forEach((entry, message) => {
+    const count = places(entry).numbers;
+    from[message] = all;
+    all += count;
+    if (count === 0) return;
+    if (!byEntry.has(entry)) byEntry.set(entry, []);
+    byEntry.get(entry).push(message);
+  });
+  const numbers = new Float64Array(all),
+    reader = new Reader(column);
+  for (const entry of [...byEntry.keys()].sort((a, b) => a - b)) {
+    for (let place = 0; place < places(entry).numbers; place++) {
+      const all = byEntry.get(entry),
+        areChanges = all.length >= MIN_CHANGES && reader.next() === 1;
+      let last = 0;
+      for (const message of all) {
+        last = areChanges ? last + reader.signed() : reader.next();
+        numbers[from[message] + place] = last;
+      }
+    }
+  }
+  return { numbers, from };
+}
+
+function countPlaces(template) {
+  let numbers = 0,
+    words = 0;
+  for (const character of template) {
+    if (character === "\u0001") numbers++;
+    else if (character === "\u0002") words++;
+  }
+  return { numbers, words, parts: template.split(/([\u0001\u0002])/) };
+}
+
+function textOf(unpacked, message) {
+  const { parts, numbers, words } = dictionary[unpacked.entries[message]].places;
+  if (numbers + words === 0) return parts[0];
+  let number = unpacked.from[message],
+    word = unpacked.words[message],
+    text = "";
+  for (const part of parts) {
+    if (part === "\u0001") text += unpacked.numbers[number++];
+    else if (part === "\u0002") {
+      const { ends, block } = unpacked;
+      text += utf8.decode(block.columns.words.subarray(ends[word], ends[word + 1]));
+      word++;
+    } else text += part;
+  }
+  return text;
+}
+
+/// Returns the number of the block of a message.
+function blockOf(message) {
+  let low = 0,
+    high = blocks.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (blocks[middle].first <= message) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+/// Returns the texts and the exact times of messages.
+function rows(numbers) {
+  return Array.from(numbers, number => {
+    const block = blockOf(number),
+      all = unpack(block),
+      message = number - all.block.first;
+    const time = messages.time[number];
+    return {
+      number,
+      text: textOf(all, message),
+      ticks: all.block.base + BigInt(all.ticks[message]),
+      wall: all.block.wall + BigInt(time - all.block.time) + BigInt(all.walls[message]),
+    };
+  });
+}
+
+/// Returns the numbers of the messages that a filter accepts: a pattern, and sets of lanes, levels and kinds.
+function filtered({ pattern, isExpression, ignoresCase, lanes, levels }) {
+  const escapedPattern = isExpression ? pattern : pattern.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+  const expression = pattern === "" ? null : new RegExp(escapedPattern, ignoresCase ? "iu" : "u");
+  const found = new Growing(Uint32Array);
+  blocks.forEach((block, at) => {
+    if (block.count === 0) return;
+    const all = expression === null ? null : unpack(at);
+    for (let message = 0; message < block.count; message++) {
+      const number = block.first + message;
+      if (lanes !== null && !lanes.includes(messages.lane[number])) continue;
+      if (levels !== null && !levels.includes(levelOf(dictionary[messages.entry[number]]))) continue;
+      if (expression === null || expression.test(textOf(all, message))) found.push(number);
+    }
+  });
+  return found.end();
+}
+
+/// The level of a message: that of its site, or the kind of its line.
+function levelOf({ kind, about }) {
+  return { "#": "tracer", "^": "stack", "!": "lock" }[kind] ?? (about[0] || "message");
+}

@@ -10,16 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use trace_store::variables::{PRELOADED, value};
+use trace_store::variables::PRELOADED;
 
 use crate::find::executable::Executable;
 use crate::find::library::{LIBRARY, SEARCHED_PLACES, find_library};
 use crate::find::untraced::{conflict, file_name, is_library, obstacle, refusing_runtime};
-use crate::os::environment::{PRELOAD, preloaded};
+use crate::os::environment::{PRELOAD, TSAN_OPTIONS, preloaded, sanitizer_options};
 use crate::ui::messages::{Messages, shown};
-
-/// The variable with ThreadSanitizer's options.
-const TSAN_OPTIONS: &str = "TSAN_OPTIONS";
 
 /// Makes `command`, which runs `program`, load the library if the program has a compiler's hooks but not the library.
 /// Reports if the library cannot be loaded. Keep the returned value until the program has ended.
@@ -86,7 +83,7 @@ pub fn preload_if_hooked(program: &Path, command: &mut Command, messages: &Messa
 /// Returns options with which ThreadSanitizer lets a forked child start a thread, as the tracer does for each child
 /// that it traces; `None` if the user has decided this.
 fn options_of_thread_sanitizer() -> Option<OsString> {
-    let options = value(TSAN_OPTIONS).unwrap_or_default();
+    let options = sanitizer_options(TSAN_OPTIONS);
     let is_set = options.to_string_lossy().contains("die_after_fork");
     (!is_set).then(|| [OsStr::new("die_after_fork=0"), &options].join(OsStr::new(" ")))
 }

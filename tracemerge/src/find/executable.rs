@@ -85,14 +85,9 @@ impl Executable {
 
     /// Returns the names of the sanitizers' runtimes that it is linked with.
     pub fn runtimes(&self) -> impl Iterator<Item = &str> {
-        self.needed.iter().map(String::as_str).filter(|name| is_runtime(name))
+        let is_runtime = |name: &&str| RUNTIMES.iter().any(|runtime| name.starts_with(runtime));
+        self.needed.iter().map(String::as_str).filter(is_runtime)
     }
-}
-
-/// Returns whether a library is the runtime of a sanitizer.
-#[must_use]
-pub fn is_runtime(name: &str) -> bool {
-    RUNTIMES.iter().any(|runtime| name.starts_with(runtime))
 }
 
 fn other_processor(file: &File<'_>) -> Option<&'static str> {

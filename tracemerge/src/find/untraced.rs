@@ -4,19 +4,15 @@
 use std::io::Read;
 use std::path::Path;
 
-use trace_store::variables::{FILTER, FUNCTIONS, MAX_DEPTH, MIN_DURATION, TRIGGER, value};
-
 use crate::file::map::open_regular;
 use crate::find::app::App;
-use crate::find::executable::{Executable, is_runtime};
+use crate::find::executable::Executable;
 use crate::find::library::{
     BUILT_NAME, HOOK_OF_C, INSTALLED_NAME, LIBRARY, SEARCHED_PLACES, exports, find_library,
 };
-use crate::os::environment::{ENABLE, preloaded};
+use crate::os::environment::{ASAN_OPTIONS, ENABLE, choices_of_records, preloaded, sanitizer_options};
 use crate::ui::messages::shown;
 
-/// The settings that choose records.
-const CHOICES: [&str; 5] = [FUNCTIONS, TRIGGER, MAX_DEPTH, MIN_DURATION, FILTER];
 /// The beginnings of the names of other C libraries' dynamic linkers, beside that of glibc.
 const OTHER_LINKERS: [&str; 3] = ["ld-musl", "ld-uClibc", "linker"];
 /// The setting of AddressSanitizer that makes it accept libraries before itself.
@@ -69,13 +65,14 @@ pub fn conflict(program: &Executable) -> Option<String> {
 /// one: then the runtime refuses to start.
 #[must_use]
 pub fn refusing_runtime(program: &Executable) -> Option<&str> {
-    let runtime = program.runtimes().find(|name| name.starts_with("libasan") || name.contains(".asan"))?;
+    let is_of_asan = |name: &str| name.starts_with("libasan.so") || name.starts_with("libclang_rt.asan");
+    let runtime = program.runtimes().find(|name| is_of_asan(name))?;
     let preloaded = preloaded()?;
     let libraries = preloaded.to_string_lossy();
     let first = libraries.split([':', ' ']).find(|name| !name.is_empty())?;
-    let options = value("ASAN_OPTIONS").unwrap_or_default();
+    let options = sanitizer_options(ASAN_OPTIONS);
     let is_accepted = ANY_ORDER.iter().any(|order| options.to_string_lossy().contains(order));
-    (!is_runtime(file_name(first)) && !is_accepted).then_some(runtime)
+    (!is_of_asan(file_name(first)) && !is_accepted).then_some(runtime)
 }
 
 /// Returns the reason why the program, which has ended, wrote no trace.
@@ -104,7 +101,7 @@ pub fn reason(app: &App) -> String {
         )
     });
     let unchosen = || {
-        let set = CHOICES.iter().filter_map(|name| Some((name, value(name)?)));
+        let set = choices_of_records().into_iter();
         let set: Vec<_> = set.map(|(name, value)| format!("{name}={}", shown(Path::new(&value)))).collect();
         (!set.is_empty())
             .then(|| format!("no record fits {}. Choose others, or unset that", set.join(" and ")))
@@ -141,7 +138,7 @@ fn refusal(program: &Executable) -> Option<String> {
     let runtime = refusing_runtime(program)?;
     Some(format!(
         "LD_PRELOAD names a library before {runtime}, which must be the first. Remove it from LD_PRELOAD, or set \
-         ASAN_OPTIONS={}",
+         {ASAN_OPTIONS}={}",
         ANY_ORDER[0]
     ))
 }

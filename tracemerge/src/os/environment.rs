@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 pub use trace_store::variables::{DEFAULT_FORMAT, ENABLE, SCHED};
-use trace_store::variables::{DIR, value};
+use trace_store::variables::{DIR, FILTER, FUNCTIONS, MAX_DEPTH, MIN_DURATION, TRIGGER, value};
 
 /// Returns the directory that the user has set for traces.
 #[must_use]
@@ -79,6 +79,24 @@ pub const PRELOAD: &str = "LD_PRELOAD";
 #[must_use]
 pub fn preloaded() -> Option<OsString> {
     value(PRELOAD)
+}
+
+/// The options of AddressSanitizer.
+pub const ASAN_OPTIONS: &str = "ASAN_OPTIONS";
+/// The options of ThreadSanitizer.
+pub const TSAN_OPTIONS: &str = "TSAN_OPTIONS";
+
+/// Returns the options of a sanitizer, which may be none.
+#[must_use]
+pub fn sanitizer_options(name: &str) -> OsString {
+    value(name).unwrap_or_default()
+}
+
+/// Returns the variables that choose records, of those that are set, with their values.
+#[must_use]
+pub fn choices_of_records() -> Vec<(&'static str, OsString)> {
+    const CHOICES: [&str; 5] = [FUNCTIONS, TRIGGER, MAX_DEPTH, MIN_DURATION, FILTER];
+    CHOICES.into_iter().filter_map(|name| Some((name, value(name)?))).collect()
 }
 
 /// Returns the path of this program.

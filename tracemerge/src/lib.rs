@@ -20,6 +20,8 @@
 //! A room uses only the rooms above it in this table. The order of the merge is total: boot (by the wall clock),
 //! ticks, process, run, thread, number of the file, position in the file. The merge passes undamaged lines on byte
 //! for byte.
+// Hardly anything here is for other crates. The unit tests include modules that other tests use, too.
+#![cfg_attr(not(test), warn(unreachable_pub))]
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 // Unit tests may create files.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]

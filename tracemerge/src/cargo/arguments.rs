@@ -7,7 +7,7 @@ use trace_format::patterns;
 use crate::ui::error::Error;
 
 /// The text of `cargo tracer --help`.
-pub const HELP: &str = "\
+pub(super) const HELP: &str = "\
 Builds Rust programs so that every function is traced, without a change of their source.
 
 Usage: cargo tracer <build|run|test|bench> [OPTIONS] [ARGUMENTS OF CARGO] [-- ARGUMENTS OF THE PROGRAM]
@@ -40,14 +40,14 @@ target/tracer. Build scripts and procedural macros are built as usual, without h
 
 /// The task of `cargo tracer`.
 #[derive(Debug, PartialEq, Eq)]
-pub enum CargoTask {
+pub(super) enum CargoTask {
     Help,
     Build(BuildRequest),
 }
 
 /// A requested build.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct BuildRequest {
+pub(super) struct BuildRequest {
     /// The command of Cargo.
     pub command: String,
     /// Whether dependencies are traced, too.
@@ -71,7 +71,7 @@ pub struct BuildRequest {
 impl BuildRequest {
     /// Returns the patterns of functions that have hooks, in the syntax of `TRACER_FUNCTIONS`; an empty text if all
     /// have.
-    pub fn functions(&self) -> String {
+    pub(super) fn functions(&self) -> String {
         // The last pattern that matches a function decides.
         let left_out = self.exclude.iter().map(|pattern| format!("-{pattern}"));
         self.include.iter().cloned().chain(left_out).collect::<Vec<_>>().join(",")
@@ -80,7 +80,7 @@ impl BuildRequest {
 
 /// The view of a trace that is shown when the program has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ShownView {
+pub(super) enum ShownView {
     #[default]
     Report,
     Tree,
@@ -89,7 +89,7 @@ pub enum ShownView {
 
 impl ShownView {
     /// Returns the word that users write.
-    pub fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             ShownView::Report => "report",
             ShownView::Tree => "tree",
@@ -98,13 +98,13 @@ impl ShownView {
     }
 
     /// Reads the word that users write.
-    pub fn read(word: &OsStr) -> Option<ShownView> {
+    pub(super) fn read(word: &OsStr) -> Option<ShownView> {
         [ShownView::Report, ShownView::Tree, ShownView::Nothing].into_iter().find(|show| word == show.word())
     }
 }
 
 /// Reads the arguments behind `cargo tracer`.
-pub fn read(args: Vec<OsString>) -> Result<CargoTask, Error> {
+pub(super) fn read(args: Vec<OsString>) -> Result<CargoTask, Error> {
     let mut args = args.into_iter();
     let Some(command) = args.next() else { return Ok(CargoTask::Help) };
     let command = command.to_string_lossy().into_owned();

@@ -18,7 +18,7 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 
 /// Runs Cargo with the requested command; returns its exit status.
-pub fn build(request: &BuildRequest) -> u8 {
+pub(super) fn build(request: &BuildRequest) -> u8 {
     let status = prepare_cargo(request).and_then(|(mut command, directory)| {
         let status = command.status().map_err(|error| Error::plain(format!("cannot run Cargo: {error}")))?;
         Ok((status, directory))
@@ -197,7 +197,7 @@ fn split_arguments(words: &[OsString]) -> (&[OsString], &[OsString]) {
 }
 
 /// Returns the value of an option, which is the next word or follows `=`.
-pub fn value_of<'a>(words: &'a [OsString], option: &str) -> Option<&'a OsStr> {
+pub(super) fn value_of<'a>(words: &'a [OsString], option: &str) -> Option<&'a OsStr> {
     words.iter().enumerate().find_map(|(at, word)| {
         if word == option {
             return words.get(at + 1).map(OsString::as_os_str);

@@ -14,7 +14,7 @@ use crate::ui::error::Error;
 
 /// The configuration that is valid in the current directory.
 #[derive(Debug)]
-pub struct Configuration {
+pub(super) struct Configuration {
     /// The arguments of Cargo that change its configuration.
     words: Vec<OsString>,
     /// The settings of files and of the command line.
@@ -25,7 +25,7 @@ pub struct Configuration {
 
 impl Configuration {
     /// Asks Cargo, whose further arguments are `words`.
-    pub fn read(words: &[OsString]) -> Result<Configuration, Error> {
+    pub(super) fn read(words: &[OsString]) -> Result<Configuration, Error> {
         let words = global_arguments(words);
         let all = settings(&words)?;
         let has_options = words.iter().any(|word| word.as_encoded_bytes().starts_with(b"--config"));
@@ -34,12 +34,12 @@ impl Configuration {
     }
 
     /// Returns the value of a setting in files and on the command line.
-    pub fn value(&self, key: &[&str]) -> Option<&Value> {
+    pub(super) fn value(&self, key: &[&str]) -> Option<&Value> {
         at(&self.all, key)
     }
 
     /// Returns the program that a setting names, and its arguments. A text is split at spaces if `is_line`.
-    pub fn command(&self, key: &[&str], is_line: bool) -> Option<Vec<OsString>> {
+    pub(super) fn command(&self, key: &[&str], is_line: bool) -> Option<Vec<OsString>> {
         let value = self.value(key);
         let is_option = value.is_some() && value != at(&self.of_files, key);
         let variable = of_cargo(&variable(key)).filter(|_| !is_option);
@@ -63,7 +63,7 @@ impl Configuration {
     }
 
     /// Returns a tool of the compiler that this variable of Cargo or a setting names.
-    pub fn tool(&self, name: &str) -> Option<OsString> {
+    pub(super) fn tool(&self, name: &str) -> Option<OsString> {
         // An empty variable means that there is none, whatever the setting names.
         if let Some(tool) = value_of(name) {
             return Some(tool).filter(|tool| !tool.is_empty());
@@ -94,7 +94,7 @@ impl Configuration {
     }
 
     /// Returns the runner of programs for `host`, the program and its arguments, that Cargo would use.
-    pub fn runner(&self, host: &str, words: &[OsString]) -> Result<Option<Vec<OsString>>, Error> {
+    pub(super) fn runner(&self, host: &str, words: &[OsString]) -> Result<Option<Vec<OsString>>, Error> {
         if let Some(runner) = self.command(&["target", host, "runner"], true) {
             return Ok(Some(runner));
         }
@@ -128,7 +128,7 @@ impl Configuration {
 
     /// Returns whether Cargo appends the list of a runner on the command line to that of a file, as it did in old
     /// versions, so that the runner of the file starts that of the command line. `setting` is the latter.
-    pub fn appends(&self, host: &str, setting: &str) -> bool {
+    pub(super) fn appends(&self, host: &str, setting: &str) -> bool {
         let key = ["target", host, "runner"];
         let Some(Value::Array(before)) = self.value(&key) else { return false };
         let mut words = self.words.clone();
@@ -140,12 +140,12 @@ impl Configuration {
 }
 
 /// Returns the variable of Cargo for a setting.
-pub fn variable(key: &[&str]) -> String {
+pub(super) fn variable(key: &[&str]) -> String {
     format!("CARGO_{}", key.join("_").replace('-', "_").to_uppercase())
 }
 
 /// Returns the arguments that all commands of Cargo understand, and that change its configuration.
-pub fn global_arguments(words: &[OsString]) -> Vec<OsString> {
+pub(super) fn global_arguments(words: &[OsString]) -> Vec<OsString> {
     let mut global = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -189,7 +189,7 @@ fn unstable(words: &[&OsStr]) -> Command {
 }
 
 /// Returns a command that runs Cargo, the same that the user has called.
-pub fn cargo() -> Command {
+pub(super) fn cargo() -> Command {
     Command::new(of_cargo("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 

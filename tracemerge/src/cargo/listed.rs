@@ -20,11 +20,11 @@ use crate::command::run::exit_code;
 use crate::ui::console::Stream;
 
 /// The section of a program that has the positions of its sleds.
-pub const SECTION_OF_SLEDS: &str = "xray_instr_map";
+pub(super) const SECTION_OF_SLEDS: &str = "xray_instr_map";
 
 /// The effect of a list on the functions that are in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attribute {
+pub(super) enum Attribute {
     /// Room for hooks.
     Sleds,
     /// No hooks.
@@ -33,7 +33,7 @@ pub enum Attribute {
 
 impl Attribute {
     /// Returns the line of a list for a function.
-    pub fn line(self, function: &str) -> String {
+    pub(super) fn line(self, function: &str) -> String {
         let attribute = match self {
             Attribute::Sleds => "function-instrument=xray-always",
             Attribute::NoHooks => "disable_sanitizer_instrumentation",
@@ -45,7 +45,7 @@ impl Attribute {
 /// An open directory, and a path of it that each option of a compiler takes: LLVM splits its options at spaces, and
 /// `rustc` takes only text.
 #[derive(Debug)]
-pub struct PlainPath {
+pub(super) struct PlainPath {
     path: PathBuf,
     /// The path is valid for as long as this is open.
     _directory: Option<File>,
@@ -54,7 +54,7 @@ pub struct PlainPath {
 impl PlainPath {
     /// Opens a directory.
     #[cfg(unix)]
-    pub fn open(path: &Path) -> io::Result<PlainPath> {
+    pub(super) fn open(path: &Path) -> io::Result<PlainPath> {
         use std::os::fd::AsRawFd;
         let directory = File::open(path)?;
         // The compiler may be a child of another process, but this one waits for it.
@@ -64,19 +64,19 @@ impl PlainPath {
 
     /// Opens a directory.
     #[cfg(not(unix))]
-    pub fn open(path: &Path) -> io::Result<PlainPath> {
+    pub(super) fn open(path: &Path) -> io::Result<PlainPath> {
         Ok(PlainPath { path: path.to_owned(), _directory: None })
     }
 
     /// Returns the path of a file in the directory.
-    pub fn join(&self, name: &str) -> PathBuf {
+    pub(super) fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 }
 
 /// Returns the arguments that make the compiler read a list. They go before those for hooks, because passes run in
 /// this order. The path of the list must be plain.
-pub fn arguments(list: &Path) -> [OsString; 2] {
+pub(super) fn arguments(list: &Path) -> [OsString; 2] {
     let mut file = OsString::from("-Cllvm-args=-forceattrs-csv-path=");
     file.push(list);
     // Without optimization the compiler ignores the list unless this pass is named.
@@ -85,7 +85,7 @@ pub fn arguments(list: &Path) -> [OsString; 2] {
 
 /// The hooks that functions get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hooks {
+pub(super) enum Hooks {
     /// Room for hooks, in all requested functions.
     Dormant,
     /// Hooks that are called, in the requested functions that call something.
@@ -96,7 +96,7 @@ pub enum Hooks {
 
 /// A crate that is compiled with a list.
 #[derive(Debug)]
-pub struct ListedCrate<'a> {
+pub(super) struct ListedCrate<'a> {
     /// The arguments that Cargo gives to the compiler.
     pub words: &'a [OsString],
     /// The arguments that follow, behind those for the list.
@@ -109,7 +109,7 @@ pub struct ListedCrate<'a> {
 
 impl ListedCrate<'_> {
     /// Compiles several times with the command that `compiler` returns. Returns the exit status.
-    pub fn compile(&self, compiler: impl Fn() -> Command) -> io::Result<u8> {
+    pub(super) fn compile(&self, compiler: impl Fn() -> Command) -> io::Result<u8> {
         // The files of the first compilations stay out of the directories that Cargo and concurrent compilations of
         // other crates read.
         let directory = tempfile::tempdir()?;

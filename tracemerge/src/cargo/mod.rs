@@ -24,7 +24,10 @@ const FAILED: u8 = 101;
 
 /// Executes `args`, the first of which is this program's own name; returns the exit status. `tracemerge` runs that
 /// command with the given arguments.
-pub fn main(args: impl IntoIterator<Item = OsString>, tracemerge: impl FnOnce(Vec<OsString>) -> u8) -> u8 {
+pub(crate) fn main(
+    args: impl IntoIterator<Item = OsString>,
+    tracemerge: impl FnOnce(Vec<OsString>) -> u8,
+) -> u8 {
     // The user has called `cargo tracer`, whichever program started this process.
     set_program_name("cargo tracer");
     let mut args: Vec<OsString> = args.into_iter().skip(1).collect();

@@ -28,18 +28,18 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 
 /// The word before the program that Cargo runs.
-pub const WORD: &str = "runner";
+pub(super) const WORD: &str = "runner";
 /// The word before a view and the program whose trace it shows.
-pub const VIEW: &str = "view";
+pub(super) const VIEW: &str = "view";
 
 /// The variable with the runner that the user has configured: its path and its arguments, as JSON.
-pub const CHAINED: &str = "CARGO_TRACER_RUNNER";
+pub(super) const CHAINED: &str = "CARGO_TRACER_RUNNER";
 /// The start of the names of variables with the values that variables of Cargo had before `cargo tracer` set them.
 const REPLACED: &str = "CARGO_TRACER_REPLACED_";
 
 /// Returns the setting that makes Cargo run the built program through this program, `own`. `is_line` says whether its
 /// words are in one text, as in the user's setting: Cargo refuses a value of another type.
-pub fn setting(host: &str, own: &Path, show: &str, is_line: bool) -> String {
+pub(super) fn setting(host: &str, own: &Path, show: &str, is_line: bool) -> String {
     // Cargo splits a text at spaces.
     let is_plain = |path: &&str| !path.contains(|char: char| char.is_whitespace() || char.is_control());
     let own = own.to_str().filter(is_plain).map(str::to_owned);
@@ -52,7 +52,7 @@ pub fn setting(host: &str, own: &Path, show: &str, is_line: bool) -> String {
 }
 
 /// Gives a variable of Cargo another value, and stores its value for the programs that Cargo runs.
-pub fn replace(command: &mut Command, name: &str, value: Option<&Path>) {
+pub(super) fn replace(command: &mut Command, name: &str, value: Option<&Path>) {
     if let Some(before) = value_of(name) {
         command.env(format!("{REPLACED}{name}"), before);
     }
@@ -81,7 +81,10 @@ fn restore_variables(command: &mut Command) {
 
 /// Runs the program that `args` name after the requested view; returns its exit status. `tracemerge` runs that
 /// command with the given arguments.
-pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec<OsString>) -> u8) -> u8 {
+pub(super) fn run(
+    mut args: impl Iterator<Item = OsString>,
+    tracemerge: impl FnOnce(Vec<OsString>) -> u8,
+) -> u8 {
     let show = args.next().and_then(|word| ShownView::read(&word)).unwrap_or_default();
     let program = args.next().unwrap_or_default();
     let hooks = Hooks::of(Path::new(&program));

@@ -18,7 +18,7 @@ use crate::ui::messages::shown;
 
 /// A compiler of Rust.
 #[derive(Debug)]
-pub struct Toolchain {
+pub(super) struct Toolchain {
     /// The compiler's description of its version.
     version: String,
     /// The system for which it compiles by default.
@@ -31,7 +31,7 @@ pub struct Toolchain {
 
 impl Toolchain {
     /// Asks the compiler that Cargo would use.
-    pub fn find(configuration: &Configuration) -> Result<Toolchain, Error> {
+    pub(super) fn find(configuration: &Configuration) -> Result<Toolchain, Error> {
         let rustc = configuration.tool("RUSTC").unwrap_or_else(|| "rustc".into());
         let output = output_of(Command::new(&rustc).arg("-vV"))?;
         let version = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -58,7 +58,7 @@ impl Toolchain {
     ///
     /// The flags are stable, but the names of the passes in them are not, so only a test shows their effect in a
     /// compiler.
-    pub fn probe(&self, library: &Path, place: &Path) -> Result<(), Error> {
+    pub(super) fn probe(&self, library: &Path, place: &Path) -> Result<(), Error> {
         self.once(place, ("hooks", library, wrapper::HOOKS), |directory| {
             let trial_build = self.trial_build(PROBE, &[], library, directory)?;
             // `main`, and twice the function that panics.
@@ -70,7 +70,7 @@ impl Toolchain {
     }
 
     /// Tests whether functions that are in a list have no hooks. The answer is kept in `place`.
-    pub fn probe_choice(&self, library: &Path, place: &Path) -> Result<(), Error> {
+    pub(super) fn probe_choice(&self, library: &Path, place: &Path) -> Result<(), Error> {
         let line = Attribute::NoHooks.line("left_out");
         self.once(place, ("choice", library, wrapper::HOOKS, &line), |directory| {
             let plain = PlainPath::open(directory).map_err(|error| Error::io("open", directory, error))?;
@@ -88,7 +88,7 @@ impl Toolchain {
     }
 
     /// Tests whether a program can be compiled with dormant hooks. The answer is kept in `place`.
-    pub fn probe_sleds(&self, place: &Path) -> Result<(), Error> {
+    pub(super) fn probe_sleds(&self, place: &Path) -> Result<(), Error> {
         let line = Attribute::Sleds.line("probed");
         self.once(place, ("sleds", &line), |directory| {
             let plain = PlainPath::open(directory).map_err(|error| Error::io("open", directory, error))?;
@@ -246,7 +246,7 @@ fn read_all_files(directory: &Path) -> io::Result<String> {
 }
 
 /// Runs a command to its end.
-pub fn output_of(command: &mut Command) -> Result<Output, Error> {
+pub(super) fn output_of(command: &mut Command) -> Result<Output, Error> {
     command.output().map_err(|error| {
         Error::plain(format!("cannot run {}: {error}", shown(Path::new(command.get_program()))))
     })

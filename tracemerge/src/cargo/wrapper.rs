@@ -17,28 +17,29 @@ use crate::ui::messages::Messages;
 
 /// The arguments that make the compiler put hooks into functions: the pass of ThreadSanitizer, reduced to the entries
 /// and exits of functions. With one code unit for each crate, nothing is inlined after the pass.
-pub const HOOKS: [&str; 3] = ["-Cpasses=tsan", "-Cllvm-args=-tsan-instrument-atomics=0", "-Ccodegen-units=1"];
+pub(super) const HOOKS: [&str; 3] =
+    ["-Cpasses=tsan", "-Cllvm-args=-tsan-instrument-atomics=0", "-Ccodegen-units=1"];
 
 /// The variable with the library's path. If it is set, this program is the wrapper.
-pub const LIBRARY: &str = "CARGO_TRACER_LIBRARY";
+pub(super) const LIBRARY: &str = "CARGO_TRACER_LIBRARY";
 /// The variable with the names of the traced crates, separated by commas; all crates are traced if it is not set.
-pub const CRATES: &str = "CARGO_TRACER_CRATES";
+pub(super) const CRATES: &str = "CARGO_TRACER_CRATES";
 /// The variable with the patterns of functions that have hooks; all functions have hooks if it is not set.
-pub const FUNCTIONS: &str = "CARGO_TRACER_FUNCTIONS";
+pub(super) const FUNCTIONS: &str = "CARGO_TRACER_FUNCTIONS";
 /// The variable with the user's wrapper, which this one calls.
-pub const CHAINED: &str = "CARGO_TRACER_CHAINED";
+pub(super) const CHAINED: &str = "CARGO_TRACER_CHAINED";
 /// The variable with the user's wrapper for members of the workspace.
-pub const CHAINED_FOR_MEMBERS: &str = "CARGO_TRACER_CHAINED_FOR_MEMBERS";
+pub(super) const CHAINED_FOR_MEMBERS: &str = "CARGO_TRACER_CHAINED_FOR_MEMBERS";
 /// The variable with the target for which traced crates are compiled.
-pub const TARGET: &str = "CARGO_TRACER_TARGET";
+pub(super) const TARGET: &str = "CARGO_TRACER_TARGET";
 /// The variable that is set if crates that are no members of the workspace are traced, too.
-pub const DEPS: &str = "CARGO_TRACER_DEPS";
+pub(super) const DEPS: &str = "CARGO_TRACER_DEPS";
 /// The variable that is set if the hooks are to be dormant.
-pub const DORMANT: &str = "CARGO_TRACER_DORMANT";
+pub(super) const DORMANT: &str = "CARGO_TRACER_DORMANT";
 /// The variable that is set if functions that call nothing are traced, too.
-pub const LEAF: &str = "CARGO_TRACER_LEAF";
+pub(super) const LEAF: &str = "CARGO_TRACER_LEAF";
 /// The variable with the program that builds documentation and compiles the examples in it.
-pub const RUSTDOC: &str = "CARGO_TRACER_RUSTDOC";
+pub(super) const RUSTDOC: &str = "CARGO_TRACER_RUSTDOC";
 
 /// The packages of the tracer, which would trace themselves if they had hooks.
 const TRACER_PACKAGES: [&str; 7] = [
@@ -52,12 +53,12 @@ const TRACER_PACKAGES: [&str; 7] = [
 ];
 
 /// Returns whether Cargo has called this program in place of the compiler.
-pub fn is_wanted() -> bool {
+pub(super) fn is_wanted() -> bool {
     of_cargo(LIBRARY).is_some()
 }
 
 /// Returns the arguments that link a program with the library.
-pub fn link(library: &Path) -> Vec<OsString> {
+pub(super) fn link(library: &Path) -> Vec<OsString> {
     // An argument of the linker is passed on unchanged, whatever characters are in it.
     let words =
         ["-Xlinker".as_ref(), "-rpath".as_ref(), "-Xlinker".as_ref(), library.parent().unwrap_or(library)];
@@ -71,7 +72,7 @@ pub fn link(library: &Path) -> Vec<OsString> {
 
 /// Compiles with `args`, which are the compiler and its arguments, or only the arguments of `rustdoc`. Before the
 /// compiler of a member of the workspace, Cargo names this program once more. Returns the exit status.
-pub fn compile(mut args: Vec<OsString>) -> u8 {
+pub(super) fn compile(mut args: Vec<OsString>) -> u8 {
     let is_member =
         args.first().is_some_and(|word| of_cargo("RUSTC_WORKSPACE_WRAPPER").as_ref() == Some(word));
     args.drain(..usize::from(is_member));

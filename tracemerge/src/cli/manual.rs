@@ -15,7 +15,7 @@ use crate::ui::error::Error;
 ///
 /// # Errors
 /// If standard output accepts no more data.
-pub fn completions(shell: Shell) -> Result<(), Error> {
+pub(crate) fn completions(shell: Shell) -> Result<(), Error> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), NAME, &mut text);
     print(Content::Data, &text)
@@ -25,7 +25,7 @@ pub fn completions(shell: Shell) -> Result<(), Error> {
 ///
 /// # Errors
 /// If there is no such subcommand, or if standard output accepts no more data.
-pub fn page(subcommand: Option<&str>) -> Result<(), Error> {
+pub(crate) fn page(subcommand: Option<&str>) -> Result<(), Error> {
     let mut command = Cli::command();
     command.build();
     if let Some(name) = subcommand {

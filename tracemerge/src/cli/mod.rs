@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
-pub mod manual;
+pub(crate) mod manual;
 mod options;
 mod views;
 
-pub use self::options::{MergeOptions, SnapshotOptions};
-pub use self::views::ViewCommand;
+pub(crate) use self::options::{MergeOptions, SnapshotOptions};
+pub(crate) use self::views::ViewCommand;
 use self::views::{format_parser, view_parser};
 use crate::command::diff::Percent;
 use crate::ui::colour::ColourMode;
@@ -311,7 +311,7 @@ Examples:
     subcommand_negates_reqs = true,
     disable_help_subcommand = true
 )]
-pub struct Cli {
+pub(crate) struct Cli {
     /// The subcommand; without one, the command merges
     #[command(subcommand)]
     pub command: Option<Subcommand>,
@@ -322,7 +322,7 @@ pub struct Cli {
 
 /// A merge: its options and its applications.
 #[derive(clap::Args, Debug)]
-pub struct Merge {
+pub(crate) struct Merge {
     /// The options of the merge
     #[command(flatten)]
     pub options: MergeOptions,
@@ -339,7 +339,7 @@ pub struct Merge {
 
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]
-pub enum Subcommand {
+pub(crate) enum Subcommand {
     /// Merge the traces, as without a command
     #[command(hide = true, override_usage = "tracemerge merge [OPTIONS] <APP>...")]
     Merge(Merge),
@@ -504,7 +504,7 @@ pub enum Subcommand {
 ///
 /// # Errors
 /// If the command line is wrong, or if it asks for help.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let command = Cli::command();
     subcommands::learn(command.get_subcommands().map(clap::Command::get_name));
     let args: Vec<OsString> = args.into_iter().collect();
@@ -582,7 +582,7 @@ fn without_depth(cli: &Cli) -> Option<&'static str> {
 ///
 /// # Errors
 /// If standard output does not accept the help.
-pub fn show(said: clap::Error, args: &[OsString]) -> Result<(), Error> {
+pub(crate) fn show(said: clap::Error, args: &[OsString]) -> Result<(), Error> {
     let stream = if said.use_stderr() { Stream::Error } else { Stream::Output };
     // The parser repeats unknown words. These are escaped before, so that all colours are the parser's own.
     let harmless: Vec<OsString> =

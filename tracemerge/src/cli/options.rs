@@ -22,7 +22,7 @@ use crate::view::wanted_threads::ThreadSelector;
 
 /// The options of a merge, alone or after a run.
 #[derive(Args, Debug)]
-pub struct MergeOptions {
+pub(crate) struct MergeOptions {
     /// The file to write, or - [default: APP.trace.merge]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<OsString>,
@@ -52,7 +52,7 @@ pub struct MergeOptions {
 impl MergeOptions {
     /// Returns the request with these options and this layout.
     #[must_use]
-    pub fn into_request(self, layout: Arc<dyn Layout>) -> Request {
+    pub(crate) fn into_request(self, layout: Arc<dyn Layout>) -> Request {
         let MergeOptions { output, all_runs, with, view, symbols, depth, quiet, verbose } = self;
         let (view, depth) = (view.into_view(&*layout), depth.unwrap_or_default());
         let request = Request::default();
@@ -62,7 +62,7 @@ impl MergeOptions {
 
 /// The options of a snapshot.
 #[derive(Args, Debug)]
-pub struct SnapshotOptions {
+pub(crate) struct SnapshotOptions {
     /// The file to write; - is standard output [default: APP.trace.merge]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<OsString>,
@@ -92,7 +92,7 @@ impl From<SnapshotOptions> for Request {
 /// The options that select the records to show, and their layout. With any of them except colours and pager, the
 /// output goes to standard output.
 #[derive(Args, Debug)]
-pub struct ViewOptions {
+pub(crate) struct ViewOptions {
     /// Only these threads, as 17, 'worker*' or a shown name
     #[arg(long, value_name = "TID|NAME", help_heading = SELECT)]
     pub thread: Vec<ThreadSelector>,
@@ -142,7 +142,7 @@ pub struct ViewOptions {
 
 /// The options for names of functions, which are the same for all views.
 #[derive(Args, Debug)]
-pub struct SymbolOptions {
+pub(crate) struct SymbolOptions {
     /// Put the names of functions after their addresses in lines of the traces, too; the output is still a trace
     #[arg(long, hide_short_help = true, help_heading = SYMBOLS)]
     pub symbols: bool,

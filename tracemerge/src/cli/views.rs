@@ -15,7 +15,7 @@ const NOT_FOLLOWED: [&str; 6] = ["all_runs", "with", "module", "target", "level"
 
 /// A subcommand that shows a view.
 #[derive(Debug)]
-pub struct ViewCommand {
+pub(crate) struct ViewCommand {
     /// The options of the merge.
     pub options: MergeOptions,
     /// The layout.
@@ -85,14 +85,14 @@ fn view_of_name(name: &str) -> Option<&'static NamedView> {
 }
 
 /// Returns a parser of the names of views.
-pub fn view_parser() -> impl TypedValueParser<Value = &'static NamedView> {
+pub(super) fn view_parser() -> impl TypedValueParser<Value = &'static NamedView> {
     let values = VIEWS.iter().map(|view| PossibleValue::new(view.name).help(view.about));
     let unknown = "no view has this name";
     PossibleValuesParser::new(values).try_map(move |name| view_of_name(&name).ok_or(unknown))
 }
 
 /// Returns a parser of the names of formats for other programs.
-pub fn format_parser() -> impl TypedValueParser<Value = &'static OutputFormat> {
+pub(super) fn format_parser() -> impl TypedValueParser<Value = &'static OutputFormat> {
     let values = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about));
     let unknown = "no format has this name";
     PossibleValuesParser::new(values)

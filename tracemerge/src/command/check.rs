@@ -36,7 +36,7 @@ struct Checked<'a> {
 ///
 /// # Errors
 /// If there is no trace, if no trace can be read, or if standard output does not accept the result.
-pub fn check(
+pub(crate) fn check(
     app: &App,
     choice: Choice,
     quiet: bool,

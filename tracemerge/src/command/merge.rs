@@ -33,7 +33,7 @@ use crate::view::thread_states::ThreadStates;
 
 /// The applications and runs to merge, and the user's request.
 #[derive(Debug)]
-pub struct Job<'a> {
+pub(crate) struct Job<'a> {
     /// The applications whose traces are merged; at least one.
     pub apps: &'a [App],
     /// The request of the user.
@@ -46,7 +46,7 @@ pub struct Job<'a> {
 ///
 /// # Errors
 /// If nothing could be merged, or if the output could not be written.
-pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
+pub(crate) fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let Request { output, verbose, with, .. } = job.request;
     let layout = &*job.request.layout;
     let (needs, destination) = (layout.needs(), layout.destination());
@@ -153,7 +153,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
 }
 
 /// Returns the path of the output if the user names none; `merged` is that of the merged file.
-pub fn default_path(destination: Destination, merged: &Path) -> PathBuf {
+pub(crate) fn default_path(destination: Destination, merged: &Path) -> PathBuf {
     let Destination::Exported(format) = destination else { return merged.to_owned() };
     let mut name = without_merged_suffix(merged);
     name.push(".");

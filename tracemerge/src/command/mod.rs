@@ -1,19 +1,19 @@
 //! The subcommands, each in its own file or folder. Without a subcommand, the command merges.
 
-pub mod check;
-pub mod clean;
-pub mod diff;
-pub mod follow;
-pub mod info;
-pub mod kept_records;
-pub mod merge;
-pub mod open;
-pub mod preload;
-pub mod run;
-pub mod snapshot;
+pub(crate) mod check;
+pub(crate) mod clean;
+pub(crate) mod diff;
+pub(crate) mod follow;
+pub(crate) mod info;
+pub(crate) mod kept_records;
+pub(crate) mod merge;
+pub(crate) mod open;
+pub(crate) mod preload;
+pub(crate) mod run;
+pub(crate) mod snapshot;
 #[cfg(target_os = "linux")]
-pub mod states;
-pub mod switch;
+pub(crate) mod states;
+pub(crate) mod switch;
 #[cfg(test)]
 mod tests;
-pub mod thread_audit;
+pub(crate) mod thread_audit;

@@ -63,7 +63,7 @@ impl Written {
 const TEXT: &str = "text";
 /// The extension that replaces `merge` in the name of the file with the merged lines. Thread ids are numbers, so none
 /// is equal to it.
-pub const TEXT_EXTENSION: &str = "utc";
+pub(crate) const TEXT_EXTENSION: &str = "utc";
 
 /// The program that shows a file in the user's browser. It needs a display.
 const BROWSER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
@@ -157,7 +157,7 @@ fn plan(
 
 /// A viewer to start, and the request for its content.
 #[derive(Debug)]
-pub struct Viewing {
+pub(crate) struct Viewing {
     plan: Plan,
     request: Request,
 }
@@ -167,7 +167,7 @@ impl Viewing {
     ///
     /// # Errors
     /// If no viewer is installed, or the user's configuration names no format, or the output is no file.
-    pub fn of(request: Request) -> Result<Viewing, Error> {
+    pub(crate) fn of(request: Request) -> Result<Viewing, Error> {
         let plan = plan(viewer().as_deref(), has_display(), find_in_path)?;
         if request.output.as_deref() == Some(OsStr::new("-")) {
             return Err(Error::plain("a viewer reads a file, not -; name one with -o FILE"));
@@ -185,14 +185,14 @@ impl Viewing {
 
     /// Returns the request.
     #[must_use]
-    pub fn request(&self) -> &Request {
+    pub(crate) fn request(&self) -> &Request {
         &self.request
     }
 
     /// Writes the content of the chosen runs of `apps`, and starts the viewer. Returns the exit status of the viewer,
     /// or that of the merge if that has failed or no viewer is started.
     #[must_use]
-    pub fn start(self, apps: &[App], choice: Choice) -> u8 {
+    pub(crate) fn start(self, apps: &[App], choice: Choice) -> u8 {
         let Viewing { plan, mut request } = self;
         let mut messages = Messages::new(request.quiet);
         let Some(first) = apps.first() else { return 2 };
@@ -245,7 +245,7 @@ impl Viewing {
 }
 
 /// Writes the content for the viewer as requested, and starts the viewer; returns the exit status.
-pub fn open(apps: &[App], request: Request) -> u8 {
+pub(crate) fn open(apps: &[App], request: Request) -> u8 {
     let (quiet, choice) = (request.quiet, if request.all_runs { Choice::All } else { Choice::Newest });
     match Viewing::of(request) {
         Ok(viewing) => {

@@ -21,7 +21,11 @@ use crate::ui::messages::{Messages, shown};
 /// Makes `command`, which runs `program`, load the library if the program has a compiler's hooks but not the library.
 /// Reports if the library cannot be loaded. Keep the returned value until the program has ended.
 #[must_use]
-pub fn preload_if_hooked(program: &Path, command: &mut Command, messages: &Messages) -> Option<TempDir> {
+pub(crate) fn preload_if_hooked(
+    program: &Path,
+    command: &mut Command,
+    messages: &Messages,
+) -> Option<TempDir> {
     if !cfg!(target_os = "linux") {
         return None;
     }

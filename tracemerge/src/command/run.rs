@@ -37,11 +37,11 @@ const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 /// The time by which the wall clock of a trace may be earlier than that of this process, which may read the clock in
 /// another way.
-pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
+pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// The use of the traces after the application has ended.
 #[derive(Debug)]
-pub enum After {
+pub(crate) enum After {
     /// They are merged as requested.
     Merge(Request),
     /// A viewer is started with them.
@@ -59,7 +59,7 @@ impl After {
 
 /// Runs `command`, then uses its traces, and returns the exit status.
 #[must_use]
-pub fn run(after: After, command: Vec<OsString>) -> u8 {
+pub(crate) fn run(after: After, command: Vec<OsString>) -> u8 {
     let mut words = command.into_iter();
     let given = PathBuf::from(words.next().unwrap_or_default());
     if words.as_slice().first().is_some_and(|word| word == "--") {
@@ -178,7 +178,7 @@ fn cannot_run(given: &Path, error: io::Error) -> u8 {
 
 /// Returns the file that a shell would run for a `command` without a slash, which is searched in `PATH`; `None` if
 /// there is a slash, or no such file.
-pub fn find_in_path(command: &Path) -> Option<PathBuf> {
+pub(crate) fn find_in_path(command: &Path) -> Option<PathBuf> {
     if command.components().count() != 1 || command.file_name() != Some(command.as_os_str()) {
         return None;
     }
@@ -215,7 +215,7 @@ fn cause(status: ExitStatus) -> Cause {
 /// Returns the exit status of a program as shells do: if a signal has ended the program, it is 128 plus the signal's
 /// number.
 #[cfg(unix)]
-pub fn exit_code(status: ExitStatus) -> u8 {
+pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
@@ -224,7 +224,7 @@ pub fn exit_code(status: ExitStatus) -> u8 {
 /// Returns the exit status of a program. A status that does not fit into the result ends this process with it at
 /// once, so the caller must have no work left.
 #[cfg(not(unix))]
-pub fn exit_code(status: ExitStatus) -> u8 {
+pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().unwrap_or(1);
     // Only the end of the process itself can pass on a greater code.
     u8::try_from(code).unwrap_or_else(|_| std::process::exit(code))

@@ -29,7 +29,7 @@ use crate::view::request::Request;
 ///
 /// # Errors
 /// If the process does not trace, or if the output could not be written.
-pub fn snapshot(pid: u32, request: &Request, messages: &mut Messages) -> Result<(), Error> {
+pub(crate) fn snapshot(pid: u32, request: &Request, messages: &mut Messages) -> Result<(), Error> {
     let run = run_of(pid)?;
     let began = run.manifest.run.wall;
     let app = App::new(run.exe())?;
@@ -69,7 +69,7 @@ fn process_start(pid: u32) -> Option<Wall> {
 ///
 /// # Errors
 /// If the process does not trace, or if it belongs to another user.
-pub fn run_of(pid: u32) -> Result<RunInMemory, Error> {
+pub(crate) fn run_of(pid: u32) -> Result<RunInMemory, Error> {
     let mut runs = rings::runs(|manifest| manifest.run.pid == pid);
     if runs.is_empty() {
         // This helps only root, who is not warned of runs that may belong to other processes.

@@ -103,7 +103,7 @@ enum Outcome {
 }
 
 /// The reading of the states of a program's threads.
-pub struct StatesReader {
+pub(crate) struct StatesReader {
     has_ended: Arc<AtomicBool>,
     thread: JoinHandle<Result<Outcome, String>>,
 }
@@ -113,7 +113,7 @@ impl StatesReader {
     ///
     /// # Errors
     /// The system has no thread or no descriptors left.
-    pub fn begin(command: &mut Command) -> io::Result<StatesReader> {
+    pub(crate) fn begin(command: &mut Command) -> io::Result<StatesReader> {
         let held = hold_before_exec(command)?;
         let has_ended = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&has_ended);
@@ -123,7 +123,7 @@ impl StatesReader {
 
     /// Ends the reading, because the program has ended or could not be started, and writes the file of the process
     /// `pid` of `app`. The command that was given to [`StatesReader::begin`] must not exist any more.
-    pub fn finish(self, app: &App, choice: Choice, pid: u32, messages: &mut Messages) {
+    pub(crate) fn finish(self, app: &App, choice: Choice, pid: u32, messages: &mut Messages) {
         self.has_ended.store(true, Ordering::Release);
         self.thread.thread().unpark();
         let read = self.thread.join().unwrap_or_else(|_| Err("their reader has panicked".to_owned()));

@@ -18,7 +18,7 @@ const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 ///
 /// # Errors
 /// If the process was not started with tracing, or if it does not answer.
-pub fn switch(pid: u32, on: bool, messages: &mut Messages) -> Result<(), Error> {
+pub(crate) fn switch(pid: u32, on: bool, messages: &mut Messages) -> Result<(), Error> {
     let run = run_of(pid)?;
     let cannot = |error| Error::io("ask", &run.directory, error);
     let begun = Instant::now();

@@ -17,11 +17,11 @@ use crate::time::anchor::Anchor;
 use crate::ui::few::FirstItems;
 
 /// A position in a trace: the number of a part of the trace, and an offset in that part.
-pub type PartOffset = (usize, usize);
+pub(crate) type PartOffset = (usize, usize);
 
 /// The content of a thread's trace.
 #[derive(Clone, Debug, Default)]
-pub struct Audit {
+pub(crate) struct Audit {
     /// The `# thread` line of the trace.
     pub thread: Option<Thread>,
     /// The number of messages.
@@ -73,7 +73,7 @@ pub struct Audit {
 
 impl Audit {
     /// Reads a trace that consists of these parts.
-    pub fn of(parts: &[Source]) -> Audit {
+    pub(crate) fn of(parts: &[Source]) -> Audit {
         let mut audit = Audit::default();
         for (part, source) in parts.iter().enumerate() {
             let (mut start, mut damaged) = (0, Vec::new());
@@ -90,13 +90,13 @@ impl Audit {
 
     /// Returns the total number of messages that are reported lost.
     #[must_use]
-    pub fn all_lost(&self) -> u64 {
+    pub(crate) fn all_lost(&self) -> u64 {
         let otherwise = self.lost_otherwise.iter().map(|(_, lost)| lost);
         self.lost.iter().chain(otherwise).fold(0, |sum, lost| sum.saturating_add(*lost))
     }
 
     /// Returns the losses that are not 0, by the names of their reasons.
-    pub fn losses(&self) -> impl Iterator<Item = (&str, u64)> {
+    pub(crate) fn losses(&self) -> impl Iterator<Item = (&str, u64)> {
         let known = LossReason::ALL.iter().map(|reason| reason.name()).zip(self.lost);
         let otherwise = self.lost_otherwise.iter().map(|(reason, lost)| (reason.as_str(), *lost));
         known.chain(otherwise).filter(|(_, lost)| *lost > 0)
@@ -106,7 +106,7 @@ impl Audit {
     /// and those that were lost later. Losses for unknown reasons do not count, because it is unknown whether their
     /// messages were in the ring: so the result is never too large.
     #[must_use]
-    pub fn committed(&self) -> u64 {
+    pub(crate) fn committed(&self) -> u64 {
         use LossReason::{Damaged, FileRemoved, Overwritten, Rotated, Torn};
         let later =
             [Torn, Damaged, Rotated, FileRemoved, Overwritten].map(|reason| self.lost[reason as usize]);
@@ -115,7 +115,7 @@ impl Audit {
 
     /// Returns the numbers of the lines that are counted separately.
     #[must_use]
-    pub fn apart(&self) -> SeparateCounts {
+    pub(crate) fn apart(&self) -> SeparateCounts {
         SeparateCounts {
             others: self.other_kinds.lines(),
             waits: self.waits,
@@ -125,7 +125,7 @@ impl Audit {
 
     /// Returns whether the ring was in memory that was lost with the process.
     #[must_use]
-    pub fn is_private(&self) -> bool {
+    pub(crate) fn is_private(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)
     }
 

@@ -6,10 +6,10 @@ use trace_format::line::{Key, Kind, Line};
 use trace_format::meta::Meta;
 
 /// The number of damaged bytes that the line shows.
-pub const SHOWN: usize = 256;
+pub(crate) const SHOWN: usize = 256;
 
 /// Appends to `out` a `# damaged` line with this key, for `bytes` that begin at `offset` of the file at `path`.
-pub fn write_damaged(key: Key, path: &Path, offset: usize, bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn write_damaged(key: Key, path: &Path, offset: usize, bytes: &[u8], out: &mut Vec<u8>) {
     let damaged = Meta::Damaged {
         file: path.as_os_str().as_encoded_bytes().to_vec(),
         offset: offset as u64,

@@ -4,4 +4,4 @@ use rustc_hash::FxHashMap;
 
 /// A map that is several times as fast as the standard one for short keys. Its hashes are predictable: a trace that
 /// was made for this could make it slow, but nothing else.
-pub type FastMap<K, V> = FxHashMap<K, V>;
+pub(crate) type FastMap<K, V> = FxHashMap<K, V>;

@@ -14,7 +14,7 @@ use crate::ui::error::Error;
 
 /// The trace of a thread at the time when its ring was read, in two parts that each consist of lines.
 #[derive(Debug)]
-pub struct FileWithRing {
+pub(crate) struct FileWithRing {
     /// The ring's path, which stands for the ring's text in messages.
     pub ring: PathBuf,
     /// The ticks of the first line of the thread's file.
@@ -36,7 +36,7 @@ impl FileWithRing {
     ///
     /// # Errors
     /// If the file cannot be mapped.
-    pub fn new(thread: ThreadInMemory, alive: bool) -> Result<FileWithRing, Error> {
+    pub(crate) fn new(thread: ThreadInMemory, alive: bool) -> Result<FileWithRing, Error> {
         let (map, length) = match &thread.file {
             Some(file) => (Map::of_file(&file.file, &file.path)?, file.length),
             None => (Map::nothing(), 0),
@@ -65,26 +65,26 @@ impl FileWithRing {
     /// Returns the bytes of the file, lines or records, up to the end of the last whole message.
     #[inline]
     #[must_use]
-    pub fn file(&self) -> &[u8] {
+    pub(crate) fn file(&self) -> &[u8] {
         &self.map[..self.whole]
     }
 
     /// Returns the offset at which the file was truncated, see [`Map::truncated_at`].
     #[must_use]
-    pub fn truncated_at(&self) -> Option<usize> {
+    pub(crate) fn truncated_at(&self) -> Option<usize> {
         self.map.truncated_at()
     }
 
     /// Returns the lines after those of the file.
     #[inline]
     #[must_use]
-    pub fn rest(&self) -> &[u8] {
+    pub(crate) fn rest(&self) -> &[u8] {
         &self.rest
     }
 
     /// Returns the ticks of the first line and of the last; `None` if there is no line.
     #[must_use]
-    pub fn range(&self) -> Option<(u64, u64)> {
+    pub(crate) fn range(&self) -> Option<(u64, u64)> {
         let raw = Raw::parse(self.file());
         let of_file = match raw {
             Some(raw) => raw.first().zip(raw.last()).map(|((first, _), last)| (first.0, last.0)),

@@ -16,14 +16,14 @@ use trace_format::line::{Kind, Line, SHORTEST, parse_ticks};
 const HEAD: usize = SHORTEST + 1;
 
 /// The number of bytes within which a trace has its first line; a file without a line there is not a trace.
-pub const PROBE: usize = 64 * 1024;
+pub(crate) const PROBE: usize = 64 * 1024;
 
 /// The NULs of a hole. Holes consist of pages, so one fast comparison distinguishes this many NULs from other bytes.
 const HOLE: &[u8] = &[0; 4096];
 
 /// The bytes that begin at a position of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Token {
+pub(crate) enum Token {
     /// The bytes end at the position.
     End,
     /// A bad region begins at the position.
@@ -34,7 +34,7 @@ pub enum Token {
 
 /// A line that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LineAt {
+pub(crate) struct LineAt {
     /// The offset of the end of the line, including its line feed.
     pub end: usize,
     /// The ticks of the line.
@@ -46,7 +46,7 @@ pub struct LineAt {
 /// Returns the token that begins at `at`, a position at which a line may begin.
 #[inline]
 #[must_use]
-pub fn line_at(bytes: &[u8], at: usize) -> Token {
+pub(crate) fn line_at(bytes: &[u8], at: usize) -> Token {
     let rest = &bytes[at..];
     let Some(head) = rest.first_chunk::<HEAD>() else { return parse_unusual_line(bytes, at) };
     let (Some(ticks), Some(kind)) = (parse_ticks(head), common_kind(head)) else {
@@ -109,18 +109,18 @@ fn parse_unusual_line(bytes: &[u8], at: usize) -> Token {
 
 /// Returns a physical line without its line feed.
 #[must_use]
-pub fn strip_line_feed(line: &[u8]) -> &[u8] {
+pub(crate) fn strip_line_feed(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
 /// Returns the physical line at the beginning of `lines`, including its line feed.
 #[must_use]
-pub fn whole_line(lines: &[u8]) -> &[u8] {
+pub(crate) fn whole_line(lines: &[u8]) -> &[u8] {
     &lines[..memchr(b'\n', lines).map_or(lines.len(), |at| at + 1)]
 }
 
 /// Returns the physical lines, each with its line feed.
-pub fn lines_of(mut lines: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn lines_of(mut lines: &[u8]) -> impl Iterator<Item = &[u8]> {
     iter::from_fn(move || {
         let line = whole_line(lines);
         lines = &lines[line.len()..];
@@ -132,7 +132,7 @@ pub fn lines_of(mut lines: &[u8]) -> impl Iterator<Item = &[u8]> {
 ///
 /// Lines begin after line feeds, and after NULs: a hole may end where a line begins.
 #[must_use]
-pub fn skip_bad(bytes: &[u8], at: usize) -> usize {
+pub(crate) fn skip_bad(bytes: &[u8], at: usize) -> usize {
     skip_bad_until(bytes, at, bytes.len())
 }
 
@@ -149,7 +149,7 @@ fn skip_bad_until(bytes: &[u8], mut at: usize, limit: usize) -> usize {
 /// Returns the ticks of the line at `at`; `None` if no line begins there.
 #[inline]
 #[must_use]
-pub fn ticks_at(bytes: &[u8], at: usize) -> Option<u64> {
+pub(crate) fn ticks_at(bytes: &[u8], at: usize) -> Option<u64> {
     match line_at(bytes, at) {
         Token::Line(line) => Some(line.ticks),
         Token::Bad | Token::End => None,
@@ -159,7 +159,7 @@ pub fn ticks_at(bytes: &[u8], at: usize) -> Option<u64> {
 /// Finds the first line that begins after `at`, which may be any position, and not after `limit`; returns its offset
 /// and its ticks. A walk from the beginning would find the same lines there, and no others.
 #[must_use]
-pub fn next_line_after(bytes: &[u8], at: usize, limit: usize) -> Option<(usize, u64)> {
+pub(crate) fn next_line_after(bytes: &[u8], at: usize, limit: usize) -> Option<(usize, u64)> {
     let stop = at + memchr2(b'\n', 0, bytes.get(at..limit)?)?;
     let line = skip_bad_until(bytes, stop + blank(&bytes[stop..]), limit + 1);
     (line <= limit && line < bytes.len()).then_some(())?;
@@ -174,7 +174,7 @@ fn blank(bytes: &[u8]) -> usize {
 
 /// Returns the offset of the first line; `None` if the first [`PROBE`] bytes have none.
 #[must_use]
-pub fn first_line(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn first_line(bytes: &[u8]) -> Option<usize> {
     let mut end = bytes.len().min(PROBE);
     // An incomplete character at the border would look like a bad byte.
     while end + 4 > PROBE && end > 0 && bytes.get(end).is_some_and(|byte| matches!(byte, 0x80..=0xbf)) {
@@ -187,7 +187,7 @@ pub fn first_line(bytes: &[u8]) -> Option<usize> {
 
 /// Returns the ticks of the first line; `None` if the first [`PROBE`] bytes have none.
 #[must_use]
-pub fn first_ticks(bytes: &[u8]) -> Option<u64> {
+pub(crate) fn first_ticks(bytes: &[u8]) -> Option<u64> {
     match line_at(bytes, first_line(bytes)?) {
         Token::Line(line) => Some(line.ticks),
         Token::Bad | Token::End => None,
@@ -196,7 +196,7 @@ pub fn first_ticks(bytes: &[u8]) -> Option<u64> {
 
 /// Returns the ticks of the last line, which is searched from the end; `None` if there is no line.
 #[must_use]
-pub fn last_ticks(bytes: &[u8]) -> Option<u64> {
+pub(crate) fn last_ticks(bytes: &[u8]) -> Option<u64> {
     let mut end = bytes.len();
     loop {
         let zeros =
@@ -212,12 +212,12 @@ pub fn last_ticks(bytes: &[u8]) -> Option<u64> {
 
 /// Returns the bytes without an incomplete last line, which has no line feed yet.
 #[must_use]
-pub fn without_torn_tail(bytes: &[u8]) -> &[u8] {
+pub(crate) fn without_torn_tail(bytes: &[u8]) -> &[u8] {
     &bytes[..memrchr(b'\n', bytes).map_or(0, |at| at + 1)]
 }
 
 /// Returns the payloads of the `#` lines of a text, in order.
-pub fn metas_in(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn metas_in(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut behind = 0;
     memmem::find_iter(text, b" # ").filter_map(move |at| {
         // A match further on in a line does not begin another line.

@@ -40,7 +40,7 @@ static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
 /// The bytes of a file, possibly none.
 #[derive(Debug)]
-pub struct Map {
+pub(crate) struct Map {
     /// The watch on the mapping, before `map` so that it is dropped earlier. Only the mapping of a file is watched.
     watched: Option<Watched>,
     map: Option<Mmap>,
@@ -64,7 +64,7 @@ impl Map {
     ///
     /// # Errors
     /// If the file is not a regular one, or cannot be opened or mapped.
-    pub fn open(path: &Path) -> Result<Map, Error> {
+    pub(crate) fn open(path: &Path) -> Result<Map, Error> {
         let (file, found) = open_regular(path)?;
         Map::of_found(&file, &found, path)
     }
@@ -73,7 +73,7 @@ impl Map {
     ///
     /// # Errors
     /// If the file cannot be opened or mapped, or is not a regular file.
-    pub fn open_known(path: &Path) -> Result<Map, Error> {
+    pub(crate) fn open_known(path: &Path) -> Result<Map, Error> {
         let (file, found) = open_known(path)?;
         Map::of_found(&file, &found, path)
     }
@@ -82,7 +82,7 @@ impl Map {
     ///
     /// # Errors
     /// If the file cannot be mapped.
-    pub fn of_file(file: &File, path: &Path) -> Result<Map, Error> {
+    pub(crate) fn of_file(file: &File, path: &Path) -> Result<Map, Error> {
         let found = file.metadata().map_err(|e| Error::io("examine", path, e))?;
         Map::of_found(file, &found, path)
     }
@@ -221,7 +221,7 @@ fn scratch_file() -> io::Result<File> {
 }
 
 /// The beginning and the end of a file, which identify it.
-pub enum Known {
+pub(crate) enum Known {
     /// All of its bytes.
     Whole(Map),
     /// The first and the last bytes of a file that would have to be copied, and the number of bytes in holes that a
@@ -235,7 +235,7 @@ impl Known {
     ///
     /// # Errors
     /// If the file cannot be opened or read, or is not a regular file.
-    pub fn open(path: &Path, is_regular: bool) -> Result<Known, Error> {
+    pub(crate) fn open(path: &Path, is_regular: bool) -> Result<Known, Error> {
         let (file, found) = if is_regular { open_known(path)? } else { open_regular(path)? };
         let failed = |error| Error::io("read", path, error);
         match Pieces::of(&file, &found).map_err(failed)? {
@@ -290,7 +290,7 @@ const STEP: usize = 4 << 20;
 impl Map {
     /// Advises the system that the bytes in `range` and all before them will not be read again soon, so that they
     /// need not count as this process's memory.
-    pub fn forget(&self, range: Range<usize>) {
+    pub(crate) fn forget(&self, range: Range<usize>) {
         #[cfg(unix)]
         if let (Some(map), Some(_)) = (&self.map, &self.watched) {
             // Only whole steps are released: the rest of one is released with the next range.
@@ -310,17 +310,17 @@ impl Map {
     /// Returns the offset from which on the mapping has zeros because the file was truncated since it was mapped;
     /// `None` if it was not. The offset is the beginning of a page, so there may be zeros before it, too.
     #[must_use]
-    pub fn truncated_at(&self) -> Option<usize> {
+    pub(crate) fn truncated_at(&self) -> Option<usize> {
         self.watched.as_ref()?.truncated_at()
     }
 
     /// Returns a map without bytes.
-    pub fn nothing() -> Map {
+    pub(crate) fn nothing() -> Map {
         Map { watched: None, map: None, copy: Vec::new() }
     }
 
     /// Advises the system that the bytes will be read from the first to the last.
-    pub fn advise_sequential(&self) {
+    pub(crate) fn advise_sequential(&self) {
         #[cfg(unix)]
         // The system reads small files ahead anyway.
         if let Some(map) = self.map.as_ref().filter(|map| map.len() >= STEP) {
@@ -333,7 +333,7 @@ impl Map {
 /// Advises the processor, if it supports this, that `length` bytes at `start` will be needed soon, so that it waits
 /// for memory at many places at once. Neither reads nor writes the bytes, so the address may be any.
 #[inline]
-pub fn prefetch(start: *const u8, length: usize) {
+pub(crate) fn prefetch(start: *const u8, length: usize) {
     #[cfg(target_arch = "x86_64")]
     for at in (0..length).step_by(CACHE_LINE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -347,7 +347,7 @@ pub fn prefetch(start: *const u8, length: usize) {
 #[cfg(test)]
 impl Map {
     /// Returns a mapping of `bytes`, without a file.
-    pub fn of(bytes: &[u8]) -> Map {
+    pub(crate) fn of(bytes: &[u8]) -> Map {
         if bytes.is_empty() {
             return Map::nothing();
         }
@@ -369,7 +369,7 @@ impl Deref for Map {
 ///
 /// # Errors
 /// If the file is not a regular one, or cannot be opened.
-pub fn open_regular(path: &Path) -> Result<(File, Metadata), Error> {
+pub(crate) fn open_regular(path: &Path) -> Result<(File, Metadata), Error> {
     // The type is checked before the file is opened, because opening a device may already have effects.
     let metadata = fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
     regular(path, &metadata)?;
@@ -381,7 +381,7 @@ pub fn open_regular(path: &Path) -> Result<(File, Metadata), Error> {
 ///
 /// # Errors
 /// If the file cannot be opened, or is not a regular file.
-pub fn open_known(path: &Path) -> Result<(File, Metadata), Error> {
+pub(crate) fn open_known(path: &Path) -> Result<(File, Metadata), Error> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]

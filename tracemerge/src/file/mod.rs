@@ -1,12 +1,12 @@
 //! One trace file: its bytes, including raw, in-memory and truncated ones, and the lines in them.
 
-pub mod damage;
-pub mod fast_map;
-pub mod file_with_ring;
-pub mod lines;
-pub mod map;
-pub mod raw_file;
-pub mod record_text;
-pub mod records;
-pub mod rendered;
-pub mod truncation;
+pub(crate) mod damage;
+pub(crate) mod fast_map;
+pub(crate) mod file_with_ring;
+pub(crate) mod lines;
+pub(crate) mod map;
+pub(crate) mod raw_file;
+pub(crate) mod record_text;
+pub(crate) mod records;
+pub(crate) mod rendered;
+pub(crate) mod truncation;

@@ -24,7 +24,7 @@ const BLOCK: usize = raw::BLOCK as usize;
 
 /// A raw file, or the part of one that a merge may read.
 #[derive(Debug)]
-pub struct RawFile {
+pub(crate) struct RawFile {
     /// The path that `# damaged` lines name.
     path: PathBuf,
     bytes: RawBytes,
@@ -59,14 +59,14 @@ impl RawFile {
     /// Returns the raw file at `path`, whose bytes are in `map`. If the thread is `alive`, leaves out an incomplete
     /// last message.
     #[must_use]
-    pub fn new(path: &Path, map: Arc<Map>, alive: bool) -> RawFile {
+    pub(crate) fn new(path: &Path, map: Arc<Map>, alive: bool) -> RawFile {
         let end = if alive { whole_messages(&map) } else { map.len() };
         RawFile::of(path, RawBytes::Mapped(map, end))
     }
 
     /// Returns a raw file from the file of a thread whose ring was read.
     #[must_use]
-    pub fn held(path: &Path, held: Arc<FileWithRing>) -> RawFile {
+    pub(crate) fn held(path: &Path, held: Arc<FileWithRing>) -> RawFile {
         RawFile::of(path, RawBytes::FileWithRing(held))
     }
 
@@ -93,7 +93,7 @@ fn growth(bytes: &[u8]) -> u64 {
 
 /// Returns the number of bytes of a raw file without an incomplete last message.
 #[must_use]
-pub fn whole_messages(bytes: &[u8]) -> usize {
+pub(crate) fn whole_messages(bytes: &[u8]) -> usize {
     let Some(raw) = Raw::parse(bytes) else { return 0 };
     let end = raw.without_torn_tail();
     let open = Raw::parse(&bytes[..end]).and_then(|raw| raw.open_message());
@@ -102,7 +102,7 @@ pub fn whole_messages(bytes: &[u8]) -> usize {
 
 /// Renders the lines of the records in a range of a raw file. The last one has no line feed if its message continues.
 #[must_use]
-pub fn lines_of(bytes: &[u8], range: Range<usize>, path: &Path) -> Vec<u8> {
+pub(crate) fn lines_of(bytes: &[u8], range: Range<usize>, path: &Path) -> Vec<u8> {
     let mut out = Vec::new();
     if let Some(raw) = Raw::parse(bytes) {
         Decoder::new(raw.tid()).decode(raw, range, path.as_os_str().as_encoded_bytes(), &mut out);

@@ -9,7 +9,7 @@ use crate::file::records::Call;
 
 /// A record: with its lines of text, unless it is a [`Call`].
 #[derive(Clone, Copy, Debug)]
-pub struct RecordText<'a> {
+pub(crate) struct RecordText<'a> {
     /// The index of the record's file among the origins.
     pub origin: usize,
     /// The ticks of the record.
@@ -31,13 +31,13 @@ pub struct RecordText<'a> {
 impl<'a> RecordText<'a> {
     /// Returns the record with these lines.
     #[must_use]
-    pub fn new(origin: usize, lines: &'a [u8]) -> RecordText<'a> {
+    pub(crate) fn new(origin: usize, lines: &'a [u8]) -> RecordText<'a> {
         RecordText::of_lines(origin, lines, memchr_iter(b'\n', lines).count() as u64)
     }
 
     /// Returns the record with these lines, whose number is `line_count`.
     #[must_use]
-    pub fn of_lines(origin: usize, lines: &'a [u8], line_count: u64) -> RecordText<'a> {
+    pub(crate) fn of_lines(origin: usize, lines: &'a [u8], line_count: u64) -> RecordText<'a> {
         let ticks = parse_ticks(lines).unwrap_or_default();
         RecordText {
             origin,
@@ -53,7 +53,7 @@ impl<'a> RecordText<'a> {
 
     /// Returns the lines of the record. The lines of a call have the thread id 0.
     #[must_use]
-    pub fn to_lines(self) -> Vec<u8> {
+    pub(crate) fn to_lines(self) -> Vec<u8> {
         let Some(call) = &self.call else { return self.lines.to_vec() };
         let (mut payload, mut lines) = (Vec::new(), Vec::new());
         call.write_payload(&mut payload);
@@ -63,13 +63,13 @@ impl<'a> RecordText<'a> {
     }
 
     /// Returns the lines of the record, parsed.
-    pub fn parsed(&self) -> impl Iterator<Item = Line<'a>> {
+    pub(crate) fn parsed(&self) -> impl Iterator<Item = Line<'a>> {
         lines_of(self.lines).filter_map(|line| Line::parse(strip_line_feed(line)).ok())
     }
 
     /// Returns the payload of the record's first line.
     #[must_use]
-    pub fn payload(&self) -> &'a [u8] {
+    pub(crate) fn payload(&self) -> &'a [u8] {
         let line = if self.line_count == 1 { self.lines } else { whole_line(self.lines) };
         // The space, the kind, and another space are between the key and the payload.
         let start = key_length(line).map(|key| key + 3);
@@ -79,26 +79,26 @@ impl<'a> RecordText<'a> {
     /// Returns whether the record is a message that the program has traced, and not a `#` line. Only messages are
     /// counted.
     #[must_use]
-    pub fn is_traced(&self) -> bool {
+    pub(crate) fn is_traced(&self) -> bool {
         self.kind != Kind::Meta
     }
 
     /// Returns whether the record is a `#` line that warns of missing events or of wrong times in the trace.
     #[must_use]
-    pub fn is_warning(&self) -> bool {
+    pub(crate) fn is_warning(&self) -> bool {
         self.kind == Kind::Meta && self.parsed().next().is_some_and(|line| is_warning(line.payload))
     }
 }
 
 /// Returns whether a `#` line with this payload warns of missing events or of wrong times in the trace.
 #[must_use]
-pub fn is_warning(payload: &[u8]) -> bool {
+pub(crate) fn is_warning(payload: &[u8]) -> bool {
     let word = payload.split(|&b| b == b' ').next().unwrap_or_default();
     matches!(word, b"lost" | b"damaged" | b"stall" | b"wait" | b"backward" | b"off" | b"on")
 }
 
 /// Returns the text of the key of a line: the text before its first space.
-pub fn key_of(line: &[u8]) -> &[u8] {
+pub(crate) fn key_of(line: &[u8]) -> &[u8] {
     &line[..key_length(line).unwrap_or(line.len())]
 }
 
@@ -110,6 +110,6 @@ fn key_length(line: &[u8]) -> Option<usize> {
 }
 
 /// Returns the kind of a line, which is the character after its first space.
-pub fn kind_of(line: &[u8]) -> Option<Kind> {
+pub(crate) fn kind_of(line: &[u8]) -> Option<Kind> {
     Kind::from_byte(*line.get(key_length(line)? + 1)?)
 }

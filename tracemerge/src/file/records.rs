@@ -16,7 +16,7 @@ use crate::file::record_text::RecordText;
 
 /// Records in order; each comes from one of many sources.
 #[derive(Debug)]
-pub struct Records {
+pub(crate) struct Records {
     /// A number that is unique to these records, and that changes when they are cleared.
     serial: u64,
     entries: Vec<Entry>,
@@ -87,7 +87,7 @@ enum PlaceKey {
 
 /// A place at which calls are entered and left, with the flags of its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub(crate) enum Place<'a> {
     /// An address in the function.
     Address(u64, Flags),
     /// A text, as it follows the number of a span in a line.
@@ -115,7 +115,7 @@ struct Other {
 
 /// A call, in the form of a record among [`Records`].
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub(crate) struct Call<'a> {
     records: &'a Records,
     /// The number of the place among those of these records.
     pub place: u32,
@@ -127,13 +127,13 @@ impl<'a> Call<'a> {
     /// Returns the number that distinguishes these places from those of other records.
     #[inline]
     #[must_use]
-    pub fn serial(&self) -> u64 {
+    pub(crate) fn serial(&self) -> u64 {
         self.records.serial
     }
 
     /// Returns the place.
     #[must_use]
-    pub fn at(&self) -> Place<'a> {
+    pub(crate) fn at(&self) -> Place<'a> {
         let StoredPlace { flags, key, .. } = &self.records.places[self.place as usize];
         match key {
             PlaceKey::Address(address) => Place::Address(*address, *flags),
@@ -142,7 +142,7 @@ impl<'a> Call<'a> {
     }
 
     /// Appends the payload of the record's line.
-    pub fn write_payload(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write_payload(&self, out: &mut Vec<u8>) {
         let line = |place, flags| FunctionLine { place, span: self.span, flags };
         match self.at() {
             Place::Address(address, flags) => {
@@ -189,7 +189,7 @@ const fn number(of: usize) -> u32 {
 
 impl Records {
     /// Drops all records, and keeps the memory unless it is large.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.serial = next_serial();
         self.entries.clear();
         self.entries.shrink_to(MAX_KEPT_BYTES / size_of::<Entry>());
@@ -210,28 +210,28 @@ impl Records {
 
     /// Returns the number of records.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Returns the ticks of a record.
     #[inline]
     #[must_use]
-    pub fn ticks(&self, at: usize) -> u64 {
+    pub(crate) fn ticks(&self, at: usize) -> u64 {
         self.entries[at].ticks
     }
 
     /// Returns the number of lines that a record has in its file.
     #[inline]
     #[must_use]
-    pub fn lines(&self, at: usize) -> u64 {
+    pub(crate) fn lines(&self, at: usize) -> u64 {
         let what = self.entries[at].what;
         if what & KIND_MASK == OTHER { self.others[(what >> KIND_BITS) as usize].line_count } else { 1 }
     }
 
     /// Returns the number that distinguishes these records from others.
     #[must_use]
-    pub fn serial(&self) -> u64 {
+    pub(crate) fn serial(&self) -> u64 {
         self.serial
     }
 
@@ -239,7 +239,7 @@ impl Records {
     /// record is not such a call.
     #[inline]
     #[must_use]
-    pub fn plain_call(&self, at: usize) -> Option<(Ticks, bool, u32)> {
+    pub(crate) fn plain_call(&self, at: usize) -> Option<(Ticks, bool, u32)> {
         let Entry { ticks, what, .. } = self.entries[at];
         let kind = what & KIND_MASK;
         matches!(kind, ENTER | LEAVE).then_some((Ticks(ticks), kind == ENTER, what >> KIND_BITS))
@@ -248,7 +248,7 @@ impl Records {
     /// Returns the source and the payload of a record, if it is a `#` line.
     #[inline]
     #[must_use]
-    pub fn meta(&self, at: usize) -> Option<(usize, &[u8])> {
+    pub(crate) fn meta(&self, at: usize) -> Option<(usize, &[u8])> {
         let what = self.entries[at].what;
         let is_meta =
             what & KIND_MASK == OTHER && self.others[(what >> KIND_BITS) as usize].kind == Kind::Meta;
@@ -259,7 +259,7 @@ impl Records {
     }
 
     /// Sets the source of the next records.
-    pub fn begin_source(&mut self, source: usize) {
+    pub(crate) fn begin_source(&mut self, source: usize) {
         if self.source != number(source) {
             self.source = number(source);
             self.forget_places();
@@ -268,7 +268,7 @@ impl Records {
 
     /// Adds the entering or the leaving of a function by an address.
     #[inline]
-    pub fn push_address(&mut self, ticks: Ticks, is_entered: bool, address: u64, flags: Flags) {
+    pub(crate) fn push_address(&mut self, ticks: Ticks, is_entered: bool, address: u64, flags: Flags) {
         let key = address << 8 | u64::from(flags.0);
         let index = hash(key);
         if self.recent[index].0 != key {
@@ -288,7 +288,7 @@ impl Records {
     }
 
     /// Adds the entering or the leaving of a function by the text of its place; `flags` are those not in the text.
-    pub fn push_text(
+    pub(crate) fn push_text(
         &mut self,
         ticks: Ticks,
         is_entered: bool,
@@ -336,7 +336,7 @@ impl Records {
     }
 
     /// Adds a record by its lines; calls become numbers if `with_calls` is true. The source is that of the record.
-    pub fn push_record(&mut self, record: &RecordText<'_>, with_calls: bool) {
+    pub(crate) fn push_record(&mut self, record: &RecordText<'_>, with_calls: bool) {
         self.begin_source(record.origin);
         if let Some(call) = record.call {
             return self.push_call(record.ticks, record.kind == Kind::Enter, &call);
@@ -350,7 +350,7 @@ impl Records {
     }
 
     /// Adds a record by its lines, with the source of the last [`begin_source`](Self::begin_source).
-    pub fn push_lines(&mut self, record: &RecordText<'_>) {
+    pub(crate) fn push_lines(&mut self, record: &RecordText<'_>) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(record.lines);
         let lines_end = self.bytes.len();
@@ -380,7 +380,7 @@ impl Records {
     }
 
     /// Appends a range of other records. `first` is the number here of their source 0.
-    pub fn append(&mut self, other: &Records, range: Range<usize>, first: usize) {
+    pub(crate) fn append(&mut self, other: &Records, range: Range<usize>, first: usize) {
         self.appended.resize_with(APPENDED, Default::default);
         let known = &mut self.appended[other.serial as usize % APPENDED];
         if known.0 != other.serial {
@@ -444,7 +444,7 @@ impl Records {
     /// Returns a record; its origin is the number of its source.
     #[inline]
     #[must_use]
-    pub fn get(&self, at: usize) -> RecordText<'_> {
+    pub(crate) fn get(&self, at: usize) -> RecordText<'_> {
         let Entry { ticks, what, source } = self.entries[at];
         let (ticks, origin, at) = (Ticks(ticks), source as usize, (what >> KIND_BITS) as usize);
         let call = |kind, place, span| RecordText {
@@ -481,13 +481,13 @@ impl Records {
     }
 
     /// Returns the records of a range, in order.
-    pub fn each(&self, range: Range<usize>) -> impl ExactSizeIterator<Item = RecordText<'_>> {
+    pub(crate) fn each(&self, range: Range<usize>) -> impl ExactSizeIterator<Item = RecordText<'_>> {
         range.map(|at| self.get(at))
     }
 
     /// Changes the ticks of all records from number `start` on, whose order stays the same, and the lines of those
     /// that have lines.
-    pub fn change_ticks(
+    pub(crate) fn change_ticks(
         &mut self,
         start: usize,
         change: impl Fn(u64) -> u64,
@@ -512,7 +512,7 @@ impl Records {
 
     /// Returns the approximate number of bytes in the lines of `records` records.
     #[must_use]
-    pub fn bytes_of(records: usize) -> usize {
+    pub(crate) fn bytes_of(records: usize) -> usize {
         /// The bytes in a line of a call: a key of 25 bytes, a kind and an address.
         const LINE: usize = 48;
         records * LINE

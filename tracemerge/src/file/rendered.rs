@@ -11,7 +11,7 @@ use crate::file::records::Records;
 
 /// The properties of records that a view needs besides their lines.
 #[derive(Clone, Debug, Default)]
-pub struct RecordNeeds {
+pub(crate) struct RecordNeeds {
     /// The numbering of the sites of messages, if sites are wanted.
     pub sites: Option<SiteNumbers>,
     /// Whether the captured values of messages are wanted.
@@ -24,7 +24,7 @@ pub struct RecordNeeds {
 ///
 /// Several threads request slices of time one after the other, and a slice may be requested again. The same request
 /// has the same result at any time: a source keeps no state between requests.
-pub trait LineSource: Debug + Send + Sync {
+pub(crate) trait LineSource: Debug + Send + Sync {
     /// Returns the ticks of the first line and of the last; `None` if there is no line.
     fn period(&self) -> Option<(u64, u64)>;
 
@@ -81,7 +81,7 @@ pub trait LineSource: Debug + Send + Sync {
 }
 
 /// Adds the records in some lines, with the source that was begun last.
-pub fn push_lines(lines: &[u8], out: &mut Records) {
+pub(crate) fn push_lines(lines: &[u8], out: &mut Records) {
     let mut rest = lines;
     while !rest.is_empty() {
         let first = whole_line(rest).len();

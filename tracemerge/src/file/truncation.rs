@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(unix)]
-pub use unix::watch;
+pub(crate) use unix::watch;
 
 /// The number of truncations that were noticed in this process.
 static TRUNCATIONS: AtomicUsize = AtomicUsize::new(0);
@@ -20,17 +20,17 @@ static TRUNCATIONS: AtomicUsize = AtomicUsize::new(0);
 /// Returns the number of truncations noticed up to now. If the number is the same before and after a read, all bytes
 /// that were read existed.
 #[must_use]
-pub fn count() -> usize {
+pub(crate) fn count() -> usize {
     TRUNCATIONS.load(Ordering::SeqCst)
 }
 
 /// Does nothing: these systems do not let a mapped file be truncated, or report it in another way.
 #[cfg(not(unix))]
-pub fn watch() {}
+pub(crate) fn watch() {}
 
 /// A mapping that the handler knows, as long as this value lives.
 #[derive(Debug)]
-pub struct Watched {
+pub(crate) struct Watched {
     #[cfg(unix)]
     place: &'static unix::MappingEntry,
 }
@@ -38,7 +38,7 @@ pub struct Watched {
 impl Watched {
     /// Registers the mapping of `length` bytes at `start` with the handler.
     #[must_use]
-    pub fn new(start: *const u8, length: usize) -> Watched {
+    pub(crate) fn new(start: *const u8, length: usize) -> Watched {
         #[cfg(unix)]
         return Watched { place: unix::take(start as usize, length) };
         #[cfg(not(unix))]
@@ -50,7 +50,7 @@ impl Watched {
 
     /// Returns the offset from which on there are zeros because the file was truncated; `None` if it was not.
     #[must_use]
-    pub fn truncated_at(&self) -> Option<usize> {
+    pub(crate) fn truncated_at(&self) -> Option<usize> {
         #[cfg(unix)]
         return self.place.truncated_at();
         #[cfg(not(unix))]
@@ -79,7 +79,7 @@ mod unix {
 
     /// The handler's entry for a mapping.
     #[derive(Debug)]
-    pub struct MappingEntry {
+    pub(super) struct MappingEntry {
         /// The address of the mapping; 0 if the entry is free. It is written last when a mapping is added, and first
         /// when it is removed.
         start: AtomicUsize,
@@ -110,7 +110,7 @@ mod unix {
             }
         }
 
-        pub fn truncated_at(&self) -> Option<usize> {
+        pub(super) fn truncated_at(&self) -> Option<usize> {
             Some(self.end.load(Ordering::SeqCst)).filter(|&end| end != usize::MAX)
         }
 
@@ -126,7 +126,7 @@ mod unix {
         }
     }
 
-    pub fn take(start: usize, length: usize) -> &'static MappingEntry {
+    pub(super) fn take(start: usize, length: usize) -> &'static MappingEntry {
         let mut free = FREE.lock();
         let place = free.pop().unwrap_or_else(|| add_block(&mut free));
         place.end.store(usize::MAX, Ordering::SeqCst);
@@ -135,7 +135,7 @@ mod unix {
         place
     }
 
-    pub fn give_back(place: &'static MappingEntry) {
+    pub(super) fn give_back(place: &'static MappingEntry) {
         place.start.store(0, Ordering::SeqCst);
         FREE.lock().push(place);
     }
@@ -153,7 +153,7 @@ mod unix {
     }
 
     /// Handles SIGBUS for the rest of this process's life.
-    pub fn watch() {
+    pub(crate) fn watch() {
         // SAFETY: `sysconf` touches no memory of this process.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         PAGE.store(usize::try_from(page).unwrap_or(4096), Ordering::SeqCst);

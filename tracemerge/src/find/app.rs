@@ -16,7 +16,7 @@ use crate::ui::messages::shown;
 
 /// The executable whose traces are wanted, which may not exist; or a directory whose traces are all wanted.
 #[derive(Clone, Debug)]
-pub struct App {
+pub(crate) struct App {
     /// The path as the user wrote it, which names the application in messages and gives the merged file its name.
     pub given: PathBuf,
     /// The path of the executable, which differs from `given` if `PATH` was searched.
@@ -34,7 +34,7 @@ pub struct App {
 
 /// A process that has ended, with the facts that its parent knows about it.
 #[derive(Clone, Copy, Debug)]
-pub struct EndedProcess {
+pub(crate) struct EndedProcess {
     /// The process id.
     pub pid: u32,
     /// The time before which a run belongs to an earlier process with the same pid.
@@ -48,7 +48,7 @@ impl App {
     ///
     /// # Errors
     /// If the path names no file.
-    pub fn new(given: PathBuf) -> Result<App, Error> {
+    pub(crate) fn new(given: PathBuf) -> Result<App, Error> {
         let given = with_suffix(given);
         App::found_at(given.clone(), given)
     }
@@ -57,7 +57,7 @@ impl App {
     ///
     /// # Errors
     /// If the path names no file, or if the directory cannot be found.
-    pub fn or_directory(given: PathBuf) -> Result<App, Error> {
+    pub(crate) fn or_directory(given: PathBuf) -> Result<App, Error> {
         if !given.is_dir() {
             return App::new(given);
         }
@@ -69,7 +69,7 @@ impl App {
 
     /// Returns whether this is a directory.
     #[must_use]
-    pub fn is_directory(&self) -> bool {
+    pub(crate) fn is_directory(&self) -> bool {
         self.directory
     }
 
@@ -77,7 +77,7 @@ impl App {
     ///
     /// # Errors
     /// If the path names no file, or if it names a directory.
-    pub fn found_at(given: PathBuf, found: PathBuf) -> Result<App, Error> {
+    pub(crate) fn found_at(given: PathBuf, found: PathBuf) -> Result<App, Error> {
         if found.is_dir() {
             return Err(Error::plain(format!("{} is a directory, not an executable", shown(&given))));
         }
@@ -91,19 +91,19 @@ impl App {
 
     /// Selects the same executable, and records the `process` of it that this command has run.
     #[must_use]
-    pub fn with_ended_process(self, process: EndedProcess) -> App {
+    pub(crate) fn with_ended_process(self, process: EndedProcess) -> App {
         App { ended: Some(process), ..self }
     }
 
     /// Returns the beginning of the names of the executable's traces: its file name, shortened if very long.
     #[must_use]
-    pub fn name(&self) -> &OsStr {
+    pub(crate) fn name(&self) -> &OsStr {
         &self.name
     }
 
     /// Returns the path of the merged file unless the user names another.
     #[must_use]
-    pub fn merged_path(&self) -> PathBuf {
+    pub(crate) fn merged_path(&self) -> PathBuf {
         if self.directory {
             return self.given.join(MERGED_SUFFIX.trim_start_matches('.'));
         }
@@ -114,21 +114,21 @@ impl App {
 
     /// Returns the executable's path as the library writes it in `# run`; `None` if it does not exist.
     #[must_use]
-    pub fn exe(&self) -> Option<&[u8]> {
+    pub(crate) fn exe(&self) -> Option<&[u8]> {
         self.real.as_deref().map(|real| real.as_os_str().as_encoded_bytes())
     }
 
     /// Returns the path that runs of the executable record: the real path or, if there is no such file, the path that
     /// it would have if it were not a link.
     #[must_use]
-    pub fn named_exe(&self) -> Option<PathBuf> {
+    pub(crate) fn named_exe(&self) -> Option<PathBuf> {
         let there = || Some(real_path(&directory_of(&self.found)).ok()?.join(&self.whole));
         self.real.clone().or_else(there)
     }
 
     /// Returns whether a run is one of this executable, or has its traces in this directory.
     #[must_use]
-    pub fn is_of(&self, manifest: &Manifest) -> bool {
+    pub(crate) fn is_of(&self, manifest: &Manifest) -> bool {
         if self.directory {
             return self.exe() == manifest.directories.first().map(Vec::as_slice);
         }
@@ -142,13 +142,13 @@ impl App {
 
     /// Returns the real path of the executable, if it exists.
     #[must_use]
-    pub fn real_path(&self) -> Option<&Path> {
+    pub(crate) fn real_path(&self) -> Option<&Path> {
         self.real.as_deref()
     }
 }
 
 /// Returns the name of a merged file without the suffix of merged files.
-pub fn without_merged_suffix(merged: &Path) -> OsString {
+pub(crate) fn without_merged_suffix(merged: &Path) -> OsString {
     let name = merged.file_name().unwrap_or_default();
     match name.as_encoded_bytes().strip_suffix(MERGED_SUFFIX.as_bytes()) {
         Some(app) => os_string(app.to_vec()),

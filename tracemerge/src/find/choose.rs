@@ -21,7 +21,7 @@ use crate::time::clocks::Clocks;
 
 /// The runs that the user wants merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub(crate) enum Choice {
     /// The newest group and the runs that overlap it in time.
     Newest,
     /// All runs.
@@ -44,7 +44,7 @@ pub enum Choice {
 
 /// The traces that are merged, and the facts to report about the others.
 #[derive(Debug, Default)]
-pub struct Chosen {
+pub(crate) struct Chosen {
     /// The files, grouped by boot and clock in the order of time; each group is in the order that breaks ties.
     pub boots: Vec<Vec<Trace>>,
     /// The number of runs that the traces belong to.
@@ -68,7 +68,7 @@ impl Chosen {
     /// application is a copy of another one's, it is left out and appended to `copies` after the copies within each
     /// application.
     #[must_use]
-    pub fn together(parts: Vec<Chosen>, owners: &Owners) -> Chosen {
+    pub(crate) fn together(parts: Vec<Chosen>, owners: &Owners) -> Chosen {
         let mut copies: Vec<FileCopy> = parts.iter().flat_map(|part| part.copies.iter().cloned()).collect();
         let left_out_runs = parts.iter().map(|part| part.left_out_runs).sum();
         let left_out_files = parts.iter().map(|part| part.left_out_files).sum();
@@ -93,7 +93,7 @@ impl Chosen {
     /// Returns the largest difference, in nanoseconds, between two runs of one boot that use the system's clock in
     /// the offset of that clock from the wall clock.
     #[must_use]
-    pub fn system_clocks_differ_by(&self) -> u64 {
+    pub(crate) fn system_clocks_differ_by(&self) -> u64 {
         let apart = |files: &Vec<Trace>| {
             let runs = files.iter().filter_map(|trace| trace.run.as_ref());
             let of_system = runs.filter(|run| run.clock == ClockKind::System);
@@ -132,7 +132,7 @@ struct Summary {
 /// Chooses among the runs of `traces`, and sorts the chosen files. `recorded` reads the users that a trace's process
 /// became.
 #[must_use]
-pub fn choose_runs(
+pub(crate) fn choose_runs(
     mut traces: Vec<Trace>,
     choice: Choice,
     owners: &Owners,
@@ -194,7 +194,7 @@ pub fn choose_runs(
 /// Returns the traces of the user who is nearest to the caller, if that is the caller or the executable's owner, and
 /// the number of files of each other user.
 #[must_use]
-pub fn of_nearest(
+pub(crate) fn of_nearest(
     mut traces: Vec<Trace>,
     owners: &Owners,
     recorded: impl Fn(&Trace) -> Vec<u32>,

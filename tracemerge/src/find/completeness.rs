@@ -23,7 +23,7 @@ const NAMED: usize = 8;
 
 /// The files that are known to be missing, and the reasons why more may be missing.
 #[derive(Debug, Default)]
-pub struct Completeness {
+pub(crate) struct Completeness {
     missing: Vec<String>,
     unknown: Vec<String>,
 }
@@ -32,7 +32,7 @@ impl Completeness {
     /// Determines the completeness of the runs whose files were chosen. `made` has, by run id, the number of files
     /// that each run in memory had created before the search, and the number of those that it had dropped.
     #[must_use]
-    pub fn of(chosen: &Chosen, made: &HashMap<u32, (u64, u64)>) -> Completeness {
+    pub(crate) fn of(chosen: &Chosen, made: &HashMap<u32, (u64, u64)>) -> Completeness {
         let mut by_run: BTreeMap<(u32, u32), (&Run, Vec<&Trace>)> = BTreeMap::new();
         for trace in chosen.boots.iter().flatten() {
             if let Some(run) = &trace.run {
@@ -52,7 +52,7 @@ impl Completeness {
 
     /// Reports missing files, with status 1, and unknown facts, with status 1 only if the user has requested a
     /// `proof`.
-    pub fn report_to_user(&self, proof: bool, messages: &mut Messages) {
+    pub(crate) fn report_to_user(&self, proof: bool, messages: &mut Messages) {
         self.missing.iter().for_each(|text| messages.warn(text));
         for text in &self.unknown {
             if proof { messages.warn(text) } else { messages.detail(text) }
@@ -60,7 +60,7 @@ impl Completeness {
     }
 
     /// Adds the completeness of another application.
-    pub fn append(&mut self, other: Completeness) {
+    pub(crate) fn append(&mut self, other: Completeness) {
         self.missing.extend(other.missing);
         self.unknown.extend(other.unknown);
     }

@@ -23,7 +23,7 @@ use crate::ui::messages::{Messages, shown};
 
 /// A file that is left out because another one is the same file of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileCopy {
+pub(crate) struct FileCopy {
     /// The path of the file that is left out.
     pub path: PathBuf,
     /// The path of the file that is shown.
@@ -36,7 +36,7 @@ pub struct FileCopy {
 /// with its ring, then the one whose owner is nearest to the caller, then one whose lines all belong to one thread, then
 /// the longest, then one of the thread in its name, then the one with the lowest number in its name. Reads only files whose number occurs
 /// twice, and files without one that begin at the same time.
-pub fn remove_copies(traces: &mut Vec<Trace>, owners: &Owners) -> Vec<FileCopy> {
+pub(crate) fn remove_copies(traces: &mut Vec<Trace>, owners: &Owners) -> Vec<FileCopy> {
     let mut same: BTreeMap<Identity, Vec<usize>> = BTreeMap::new();
     for (place, trace) in traces.iter().enumerate() {
         if let Some(identity) = Identity::of(trace) {
@@ -65,7 +65,7 @@ pub fn remove_copies(traces: &mut Vec<Trace>, owners: &Owners) -> Vec<FileCopy> 
 }
 
 /// Reports the copies, each with the file that is shown in its place.
-pub fn report(copies: &[FileCopy], messages: &mut Messages) {
+pub(crate) fn report(copies: &[FileCopy], messages: &mut Messages) {
     let mut few: FirstItems<&FileCopy> = FirstItems::default();
     copies.iter().for_each(|copy| few.push(copy));
     for (copy, more) in few.each() {

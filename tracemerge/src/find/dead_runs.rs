@@ -15,7 +15,7 @@ use crate::ui::messages::{Messages, count, shown};
 /// Recovers the dead runs of `app` and reports the results: the caller's, and those of other users within their time
 /// budget, see [`crate::find::strangers`]. The next stage reports rings that could not be recovered; runs of other
 /// versions are reported here, because no stage can read them.
-pub fn recover_dead_runs(app: &App, messages: &mut Messages) -> Vec<Recovered> {
+pub(crate) fn recover_dead_runs(app: &App, messages: &mut Messages) -> Vec<Recovered> {
     let cause = causes(app);
     let mut recovered = recover_own(app, &cause, messages);
     let others = strangers::runs(is_of(app), messages);
@@ -24,7 +24,11 @@ pub fn recover_dead_runs(app: &App, messages: &mut Messages) -> Vec<Recovered> {
 }
 
 /// Recovers the caller's own dead runs of `app`.
-pub fn recover_own(app: &App, cause: impl Fn(&Run) -> Cause, messages: &mut Messages) -> Vec<Recovered> {
+pub(crate) fn recover_own(
+    app: &App,
+    cause: impl Fn(&Run) -> Cause,
+    messages: &mut Messages,
+) -> Vec<Recovered> {
     let Recovery { runs, unknown } = recovery::recover(&recovery::runtime_directories(), is_of(app), cause);
     runs.iter().for_each(|run| report_to_user(run, messages));
     unknown.iter().for_each(|error| messages.warn(error));
@@ -32,7 +36,7 @@ pub fn recover_own(app: &App, cause: impl Fn(&Run) -> Cause, messages: &mut Mess
 }
 
 /// Returns a function that determines whether a run is one of `app`, even if the version of its manifest is unknown.
-pub fn is_of(app: &App) -> impl Fn(&Run, Option<&Manifest>) -> bool {
+pub(crate) fn is_of(app: &App) -> impl Fn(&Run, Option<&Manifest>) -> bool {
     |run, manifest| match manifest {
         Some(manifest) => app.is_of(manifest),
         None => app.exe() == Some(&run.exe[..]),
@@ -40,7 +44,7 @@ pub fn is_of(app: &App) -> impl Fn(&Run, Option<&Manifest>) -> bool {
 }
 
 /// Returns a function that gives the cause of the end of a run's process, if this command knows it.
-pub fn causes(app: &App) -> impl Fn(&Run) -> Cause {
+pub(crate) fn causes(app: &App) -> impl Fn(&Run) -> Cause {
     let ended = ended_run(app, &recovery::runtime_directories());
     move |run| match &ended {
         Some((ended, cause)) if ended == run => *cause,
@@ -59,7 +63,7 @@ fn ended_run(app: &App, directories: &[PathBuf]) -> Option<(Run, Cause)> {
 }
 
 /// Reports the recovered records of each thread.
-pub fn report_to_user(run: &Recovered, messages: &mut Messages) {
+pub(crate) fn report_to_user(run: &Recovered, messages: &mut Messages) {
     if run.missing_rings > 0 {
         messages.warn(format_args!(
             "process {}, run {:08x}: the files of {} were removed before it died: their records that are in no file are lost",

@@ -29,7 +29,7 @@ const CHECK_OF_THREAD_SANITIZER: &[u8] = b"__tsan_read";
 
 /// The part of a program's file that is of interest here.
 #[derive(Debug, Default)]
-pub struct Executable {
+pub(crate) struct Executable {
     /// The processor that it is for, if that is another one than this program's.
     pub other_processor: Option<&'static str>,
     /// The dynamic linker; `None` if the program is linked statically.
@@ -53,7 +53,7 @@ pub struct Executable {
 impl Executable {
     /// Reads the file; `None` if it is not a program, or cannot be read.
     #[must_use]
-    pub fn read(path: &Path) -> Option<Executable> {
+    pub(crate) fn read(path: &Path) -> Option<Executable> {
         let bytes = Map::open(path).ok()?;
         let file = File::parse(&*bytes).ok()?;
         let mut read = Executable {
@@ -84,7 +84,7 @@ impl Executable {
     }
 
     /// Returns the names of the sanitizers' runtimes that it is linked with.
-    pub fn runtimes(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn runtimes(&self) -> impl Iterator<Item = &str> {
         let is_runtime = |name: &&str| RUNTIMES.iter().any(|runtime| name.starts_with(runtime));
         self.needed.iter().map(String::as_str).filter(is_runtime)
     }

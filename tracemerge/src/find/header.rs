@@ -39,7 +39,7 @@ const NAME: &[u8] = b" # name ticks=";
 
 /// A trace file, as its header describes it.
 #[derive(Clone, Debug)]
-pub struct Trace {
+pub(crate) struct Trace {
     /// The path of the file.
     pub path: PathBuf,
     /// The thread id in the file's name.
@@ -72,7 +72,7 @@ pub struct Trace {
 impl Trace {
     /// Returns whether the file is still the one that was mapped, with the same length.
     #[must_use]
-    pub fn is_unchanged_since_mapped(&self, map: &Map) -> bool {
+    pub(crate) fn is_unchanged_since_mapped(&self, map: &Map) -> bool {
         fs::metadata(&self.path).is_ok_and(|metadata| {
             metadata.len() == map.len() as u64 && self.id == Some(file_id(&self.path, &metadata))
         })
@@ -81,7 +81,7 @@ impl Trace {
 
 /// The reason why a candidate is left out.
 #[derive(Debug)]
-pub enum HeaderRefusal {
+pub(crate) enum HeaderRefusal {
     /// The file cannot be read.
     Unreadable(Error),
     /// The file has no bytes.
@@ -107,7 +107,7 @@ impl HeaderRefusal {
 /// Reads the headers of the candidates that belong to the caller or to the executable's owner; returns the traces of
 /// `app`.
 #[must_use]
-pub fn read_own(candidates: &[Candidate], app: &App, owners: &Owners) -> Vec<Trace> {
+pub(crate) fn read_own(candidates: &[Candidate], app: &App, owners: &Owners) -> Vec<Trace> {
     let near = candidates.iter().filter(|candidate| owners.rank(candidate.owner) != Rank::Other);
     let read = near.filter_map(|candidate| Some((candidate, read(candidate, false).ok()?)));
     read.filter(|(candidate, trace)| !candidate.must_match || is_of(trace, app))
@@ -172,7 +172,7 @@ fn read_headers(candidates: &[Candidate], app: &App, all: bool) -> Vec<HeaderRes
 
 /// Reads the headers of the candidates, see [`read_headers`]; a refusal is not reported if `excused` returns true for
 /// it. Returns the traces, and the reasons why candidates cannot be read.
-pub fn read_all(
+pub(crate) fn read_all(
     candidates: Vec<Candidate>,
     app: &App,
     all: bool,
@@ -285,7 +285,7 @@ fn run_of(line: &[u8]) -> Option<RunLine> {
 /// Returns the last name of the thread that a trace records: in its second line, or in `# name` lines near its
 /// beginning or its end.
 #[must_use]
-pub fn thread_name(bytes: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn thread_name(bytes: &[u8]) -> Option<Vec<u8>> {
     let head = &bytes[..bytes.len().min(NAMED)];
     let tail = &bytes[bytes.len().saturating_sub(NAMED).max(head.len())..];
     last_name_in(tail).or_else(|| last_name_in(head)).or_else(|| {
@@ -298,7 +298,7 @@ pub fn thread_name(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// Returns the names of the thread that the payloads of `#` lines record, each once, in their order.
 #[must_use]
-pub fn names_in<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
+pub(crate) fn names_in<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let mut names = Vec::new();
     for payload in payloads.filter(|payload| payload.starts_with(b"name ") || payload.starts_with(b"thread "))
     {
@@ -314,7 +314,7 @@ pub fn names_in<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
 /// Returns the names of the thread that a trace records near its beginning and its end, where
 /// [`thread_name`] finds the last one.
 #[must_use]
-pub fn names_at_ends(bytes: &[u8]) -> Vec<Vec<u8>> {
+pub(crate) fn names_at_ends(bytes: &[u8]) -> Vec<Vec<u8>> {
     let head = &bytes[..bytes.len().min(NAMED)];
     let tail = &bytes[bytes.len().saturating_sub(NAMED).max(head.len())..];
     names_in(metas_in(head).chain(metas_in(tail)))

@@ -18,7 +18,7 @@ use crate::ui::messages::{Messages, shown};
 
 /// A file whose run is doubtful.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubt {
+pub(crate) struct Doubt {
     /// The path of the file.
     pub path: PathBuf,
     /// The contradiction that was found.
@@ -27,7 +27,7 @@ pub struct Doubt {
 
 /// The reason why a `# run` line is not believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunLineProblem {
+pub(crate) enum RunLineProblem {
     /// A damaged line; with the process that it names, if there are sound files of that process.
     Damaged(RunDamage, Option<u32>),
     /// A line that differs from the other files of the same run.
@@ -43,7 +43,7 @@ pub enum RunLineProblem {
 
 impl Doubt {
     /// Reports the trouble as a warning.
-    pub fn report_to_user(&self, messages: &mut Messages) {
+    pub(crate) fn report_to_user(&self, messages: &mut Messages) {
         let path = shown(&self.path);
         match &self.what {
             RunLineProblem::Damaged(why, Some(pid)) => messages.warn(format_args!(
@@ -64,11 +64,11 @@ impl Doubt {
 }
 
 /// The runs whose files contradict each other without a majority: owner, process, id.
-pub type UncertainRuns = BTreeSet<(u32, u32, u32)>;
+pub(crate) type UncertainRuns = BTreeSet<(u32, u32, u32)>;
 
 /// Assigns files of several owners to one owner, if a run has recorded that its process became another user's.
 /// `recorded` reads the users that a file names.
-pub fn join_owners(traces: &mut [Trace], owners: &Owners, recorded: impl Fn(&Trace) -> Vec<u32>) {
+pub(crate) fn join_owners(traces: &mut [Trace], owners: &Owners, recorded: impl Fn(&Trace) -> Vec<u32>) {
     let mut of_runs: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
     for (place, trace) in traces.iter().enumerate() {
         if let Some(names) = named(trace) {
@@ -116,7 +116,7 @@ fn boot(trace: &Trace) -> Option<Vec<u8>> {
 }
 
 /// Assigns its run to each file; returns the contradictions, and the runs that stay uncertain.
-pub fn settle(traces: &mut [Trace]) -> (Vec<Doubt>, UncertainRuns) {
+pub(crate) fn settle(traces: &mut [Trace]) -> (Vec<Doubt>, UncertainRuns) {
     let (mut doubts, mut uncertain) = (Vec::new(), UncertainRuns::new());
     let mut of_runs: BTreeMap<(u32, u32, u32), Vec<usize>> = BTreeMap::new();
     for (place, trace) in traces.iter().enumerate() {

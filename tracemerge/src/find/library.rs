@@ -8,27 +8,27 @@ use crate::file::map::Map;
 use crate::os::environment::own_directory;
 
 /// The name of the library in the programs that need it, which includes the major version.
-pub const LIBRARY: &str = concat!("libtracer.so.", env!("CARGO_PKG_VERSION_MAJOR"));
+pub(crate) const LIBRARY: &str = concat!("libtracer.so.", env!("CARGO_PKG_VERSION_MAJOR"));
 /// The name of the library in the directory in which it was built.
-pub const BUILT_NAME: &str = "libtracer_capi.so";
+pub(crate) const BUILT_NAME: &str = "libtracer_capi.so";
 /// The name of the library that is installed together with this program.
-pub const INSTALLED_NAME: &str = "libtracer";
+pub(crate) const INSTALLED_NAME: &str = "libtracer";
 /// The directories of libraries, searched if none is beside this program.
 const PLACES: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu"];
 
 /// The text for users about the places of the library, and its installation.
-pub const SEARCHED_PLACES: &str = "beside tracemerge, in ../lib beside that, and in /usr/local/lib and /usr/lib. In a checkout, cargo install --path tracemerge installs it, on Linux on x86-64 with glibc";
+pub(crate) const SEARCHED_PLACES: &str = "beside tracemerge, in ../lib beside that, and in /usr/local/lib and /usr/lib. In a checkout, cargo install --path tracemerge installs it, on Linux on x86-64 with glibc";
 
 /// The hook that functions call if gcc or clang compiled them.
-pub const HOOK_OF_C: &[u8] = b"__cyg_profile_func_enter";
+pub(crate) const HOOK_OF_C: &[u8] = b"__cyg_profile_func_enter";
 /// The hook that functions call if `cargo tracer` compiled them.
-pub const HOOK_OF_RUST: &[u8] = b"__tsan_func_entry";
+pub(crate) const HOOK_OF_RUST: &[u8] = b"__tsan_func_entry";
 
 /// Finds the library: beside this program, in `lib` beside the program's directory, or in the system's library
 /// directories. A separately installed library comes before the one that this program was installed with, and that
 /// before the system's.
 #[must_use]
-pub fn find_library() -> Option<PathBuf> {
+pub(crate) fn find_library() -> Option<PathBuf> {
     let own = own_directory();
     let beside = own.as_deref().and_then(Path::parent).map(|parent| parent.join("lib"));
     // If this program was built for another system, the file of the name `INSTALLED_NAME` is a program.
@@ -46,7 +46,7 @@ fn installed_in(place: &Path) -> Option<PathBuf> {
 
 /// Returns whether a file is a library that exports a function of this name; false if the file cannot be read.
 #[must_use]
-pub fn exports(file: &Path, function: &[u8]) -> bool {
+pub(crate) fn exports(file: &Path, function: &[u8]) -> bool {
     let Ok(file) = Map::open(file) else { return false };
     let Ok(object) = object::File::parse(&*file) else { return false };
     object.exports().is_ok_and(|exports| exports.iter().any(|export| export.name() == function))

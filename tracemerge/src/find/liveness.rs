@@ -21,7 +21,7 @@ const LARGEST_MANIFEST: u64 = 1 << 20;
 
 /// Returns whether the process of `run` is still alive, and may be writing.
 #[must_use]
-pub fn is_alive(run: &Run) -> bool {
+pub(crate) fn is_alive(run: &Run) -> bool {
     let name = name(run.pid, run.id);
     runtime_directories().iter().map(|directory| directory.join(&name)).any(|directory| {
         live_manifest(&directory)
@@ -31,7 +31,7 @@ pub fn is_alive(run: &Run) -> bool {
 
 /// Returns whether some live run writes a trace at `path`. If so, an empty file at that path has just been created.
 #[must_use]
-pub fn is_being_written(path: &Path) -> bool {
+pub(crate) fn is_being_written(path: &Path) -> bool {
     let (Some(name), Some(directory)) = (path.file_name(), path.parent()) else { return false };
     let Ok(directory) = real_path(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })
     else {
@@ -64,7 +64,7 @@ fn live_manifest(directory: &Path) -> Option<Manifest> {
 
 /// Returns a function that checks whether the run of a trace is alive. It checks once for consecutive traces of one
 /// run: files of a run are adjacent.
-pub fn liveness_check() -> impl FnMut(&Trace) -> bool {
+pub(crate) fn liveness_check() -> impl FnMut(&Trace) -> bool {
     let mut asked: Option<((u32, u32), bool)> = None;
     move |trace| {
         trace.run.as_ref().is_some_and(|run| match asked {

@@ -8,7 +8,7 @@ use trace_format::record::RecordKind;
 
 /// The statements of a file, at its beginning and at its end, about the run that it is a part of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
+pub(crate) struct Marks {
     /// The second line of the file, if that is a `# thread` line.
     pub thread: Option<Thread>,
     /// The last line of the file, if that is an `# end`.
@@ -20,7 +20,7 @@ pub struct Marks {
 impl Marks {
     /// Reads the marks of a text file, or of text that continues a file.
     #[must_use]
-    pub fn of_text(bytes: &[u8]) -> Marks {
+    pub(crate) fn of_text(bytes: &[u8]) -> Marks {
         let whole = bytes.strip_suffix(b"\n");
         let last = whole.map(|text| memchr::memrchr(b'\n', text).map_or(text, |feed| &text[feed + 1..]));
         let end =
@@ -30,7 +30,7 @@ impl Marks {
 
     /// Reads the marks of a raw file.
     #[must_use]
-    pub fn of_raw(raw: Raw<'_>) -> Marks {
+    pub(crate) fn of_raw(raw: Raw<'_>) -> Marks {
         let parsed = |kind, payload| (kind == RecordKind::Meta).then(|| Meta::parse(payload)).flatten();
         let end = match raw.last_record().and_then(|record| parsed(record.kind, record.payload)) {
             Some(Meta::End(end)) => Some(end),
@@ -44,7 +44,7 @@ impl Marks {
 
     /// Updates the marks with text that follows the file.
     #[must_use]
-    pub fn followed_by(self, rest: &[u8]) -> Marks {
+    pub(crate) fn followed_by(self, rest: &[u8]) -> Marks {
         if rest.is_empty() {
             return self;
         }
@@ -54,7 +54,7 @@ impl Marks {
 
     /// Returns whether the ring of the file is in memory that is lost with the process.
     #[must_use]
-    pub fn is_private(&self) -> bool {
+    pub(crate) fn is_private(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)
     }
 }

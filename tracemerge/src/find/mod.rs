@@ -7,24 +7,24 @@
 //! picks the runs to show; [`copies`] leaves out copies of files; [`completeness`] determines whether all files of
 //! these runs are present.
 
-pub mod app;
-pub mod choose;
-pub mod completeness;
-pub mod copies;
-pub mod dead_runs;
-pub mod executable;
-pub mod header;
-pub mod identity;
-pub mod library;
-pub mod liveness;
-pub mod marks;
-pub mod named_places;
-pub mod newest;
-pub mod owners;
-pub mod rings;
-pub mod search;
-pub mod strangers;
-pub mod untraced;
+pub(crate) mod app;
+pub(crate) mod choose;
+pub(crate) mod completeness;
+pub(crate) mod copies;
+pub(crate) mod dead_runs;
+pub(crate) mod executable;
+pub(crate) mod header;
+pub(crate) mod identity;
+pub(crate) mod library;
+pub(crate) mod liveness;
+pub(crate) mod marks;
+pub(crate) mod named_places;
+pub(crate) mod newest;
+pub(crate) mod owners;
+pub(crate) mod rings;
+pub(crate) mod search;
+pub(crate) mod strangers;
+pub(crate) mod untraced;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ const CLOCKS_APART_NS: u64 = 1_000_000_000;
 ///
 /// Reads files of other users after the caller's own: all of them if the caller has none or if `all` is set;
 /// otherwise as many as the time budget for other users allows.
-pub fn find_files(
+pub(crate) fn find_files(
     app: &App,
     places: &[PathBuf],
     held: &[Trace],
@@ -81,7 +81,7 @@ pub fn find_files(
 
 /// The traces that are to be merged or checked.
 #[derive(Debug)]
-pub struct Found {
+pub(crate) struct Found {
     /// The traces that were chosen.
     pub chosen: Chosen,
     /// The path of the merged file unless the user names another: that of the first application that has traces.
@@ -98,7 +98,7 @@ pub struct Found {
 ///
 /// # Errors
 /// If no traces are found.
-pub fn find_traces(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
+pub(crate) fn find_traces(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
     let found = find_traces_of(app, choice, messages)?;
     report_clocks(&found.chosen, messages);
     Ok(found)
@@ -217,7 +217,11 @@ fn check_newest_run(said: &Places, traces: &[Trace]) -> Result<(), Error> {
 ///
 /// # Errors
 /// If no traces are found.
-pub fn find_traces_of_all(apps: &[App], choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
+pub(crate) fn find_traces_of_all(
+    apps: &[App],
+    choice: Choice,
+    messages: &mut Messages,
+) -> Result<Found, Error> {
     if let [app] = apps {
         return find_traces(app, choice, messages);
     }
@@ -255,7 +259,7 @@ pub fn find_traces_of_all(apps: &[App], choice: Choice, messages: &mut Messages)
 ///
 /// # Errors
 /// If the word is neither a path with a directory, nor the name of a file, nor that of an application with traces.
-pub fn check_first_word(app: &App, may_come: bool) -> Result<(), Error> {
+pub(crate) fn check_first_word(app: &App, may_come: bool) -> Result<(), Error> {
     let is_word =
         app.given.components().count() == 1 && app.given.file_name().is_some_and(|name| name == app.given);
     let meant = subcommand_like(&app.given);
@@ -383,7 +387,7 @@ fn report_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
 }
 
 /// Returns the number of threads of the chosen files: a thread may have several files.
-pub fn threads(chosen: &Chosen) -> u64 {
+pub(crate) fn threads(chosen: &Chosen) -> u64 {
     let thread = |trace: &Trace| {
         let run = trace.run.as_ref();
         (trace.owner, run.map(|run| (run.boot.clone(), run.pid, run.id)), trace.tid)

@@ -17,12 +17,12 @@ const MAX_SEARCHED_PLACES: usize = 64;
 
 /// The places that runs have named, oldest first.
 #[derive(Debug, Default)]
-pub struct Places(Vec<Place>);
+pub(crate) struct Places(Vec<Place>);
 
 impl Places {
     /// Reads the lists of `app`: beside the executable, and in the directories of its rings.
     #[must_use]
-    pub fn of(app: &App) -> Places {
+    pub(crate) fn of(app: &App) -> Places {
         let mut all = Vec::new();
         for list in lists(app) {
             let Some(bytes) = read(&list, app) else { continue };
@@ -34,7 +34,7 @@ impl Places {
 
     /// Returns the directories, those of the newest runs first.
     #[must_use]
-    pub fn directories(&self) -> Vec<PathBuf> {
+    pub(crate) fn directories(&self) -> Vec<PathBuf> {
         let mut directories = Vec::new();
         for place in self.0.iter().rev() {
             let directory = path_from_bytes(&place.directory);
@@ -48,20 +48,20 @@ impl Places {
 
     /// Returns the place of the newest run.
     #[must_use]
-    pub fn newest(&self) -> Option<&Place> {
+    pub(crate) fn newest(&self) -> Option<&Place> {
         self.0.last()
     }
 }
 
 /// Returns whether a run of `app` has named the place.
 #[must_use]
-pub fn is_of(place: &Place, app: &App) -> bool {
+pub(crate) fn is_of(place: &Place, app: &App) -> bool {
     app.named_exe().is_none_or(|exe| place.exe == exe.as_os_str().as_encoded_bytes())
 }
 
 /// Returns the paths of the lists of `app`.
 #[must_use]
-pub fn lists(app: &App) -> Vec<PathBuf> {
+pub(crate) fn lists(app: &App) -> Vec<PathBuf> {
     let beside = app.named_exe().filter(|_| !app.is_directory()).and_then(|real| {
         let mut name = stem(real.file_name()?.as_encoded_bytes()).into_owned();
         name.extend_from_slice(SUFFIX.as_bytes());
@@ -74,7 +74,7 @@ pub fn lists(app: &App) -> Vec<PathBuf> {
 
 /// Reads a list, if it belongs to the caller, to the executable's owner or to root; other users may have planted it.
 #[must_use]
-pub fn read(list: &Path, app: &App) -> Option<Vec<u8>> {
+pub(crate) fn read(list: &Path, app: &App) -> Option<Vec<u8>> {
     let found = std::fs::symlink_metadata(list).ok()?;
     let exe = app.real_path().and_then(|real| std::fs::metadata(real).ok());
     let believed = [Some(0), Some(sys::effective_user()), exe.as_ref().map(sys::owner)];

@@ -21,7 +21,7 @@ const UNSEARCHED: [&str; 2] = ["node_modules", "incremental"];
 ///
 /// # Errors
 /// If the path names no file, or if no application is given and there are no traces.
-pub fn app_or_newest(given: Option<PathBuf>, messages: &Messages) -> Result<App, Error> {
+pub(crate) fn app_or_newest(given: Option<PathBuf>, messages: &Messages) -> Result<App, Error> {
     match given {
         Some(given) => App::or_directory(given),
         None => newest_app(messages),
@@ -32,7 +32,7 @@ pub fn app_or_newest(given: Option<PathBuf>, messages: &Messages) -> Result<App,
 ///
 /// # Errors
 /// If there are no traces.
-pub fn newest_app(messages: &Messages) -> Result<App, Error> {
+pub(crate) fn newest_app(messages: &Messages) -> Result<App, Error> {
     let mut walk = Walk::default();
     walk.search(PathBuf::from("."));
     let searched = match walk.entries {

@@ -31,7 +31,7 @@ const ROOT: u32 = 0;
 
 /// The nearness of a user to the caller: the least rank is shown first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rank {
+pub(crate) enum Rank {
     /// The user is the caller.
     Own,
     /// The user is the owner of the executable.
@@ -42,7 +42,7 @@ pub enum Rank {
 
 /// The users whose files are shown before those of others.
 #[derive(Clone, Copy, Debug)]
-pub struct Owners {
+pub(crate) struct Owners {
     /// The effective user id of the caller.
     pub own: u32,
     /// The user id of the executable's owner, if there is an executable.
@@ -52,7 +52,7 @@ pub struct Owners {
 impl Owners {
     /// Returns the users who may own traces of `app`.
     #[must_use]
-    pub fn of(app: &App) -> Owners {
+    pub(crate) fn of(app: &App) -> Owners {
         let executable = app.real_path().filter(|_| !app.is_directory());
         let executable = executable.and_then(|path| fs::metadata(path).ok());
         Owners { own: sys::effective_user(), executable: executable.as_ref().map(sys::owner) }
@@ -60,7 +60,7 @@ impl Owners {
 
     /// Ranks an owner: the caller before the executable's owner before all others.
     #[must_use]
-    pub fn rank(&self, owner: u32) -> Rank {
+    pub(crate) fn rank(&self, owner: u32) -> Rank {
         match owner {
             owner if owner == self.own => Rank::Own,
             owner if Some(owner) == self.executable => Rank::Executable,
@@ -70,7 +70,7 @@ impl Owners {
 
     /// Returns whether to believe files of `recorder` that record the user their process became.
     #[must_use]
-    pub fn may_record(&self, recorder: u32) -> bool {
+    pub(crate) fn may_record(&self, recorder: u32) -> bool {
         recorder == ROOT || self.rank(recorder) != Rank::Other
     }
 
@@ -78,7 +78,7 @@ impl Owners {
     /// became `named`: first the user who gets them, then the other. Returns `None` if that file is not believed: a
     /// user who is less near to the caller must not add files of others to a run of his.
     #[must_use]
-    pub fn together(&self, recorder: u32, named: u32) -> Option<(u32, u32)> {
+    pub(crate) fn together(&self, recorder: u32, named: u32) -> Option<(u32, u32)> {
         let (of_recorder, of_named) = (self.rank(recorder), self.rank(named));
         if recorder == named || (of_recorder >= of_named && recorder != ROOT) {
             return None;
@@ -89,7 +89,7 @@ impl Owners {
 
 /// Returns the users that a trace's process became. Reads the whole file.
 #[must_use]
-pub fn recorded(trace: &Trace) -> Vec<u32> {
+pub(crate) fn recorded(trace: &Trace) -> Vec<u32> {
     match (&trace.held, &trace.map) {
         (Some(held), _) => recorded_in(held.file()),
         (None, Some(map)) => recorded_in(map),
@@ -99,7 +99,7 @@ pub fn recorded(trace: &Trace) -> Vec<u32> {
 
 /// Returns the users named by `# credentials` lines in the bytes of a file.
 #[must_use]
-pub fn recorded_in(bytes: &[u8]) -> Vec<u32> {
+pub(crate) fn recorded_in(bytes: &[u8]) -> Vec<u32> {
     let user = |payload: &[u8]| match Meta::parse(payload) {
         Some(Meta::Credentials { uid }) => Some(uid),
         _ => None,
@@ -120,7 +120,7 @@ pub fn recorded_in(bytes: &[u8]) -> Vec<u32> {
 
 /// Returns a text with the number of files of each user.
 #[must_use]
-pub fn of_users(files: &BTreeMap<u32, usize>) -> String {
+pub(crate) fn of_users(files: &BTreeMap<u32, usize>) -> String {
     let of_user = |(user, files): (&u32, &usize)| format!("{} of user {user}", count(*files as u64, "file"));
     let more = files.len().saturating_sub(MAX_NAMED_USERS);
     let mut parts: Vec<String> = files.iter().take(MAX_NAMED_USERS).map(of_user).collect();

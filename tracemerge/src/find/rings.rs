@@ -24,13 +24,13 @@ use crate::ui::messages::{Messages, shown};
 /// Returns the caller's runs with rings that `wanted` accepts. For those of other users see
 /// [`crate::find::strangers`].
 #[must_use]
-pub fn runs(wanted: impl Fn(&Manifest) -> bool) -> Vec<RunInMemory> {
+pub(crate) fn runs(wanted: impl Fn(&Manifest) -> bool) -> Vec<RunInMemory> {
     inspect::runs(&runtime_directories(), wanted)
 }
 
 /// Returns the directories in which the runs have their trace files.
 #[must_use]
-pub fn places(runs: &[RunInMemory]) -> Vec<PathBuf> {
+pub(crate) fn places(runs: &[RunInMemory]) -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = runs.iter().flat_map(RunInMemory::traces).collect();
     places.sort();
     places.dedup();
@@ -38,7 +38,7 @@ pub fn places(runs: &[RunInMemory]) -> Vec<PathBuf> {
 }
 
 /// Reads the rings of all `runs` that still exist, and reports the dead runs that are not recovered, with the reason.
-pub fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut Messages) -> Vec<Trace> {
+pub(crate) fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut Messages) -> Vec<Trace> {
     let mut traces = Vec::new();
     for run in runs {
         let alive = liveness::is_alive(&run.manifest.run);
@@ -114,7 +114,7 @@ fn trace(run: &RunInMemory, thread: ThreadInMemory, alive: bool, messages: &mut 
 
 /// Reports the chosen runs that have left a directory which this user may not read, for example because it is another
 /// user's.
-pub fn report_unread_runs(chosen: &[&Trace], runs: &[RunInMemory], messages: &mut Messages) {
+pub(crate) fn report_unread_runs(chosen: &[&Trace], runs: &[RunInMemory], messages: &mut Messages) {
     let read: HashSet<(u32, u32)> =
         runs.iter().map(|run| (run.manifest.run.pid, run.manifest.run.id)).collect();
     let mut reported_runs = HashSet::new();
@@ -165,7 +165,7 @@ fn places_of_owner(_trace: &Path) -> Vec<PathBuf> {
 
 /// Returns whether the file at `path` belongs to one of the rings read.
 #[must_use]
-pub fn have(held: &[Trace], path: &Path) -> bool {
+pub(crate) fn have(held: &[Trace], path: &Path) -> bool {
     let id = fs::metadata(path).ok().map(|metadata| file_id(path, &metadata));
     id.is_some() && held.iter().any(|trace| trace.id == id)
 }
@@ -173,7 +173,7 @@ pub fn have(held: &[Trace], path: &Path) -> bool {
 /// Replaces the files of threads by the traces read from their rings. `before` are the files that were found before
 /// the rings were read.
 #[must_use]
-pub fn join(mut found: Vec<Trace>, held: Vec<Trace>, before: &[Candidate]) -> Vec<Trace> {
+pub(crate) fn join(mut found: Vec<Trace>, held: Vec<Trace>, before: &[Candidate]) -> Vec<Trace> {
     let thread = |trace: &Trace, since| {
         let run = trace.run.as_ref()?;
         Some((trace.owner, run.boot.clone(), run.pid, run.id, trace.tid, since))

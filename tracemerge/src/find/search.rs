@@ -21,7 +21,7 @@ use crate::ui::error::Error;
 
 /// A file that may be a trace.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub(crate) struct Candidate {
     /// The path of the file.
     pub path: PathBuf,
     /// The thread id in the file's name.
@@ -40,7 +40,7 @@ pub struct Candidate {
 
 /// The result of a search, and the places that were searched.
 #[derive(Debug, Default)]
-pub struct Search {
+pub(crate) struct Search {
     /// The files, each once.
     pub candidates: Vec<Candidate>,
     /// The directories, in the order of the search.
@@ -54,7 +54,7 @@ pub struct Search {
 /// Searches for the trace files of `app` in all the places where the library may have put them, and in `more`, the
 /// places that its runs have named.
 #[must_use]
-pub fn search(app: &App, more: &[PathBuf]) -> Search {
+pub(crate) fn search(app: &App, more: &[PathBuf]) -> Search {
     let mut search = Search::default();
     let mut seen = HashSet::new();
     if app.is_directory() {

@@ -24,13 +24,13 @@ use crate::find::owners::{Owners, Rank};
 use crate::ui::messages::{Messages, count, shown};
 
 /// The time for all runs of other users that were not requested.
-pub const BUDGET: Duration = Duration::from_secs(2);
+pub(crate) const BUDGET: Duration = Duration::from_secs(2);
 
 /// The part of the budget that this process has used.
 static USED: Mutex<Duration> = Mutex::new(Duration::ZERO);
 
 /// Does `work`, which gets the time at which the budget ends, and takes the elapsed time from the budget.
-pub fn spend<T>(work: impl FnOnce(Instant) -> T) -> T {
+pub(crate) fn spend<T>(work: impl FnOnce(Instant) -> T) -> T {
     let begun = Instant::now();
     let result = work(begun + left());
     use_up(begun.elapsed());
@@ -48,7 +48,7 @@ fn use_up(time: Duration) {
 
 /// The runs of other users that are skipped: their number by user, directory and reason.
 #[derive(Debug, Default)]
-pub struct Skipped(BTreeMap<(u32, PathBuf, &'static str), u64>);
+pub(crate) struct Skipped(BTreeMap<(u32, PathBuf, &'static str), u64>);
 
 /// The reason that another process holds the lock.
 const BUSY: &str = "another process has been recovering for all of the time for other users' runs";
@@ -78,7 +78,7 @@ impl Skipped {
 
 /// The runs of other users.
 #[derive(Debug, Default)]
-pub struct RunsOfOtherUsers {
+pub(crate) struct RunsOfOtherUsers {
     /// The runs whose traces are requested. Those that were not recovered have yet to be read from memory.
     pub requested_runs: Vec<RunInMemory>,
     /// The dead runs, with the results of their recovery.
@@ -87,7 +87,10 @@ pub struct RunsOfOtherUsers {
 
 /// Finds the runs of other users that `wanted` accepts, within the budget, and reports users and directories for
 /// which it was too short.
-pub fn runs(wanted: impl Fn(&Run, Option<&Manifest>) -> bool, messages: &mut Messages) -> Vec<RunInMemory> {
+pub(crate) fn runs(
+    wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
+    messages: &mut Messages,
+) -> Vec<RunInMemory> {
     let OtherUsersRuns { runs, unknown, unread_directories } =
         spend(|until| inspect::find_other_users_runs(&runtime_directories(), wanted, until));
     unknown.iter().for_each(|error| messages.warn(error));
@@ -102,7 +105,7 @@ pub fn runs(wanted: impl Fn(&Run, Option<&Manifest>) -> bool, messages: &mut Mes
 
 /// Recovers the dead runs among `runs`; those for which `requested_runs` is true completely. `cause` gives the cause of
 /// the end of a run's process, if known.
-pub fn recover(
+pub(crate) fn recover(
     runs: Vec<RunInMemory>,
     requested_runs: impl Fn(&RunInMemory) -> bool,
     cause: impl Fn(&Run) -> Cause,
@@ -173,7 +176,7 @@ fn take(
 
 /// Returns the directories of those `runs`, of other users, whose traces `choice` shows. `nearer` are the traces that
 /// the caller has on disk, and `own` the caller's runs in memory.
-pub fn requested_runs(
+pub(crate) fn requested_runs(
     runs: &[RunInMemory],
     choice: Choice,
     owners: &Owners,

@@ -22,7 +22,7 @@ const FIRST_LINE_BYTES: u64 = 256;
 
 /// Returns the reason why the library cannot be preloaded into the program.
 #[must_use]
-pub fn obstacle(program: &Executable) -> Option<String> {
+pub(crate) fn obstacle(program: &Executable) -> Option<String> {
     let linker = program.linker.as_deref();
     let is_of_other_library =
         |linker: &str| OTHER_LINKERS.iter().any(|other| file_name(linker).starts_with(other));
@@ -51,7 +51,7 @@ pub fn obstacle(program: &Executable) -> Option<String> {
 
 /// Returns the reason why a program that is linked with the library cannot be traced without damage to a sanitizer.
 #[must_use]
-pub fn conflict(program: &Executable) -> Option<String> {
+pub(crate) fn conflict(program: &Executable) -> Option<String> {
     let is_apart = program.runtimes().any(|name| name.starts_with("libtsan"));
     if is_apart && program.has_own_thread_hooks {
         let why = "libtracer.a has functions with the names of ThreadSanitizer's, whose reports lack the callers \
@@ -64,7 +64,7 @@ pub fn conflict(program: &Executable) -> Option<String> {
 /// Returns the runtime of AddressSanitizer if the program needs it as its first library and the user preloads another
 /// one: then the runtime refuses to start.
 #[must_use]
-pub fn refusing_runtime(program: &Executable) -> Option<&str> {
+pub(crate) fn refusing_runtime(program: &Executable) -> Option<&str> {
     let is_of_asan = |name: &str| name.starts_with("libasan.so") || name.starts_with("libclang_rt.asan");
     let runtime = program.runtimes().find(|name| is_of_asan(name))?;
     let preloaded = preloaded()?;
@@ -77,7 +77,7 @@ pub fn refusing_runtime(program: &Executable) -> Option<&str> {
 
 /// Returns the reason why the program, which has ended, wrote no trace.
 #[must_use]
-pub fn reason(app: &App) -> String {
+pub(crate) fn reason(app: &App) -> String {
     let path = app.real_path().unwrap_or(&app.given);
     let Some(program) = Executable::read(path) else {
         return interpreter(path).map_or_else(
@@ -166,14 +166,14 @@ fn hooks_of_others() -> Option<String> {
 
 /// Returns whether an entry of `LD_PRELOAD` names the library.
 #[must_use]
-pub fn is_library(entry: &str) -> bool {
+pub(crate) fn is_library(entry: &str) -> bool {
     let name = file_name(entry);
     name.starts_with("libtracer.so") || [BUILT_NAME, INSTALLED_NAME].contains(&name)
 }
 
 /// Returns the last part of the path of a library.
 #[must_use]
-pub fn file_name(path: &str) -> &str {
+pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 

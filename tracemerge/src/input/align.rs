@@ -25,7 +25,7 @@ use crate::ui::messages::{Grouped, Messages, count};
 
 /// The conversion of a file's ticks to those of another machine.
 #[derive(Clone, Debug)]
-pub struct Scale {
+pub(crate) struct Scale {
     own: Arc<TickClock>,
     reference: Arc<TickClock>,
 }
@@ -33,14 +33,14 @@ pub struct Scale {
 impl Scale {
     /// Returns the ticks of the other machine at the same time of day.
     #[must_use]
-    pub fn convert(&self, ticks: u64) -> u64 {
+    pub(crate) fn convert(&self, ticks: u64) -> u64 {
         self.reference.ticks(self.own.ascending_wall(Ticks(ticks))).0
     }
 }
 
 /// The outcome of aligning one boot.
 #[derive(Clone, Debug, Default)]
-pub struct Aligned {
+pub(crate) struct Aligned {
     /// Whether the boot continues the boot before it, in the ticks of that boot.
     pub joins: bool,
     /// The conversion of the ticks of the boot's first run.
@@ -54,7 +54,7 @@ pub struct Aligned {
 ///
 /// # Errors
 /// No space is left for the lines with other ticks.
-pub fn align(
+pub(crate) fn align(
     boots: &mut Vec<Vec<Source>>,
     runs: &[Vec<Option<Run>>],
     messages: &mut Messages,

@@ -7,7 +7,7 @@ const LINEAR_SCAN_BYTES: usize = if cfg!(test) { 8 } else { 512 };
 
 /// A place between two lines of a sorted range, or at one of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Boundary {
+pub(crate) struct Boundary {
     /// The offset of the boundary.
     pub at: usize,
     /// The ticks of the first line behind the boundary; `None` at the end.
@@ -18,21 +18,21 @@ impl Boundary {
     /// Returns the boundary at `at`, before everything from there on. Bytes at `at` that are not a line belong to the
     /// first line behind it.
     #[must_use]
-    pub fn before(bytes: &[u8], at: usize) -> Boundary {
+    pub(crate) fn before(bytes: &[u8], at: usize) -> Boundary {
         let line = skip_bad(bytes, at);
         Boundary { at, ticks: if line < bytes.len() { ticks_at(bytes, line) } else { None } }
     }
 
     /// Returns the boundary at the end of `bytes`.
     #[must_use]
-    pub fn end(bytes: &[u8]) -> Boundary {
+    pub(crate) fn end(bytes: &[u8]) -> Boundary {
         Boundary { at: bytes.len(), ticks: None }
     }
 
     /// Returns whether all lines behind the boundary have `ticks` or more.
     #[inline]
     #[must_use]
-    pub fn starts_at_or_after(&self, ticks: u64) -> bool {
+    pub(crate) fn starts_at_or_after(&self, ticks: u64) -> bool {
         self.ticks.is_none_or(|first| first >= ticks)
     }
 }
@@ -48,7 +48,13 @@ impl Boundary {
 /// the logarithm of the distance. If lines come somewhat evenly, two or three looks are enough. The last few lines
 /// are walked through.
 #[must_use]
-pub fn first_from(bytes: &[u8], ticks: u64, low: Boundary, mut high: Boundary, step: usize) -> Boundary {
+pub(crate) fn first_from(
+    bytes: &[u8],
+    ticks: u64,
+    low: Boundary,
+    mut high: Boundary,
+    step: usize,
+) -> Boundary {
     if low.starts_at_or_after(ticks) {
         return low;
     }

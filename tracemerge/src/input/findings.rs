@@ -30,7 +30,7 @@ struct FileFindings {
 
 /// The findings of a merge.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Findings {
+pub(crate) struct Findings {
     /// The number of lines that were merged, put-in `# damaged` lines included.
     pub lines: u64,
     files: BTreeMap<usize, FileFindings>,
@@ -43,22 +43,22 @@ pub struct Findings {
 
 impl Findings {
     /// Notes bytes that are not a line.
-    pub fn damaged(&mut self, source: usize, at: usize, bytes: usize) {
+    pub(crate) fn damaged(&mut self, source: usize, at: usize, bytes: usize) {
         self.files.entry(source).or_default().damaged.push((at, bytes));
     }
 
     /// Notes a line with smaller ticks than the line before.
-    pub fn broken(&mut self, source: usize, at: usize, before: u64, after: u64) {
+    pub(crate) fn broken(&mut self, source: usize, at: usize, before: u64, after: u64) {
         self.files.entry(source).or_default().breaks.push((at, before, after));
     }
 
     /// Notes a last line without a line feed.
-    pub fn torn(&mut self, source: usize, at: usize) {
+    pub(crate) fn torn(&mut self, source: usize, at: usize) {
         self.files.entry(source).or_default().torn = Some(at);
     }
 
     /// Counts the losses and backward steps that the payload of a `#` line reports.
-    pub fn metadata(&mut self, source: usize, payload: &[u8]) {
+    pub(crate) fn metadata(&mut self, source: usize, payload: &[u8]) {
         if payload.starts_with(b"backward ") {
             self.files.entry(source).or_default().backward += 1;
         }
@@ -82,7 +82,7 @@ impl Findings {
     }
 
     /// Adds the findings in lines that stand behind these.
-    pub fn append(&mut self, later: Findings) {
+    pub(crate) fn append(&mut self, later: Findings) {
         self.lines += later.lines;
         for (source, of_file) in later.files {
             let all = self.files.entry(source).or_default();
@@ -99,7 +99,7 @@ impl Findings {
     }
 
     /// Reports all findings to the user; `path` returns the path of each source.
-    pub fn report_to_user<'p>(&self, path: impl Fn(usize) -> &'p Path, messages: &mut Messages) {
+    pub(crate) fn report_to_user<'p>(&self, path: impl Fn(usize) -> &'p Path, messages: &mut Messages) {
         for (source, file) in &self.files {
             file.report_to_user(path(*source), messages);
         }
@@ -138,11 +138,11 @@ fn is_requested_loss(reason: LossReason) -> bool {
 }
 
 /// The number of unknown reasons that are counted separately: a damaged file may have one in every line.
-pub const REASONS: usize = 16;
+pub(crate) const REASONS: usize = 16;
 
 /// Adds a loss to the losses for reasons that are not known here; beyond [`REASONS`] of them, adds it to the last
 /// one.
-pub fn add_loss(losses: &mut Vec<(Name, u64)>, reason: Name, records: u64) {
+pub(crate) fn add_loss(losses: &mut Vec<(Name, u64)>, reason: Name, records: u64) {
     let known = losses.iter().position(|(known, _)| *known == reason);
     let known = known.or_else(|| losses.len().checked_sub(1).filter(|_| losses.len() >= REASONS));
     match known {
@@ -194,7 +194,7 @@ fn digits(ticks: u64) -> String {
 /// The numbers in findings, which do not depend on the order in which lines were merged.
 #[cfg(test)]
 #[derive(Debug, PartialEq)]
-pub struct FindingCounts {
+pub(crate) struct FindingCounts {
     lines: u64,
     files: Vec<(usize, u64, u64, u64, Option<usize>)>,
     lost: Vec<(String, u64)>,

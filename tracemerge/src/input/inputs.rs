@@ -19,7 +19,7 @@ use crate::ui::messages::Messages;
 
 /// The origin of records: a file or a ring, with its thread and run.
 #[derive(Clone, Debug)]
-pub struct Origin {
+pub(crate) struct Origin {
     /// The thread's run, if it is known.
     pub run: Option<Run>,
     /// The id of the file's thread.
@@ -40,7 +40,7 @@ pub struct Origin {
 
 /// The time for which a thread has waited for the tracer while its file was written.
 #[derive(Clone, Copy, Debug)]
-pub struct WaitedTime {
+pub(crate) struct WaitedTime {
     /// The sums.
     pub waited: Waited,
     /// The ticks of the file's first line.
@@ -51,7 +51,7 @@ pub struct WaitedTime {
 
 /// The chosen traces, open.
 #[derive(Debug)]
-pub struct Inputs {
+pub(crate) struct Inputs {
     /// The sources of each boot.
     pub boots: Vec<Vec<Source>>,
     /// The origin of each source: those of the first boot, then those of the next.
@@ -68,7 +68,7 @@ impl Inputs {
     ///
     /// # Errors
     /// No file can be mapped, or a log cannot be read.
-    pub fn open(
+    pub(crate) fn open(
         chosen: &Chosen,
         with: &[PathBuf],
         with_names: bool,
@@ -171,20 +171,20 @@ impl Inputs {
 
     /// Makes the sources leave out calls that certainly took less than `ns` nanoseconds and have nothing inside, if
     /// that is cheap. The inputs must have their clocks.
-    pub fn leave_out_shorter_calls(&mut self, ns: u64) {
+    pub(crate) fn leave_out_shorter_calls(&mut self, ns: u64) {
         for (origin, source) in self.origins.iter().zip(self.boots.iter_mut().flatten()) {
             source.leave_out_shorter_calls(origin.clock.ticks_within(ns));
         }
     }
 
     /// Returns the sources of all boots, in order, each with its origin.
-    pub fn files(&self) -> impl Iterator<Item = (&Origin, &Source)> + Clone {
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&Origin, &Source)> + Clone {
         self.origins.iter().zip(self.boots.iter().flatten())
     }
 
     /// Leaves out the bytes that files have lost by truncation, and notes in `ends` the new end of each such file.
     /// Returns whether a file has become shorter since the last call.
-    pub fn give_up_truncated(&mut self, ends: &mut BTreeMap<PathBuf, usize>) -> bool {
+    pub(crate) fn give_up_truncated(&mut self, ends: &mut BTreeMap<PathBuf, usize>) -> bool {
         let mut any = false;
         for source in self.boots.iter_mut().flatten() {
             if source.end_where_truncated() {

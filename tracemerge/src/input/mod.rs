@@ -1,12 +1,12 @@
 //! Traces as sources of lines, and the boundaries of times in them. Logs of other programs and traces of other
 //! machines become sources, too.
 
-pub mod align;
-pub mod boundary;
-pub mod findings;
-pub mod foreign;
-pub mod inputs;
-pub mod other_kinds;
-pub mod site_catalog;
-pub mod slice;
-pub mod source;
+pub(crate) mod align;
+pub(crate) mod boundary;
+pub(crate) mod findings;
+pub(crate) mod foreign;
+pub(crate) mod inputs;
+pub(crate) mod other_kinds;
+pub(crate) mod site_catalog;
+pub(crate) mod slice;
+pub(crate) mod source;

@@ -10,7 +10,7 @@ use crate::ui::messages::{Grouped, count};
 /// The numbers of lines, by the characters of their kinds.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(transparent)]
-pub struct OtherKinds {
+pub(crate) struct OtherKinds {
     /// The numbers of lines of kinds that are not known.
     unknown: BTreeMap<char, u64>,
     /// The number of states of threads.
@@ -24,36 +24,36 @@ pub struct OtherKinds {
 impl OtherKinds {
     /// Counts a line.
     #[cold]
-    pub fn see(&mut self, kind: OtherKind) {
+    pub(crate) fn see(&mut self, kind: OtherKind) {
         *self.unknown.entry(char::from(kind.byte())).or_default() += 1;
     }
 
     /// Counts a state of a thread.
     #[cold]
-    pub fn see_state(&mut self) {
+    pub(crate) fn see_state(&mut self) {
         self.states += 1;
     }
 
     /// Returns the number of states of threads.
     #[must_use]
-    pub fn states(&self) -> u64 {
+    pub(crate) fn states(&self) -> u64 {
         self.states
     }
 
     /// Counts states that the kernel reports lost.
     #[cold]
-    pub fn see_lost_states(&mut self, lost: u32) {
+    pub(crate) fn see_lost_states(&mut self, lost: u32) {
         self.lost_states = self.lost_states.saturating_add(lost.into());
     }
 
     /// Returns the number of states that the kernel has lost.
     #[must_use]
-    pub fn lost_states(&self) -> u64 {
+    pub(crate) fn lost_states(&self) -> u64 {
         self.lost_states
     }
 
     /// Adds other numbers to these.
-    pub fn add(&mut self, others: &OtherKinds) {
+    pub(crate) fn add(&mut self, others: &OtherKinds) {
         self.states += others.states;
         self.lost_states = self.lost_states.saturating_add(others.lost_states);
         for (kind, lines) in &others.unknown {
@@ -63,19 +63,19 @@ impl OtherKinds {
 
     /// Returns whether there are no such lines.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.unknown.is_empty()
     }
 
     /// Returns the number of the lines.
     #[must_use]
-    pub fn lines(&self) -> u64 {
+    pub(crate) fn lines(&self) -> u64 {
         self.unknown.values().sum()
     }
 
     /// Returns the number of lines of unknown kinds, and these kinds, as text; `None` if there are none.
     #[must_use]
-    pub fn as_reported(&self) -> Option<String> {
+    pub(crate) fn as_reported(&self) -> Option<String> {
         let named: Vec<String> =
             self.unknown.iter().map(|(kind, n)| format!("'{kind}': {}", Grouped(*n))).collect();
         let lines = count(self.lines(), "line");
@@ -84,7 +84,7 @@ impl OtherKinds {
     }
 
     /// Returns the sentences for an output that leaves these lines out, if there are any.
-    pub fn omissions(&self) -> impl Iterator<Item = String> + use<> {
+    pub(crate) fn omissions(&self) -> impl Iterator<Item = String> + use<> {
         let states = (self.states > 0).then(|| count(self.states, "thread state"));
         self.as_reported().into_iter().chain(states).map(|as_reported| format!("left out: {as_reported}"))
     }

@@ -9,7 +9,7 @@ use trace_format::sites::Site;
 
 /// The sites that were met so far, each once: the same place in two processes is one site.
 #[derive(Debug, Default)]
-pub struct SiteCatalog {
+pub(crate) struct SiteCatalog {
     known: Mutex<Known>,
     /// Whether the values of messages are wanted, too. Then two entries of one place whose values have different
     /// types are two sites.
@@ -33,18 +33,18 @@ impl SiteCatalog {
     /// Makes a catalog for a merge in which messages have their values. In it, entries of one place whose values have
     /// other types or names, as in a generic function, are different sites.
     #[must_use]
-    pub fn with_values() -> SiteCatalog {
+    pub(crate) fn with_values() -> SiteCatalog {
         SiteCatalog { with_values: true, ..SiteCatalog::default() }
     }
 
     /// Returns whether the values of messages are wanted.
     #[must_use]
-    pub fn has_values(&self) -> bool {
+    pub(crate) fn has_values(&self) -> bool {
         self.with_values
     }
 
     /// Returns the number of a site, from 1. A place has one number, even if its processes gave it others.
-    pub fn number(&self, site: &Site) -> u32 {
+    pub(crate) fn number(&self, site: &Site) -> u32 {
         let place = if self.with_values { Site { id: 0, ..site.clone() } } else { place_of(site) };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = known.numbers.get(&place) {
@@ -57,14 +57,14 @@ impl SiteCatalog {
     }
 
     /// Returns the site that has a number.
-    pub fn site(&self, number: u32) -> Option<Arc<Site>> {
+    pub(crate) fn site(&self, number: u32) -> Option<Arc<Site>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.sites.get((number as usize).checked_sub(1)?).cloned()
     }
 
     /// Returns a function that numbers sites as this catalog does.
     #[must_use]
-    pub fn numbers(catalog: &Arc<SiteCatalog>) -> SiteNumbers {
+    pub(crate) fn numbers(catalog: &Arc<SiteCatalog>) -> SiteNumbers {
         let catalog = catalog.clone();
         SiteNumbers(Arc::new(move |site| catalog.number(site)))
     }
@@ -72,7 +72,7 @@ impl SiteCatalog {
 
 /// One thread's cache of a value for each site of the catalog. Each value is made once.
 #[derive(Clone, Debug)]
-pub struct PerSite<T> {
+pub(crate) struct PerSite<T> {
     catalog: Arc<SiteCatalog>,
     made: Vec<Option<T>>,
 }
@@ -80,12 +80,12 @@ pub struct PerSite<T> {
 impl<T> PerSite<T> {
     /// Makes an empty cache for the sites of `catalog`.
     #[must_use]
-    pub fn new(catalog: Arc<SiteCatalog>) -> PerSite<T> {
+    pub(crate) fn new(catalog: Arc<SiteCatalog>) -> PerSite<T> {
         PerSite { catalog, made: Vec::new() }
     }
 
     /// Returns the value that `make` has made of the site with this number; `None` if no site has the number.
-    pub fn get(&mut self, number: u32, make: impl FnOnce(&Site) -> T) -> Option<&mut T> {
+    pub(crate) fn get(&mut self, number: u32, make: impl FnOnce(&Site) -> T) -> Option<&mut T> {
         let index = (number as usize).checked_sub(1)?;
         if self.made.get(index).is_none_or(Option::is_none) {
             let site = self.catalog.site(number)?;

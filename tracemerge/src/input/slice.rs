@@ -31,7 +31,7 @@ const RECORDS: usize = 4;
 
 /// A range of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TickPeriod {
+pub(crate) struct TickPeriod {
     /// The first ticks that are in the period.
     pub since: u64,
     /// The first ticks behind the period; `None` if it has no end.
@@ -40,12 +40,12 @@ pub struct TickPeriod {
 
 impl TickPeriod {
     /// The period of all ticks.
-    pub const ALL: TickPeriod = TickPeriod { since: 0, until: None };
+    pub(crate) const ALL: TickPeriod = TickPeriod { since: 0, until: None };
 }
 
 /// The part of a sorted range that is in one slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlicePart {
+pub(crate) struct SlicePart {
     /// The place of the source among all sources.
     pub source: usize,
     /// The lines of that source that are in the slice.
@@ -54,7 +54,7 @@ pub struct SlicePart {
 
 /// The lines of a part of a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PartLines {
+pub(crate) enum PartLines {
     /// The lines are text, and have this range of the source's bytes.
     Text(Range<usize>),
     /// The source renders the lines whose ticks are in the slice's period.
@@ -63,7 +63,7 @@ pub enum PartLines {
 
 /// A period with its lines in all sources, few enough to be merged in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slice {
+pub(crate) struct Slice {
     /// The ticks of the slice.
     pub period: TickPeriod,
     /// The ticks of the slice's first line.
@@ -74,7 +74,7 @@ pub struct Slice {
 
 impl Slice {
     /// Leaves out the bytes that files have lost by truncation since the slice was made.
-    pub fn leave_out_truncated(&mut self, sources: &[Source]) {
+    pub(crate) fn leave_out_truncated(&mut self, sources: &[Source]) {
         for part in &mut self.parts {
             let PartLines::Text(range) = &mut part.lines else { continue };
             if let Some(end) = sources[part.source].truncated_at() {
@@ -86,7 +86,7 @@ impl Slice {
 
 /// An iterator that makes the slices, one after the other.
 #[derive(Debug)]
-pub struct Slicer<'a> {
+pub(crate) struct Slicer<'a> {
     sources: &'a [Source],
     /// The number of truncations at the last check of the ends of the sorted ranges.
     truncations: usize,
@@ -116,7 +116,7 @@ impl<'a> Slicer<'a> {
     /// Prepares slices of the lines that `ranges` have in `period`; the rank of a range is its place among them.
     /// Reports a range that has bytes but no line to `findings`.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         sources: &'a [Source],
         ranges: &[SortedRange],
         period: TickPeriod,
@@ -151,14 +151,14 @@ impl<'a> Slicer<'a> {
     /// Makes slices of more bytes, for sinks of records: records take less memory than their lines, and each slice
     /// costs a search in each source.
     #[must_use]
-    pub fn of_records(mut self) -> Slicer<'a> {
+    pub(crate) fn of_records(mut self) -> Slicer<'a> {
         self.usual *= RECORDS;
         self
     }
 
     /// Returns the approximate number of bytes that are still to come.
     #[must_use]
-    pub fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> usize {
         self.remainders.iter().map(|remainder| remainder.end.at - remainder.next.at).sum()
     }
 
@@ -280,7 +280,11 @@ impl Iterator for Slicer<'_> {
 
 /// Passes all text of a source to `see` in order, in stretches of whole lines. Reports bytes that are not a record to
 /// `damaged`, by offset and number of bytes.
-pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut see: impl FnMut(&[u8])) {
+pub(crate) fn each_stretch(
+    source: &Source,
+    damaged: &mut dyn FnMut(usize, usize),
+    mut see: impl FnMut(&[u8]),
+) {
     let render = match source.content() {
         Content::Text(bytes) => return see(bytes),
         Content::Rendered(render) => render,
@@ -301,7 +305,7 @@ pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut 
 ///
 /// # Errors
 /// No space is left for the text.
-pub fn as_text(
+pub(crate) fn as_text(
     source: Source,
     numbers: &SiteNumbers,
     see: &mut dyn FnMut(u64, u32),

@@ -28,7 +28,7 @@ use crate::ui::messages::shown;
 
 /// A trace that is open for reading: text, or a renderer that makes text of something else.
 #[derive(Debug)]
-pub struct Source {
+pub(crate) struct Source {
     /// The path of the file, for messages.
     pub path: PathBuf,
     stored: Stored,
@@ -36,7 +36,7 @@ pub struct Source {
 
 /// The content of a source, as a merge reads it.
 #[derive(Clone, Copy, Debug)]
-pub enum Content<'a> {
+pub(crate) enum Content<'a> {
     /// The source is text, and these are its bytes.
     Text(&'a [u8]),
     /// The source has no text before this renders it.
@@ -92,7 +92,7 @@ impl Source {
     ///
     /// # Errors
     /// The file cannot be opened or mapped.
-    pub fn open(trace: &Trace, alive: bool) -> Result<Vec<Source>, Error> {
+    pub(crate) fn open(trace: &Trace, alive: bool) -> Result<Vec<Source>, Error> {
         let path = trace.path.clone();
         if let Some(held) = &trace.held {
             let file = match Encoding::of(held.file()) {
@@ -119,7 +119,10 @@ impl Source {
     ///
     /// # Errors
     /// Each file may fail as in [`Self::open`].
-    pub fn open_all(traces: &[Trace], alive: impl FnMut(&Trace) -> bool) -> Vec<Result<Vec<Source>, Error>> {
+    pub(crate) fn open_all(
+        traces: &[Trace],
+        alive: impl FnMut(&Trace) -> bool,
+    ) -> Vec<Result<Vec<Source>, Error>> {
         // All runs are checked before the first file is opened.
         let files: Vec<_> = traces.iter().zip(traces.iter().map(alive).collect::<Vec<_>>()).collect();
         let opened = map_on_all_processors(
@@ -139,7 +142,7 @@ impl Source {
     ///
     /// # Errors
     /// The file cannot be opened or mapped.
-    pub fn of_trace_file(path: PathBuf) -> Result<Source, Error> {
+    pub(crate) fn of_trace_file(path: PathBuf) -> Result<Source, Error> {
         let map = Arc::new(Map::open(&path)?);
         Ok(Source::of_trace(path, map, false))
     }
@@ -156,13 +159,13 @@ impl Source {
 
     /// Returns a source whose lines `render` makes; `path` is for messages.
     #[cfg(test)]
-    pub fn of_lines(path: PathBuf, render: Box<dyn LineSource>) -> Source {
+    pub(crate) fn of_lines(path: PathBuf, render: Box<dyn LineSource>) -> Source {
         Source { path, stored: Stored::Rendered(render) }
     }
 
     /// Returns a source that has the bytes of `map` in place of those of the file at `path`.
     #[must_use]
-    pub fn of_map(path: &Path, map: Map) -> Source {
+    pub(crate) fn of_map(path: &Path, map: Map) -> Source {
         Source { path: path.to_owned(), stored: Stored::text(TextBytes::Mapped(Arc::new(map))) }
     }
 
@@ -170,7 +173,7 @@ impl Source {
     ///
     /// # Errors
     /// The file cannot be mapped.
-    pub fn of_file(path: PathBuf, file: &File) -> Result<Source, Error> {
+    pub(crate) fn of_file(path: PathBuf, file: &File) -> Result<Source, Error> {
         let map = Map::of_file(file, &path)?;
         map.advise_sequential();
         Ok(Source { path, stored: Stored::text(TextBytes::Mapped(Arc::new(map))) })
@@ -178,14 +181,14 @@ impl Source {
 
     /// Returns a source called `path` that has `bytes`.
     #[cfg(test)]
-    pub fn of(path: &str, bytes: &[u8]) -> Source {
+    pub(crate) fn of(path: &str, bytes: &[u8]) -> Source {
         Source { path: path.into(), stored: Stored::text(TextBytes::Mapped(Arc::new(Map::of(bytes)))) }
     }
 
     /// Returns the text of the source, or its renderer.
     #[inline]
     #[must_use]
-    pub fn content(&self) -> Content<'_> {
+    pub(crate) fn content(&self) -> Content<'_> {
         match &self.stored {
             Stored::Text { bytes, end } => Content::Text(&bytes[..*end]),
             Stored::Rendered(render) => Content::Rendered(&**render),
@@ -195,7 +198,7 @@ impl Source {
     /// Returns the bytes of a text; none for a source that is [rendered](Content::Rendered).
     #[inline]
     #[must_use]
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self.content() {
             Content::Text(bytes) => bytes,
             Content::Rendered(_) => &[],
@@ -204,7 +207,7 @@ impl Source {
 
     /// Returns whether the source has the sites of messages.
     #[must_use]
-    pub fn has_sites(&self) -> bool {
+    pub(crate) fn has_sites(&self) -> bool {
         match &self.stored {
             Stored::Text { .. } => false,
             Stored::Rendered(render) => render.has_sites(),
@@ -212,7 +215,7 @@ impl Source {
     }
 
     /// Replaces the renderer by the one that `change` makes of it, if the source is not text.
-    pub fn change(&mut self, change: impl FnOnce(Box<dyn LineSource>) -> Box<dyn LineSource>) {
+    pub(crate) fn change(&mut self, change: impl FnOnce(Box<dyn LineSource>) -> Box<dyn LineSource>) {
         let nothing = Stored::text(TextBytes::Mapped(Arc::new(Map::nothing())));
         self.stored = match std::mem::replace(&mut self.stored, nothing) {
             Stored::Rendered(render) => Stored::Rendered(change(render)),
@@ -221,7 +224,7 @@ impl Source {
     }
 
     /// Makes the source leave out calls that took fewer than `ticks` and have nothing inside, if that is cheap.
-    pub fn leave_out_shorter_calls(&mut self, ticks: u64) {
+    pub(crate) fn leave_out_shorter_calls(&mut self, ticks: u64) {
         if let Stored::Rendered(render) = &mut self.stored {
             render.leave_out_shorter_calls(ticks);
         }
@@ -229,7 +232,7 @@ impl Source {
 
     /// Marks the bytes in `range` as read for the last time, so that they need not stay in this process's memory.
     /// Small ranges are not worth the call. Reading the bytes again is still possible.
-    pub fn forget(&self, range: Range<usize>) {
+    pub(crate) fn forget(&self, range: Range<usize>) {
         if let Stored::Text { bytes: TextBytes::Mapped(map), .. } = &self.stored {
             map.forget(range);
         }
@@ -237,7 +240,7 @@ impl Source {
 
     /// Returns text that has the source's `#` lines, at least those at its beginning and its end.
     #[must_use]
-    pub fn outline(&self) -> Cow<'_, [u8]> {
+    pub(crate) fn outline(&self) -> Cow<'_, [u8]> {
         match self.content() {
             Content::Text(bytes) => Cow::Borrowed(bytes),
             Content::Rendered(render) => Cow::Owned(render.outline()),
@@ -245,7 +248,7 @@ impl Source {
     }
 
     /// Calls `take` with the payload of each `#` line of the source, in order.
-    pub fn each_meta(&self, take: &mut dyn FnMut(&[u8])) {
+    pub(crate) fn each_meta(&self, take: &mut dyn FnMut(&[u8])) {
         match self.content() {
             Content::Text(bytes) => metas_in(bytes).for_each(take),
             Content::Rendered(render) => render.each_meta(take),
@@ -254,7 +257,7 @@ impl Source {
 
     /// Returns the readings of the clocks in all `# clock` lines of the source. Reads all of it.
     #[must_use]
-    pub fn anchors(&self) -> Vec<Anchor> {
+    pub(crate) fn anchors(&self) -> Vec<Anchor> {
         match self.content() {
             Content::Text(bytes) => anchors_in(bytes).collect(),
             Content::Rendered(render) => {
@@ -271,7 +274,7 @@ impl Source {
 
     /// Returns the ticks of the first line and of the last; `None` if there is no line.
     #[must_use]
-    pub fn ends(&self) -> Option<(u64, u64)> {
+    pub(crate) fn ends(&self) -> Option<(u64, u64)> {
         match self.content() {
             Content::Text(bytes) => first_ticks(bytes).zip(last_ticks(bytes)),
             Content::Rendered(render) => render.period(),
@@ -280,7 +283,7 @@ impl Source {
 
     /// Returns the number of bytes of the text; for a source that is rendered, its [`LineSource::size`].
     #[must_use]
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         match self.content() {
             Content::Text(bytes) => bytes.len(),
             Content::Rendered(render) => usize::try_from(render.size()).unwrap_or(usize::MAX),
@@ -290,14 +293,14 @@ impl Source {
     /// Returns the range of the source's bytes that `lines` occupy; `None` if `lines` are a copy.
     #[inline]
     #[must_use]
-    pub fn place(&self, lines: &[u8]) -> Option<Range<usize>> {
+    pub(crate) fn place(&self, lines: &[u8]) -> Option<Range<usize>> {
         place_of(self.bytes(), lines)
     }
 
     /// Returns the offset at which the file ends now, if it was truncated since it was mapped. Behind that offset,
     /// the mapping has zeros.
     #[must_use]
-    pub fn truncated_at(&self) -> Option<usize> {
+    pub(crate) fn truncated_at(&self) -> Option<usize> {
         let Stored::Text { bytes, end } = &self.stored else { return None };
         let truncated_at = match bytes {
             TextBytes::Mapped(map) => map.truncated_at(),
@@ -311,7 +314,7 @@ impl Source {
     }
 
     /// Leaves out the truncated bytes; returns whether more is left out than before.
-    pub fn end_where_truncated(&mut self) -> bool {
+    pub(crate) fn end_where_truncated(&mut self) -> bool {
         let truncated_at = self.truncated_at();
         if let (Some(new_end), Stored::Text { end, .. }) = (truncated_at, &mut self.stored) {
             *end = new_end;
@@ -321,14 +324,14 @@ impl Source {
 
     /// Returns whether this is text from a ring.
     #[must_use]
-    pub fn is_ring(&self) -> bool {
+    pub(crate) fn is_ring(&self) -> bool {
         matches!(self.stored, Stored::Text { bytes: TextBytes::Ring(_), .. })
     }
 }
 
 /// Reads the clocks of `files`, each given with its run: those at the beginning and the end of each file. If these show
 /// that the wall clock was set or the machine was suspended, reads the files whole, to find out when.
-pub fn clocks_of<'a>(files: impl Iterator<Item = (&'a Run, &'a Source)> + Clone) -> Clocks {
+pub(crate) fn clocks_of<'a>(files: impl Iterator<Item = (&'a Run, &'a Source)> + Clone) -> Clocks {
     let mut clocks = Clocks::read(files.clone().map(|(run, source)| (run, source.outline())));
     if clocks.have_steps() {
         clocks.refine(files.map(|(run, source)| (run, source.anchors())));
@@ -339,7 +342,7 @@ pub fn clocks_of<'a>(files: impl Iterator<Item = (&'a Run, &'a Source)> + Clone)
 /// Returns the range of `whole` that the bytes of `part` occupy; `None` if `part` is a copy.
 #[inline]
 #[must_use]
-pub fn place_of(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
+pub(crate) fn place_of(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
     let start = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
     let end = start.checked_add(part.len())?;
     (end <= whole.len()).then_some(start..end)
@@ -348,7 +351,7 @@ pub fn place_of(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
 /// A part of a text in which ticks never go back, or all of a source that is rendered. A part of a text
 /// begins and ends where lines begin, or where the text does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SortedRange {
+pub(crate) struct SortedRange {
     /// The place of the source among all sources.
     pub source: usize,
     /// The offset of the first byte of the range; 0 in a source that is rendered.
@@ -360,17 +363,17 @@ pub struct SortedRange {
 /// Returns one sorted range for each source: all of it.
 #[cfg(test)]
 #[must_use]
-pub fn whole(sources: &[Source]) -> Vec<SortedRange> {
+pub(crate) fn whole(sources: &[Source]) -> Vec<SortedRange> {
     let range = |(source, file): (usize, &Source)| SortedRange { source, start: 0, end: file.bytes().len() };
     sources.iter().enumerate().map(range).collect()
 }
 
 /// A line whose ticks are smaller than those of the line before: its offset, the ticks before, and its own
 /// ticks.
-pub type Break = (usize, u64, u64);
+pub(crate) type Break = (usize, u64, u64);
 
 /// Reads all of `bytes` and returns the breaks in them.
-pub fn breaks(bytes: &[u8]) -> Vec<Break> {
+pub(crate) fn breaks(bytes: &[u8]) -> Vec<Break> {
     let mut breaks = Vec::new();
     let (mut at, mut ticks) = (0, 0);
     loop {

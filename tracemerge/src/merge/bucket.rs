@@ -23,7 +23,7 @@ type StretchKey = (u64, usize);
 
 /// Passes on the lines of a bucket in the order of their ticks; lines with the same ticks in the order of their
 /// sorted ranges. `stretches` and `order` are memory for the contents of the bucket.
-pub fn pass_on<'g, S: Sink>(
+pub(super) fn pass_on<'g, S: Sink>(
     sources: &[Source],
     groups: &'g [Group<'_>],
     bucket: usize,

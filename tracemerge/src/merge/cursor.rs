@@ -16,7 +16,7 @@ use crate::output::sink::Sink;
 
 /// A position in a sorted range: at a line that was found and is not yet passed on.
 #[derive(Clone, Copy, Debug)]
-pub struct LineCursor<'a> {
+pub(super) struct LineCursor<'a> {
     /// The place of the cursor's source among all sources.
     pub source: u32,
     /// The bytes of the source up to the end of the range.
@@ -30,7 +30,7 @@ pub struct LineCursor<'a> {
 
 /// The surroundings of a cursor while it runs.
 #[derive(Debug)]
-pub struct Pass<'a, S> {
+pub(super) struct Pass<'a, S> {
     /// The bytes that the cursor reads.
     pub bytes: &'a [u8],
     /// The source of the bytes.
@@ -46,7 +46,12 @@ pub struct Pass<'a, S> {
 impl<'a> LineCursor<'a> {
     /// Makes a cursor at the first line from `start` on.
     #[must_use]
-    pub fn new(bytes: &'a [u8], start: usize, source: usize, findings: &mut Findings) -> LineCursor<'a> {
+    pub(super) fn new(
+        bytes: &'a [u8],
+        start: usize,
+        source: usize,
+        findings: &mut Findings,
+    ) -> LineCursor<'a> {
         let at = skip_bad(bytes, start);
         let line = match line_at(bytes, at) {
             Token::Line(line) => Some((at, line)),
@@ -67,7 +72,7 @@ impl<'a> LineCursor<'a> {
     /// Returns the key of the cursor's line.
     #[inline]
     #[must_use]
-    pub fn key(&self, rank: usize) -> TreeKey {
+    pub(super) fn key(&self, rank: usize) -> TreeKey {
         self.line.map_or(TreeKey::EXHAUSTED, |(_, line)| TreeKey::new(line.ticks, rank))
     }
 
@@ -76,7 +81,12 @@ impl<'a> LineCursor<'a> {
     /// # Errors
     /// See [`Stop`].
     #[inline]
-    pub fn run<S: Sink>(&mut self, pass: &mut Pass<'_, S>, rank: usize, limit: TreeKey) -> Result<(), Stop> {
+    pub(super) fn run<S: Sink>(
+        &mut self,
+        pass: &mut Pass<'_, S>,
+        rank: usize,
+        limit: TreeKey,
+    ) -> Result<(), Stop> {
         let Some((mut at, mut line)) = self.line else { return Ok(()) };
         if self.done < at {
             self.put_damaged(pass, self.done, at, at)?;
@@ -162,7 +172,7 @@ impl<S: Sink> Pass<'_, S> {
 
 /// A position among the records, which are in order, of a part of a source.
 #[derive(Clone, Copy, Debug)]
-pub struct RecordCursor<'a> {
+pub(super) struct RecordCursor<'a> {
     /// The records.
     pub records: &'a Records,
     /// The number of records that are passed on.
@@ -173,7 +183,7 @@ impl RecordCursor<'_> {
     /// Returns the key of the cursor's record.
     #[inline]
     #[must_use]
-    pub fn key(&self, rank: usize) -> TreeKey {
+    pub(super) fn key(&self, rank: usize) -> TreeKey {
         if self.at == self.records.len() {
             return TreeKey::EXHAUSTED;
         }
@@ -185,7 +195,7 @@ impl RecordCursor<'_> {
     /// # Errors
     /// See [`Stop`].
     #[inline]
-    pub fn run<S: Sink>(
+    pub(super) fn run<S: Sink>(
         &mut self,
         rank: usize,
         limit: TreeKey,
@@ -204,7 +214,7 @@ impl RecordCursor<'_> {
 
 /// Adds the lines of records to the findings.
 #[inline]
-pub fn note_records(records: &Records, range: Range<usize>, findings: &mut Findings) {
+pub(crate) fn note_records(records: &Records, range: Range<usize>, findings: &mut Findings) {
     for at in range {
         match records.meta(at) {
             None => findings.lines += records.lines(at),
@@ -217,7 +227,7 @@ pub fn note_records(records: &Records, range: Range<usize>, findings: &mut Findi
 }
 
 /// Returns the key of the line at `at`, which must be the beginning of a line.
-pub fn key_at(bytes: &[u8], at: usize) -> LineKey {
+pub(super) fn key_at(bytes: &[u8], at: usize) -> LineKey {
     let Token::Line(line) = line_at(bytes, at) else { return LineKey::default() };
     Line::parse(strip_line_feed(&bytes[at..line.end])).map_or_else(|_| LineKey::default(), |line| line.key)
 }

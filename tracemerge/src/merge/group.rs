@@ -29,7 +29,7 @@ const MAX_TICK_SPAN: u64 = u32::MAX as u64;
 
 /// A group of neighbouring sorted ranges, which one thread deals out at a time.
 #[derive(Debug)]
-pub struct Group<'a> {
+pub(crate) struct Group<'a> {
     /// The number of the group, from 0.
     pub number: usize,
     ranges: Vec<SortedRange>,
@@ -67,7 +67,7 @@ enum OpenRange<'a> {
 
 /// Neighbouring lines of one sorted range, or records.
 #[derive(Clone, Debug)]
-pub struct Stretch<'a> {
+pub(crate) struct Stretch<'a> {
     /// The ticks of the first line.
     pub ticks: u64,
     /// The lines, or the records.
@@ -80,7 +80,7 @@ pub struct Stretch<'a> {
 
 /// The content of a stretch.
 #[derive(Clone, Debug)]
-pub enum Run<'a> {
+pub(crate) enum Run<'a> {
     /// The bytes of lines.
     Lines(&'a [u8]),
     /// A range of records.
@@ -91,7 +91,7 @@ impl Stretch<'_> {
     /// Returns the ticks of the last line.
     #[inline]
     #[must_use]
-    pub fn last(&self) -> u64 {
+    pub(crate) fn last(&self) -> u64 {
         self.ticks + u64::from(self.length)
     }
 }
@@ -132,7 +132,7 @@ const _: () = assert!(size_of::<Dealt<'_>>() <= 32);
 impl<'a> Group<'a> {
     /// Prepares to deal out the lines that `ranges` have in `period`.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         number: usize,
         ranges: &[SortedRange],
         period: TickPeriod,
@@ -160,7 +160,12 @@ impl<'a> Group<'a> {
     ///
     /// # Errors
     /// Ticks go back in a file.
-    pub fn deal(&mut self, sources: &'a [Source], window: &Window, room: &mut Vec<u8>) -> Result<(), Stop> {
+    pub(crate) fn deal(
+        &mut self,
+        sources: &'a [Source],
+        window: &Window,
+        room: &mut Vec<u8>,
+    ) -> Result<(), Stop> {
         self.found = Findings::default();
         self.text.clear();
         self.records.clear();
@@ -236,7 +241,7 @@ impl<'a> Group<'a> {
     }
 
     /// Notes that the window's lines are passed on: the next window begins at the end of this one.
-    pub fn end_window(&mut self, sources: &[Source]) {
+    pub(crate) fn end_window(&mut self, sources: &[Source]) {
         self.findings.append(mem::take(&mut self.found));
         for range in &mut self.open_ranges {
             if let OpenRange::Text { begin, end } = range {
@@ -248,19 +253,19 @@ impl<'a> Group<'a> {
 
     /// Returns the findings in all windows.
     #[must_use]
-    pub fn findings(self) -> Findings {
+    pub(crate) fn findings(self) -> Findings {
         self.findings
     }
 
     /// Returns the number of ranges in the group.
     #[must_use]
-    pub fn ranges(&self) -> usize {
+    pub(crate) fn ranges(&self) -> usize {
         self.ranges.len()
     }
 
     /// Returns the number of bytes that the window has in bucket `number`.
     #[must_use]
-    pub fn bytes_in(&self, number: usize) -> usize {
+    pub(crate) fn bytes_in(&self, number: usize) -> usize {
         let bytes = |dealt: &Dealt<'_>| match self.run(dealt) {
             Run::Lines(lines) => lines.len(),
             Run::Records(_, range) => Records::bytes_of(range.len()),
@@ -270,12 +275,12 @@ impl<'a> Group<'a> {
 
     /// Returns whether the window has lines or records in bucket `number`.
     #[must_use]
-    pub fn is_in(&self, number: usize) -> bool {
+    pub(crate) fn is_in(&self, number: usize) -> bool {
         self.buckets.get(number).is_some_and(|dealt| !dealt.is_empty())
     }
 
     /// Adds the stretches that the window has in bucket `number` to `all`, in the order of ties.
-    pub fn add_bucket<'g>(&'g self, number: usize, all: &mut Vec<Stretch<'g>>) {
+    pub(crate) fn add_bucket<'g>(&'g self, number: usize, all: &mut Vec<Stretch<'g>>) {
         let Some(bucket) = self.buckets.get(number) else { return };
         all.extend(bucket.iter().map(|dealt| {
             let Dealt { ticks, source, length, .. } = *dealt;

@@ -7,17 +7,17 @@
 
 /// A key of the merge: ticks, then the rank of the input. Keys of different inputs are never equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TreeKey(u128);
+pub(crate) struct TreeKey(u128);
 
 impl TreeKey {
     /// The key of an input that has no more lines: it is behind every other key.
-    pub const EXHAUSTED: TreeKey = TreeKey(u128::MAX);
+    pub(crate) const EXHAUSTED: TreeKey = TreeKey(u128::MAX);
 
     /// Returns the key of a line of input `rank`. No machine has `u64::MAX` inputs, so it is never
     /// [`Self::EXHAUSTED`].
     #[inline]
     #[must_use]
-    pub fn new(ticks: u64, rank: usize) -> TreeKey {
+    pub(crate) fn new(ticks: u64, rank: usize) -> TreeKey {
         TreeKey(u128::from(ticks) << 64 | rank as u128)
     }
 
@@ -31,14 +31,14 @@ impl TreeKey {
 
 /// A tournament tree of losers, as the module describes it.
 #[derive(Debug)]
-pub struct LoserTree {
+pub(crate) struct LoserTree {
     nodes: Vec<TreeKey>,
 }
 
 impl LoserTree {
     /// Plays all matches. `keys[i]` must be a key of rank `i`, or exhausted.
     #[must_use]
-    pub fn new(keys: &[TreeKey]) -> LoserTree {
+    pub(crate) fn new(keys: &[TreeKey]) -> LoserTree {
         let leaves = keys.len();
         let mut nodes = vec![TreeKey::EXHAUSTED; leaves.max(1)];
         // The winners of the matches below, by node; each leaf wins its own place.
@@ -56,7 +56,7 @@ impl LoserTree {
     /// Returns the rank of the input with the smallest key; `None` if all are exhausted.
     #[inline]
     #[must_use]
-    pub fn winner(&self) -> Option<usize> {
+    pub(crate) fn winner(&self) -> Option<usize> {
         (self.nodes[0] != TreeKey::EXHAUSTED).then(|| self.nodes[0].rank())
     }
 
@@ -64,7 +64,7 @@ impl LoserTree {
     /// winner's path.
     #[inline]
     #[must_use]
-    pub fn runner_up(&self, winner: usize) -> TreeKey {
+    pub(crate) fn runner_up(&self, winner: usize) -> TreeKey {
         let mut best = TreeKey::EXHAUSTED;
         let mut node = (self.nodes.len() + winner) / 2;
         while node > 0 {
@@ -76,7 +76,7 @@ impl LoserTree {
 
     /// Gives the winner's input its next key, and plays its matches again.
     #[inline]
-    pub fn replace(&mut self, winner: usize, next: TreeKey) {
+    pub(crate) fn replace(&mut self, winner: usize, next: TreeKey) {
         let mut key = next;
         let mut node = (self.nodes.len() + winner) / 2;
         while node > 0 {

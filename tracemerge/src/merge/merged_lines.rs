@@ -21,7 +21,7 @@ const STEP: usize = 64 << 10;
 
 /// Merged lines, in order.
 #[derive(Debug)]
-pub struct MergedLines<'a> {
+pub(crate) struct MergedLines<'a> {
     sources: &'a [Source],
     text: Vec<u8>,
     /// The long stretches, each with its offset in `text`.
@@ -38,7 +38,7 @@ struct Long {
 impl<'a> MergedLines<'a> {
     /// Makes an empty list of lines.
     #[must_use]
-    pub fn new(sources: &'a [Source]) -> MergedLines<'a> {
+    pub(crate) fn new(sources: &'a [Source]) -> MergedLines<'a> {
         MergedLines { sources, text: Vec::new(), long: Vec::new() }
     }
 
@@ -46,7 +46,7 @@ impl<'a> MergedLines<'a> {
     ///
     /// # Errors
     /// Writing to `out` fails.
-    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let mut parts: Vec<&[u8]> = Vec::with_capacity(AT_ONCE + 1);
         let mut copied = 0;
         for (at, long) in &self.long {

@@ -12,27 +12,27 @@
 mod bucket;
 mod cursor;
 mod group;
-pub mod loser_tree;
-pub mod merged_lines;
+pub(crate) mod loser_tree;
+pub(crate) mod merged_lines;
 mod slices;
 mod windows;
 mod work;
-pub mod workers;
+pub(crate) mod workers;
 
 use std::io;
 use std::path::PathBuf;
 
-pub use self::cursor::note_records;
-pub use self::slices::Slices;
-pub use self::windows::Windows;
-pub use self::work::{MergeWork, Room, Turn, forget, run_without_output, unless_truncated};
+pub(crate) use self::cursor::note_records;
+pub(crate) use self::slices::Slices;
+pub(crate) use self::windows::Windows;
+pub(crate) use self::work::{MergeWork, Room, Turn, forget, run_without_output, unless_truncated};
 
 /// The number of sorted ranges from which on lines are dealt out to buckets by time.
-pub const MIN_WINDOW_RANGES: usize = 48;
+pub(crate) const MIN_WINDOW_RANGES: usize = 48;
 
 /// The reason why a merge stopped early.
 #[derive(Debug)]
-pub enum Stop {
+pub(crate) enum Stop {
     /// The output takes no more.
     Write(io::Error),
     /// Ticks go back inside a sorted range, so the lines that were written are not in order.

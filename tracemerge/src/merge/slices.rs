@@ -17,7 +17,7 @@ use crate::output::sink::Sink;
 
 /// The slices of a merge, made one after the other and merged by any thread that is free.
 #[derive(Debug)]
-pub struct Slices<'a> {
+pub(crate) struct Slices<'a> {
     /// The maker of slices; `None` while a thread makes a slice with it, and after the last slice.
     slicer: Option<Slicer<'a>>,
     is_partitioned: bool,
@@ -33,7 +33,7 @@ pub struct Slices<'a> {
 
 /// A job of a merge by slices.
 #[derive(Debug)]
-pub enum SliceJob<'a> {
+pub(crate) enum SliceJob<'a> {
     /// The job to make the next slice with this slicer; the slice is put behind it.
     Partition(Slicer<'a>, Option<Slice>),
     /// The job to merge a slice.
@@ -52,7 +52,7 @@ pub enum SliceJob<'a> {
 impl<'a> Slices<'a> {
     /// Prepares the merge of `ranges`; the rank of a range is its place among them.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         sources: &'a [Source],
         ranges: &[SortedRange],
         period: TickPeriod,

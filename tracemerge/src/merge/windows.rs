@@ -45,7 +45,7 @@ const AT_ONCE: usize = if cfg!(test) { 2 } else { 4 };
 
 /// The windows of a merge, one after the other.
 #[derive(Debug)]
-pub struct Windows<'a> {
+pub(crate) struct Windows<'a> {
     period: TickPeriod,
     window: Window,
     /// The wanted number of bytes of the next window.
@@ -74,7 +74,7 @@ enum Stage<'a> {
 
 /// A window of time.
 #[derive(Clone, Debug)]
-pub struct Window {
+pub(crate) struct Window {
     /// The first ticks of the window.
     pub since: u64,
     /// The first ticks behind the window; `None` if it has no end.
@@ -96,7 +96,7 @@ pub struct Window {
 /// A job of a merge by windows.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there are a few for each window")]
-pub enum WindowJob<'a> {
+pub(crate) enum WindowJob<'a> {
     /// The job to deal out a group.
     Deal(Window, Group<'a>),
     /// The job to pass on a range of buckets.
@@ -107,7 +107,7 @@ impl<'a> Windows<'a> {
     /// Prepares the merge of `ranges` by `threads` threads; the rank of a range is its place among them. If `records`
     /// are wanted, sources that are not text pass on records.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         sources: &'a [Source],
         ranges: &[SortedRange],
         period: TickPeriod,
@@ -356,14 +356,14 @@ impl Window {
     /// Returns the bucket of `ticks`, which must be in the window.
     #[inline]
     #[must_use]
-    pub fn bucket_of(&self, ticks: u64) -> usize {
+    pub(crate) fn bucket_of(&self, ticks: u64) -> usize {
         let place = (u128::from(ticks.saturating_sub(self.first)) * u128::from(self.scale)) >> 64;
         usize::try_from(place as u64).unwrap_or(usize::MAX).min(self.buckets - 1)
     }
 
     /// Adds the number of bytes that were dealt out; returns whether there is room for more.
     #[must_use]
-    pub fn add(&self, bytes: usize) -> bool {
+    pub(crate) fn add(&self, bytes: usize) -> bool {
         self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= self.limit
     }
 }

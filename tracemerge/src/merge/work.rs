@@ -12,7 +12,7 @@ use crate::merge::Stop;
 use crate::output::sink::Sink;
 
 /// The work of a merge, which threads share.
-pub trait MergeWork<'a>: Send {
+pub(crate) trait MergeWork<'a>: Send {
     /// A part of the work, which one thread does.
     type Job: Send;
 
@@ -45,7 +45,7 @@ pub trait MergeWork<'a>: Send {
 
 /// The next step of a thread.
 #[derive(Debug)]
-pub enum Turn<J> {
+pub(crate) enum Turn<J> {
     /// A job that passes on no lines.
     WithoutOutput(J),
     /// A job whose lines stand behind those of all jobs that were handed out before.
@@ -58,7 +58,7 @@ pub enum Turn<J> {
 
 /// Memory that jobs need, kept from one job to the next.
 #[derive(Debug, Default)]
-pub struct Room {
+pub(crate) struct Room {
     /// Memory for rendered lines.
     pub text: Vec<u8>,
     /// Memory for the sorted places of lines.
@@ -71,7 +71,7 @@ pub struct Room {
 ///
 /// # Errors
 /// See [`Stop`].
-pub fn run_without_output<'a, W: MergeWork<'a>>(
+pub(crate) fn run_without_output<'a, W: MergeWork<'a>>(
     sources: &'a [Source],
     mut job: W::Job,
     room: &mut Room,
@@ -85,7 +85,7 @@ pub fn run_without_output<'a, W: MergeWork<'a>>(
 ///
 /// # Errors
 /// The first error of `run`.
-pub fn unless_truncated(mut run: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
+pub(crate) fn unless_truncated(mut run: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
     loop {
         let truncations = truncation::count();
         run()?;
@@ -96,7 +96,7 @@ pub fn unless_truncated(mut run: impl FnMut() -> Result<(), Stop>) -> Result<(),
 }
 
 /// Marks these `parts` of `sources` as read for the last time.
-pub fn forget(sources: &[Source], parts: &[SlicePart]) {
+pub(crate) fn forget(sources: &[Source], parts: &[SlicePart]) {
     for part in parts {
         if let PartLines::Text(range) = &part.lines {
             sources[part.source].forget(range.clone());

@@ -39,7 +39,7 @@ const AHEAD_OF_RECORDS: usize = 2;
 ///
 /// # Errors
 /// See [`Stop`]. After an error, the written lines and the findings have no meaning.
-pub fn merge_by_all<B: Batch>(
+pub(crate) fn merge_by_all<B: Batch>(
     sources: &[Source],
     ranges: &[SortedRange],
     period: TickPeriod,
@@ -67,7 +67,7 @@ pub fn merge_by_all<B: Batch>(
 ///
 /// # Errors
 /// See [`Stop`].
-pub fn merge_by<'a, B: Batch, J: MergeWork<'a>>(
+pub(crate) fn merge_by<'a, B: Batch, J: MergeWork<'a>>(
     (threads, ahead): (usize, usize),
     work: J,
     sources: &'a [Source],

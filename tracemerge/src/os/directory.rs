@@ -14,7 +14,7 @@ use crate::os::sys::FileId;
 
 /// An entry of a directory.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The kind of the entry. A link is a link, whatever its target is.
     pub kind: Kind,
     /// The user who owns the entry.
@@ -27,7 +27,7 @@ pub struct Entry {
 
 /// The kinds of entries of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A regular file.
     File,
     /// A directory.
@@ -38,7 +38,7 @@ pub enum Kind {
 
 /// An open directory.
 #[derive(Debug)]
-pub struct Directory {
+pub(crate) struct Directory {
     /// The path with which the directory was opened, for messages, and for systems that open files only by their
     /// paths.
     path: PathBuf,
@@ -49,7 +49,7 @@ pub struct Directory {
 impl Directory {
     /// Returns the path of the entry `name`, for messages.
     #[must_use]
-    pub fn path_of(&self, name: &OsStr) -> PathBuf {
+    pub(crate) fn path_of(&self, name: &OsStr) -> PathBuf {
         self.path.join(name)
     }
 
@@ -57,7 +57,7 @@ impl Directory {
     ///
     /// # Errors
     /// The directory cannot be searched.
-    pub fn look(&self, name: &OsStr) -> io::Result<Option<Entry>> {
+    pub(crate) fn look(&self, name: &OsStr) -> io::Result<Option<Entry>> {
         match imp::look(self, name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             found => found.map(Some),
@@ -68,7 +68,7 @@ impl Directory {
     ///
     /// # Errors
     /// The entry is not a directory, or not every entry in it can be deleted.
-    pub fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
         let inner = self.open_directory(name)?;
         for name in inner.names()? {
             inner.remove_file(&name)?;
@@ -106,7 +106,7 @@ mod imp {
         ///
         /// # Errors
         /// There is no such directory, or it may not be entered.
-        pub fn open(path: &Path) -> io::Result<Directory> {
+        pub(crate) fn open(path: &Path) -> io::Result<Directory> {
             let flags = SEARCH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             Ok(directory(fs::open(path, flags, Mode::empty())?, path))
         }
@@ -115,7 +115,7 @@ mod imp {
         ///
         /// # Errors
         /// There is no such directory, or it may not be entered.
-        pub fn open_directory(&self, name: &OsStr) -> io::Result<Directory> {
+        pub(crate) fn open_directory(&self, name: &OsStr) -> io::Result<Directory> {
             let flags = SEARCH | OFlags::DIRECTORY | NO_FOLLOW_FLAGS.difference(OFlags::NONBLOCK);
             Ok(directory(fs::openat(&self.handle, name, flags, Mode::empty())?, &self.path_of(name)))
         }
@@ -124,7 +124,7 @@ mod imp {
         ///
         /// # Errors
         /// The name is taken, or no directory can be made.
-        pub fn make_directory(&self, name: &OsStr) -> io::Result<()> {
+        pub(crate) fn make_directory(&self, name: &OsStr) -> io::Result<()> {
             Ok(fs::mkdirat(&self.handle, name, Mode::RWXU)?)
         }
 
@@ -132,7 +132,7 @@ mod imp {
         ///
         /// # Errors
         /// The name is taken, or no file can be made.
-        pub fn create(&self, name: &OsStr, is_private: bool) -> io::Result<File> {
+        pub(crate) fn create(&self, name: &OsStr, is_private: bool) -> io::Result<File> {
             let mode = if is_private { 0o600 } else { 0o666 };
             Ok(fs::openat(&self.handle, name, NEW | OFlags::RDWR, Mode::from_raw_mode(mode))?.into())
         }
@@ -141,7 +141,7 @@ mod imp {
         ///
         /// # Errors
         /// There is no such regular file, or it may not be written.
-        pub fn append(&self, name: &OsStr) -> io::Result<File> {
+        pub(crate) fn append(&self, name: &OsStr) -> io::Result<File> {
             let flags = OFlags::WRONLY | OFlags::APPEND | NO_FOLLOW_FLAGS;
             regular(fs::openat(&self.handle, name, flags, Mode::empty())?)
         }
@@ -150,7 +150,7 @@ mod imp {
         ///
         /// # Errors
         /// There is no such regular file, or it may not be read.
-        pub fn read(&self, name: &OsStr) -> io::Result<File> {
+        pub(crate) fn read(&self, name: &OsStr) -> io::Result<File> {
             let flags = OFlags::RDONLY | NO_FOLLOW_FLAGS;
             regular(fs::openat(&self.handle, name, flags, Mode::empty())?)
         }
@@ -158,7 +158,7 @@ mod imp {
         /// Makes a new file here that has no name and only its owner can open; `None` if the system cannot do this.
         #[cfg(target_os = "linux")]
         #[must_use]
-        pub fn create_unnamed(&self) -> Option<File> {
+        pub(crate) fn create_unnamed(&self) -> Option<File> {
             let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
             let file = File::from(fs::openat(&self.handle, ".", flags, Mode::RUSR | Mode::WUSR).ok()?);
             // The file will get its name through this path.
@@ -170,7 +170,7 @@ mod imp {
         /// # Errors
         /// Something has that name already, or the name cannot be given.
         #[cfg(target_os = "linux")]
-        pub fn link_unnamed(&self, file: &File, name: &OsStr) -> io::Result<()> {
+        pub(crate) fn link_unnamed(&self, file: &File, name: &OsStr) -> io::Result<()> {
             let from = path_in_proc(file);
             Ok(fs::linkat(CWD, from, &self.handle, name, AtFlags::SYMLINK_FOLLOW)?)
         }
@@ -195,7 +195,7 @@ mod imp {
         ///
         /// # Errors
         /// The entry cannot be renamed.
-        pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
             Ok(fs::renameat(&self.handle, from, &self.handle, to)?)
         }
 
@@ -203,7 +203,7 @@ mod imp {
         ///
         /// # Errors
         /// The entry cannot be deleted.
-        pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
             Ok(fs::unlinkat(&self.handle, name, AtFlags::empty())?)
         }
 
@@ -211,7 +211,7 @@ mod imp {
         ///
         /// # Errors
         /// The directory may not be listed.
-        pub fn names(&self) -> io::Result<Vec<OsString>> {
+        pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let mut names = Vec::new();
             for entry in Dir::new(fs::openat(&self.handle, ".", flags, Mode::empty())?)? {
@@ -277,7 +277,7 @@ mod imp {
         ///
         /// # Errors
         /// There is no such directory.
-        pub fn open(path: &Path) -> io::Result<Directory> {
+        pub(crate) fn open(path: &Path) -> io::Result<Directory> {
             if !fs::metadata(path)?.is_dir() {
                 return Err(io::ErrorKind::NotADirectory.into());
             }
@@ -288,7 +288,7 @@ mod imp {
         ///
         /// # Errors
         /// There is no such directory.
-        pub fn open_directory(&self, name: &OsStr) -> io::Result<Directory> {
+        pub(crate) fn open_directory(&self, name: &OsStr) -> io::Result<Directory> {
             match self.look(name)? {
                 Some(Entry { kind: Kind::Directory, .. }) => Ok(Directory { path: self.path_of(name) }),
                 Some(_) => Err(io::ErrorKind::NotADirectory.into()),
@@ -300,7 +300,7 @@ mod imp {
         ///
         /// # Errors
         /// The name is taken, or no directory can be made.
-        pub fn make_directory(&self, name: &OsStr) -> io::Result<()> {
+        pub(crate) fn make_directory(&self, name: &OsStr) -> io::Result<()> {
             fs::create_dir(self.path_of(name))
         }
 
@@ -308,7 +308,7 @@ mod imp {
         ///
         /// # Errors
         /// The name is taken, or no file can be made.
-        pub fn create(&self, name: &OsStr, _is_private: bool) -> io::Result<File> {
+        pub(crate) fn create(&self, name: &OsStr, _is_private: bool) -> io::Result<File> {
             fs::OpenOptions::new().read(true).write(true).create_new(true).open(self.path_of(name))
         }
 
@@ -316,7 +316,7 @@ mod imp {
         ///
         /// # Errors
         /// There is no such regular file, or it may not be written.
-        pub fn append(&self, name: &OsStr) -> io::Result<File> {
+        pub(crate) fn append(&self, name: &OsStr) -> io::Result<File> {
             regular(fs::OpenOptions::new().append(true), &self.path_of(name))
         }
 
@@ -324,13 +324,13 @@ mod imp {
         ///
         /// # Errors
         /// There is no such regular file, or it may not be read.
-        pub fn read(&self, name: &OsStr) -> io::Result<File> {
+        pub(crate) fn read(&self, name: &OsStr) -> io::Result<File> {
             regular(fs::OpenOptions::new().read(true), &self.path_of(name))
         }
 
         /// Returns `None`: this system has no files without names.
         #[must_use]
-        pub fn create_unnamed(&self) -> Option<File> {
+        pub(crate) fn create_unnamed(&self) -> Option<File> {
             None
         }
 
@@ -338,7 +338,7 @@ mod imp {
         ///
         /// # Errors
         /// Always.
-        pub fn link_unnamed(&self, _file: &File, _name: &OsStr) -> io::Result<()> {
+        pub(crate) fn link_unnamed(&self, _file: &File, _name: &OsStr) -> io::Result<()> {
             Err(io::ErrorKind::Unsupported.into())
         }
 
@@ -346,7 +346,7 @@ mod imp {
         ///
         /// # Errors
         /// The entry cannot be renamed.
-        pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
             fs::rename(self.path_of(from), self.path_of(to))
         }
 
@@ -354,7 +354,7 @@ mod imp {
         ///
         /// # Errors
         /// The entry cannot be deleted.
-        pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
             fs::remove_file(self.path_of(name))
         }
 
@@ -362,7 +362,7 @@ mod imp {
         ///
         /// # Errors
         /// The directory may not be listed.
-        pub fn names(&self) -> io::Result<Vec<OsString>> {
+        pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
             fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name())).collect()
         }
     }

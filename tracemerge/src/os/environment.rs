@@ -5,12 +5,12 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use trace_store::variables::{DEFAULT_FORMAT, ENABLE, SCHED};
+pub(crate) use trace_store::variables::{DEFAULT_FORMAT, ENABLE, SCHED};
 use trace_store::variables::{DIR, FILTER, FUNCTIONS, MAX_DEPTH, MIN_DURATION, TRIGGER, value};
 
 /// Returns the directory that the user has set for traces.
 #[must_use]
-pub fn trace_directory() -> Option<PathBuf> {
+pub(crate) fn trace_directory() -> Option<PathBuf> {
     value(DIR).map(PathBuf::from)
 }
 
@@ -18,7 +18,7 @@ pub fn trace_directory() -> Option<PathBuf> {
 ///
 /// # Errors
 /// The value, which has no meaning.
-pub fn wants_states() -> Result<bool, OsString> {
+pub(crate) fn wants_states() -> Result<bool, OsString> {
     let value = value(SCHED).unwrap_or_default();
     match value.to_str().map(str::trim).unwrap_or_default().to_ascii_lowercase().as_str() {
         "1" | "true" | "on" | "yes" => Ok(true),
@@ -30,42 +30,42 @@ pub fn wants_states() -> Result<bool, OsString> {
 
 /// Returns the system's directory for large temporary files, unless the user has set one for all temporary files.
 #[must_use]
-pub fn place_of_large_files() -> Option<PathBuf> {
+pub(crate) fn place_of_large_files() -> Option<PathBuf> {
     (cfg!(unix) && value("TMPDIR").is_none()).then(|| PathBuf::from("/var/tmp"))
 }
 
 /// Returns whether colours are unwanted: if `NO_COLOR` has any value except the empty one (<https://no-color.org>),
 /// or if the terminal has no colours.
 #[must_use]
-pub fn forbids_colours() -> bool {
+pub(crate) fn forbids_colours() -> bool {
     value("NO_COLOR").is_some() || env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
 /// Returns the pager that the user has named, which is empty if the user wants none; `None` if the variable is not
 /// set.
 #[must_use]
-pub fn pager() -> Option<OsString> {
+pub(crate) fn pager() -> Option<OsString> {
     env::var_os("PAGER")
 }
 
 /// Returns whether the user has set options for `less`.
 #[must_use]
-pub fn has_options_for_less() -> bool {
+pub(crate) fn has_options_for_less() -> bool {
     env::var_os("LESS").is_some()
 }
 
 /// The variable that names the format which `open` writes, and the command that shows it.
-pub const OPEN: &str = "TRACEMERGE_OPEN";
+pub(crate) const OPEN: &str = "TRACEMERGE_OPEN";
 
 /// Returns the viewer of traces that the user has set; `None` if the variable is not set or is empty.
 #[must_use]
-pub fn viewer() -> Option<OsString> {
+pub(crate) fn viewer() -> Option<OsString> {
     value(OPEN)
 }
 
 /// Returns whether programs can open windows.
 #[must_use]
-pub fn has_display() -> bool {
+pub(crate) fn has_display() -> bool {
     if cfg!(target_os = "macos") {
         return value("SSH_CONNECTION").is_none();
     }
@@ -73,67 +73,67 @@ pub fn has_display() -> bool {
 }
 
 /// The variable that makes the dynamic linker load libraries before all others.
-pub const PRELOAD: &str = "LD_PRELOAD";
+pub(crate) const PRELOAD: &str = "LD_PRELOAD";
 
 /// Returns the libraries that the user wants loaded before all others.
 #[must_use]
-pub fn preloaded() -> Option<OsString> {
+pub(crate) fn preloaded() -> Option<OsString> {
     value(PRELOAD)
 }
 
 /// The options of AddressSanitizer.
-pub const ASAN_OPTIONS: &str = "ASAN_OPTIONS";
+pub(crate) const ASAN_OPTIONS: &str = "ASAN_OPTIONS";
 /// The options of ThreadSanitizer.
-pub const TSAN_OPTIONS: &str = "TSAN_OPTIONS";
+pub(crate) const TSAN_OPTIONS: &str = "TSAN_OPTIONS";
 
 /// Returns the options of a sanitizer, which may be none.
 #[must_use]
-pub fn sanitizer_options(name: &str) -> OsString {
+pub(crate) fn sanitizer_options(name: &str) -> OsString {
     value(name).unwrap_or_default()
 }
 
 /// Returns the variables that choose records, of those that are set, with their values.
 #[must_use]
-pub fn choices_of_records() -> Vec<(&'static str, OsString)> {
+pub(crate) fn choices_of_records() -> Vec<(&'static str, OsString)> {
     const CHOICES: [&str; 5] = [FUNCTIONS, TRIGGER, MAX_DEPTH, MIN_DURATION, FILTER];
     CHOICES.into_iter().filter_map(|name| Some((name, value(name)?))).collect()
 }
 
 /// Returns the path of this program.
 #[must_use]
-pub fn own_program() -> Option<PathBuf> {
+pub(crate) fn own_program() -> Option<PathBuf> {
     env::current_exe().ok()
 }
 
 /// Returns the directory of this program.
 #[must_use]
-pub fn own_directory() -> Option<PathBuf> {
+pub(crate) fn own_directory() -> Option<PathBuf> {
     own_program().and_then(|exe| Some(exe.parent()?.to_owned()))
 }
 
 /// Returns the value of a variable that Cargo sets, or that this program sets for its own children; `None` if it is
 /// not set or is empty.
 #[must_use]
-pub fn of_cargo(name: &str) -> Option<OsString> {
+pub(crate) fn of_cargo(name: &str) -> Option<OsString> {
     value(name)
 }
 
 /// Returns the value of a variable that Cargo reads, even if it is empty; `None` if it is not set.
 #[must_use]
-pub fn value_of(name: &str) -> Option<OsString> {
+pub(crate) fn value_of(name: &str) -> Option<OsString> {
     env::var_os(name)
 }
 
 /// Returns the variables whose names have this start.
 #[must_use]
-pub fn variables_with(start: &str) -> Vec<(String, OsString)> {
+pub(crate) fn variables_with(start: &str) -> Vec<(String, OsString)> {
     let named = env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     named.filter(|(name, _)| name.starts_with(start)).collect()
 }
 
 /// Returns the directories in which `debuginfod` keeps the files that it has fetched, if they exist.
 #[must_use]
-pub fn debuginfod_caches() -> Vec<PathBuf> {
+pub(crate) fn debuginfod_caches() -> Vec<PathBuf> {
     let home = || value("HOME").map(PathBuf::from);
     let cache = value("DEBUGINFOD_CACHE_PATH").map(PathBuf::from).or_else(|| {
         let caches = value("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| Some(home()?.join(".cache")));
@@ -146,6 +146,6 @@ pub fn debuginfod_caches() -> Vec<PathBuf> {
 
 /// Returns the directories that are searched for programs.
 #[must_use]
-pub fn program_directories() -> Vec<PathBuf> {
+pub(crate) fn program_directories() -> Vec<PathBuf> {
     env::var_os("PATH").map_or_else(Vec::new, |places| env::split_paths(&places).collect())
 }

@@ -1,13 +1,13 @@
 //! Requests to the operating system: system calls, signals, the environment, the use of all processors.
 
-pub mod directory;
-pub mod environment;
-pub mod processors;
-pub mod rights;
+pub(crate) mod directory;
+pub(crate) mod environment;
+pub(crate) mod processors;
+pub(crate) mod rights;
 #[cfg(target_os = "linux")]
-pub mod scheduler;
-pub mod signals;
-pub mod sys;
+pub(crate) mod scheduler;
+pub(crate) mod signals;
+pub(crate) mod sys;
 #[cfg(target_os = "linux")]
-pub mod thread_totals;
-pub mod unfinished;
+pub(crate) mod thread_totals;
+pub(crate) mod unfinished;

@@ -6,13 +6,13 @@ use std::{iter, thread};
 /// The number of bytes in all files below which one thread finishes sooner than another one starts.
 const MIN_BYTES_PER_THREAD: usize = 1 << 20;
 /// The cost of opening a file, as the number of bytes that can be read in that time.
-pub const OPENING_COST: usize = 16 << 10;
+pub(crate) const OPENING_COST: usize = 16 << 10;
 /// The cost of reading a file's metadata, as the number of bytes that can be read in that time.
-pub const METADATA_COST: usize = 4 << 10;
+pub(crate) const METADATA_COST: usize = 4 << 10;
 
 /// Returns the results of `look` for all files, in the order of the files. The files are independent of each other,
 /// so all processors take part; `bytes` returns approximately how much `look` reads of a file.
-pub fn map_on_all_processors<F: Sync, T: Default + Send>(
+pub(crate) fn map_on_all_processors<F: Sync, T: Default + Send>(
     files: &[F],
     bytes: impl Fn(&F) -> usize,
     look: impl Fn(&F) -> T + Sync,

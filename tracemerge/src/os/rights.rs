@@ -6,7 +6,7 @@ use std::path::Path;
 /// preloads nothing, and the tracer obeys no variables.
 #[cfg(target_os = "linux")]
 #[must_use]
-pub fn changes_rights(file: &Path) -> bool {
+pub(crate) fn changes_rights(file: &Path) -> bool {
     use std::fs;
     use std::os::unix::fs::MetadataExt;
 
@@ -30,6 +30,6 @@ pub fn changes_rights(file: &Path) -> bool {
 /// Returns false: the system is not asked.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
-pub fn changes_rights(_file: &Path) -> bool {
+pub(crate) fn changes_rights(_file: &Path) -> bool {
     false
 }

@@ -25,26 +25,26 @@ const LONGEST_HOLD: Duration = Duration::from_secs(60);
 
 /// The numbers of `linux/perf_event.h`.
 mod abi {
-    pub const TYPE_SOFTWARE: u64 = 1;
-    pub const COUNT_SW_DUMMY: u64 = 9;
+    pub(super) const TYPE_SOFTWARE: u64 = 1;
+    pub(super) const COUNT_SW_DUMMY: u64 = 9;
     /// The number of bytes of `perf_event_attr`, version 7.
-    pub const ATTR_BYTES: u64 = 128;
-    pub const SAMPLE_TID: u64 = 1 << 1;
-    pub const SAMPLE_TIME: u64 = 1 << 2;
+    pub(super) const ATTR_BYTES: u64 = 128;
+    pub(super) const SAMPLE_TID: u64 = 1 << 1;
+    pub(super) const SAMPLE_TIME: u64 = 1 << 2;
     /// `disabled`, `inherit`, `exclude_kernel`, `exclude_hv`, `enable_on_exec`, `task`, `sample_id_all`,
     /// `use_clockid`, `context_switch`, `inherit_thread`.
-    pub const FLAGS: u64 =
+    pub(super) const FLAGS: u64 =
         1 | 1 << 1 | 1 << 5 | 1 << 6 | 1 << 12 | 1 << 13 | 1 << 18 | 1 << 25 | 1 << 26 | 1 << 35;
-    pub const FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
+    pub(super) const FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
     /// The places of `data_head` and `data_tail` in the first page of a ring, in bytes.
-    pub const DATA_HEAD: usize = 1024;
-    pub const DATA_TAIL: usize = 1032;
-    pub const RECORD_LOST: u32 = 2;
-    pub const RECORD_EXIT: u32 = 4;
-    pub const RECORD_FORK: u32 = 7;
-    pub const RECORD_SWITCH: u32 = 14;
-    pub const MISC_SWITCH_OUT: u16 = 1 << 13;
-    pub const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
+    pub(super) const DATA_HEAD: usize = 1024;
+    pub(super) const DATA_TAIL: usize = 1032;
+    pub(super) const RECORD_LOST: u32 = 2;
+    pub(super) const RECORD_EXIT: u32 = 4;
+    pub(super) const RECORD_FORK: u32 = 7;
+    pub(super) const RECORD_SWITCH: u32 = 14;
+    pub(super) const MISC_SWITCH_OUT: u16 = 1 << 13;
+    pub(super) const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 }
 
 /// Makes the program of `command` wait before its `exec`. Returns the end of a connection: the program's process id
@@ -52,7 +52,7 @@ mod abi {
 ///
 /// # Errors
 /// The system has no descriptors left.
-pub fn hold_before_exec(command: &mut Command) -> io::Result<UnixStream> {
+pub(crate) fn hold_before_exec(command: &mut Command) -> io::Result<UnixStream> {
     let (ours, childs) = UnixStream::pair()?;
     childs.set_read_timeout(Some(LONGEST_HOLD))?;
     let wait = move || {
@@ -70,7 +70,7 @@ pub fn hold_before_exec(command: &mut Command) -> io::Result<UnixStream> {
 ///
 /// # Errors
 /// There is no such process, because it could not be started.
-pub fn process_that_waits(held: &mut UnixStream) -> io::Result<u32> {
+pub(crate) fn process_that_waits(held: &mut UnixStream) -> io::Result<u32> {
     let mut bytes = [0; 4];
     held.read_exact(&mut bytes)?;
     Ok(u32::from_le_bytes(bytes))
@@ -78,7 +78,7 @@ pub fn process_that_waits(held: &mut UnixStream) -> io::Result<u32> {
 
 /// Returns the id of the current thread.
 #[must_use]
-pub fn own_thread_id() -> u64 {
+pub(crate) fn own_thread_id() -> u64 {
     // SAFETY: `gettid` touches no memory of this process, and cannot fail.
     let id = unsafe { libc::syscall(libc::SYS_gettid) };
     u64::try_from(id).unwrap_or(0)
@@ -93,14 +93,14 @@ struct Ring {
 }
 
 /// The rings of all processors.
-pub struct Rings(Vec<Ring>);
+pub(crate) struct Rings(Vec<Ring>);
 
 impl Rings {
     /// Opens the events of the process `pid`, which begin at its next `exec`.
     ///
     /// # Errors
     /// The kernel refuses; the text says what it refuses and why.
-    pub fn open(pid: u32) -> Result<Rings, String> {
+    pub(crate) fn open(pid: u32) -> Result<Rings, String> {
         let mut events = Vec::new();
         for cpu in online_processors() {
             events.push((cpu, open_event(pid, cpu).map_err(|error| refused_event(&error))?));
@@ -133,7 +133,7 @@ impl Rings {
     }
 
     /// Waits until the kernel has filled half of a ring, or until the time is up.
-    pub fn wait(&self, longest: Duration) {
+    pub(crate) fn wait(&self, longest: Duration) {
         let entry =
             |ring: &Ring| libc::pollfd { fd: ring.event.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let mut entries: Vec<libc::pollfd> = self.0.iter().map(entry).collect();
@@ -148,7 +148,7 @@ impl Rings {
     }
 
     /// Takes all records out of the rings and appends them to `states`, processor by processor.
-    pub fn take(&mut self, states: &mut Vec<ThreadState>) {
+    pub(crate) fn take(&mut self, states: &mut Vec<ThreadState>) {
         for ring in &mut self.0 {
             let bytes = ring.take();
             parse(&bytes, ring.cpu, states);

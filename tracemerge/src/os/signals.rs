@@ -10,10 +10,10 @@
 //! handles signals, so no code here runs in a signal handler.
 
 #[cfg(unix)]
-pub use unix::{Signals, interruption, keep_interrupts_from_this_process, signal_name};
+pub(crate) use unix::{Signals, interruption, keep_interrupts_from_this_process, signal_name};
 
 #[cfg(not(unix))]
-pub use elsewhere::{Signals, interruption, keep_interrupts_from_this_process};
+pub(crate) use elsewhere::{Signals, interruption, keep_interrupts_from_this_process};
 
 /// The time after the application's end within which a signal still counts as sent to both processes.
 const LATE: std::time::Duration = std::time::Duration::from_millis(500);
@@ -31,7 +31,7 @@ mod unix {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     use signal_hook::iterator;
     use signal_hook::low_level::emulate_default_handler;
-    pub use signal_hook::low_level::signal_name;
+    pub(crate) use signal_hook::low_level::signal_name;
 
     use super::LATE;
     use crate::os::sys::{is_ignored, send_signal, set_on_signal, wait_until_ended};
@@ -53,18 +53,18 @@ mod unix {
 
     /// Keeps interrupts from the keyboard from ending this process from now on, because a pager runs and has the
     /// terminal.
-    pub fn keep_interrupts_from_this_process() {
+    pub(crate) fn keep_interrupts_from_this_process() {
         PAGING.store(true, Ordering::Relaxed);
     }
 
     /// The signals that this process handles for the rest of its life.
-    pub struct Signals {
+    pub(crate) struct Signals {
         application: Arc<Mutex<Application>>,
     }
 
     impl Signals {
         /// Takes over the signals. If that fails, they keep their usual effect.
-        pub fn take() -> Signals {
+        pub(crate) fn take() -> Signals {
             let application = Arc::new(Mutex::new(Application::Absent));
             let wanted = [SIGINT, SIGQUIT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
             let shared = Arc::clone(&application);
@@ -85,7 +85,7 @@ mod unix {
         }
 
         /// Runs `command` to its end; returns its pid and how it ended.
-        pub fn run(&self, command: &mut Command) -> io::Result<(u32, ExitStatus)> {
+        pub(crate) fn run(&self, command: &mut Command) -> io::Result<(u32, ExitStatus)> {
             let mut state = self.application.lock();
             let mut child = command.spawn()?;
             let pid = child.id();
@@ -101,7 +101,7 @@ mod unix {
     }
 
     /// Returns a flag that becomes true when a signal asks this process to end. A second such signal ends it at once.
-    pub fn interruption() -> Arc<AtomicBool> {
+    pub(crate) fn interruption() -> Arc<AtomicBool> {
         let word = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal)) {
             // A signal that cannot be taken keeps its usual effect.
@@ -187,30 +187,30 @@ mod elsewhere {
 
     /// Returns a flag that becomes true when Ctrl-C or Ctrl-Break is pressed. The second press ends the process at
     /// once.
-    pub fn interruption() -> Arc<AtomicBool> {
+    pub(crate) fn interruption() -> Arc<AtomicBool> {
         handle_interrupts(decide);
         Arc::clone(INTERRUPTION.get_or_init(Arc::default))
     }
 
     /// Keeps interrupts from the keyboard from ending this process from now on, because a pager runs and has the
     /// console.
-    pub fn keep_interrupts_from_this_process() {
+    pub(crate) fn keep_interrupts_from_this_process() {
         handle_interrupts(decide);
         FOR_ANOTHER.store(true, Ordering::Relaxed);
     }
 
     /// The interrupts that this process handles for the rest of its life.
-    pub struct Signals;
+    pub(crate) struct Signals;
 
     impl Signals {
         /// Takes over the interrupts. If that fails, they keep their usual effect.
-        pub fn take() -> Signals {
+        pub(crate) fn take() -> Signals {
             handle_interrupts(decide);
             Signals
         }
 
         /// Runs `command` to its end; returns its pid and how it ended.
-        pub fn run(&self, command: &mut Command) -> io::Result<(u32, ExitStatus)> {
+        pub(crate) fn run(&self, command: &mut Command) -> io::Result<(u32, ExitStatus)> {
             RUNS.store(true, Ordering::Relaxed);
             FOR_ANOTHER.store(true, Ordering::Relaxed);
             let ended = command.spawn().and_then(|mut child| Ok((child.id(), child.wait()?)));

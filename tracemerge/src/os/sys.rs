@@ -8,11 +8,11 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
-pub use trace_store::sys::{is_of_another_user, next_data, open_with_retries, read_at, real_path};
+pub(crate) use trace_store::sys::{is_of_another_user, next_data, open_with_retries, read_at, real_path};
 
 /// The identity of a file, independent of the path that names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum FileId {
+pub(crate) enum FileId {
     /// The file's device and its number there.
     Inode(u64, u64),
     /// The file's path, if its number is not known.
@@ -22,26 +22,26 @@ pub enum FileId {
 
 /// Returns the identity of the file at `path`, whose metadata are given.
 #[must_use]
-pub fn file_id(path: &Path, metadata: &Metadata) -> FileId {
+pub(crate) fn file_id(path: &Path, metadata: &Metadata) -> FileId {
     imp::file_id(path, metadata)
 }
 
 /// Returns the user who owns a file; if files have no owners, the same number for all files.
 #[must_use]
-pub fn owner(metadata: &Metadata) -> u32 {
+pub(crate) fn owner(metadata: &Metadata) -> u32 {
     imp::owner(metadata)
 }
 
 /// Returns the user whose rights this process has; if the system has no users, the same number as [`owner`].
 #[must_use]
-pub fn effective_user() -> u32 {
+pub(crate) fn effective_user() -> u32 {
     imp::effective_user()
 }
 
 /// Returns whether another process, or another open file description of this process, holds a lock on this byte of
 /// `file`. The check takes no lock that another such check would find.
 #[must_use]
-pub fn is_locked(file: &File, byte: u32) -> bool {
+pub(crate) fn is_locked(file: &File, byte: u32) -> bool {
     imp::is_locked(file, byte)
 }
 
@@ -49,25 +49,25 @@ pub fn is_locked(file: &File, byte: u32) -> bool {
 ///
 /// # Errors
 /// Another process holds the lock, or the system has no locks.
-pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
+pub(crate) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     imp::hold_lock(file, byte)
 }
 
 /// Returns the number of bytes that a file takes on its disk or, if the system does not know it, the file's length.
 #[must_use]
-pub fn size_on_disk(metadata: &Metadata) -> u64 {
+pub(crate) fn size_on_disk(metadata: &Metadata) -> u64 {
     imp::size_on_disk(metadata)
 }
 
 /// Returns whether the path is that of the null device.
 #[must_use]
-pub fn is_null_device(path: &Path) -> bool {
+pub(crate) fn is_null_device(path: &Path) -> bool {
     imp::is_null_device(path)
 }
 
 /// Makes the terminal that is standard output obey colour sequences; returns whether it does.
 #[must_use]
-pub fn shows_colours() -> bool {
+pub(crate) fn shows_colours() -> bool {
     imp::shows_colours()
 }
 
@@ -75,15 +75,15 @@ pub fn shows_colours() -> bool {
 ///
 /// # Errors
 /// This process was started without standard output.
-pub fn standard_output() -> io::Result<impl io::Write + std::fmt::Debug + 'static> {
+pub(crate) fn standard_output() -> io::Result<impl io::Write + std::fmt::Debug + 'static> {
     imp::standard_output()
 }
 
 #[cfg(unix)]
-pub use imp::{is_ignored, send_signal, set_on_signal, wait_until_ended};
+pub(crate) use imp::{is_ignored, send_signal, set_on_signal, wait_until_ended};
 
 #[cfg(not(unix))]
-pub use imp::{handle_interrupts, process_start_since_epoch};
+pub(crate) use imp::{handle_interrupts, process_start_since_epoch};
 
 #[cfg(unix)]
 mod imp {
@@ -96,29 +96,29 @@ mod imp {
 
     use signal_hook::low_level::emulate_default_handler;
 
-    pub fn file_id(_path: &Path, metadata: &Metadata) -> FileId {
+    pub(super) fn file_id(_path: &Path, metadata: &Metadata) -> FileId {
         FileId::Inode(metadata.dev(), metadata.ino())
     }
 
-    pub fn owner(metadata: &Metadata) -> u32 {
+    pub(super) fn owner(metadata: &Metadata) -> u32 {
         metadata.uid()
     }
 
-    pub fn is_null_device(path: &Path) -> bool {
+    pub(super) fn is_null_device(path: &Path) -> bool {
         let number = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
         number(path).is_some_and(|found| number(Path::new("/dev/null")) == Some(found))
     }
 
-    pub fn shows_colours() -> bool {
+    pub(super) fn shows_colours() -> bool {
         true
     }
 
-    pub fn effective_user() -> u32 {
+    pub(super) fn effective_user() -> u32 {
         // SAFETY: `geteuid` touches no memory of this process, and cannot fail.
         unsafe { libc::geteuid() }
     }
 
-    pub fn size_on_disk(metadata: &Metadata) -> u64 {
+    pub(super) fn size_on_disk(metadata: &Metadata) -> u64 {
         metadata.blocks().saturating_mul(512)
     }
 
@@ -141,7 +141,7 @@ mod imp {
     /// Returns standard output as a file. The library's own writer hides that a descriptor cannot be written; a file
     /// does not.
     #[allow(clippy::disallowed_methods, reason = "the console alone asks for it")]
-    pub fn standard_output() -> io::Result<File> {
+    pub(super) fn standard_output() -> io::Result<File> {
         if STARTED_WITHOUT_OUTPUT.load(Ordering::Relaxed) {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
@@ -159,7 +159,7 @@ mod imp {
         lock
     }
 
-    pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
+    pub(super) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
         let lock = lock_on(byte);
         // SAFETY: the descriptor is open as long as `file` is borrowed; F_SETLK reads one `flock`.
         match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) } {
@@ -168,7 +168,7 @@ mod imp {
         }
     }
 
-    pub fn is_locked(file: &File, byte: u32) -> bool {
+    pub(super) fn is_locked(file: &File, byte: u32) -> bool {
         let mut lock = lock_on(byte);
         // SAFETY: the descriptor is open as long as `file` is borrowed; F_GETLK writes one `flock`, to
         // `lock`.
@@ -178,7 +178,7 @@ mod imp {
 
     /// Returns whether this process ignores `signal`.
     #[must_use]
-    pub fn is_ignored(signal: i32) -> bool {
+    pub(crate) fn is_ignored(signal: i32) -> bool {
         // SAFETY: `sigaction` is plain data, valid when all zero.
         let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
         // SAFETY: no new action is given; the old one is written to `action`.
@@ -191,7 +191,7 @@ mod imp {
     ///
     /// # Errors
     /// The signal cannot be taken; it keeps its usual effect.
-    pub fn set_on_signal(signal: i32, word: Arc<AtomicBool>) -> io::Result<()> {
+    pub(crate) fn set_on_signal(signal: i32, word: Arc<AtomicBool>) -> io::Result<()> {
         let action = move || {
             if word.swap(true, Ordering::SeqCst) {
                 let _ = emulate_default_handler(signal);
@@ -202,7 +202,7 @@ mod imp {
     }
 
     /// Sends `signal` to the process `pid`, which must be a child that is not reaped yet.
-    pub fn send_signal(pid: u32, signal: i32) {
+    pub(crate) fn send_signal(pid: u32, signal: i32) {
         if let Ok(pid) = libc::pid_t::try_from(pid) {
             // SAFETY: `kill` touches no memory of this process.
             unsafe { libc::kill(pid, signal) };
@@ -213,7 +213,7 @@ mod imp {
     ///
     /// # Errors
     /// `pid` is not a child of this process.
-    pub fn wait_until_ended(pid: u32) -> io::Result<()> {
+    pub(crate) fn wait_until_ended(pid: u32) -> io::Result<()> {
         loop {
             let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
             let flags = libc::WEXITED | libc::WNOWAIT;
@@ -258,7 +258,7 @@ mod imp {
 
     /// Returns the time at which a living process began, since 1970; `Some(None)` if this process may not query it,
     /// and `None` if no such process exists.
-    pub fn process_start_since_epoch(pid: u32) -> Option<Option<Duration>> {
+    pub(crate) fn process_start_since_epoch(pid: u32) -> Option<Option<Duration>> {
         /// The time from 1601, when the system's times begin, to 1970, in units of 100 ns.
         const EPOCH: u64 = 116_444_736_000_000_000;
         let (mut status, mut began, mut others) = (0, FILETIME::default(), [FILETIME::default(); 3]);
@@ -289,7 +289,7 @@ mod imp {
     /// Calls `decide`, on a thread that the system makes for it, when the user asks this process to end: by the
     /// keyboard (the argument is true), or by closing the console. If `decide` returns true for the keyboard, the
     /// process continues; after the console was closed, the system ends the process.
-    pub fn handle_interrupts(decide: fn(bool) -> bool) {
+    pub(crate) fn handle_interrupts(decide: fn(bool) -> bool) {
         unsafe extern "system" fn handle(event: u32) -> i32 {
             // The events of the keyboard have the lowest numbers.
             DECIDE.get().map_or(0, |decide| i32::from(decide(event <= CTRL_BREAK_EVENT)))
@@ -302,7 +302,7 @@ mod imp {
 
     /// Returns whether the path names the null device, which is in every directory, in any case, and also with colons
     /// at its end.
-    pub fn is_null_device(path: &Path) -> bool {
+    pub(super) fn is_null_device(path: &Path) -> bool {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.trim_end_matches(':').trim_end().eq_ignore_ascii_case("nul")
     }
@@ -310,7 +310,7 @@ mod imp {
     /// Returns the library's writer, which converts text for a console. It would drop text if standard output is
     /// missing.
     #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the console alone asks for it")]
-    pub fn standard_output() -> io::Result<io::Stdout> {
+    pub(super) fn standard_output() -> io::Result<io::Stdout> {
         // SAFETY: this only queries a handle.
         let handle = unsafe { GetStdHandle(STD_OUTPUT_HANDLE) };
         if handle.is_null() || handle == INVALID_HANDLE_VALUE {
@@ -319,7 +319,7 @@ mod imp {
         Ok(io::stdout())
     }
 
-    pub fn shows_colours() -> bool {
+    pub(super) fn shows_colours() -> bool {
         let mut mode = 0;
         // SAFETY: the handle is this process's own, or none, which the calls refuse; the mode is plain memory.
         unsafe {
@@ -329,26 +329,26 @@ mod imp {
         }
     }
 
-    pub fn file_id(path: &Path, _metadata: &Metadata) -> FileId {
+    pub(super) fn file_id(path: &Path, _metadata: &Metadata) -> FileId {
         match trace_store::sys::target_identity(path) {
             Ok(found) => FileId::Inode(found.device, found.inode),
             Err(_) => FileId::Path(path.canonicalize().unwrap_or_else(|_| path.to_owned())),
         }
     }
 
-    pub fn owner(_metadata: &Metadata) -> u32 {
+    pub(super) fn owner(_metadata: &Metadata) -> u32 {
         0
     }
 
-    pub fn effective_user() -> u32 {
+    pub(super) fn effective_user() -> u32 {
         0
     }
 
-    pub fn size_on_disk(metadata: &Metadata) -> u64 {
+    pub(super) fn size_on_disk(metadata: &Metadata) -> u64 {
         metadata.len()
     }
 
-    pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
+    pub(super) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
         // SAFETY: the handle is open as long as `file` is borrowed; a range need not be in the file.
         match unsafe { LockFile(file.as_raw_handle(), byte, LOCK_OFFSET, 1, 0) } {
             0 => Err(io::Error::last_os_error()),
@@ -357,7 +357,7 @@ mod imp {
     }
 
     /// Takes a shared lock for a moment, which does not block other processes that check, too.
-    pub fn is_locked(file: &File, byte: u32) -> bool {
+    pub(super) fn is_locked(file: &File, byte: u32) -> bool {
         let handle = file.as_raw_handle();
         let offset = OVERLAPPED_0_0 { Offset: byte, OffsetHigh: LOCK_OFFSET };
         let mut at = OVERLAPPED { Anonymous: OVERLAPPED_0 { Anonymous: offset }, ..OVERLAPPED::default() };

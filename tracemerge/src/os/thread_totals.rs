@@ -18,7 +18,7 @@ const PAUSES: u32 = 20;
 
 /// The sums of a thread, in nanoseconds, as far as they were seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ThreadTotals {
+pub(crate) struct ThreadTotals {
     /// The operating system's id of the thread.
     pub tid: u64,
     /// The name that the thread had when it was last read.
@@ -42,7 +42,7 @@ struct Seen {
 
 /// Reads the sums of a process again and again.
 #[derive(Debug)]
-pub struct TotalsReader {
+pub(crate) struct TotalsReader {
     pid: u32,
     threads: HashMap<u64, Seen>,
 }
@@ -50,7 +50,7 @@ pub struct TotalsReader {
 impl TotalsReader {
     /// Reads the sums for the first time.
     #[must_use]
-    pub fn begin(pid: u32) -> TotalsReader {
+    pub(crate) fn begin(pid: u32) -> TotalsReader {
         let mut reader = TotalsReader { pid, threads: HashMap::new() };
         reader.read();
         reader
@@ -58,7 +58,7 @@ impl TotalsReader {
 
     /// Reads the sums until the process has ended: whoever sets `has_ended` unparks this thread then. What a thread did
     /// after the last reading is not in them, and a thread that lived between two readings is missing.
-    pub fn read_until(mut self, has_ended: &AtomicBool) -> Vec<ThreadTotals> {
+    pub(crate) fn read_until(mut self, has_ended: &AtomicBool) -> Vec<ThreadTotals> {
         let mut pause = FIRST_PAUSE;
         while !has_ended.load(Ordering::Acquire) {
             let begun = Instant::now();

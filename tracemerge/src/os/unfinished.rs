@@ -11,7 +11,7 @@ use crate::os::directory::{Directory, Kind};
 
 /// A file or a directory under a temporary name.
 #[derive(Clone, Debug)]
-pub struct Unfinished {
+pub(crate) struct Unfinished {
     /// The directory that contains the output.
     pub place: Arc<Directory>,
     /// The hidden name of the unfinished output in that directory.
@@ -22,7 +22,7 @@ pub struct Unfinished {
 /// it.
 static UNFINISHED: Mutex<Option<Unfinished>> = Mutex::new(None);
 
-pub fn unfinished() -> MutexGuard<'static, Option<Unfinished>> {
+pub(crate) fn unfinished() -> MutexGuard<'static, Option<Unfinished>> {
     UNFINISHED.lock()
 }
 
@@ -34,7 +34,7 @@ impl Unfinished {
     ///
     /// # Errors
     /// The file or directory cannot be deleted.
-    pub fn remove(&self) -> io::Result<()> {
+    pub(crate) fn remove(&self) -> io::Result<()> {
         match self.place.look(&self.name)? {
             Some(found) if found.kind == Kind::Directory => self.place.remove_directory(&self.name),
             Some(_) => self.place.remove_file(&self.name),
@@ -44,7 +44,7 @@ impl Unfinished {
 }
 
 /// Deletes the temporary file or directory of an output that is not finished. The process is about to end.
-pub fn discard_unfinished() {
+pub(crate) fn discard_unfinished() {
     if let Some(unfinished) = unfinished().take() {
         let _ = (0..ATTEMPTS).find(|_| unfinished.remove().is_ok());
     }

@@ -9,7 +9,7 @@ use crate::ui::console::Content;
 use crate::ui::error::Error;
 
 /// Output that is being written.
-pub enum Draft<'t> {
+pub(crate) enum Draft<'t> {
     /// Bytes that are small enough to be kept until all of them are known to be right.
     Memory {
         /// The bytes so far.
@@ -37,7 +37,7 @@ impl<'t> Draft<'t> {
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn begin(target: &'t Target, content: Content, paged: bool) -> Result<Draft<'t>, Error> {
+    pub(crate) fn begin(target: &'t Target, content: Content, paged: bool) -> Result<Draft<'t>, Error> {
         match if paged { Pager::start(content) } else { None } {
             Some(pager) => Ok(Draft::Pager(pager)),
             None => Ok(Draft::Target { output: target.begin(content)?, target }),
@@ -45,7 +45,7 @@ impl<'t> Draft<'t> {
     }
 
     /// Returns the writer that takes the bytes of the output.
-    pub fn writer(&mut self) -> &mut dyn Write {
+    pub(crate) fn writer(&mut self) -> &mut dyn Write {
         match self {
             Draft::Memory { bytes, .. } => bytes,
             Draft::Pager(pager) => pager,
@@ -57,7 +57,7 @@ impl<'t> Draft<'t> {
     ///
     /// # Errors
     /// The outer error says that the output cannot be begun, the inner one that it cannot be written.
-    pub fn finish(self) -> Result<io::Result<()>, Error> {
+    pub(crate) fn finish(self) -> Result<io::Result<()>, Error> {
         Ok(match self {
             Draft::Memory { bytes, target, content, paged } => {
                 let mut draft = Draft::begin(target, content, paged)?;
@@ -75,7 +75,7 @@ impl<'t> Draft<'t> {
     }
 
     /// Throws away the output, except for the part that was already read.
-    pub fn abandon(self) {
+    pub(crate) fn abandon(self) {
         match self {
             Draft::Memory { .. } => {}
             Draft::Pager(pager) => pager.abandon(),

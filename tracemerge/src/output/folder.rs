@@ -13,7 +13,7 @@ use crate::os::directory::{Directory, Kind};
 use crate::output::place::Temporary;
 
 /// The name of the mark. Readers of the directory skip the mark, because its name begins with a dot.
-pub const MARK: &str = ".tracemerge";
+pub(crate) const MARK: &str = ".tracemerge";
 /// The first line of a mark.
 const HEAD: &str =
     "tracemerge has written this directory, and replaces it while there are no other files than:";
@@ -23,7 +23,7 @@ const OPEN: usize = 128;
 const LENGTHS: usize = 6;
 
 /// Appends a part to a stream: `bytes` that are to stand at the end of the file `name`, fewer than 4 GiB.
-pub fn put_part(name: &str, bytes: &[u8], stream: &mut Vec<u8>) {
+pub(crate) fn put_part(name: &str, bytes: &[u8], stream: &mut Vec<u8>) {
     let length = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
     stream.extend_from_slice(&length(name.len())[..2]);
     stream.extend_from_slice(&length(bytes.len()));
@@ -43,7 +43,7 @@ fn take_part<'a>(stream: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
 
 /// A directory that is being written, under a temporary name. It is deleted when it is dropped unfinished.
 #[derive(Debug)]
-pub struct Folder {
+pub(crate) struct Folder {
     /// The mark, on which this process holds a lock.
     mark: File,
     open: HashMap<String, File>,
@@ -58,7 +58,7 @@ pub struct Folder {
 impl Folder {
     /// Makes a folder of this new `directory`, which has a `mark` already and a `temporary` name.
     #[must_use]
-    pub fn new(directory: Directory, mark: File, temporary: Temporary) -> Folder {
+    pub(crate) fn new(directory: Directory, mark: File, temporary: Temporary) -> Folder {
         let (open, names) = (HashMap::new(), BTreeSet::new());
         Folder { mark, open, names, pending: Vec::new(), directory, temporary }
     }
@@ -100,7 +100,7 @@ impl Folder {
     ///
     /// # Errors
     /// The mark cannot be written, or the stream ends inside a part.
-    pub fn finish(mut self) -> io::Result<(Temporary, File)> {
+    pub(crate) fn finish(mut self) -> io::Result<(Temporary, File)> {
         if !self.pending.is_empty() {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the last part of the output is torn"));
         }
@@ -135,7 +135,7 @@ const LONGEST_MARK: u64 = 1 << 24;
 
 /// Returns whether a [`Folder`] that was finished has written all files in the directory.
 #[must_use]
-pub fn is_whole_and_unchanged(directory: &Directory) -> bool {
+pub(crate) fn is_whole_and_unchanged(directory: &Directory) -> bool {
     let read = || {
         let mut text = String::new();
         directory.read(MARK.as_ref())?.take(LONGEST_MARK).read_to_string(&mut text)?;

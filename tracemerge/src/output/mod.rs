@@ -1,10 +1,10 @@
 //! The places where merged lines go: a file, a pipe, a pager; and the progress on the way there.
 
-pub mod draft;
-pub mod folder;
-pub mod pager;
-pub mod place;
-pub mod progress;
-pub mod redrawn;
-pub mod sink;
-pub mod target;
+pub(crate) mod draft;
+pub(crate) mod folder;
+pub(crate) mod pager;
+pub(crate) mod place;
+pub(crate) mod progress;
+pub(crate) mod redrawn;
+pub(crate) mod sink;
+pub(crate) mod target;

@@ -16,7 +16,7 @@ const LESS_OPTIONS: &str = "FRX";
 
 /// A running pager.
 #[derive(Debug)]
-pub struct Pager {
+pub(crate) struct Pager {
     child: Child,
     input: Console,
 }
@@ -25,7 +25,7 @@ impl Pager {
     /// Starts the pager for output of this sort. Returns `None` if the user wants no pager, or if no pager can be
     /// started.
     #[must_use]
-    pub fn start(content: Content) -> Option<Pager> {
+    pub(crate) fn start(content: Content) -> Option<Pager> {
         let mut command = command()?;
         if !has_options_for_less() {
             command.env("LESS", LESS_OPTIONS);
@@ -41,7 +41,7 @@ impl Pager {
     ///
     /// # Errors
     /// The pager has not taken all bytes; the user may have quit it earlier.
-    pub fn finish(self) -> io::Result<()> {
+    pub(crate) fn finish(self) -> io::Result<()> {
         let Pager { mut child, input } = self;
         let written = input.finish();
         child.wait()?;
@@ -49,7 +49,7 @@ impl Pager {
     }
 
     /// Throws away the bytes that are not written yet, and waits until the user has read enough.
-    pub fn abandon(self) {
+    pub(crate) fn abandon(self) {
         let Pager { mut child, input } = self;
         input.abandon();
         let _ = child.wait();

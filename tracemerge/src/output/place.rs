@@ -31,7 +31,7 @@ const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A name in an open directory.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub(crate) struct Place {
     directory: Arc<Directory>,
     name: OsString,
     /// Whether the user has chosen the name.
@@ -40,7 +40,7 @@ pub struct Place {
 
 /// A file or a directory under a temporary name. It is deleted when it is dropped.
 #[derive(Debug)]
-pub struct Temporary(Option<Unfinished>);
+pub(crate) struct Temporary(Option<Unfinished>);
 
 impl Temporary {
     /// Keeps the file or directory.
@@ -58,7 +58,7 @@ impl Drop for Temporary {
 
 /// A file that is being written in its place.
 #[derive(Debug)]
-pub enum NewFile {
+pub(crate) enum NewFile {
     /// A file without a name.
     Unnamed(File),
     /// A file under a temporary name. The file is dropped first, because not every system deletes an open file.
@@ -67,7 +67,7 @@ pub enum NewFile {
 
 impl NewFile {
     /// Returns the file itself.
-    pub fn file(&mut self) -> &mut File {
+    pub(crate) fn file(&mut self) -> &mut File {
         match self {
             NewFile::Unnamed(file) | NewFile::Named(file, _) => file,
         }
@@ -79,7 +79,7 @@ impl Place {
     ///
     /// # Errors
     /// There is no such directory, or the path has no name.
-    pub fn open(path: &Path, is_chosen: bool) -> io::Result<Place> {
+    pub(crate) fn open(path: &Path, is_chosen: bool) -> io::Result<Place> {
         let names_no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it does not name a file");
         let name = path.file_name().ok_or_else(names_no_file)?.to_owned();
         if cfg!(windows) && !is_chosen && is_reserved_by_windows(&name.to_string_lossy()) {
@@ -94,7 +94,7 @@ impl Place {
     /// # Errors
     /// The user has not chosen this name, and its entry is not of the `expected` kind, belongs to another user, or is
     /// a program.
-    pub fn replaceable(&self, expected: Kind) -> io::Result<Option<Entry>> {
+    pub(crate) fn replaceable(&self, expected: Kind) -> io::Result<Option<Entry>> {
         let Some(found) = self.directory.look(&self.name)? else { return Ok(None) };
         if self.is_chosen {
             return Ok(Some(found));
@@ -131,7 +131,7 @@ impl Place {
 
     /// Returns whether the directory that has the name is unchanged since an earlier output wrote it.
     #[must_use]
-    pub fn has_whole_folder(&self) -> bool {
+    pub(crate) fn has_whole_folder(&self) -> bool {
         self.directory.open_directory(&self.name).is_ok_and(|folder| is_whole_and_unchanged(&folder))
     }
 
@@ -139,7 +139,7 @@ impl Place {
     ///
     /// # Errors
     /// No such file exists, or it may not be read.
-    pub fn read(&self) -> io::Result<File> {
+    pub(crate) fn read(&self) -> io::Result<File> {
         self.directory.read(&self.name)
     }
 
@@ -147,7 +147,7 @@ impl Place {
     ///
     /// # Errors
     /// The entry cannot be deleted.
-    pub fn remove(&self) -> io::Result<()> {
+    pub(crate) fn remove(&self) -> io::Result<()> {
         Unfinished { place: self.directory.clone(), name: self.name.clone() }.remove()
     }
 
@@ -155,7 +155,7 @@ impl Place {
     ///
     /// # Errors
     /// No file can be made in the directory.
-    pub fn begin_file(&self) -> io::Result<NewFile> {
+    pub(crate) fn begin_file(&self) -> io::Result<NewFile> {
         if let Some(file) = self.directory.create_unnamed() {
             let _ = hold_lock(&file, WRITER_BYTE);
             return Ok(NewFile::Unnamed(file));
@@ -169,7 +169,7 @@ impl Place {
     ///
     /// # Errors
     /// No directory can be made in the directory around it.
-    pub fn begin_folder(&self) -> io::Result<Folder> {
+    pub(crate) fn begin_folder(&self) -> io::Result<Folder> {
         loop {
             let temporary = self.hidden(|name| self.directory.make_directory(name))?.1;
             let Some(Unfinished { name, .. }) = &temporary.0 else {
@@ -190,7 +190,7 @@ impl Place {
     ///
     /// # Errors
     /// Another entry has the name, or the name cannot be given.
-    pub fn finish_file(&self, file: NewFile) -> io::Result<()> {
+    pub(crate) fn finish_file(&self, file: NewFile) -> io::Result<()> {
         // A signal that ends the process waits for this lock.
         let mut unfinished = unfinished();
         *unfinished = None;
@@ -205,7 +205,7 @@ impl Place {
     ///
     /// # Errors
     /// Another entry has the name, or the name cannot be given.
-    pub fn finish_folder(&self, folder: Folder) -> io::Result<()> {
+    pub(crate) fn finish_folder(&self, folder: Folder) -> io::Result<()> {
         let mut unfinished = unfinished();
         let (temporary, mark) = folder.finish()?;
         *unfinished = None;
@@ -317,7 +317,7 @@ fn random() -> String {
 
 /// Returns whether Windows does not take this name for that of a file, but for a device or a stream of another file.
 #[must_use]
-pub fn is_reserved_by_windows(name: &str) -> bool {
+pub(crate) fn is_reserved_by_windows(name: &str) -> bool {
     const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
     let beginning = name.split('.').next().unwrap_or_default().trim_end().to_uppercase();
     let port = beginning.strip_prefix("COM").or_else(|| beginning.strip_prefix("LPT"));
@@ -332,7 +332,7 @@ pub fn is_reserved_by_windows(name: &str) -> bool {
 }
 
 /// Returns the directory of a path.
-pub fn directory_of(path: &Path) -> &Path {
+pub(crate) fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -340,7 +340,7 @@ pub fn directory_of(path: &Path) -> &Path {
 ///
 /// # Errors
 /// The file cannot be deleted, or another file has its name by now.
-pub fn remove_known(path: &Path, id: &FileId) -> io::Result<()> {
+pub(crate) fn remove_known(path: &Path, id: &FileId) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::NotFound)?;
     let directory = Directory::open(directory_of(path))?;
     let found = directory.look(name)?.ok_or(io::ErrorKind::NotFound)?;
@@ -354,7 +354,7 @@ pub fn remove_known(path: &Path, id: &FileId) -> io::Result<()> {
 /// Returns the files and directories beside `output` that merges of this user have not finished because they were
 /// killed.
 #[must_use]
-pub fn abandoned(output: &Path) -> Vec<Unfinished> {
+pub(crate) fn abandoned(output: &Path) -> Vec<Unfinished> {
     Directory::open(directory_of(output)).map_or_else(|_| Vec::new(), |place| abandoned_in(&Arc::new(place)))
 }
 
@@ -393,7 +393,7 @@ fn has_no_writer(place: &Directory, name: &OsStr, found: &Entry) -> bool {
 
 impl Place {
     /// Deletes the unfinished outputs that killed merges into this directory have left.
-    pub fn remove_abandoned(&self) {
+    pub(crate) fn remove_abandoned(&self) {
         // An output that cannot be deleted does no harm.
         abandoned_in(&self.directory).iter().for_each(|left| drop(left.remove()));
     }

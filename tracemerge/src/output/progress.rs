@@ -14,7 +14,7 @@ const STEP: u64 = 1 << 20;
 
 /// A progress bar on stderr.
 #[derive(Debug)]
-pub struct MergeProgress {
+pub(crate) struct MergeProgress {
     bar: ProgressBar,
     began: Instant,
     shown: bool,
@@ -27,13 +27,13 @@ impl MergeProgress {
     /// Returns whether a user would see a bar, and the bar would disturb no other output. The reader of a pipe may
     /// use the same terminal, so output to a pipe has no bar.
     #[must_use]
-    pub fn is_wanted(target: &Target) -> bool {
+    pub(crate) fn is_wanted(target: &Target) -> bool {
         !matches!(target, Target::Stdout) && Stream::Error.is_terminal()
     }
 
     /// Makes a bar, hidden at first, for work on this number of `bytes`.
     #[must_use]
-    pub fn new(bytes: u64) -> MergeProgress {
+    pub(crate) fn new(bytes: u64) -> MergeProgress {
         let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::hidden());
         let template = "tracemerge: {percent:>3} % [{bar:30}] {bytes} of {total_bytes}, {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -44,7 +44,7 @@ impl MergeProgress {
 
     /// Adds a number of `bytes` that are done.
     #[inline]
-    pub fn add(&mut self, bytes: usize) {
+    pub(crate) fn add(&mut self, bytes: usize) {
         self.done += bytes as u64;
         if self.done >= self.next {
             self.update();

@@ -11,7 +11,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// A text at the end of standard output, which is a terminal. The text disappears when this is dropped.
 #[derive(Debug)]
-pub struct Redrawn {
+pub(crate) struct Redrawn {
     /// A bar that consists only of its message, which may have several lines. Text that does not fit on the terminal
     /// is left out.
     bar: ProgressBar,
@@ -31,12 +31,12 @@ impl Default for Redrawn {
 impl Redrawn {
     /// Returns whether the text is to be drawn now.
     #[must_use]
-    pub fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.drawn.is_none_or(|drawn| drawn.elapsed() >= PAUSE)
     }
 
     /// Draws `text` in place of the text before.
-    pub fn draw(&mut self, text: String) {
+    pub(crate) fn draw(&mut self, text: String) {
         self.bar.set_message(text);
         self.bar.tick();
         self.drawn = Some(Instant::now());

@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::file::records::Records;
 
 /// A taker of merged lines.
-pub trait Sink {
+pub(crate) trait Sink {
     /// Takes whole lines of one source, the last one with its line feed. They stand behind all lines that were taken
     /// before. Lines with the same key come in one call.
     ///
@@ -26,7 +26,7 @@ pub trait Sink {
 }
 
 /// Merged lines on their way from the thread that merges them to the thread that writes them.
-pub trait Batch: Sink + Send {
+pub(crate) trait Batch: Sink + Send {
     /// Drops all lines, and keeps the memory unless it is much.
     fn clear(&mut self);
 

@@ -29,7 +29,7 @@ const LINKS: usize = 40;
 
 /// The place where the output goes, checked beforehand as far as possible.
 #[derive(Debug)]
-pub enum Target {
+pub(crate) enum Target {
     /// Standard output.
     Stdout,
     /// A pipe or a device.
@@ -58,7 +58,7 @@ impl Target {
     ///
     /// # Errors
     /// The target is standard output, a file, or a directory with a file that no earlier merge has written.
-    pub fn directory(option: Option<&OsStr>, default: &Path, what: &str) -> Result<Target, Error> {
+    pub(crate) fn directory(option: Option<&OsStr>, default: &Path, what: &str) -> Result<Target, Error> {
         if option == Some(OsStr::new("-")) {
             return Err(Error::plain(format!(
                 "{what} is a directory and cannot go to standard output; name a directory with -o DIR"
@@ -88,7 +88,7 @@ impl Target {
     ///
     /// # Errors
     /// The target is a directory, an input or an application.
-    pub fn new(
+    pub(crate) fn new(
         option: Option<&OsStr>,
         default: &Path,
         apps: &[App],
@@ -135,13 +135,13 @@ impl Target {
     /// Returns whether output can be thrown away and begun anew. This includes the null device, because its output is
     /// never read.
     #[must_use]
-    pub fn can_restart(&self) -> bool {
+    pub(crate) fn can_restart(&self) -> bool {
         matches!(self, Target::File { .. } | Target::Directory { .. } | Target::Null(_))
     }
 
     /// Returns the name of the target for messages.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
             Target::Stdout => "standard output".to_owned(),
             Target::Direct(path)
@@ -153,7 +153,7 @@ impl Target {
 
     /// Returns the error which says that this target cannot be written.
     #[must_use]
-    pub fn error(&self, error: io::Error) -> Error {
+    pub(crate) fn error(&self, error: io::Error) -> Error {
         match self {
             Target::Stdout => cannot_print(error),
             Target::Direct(path) | Target::Null(path) | Target::File { given: path, .. } => {
@@ -167,7 +167,7 @@ impl Target {
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn begin(&self, content: Content) -> Result<Output, Error> {
+    pub(crate) fn begin(&self, content: Content) -> Result<Output, Error> {
         let raw = match self {
             Target::Stdout => {
                 let console = Console::stdout(content).map_err(|e| self.error(e))?;
@@ -191,7 +191,7 @@ impl Target {
     /// # Errors
     /// The output cannot be written, or it is a directory.
     #[expect(clippy::disallowed_methods, reason = "the path is the user's, and only there the file can grow")]
-    pub fn open_growing(&self, content: Content) -> Result<Box<dyn Write>, Error> {
+    pub(crate) fn open_growing(&self, content: Content) -> Result<Box<dyn Write>, Error> {
         let failed = |error| self.error(error);
         Ok(match self {
             Target::Stdout => Box::new(Console::stdout(content).map_err(failed)?),
@@ -212,7 +212,7 @@ impl Target {
     ///
     /// # Errors
     /// The last bytes cannot be written, or the file cannot be renamed.
-    pub fn finish(&self, output: Output) -> io::Result<()> {
+    pub(crate) fn finish(&self, output: Output) -> io::Result<()> {
         let mut raw = match output.0 {
             StartedOutput::Console(console) => return console.finish(),
             StartedOutput::File(file) => file.finish()?,
@@ -259,7 +259,7 @@ fn behind_links(given: &Path) -> io::Result<PathBuf> {
 
 /// Output that has begun. A file that is dropped without [`Target::finish`] leaves nothing behind.
 #[derive(Debug)]
-pub struct Output(StartedOutput);
+pub(crate) struct Output(StartedOutput);
 
 #[derive(Debug)]
 enum StartedOutput {
@@ -275,7 +275,7 @@ enum OpenTarget {
 
 impl Output {
     /// Throws away the bytes that are not written yet.
-    pub fn abandon(self) {
+    pub(crate) fn abandon(self) {
         match self.0 {
             StartedOutput::Console(console) => console.abandon(),
             StartedOutput::File(file) => file.abandon(),

@@ -18,7 +18,7 @@ const CLOCK: &[u8] = b" # clock ticks=";
 
 /// The readings of the clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Anchor {
+pub(crate) struct Anchor {
     /// The value of the processor's counter.
     pub ticks: Ticks,
     /// The time of the wall clock.
@@ -35,19 +35,19 @@ pub struct Anchor {
 impl Anchor {
     /// Makes an anchor of the two clocks that each trace has.
     #[must_use]
-    pub fn new(ticks: Ticks, wall: Wall) -> Anchor {
+    pub(crate) fn new(ticks: Ticks, wall: Wall) -> Anchor {
         Anchor { ticks, wall, within: 0, raw: None, since_boot: None }
     }
 
     /// Returns the anchor in the `# run` line of `run`.
     #[must_use]
-    pub fn of_run(run: &Run) -> Anchor {
+    pub(crate) fn of_run(run: &Run) -> Anchor {
         Anchor::new(run.ticks, run.wall)
     }
 
     /// Returns the anchor in a `# run` or `# clock` line; `None` for any other line.
     #[must_use]
-    pub fn of_line(line: &[u8]) -> Option<Anchor> {
+    pub(crate) fn of_line(line: &[u8]) -> Option<Anchor> {
         let line = Line::parse(strip_line_feed(line)).ok()?;
         if line.kind != Kind::Meta || !is_harmless(line.payload) {
             return None;
@@ -57,7 +57,7 @@ impl Anchor {
 
     /// Returns the anchor in the content of a `# run` or `# clock` line; `None` for any other content.
     #[must_use]
-    pub fn of_meta(meta: &Meta) -> Option<Anchor> {
+    pub(crate) fn of_meta(meta: &Meta) -> Option<Anchor> {
         match meta {
             Meta::Run(run) => Some(Anchor::of_run(run)),
             Meta::Clock { ticks, wall, system } => {
@@ -71,7 +71,7 @@ impl Anchor {
 
 /// Returns the anchors of all `# clock` lines in `bytes`, in their order. Looks at each byte once, at the
 /// speed of a search.
-pub fn anchors_in(bytes: &[u8]) -> impl Iterator<Item = Anchor> {
+pub(crate) fn anchors_in(bytes: &[u8]) -> impl Iterator<Item = Anchor> {
     memmem::find_iter(bytes, CLOCK).filter_map(|at| {
         let start = memchr::memrchr2(b'\n', 0, &bytes[..at]).map_or(0, |feed| feed + 1);
         let end = memchr::memchr2(b'\n', 0, &bytes[at..]).map_or(bytes.len(), |feed| at + feed);
@@ -81,7 +81,7 @@ pub fn anchors_in(bytes: &[u8]) -> impl Iterator<Item = Anchor> {
 
 /// Returns the anchors in the first and the last bytes of a file: at least the last one, if it is within its last 4 MiB.
 #[must_use]
-pub fn outer_anchors(bytes: &[u8]) -> Vec<Anchor> {
+pub(crate) fn outer_anchors(bytes: &[u8]) -> Vec<Anchor> {
     for tail in TAIL_SIZES {
         let start = bytes.len().saturating_sub(tail);
         let head = start.min(HEAD);

@@ -47,7 +47,7 @@ struct WallPeriod {
 /// The clock of one boot. Its arithmetic is exact to a nanosecond; [`TickClock::uncertainty_ns`] measures how
 /// accurate the anchors are.
 #[derive(Clone, Debug)]
-pub struct TickClock {
+pub(crate) struct TickClock {
     /// All anchors, by ticks.
     anchors: Vec<Anchor>,
     steady: Scale,
@@ -61,7 +61,7 @@ pub struct TickClock {
 impl TickClock {
     /// Makes the clock that goes through `anchors`, in any order, of runs whose ticks are of `kind`.
     #[must_use]
-    pub fn of(kind: ClockKind, anchors: impl IntoIterator<Item = Anchor>) -> TickClock {
+    pub(crate) fn of(kind: ClockKind, anchors: impl IntoIterator<Item = Anchor>) -> TickClock {
         let mut all: Vec<Anchor> = anchors.into_iter().collect();
         // Of two anchors with the same ticks, the one with more clocks is kept.
         all.sort_unstable_by_key(|anchor| (anchor.ticks, anchor.raw.is_none(), *anchor));
@@ -82,7 +82,7 @@ impl TickClock {
 
     /// Makes the clock of `run` alone; `more` are some or all of its `# clock` lines.
     #[must_use]
-    pub fn of_run(run: &Run, more: impl IntoIterator<Item = Anchor>) -> TickClock {
+    pub(crate) fn of_run(run: &Run, more: impl IntoIterator<Item = Anchor>) -> TickClock {
         let own = Anchor::of_run(run);
         let clock = TickClock::of(run.clock, more.into_iter().chain([own]));
         if clock.rate_is_known {
@@ -98,33 +98,33 @@ impl TickClock {
 
     /// Returns the steady time at `ticks`, in nanoseconds: the nanosecond in which the tick lies.
     #[must_use]
-    pub fn steady(&self, ticks: Ticks) -> u64 {
+    pub(crate) fn steady(&self, ticks: Ticks) -> u64 {
         self.steady.at(ticks)
     }
 
     /// Returns the first ticks that are not before `steady` nanoseconds of steady time.
     #[must_use]
-    pub fn ticks_at_steady(&self, steady: u64) -> Ticks {
+    pub(crate) fn ticks_at_steady(&self, steady: u64) -> Ticks {
         self.steady.ticks(steady)
     }
 
     /// Returns the time of day at `ticks`: the nanosecond in which the tick lies.
     #[must_use]
-    pub fn wall(&self, ticks: Ticks) -> Wall {
+    pub(crate) fn wall(&self, ticks: Ticks) -> Wall {
         Wall(self.period(ticks.0).scale.at(ticks))
     }
 
     /// Returns the time of day at `ticks` or, if the wall clock was set back before, the latest time that it had
     /// shown: a time that never goes back.
     #[must_use]
-    pub fn ascending_wall(&self, ticks: Ticks) -> Wall {
+    pub(crate) fn ascending_wall(&self, ticks: Ticks) -> Wall {
         let period = self.period(ticks.0);
         Wall(period.scale.at(ticks).max(period.floor))
     }
 
     /// Returns the first ticks at which the wall clock shows `wall` or a later time.
     #[must_use]
-    pub fn ticks(&self, wall: Wall) -> Ticks {
+    pub(crate) fn ticks(&self, wall: Wall) -> Ticks {
         let ends = self.periods.iter().skip(1).map(|next| next.from).chain([u64::MAX]);
         for (period, end) in self.periods.iter().zip(ends) {
             let ticks = period.scale.ticks(wall.0).0.max(period.from);
@@ -137,20 +137,20 @@ impl TickClock {
 
     /// Returns a reader of steady time for many ticks that are near each other.
     #[must_use]
-    pub fn steady_reader(self: &Arc<TickClock>) -> ClockReader {
+    pub(crate) fn steady_reader(self: &Arc<TickClock>) -> ClockReader {
         ClockReader::new(self, false)
     }
 
     /// Returns a reader of the wall clock for many ticks that are near each other.
     #[must_use]
-    pub fn wall_reader(self: &Arc<TickClock>) -> ClockReader {
+    pub(crate) fn wall_reader(self: &Arc<TickClock>) -> ClockReader {
         ClockReader::new(self, true)
     }
 
     /// Returns a number of ticks. A period of fewer ticks takes less than `ns` nanoseconds of steady time, whenever
     /// it is.
     #[must_use]
-    pub fn ticks_within(&self, ns: u64) -> u64 {
+    pub(crate) fn ticks_within(&self, ns: u64) -> u64 {
         // Each of the two times is rounded by less than a nanosecond, and so is each side of an anchor.
         self.steady.fewest_ticks(ns.saturating_sub(4))
     }
@@ -158,33 +158,33 @@ impl TickClock {
     /// Returns whether the rate was measured. If not, a tick counts as a nanosecond, and only the start of the run is
     /// right.
     #[must_use]
-    pub fn rate_is_known(&self) -> bool {
+    pub(crate) fn rate_is_known(&self) -> bool {
         self.rate_is_known
     }
 
     /// Returns the number of ticks in a second, on average.
     #[must_use]
-    pub fn ticks_per_second(&self) -> u64 {
+    pub(crate) fn ticks_per_second(&self) -> u64 {
         Rate::scale(1_000_000_000, self.steady.rate.ticks, self.steady.rate.ns, false)
     }
 
     /// Returns the number of ticks in a second, on average, with its fraction.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "rates are shown with a few digits")]
-    pub fn exact_ticks_per_second(&self) -> f64 {
+    pub(crate) fn exact_ticks_per_second(&self) -> f64 {
         self.steady.rate.ticks as f64 / self.steady.rate.ns as f64 * 1e9
     }
 
     /// Returns the places where the wall clock was set or the machine was suspended, by ticks.
     #[must_use]
-    pub fn steps(&self) -> &[ClockStep] {
+    pub(crate) fn steps(&self) -> &[ClockStep] {
         &self.steps
     }
 
     /// Returns the largest error, in nanoseconds, that the wall clock would make at one of its anchors without that
     /// anchor. The number does not include the error of the machine's wall clock itself.
     #[must_use]
-    pub fn uncertainty_ns(&self) -> u64 {
+    pub(crate) fn uncertainty_ns(&self) -> u64 {
         self.uncertainty_ns
     }
 
@@ -346,7 +346,7 @@ fn periods(groups: &[Vec<Anchor>], steady: &Scale) -> Vec<WallPeriod> {
 
 /// A reader of a clock, which remembers the line around its last reading.
 #[derive(Clone, Debug)]
-pub struct ClockReader {
+pub(crate) struct ClockReader {
     clock: Arc<TickClock>,
     reads_wall: bool,
     /// The ticks for which this point and this rate hold.
@@ -369,7 +369,7 @@ impl ClockReader {
     /// Returns the time at `ticks`, in nanoseconds, as [`TickClock::steady`] or [`TickClock::wall`] does.
     #[inline]
     #[must_use]
-    pub fn at(&mut self, ticks: Ticks) -> u64 {
+    pub(crate) fn at(&mut self, ticks: Ticks) -> u64 {
         if !self.ticks.contains(&ticks.0) {
             self.seek(ticks);
         }
@@ -394,17 +394,17 @@ impl ClockReader {
 
 /// The clocks of all runs of a merge: one for each boot and kind of ticks.
 #[derive(Debug, Default)]
-pub struct Clocks(BTreeMap<(Vec<u8>, bool), (Run, Arc<TickClock>)>);
+pub(crate) struct Clocks(BTreeMap<(Vec<u8>, bool), (Run, Arc<TickClock>)>);
 
 impl Clocks {
     /// Reads the anchors of files, each given with its run and its bytes: the anchor of the run, and the first and the
     /// last ones in the file.
-    pub fn read<'a, B: AsRef<[u8]>>(files: impl IntoIterator<Item = (&'a Run, B)>) -> Clocks {
+    pub(crate) fn read<'a, B: AsRef<[u8]>>(files: impl IntoIterator<Item = (&'a Run, B)>) -> Clocks {
         Clocks::through(files.into_iter().map(|(run, bytes)| (run, outer_anchors(bytes.as_ref()))))
     }
 
     /// Makes the clocks of runs, each given with some or all anchors of its `# clock` lines.
-    pub fn through<'a, A: IntoIterator<Item = Anchor>>(
+    pub(crate) fn through<'a, A: IntoIterator<Item = Anchor>>(
         runs: impl IntoIterator<Item = (&'a Run, A)>,
     ) -> Clocks {
         let mut clocks = Clocks::default();
@@ -422,7 +422,7 @@ impl Clocks {
     }
 
     /// Makes the clocks go through further anchors of these runs.
-    pub fn refine<'a, A: IntoIterator<Item = Anchor>>(
+    pub(crate) fn refine<'a, A: IntoIterator<Item = Anchor>>(
         &mut self,
         more: impl IntoIterator<Item = (&'a Run, A)>,
     ) {
@@ -439,24 +439,24 @@ impl Clocks {
 
     /// Returns the clock of `run`; `None` if no file was of its boot.
     #[must_use]
-    pub fn of(&self, run: &Run) -> Option<&Arc<TickClock>> {
+    pub(crate) fn of(&self, run: &Run) -> Option<&Arc<TickClock>> {
         self.0.get(&key(run)).map(|(_, clock)| clock)
     }
 
     /// Returns the clock of a boot's runs whose ticks are of `kind`; `None` if no file was of such a run.
     #[must_use]
-    pub fn of_clock(&self, boot: &[u8], kind: ClockKind) -> Option<&Arc<TickClock>> {
+    pub(crate) fn of_clock(&self, boot: &[u8], kind: ClockKind) -> Option<&Arc<TickClock>> {
         self.0.get(&(boot.to_vec(), kind == ClockKind::System)).map(|(_, clock)| clock)
     }
 
     /// Returns whether the known anchors of a boot show that the wall clock was set or the machine was suspended.
     #[must_use]
-    pub fn have_steps(&self) -> bool {
+    pub(crate) fn have_steps(&self) -> bool {
         self.0.values().any(|(_, clock)| !clock.steps.is_empty())
     }
 
     /// Returns a run of each boot, with its clock.
-    pub fn each(&self) -> impl Iterator<Item = (&Run, &TickClock)> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&Run, &TickClock)> {
         self.0.values().map(|(run, clock)| (run, &**clock))
     }
 }
@@ -466,7 +466,7 @@ fn key(run: &Run) -> (Vec<u8>, bool) {
 }
 
 /// Converts a time of the system's clock to the form in traces.
-pub fn wall_clock(time: SystemTime) -> Wall {
+pub(crate) fn wall_clock(time: SystemTime) -> Wall {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     Wall(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }

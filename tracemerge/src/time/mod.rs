@@ -1,7 +1,7 @@
 //! The relation of ticks, steady time and wall clock, and the forms in which times are written and read.
 
-pub mod anchor;
-pub mod clocks;
-pub mod point_of_time;
+pub(crate) mod anchor;
+pub(crate) mod clocks;
+pub(crate) mod point_of_time;
 mod scale;
-pub mod steps;
+pub(crate) mod steps;

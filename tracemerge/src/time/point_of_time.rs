@@ -14,7 +14,7 @@ use crate::time::clocks::TickClock;
 
 /// A point of time that was given with `--since` or `--until`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum When {
+pub(crate) enum When {
     /// A number of nanoseconds after the first line of the chosen runs.
     AfterFirst(u64),
     /// A number of nanoseconds before the last line of the chosen runs.
@@ -30,7 +30,7 @@ pub enum When {
 }
 
 /// The forms of a point of time, for help and messages.
-pub const FORMS: &str = "1.5s or 200ms after the first line, -200ms before the last, 14:43:52.5 or \
+pub(crate) const FORMS: &str = "1.5s or 200ms after the first line, -200ms before the last, 14:43:52.5 or \
     '2026-11-21 14:43:52' (with Z or +01:00 if not local), ticks as 0x128fd9f283f, @1275577149503 or as they stand \
     in a line";
 
@@ -99,7 +99,7 @@ fn wall_of(instant: Timestamp) -> Option<Wall> {
 
 /// The times between which the chosen runs have lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Period {
+pub(crate) struct Period {
     /// The wall clock at the first line.
     pub first: Wall,
     /// The wall clock at the last line.
@@ -110,10 +110,10 @@ pub struct Period {
 
 impl Period {
     /// A period without lines, which [`Period::include`] extends.
-    pub const NONE: Period = Period { first: Wall(u64::MAX), last: Wall(0), steady: (u64::MAX, 0) };
+    pub(crate) const NONE: Period = Period { first: Wall(u64::MAX), last: Wall(0), steady: (u64::MAX, 0) };
 
     /// Extends the period to the lines between these ticks of `clock`.
-    pub fn include(&mut self, clock: &TickClock, (first, last): (Ticks, Ticks)) {
+    pub(crate) fn include(&mut self, clock: &TickClock, (first, last): (Ticks, Ticks)) {
         self.first = self.first.min(clock.wall(first));
         self.last = self.last.max(clock.wall(last));
         self.steady = (self.steady.0.min(clock.steady(first)), self.steady.1.max(clock.steady(last)));
@@ -126,7 +126,7 @@ impl When {
     ///
     /// # Errors
     /// The time does not exist in the zone.
-    pub fn ticks(self, clock: &TickClock, period: Period, zone: &TimeZone) -> Result<Ticks, String> {
+    pub(crate) fn ticks(self, clock: &TickClock, period: Period, zone: &TimeZone) -> Result<Ticks, String> {
         let wall = match self {
             When::Ticks(ticks) => return Ok(Ticks(ticks)),
             When::AfterFirst(ns) => return Ok(clock.ticks_at_steady(period.steady.0.saturating_add(ns))),
@@ -141,7 +141,7 @@ impl When {
 
     /// Returns whether a clock is needed to know the ticks.
     #[must_use]
-    pub fn needs_clock(self) -> bool {
+    pub(crate) fn needs_clock(self) -> bool {
         !matches!(self, When::Ticks(_))
     }
 }

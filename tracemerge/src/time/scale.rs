@@ -26,12 +26,12 @@ pub(super) const NOMINAL: Rate = Rate { ticks: 1, ns: 1, whole: 1, part: 0, left
 
 impl Rate {
     /// Returns the rate between two points, the second of which is later by both clocks.
-    pub fn between(from: Point, to: Point) -> Rate {
+    pub(super) fn between(from: Point, to: Point) -> Rate {
         Rate::of(to.ticks - from.ticks, to.ns - from.ns)
     }
 
     /// Returns the rate of that number of ticks in that number of nanoseconds, both of which are not zero.
-    pub fn of(ticks: u64, ns: u64) -> Rate {
+    pub(super) fn of(ticks: u64, ns: u64) -> Rate {
         let part = (u128::from(ns % ticks) << 64) / u128::from(ticks);
         // The rest is less than a nanosecond, so this is less than two to the power of 64.
         Rate { ticks, ns, whole: ns / ticks, part: u64::try_from(part).unwrap_or(u64::MAX), left: ns % ticks }
@@ -39,7 +39,7 @@ impl Rate {
 
     /// Returns `value * numerator / denominator`, rounded up or down, at most `u64::MAX`. The product of two
     /// 64-bit numbers does not overflow.
-    pub fn scale(value: u64, numerator: u64, denominator: u64, up: bool) -> u64 {
+    pub(super) fn scale(value: u64, numerator: u64, denominator: u64, up: bool) -> u64 {
         let (product, denominator) = (u128::from(value) * u128::from(numerator), u128::from(denominator));
         let quotient = if up { product.div_ceil(denominator) } else { product / denominator };
         u64::try_from(quotient).unwrap_or(u64::MAX)
@@ -49,7 +49,7 @@ impl Rate {
     /// [`Rate::scale`], by two multiplications and a correction in place of a division. Granlund and Montgomery,
     /// "Division by invariant integers using multiplication" (1994).
     #[inline]
-    pub fn nanoseconds(self, ticks: u64) -> u64 {
+    pub(super) fn nanoseconds(self, ticks: u64) -> u64 {
         let rest = ((u128::from(ticks) * u128::from(self.part)) >> 64) as u64;
         // `part` is too small by less than one, and so is `rest`: the true value is `rest` or one more. So the
         // remainder is less than twice the divisor, and has its true value even if both products overflow.
@@ -70,7 +70,7 @@ impl Rate {
 
     /// Returns the nanosecond in which `ticks` lies, on the line with this rate through `from`.
     #[inline]
-    pub fn at(self, from: Point, ticks: u64) -> u64 {
+    pub(super) fn at(self, from: Point, ticks: u64) -> u64 {
         match ticks.checked_sub(from.ticks) {
             Some(after) => from.ns.saturating_add(self.nanoseconds(after)),
             None => from.ns.saturating_sub(Rate::scale(from.ticks - ticks, self.ns, self.ticks, true)),
@@ -100,19 +100,19 @@ pub(super) struct Scale {
 impl Scale {
     /// Makes the scale through `points`, of which there is at least one, and which ascend by both clocks. Outside of
     /// them time runs at `rate`.
-    pub fn through(points: Vec<Point>, rate: Rate) -> Scale {
+    pub(super) fn through(points: Vec<Point>, rate: Rate) -> Scale {
         let rates = points.windows(2).map(|two| Rate::between(two[0], two[1])).collect();
         Scale { points, rates, rate }
     }
 
     /// Returns the nanosecond in which `ticks` lies.
-    pub fn at(&self, ticks: Ticks) -> u64 {
+    pub(super) fn at(&self, ticks: Ticks) -> u64 {
         let (from, rate) = self.segment(self.behind(ticks.0));
         rate.at(from, ticks.0)
     }
 
     /// Returns the first ticks that are not before `ns`.
-    pub fn ticks(&self, ns: u64) -> Ticks {
+    pub(super) fn ticks(&self, ns: u64) -> Ticks {
         // No time is before 0, not even at ticks for which the rate would give such a time.
         if ns == 0 {
             return Ticks(0);
@@ -122,13 +122,13 @@ impl Scale {
     }
 
     /// Returns the smallest number of ticks that `ns` nanoseconds have at any time.
-    pub fn fewest_ticks(&self, ns: u64) -> u64 {
+    pub(super) fn fewest_ticks(&self, ns: u64) -> u64 {
         let rates = self.rates.iter().chain([&self.rate]);
         rates.map(|rate| Rate::scale(ns, rate.ticks, rate.ns, false)).min().unwrap_or(0)
     }
 
     /// Returns the line that holds at `ticks`: a point, its rate, and the ticks from and until which it holds.
-    pub fn line(&self, ticks: u64) -> (Point, Rate, std::ops::Range<u64>) {
+    pub(super) fn line(&self, ticks: u64) -> (Point, Rate, std::ops::Range<u64>) {
         let behind = self.behind(ticks);
         let start = behind.checked_sub(1).map_or(0, |before| self.points[before].ticks);
         let end = self.points.get(behind).map_or(u64::MAX, |point| point.ticks);
@@ -137,7 +137,7 @@ impl Scale {
     }
 
     /// Returns the largest error that the scale would make at one of its points without that point.
-    pub fn largest_error(&self) -> u64 {
+    pub(super) fn largest_error(&self) -> u64 {
         let between = self.points.windows(3).map(|three| {
             Rate::between(three[0], three[2]).at(three[0], three[1].ticks).abs_diff(three[1].ns)
         });

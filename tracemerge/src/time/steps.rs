@@ -18,7 +18,7 @@ const SUSPENDED_NS: u64 = 100_000_000;
 
 /// The reason of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StepCause {
+pub(crate) enum StepCause {
     /// Somebody has set the wall clock.
     Set,
     /// The machine was suspended.
@@ -28,7 +28,7 @@ pub enum StepCause {
 impl StepCause {
     /// Returns the word for programs.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             StepCause::Set => "set",
             StepCause::Suspended => "suspended",
@@ -38,7 +38,7 @@ impl StepCause {
 
 /// A step of the wall clock between two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClockStep {
+pub(crate) struct ClockStep {
     /// The reason.
     pub cause: StepCause,
     /// The nanoseconds by which the wall clock was set (negative: back), or for which the machine was suspended.

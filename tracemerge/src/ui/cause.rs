@@ -4,7 +4,7 @@ use trace_format::meta::Cause;
 
 /// Returns the known cause, as text that stands behind the kind of the end; empty if nothing is known.
 #[must_use]
-pub fn in_words(cause: &Cause) -> String {
+pub(crate) fn in_words(cause: &Cause) -> String {
     let panic = cause.panic.map(|tid| format!("a panic of thread {tid}"));
     let signal = cause.signal.map(|signal| signal.to_string());
     let status = cause.status.map(|status| format!("status {status}"));

@@ -8,7 +8,7 @@ use crate::os::sys::shows_colours;
 
 /// The condition for output in colours. The comments of the variants are the help.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ColourMode {
+pub(crate) enum ColourMode {
     /// On a terminal, unless NO_COLOR is set
     #[default]
     Auto,
@@ -22,7 +22,7 @@ impl ColourMode {
     /// Returns whether output is in colours now. `to_terminal` states that it is shown on a terminal, with or without
     /// a pager.
     #[must_use]
-    pub fn is_now(self, to_terminal: bool) -> bool {
+    pub(crate) fn is_now(self, to_terminal: bool) -> bool {
         match self {
             ColourMode::Always => true,
             ColourMode::Never => false,
@@ -33,7 +33,7 @@ impl ColourMode {
 
 /// The styles of a line's parts. A plain style writes nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Palette {
+pub(crate) struct Palette {
     /// The style of the time.
     pub time: Style,
     /// The style of a `#` line.
@@ -78,13 +78,13 @@ const fn of_colour(colour: AnsiColor) -> Style {
 
 /// Returns the style with this number. Number 0 is the plain style, which ends the others.
 #[must_use]
-pub fn style_of(number: u8) -> Option<Style> {
+pub(crate) fn style_of(number: u8) -> Option<Style> {
     STYLES.get(usize::from(number)).copied()
 }
 
 /// Returns the number of a style.
 #[must_use]
-pub fn number_of(style: Style) -> u8 {
+pub(crate) fn number_of(style: Style) -> u8 {
     let number = STYLES.iter().position(|known| *known == style);
     number.and_then(|number| u8::try_from(number).ok()).unwrap_or(0)
 }
@@ -92,13 +92,13 @@ pub fn number_of(style: Style) -> u8 {
 impl Palette {
     /// Returns the palette for a terminal with colours.
     #[must_use]
-    pub fn colours() -> Palette {
+    pub(crate) fn colours() -> Palette {
         Palette { time: STYLES[1], meta: STYLES[1], warning: STYLES[2], found: STYLES[3], threads: &THREADS }
     }
 
     /// Returns the style of a thread's id; consecutive ids have different styles.
     #[must_use]
-    pub fn thread(&self, tid: u64) -> Style {
+    pub(crate) fn thread(&self, tid: u64) -> Style {
         let place = tid.checked_rem(self.threads.len() as u64).and_then(|n| usize::try_from(n).ok());
         let colour = place.and_then(|n| self.threads.get(n));
         colour.map_or(Style::new(), |&colour| of_colour(colour))

@@ -28,7 +28,7 @@ const BUFFER: usize = 1 << 16;
 
 /// The sort of an output's content, which decides on which outputs it is escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
+pub(crate) enum Content {
     /// Text for people, which is escaped on every output.
     Text,
     /// Data in a format with rules of its own, which is escaped only on a terminal.
@@ -40,7 +40,7 @@ pub enum Content {
 impl Content {
     /// Returns the form of escapes that the content gets on a `terminal`, or on another output.
     #[must_use]
-    pub fn notation(self, terminal: bool) -> Option<Notation> {
+    pub(crate) fn notation(self, terminal: bool) -> Option<Notation> {
         match self {
             Content::Text => Some(Notation::Hex),
             Content::Data => terminal.then_some(Notation::Hex),
@@ -51,7 +51,7 @@ impl Content {
 
 /// A stream that every process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub(crate) enum Stream {
     /// Standard output.
     Output,
     /// Standard error.
@@ -61,7 +61,7 @@ pub enum Stream {
 impl Stream {
     /// Returns whether the stream is a terminal.
     #[must_use]
-    pub fn is_terminal(self) -> bool {
+    pub(crate) fn is_terminal(self) -> bool {
         match self {
             Stream::Output => io::stdout().is_terminal(),
             Stream::Error => io::stderr().is_terminal(),
@@ -93,24 +93,24 @@ impl Stream {
     ///
     /// # Errors
     /// The stream takes no more.
-    pub fn pass_on(self, said: &[u8]) -> io::Result<()> {
+    pub(crate) fn pass_on(self, said: &[u8]) -> io::Result<()> {
         if self.is_terminal() { self.put(&with_colours(said)) } else { self.put(said) }
     }
 
     /// Shows a message for people.
-    pub fn write_message(self, message: &str) {
+    pub(crate) fn write_message(self, message: &str) {
         // A closed stream is not a failure.
         let _ = self.put(&escaped(format!("{message}\n").as_bytes()));
     }
 
     /// Shows text for people, with its line feeds and its styles.
-    pub fn show(self, text: &[u8]) {
+    pub(crate) fn show(self, text: &[u8]) {
         let _ = self.put(&escaped(text));
     }
 
     /// Returns the target on this stream, which is a terminal, for a text that is redrawn repeatedly.
     #[must_use]
-    pub fn draw_target(self) -> ProgressDrawTarget {
+    pub(crate) fn draw_target(self) -> ProgressDrawTarget {
         let term = match self {
             Stream::Output => Term::buffered_stdout(),
             Stream::Error => Term::buffered_stderr(),
@@ -123,7 +123,7 @@ impl Stream {
 ///
 /// # Errors
 /// Standard output does not take all of it.
-pub fn print(content: Content, bytes: &[u8]) -> Result<(), Error> {
+pub(crate) fn print(content: Content, bytes: &[u8]) -> Result<(), Error> {
     check_printed(Console::stdout(content).and_then(|mut out| match out.write_all(bytes) {
         Ok(()) => out.finish(),
         Err(error) => {
@@ -143,7 +143,7 @@ fn check_printed(printed: io::Result<()>) -> Result<(), Error> {
 
 /// Returns the error which says that standard output cannot be written.
 #[must_use]
-pub fn cannot_print(error: io::Error) -> Error {
+pub(crate) fn cannot_print(error: io::Error) -> Error {
     Error::io("write to standard output", Path::new("-"), error)
 }
 
@@ -152,7 +152,7 @@ pub fn cannot_print(error: io::Error) -> Error {
 ///
 /// # Errors
 /// Standard output does not take all of it.
-pub fn show_usage(stream: Stream, said: &str) -> Result<(), Error> {
+pub(crate) fn show_usage(stream: Stream, said: &str) -> Result<(), Error> {
     let shown = stream.put(&with_colours(said.as_bytes()));
     // A closed standard error is not a failure.
     if stream == Stream::Output { check_printed(shown) } else { Ok(()) }
@@ -239,7 +239,7 @@ impl TermLike for EscapedTerminal {
 
 /// An output that is a terminal, or may be one.
 #[derive(Debug)]
-pub struct Console(EscapingWriter<Outlet>);
+pub(crate) struct Console(EscapingWriter<Outlet>);
 
 enum Outlet {
     Stdout(Box<dyn Write>),
@@ -262,7 +262,7 @@ impl Console {
     ///
     /// # Errors
     /// This process has no standard output: it was closed when the process was started.
-    pub fn stdout(content: Content) -> io::Result<Console> {
+    pub(crate) fn stdout(content: Content) -> io::Result<Console> {
         let notation = content.notation(Stream::Output.is_terminal());
         let outlet = Outlet::Stdout(Box::new(standard_output()?));
         Ok(Console(EscapingWriter::new(outlet, BUFFER, notation)))
@@ -270,14 +270,14 @@ impl Console {
 
     /// Makes an output to an open pipe or device.
     #[must_use]
-    pub fn device(file: File, content: Content) -> Console {
+    pub(crate) fn device(file: File, content: Content) -> Console {
         let notation = content.notation(file.is_terminal());
         Console(EscapingWriter::new(Outlet::Device(file), BUFFER, notation))
     }
 
     /// Makes an output to the input of a pager, which shows it on a terminal.
     #[must_use]
-    pub fn pager(input: ChildStdin, content: Content) -> Console {
+    pub(crate) fn pager(input: ChildStdin, content: Content) -> Console {
         Console(EscapingWriter::new(Outlet::Pager(input), BUFFER, content.notation(true)))
     }
 
@@ -285,12 +285,12 @@ impl Console {
     ///
     /// # Errors
     /// The output takes no more; the bytes that it has not taken are thrown away.
-    pub fn finish(self) -> io::Result<()> {
+    pub(crate) fn finish(self) -> io::Result<()> {
         self.0.finish().and_then(|mut outlet| outlet.flush())
     }
 
     /// Throws away the bytes that are not written yet.
-    pub fn abandon(self) {
+    pub(crate) fn abandon(self) {
         self.0.abandon();
     }
 }

@@ -10,7 +10,7 @@ use crate::ui::messages::shown;
 
 /// The reason why an operation failed, in words for the user.
 #[derive(Debug)]
-pub struct Error {
+pub(crate) struct Error {
     text: String,
     source: Option<io::Error>,
 }
@@ -18,20 +18,20 @@ pub struct Error {
 impl Error {
     /// Describes an operation on a path that failed: `cannot open './app.trace.12': Permission denied`.
     #[must_use]
-    pub fn io(operation: &str, path: &Path, source: io::Error) -> Error {
+    pub(crate) fn io(operation: &str, path: &Path, source: io::Error) -> Error {
         let text = format!("cannot {operation} {}: {}", shown(path), reason(&source));
         Error { text, source: Some(source) }
     }
 
     /// Describes any other failure, in one sentence.
     #[must_use]
-    pub fn plain(text: impl Into<String>) -> Error {
+    pub(crate) fn plain(text: impl Into<String>) -> Error {
         Error { text: text.into(), source: None }
     }
 
     /// Adds a hint at a remedy.
     #[must_use]
-    pub fn hint(mut self, hint: &str) -> Error {
+    pub(crate) fn hint(mut self, hint: &str) -> Error {
         self.text.push_str("; ");
         self.text.push_str(hint);
         self

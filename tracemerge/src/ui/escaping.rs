@@ -16,7 +16,7 @@ use crate::ui::colour::style_of;
 
 /// The form in which bytes that are not text are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notation {
+pub(crate) enum Notation {
     /// Each byte as `\xNN`.
     Hex,
     /// Each character as `\uNNNN`, as in strings of JSON.
@@ -39,7 +39,7 @@ fn mark_head() -> &'static [u8; MARK_BYTES - 1] {
 }
 
 /// Appends a mark: the text behind it has the style with this number, see [`style_of`].
-pub fn put_mark(style: u8, out: &mut Vec<u8>) {
+pub(crate) fn put_mark(style: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(mark_head());
     out.push(style);
 }
@@ -89,7 +89,7 @@ fn is_unfinished(text: &[u8]) -> bool {
 
 /// Converts any bytes, which may come in pieces, to text.
 #[derive(Debug)]
-pub struct Escaper {
+pub(crate) struct Escaper {
     notation: Notation,
     /// An incomplete character or mark, whose end has not come.
     pending: Vec<u8>,
@@ -98,7 +98,7 @@ pub struct Escaper {
 impl Escaper {
     /// Makes an escaper that has no text yet.
     #[must_use]
-    pub fn new(notation: Notation) -> Escaper {
+    pub(crate) fn new(notation: Notation) -> Escaper {
         Escaper { notation, pending: Vec::new() }
     }
 
@@ -106,7 +106,7 @@ impl Escaper {
     ///
     /// # Errors
     /// The output takes no more.
-    pub fn put(&mut self, bytes: &[u8], out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn put(&mut self, bytes: &[u8], out: &mut impl Write) -> io::Result<()> {
         if self.pending.is_empty() {
             return self.put_joined(bytes, out);
         }
@@ -170,14 +170,14 @@ impl Escaper {
     ///
     /// # Errors
     /// The output takes no more.
-    pub fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
         std::mem::take(&mut self.pending).iter().try_for_each(|byte| self.put_escape(&[*byte], out))
     }
 }
 
 /// Returns `bytes` as text.
 #[must_use]
-pub fn escaped(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn escaped(bytes: &[u8]) -> Vec<u8> {
     let (mut escaper, mut text) = (Escaper::new(Notation::Hex), Vec::with_capacity(bytes.len()));
     // Writing to memory does not fail.
     let _ = escaper.put(bytes, &mut text).and_then(|()| escaper.end(&mut text));
@@ -186,21 +186,21 @@ pub fn escaped(bytes: &[u8]) -> Vec<u8> {
 
 /// Returns `text` as one line.
 #[must_use]
-pub fn escaped_line(text: &str) -> String {
+pub(crate) fn escaped_line(text: &str) -> String {
     let text = escaped(text.replace('\n', "\\x0a").as_bytes());
     String::from_utf8_lossy(&text).into_owned()
 }
 
 /// A buffered writer that escapes its text, or not.
 #[derive(Debug)]
-pub struct EscapingWriter<W: Write> {
+pub(crate) struct EscapingWriter<W: Write> {
     out: BufWriter<W>,
     escaper: Option<Escaper>,
 }
 
 impl<W: Write> EscapingWriter<W> {
     /// Makes a writer to `out`, with a buffer of `buffer` bytes; without a `notation` nothing is escaped.
-    pub fn new(out: W, buffer: usize, notation: Option<Notation>) -> EscapingWriter<W> {
+    pub(crate) fn new(out: W, buffer: usize, notation: Option<Notation>) -> EscapingWriter<W> {
         EscapingWriter { out: BufWriter::with_capacity(buffer, out), escaper: notation.map(Escaper::new) }
     }
 
@@ -208,7 +208,7 @@ impl<W: Write> EscapingWriter<W> {
     ///
     /// # Errors
     /// The output takes no more; the bytes that it has not taken are thrown away.
-    pub fn finish(mut self) -> io::Result<W> {
+    pub(crate) fn finish(mut self) -> io::Result<W> {
         if let Some(escaper) = &mut self.escaper {
             escaper.end(&mut self.out)?;
         }
@@ -221,7 +221,7 @@ impl<W: Write> EscapingWriter<W> {
     }
 
     /// Throws away the bytes that are not written yet.
-    pub fn abandon(self) {
+    pub(crate) fn abandon(self) {
         // A plain drop would write them.
         drop(self.out.into_parts());
     }

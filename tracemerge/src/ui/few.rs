@@ -7,7 +7,7 @@ const MAX_KEPT_ITEMS: usize = 3;
 
 /// The first few of many items, and the number of all.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FirstItems<T> {
+pub(crate) struct FirstItems<T> {
     /// The first items, at most three.
     pub first: Vec<T>,
     /// The number of all items, kept or not.
@@ -22,7 +22,7 @@ impl<T> Default for FirstItems<T> {
 
 impl<T> FirstItems<T> {
     /// Adds an item: counts it, and keeps it if it is among the first.
-    pub fn push(&mut self, item: T) {
+    pub(crate) fn push(&mut self, item: T) {
         self.count += 1;
         if self.first.len() < MAX_KEPT_ITEMS {
             self.first.push(item);
@@ -30,7 +30,7 @@ impl<T> FirstItems<T> {
     }
 
     /// Returns each item that is kept; the last one comes with the words for all items that are not kept.
-    pub fn each(&self) -> impl Iterator<Item = (&T, String)> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&T, String)> {
         let last = self.first.len();
         self.first.iter().zip(1..).map(move |(item, n)| match self.more() {
             more if more > 0 && n == last => (item, format!("; and {} more", count(more, "such place"))),
@@ -39,12 +39,12 @@ impl<T> FirstItems<T> {
     }
 
     /// Returns the number of items that are not kept.
-    pub fn more(&self) -> u64 {
+    pub(crate) fn more(&self) -> u64 {
         self.count - self.first.len() as u64
     }
 
     /// Adds the items of `later` behind these.
-    pub fn append(&mut self, later: FirstItems<T>) {
+    pub(crate) fn append(&mut self, later: FirstItems<T>) {
         self.count += later.count;
         self.first.extend(later.first);
         self.first.truncate(MAX_KEPT_ITEMS);

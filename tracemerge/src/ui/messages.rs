@@ -18,20 +18,20 @@ use crate::ui::console::Stream;
 static PROGRAM_NAME: OnceLock<&'static str> = OnceLock::new();
 
 /// Makes all messages of this process begin with `name`, because the user has called that and not `tracemerge`.
-pub fn set_program_name(name: &'static str) {
+pub(crate) fn set_program_name(name: &'static str) {
     // A second name would belong to another program in this process; the first one stays.
     let _ = PROGRAM_NAME.set(name);
 }
 
 /// Returns the name with which messages begin.
 #[must_use]
-pub fn program() -> &'static str {
+pub(crate) fn program() -> &'static str {
     PROGRAM_NAME.get().copied().unwrap_or("tracemerge")
 }
 
 /// The exit status of the command, in order of gravity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Status {
+pub(crate) enum Status {
     /// Everything that the user asked for is done.
     Complete = 0,
     /// The output was written, but something was lost or damaged.
@@ -42,7 +42,7 @@ pub enum Status {
 
 /// The writer of messages, which remembers the gravest of them for the exit status.
 #[derive(Debug)]
-pub struct Messages {
+pub(crate) struct Messages {
     quiet: bool,
     verbose: bool,
     /// Whether no message is written at all.
@@ -53,62 +53,62 @@ pub struct Messages {
 impl Messages {
     /// Makes a writer that has written no message yet. `quiet` leaves out reports of success.
     #[must_use]
-    pub fn new(quiet: bool) -> Messages {
+    pub(crate) fn new(quiet: bool) -> Messages {
         Messages { quiet, verbose: false, silent: false, status: Status::Complete }
     }
 
     /// Makes a writer that writes no messages, for callers that report problems elsewhere.
     #[must_use]
-    pub fn silent() -> Messages {
+    pub(crate) fn silent() -> Messages {
         Messages { silent: true, ..Messages::new(true) }
     }
 
     /// Shows details, too, from now on.
-    pub fn show_details(&mut self) {
+    pub(crate) fn show_details(&mut self) {
         self.verbose = true;
     }
 
     /// Shows a detail, but only to users who have asked for details.
-    pub fn detail(&self, text: impl Display) {
+    pub(crate) fn detail(&self, text: impl Display) {
         if self.verbose {
             self.write_message("", text);
         }
     }
 
     /// Reports success.
-    pub fn done(&self, text: impl Display) {
+    pub(crate) fn done(&self, text: impl Display) {
         if !self.quiet {
             self.write_message("", text);
         }
     }
 
     /// Shows text that has its line feeds, unless the user wants only warnings and errors.
-    pub fn show(&self, text: &[u8]) {
+    pub(crate) fn show(&self, text: &[u8]) {
         if !self.quiet {
             Stream::Error.show(text);
         }
     }
 
     /// Shows a fact that the user should know, although nothing is wrong.
-    pub fn note(&self, text: impl Display) {
+    pub(crate) fn note(&self, text: impl Display) {
         self.write_message("", text);
     }
 
     /// Warns of something that was lost or damaged.
-    pub fn warn(&mut self, text: impl Display) {
+    pub(crate) fn warn(&mut self, text: impl Display) {
         self.write_message("warning: ", text);
         self.status = self.status.max(Status::Damaged);
     }
 
     /// Says why nothing was done.
-    pub fn error(&mut self, text: impl Display) {
+    pub(crate) fn error(&mut self, text: impl Display) {
         self.write_message("error: ", text);
         self.status = Status::Nothing;
     }
 
     /// Asks the user, who has a terminal; returns whether the answer is yes.
     #[must_use]
-    pub fn ask(&self, question: impl Display) -> bool {
+    pub(crate) fn ask(&self, question: impl Display) -> bool {
         Stream::Error.show(format!("{}: {question} [y/N] ", program()).as_bytes());
         let mut answer = String::new();
         let is_answered = io::stdin().lock().take(MAX_ANSWER_BYTES).read_line(&mut answer).is_ok();
@@ -123,14 +123,14 @@ impl Messages {
 
     /// Returns the exit status of the command.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         self.status
     }
 }
 
 /// Returns whether the user can be asked: both standard input and standard error are a terminal.
 #[must_use]
-pub fn can_ask() -> bool {
+pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && Stream::Error.is_terminal()
 }
 
@@ -139,13 +139,13 @@ const MAX_ANSWER_BYTES: u64 = 4096;
 
 /// Returns a path for a message, in quotes, with escapes for characters that could control a terminal.
 #[must_use]
-pub fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     format!("'{}'", shown_name(path.as_os_str().as_encoded_bytes()))
 }
 
 /// Returns a name for a message, with escapes for characters that could control a terminal.
 #[must_use]
-pub fn shown_name(name: &[u8]) -> String {
+pub(crate) fn shown_name(name: &[u8]) -> String {
     let mut text = Vec::new();
     escape_into(&mut text, name, EscapeContext::Line);
     String::from_utf8_lossy(&text).into_owned()
@@ -153,13 +153,13 @@ pub fn shown_name(name: &[u8]) -> String {
 
 /// Returns a count with its noun: `1 file`, `1,234 files`.
 #[must_use]
-pub fn count(number: u64, noun: &str) -> String {
+pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", Grouped(number), if number == 1 { "" } else { "s" })
 }
 
 /// A number that is shown with commas between thousands, in the width that its format states.
 #[derive(Clone, Copy, Debug)]
-pub struct Grouped(pub u64);
+pub(crate) struct Grouped(pub u64);
 
 impl Display for Grouped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

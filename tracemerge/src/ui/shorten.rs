@@ -7,7 +7,7 @@ const REST: char = '\u{2026}';
 
 /// Returns the beginning of a text that has more than `columns` characters, else the text.
 #[must_use]
-pub fn keep_start(text: &str, columns: usize) -> Cow<'_, str> {
+pub(crate) fn keep_start(text: &str, columns: usize) -> Cow<'_, str> {
     if text.chars().count() <= columns {
         return text.into();
     }
@@ -17,7 +17,7 @@ pub fn keep_start(text: &str, columns: usize) -> Cow<'_, str> {
 /// Returns the end of a text that has more than `columns` characters, else the text. The end of a path says more than
 /// its beginning.
 #[must_use]
-pub fn keep_end(text: &str, columns: usize) -> Cow<'_, str> {
+pub(crate) fn keep_end(text: &str, columns: usize) -> Cow<'_, str> {
     let count = text.chars().count();
     if count <= columns {
         return text.into();

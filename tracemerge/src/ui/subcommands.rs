@@ -12,7 +12,7 @@ static NAMES: OnceLock<Vec<String>> = OnceLock::new();
 const SIMILAR: f32 = 0.6;
 
 /// Takes the names of the subcommands. Later calls have no effect.
-pub fn learn<'a>(names: impl Iterator<Item = &'a str>) {
+pub(crate) fn learn<'a>(names: impl Iterator<Item = &'a str>) {
     NAMES.get_or_init(|| names.map(str::to_owned).collect());
 }
 
@@ -22,13 +22,13 @@ fn names() -> Vec<&'static str> {
 
 /// Returns whether a word is a subcommand.
 #[must_use]
-pub fn is_subcommand(word: &str) -> bool {
+pub(crate) fn is_subcommand(word: &str) -> bool {
     names().contains(&word)
 }
 
 /// Returns the subcommand that a word probably means, unless the word is the path of an existing file.
 #[must_use]
-pub fn subcommand_like(given: &Path) -> Option<&'static str> {
+pub(crate) fn subcommand_like(given: &Path) -> Option<&'static str> {
     let word = given.to_str().filter(|word| !word.contains(['/', '\\']) && !given.exists())?;
     get_close_matches(word, &names(), 1, SIMILAR).into_iter().next()
 }

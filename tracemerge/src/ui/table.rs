@@ -6,7 +6,7 @@ const MAX_WIDTH: usize = 200;
 
 /// The side of its column on which a text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alignment {
+pub(crate) enum Alignment {
     /// The left side, for names.
     Left,
     /// The right side, for numbers.
@@ -15,7 +15,7 @@ pub enum Alignment {
 
 /// Rows under a heading.
 #[derive(Debug)]
-pub struct Columns {
+pub(crate) struct Columns {
     align: Vec<Alignment>,
     rows: Vec<Vec<String>>,
 }
@@ -23,19 +23,19 @@ pub struct Columns {
 impl Columns {
     /// Makes a table with these headings and no rows yet.
     #[must_use]
-    pub fn new(headings: &[(&str, Alignment)]) -> Columns {
+    pub(crate) fn new(headings: &[(&str, Alignment)]) -> Columns {
         let (texts, align) = headings.iter().map(|(text, align)| ((*text).to_owned(), *align)).unzip();
         Columns { align, rows: vec![texts] }
     }
 
     /// Adds a row, with a text for each column.
-    pub fn row(&mut self, row: impl Into<Vec<String>>) {
+    pub(crate) fn row(&mut self, row: impl Into<Vec<String>>) {
         self.rows.push(row.into());
     }
 
     /// Returns all rows, each with `indent` before it and a line feed behind it.
     #[must_use]
-    pub fn text(&self, indent: &str) -> String {
+    pub(crate) fn text(&self, indent: &str) -> String {
         let width = |column: usize| {
             let widths = self.rows.iter().map(|row| row[column].chars().count());
             widths.max().unwrap_or(0).min(MAX_WIDTH)

@@ -5,7 +5,7 @@ use trace_format::duration::{EXPECTED, parse_ns};
 
 /// Returns a number of bytes with its unit, as the progress bar shows it: `999 B`, `1.21 KiB`, `37.00 MiB`.
 #[must_use]
-pub fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     HumanBytes(bytes).to_string()
 }
 
@@ -13,20 +13,20 @@ pub fn bytes(bytes: u64) -> String {
 ///
 /// # Errors
 /// If the text is no duration, with the expected form.
-pub fn nanoseconds(text: &str) -> Result<u64, String> {
+pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {
     parse_ns(text).ok_or_else(|| format!("expected {EXPECTED}"))
 }
 
 /// Returns a number of nanoseconds as a time: `640 ns`, `12.3 us`, `1.25 s`, `2 h 05 min`.
 #[must_use]
-pub fn duration(ns: u64) -> String {
+pub(crate) fn duration(ns: u64) -> String {
     let mut out = Vec::new();
     put_duration(ns, &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 
 /// Appends a number of nanoseconds as [`duration`] writes it.
-pub fn put_duration(ns: u64, out: &mut Vec<u8>) {
+pub(crate) fn put_duration(ns: u64, out: &mut Vec<u8>) {
     const SECOND: u64 = 1_000_000_000;
     let seconds = ns / SECOND;
     let (unit, name) = match ns {
@@ -69,7 +69,7 @@ fn put_decimal(number: u64, out: &mut Vec<u8>) {
 
 /// Returns a number of nanoseconds as [`duration`] does, with a sign if it is negative.
 #[must_use]
-pub fn signed_duration(ns: i64) -> String {
+pub(crate) fn signed_duration(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     format!("{sign}{}", duration(ns.unsigned_abs()))
 }

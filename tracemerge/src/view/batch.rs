@@ -19,7 +19,7 @@ const KEPT_BYTES: usize = 8 << 20;
 /// The records of one job on their way to the writing thread: already formatted, or unchanged from the
 /// traces.
 #[derive(Debug)]
-pub struct RecordBatch<'a, T> {
+pub(crate) struct RecordBatch<'a, T> {
     selection: &'a Selection,
     matching: Matching<'a, T>,
     /// The number of the boot's first source among all sources.
@@ -31,12 +31,12 @@ pub struct RecordBatch<'a, T> {
 impl<'a, T: RecordHolder> RecordBatch<'a, T> {
     /// Makes an empty batch for lines of a boot whose first source has the number `first` among all sources.
     /// Records that `selection` wants go to the last stage, `held`.
-    pub fn new(selection: &'a Selection, first: usize, held: T) -> RecordBatch<'a, T> {
+    pub(crate) fn new(selection: &'a Selection, first: usize, held: T) -> RecordBatch<'a, T> {
         RecordBatch { selection, matching: Matching::new(selection, held), first, merged: 0 }
     }
 
     /// Returns the last stage, which holds the wanted records.
-    pub fn held(&self) -> &T {
+    pub(crate) fn held(&self) -> &T {
         self.matching.next()
     }
 }
@@ -81,7 +81,7 @@ impl<T: RecordHolder> Batch for RecordBatch<'_, T> {
 }
 
 /// The last stage of a job, which holds the records to write.
-pub trait RecordHolder: RecordSink + Send {
+pub(crate) trait RecordHolder: RecordSink + Send {
     /// Drops all records. Keeps the memory unless it is large.
     fn clear(&mut self);
 
@@ -98,7 +98,7 @@ pub trait RecordHolder: RecordSink + Send {
 }
 
 /// Records in the format in which they will be written.
-pub struct Formatted<'a> {
+pub(crate) struct Formatted<'a> {
     format: Box<dyn Export>,
     origins: &'a [Origin],
     /// The bytes to write.
@@ -110,7 +110,7 @@ pub struct Formatted<'a> {
 impl<'a> Formatted<'a> {
     /// Makes an empty stage that puts records of `origins` into this `format`.
     #[must_use]
-    pub fn new(format: Box<dyn Export>, origins: &'a [Origin]) -> Formatted<'a> {
+    pub(crate) fn new(format: Box<dyn Export>, origins: &'a [Origin]) -> Formatted<'a> {
         Formatted { format, origins, text: Vec::new(), lines: 0 }
     }
 }
@@ -133,7 +133,7 @@ impl RecordHolder for Formatted<'_> {
 
 /// Unchanged records from the traces, for a format in which a record depends on the records before it.
 #[derive(Debug, Default)]
-pub struct Unformatted {
+pub(crate) struct Unformatted {
     records: Records,
     with_calls: bool,
 }
@@ -141,12 +141,12 @@ pub struct Unformatted {
 impl Unformatted {
     /// Makes an empty stage; it stores calls as numbers if `with_calls` is set.
     #[must_use]
-    pub fn new(with_calls: bool) -> Unformatted {
+    pub(crate) fn new(with_calls: bool) -> Unformatted {
         Unformatted { records: Records::default(), with_calls }
     }
 
     /// Returns the records, in order.
-    pub fn records(&self) -> impl ExactSizeIterator<Item = RecordText<'_>> {
+    pub(crate) fn records(&self) -> impl ExactSizeIterator<Item = RecordText<'_>> {
         self.records.each(0..self.records.len())
     }
 }

@@ -26,10 +26,10 @@ const MIN_EXAMINED_LINES: usize = 16;
 /// The breaks of the files that were read completely, by the number of the file among all files. A file is
 /// read completely if its ticks are found to go back somewhere.
 #[derive(Debug, Default)]
-pub struct Breaks(BTreeMap<usize, Vec<Break>>);
+pub(crate) struct Breaks(BTreeMap<usize, Vec<Break>>);
 
 /// A file, and its wanted ranges.
-pub struct WantedRanges<'a> {
+pub(crate) struct WantedRanges<'a> {
     /// The file's number among all files.
     pub file: usize,
     /// The source that has the file's lines.
@@ -44,7 +44,7 @@ impl<'a> WantedRanges<'a> {
     /// Returns all files of all `boots`. `periods` has one period for each boot, and `ranges` has one list
     /// for each file.
     #[must_use]
-    pub fn all(
+    pub(crate) fn all(
         boots: &'a [Vec<Source>],
         periods: &[TickPeriod],
         ranges: &'a [Vec<SortedRange>],
@@ -72,7 +72,7 @@ impl Breaks {
     /// Returns the sorted ranges of `file` that contain the lines in `period`. `number` is the number of its
     /// `source` within its boot.
     #[must_use]
-    pub fn ranges(
+    pub(crate) fn ranges(
         &self,
         file: usize,
         number: usize,
@@ -93,7 +93,7 @@ impl Breaks {
     /// Examines a few lines outside the wanted ranges, and a few lines `inside` them if the merge may stop
     /// before their end. Reads a file completely if these lines are out of order. Returns whether there are
     /// such files.
-    pub fn check_edges(&mut self, wanted: &[WantedRanges<'_>], inside: bool) -> bool {
+    pub(crate) fn check_edges(&mut self, wanted: &[WantedRanges<'_>], inside: bool) -> bool {
         self.read(
             wanted,
             // A few lines of each file do not justify a thread.
@@ -114,7 +114,7 @@ impl Breaks {
 
     /// Reads all bytes of the wanted ranges, and reads a file completely if it is non-monotonic there.
     /// Returns whether there are such files.
-    pub fn check_all_bytes(&mut self, wanted: &[WantedRanges<'_>]) -> bool {
+    pub(crate) fn check_all_bytes(&mut self, wanted: &[WantedRanges<'_>]) -> bool {
         self.read(
             wanted,
             |wanted| wanted.bytes(),
@@ -147,7 +147,7 @@ impl Breaks {
     }
 
     /// Records the breaks of `file` in `findings`, in which the file has the number `source`.
-    pub fn record_breaks(&self, file: usize, source: usize, findings: &mut Findings) {
+    pub(crate) fn record_breaks(&self, file: usize, source: usize, findings: &mut Findings) {
         for &(at, before, after) in self.0.get(&file).into_iter().flatten() {
             findings.broken(source, at, before, after);
         }

@@ -11,7 +11,7 @@ const MAX_EXTRA_LENGTH: usize = 8;
 
 /// A table of values; a number without a value has the default value.
 #[derive(Clone, Debug, Default)]
-pub struct ByNumber<T> {
+pub(crate) struct ByNumber<T> {
     dense: Vec<T>,
     sparse: FastMap<u32, T>,
     /// The number of numbers that were looked up beyond the end of the array so far.
@@ -22,7 +22,7 @@ impl<T: Copy + Default> ByNumber<T> {
     /// Returns the value of a number.
     #[inline]
     #[must_use]
-    pub fn get(&self, number: u32) -> T {
+    pub(crate) fn get(&self, number: u32) -> T {
         match self.dense.get(number as usize) {
             Some(value) => *value,
             None => self.sparse.get(&number).copied().unwrap_or_default(),
@@ -31,7 +31,7 @@ impl<T: Copy + Default> ByNumber<T> {
 
     /// Returns a mutable reference to the value of a number.
     #[inline]
-    pub fn get_mut(&mut self, number: u32) -> &mut T {
+    pub(crate) fn get_mut(&mut self, number: u32) -> &mut T {
         if number as usize >= self.dense.len() {
             return self.beyond(number);
         }
@@ -55,7 +55,7 @@ impl<T: Copy + Default> ByNumber<T> {
     }
 
     /// Returns all numbers that may have a value, with their values.
-    pub fn each(&self) -> impl Iterator<Item = (u32, T)> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = (u32, T)> {
         let dense = (0..).zip(self.dense.iter().copied());
         dense.chain(self.sparse.iter().map(|(number, value)| (*number, *value)))
     }

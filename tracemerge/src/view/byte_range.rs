@@ -19,7 +19,7 @@ use crate::input::source::{Content, SortedRange, Source};
 /// Returns the part of a sorted range whose lines are in `period`: the lines in `period` that a merge of the
 /// whole range would show.
 #[must_use]
-pub fn narrowed(range: SortedRange, source: &Source, period: TickPeriod) -> SortedRange {
+pub(crate) fn narrowed(range: SortedRange, source: &Source, period: TickPeriod) -> SortedRange {
     if let Content::Rendered(render) = source.content() {
         // A renderer returns lines by their ticks, so only the existence of such lines matters here.
         let until = period.until.unwrap_or(u64::MAX);
@@ -42,7 +42,7 @@ pub fn narrowed(range: SortedRange, source: &Source, period: TickPeriod) -> Sort
 /// Returns the ticks of the first of the last `wanted` messages of all `ranges` together; `None` if there are
 /// fewer messages. Reads each range backwards from its end, and little more than necessary.
 #[must_use]
-pub fn since_for_last(
+pub(crate) fn since_for_last(
     sources: &[Source],
     ranges: &[SortedRange],
     period: TickPeriod,

@@ -26,7 +26,7 @@ use crate::view::threads::{Thread, ThreadIds, Threads};
 
 /// The choice of the counts that are made.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counting {
+pub(crate) struct Counting {
     /// Whether the calls of each function are counted for each thread.
     pub by_thread: bool,
     /// Whether the time of each call path is counted.
@@ -44,7 +44,7 @@ fn plain(escaped: &[u8]) -> String {
 
 /// The counts of calls.
 #[derive(Debug)]
-pub struct CallCounts {
+pub(crate) struct CallCounts {
     counting: Counting,
     threads: Threads,
     call_info: KnownCalls,
@@ -73,7 +73,7 @@ pub struct CallCounts {
 
 /// The numbers of records that are not calls, and of calls with additional information.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OtherRecords {
+pub(crate) struct OtherRecords {
     /// Messages.
     pub messages: u64,
     /// Call stacks.
@@ -92,7 +92,7 @@ pub struct OtherRecords {
 
 /// The numbers of calls with a missing record.
 #[derive(Clone, Copy, Debug)]
-pub struct CutCalls {
+pub(crate) struct CutCalls {
     /// Leave records without an enter record.
     pub unmatched: u64,
     /// Calls without a leave record that ended together with an enclosing call.
@@ -103,7 +103,7 @@ pub struct CutCalls {
 
 /// A thread that was inside many calls of one function when the trace ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recursion {
+pub(crate) struct Recursion {
     /// The number of the thread.
     pub thread: usize,
     /// The function.
@@ -124,7 +124,7 @@ struct OpenThread {
 
 /// The counts of a function. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
-pub struct Counted {
+pub(crate) struct Counted {
     /// The number of calls.
     pub calls: u64,
     /// The time of all calls, except calls inside another call of the same function.
@@ -146,7 +146,7 @@ pub struct Counted {
 impl Counted {
     /// Returns the average time of a call, in nanoseconds; 0 if there are no calls.
     #[must_use]
-    pub fn average(&self) -> u64 {
+    pub(crate) fn average(&self) -> u64 {
         self.sum.checked_div(self.calls).unwrap_or(0)
     }
 
@@ -165,7 +165,7 @@ impl Counted {
     }
 
     /// Adds the calls of another thread, or of another function.
-    pub fn add(&mut self, other: &Counted) {
+    pub(crate) fn add(&mut self, other: &Counted) {
         self.min = if self.calls == 0 { other.min } else { self.min.min(other.min) };
         self.calls += other.calls;
         self.total = self.total.saturating_add(other.total);
@@ -254,7 +254,7 @@ impl Paths {
 impl CallCounts {
     /// Makes counts of the calls of `threads`.
     #[must_use]
-    pub fn new(counting: Counting, threads: Threads) -> CallCounts {
+    pub(crate) fn new(counting: Counting, threads: Threads) -> CallCounts {
         CallCounts {
             counting,
             call_info: KnownCalls::of(threads.names()),
@@ -275,13 +275,13 @@ impl CallCounts {
 
     /// Returns the names of the functions.
     #[must_use]
-    pub fn names(&self) -> &SharedNames {
+    pub(crate) fn names(&self) -> &SharedNames {
         self.threads.names()
     }
 
     /// Returns the numbers of an origin. Assigns them if the origin is new.
     #[inline]
-    pub fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
+    pub(crate) fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
         let ids = self.threads.ids(number, origin);
         if ids.thread >= self.open.len() {
             self.open.push(OpenThread::new(self.counting));
@@ -291,40 +291,40 @@ impl CallCounts {
 
     /// Returns the threads.
     #[must_use]
-    pub fn threads(&self) -> &Threads {
+    pub(crate) fn threads(&self) -> &Threads {
         &self.threads
     }
 
     /// Returns the time at ticks of a thread, in nanoseconds of steady time.
-    pub fn time(&mut self, thread: usize, ticks: Ticks) -> u64 {
+    pub(crate) fn time(&mut self, thread: usize, ticks: Ticks) -> u64 {
         self.threads.time(thread, ticks)
     }
 
     /// Returns the innermost open call of a thread: the function, and the time when it was entered.
     #[must_use]
-    pub fn innermost(&self, thread: usize) -> Option<(FunctionId, u64)> {
+    pub(crate) fn innermost(&self, thread: usize) -> Option<(FunctionId, u64)> {
         self.open.get(thread)?.calls.open().last().map(|call| (call.function, call.entered))
     }
 
     /// Makes offsets count from `first`.
-    pub fn begin_at(&mut self, first: u64) {
+    pub(crate) fn begin_at(&mut self, first: u64) {
         self.threads.begin_at(first);
     }
 
     /// Sets the label of the thread of an origin.
-    pub fn label_thread(&mut self, number: usize, origin: &Origin, label: String) {
+    pub(crate) fn label_thread(&mut self, number: usize, origin: &Origin, label: String) {
         self.ids(number, origin);
         self.threads.learn(number, origin, label);
     }
 
     /// Returns the labels of the threads, by the number of the thread.
-    pub fn labels(&self) -> impl ExactSizeIterator<Item = &str> {
+    pub(crate) fn labels(&self) -> impl ExactSizeIterator<Item = &str> {
         self.threads.threads().iter().map(Thread::full_label)
     }
 
     /// Returns the numbers of calls with a missing record.
     #[must_use]
-    pub fn cut_calls(&self) -> CutCalls {
+    pub(crate) fn cut_calls(&self) -> CutCalls {
         let unmatched = self.open.iter().map(|open| open.calls.unmatched).sum();
         CutCalls { unmatched, unseen: self.unseen, still_open: self.still_open }
     }
@@ -332,7 +332,7 @@ impl CallCounts {
     /// Returns the thread that was inside the most calls of one function when the trace ended, if there were
     /// more such calls than a program is likely to make on purpose.
     #[must_use]
-    pub fn endless_recursion(&self) -> Option<Recursion> {
+    pub(crate) fn endless_recursion(&self) -> Option<Recursion> {
         /// The least number of open calls that counts as an endless recursion. A recursion that ends is
         /// seldom this deep. An endless one is deeper when its stack overflows (8 MiB, or 2 MiB in threads of
         /// Rust), unless each call needs more than 2 KiB.
@@ -349,50 +349,50 @@ impl CallCounts {
 
     /// Returns whether a merge is needed: spans are counted, and there was one.
     #[must_use]
-    pub fn needs_merge(&self) -> bool {
+    pub(crate) fn needs_merge(&self) -> bool {
         self.has_spans
     }
 
     /// Returns the sums over the spans that have ended, if spans are counted.
     #[must_use]
-    pub fn spans(&self) -> Option<AllSums> {
+    pub(crate) fn spans(&self) -> Option<AllSums> {
         self.spans.as_ref().map(KnownSpans::sums)
     }
 
     /// Returns the numbers of lines of unknown kinds.
     #[must_use]
-    pub fn other_kinds(&self) -> &OtherKinds {
+    pub(crate) fn other_kinds(&self) -> &OtherKinds {
         &self.other_kinds
     }
 
     /// Returns the numbers of records that are not calls.
     #[must_use]
-    pub fn others(&self) -> OtherRecords {
+    pub(crate) fn others(&self) -> OtherRecords {
         self.others
     }
 
     /// Returns the functions with their counts, in no particular order: each with the number of its thread if threads are
     /// counted separately, otherwise with 0.
-    pub fn each_function(&self) -> impl Iterator<Item = (usize, FunctionId, &Counted)> {
+    pub(crate) fn each_function(&self) -> impl Iterator<Item = (usize, FunctionId, &Counted)> {
         self.counted.iter().map(|(thread, function, counted)| (*thread, *function, counted))
     }
 
     /// Returns the number of all ended calls.
     #[must_use]
-    pub fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         self.counted.iter().map(|(.., counted)| counted.calls).sum()
     }
 
     /// Returns whether there was neither a call nor a part of one.
     #[must_use]
-    pub fn has_no_calls(&self) -> bool {
+    pub(crate) fn has_no_calls(&self) -> bool {
         self.calls() == 0 && self.cut_calls().unmatched == 0
     }
 
     /// Calls `take` with each path. The arguments are: the number of the thread; the functions, the outermost
     /// first; the folded calls inside the last function, if this is their path; and the path's own time in
     /// nanoseconds with the number of its calls, if they are not folded.
-    pub fn each_path(&self, mut take: impl FnMut(usize, &[FunctionId], Option<&Folded>, (u64, u64))) {
+    pub(crate) fn each_path(&self, mut take: impl FnMut(usize, &[FunctionId], Option<&Folded>, (u64, u64))) {
         let Paths { nodes, own, .. } = &self.paths;
         let mut folded: HashMap<u32, (Folded, u64)> = HashMap::new();
         for (&(around, function), &(own, calls)) in nodes.iter().zip(own) {
@@ -423,7 +423,7 @@ impl CallCounts {
 
     /// Returns the number of calls that are folded in paths.
     #[must_use]
-    pub fn folded_calls(&self) -> u64 {
+    pub(crate) fn folded_calls(&self) -> u64 {
         let nodes = self.paths.nodes.iter().zip(&self.paths.own);
         let folded = nodes.filter(|((around, _), _)| self.paths.is_folded(*around));
         folded.map(|(_, (_, calls))| calls).sum()
@@ -431,12 +431,12 @@ impl CallCounts {
 
     /// Returns the depth limit of the paths.
     #[must_use]
-    pub fn depth(&self) -> Depth {
+    pub(crate) fn depth(&self) -> Depth {
         self.counting.depth
     }
 
     /// Adds records of one origin, which must be the next ones of its thread.
-    pub fn records(&mut self, number: usize, origin: &Origin, records: &Records) {
+    pub(crate) fn records(&mut self, number: usize, origin: &Origin, records: &Records) {
         let ThreadIds { thread, process, .. } = self.ids(number, origin);
         for at in 0..records.len() {
             let call = records.plain_call(at);
@@ -516,7 +516,7 @@ impl CallCounts {
     }
 
     /// Adds a record, which must be the next one of its thread.
-    pub fn record(&mut self, origin: &Origin, record: &RecordText<'_>) {
+    pub(crate) fn record(&mut self, origin: &Origin, record: &RecordText<'_>) {
         let ids = self.ids(record.origin, origin);
         let ThreadIds { thread, process, named } = ids;
         self.threads.see(process, record.ticks);
@@ -599,7 +599,7 @@ impl CallCounts {
     }
 
     /// Ends the calls that are open after the last record.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         for thread in 0..self.open.len() {
             let last = self.threads.last(self.threads.threads()[thread].process);
             let deepest = self.open[thread].calls.most_open();
@@ -667,19 +667,19 @@ impl CallCounts {
 
     /// Returns empty counts of the same kind that know no thread.
     #[must_use]
-    pub fn anew(&self) -> CallCounts {
+    pub(crate) fn anew(&self) -> CallCounts {
         CallCounts::new(self.counting, self.threads.anew())
     }
 
     /// Returns empty counts that know the same threads, by the same numbers.
     #[must_use]
-    pub fn part(&self) -> CallCounts {
+    pub(crate) fn part(&self) -> CallCounts {
         CallCounts::new(self.counting, self.threads.clone())
     }
 
     /// Adds the counts of a [part](CallCounts::part). Different parts must have taken records of different
     /// threads.
-    pub fn add(&mut self, part: CallCounts) {
+    pub(crate) fn add(&mut self, part: CallCounts) {
         for (thread, function, counted) in &part.counted {
             self.counted(*thread, *function).add(counted);
         }

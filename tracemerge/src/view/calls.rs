@@ -30,7 +30,7 @@ use crate::view::work_time::WorkTime;
 
 /// The number of nested calls that are shown. Calls further in are folded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Depth {
+pub(crate) enum Depth {
     /// The default: as many as people can read, and as viewers can lay out.
     #[default]
     Usual,
@@ -46,7 +46,7 @@ const USUAL: usize = 64;
 impl Depth {
     /// Returns the number of nested calls that are shown.
     #[must_use]
-    pub fn most(self) -> usize {
+    pub(crate) fn most(self) -> usize {
         match self {
             Depth::Usual => USUAL,
             Depth::AtMost(most) => most,
@@ -57,7 +57,7 @@ impl Depth {
 
 /// Calls that are folded into one: all calls nested too deeply.
 #[derive(Clone, Debug, Default)]
-pub struct Folded {
+pub(crate) struct Folded {
     /// The number of calls of each function.
     calls: FastMap<FunctionId, u64>,
     /// The number of these calls that have no leave record.
@@ -66,18 +66,18 @@ pub struct Folded {
 
 impl Folded {
     /// Adds calls of a function.
-    pub fn add(&mut self, function: FunctionId, calls: u64) {
+    pub(crate) fn add(&mut self, function: FunctionId, calls: u64) {
         *self.calls.entry(function).or_default() += calls;
     }
 
     /// Adds the calls of another thread.
-    pub fn add_all(&mut self, other: &Folded) {
+    pub(crate) fn add_all(&mut self, other: &Folded) {
         other.calls.iter().for_each(|(function, calls)| self.add(*function, *calls));
     }
 
     /// Returns the total number of calls.
     #[must_use]
-    pub fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         self.calls.values().sum()
     }
 
@@ -85,7 +85,7 @@ impl Folded {
     /// functions were called, `… 261,791 more calls (261,700 of f)`, which names the function that was called
     /// most.
     #[must_use]
-    pub fn text<'n>(&self, name: impl Fn(FunctionId) -> &'n str) -> String {
+    pub(crate) fn text<'n>(&self, name: impl Fn(FunctionId) -> &'n str) -> String {
         let all = self.calls();
         let head = format!("{MORE} {} more {}", Grouped(all), if all == 1 { "call" } else { "calls" });
         let named = self.calls.iter().map(|(function, calls)| (*calls, name(*function)));
@@ -101,15 +101,15 @@ impl Folded {
 }
 
 /// The note of a view of calls that found none.
-pub const NO_CALLS: &str = "there are no calls of functions in the shown records; tracer::scope!, #[tracer::traced] and \
+pub(crate) const NO_CALLS: &str = "there are no calls of functions in the shown records; tracer::scope!, #[tracer::traced] and \
      programs that cargo tracer builds record them (docs/functions.md)";
 
 /// The first character of a text that stands for folded calls.
-pub const MORE: char = '\u{2026}';
+pub(crate) const MORE: char = '\u{2026}';
 
 /// An open call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenCall {
+pub(crate) struct OpenCall {
     /// The place that is common to both records of the call.
     place: CallPlace,
     /// The function.
@@ -133,7 +133,7 @@ pub struct OpenCall {
 impl OpenCall {
     /// Returns the time until which its time is already among that of calls inside the calls around it.
     #[must_use]
-    pub fn counted_until(&self) -> u64 {
+    pub(crate) fn counted_until(&self) -> u64 {
         self.counted_until
     }
 
@@ -141,7 +141,7 @@ impl OpenCall {
     /// without the waits of its thread, if it ends at `now`.
     #[inline]
     #[must_use]
-    pub fn taken(&self, now: u64, work: &WorkTime) -> (u64, u64) {
+    pub(crate) fn taken(&self, now: u64, work: &WorkTime) -> (u64, u64) {
         let total = work.between(self.entered, now);
         (total, total.saturating_sub(self.inner))
     }
@@ -149,7 +149,7 @@ impl OpenCall {
 
 /// The place that is common to the enter and the leave record of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CallPlace {
+pub(crate) enum CallPlace {
     /// An address in a function that has made a guard.
     Address(u64),
     /// An address in a function that has called a compiler's hook: the call is a frame of the stack.
@@ -168,7 +168,7 @@ impl CallPlace {
 
 /// The way in which a call has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// The call has a leave record.
     Left,
     /// The call has no leave record, and an enclosing call has ended.
@@ -177,7 +177,7 @@ pub enum Ending {
 
 /// An ended call that is shown.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// The call; of several folded calls, the outermost one.
     pub call: OpenCall,
     /// The way in which it has ended.
@@ -188,7 +188,7 @@ pub struct Ended {
 
 /// The open calls of a thread, the outermost first.
 #[derive(Clone, Debug, Default)]
-pub struct OpenCalls {
+pub(crate) struct OpenCalls {
     calls: Vec<OpenCall>,
     /// The number of open calls of each function.
     of_function: ByNumber<u32>,
@@ -223,32 +223,32 @@ const MOST_OVERLAPPING: usize = 1000;
 impl OpenCalls {
     /// Lets calls outlive those around them only as long as at most `most` calls are open, for views that fold the
     /// calls further in.
-    pub fn overlap_up_to(&mut self, most: usize) {
+    pub(crate) fn overlap_up_to(&mut self, most: usize) {
         self.overlap_up_to = Some(most);
     }
 
     /// Returns the depth of what comes next.
     #[inline]
     #[must_use]
-    pub fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         self.calls.last().map_or(0, |around| around.depth + 1)
     }
 
     /// Notes that records of the thread were lost: calls that are open now may have no leave record.
-    pub fn note_loss(&mut self) {
+    pub(crate) fn note_loss(&mut self) {
         self.losses += 1;
     }
 
     /// Returns the calls that have outlived the call that the last leave record has left; `left` is the number that
     /// [`leave`](OpenCalls::leave) has returned for it. Until that call is removed, they come directly before it.
     #[must_use]
-    pub fn outliving(&self, left: usize) -> &[OpenCall] {
+    pub(crate) fn outliving(&self, left: usize) -> &[OpenCall] {
         let first = left.saturating_sub(self.outliving);
         self.calls.get(first..left).unwrap_or_default()
     }
 
     /// Puts values of the open calls, in their former order, into the order that the last leave record has made.
-    pub fn reorder<T: Clone>(&self, left: usize, values: &mut [T]) {
+    pub(crate) fn reorder<T: Clone>(&self, left: usize, values: &mut [T]) {
         let Some(values) = values.get_mut(left.saturating_sub(self.outliving)..) else { return };
         let former = values.to_vec();
         for (value, from) in values.iter_mut().zip(&self.order) {
@@ -258,21 +258,21 @@ impl OpenCalls {
 
     /// Returns the place of the call around the last removed one, if there is one.
     #[must_use]
-    pub fn around(&self) -> Option<usize> {
+    pub(crate) fn around(&self) -> Option<usize> {
         self.around
     }
 
     /// Returns the places that the calls from the first outliving one on had before the last leave record, as
     /// numbers from the left call on; the outliving ones come first, in order.
     #[must_use]
-    pub fn order(&self) -> &[usize] {
+    pub(crate) fn order(&self) -> &[usize] {
         &self.order
     }
 
     /// Returns the place of each outliving call that was directly inside a call which ends now, with the place of
     /// that one.
     #[must_use]
-    pub fn overlaps(&self, left: usize) -> Vec<(usize, usize)> {
+    pub(crate) fn overlaps(&self, left: usize) -> Vec<(usize, usize)> {
         let first = left.saturating_sub(self.outliving);
         let mut now_at = vec![0; self.order.len()];
         for (at, former) in self.order.iter().enumerate() {
@@ -286,7 +286,7 @@ impl OpenCalls {
 
     /// Counts the time until now of the calls that outlive the left call among that of the calls inside those that
     /// end now. Must be called before these are removed.
-    pub fn count_overlaps(&mut self, left: usize, now: u64, work: &WorkTime) {
+    pub(crate) fn count_overlaps(&mut self, left: usize, now: u64, work: &WorkTime) {
         for (outliving, around) in self.overlaps(left) {
             let Some(call) = self.calls.get_mut(outliving) else { continue };
             let time = work.between(call.counted_until, now);
@@ -337,7 +337,7 @@ impl OpenCalls {
 
     /// Adds the enter record of a call.
     #[inline]
-    pub fn enter(&mut self, place: CallPlace, function: FunctionId, span: Option<u64>, now: u64) {
+    pub(crate) fn enter(&mut self, place: CallPlace, function: FunctionId, span: Option<u64>, now: u64) {
         let (depth, losses) = (self.depth(), self.losses);
         self.calls.push(OpenCall {
             place,
@@ -366,7 +366,12 @@ impl OpenCalls {
     /// call. Sets the function of the call to `function`, which is its function as now known. Calls that outlive it
     /// are among those that remain: see [`outliving`](OpenCalls::outliving).
     #[inline]
-    pub fn leave(&mut self, place: CallPlace, function: FunctionId, span: Option<u64>) -> Option<usize> {
+    pub(crate) fn leave(
+        &mut self,
+        place: CallPlace,
+        function: FunctionId,
+        span: Option<u64>,
+    ) -> Option<usize> {
         let is_last = place == CallPlace::Last;
         let is_it = |call: &OpenCall| {
             (call.place == place || (is_last && call.place.is_frame())) && call.span == span
@@ -415,7 +420,7 @@ impl OpenCalls {
     /// calls are open. The last removed call is the one that has a leave record. `work` has the waits that the
     /// call's time leaves out.
     #[inline]
-    pub fn pop(&mut self, left: usize, now: u64, work: &WorkTime) -> Option<(OpenCall, Ending)> {
+    pub(crate) fn pop(&mut self, left: usize, now: u64, work: &WorkTime) -> Option<(OpenCall, Ending)> {
         let call = (self.calls.len() > left).then(|| self.calls.pop()).flatten()?;
         *self.of_function.get_mut(call.function) -= 1;
         if let Some(by_place) = &mut self.by_place {
@@ -434,7 +439,7 @@ impl OpenCalls {
     /// Works like [`OpenCalls::pop`], but returns only calls that are shown if `most` nested calls are shown.
     /// Returns all calls further in as one call, when the outermost of them ends. Counts only those that have
     /// taken at least `min` nanoseconds, and returns none of them if no call has.
-    pub fn pop_shown(
+    pub(crate) fn pop_shown(
         &mut self,
         left: usize,
         (now, work): (u64, &WorkTime),
@@ -461,20 +466,20 @@ impl OpenCalls {
     /// Returns whether a call of this function is open now.
     #[inline]
     #[must_use]
-    pub fn has_open(&self, function: FunctionId) -> bool {
+    pub(crate) fn has_open(&self, function: FunctionId) -> bool {
         self.of_function.get(function) > 0
     }
 
     /// Returns the function that has the most open calls, and the number of these calls.
     #[must_use]
-    pub fn most_open(&self) -> Option<(FunctionId, u32)> {
+    pub(crate) fn most_open(&self) -> Option<(FunctionId, u32)> {
         let open = self.of_function.each().filter(|(_, calls)| *calls > 0);
         open.max_by_key(|(function, calls)| (*calls, *function))
     }
 
     /// Returns the open calls, the outermost first.
     #[must_use]
-    pub fn open(&self) -> &[OpenCall] {
+    pub(crate) fn open(&self) -> &[OpenCall] {
         &self.calls
     }
 }
@@ -498,7 +503,7 @@ fn count_place(
 
 /// The reason for which all open calls of a thread end without leave records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub(crate) enum Cut {
     /// The thread has ended.
     ThreadEnded,
     /// Tracing was switched off, so nothing records the ends of the calls.
@@ -509,7 +514,7 @@ pub enum Cut {
 /// at which they end; `None` if they go on. A thread may record long afterwards that tracing was switched
 /// off.
 #[must_use]
-pub fn cut(meta: &Meta, ticks: Ticks) -> Option<(Cut, Ticks)> {
+pub(crate) fn cut(meta: &Meta, ticks: Ticks) -> Option<(Cut, Ticks)> {
     match meta {
         Meta::End(end) if end.reason == EndReason::Thread => Some((Cut::ThreadEnded, ticks)),
         Meta::Switched { on: false, ticks } => Some((Cut::SwitchedOff, *ticks)),

@@ -21,11 +21,11 @@ use crate::symbols::{
 use crate::view::calls::{CallPlace, Folded};
 
 /// The number of a function.
-pub type FunctionId = u32;
+pub(crate) type FunctionId = u32;
 
 /// A function in readable form. The texts are escaped, as in lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Function {
+pub(crate) struct Function {
     /// The name; all names if functions share their code, and the address if there is no name.
     pub name: String,
     /// The source file without its directories, and the line, such as `parse.rs:88`; empty if they are not
@@ -46,13 +46,13 @@ impl Function {
 
     /// Returns the source file with its directories, and the line; empty if they are not known.
     #[must_use]
-    pub fn place(&self) -> &str {
+    pub(crate) fn place(&self) -> &str {
         &self.place
     }
 
     /// Returns the function as part of a call stack.
     #[must_use]
-    pub fn in_stack(&self) -> StackFunction<'_> {
+    pub(crate) fn in_stack(&self) -> StackFunction<'_> {
         StackFunction { name: if self.is_unnamed { "" } else { &self.name }, place: &self.place }
     }
 
@@ -87,7 +87,7 @@ impl Function {
 
 /// The contents of a `>` or `<` line.
 #[derive(Clone, Copy, Debug)]
-pub struct CallInfo {
+pub(crate) struct CallInfo {
     /// The function, and its caller.
     pub called: Called,
     /// The id of the span, if the call is a span.
@@ -98,7 +98,7 @@ pub struct CallInfo {
 
 /// A call, with its place and its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Called {
+pub(crate) struct Called {
     /// The place that is common to the enter and the leave record.
     pub place: CallPlace,
     /// The function that was entered or left.
@@ -108,7 +108,7 @@ pub struct Called {
 }
 
 /// The functions of all processes of the traces.
-pub struct FunctionNames {
+pub(crate) struct FunctionNames {
     symbols: Symbols<'static>,
     processes: HashMap<Option<(Vec<u8>, u32, u32)>, usize>,
     modules: Vec<ProcessModules>,
@@ -128,7 +128,7 @@ pub struct FunctionNames {
 /// A cache of the functions of calls, by their [places](crate::file::records::Call), for one consumer of
 /// records. It finds them without the lock of the names.
 #[derive(Debug)]
-pub struct KnownCalls {
+pub(crate) struct KnownCalls {
     /// The serial number of the records that have these places, and the generation of the names.
     of: (u64, u64),
     /// The call at each place; `None` if the place was not met, or may mean another call the next time.
@@ -144,7 +144,7 @@ pub struct KnownCalls {
 impl KnownCalls {
     /// Makes an empty cache for functions of `names`.
     #[must_use]
-    pub fn of(names: &SharedNames) -> KnownCalls {
+    pub(crate) fn of(names: &SharedNames) -> KnownCalls {
         let newest = lock(names).generation.clone();
         KnownCalls { of: (0, 0), call_info: Vec::new(), by_address: FastMap::default(), last: None, newest }
     }
@@ -152,7 +152,7 @@ impl KnownCalls {
     /// Returns the call at a place, if the place was met in the same records.
     #[inline]
     #[must_use]
-    pub fn met(&self, serial: u64, place: u32) -> Option<&CallInfo> {
+    pub(crate) fn met(&self, serial: u64, place: u32) -> Option<&CallInfo> {
         // Relaxed: as in `call_info`.
         let is_it = self.of == (serial, self.newest.load(Ordering::Relaxed));
         self.call_info.get(place as usize).filter(|_| is_it)?.as_ref()
@@ -161,7 +161,7 @@ impl KnownCalls {
     /// Returns the call of an enter or leave record of a process, by `names`; `None` if the record cannot be
     /// read.
     #[inline]
-    pub fn call_info(
+    pub(crate) fn call_info(
         &mut self,
         names: &SharedNames,
         process: usize,
@@ -218,10 +218,10 @@ impl KnownCalls {
 }
 
 /// The names that a format shares with its creator.
-pub type SharedNames = Arc<Mutex<FunctionNames>>;
+pub(crate) type SharedNames = Arc<Mutex<FunctionNames>>;
 
 /// Locks shared names.
-pub fn lock(names: &SharedNames) -> MutexGuard<'_, FunctionNames> {
+pub(crate) fn lock(names: &SharedNames) -> MutexGuard<'_, FunctionNames> {
     names.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -246,7 +246,7 @@ struct ProcessModules {
 impl FunctionNames {
     /// Makes empty names, which are looked up as `settings` say.
     #[must_use]
-    pub fn new(settings: Settings) -> FunctionNames {
+    pub(crate) fn new(settings: Settings) -> FunctionNames {
         // Debug information points into files, which are needed until the process ends.
         let files: &'static Files = Box::leak(Box::default());
         let is_on = settings.names;
@@ -266,7 +266,7 @@ impl FunctionNames {
     }
 
     /// Returns the number of the process of an origin.
-    pub fn process(&mut self, origin: &Origin) -> usize {
+    pub(crate) fn process(&mut self, origin: &Origin) -> usize {
         let key = |run: &Run| (run.boot.clone(), run.pid, run.id);
         let number = *self.processes.entry(origin.run.as_ref().map(key)).or_insert(self.modules.len());
         if number == self.modules.len() {
@@ -276,7 +276,7 @@ impl FunctionNames {
     }
 
     /// Reads the payload of a `#` line of a process. Ignores lines that do not belong to the module table.
-    pub fn take_meta(&mut self, process: usize, payload: &[u8]) {
+    pub(crate) fn take_meta(&mut self, process: usize, payload: &[u8]) {
         let is_table =
             [&b"module "[..], b"unloaded ", b"missed "].iter().any(|word| payload.starts_with(word));
         let modules = &mut self.modules[process];
@@ -298,7 +298,7 @@ impl FunctionNames {
 
     /// Returns the function with a number.
     #[must_use]
-    pub fn get(&self, id: FunctionId) -> &Function {
+    pub(crate) fn get(&self, id: FunctionId) -> &Function {
         &self.functions[id as usize]
     }
 
@@ -329,7 +329,7 @@ impl FunctionNames {
 
     /// Returns the call of a record with this address; `is_hook` says whether a compiler's hook wrote the
     /// record.
-    pub fn of_call(&mut self, process: usize, ticks: Ticks, address: u64, is_hook: bool) -> Called {
+    pub(crate) fn of_call(&mut self, process: usize, ticks: Ticks, address: u64, is_hook: bool) -> Called {
         if address == 0 && is_hook {
             return Called { place: CallPlace::Last, function: self.number(Function::default()), from: None };
         }
@@ -339,12 +339,12 @@ impl FunctionNames {
     /// Returns whether modules are known to have been loaded or unloaded while a process was traced. If so,
     /// an address may have belonged to several functions.
     #[must_use]
-    pub fn has_changes(&self, process: usize) -> bool {
+    pub(crate) fn has_changes(&self, process: usize) -> bool {
         self.modules[process].changes
     }
 
     /// Returns the call in a `>` or `<` line of a process. Uses a name in the line unchanged.
-    pub fn of_line(&mut self, process: usize, ticks: Ticks, line: &FunctionLine<'_>) -> Called {
+    pub(crate) fn of_line(&mut self, process: usize, ticks: Ticks, line: &FunctionLine<'_>) -> Called {
         let of_site = |function| Called { place: CallPlace::Site(function), function, from: None };
         let is_hook = line.flags.has(Flags::HOOK);
         match line.place {
@@ -365,7 +365,12 @@ impl FunctionNames {
 
     /// Returns the functions of a frame of a call stack, the innermost inlined function first, without the
     /// tracer's own functions. Uses names in the line unchanged.
-    pub fn of_frame(&mut self, process: usize, ticks: Ticks, frame: &StackFrame<'_>) -> Arc<[FunctionId]> {
+    pub(crate) fn of_frame(
+        &mut self,
+        process: usize,
+        ticks: Ticks,
+        frame: &StackFrame<'_>,
+    ) -> Arc<[FunctionId]> {
         if self.is_on && !frame.names.is_empty() {
             return frame.names.iter().map(|named| self.of_text(*named)).collect();
         }
@@ -390,7 +395,7 @@ impl FunctionNames {
     /// Returns the caller of a function, with the place of the call, from the call stack that was recorded
     /// when the function was entered. Returns `None` if the stack does not begin in that function, because
     /// the number of missing frames is then unknown.
-    pub fn call_site(
+    pub(crate) fn call_site(
         &mut self,
         process: usize,
         ticks: Ticks,
@@ -407,7 +412,13 @@ impl FunctionNames {
 
     /// Appends the payload of a `>`, `<` or `^` line of a process, with names after its addresses. Returns
     /// false, and appends nothing, if the payload has no address to which a name could be added.
-    pub fn write_named(&mut self, process: usize, ticks: Ticks, line: &Line<'_>, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn write_named(
+        &mut self,
+        process: usize,
+        ticks: Ticks,
+        line: &Line<'_>,
+        out: &mut Vec<u8>,
+    ) -> bool {
         if line.kind == Kind::Stack {
             return self.write_stack(process, ticks, line.payload, out);
         }
@@ -493,7 +504,7 @@ impl FunctionNames {
     }
 
     /// Returns a function number that stands for folded calls.
-    pub fn folded(&mut self, folded: &Folded) -> FunctionId {
+    pub(crate) fn folded(&mut self, folded: &Folded) -> FunctionId {
         let name = folded.text(|function| &self.get(function).name);
         self.number(Function::new(name, String::new()))
     }
@@ -509,7 +520,7 @@ impl FunctionNames {
     }
 
     /// Returns the warnings about files since the last call.
-    pub fn take_warnings(&mut self) -> Vec<String> {
+    pub(crate) fn take_warnings(&mut self) -> Vec<String> {
         self.symbols.take_warnings()
     }
 }

@@ -13,7 +13,7 @@ use crate::view::thread_states::OffSum;
 use crate::view::work_time::WorkTime;
 
 /// A process, and the number of a span in it.
-pub type SpanKey = (usize, u64);
+pub(crate) type SpanKey = (usize, u64);
 
 /// The maximum number of different names of spans, and of pairs of a name and the name of the span that opened it.
 /// Spans with further names are counted together.
@@ -25,7 +25,7 @@ const OTHERS: &str = "(spans with other names)";
 
 /// The way in which a span has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub(crate) enum How {
     /// It was closed, or its function has returned.
     Ended,
     /// Its future was dropped before its end.
@@ -36,7 +36,7 @@ pub enum How {
 
 impl How {
     /// Returns the name of the argument of a slice that has ended in this way, if that was not its usual end.
-    pub fn flag(self) -> Option<&'static str> {
+    pub(crate) fn flag(self) -> Option<&'static str> {
         match self {
             How::Ended => None,
             How::Cancelled => Some("cancelled"),
@@ -45,7 +45,7 @@ impl How {
     }
 
     /// Returns a note for people and programs.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             How::Ended => "ended",
             How::Cancelled => "cancelled",
@@ -56,7 +56,7 @@ impl How {
 
 /// A change of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpanChange {
+pub(crate) enum SpanChange {
     /// It is new.
     Began,
     /// A thread has entered it, and no other one was in it.
@@ -69,7 +69,7 @@ pub enum SpanChange {
 
 /// A span. Times are in nanoseconds of steady time.
 #[derive(Clone, Debug)]
-pub struct Span {
+pub(crate) struct Span {
     /// Its number among all spans of all processes.
     pub number: u64,
     /// The thread that has begun it.
@@ -99,29 +99,29 @@ pub struct Span {
 
 impl Span {
     /// Returns the values of its fields, such as `path="/" size=3`, as far as they are kept.
-    pub fn fields(&self) -> &str {
+    pub(crate) fn fields(&self) -> &str {
         self.fields.as_deref().unwrap_or("")
     }
 
     /// Returns the number of bytes of the fields that it had at its beginning.
-    pub fn first_fields(&self) -> usize {
+    pub(crate) fn first_fields(&self) -> usize {
         self.first_fields
     }
 
     /// Returns whether a thread is in it.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.entered > 0
     }
 
     /// Returns the time for which no thread was in it.
-    pub fn idle(&self, wall: u64) -> u64 {
+    pub(crate) fn idle(&self, wall: u64) -> u64 {
         wall.saturating_sub(self.busy).saturating_sub(self.waited)
     }
 }
 
 /// The sums over spans with one name that spans with one name opened.
 #[derive(Clone, Debug, Default)]
-pub struct Sums {
+pub(crate) struct Sums {
     pub cancelled: u64,
     pub open: u64,
     pub polls: u64,
@@ -137,7 +137,7 @@ pub struct Sums {
 
 impl Sums {
     /// Adds the spans of another name.
-    pub fn add(&mut self, other: &Sums) {
+    pub(crate) fn add(&mut self, other: &Sums) {
         self.cancelled += other.cancelled;
         self.open += other.open;
         self.polls += other.polls;
@@ -152,7 +152,7 @@ impl Sums {
 
 /// Adds the part off the processor of a busy time to that of the busy time `before`. If it is known of one of them only,
 /// the other one's is unknown.
-pub fn add_off(sum: &mut Option<OffSum>, (off, busy): (Option<OffSum>, u64), before: u64) {
+pub(crate) fn add_off(sum: &mut Option<OffSum>, (off, busy): (Option<OffSum>, u64), before: u64) {
     let unknown = |ns| OffSum { unknown: ns, ..OffSum::default() };
     if sum.is_some() || off.is_some() {
         sum.get_or_insert(unknown(before)).add(&off.unwrap_or(unknown(busy)));
@@ -161,7 +161,7 @@ pub fn add_off(sum: &mut Option<OffSum>, (off, busy): (Option<OffSum>, u64), bef
 
 /// A single span that took long.
 #[derive(Clone, Debug)]
-pub struct SlowSpan {
+pub(crate) struct SlowSpan {
     pub key: SpanKey,
     pub name: String,
     pub opened_by: Option<String>,
@@ -173,14 +173,14 @@ pub struct SlowSpan {
 
 /// The sums over spans by their name and the name of the span that opened them, and the slowest spans.
 #[derive(Debug, Default)]
-pub struct AllSums {
+pub(crate) struct AllSums {
     pub by_name: Vec<(String, Option<String>, Sums)>,
     pub slowest: Vec<SlowSpan>,
 }
 
 /// The spans so far.
 #[derive(Debug)]
-pub struct KnownSpans {
+pub(crate) struct KnownSpans {
     names: Vec<String>,
     numbers: HashMap<String, u32>,
     /// The number of spans so far.
@@ -199,7 +199,7 @@ pub struct KnownSpans {
 
 impl KnownSpans {
     /// Knows no span. Keeps that number of slowest spans, and the fields of spans if there are any or `keeps_fields`.
-    pub fn new(slow: usize, keeps_fields: bool) -> KnownSpans {
+    pub(crate) fn new(slow: usize, keeps_fields: bool) -> KnownSpans {
         KnownSpans {
             names: vec![OTHERS.to_owned()],
             numbers: HashMap::new(),
@@ -229,23 +229,23 @@ impl KnownSpans {
     }
 
     /// Returns an open span.
-    pub fn get(&self, key: SpanKey) -> Option<&Span> {
+    pub(crate) fn get(&self, key: SpanKey) -> Option<&Span> {
         self.open.get(&key)
     }
 
     /// Returns the name of a span, and of the span that opened it.
-    pub fn names_of(&self, span: &Span) -> (&str, Option<&str>) {
+    pub(crate) fn names_of(&self, span: &Span) -> (&str, Option<&str>) {
         let text = |number: u32| &self.names[number as usize][..];
         (text(span.name), span.opened_by.map(text))
     }
 
     /// Returns whether a message with this text, escaped or not, may be about a span.
-    pub fn may_take(text: &[u8]) -> bool {
+    pub(crate) fn may_take(text: &[u8]) -> bool {
         memchr::memmem::find(text, b": span=").is_some()
     }
 
     /// Takes a message of a thread. Returns the span that it has begun or ended.
-    pub fn message(
+    pub(crate) fn message(
         &mut self,
         (process, thread): (usize, usize),
         text: &str,
@@ -308,7 +308,7 @@ impl KnownSpans {
 
     /// Lets a thread enter a span. If the span is not known, it begins now, in the span in which the thread is, and has
     /// the name that `name` returns. Returns whether it has begun, and whether it was idle.
-    pub fn enter(
+    pub(crate) fn enter(
         &mut self,
         key: SpanKey,
         name: impl FnOnce() -> String,
@@ -334,7 +334,7 @@ impl KnownSpans {
     }
 
     /// Lets a thread leave a span; `work` has the thread's waits. Returns whether no thread is in it any more.
-    pub fn leave(&mut self, key: SpanKey, (thread, work): (usize, &WorkTime), now: u64) -> bool {
+    pub(crate) fn leave(&mut self, key: SpanKey, (thread, work): (usize, &WorkTime), now: u64) -> bool {
         let inside = self.inside.get_mut(thread);
         // Spans may be left in another order than they were entered in.
         let entered = inside.and_then(|inside| {
@@ -354,7 +354,7 @@ impl KnownSpans {
     }
 
     /// Returns the way in which a leave record ends its span, if it does.
-    pub fn ending(call: &CallInfo) -> Option<How> {
+    pub(crate) fn ending(call: &CallInfo) -> Option<How> {
         match call.left {
             left if left.has(Flags::CANCELLED) => Some(How::Cancelled),
             left if left.has(Flags::ENDED) => Some(How::Ended),
@@ -363,19 +363,19 @@ impl KnownSpans {
     }
 
     /// Returns the spans that a thread is in, the innermost first.
-    pub fn inside(&self, thread: usize) -> Vec<u64> {
+    pub(crate) fn inside(&self, thread: usize) -> Vec<u64> {
         self.inside.get(thread).into_iter().flatten().rev().map(|(span, _)| *span).collect()
     }
 
     /// Returns the spans that are open, in order.
-    pub fn open_spans(&self) -> Vec<SpanKey> {
+    pub(crate) fn open_spans(&self) -> Vec<SpanKey> {
         let mut open: Vec<SpanKey> = self.open.keys().copied().collect();
         open.sort_unstable();
         open
     }
 
     /// Ends a span.
-    pub fn end(&mut self, key: SpanKey, now: u64, how: How) {
+    pub(crate) fn end(&mut self, key: SpanKey, now: u64, how: How) {
         let Some(mut span) = self.open.remove(&key) else { return };
         if span.entered > 0 {
             let busy = now.saturating_sub(span.since);
@@ -415,7 +415,7 @@ impl KnownSpans {
     }
 
     /// Returns all sums over the spans that have ended.
-    pub fn sums(&self) -> AllSums {
+    pub(crate) fn sums(&self) -> AllSums {
         let text = |number: u32| self.names[number as usize].clone();
         let by_name = self.sums.iter();
         let mut by_name: Vec<_> = by_name

@@ -9,7 +9,7 @@ const ROW: usize = 1 << BITS;
 
 /// A histogram of distances in ticks.
 #[derive(Clone, Debug, Default)]
-pub struct Latencies {
+pub(crate) struct Latencies {
     /// The numbers of distances by class: one row for distances below 128, then one row for each greater
     /// length in bits. Each element holds only the lower 32 bits of its number, so that more of them fit into
     /// a processor's cache.
@@ -23,7 +23,7 @@ pub struct Latencies {
 impl Latencies {
     /// Adds a distance.
     #[inline]
-    pub fn push(&mut self, ticks: u64) {
+    pub(crate) fn push(&mut self, ticks: u64) {
         let (row, class) = place(ticks);
         self.add_to(row, class, 1);
         self.count += 1;
@@ -31,7 +31,7 @@ impl Latencies {
     }
 
     /// Adds the distances of another histogram.
-    pub fn add(&mut self, other: &Latencies) {
+    pub(crate) fn add(&mut self, other: &Latencies) {
         for (number, others) in other.rows.iter().enumerate() {
             let Some(others) = others else { continue };
             others.iter().enumerate().for_each(|(class, more)| self.add_to(number, class, *more));
@@ -60,25 +60,25 @@ impl Latencies {
     }
 
     /// Returns the number of distances.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// Returns the greatest distance; `None` if there are no distances.
-    pub fn most(&self) -> Option<u64> {
+    pub(crate) fn most(&self) -> Option<u64> {
         (self.count > 0).then_some(self.most)
     }
 
     /// Returns the least distance that `percent` percent of all distances do not exceed, rounded down to the
     /// least number of its class; `None` if there are no distances.
-    pub fn percentile(&self, percent: u64) -> Option<u64> {
+    pub(crate) fn percentile(&self, percent: u64) -> Option<u64> {
         let rank = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
         self.of_rank(rank).map(|class| *class.start())
     }
 
     /// Returns the class of the distance with this rank, from 1, among the sorted distances: its least and its
     /// greatest number. Returns `None` if there are not so many distances.
-    pub fn of_rank(&self, rank: u128) -> Option<RangeInclusive<u64>> {
+    pub(crate) fn of_rank(&self, rank: u128) -> Option<RangeInclusive<u64>> {
         let mut sum = 0;
         let rows = self.rows.iter().enumerate();
         let classes = rows.filter_map(|(row, counts)| Some((row, counts.as_ref()?)));

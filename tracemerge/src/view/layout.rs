@@ -32,7 +32,7 @@ use crate::view::thread_states::ThreadStates;
 use crate::view::threads::Threads;
 
 /// The views that are subcommands, in the order in which help lists them.
-pub static VIEWS: [NamedView; 8] = [
+pub(crate) static VIEWS: [NamedView; 8] = [
     NamedView::of::<SummaryLayout>(),
     NamedView::of::<ShowLayout>(),
     NamedView::of::<StatsLayout>(),
@@ -44,7 +44,7 @@ pub static VIEWS: [NamedView; 8] = [
 ];
 
 /// The form in which a view shows records.
-pub trait Layout: fmt::Debug + Send + Sync {
+pub(crate) trait Layout: fmt::Debug + Send + Sync {
     /// Returns what the layout needs besides the lines of the records.
     fn needs(&self) -> Needs;
 
@@ -94,7 +94,7 @@ pub trait Layout: fmt::Debug + Send + Sync {
 
 /// The facts that a layout needs besides the lines of the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub(crate) struct Needs {
     /// Wall-clock times or durations, in whatever form times are shown.
     pub times: bool,
     /// Times of day, which show where the wall clock was set.
@@ -115,7 +115,7 @@ pub struct Needs {
 
 /// The default destination of an output.
 #[derive(Clone, Copy, Debug)]
-pub enum Destination {
+pub(crate) enum Destination {
     /// The merged file beside the application.
     Merged,
     /// Standard output.
@@ -126,7 +126,7 @@ pub enum Destination {
 
 /// The facts about records and output from which a layout makes its format.
 #[derive(Clone, Debug)]
-pub struct Context {
+pub(crate) struct Context {
     /// The names of functions.
     pub names: SharedNames,
     /// The applications, as the user wrote them; empty if a view does not need them.
@@ -158,7 +158,7 @@ pub struct Context {
 impl Context {
     /// Returns a registry of the threads, without any thread yet.
     #[must_use]
-    pub fn threads(&self) -> Threads {
+    pub(crate) fn threads(&self) -> Threads {
         let mut threads = Threads::new(self.names.clone(), self.labels.clone())
             .named_at_first(self.first_labels.clone())
             .until(self.untils.clone());
@@ -169,7 +169,7 @@ impl Context {
 
     /// Makes a context without colours, labels, sites and limits. `time` is that of lines.
     #[must_use]
-    pub fn new(time: TimeColumn, symbols: Settings) -> Context {
+    pub(crate) fn new(time: TimeColumn, symbols: Settings) -> Context {
         Context {
             names: Arc::new(Mutex::new(FunctionNames::new(symbols))),
             apps: Vec::new(),
@@ -189,7 +189,7 @@ impl Context {
 }
 
 /// A layout that has a subcommand. Its fields are the subcommand's own options.
-pub trait Subcommand: Layout + Args + 'static {
+pub(crate) trait Subcommand: Layout + Args + 'static {
     /// The name of the subcommand.
     const NAME: &'static str;
     /// The line in the list of subcommands.
@@ -210,7 +210,7 @@ pub trait Subcommand: Layout + Args + 'static {
 
 /// The parts of a [`Subcommand`] from which the command line is assembled.
 #[derive(Debug)]
-pub struct NamedView {
+pub(crate) struct NamedView {
     /// The name of the subcommand.
     pub name: &'static str,
     /// The line in the list of subcommands.
@@ -247,7 +247,7 @@ impl NamedView {
     ///
     /// # Errors
     /// If an option has no default.
-    pub fn by_default(&self) -> Result<Arc<dyn Layout>, clap::Error> {
+    pub(crate) fn by_default(&self) -> Result<Arc<dyn Layout>, clap::Error> {
         (self.layout)(&(self.options)(Command::new(self.name)).try_get_matches_from([self.name])?)
     }
 }

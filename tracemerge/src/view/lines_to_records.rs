@@ -15,7 +15,7 @@ use crate::file::record_text::{RecordText, key_of, kind_of};
 use crate::output::sink::Sink;
 
 /// A stage that accepts records.
-pub trait RecordSink {
+pub(crate) trait RecordSink {
     /// Accepts a record, which must come after all records that were accepted before.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ pub trait RecordSink {
 /// A sink that joins lines into records for the next stage, even if the lines of a record arrive one by one.
 /// The number of a source is that of its origin.
 #[derive(Debug)]
-pub struct RecordJoiner<T> {
+pub(crate) struct RecordJoiner<T> {
     next: T,
     /// The lines of the last record so far; more lines may follow.
     pending: Vec<u8>,
@@ -36,7 +36,7 @@ pub struct RecordJoiner<T> {
 
 impl<T: RecordSink> RecordJoiner<T> {
     /// Makes a sink that passes on its records to `next`.
-    pub fn new(next: T) -> RecordJoiner<T> {
+    pub(crate) fn new(next: T) -> RecordJoiner<T> {
         RecordJoiner { next, pending: Vec::new(), origin: 0 }
     }
 
@@ -44,12 +44,12 @@ impl<T: RecordSink> RecordJoiner<T> {
     ///
     /// # Errors
     /// Returns an error if the next stage accepts no more records.
-    pub fn end(&mut self) -> io::Result<()> {
+    pub(crate) fn end(&mut self) -> io::Result<()> {
         self.flush()
     }
 
     /// Returns the next stage.
-    pub fn next_mut(&mut self) -> &mut T {
+    pub(crate) fn next_mut(&mut self) -> &mut T {
         &mut self.next
     }
 
@@ -86,7 +86,7 @@ impl<T: RecordSink> Sink for RecordJoiner<T> {
 ///
 /// # Errors
 /// Returns an error if the next stage accepts no more records.
-pub fn each_record(origin: usize, mut lines: &[u8], next: &mut impl RecordSink) -> io::Result<()> {
+pub(crate) fn each_record(origin: usize, mut lines: &[u8], next: &mut impl RecordSink) -> io::Result<()> {
     while !lines.is_empty() {
         let (mut end, mut count) = (whole_line(lines).len(), 1);
         while kind_of(&lines[end..]) == Some(Kind::Continuation) && key_of(&lines[end..]) == key_of(lines) {

@@ -31,7 +31,7 @@ struct OfThread {
 
 /// Returns the sentence, unless the threads that have waited did so for at most one percent of their time, or for some
 /// milliseconds. The inputs must have their clocks.
-pub fn long_waits_in_words(inputs: &mut Inputs) -> Option<String> {
+pub(crate) fn long_waits_in_words(inputs: &mut Inputs) -> Option<String> {
     let mut threads: BTreeMap<_, OfThread> = BTreeMap::new();
     for (file, (origin, reference)) in inputs.origins.iter().zip(&inputs.references).enumerate() {
         // The clock of a converted trace is that of another machine, and these ticks are not.

@@ -32,7 +32,7 @@ use crate::view::request::View;
 
 /// A step of a thread, which records it.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub(crate) enum Step {
     Enter(u64, bool),
     Leave(u64, bool),
     /// A call stack with this number of frames.
@@ -72,14 +72,14 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Makes the steps of a thread, with the ticks that pass before each step.
-pub fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
+pub(crate) fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
     let passed = prop_oneof![2 => Just(0), 5 => 0..30u64];
     prop::collection::vec((passed, step()), 1..400)
 }
 
 /// Returns a raw file of a thread that has taken these steps, with the ticks that have passed before each
 /// step.
-pub fn raw_file(tid: u64, steps: &[(u64, Step)]) -> Vec<u8> {
+pub(crate) fn raw_file(tid: u64, steps: &[(u64, Step)]) -> Vec<u8> {
     const BLOCK: usize = 256 << 10;
     let (mut bytes, mut ticks) = (Vec::new(), 10);
     for (passed, step) in steps {
@@ -124,12 +124,12 @@ pub fn raw_file(tid: u64, steps: &[(u64, Step)]) -> Vec<u8> {
 }
 
 /// Returns the text form of a raw file.
-pub fn text(raw: &[u8]) -> Vec<u8> {
+pub(crate) fn text(raw: &[u8]) -> Vec<u8> {
     lines_of(raw, 0..raw.len(), Path::new("raw"))
 }
 
 /// Returns the files of the threads with these numbers as inputs.
-pub fn inputs(files: &[(PathBuf, u64)]) -> Inputs {
+pub(crate) fn inputs(files: &[(PathBuf, u64)]) -> Inputs {
     let anchors = [(0, 1_000), (200, 1_700), (5_000, 30_000)];
     let anchors = anchors.map(|(ticks, wall)| Anchor::new(Ticks(ticks), Wall(wall)));
     let clock = Arc::new(TickClock::of(ClockKind::Ordered, anchors));
@@ -153,13 +153,13 @@ pub fn inputs(files: &[(PathBuf, u64)]) -> Inputs {
 }
 
 /// Returns empty names.
-pub fn names() -> SharedNames {
+pub(crate) fn names() -> SharedNames {
     Arc::new(Mutex::new(FunctionNames::new(Settings::default())))
 }
 
 /// Returns the output in this format, the number of lines, and the messages to the user. Sources leave out
 /// calls shorter than `least` nanoseconds.
-pub fn delivered(
+pub(crate) fn delivered(
     files: &[(PathBuf, u64)],
     least: u64,
     format: &dyn Fn() -> Box<dyn Export>,
@@ -185,7 +185,7 @@ pub fn delivered(
 }
 
 /// Writes files with these contents into a directory. Returns each path with the number of its thread.
-pub fn write(directory: &Path, contents: Vec<(Vec<u8>, u64)>) -> Vec<(PathBuf, u64)> {
+pub(crate) fn write(directory: &Path, contents: Vec<(Vec<u8>, u64)>) -> Vec<(PathBuf, u64)> {
     let write = |(number, (bytes, tid)): (usize, (Vec<u8>, u64))| {
         let path = directory.join(number.to_string());
         fs::write(&path, bytes).unwrap();

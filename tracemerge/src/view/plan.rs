@@ -40,7 +40,7 @@ const NAMED_THREADS: usize = 12;
 
 /// The bytes of the inputs that a view needs.
 #[derive(Debug)]
-pub struct Plan<'v> {
+pub(crate) struct Plan<'v> {
     view: &'v View,
     /// Whether the states of threads are left out, because the layout takes them [otherwise](crate::view::thread_states).
     leaves_out_states: bool,
@@ -64,7 +64,7 @@ impl<'v> Plan<'v> {
     ///
     /// # Errors
     /// Returns an error if there is no such thread, process or time.
-    pub fn new(
+    pub(crate) fn new(
         inputs: &mut Inputs,
         view: &'v View,
         needs: Needs,
@@ -94,7 +94,7 @@ impl<'v> Plan<'v> {
     ///
     /// # Errors
     /// Returns an error if there is no such thread, process or time.
-    pub fn check_all_bytes(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
+    pub(crate) fn check_all_bytes(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
         while self.breaks.check_all_bytes(&WantedRanges::all(&inputs.boots, &self.periods, &self.ranges)) {
             self.plan_again(inputs)?;
         }
@@ -105,7 +105,7 @@ impl<'v> Plan<'v> {
     ///
     /// # Errors
     /// Returns an error if there is no such thread, process or time.
-    pub fn restart_plan(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
+    pub(crate) fn restart_plan(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
         self.breaks = Breaks::default();
         self.plan_again(inputs)
     }
@@ -163,19 +163,19 @@ impl<'v> Plan<'v> {
 
     /// Returns the end of the wanted period of each source, in its ticks.
     #[must_use]
-    pub fn untils(&self, inputs: &Inputs) -> Vec<Option<Ticks>> {
+    pub(crate) fn untils(&self, inputs: &Inputs) -> Vec<Option<Ticks>> {
         let boots = inputs.boots.iter().zip(&self.periods);
         boots.flat_map(|(sources, period)| sources.iter().map(|_| period.until.map(Ticks))).collect()
     }
 
     /// Records the known breaks of a boot's `sources` in its `findings`. `first` is the number of the first
     /// of these sources among all sources.
-    pub fn add_known_breaks(&self, first: usize, sources: &[Source], findings: &mut Findings) {
+    pub(crate) fn add_known_breaks(&self, first: usize, sources: &[Source], findings: &mut Findings) {
         (0..sources.len()).for_each(|number| self.breaks.record_breaks(first + number, number, findings));
     }
 
     /// Prints how much of each source is planned, if the user wants details.
-    pub fn show_details(&self, inputs: &Inputs, messages: &mut Messages) {
+    pub(crate) fn show_details(&self, inputs: &Inputs, messages: &mut Messages) {
         for ((origin, source), ranges) in inputs.files().zip(&self.ranges) {
             if ranges.is_empty() {
                 continue;
@@ -193,7 +193,7 @@ impl<'v> Plan<'v> {
     }
 
     /// Prints the period of the inputs, for a user who has asked for a period without records.
-    pub fn show_times(&self, inputs: &Inputs, messages: &Messages) {
+    pub(crate) fn show_times(&self, inputs: &Inputs, messages: &Messages) {
         let Period { first, last, steady } = self.times;
         if steady.0 < steady.1 {
             let length = duration(steady.1 - steady.0);

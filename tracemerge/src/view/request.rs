@@ -19,7 +19,7 @@ use crate::view::wanted_threads::ThreadSelector;
 
 /// A requested merge, without the applications whose traces are merged.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub(crate) struct Request {
     /// The file that is written, or `-` for standard output; `None` means the default.
     pub output: Option<OsString>,
     /// Whether the traces of all runs are wanted, not only the newest run.
@@ -49,7 +49,7 @@ pub struct Request {
 
 /// What a merge into a file prints besides, at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClosingView {
+pub(crate) enum ClosingView {
     /// Nothing.
     #[default]
     Nothing,
@@ -81,20 +81,20 @@ impl Default for Request {
 impl Request {
     /// Returns whether names of functions are put into lines of the traces.
     #[must_use]
-    pub fn puts_names_into_lines(&self) -> bool {
+    pub(crate) fn puts_names_into_lines(&self) -> bool {
         self.names_in_lines && self.layout.has_lines_of_traces()
     }
 
     /// Returns the type of the output's content, with or without colours.
     #[must_use]
-    pub fn content(&self, in_colours: bool) -> Content {
+    pub(crate) fn content(&self, in_colours: bool) -> Content {
         self.layout.content(self.view.time, in_colours)
     }
 }
 
 /// A part of the traces, and its appearance. The default is the view of everything, unchanged.
 #[derive(Clone, Debug, Default)]
-pub struct View {
+pub(crate) struct View {
     /// The threads that are shown; if the list is empty, all threads.
     pub thread: Vec<ThreadSelector>,
     /// The ids of the processes that are shown; if the list is empty, all processes.
@@ -117,7 +117,7 @@ impl View {
     /// Returns whether the user requests a part of the traces, or another appearance. If so, the output goes
     /// to standard output unless the request names a file.
     #[must_use]
-    pub fn is_asked_for(&self) -> bool {
+    pub(crate) fn is_asked_for(&self) -> bool {
         !self.thread.is_empty()
             || !self.process.is_empty()
             || self.has_period()
@@ -127,13 +127,13 @@ impl View {
 
     /// Returns whether the view may omit lines of the traces.
     #[must_use]
-    pub fn leaves_out(&self) -> bool {
+    pub(crate) fn leaves_out(&self) -> bool {
         self.has_period() || !self.selection.is_all() || !self.thread.is_empty() || !self.process.is_empty()
     }
 
     /// Returns the given options that select records by what they are, not by their time or number.
     #[must_use]
-    pub fn selecting_options(&self) -> Vec<&'static str> {
+    pub(crate) fn selecting_options(&self) -> Vec<&'static str> {
         let sites = self.selection.sites.as_ref().map(|sites| &sites.wanted);
         let options = [
             ("--thread", !self.thread.is_empty()),
@@ -150,25 +150,25 @@ impl View {
 
     /// Returns whether the view is limited to a period.
     #[must_use]
-    pub fn has_period(&self) -> bool {
+    pub(crate) fn has_period(&self) -> bool {
         self.since.is_some() || self.until.is_some()
     }
 
     /// Returns whether the lines written to `target` are in colours.
     #[must_use]
-    pub fn colours(&self, target: &Target) -> bool {
+    pub(crate) fn colours(&self, target: &Target) -> bool {
         self.color.is_now(is_terminal(target))
     }
 
     /// Returns whether a pager shows the lines written to `target`.
     #[must_use]
-    pub fn pages(&self, target: &Target) -> bool {
+    pub(crate) fn pages(&self, target: &Target) -> bool {
         !self.no_pager && is_terminal(target)
     }
 }
 
 /// Returns whether `target` is a terminal.
 #[must_use]
-pub fn is_terminal(target: &Target) -> bool {
+pub(crate) fn is_terminal(target: &Target) -> bool {
     matches!(target, Target::Stdout) && Stream::Output.is_terminal()
 }

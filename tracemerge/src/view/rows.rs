@@ -12,11 +12,11 @@ use crate::view::export::csv::put_cell;
 
 /// The version of the layout of all rows for programs. It increases if a column changes its meaning or is removed; new
 /// columns may be added at any time.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// The form in which rows are printed. Without an option, it is a table.
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RowForm {
+pub(crate) struct RowForm {
     /// Write JSON
     #[arg(long, conflicts_with = "csv")]
     pub json: bool,
@@ -28,13 +28,13 @@ pub struct RowForm {
 impl RowForm {
     /// Returns whether the rows are a table for people.
     #[must_use]
-    pub fn is_table(self) -> bool {
+    pub(crate) fn is_table(self) -> bool {
         !self.json && !self.csv
     }
 
     /// Returns the type of the printed content.
     #[must_use]
-    pub fn content(self) -> Content {
+    pub(crate) fn content(self) -> Content {
         match self {
             RowForm { json: true, .. } => Content::Json,
             RowForm { csv: true, .. } => Content::Data,
@@ -43,7 +43,7 @@ impl RowForm {
     }
 
     /// Appends rows for programs: JSON with the values of [`Row::FACTS`], or comma-separated values of the rows alone.
-    pub fn write<T: Row>(self, facts: &[Value], rows: &[T], out: &mut Vec<u8>) {
+    pub(crate) fn write<T: Row>(self, facts: &[Value], rows: &[T], out: &mut Vec<u8>) {
         if self.csv { write_csv(rows, out) } else { write_json(facts, rows, out) }
     }
 }
@@ -51,7 +51,7 @@ impl RowForm {
 /// A value of a row for programs. Times are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[serde(untagged)]
-pub enum Value {
+pub(crate) enum Value {
     /// An unknown value: `null` in JSON, an empty cell in CSV.
     Unknown,
     /// Yes or no.
@@ -99,7 +99,7 @@ impl From<&str> for Value {
 impl Value {
     /// Returns rows inside a value, as objects of JSON.
     #[must_use]
-    pub fn of_rows<T: Row>(rows: &[T]) -> Value {
+    pub(crate) fn of_rows<T: Row>(rows: &[T]) -> Value {
         let rows = rows.iter().map(JsonRow).collect::<Vec<_>>();
         // Rows have no key that is not a text.
         Value::Nested(serde_json::to_value(rows).unwrap_or_default())
@@ -114,7 +114,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 
 /// A column of rows of type `T`.
 #[derive(Debug)]
-pub struct Column<T: 'static> {
+pub(crate) struct Column<T: 'static> {
     /// The name for programs.
     name: &'static str,
     /// The meaning of the values.
@@ -141,13 +141,13 @@ enum Cell<T: 'static> {
 impl<T: 'static> Column<T> {
     /// A column for programs only.
     #[must_use]
-    pub const fn hidden(name: &'static str, about: &'static str, value: fn(&T) -> Value) -> Column<T> {
+    pub(crate) const fn hidden(name: &'static str, about: &'static str, value: fn(&T) -> Value) -> Column<T> {
         Column { name, about, value, cell: Cell::Absent }
     }
 
     /// A column of counts.
     #[must_use]
-    pub const fn count(
+    pub(crate) const fn count(
         name: &'static str,
         heading: &'static str,
         about: &'static str,
@@ -158,7 +158,7 @@ impl<T: 'static> Column<T> {
 
     /// A column of times in nanoseconds.
     #[must_use]
-    pub const fn time(
+    pub(crate) const fn time(
         name: &'static str,
         heading: &'static str,
         about: &'static str,
@@ -169,7 +169,7 @@ impl<T: 'static> Column<T> {
 
     /// A column of times in nanoseconds, which the table does not have if the time is unknown in all rows.
     #[must_use]
-    pub const fn known_time(
+    pub(crate) const fn known_time(
         name: &'static str,
         heading: &'static str,
         about: &'static str,
@@ -180,7 +180,7 @@ impl<T: 'static> Column<T> {
 
     /// A column with a text of its own in the table, at one side.
     #[must_use]
-    pub const fn text(
+    pub(crate) const fn text(
         name: &'static str,
         heading: (&'static str, Alignment),
         about: &'static str,
@@ -230,7 +230,7 @@ impl<T: 'static> Column<T> {
 }
 
 /// A type of rows.
-pub trait Row: Sized + 'static {
+pub(crate) trait Row: Sized + 'static {
     /// The name of the array of rows in JSON.
     const NAME: &'static str;
     /// The names and meanings of the facts about all rows, which only JSON has.
@@ -240,12 +240,12 @@ pub trait Row: Sized + 'static {
 }
 
 /// Returns rows as a table, each with `indent` before it.
-pub fn table<'a, T: Row>(rows: impl IntoIterator<Item = &'a T>, indent: &str) -> String {
+pub(crate) fn table<'a, T: Row>(rows: impl IntoIterator<Item = &'a T>, indent: &str) -> String {
     table_with_sums(rows, &[], indent)
 }
 
 /// Returns rows as [`table`] does, with a last row of `sums`, each with the name of its column, if there are any.
-pub fn table_with_sums<'a, T: Row>(
+pub(crate) fn table_with_sums<'a, T: Row>(
     rows: impl IntoIterator<Item = &'a T>,
     sums: &[(&str, Value)],
     indent: &str,
@@ -267,13 +267,13 @@ pub fn table_with_sums<'a, T: Row>(
 }
 
 /// The number of rows that `--rows all` wants.
-pub const ALL_ROWS: usize = usize::MAX;
+pub(crate) const ALL_ROWS: usize = usize::MAX;
 
 /// Reads the number of rows that a table may have: a number, or `all`.
 ///
 /// # Errors
 /// If the text is neither.
-pub fn row_limit(text: &str) -> Result<usize, String> {
+pub(crate) fn row_limit(text: &str) -> Result<usize, String> {
     if text == "all" {
         return Ok(ALL_ROWS);
     }
@@ -282,7 +282,7 @@ pub fn row_limit(text: &str) -> Result<usize, String> {
 
 /// Returns the help about the rows for programs.
 #[must_use]
-pub fn help<T: Row>() -> String {
+pub(crate) fn help<T: Row>() -> String {
     let facts = T::FACTS.iter().copied();
     let rows = (T::NAME, "an array of the rows");
     let columns = T::COLUMNS.iter().map(|column| (column.name, column.about));
@@ -304,7 +304,7 @@ is null in JSON, and an empty cell in CSV:
 
 /// Returns the help about the columns of rows that are a field of others.
 #[must_use]
-pub fn list_of_columns<T: Row>() -> String {
+pub(crate) fn list_of_columns<T: Row>() -> String {
     T::COLUMNS.iter().map(|column| format!("  {:<15} {}\n", column.name, column.about)).collect()
 }
 

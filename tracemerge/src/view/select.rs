@@ -19,7 +19,7 @@ use crate::view::sites::SiteSelection;
 
 /// The selection of the wanted records among the merged records.
 #[derive(Clone, Debug, Default)]
-pub struct Selection {
+pub(crate) struct Selection {
     /// A pattern that is searched for in each message; if there is a pattern, only messages are wanted.
     pub pattern: Option<Regex>,
     /// Whether the messages that do not match the pattern are wanted instead.
@@ -32,7 +32,7 @@ pub struct Selection {
 
 /// A number of records, counted from one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Amount {
+pub(crate) enum Amount {
     /// All records.
     #[default]
     All,
@@ -45,19 +45,19 @@ pub enum Amount {
 impl Selection {
     /// Returns whether messages are left out for their text or their site, independently of their number.
     #[must_use]
-    pub fn filters_messages(&self) -> bool {
+    pub(crate) fn filters_messages(&self) -> bool {
         self.pattern.is_some() || self.sites.as_ref().is_some_and(|sites| !sites.wanted.is_all())
     }
 
     /// Returns whether all records are wanted, possibly together with their sites.
     #[must_use]
-    pub fn takes_all(&self) -> bool {
+    pub(crate) fn takes_all(&self) -> bool {
         !self.filters_messages() && self.amount == Amount::All
     }
 
     /// Returns whether all records are wanted, unchanged.
     #[must_use]
-    pub fn is_all(&self) -> bool {
+    pub(crate) fn is_all(&self) -> bool {
         self.pattern.is_none() && self.amount == Amount::All && self.sites.is_none()
     }
 }
@@ -65,7 +65,7 @@ impl Selection {
 /// The stage that passes on the messages that match the pattern of a selection, or that do not match it. It
 /// judges each record independently, so each thread of a merge may have such a stage.
 #[derive(Debug)]
-pub struct Matching<'a, T> {
+pub(crate) struct Matching<'a, T> {
     selection: &'a Selection,
     next: T,
     /// A buffer in which the lines of a message are joined.
@@ -76,18 +76,18 @@ pub struct Matching<'a, T> {
 
 impl<'a, T: RecordSink> Matching<'a, T> {
     /// Makes a stage that passes on to `next` the records that `selection` wants by pattern and site.
-    pub fn new(selection: &'a Selection, next: T) -> Matching<'a, T> {
+    pub(crate) fn new(selection: &'a Selection, next: T) -> Matching<'a, T> {
         let sites = selection.sites.as_ref().map(|sites| PerSite::new(sites.catalog.clone()));
         Matching { selection, next, text: Vec::new(), sites }
     }
 
     /// Returns the next stage.
-    pub fn next(&self) -> &T {
+    pub(crate) fn next(&self) -> &T {
         &self.next
     }
 
     /// Returns a mutable reference to the next stage.
-    pub fn next_mut(&mut self) -> &mut T {
+    pub(crate) fn next_mut(&mut self) -> &mut T {
         &mut self.next
     }
 
@@ -136,7 +136,7 @@ impl<T: RecordSink> RecordSink for Matching<'_, T> {
 /// The stage that passes on the first or the last records. It holds back only as many last records as are
 /// wanted.
 #[derive(Debug)]
-pub struct Limit<T> {
+pub(crate) struct Limit<T> {
     amount: Amount,
     next: T,
     /// The number of messages that were passed on or are held back.
@@ -168,19 +168,19 @@ impl std::error::Error for LimitReached {}
 
 /// Returns the error with which [`Limit`] reports that it wants no more records; [`is_limit_reached`] recognizes it.
 #[must_use]
-pub fn limit_reached() -> io::Error {
+pub(crate) fn limit_reached() -> io::Error {
     io::Error::other(LimitReached)
 }
 
 /// Returns whether an error only reports that no more records are wanted.
 #[must_use]
-pub fn is_limit_reached(error: &io::Error) -> bool {
+pub(crate) fn is_limit_reached(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<LimitReached>())
 }
 
 impl<T: RecordSink> Limit<T> {
     /// Makes a stage that passes on this `amount` of the records to `next`.
-    pub fn new(amount: Amount, next: T) -> Limit<T> {
+    pub(crate) fn new(amount: Amount, next: T) -> Limit<T> {
         Limit { amount, next, taken: 0, held: VecDeque::new() }
     }
 
@@ -188,7 +188,7 @@ impl<T: RecordSink> Limit<T> {
     ///
     /// # Errors
     /// Returns an error if the next stage accepts no more records.
-    pub fn finish(mut self) -> io::Result<T> {
+    pub(crate) fn finish(mut self) -> io::Result<T> {
         self.pass_held()?;
         Ok(self.next)
     }
@@ -198,7 +198,7 @@ impl<T: RecordSink> Limit<T> {
     ///
     /// # Errors
     /// Returns an error if the next stage accepts no more records.
-    pub fn release(&mut self) -> io::Result<()> {
+    pub(crate) fn release(&mut self) -> io::Result<()> {
         if matches!(self.amount, Amount::Last(_)) {
             self.amount = Amount::All;
         }
@@ -207,12 +207,12 @@ impl<T: RecordSink> Limit<T> {
 
     /// Returns whether all wanted first records have been passed on.
     #[must_use]
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         matches!(self.amount, Amount::First(wanted) if self.taken >= wanted)
     }
 
     /// Returns the next stage.
-    pub fn next_mut(&mut self) -> &mut T {
+    pub(crate) fn next_mut(&mut self) -> &mut T {
         &mut self.next
     }
 

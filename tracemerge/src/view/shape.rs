@@ -10,11 +10,11 @@ const HEX: usize = 4;
 const LONG_HEX: usize = 8;
 
 /// The number of a shape.
-pub type ShapeId = u32;
+pub(crate) type ShapeId = u32;
 
 /// All shapes that were met.
 #[derive(Debug, Default)]
-pub struct Shapes {
+pub(crate) struct Shapes {
     ids: HashMap<Vec<u8>, ShapeId>,
     texts: Vec<Vec<u8>>,
     buffer: Vec<u8>,
@@ -22,7 +22,7 @@ pub struct Shapes {
 
 impl Shapes {
     /// Returns the shape of a message whose lines are separated by line feeds.
-    pub fn of(&mut self, message: &[u8]) -> ShapeId {
+    pub(crate) fn of(&mut self, message: &[u8]) -> ShapeId {
         self.buffer.clear();
         shape_into(&mut self.buffer, message);
         if let Some(id) = self.ids.get(&self.buffer) {
@@ -35,7 +35,7 @@ impl Shapes {
     }
 
     /// Returns the text of a shape, with `#` for numbers.
-    pub fn text(&self, id: ShapeId) -> &[u8] {
+    pub(crate) fn text(&self, id: ShapeId) -> &[u8] {
         self.texts.get(id as usize).map_or(b"", |text| text)
     }
 }

@@ -8,7 +8,7 @@ use crate::input::site_catalog::SiteCatalog;
 
 /// The sites whose messages are wanted.
 #[derive(Clone, Debug, Default)]
-pub struct SiteSelection {
+pub(crate) struct SiteSelection {
     /// The sites of the merge, by the numbers that its records have.
     pub catalog: Arc<SiteCatalog>,
     /// The conditions that wanted sites must satisfy.
@@ -17,7 +17,7 @@ pub struct SiteSelection {
 
 /// Conditions for sites. An empty list, or no level, admits all sites.
 #[derive(Clone, Debug, Default)]
-pub struct WantedSites {
+pub(crate) struct WantedSites {
     /// The wanted modules.
     pub modules: Vec<String>,
     /// The wanted targets. The target of a site without one is its module.
@@ -30,7 +30,7 @@ pub struct WantedSites {
 
 /// A place in a source file, as the user writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourcePlace {
+pub(crate) struct SourcePlace {
     /// The end of the file's path, starting with a complete name.
     file: String,
     /// The line; `None` means all lines of the file.
@@ -40,14 +40,14 @@ pub struct SourcePlace {
 impl WantedSites {
     /// Returns whether all messages are wanted, even those without a site.
     #[must_use]
-    pub fn is_all(&self) -> bool {
+    pub(crate) fn is_all(&self) -> bool {
         self.modules.is_empty() && self.targets.is_empty() && self.places.is_empty() && self.level.is_none()
     }
 
     /// Returns whether the messages of a site are wanted: its module and its target are equal to or inside
     /// wanted ones, its level is at least as urgent as the wanted level, and its place is wanted.
     #[must_use]
-    pub fn takes(&self, site: &Site) -> bool {
+    pub(crate) fn takes(&self, site: &Site) -> bool {
         let target = if site.target.is_empty() { &site.module } else { &site.target };
         is_in_one(&site.module, &self.modules)
             && is_in_one(target, &self.targets)
@@ -70,7 +70,7 @@ impl SourcePlace {
     /// # Errors
     /// Returns an error if the file is missing or the line number is too large. The error describes the
     /// expected form.
-    pub fn parse(text: &str) -> Result<SourcePlace, String> {
+    pub(crate) fn parse(text: &str) -> Result<SourcePlace, String> {
         let (file, line) = match text.rsplit_once(':') {
             Some((file, line)) if !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit()) => {
                 (file, Some(line.parse().map_err(|_| format!("the line number {line} is too large"))?))

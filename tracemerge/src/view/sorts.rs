@@ -11,11 +11,11 @@ use crate::input::site_catalog::SiteCatalog;
 use crate::view::shape::{ShapeId, Shapes};
 
 /// The number of a sort, from 0.
-pub type SortId = u32;
+pub(crate) type SortId = u32;
 
 /// All sorts that were met.
 #[derive(Debug)]
-pub struct Sorts {
+pub(crate) struct Sorts {
     catalog: Arc<SiteCatalog>,
     shapes: Shapes,
     /// The sort of each site, by its mark.
@@ -35,7 +35,7 @@ type TemplateKey = (String, String, String);
 
 /// A sort of messages.
 #[derive(Clone, Debug)]
-pub enum Sort {
+pub(crate) enum Sort {
     /// The messages of a site.
     Site(Arc<Site>),
     /// The messages with this shape.
@@ -45,7 +45,7 @@ pub enum Sort {
 impl Sorts {
     /// Makes an empty set of sorts; `catalog` knows the sites.
     #[must_use]
-    pub fn new(catalog: Arc<SiteCatalog>) -> Sorts {
+    pub(crate) fn new(catalog: Arc<SiteCatalog>) -> Sorts {
         Sorts {
             catalog,
             shapes: Shapes::default(),
@@ -59,7 +59,7 @@ impl Sorts {
 
     /// Returns the sort of a message. Sites of the same module and function with the same template are one
     /// sort, so that two builds of a program can be compared.
-    pub fn of(&mut self, record: &RecordText<'_>) -> SortId {
+    pub(crate) fn of(&mut self, record: &RecordText<'_>) -> SortId {
         if let Some(Some(sort)) = (record.site as usize).checked_sub(1).and_then(|n| self.of_sites.get(n)) {
             return *sort;
         }
@@ -98,14 +98,14 @@ impl Sorts {
 
     /// Returns the sort with a number.
     #[must_use]
-    pub fn get(&self, id: SortId) -> Option<&Sort> {
+    pub(crate) fn get(&self, id: SortId) -> Option<&Sort> {
         self.known.get(id as usize)
     }
 
     /// Returns the text that is common to all messages of a sort: a template, or a shape with `#` for
     /// numbers.
     #[must_use]
-    pub fn text(&self, id: SortId) -> String {
+    pub(crate) fn text(&self, id: SortId) -> String {
         match self.get(id) {
             Some(Sort::Site(site)) => site.template.clone(),
             Some(Sort::Shape(shape)) => String::from_utf8_lossy(self.shapes.text(*shape)).into_owned(),
@@ -115,7 +115,7 @@ impl Sorts {
 
     /// Returns the site of a sort, if known.
     #[must_use]
-    pub fn site(&self, id: SortId) -> Option<&Site> {
+    pub(crate) fn site(&self, id: SortId) -> Option<&Site> {
         match self.get(id)? {
             Sort::Site(site) => Some(site),
             Sort::Shape(_) => None,

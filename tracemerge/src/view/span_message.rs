@@ -2,7 +2,7 @@
 
 /// A message about a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpanMessage<'a> {
+pub(crate) struct SpanMessage<'a> {
     /// The id of the span.
     pub id: u64,
     /// The name of the span.
@@ -15,7 +15,7 @@ pub struct SpanMessage<'a> {
 
 /// The subject of a message about a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub(crate) enum Subject {
     /// The span is new, and has this parent.
     New(Option<u64>),
     /// Values of fields became known.
@@ -32,7 +32,7 @@ const LEVELS: [&str; 5] = ["ERROR ", "WARN ", "INFO ", "DEBUG ", "TRACE "];
 impl SpanMessage<'_> {
     /// Reads a message; `None` if it is not about a span.
     #[must_use]
-    pub fn parse(text: &str) -> Option<SpanMessage<'_>> {
+    pub(crate) fn parse(text: &str) -> Option<SpanMessage<'_>> {
         let rest = LEVELS.iter().find_map(|level| text.strip_prefix(level))?;
         let (_target, rest) = rest.split_once(": span=")?;
         let (id, rest) = rest.split_once(' ')?;

@@ -20,7 +20,7 @@ const ROUNDS: usize = 3;
 
 /// The label of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Label {
+pub(crate) struct Label {
     text: String,
     /// The offset in the text at which the name of the process ends.
     process: usize,
@@ -29,38 +29,38 @@ pub struct Label {
 impl Label {
     /// Returns the label of a thread for which none is needed.
     #[must_use]
-    pub const fn none() -> Label {
+    pub(crate) const fn none() -> Label {
         Label { text: String::new(), process: 0 }
     }
 
     /// Returns the label of a thread that has the label `own` in its process.
     #[must_use]
-    pub fn in_process(pid: u32, own: &str) -> Label {
+    pub(crate) fn in_process(pid: u32, own: &str) -> Label {
         let process = format!("{pid}/");
         Label { process: process.len(), text: process + own }
     }
 
     /// Returns the label of the same process's thread that has the label `own` there.
     #[must_use]
-    pub fn with_own(&self, own: &str) -> Label {
+    pub(crate) fn with_own(&self, own: &str) -> Label {
         Label { text: format!("{}{own}", self.process_prefix()), process: self.process }
     }
 
     /// Returns the name of the process and `/`, if the label has them.
     #[must_use]
-    pub fn process_prefix(&self) -> &str {
+    pub(crate) fn process_prefix(&self) -> &str {
         &self.text[..self.process]
     }
 
     /// Returns the whole label: `5/worker`, or `worker` if all traces are of one process.
     #[must_use]
-    pub fn full(&self) -> &str {
+    pub(crate) fn full(&self) -> &str {
         &self.text
     }
 
     /// Returns the label without its process.
     #[must_use]
-    pub fn within_process(&self) -> &str {
+    pub(crate) fn within_process(&self) -> &str {
         &self.text[self.process..]
     }
 }
@@ -73,7 +73,7 @@ impl From<String> for Label {
 
 /// A file of a thread, or its ring, for which a label is needed.
 #[derive(Clone, Copy, Debug)]
-pub struct TraceOfThread<'a> {
+pub(crate) struct TraceOfThread<'a> {
     /// The ticks of its first line.
     pub first: u64,
     /// The run, if it is known.
@@ -96,7 +96,7 @@ impl<'a> TraceOfThread<'a> {
 
 /// Returns the label of each origin's thread, by its last name.
 #[must_use]
-pub fn thread_labels(inputs: &Inputs) -> Vec<Label> {
+pub(crate) fn thread_labels(inputs: &Inputs) -> Vec<Label> {
     labels(&traces_of(inputs).collect::<Vec<_>>())
 }
 
@@ -109,7 +109,7 @@ fn traces_of(inputs: &Inputs) -> impl Iterator<Item = TraceOfThread<'_>> {
 /// Returns the label of each origin's thread by the first name that the thread was given, if that is not the name of
 /// its label in `labels`. For views of all records in order, which rename threads when they meet the later names.
 #[must_use]
-pub fn first_thread_labels(inputs: &Inputs, labels: &[Label]) -> Vec<Option<Label>> {
+pub(crate) fn first_thread_labels(inputs: &Inputs, labels: &[Label]) -> Vec<Option<Label>> {
     let names = inputs.boots.iter().flatten().map(|source| names_at_ends(&source.outline()));
     let names: Vec<Vec<Vec<u8>>> = names.collect();
     first_labels(&traces_of(inputs).collect::<Vec<_>>(), labels, &names)
@@ -161,7 +161,7 @@ fn key<'a>(trace: &TraceOfThread<'a>) -> ThreadKey<'a> {
 /// same id, also the id of the run. If several threads have the same name, or the name looks like the id of a
 /// thread, the thread's own id follows.
 #[must_use]
-pub fn labels(traces: &[TraceOfThread<'_>]) -> Vec<Label> {
+pub(crate) fn labels(traces: &[TraceOfThread<'_>]) -> Vec<Label> {
     let mut in_order: Vec<&TraceOfThread<'_>> = traces.iter().collect();
     in_order.sort_by_key(|trace| (trace.first, key(trace)));
     let mut threads: Vec<TraceOfThread<'_>> = Vec::new();
@@ -209,7 +209,7 @@ pub fn labels(traces: &[TraceOfThread<'_>]) -> Vec<Label> {
 /// The labels of threads that become known one after another. The label of a thread does not change unless the
 /// thread is renamed, so if another thread has the same name, only the later one gets its id after the name.
 #[derive(Debug, Default)]
-pub struct ThreadLabels {
+pub(crate) struct ThreadLabels {
     /// The number of unnamed threads of each process.
     unnamed: HashMap<Option<u32>, u32>,
     /// The thread that has or had each label of a process.
@@ -220,7 +220,7 @@ pub struct ThreadLabels {
 
 impl ThreadLabels {
     /// Returns the label of an origin's thread, without its process.
-    pub fn label(&mut self, origin: &Origin) -> String {
+    pub(crate) fn label(&mut self, origin: &Origin) -> String {
         let Origin { run, tid, name, .. } = origin;
         let pid = run.as_ref().map(|run| run.pid);
         if let Some((_, label)) = self.of_thread.get(&(pid, *tid)).filter(|(known, _)| known == name) {
@@ -239,7 +239,7 @@ impl ThreadLabels {
 /// Returns the label that a thread gets by a name, in its process; `None` if the name is not its own, or the thread is
 /// the first one, which is always `main`.
 #[must_use]
-pub fn label_of_name(name: &[u8], tid: u64, run: &Run) -> Option<String> {
+pub(crate) fn label_of_name(name: &[u8], tid: u64, run: &Run) -> Option<String> {
     let is_own = !name.is_empty() && !is_inherited(name, run) && tid != u64::from(run.pid);
     is_own.then(|| shortened(&String::from_utf8_lossy(name)))
 }
@@ -264,7 +264,7 @@ fn own_label(thread: &TraceOfThread<'_>, unnamed: &mut u32) -> String {
 /// Returns whether a thread was given no name: its name is that of its program, or on Windows, where threads
 /// inherit no name, it is empty.
 #[must_use]
-pub fn is_inherited(name: &[u8], run: &Run) -> bool {
+pub(crate) fn is_inherited(name: &[u8], run: &Run) -> bool {
     if run.exe.get(1) == Some(&b':') || run.exe.starts_with(b"\\\\") {
         return name.is_empty();
     }

@@ -20,7 +20,7 @@ use crate::ui::units::duration;
 
 /// Durations off the processor, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OffSum {
+pub(crate) struct OffSum {
     /// The thread waited for something, or was ready again and waited for a processor after that.
     pub waiting: u64,
     /// The thread could have gone on, but another one had the processor.
@@ -32,12 +32,12 @@ pub struct OffSum {
 impl OffSum {
     /// Returns the sum of all.
     #[must_use]
-    pub fn all(&self) -> u64 {
+    pub(crate) fn all(&self) -> u64 {
         self.waiting.saturating_add(self.preempted).saturating_add(self.unknown)
     }
 
     /// Adds other durations.
-    pub fn add(&mut self, other: &OffSum) {
+    pub(crate) fn add(&mut self, other: &OffSum) {
         self.waiting = self.waiting.saturating_add(other.waiting);
         self.preempted = self.preempted.saturating_add(other.preempted);
         self.unknown = self.unknown.saturating_add(other.unknown);
@@ -45,7 +45,7 @@ impl OffSum {
 
     /// Returns the durations without others that are parts of them.
     #[must_use]
-    pub fn without(&self, other: &OffSum) -> OffSum {
+    pub(crate) fn without(&self, other: &OffSum) -> OffSum {
         OffSum {
             waiting: self.waiting.saturating_sub(other.waiting),
             preempted: self.preempted.saturating_sub(other.preempted),
@@ -56,7 +56,7 @@ impl OffSum {
     /// Returns the durations as parts of a time that they cannot exceed: the clock of the kernel and the one of the
     /// records differ a little.
     #[must_use]
-    pub fn within(&self, time: u64) -> OffSum {
+    pub(crate) fn within(&self, time: u64) -> OffSum {
         let waiting = self.waiting.min(time);
         let preempted = self.preempted.min(time - waiting);
         OffSum { waiting, preempted, unknown: self.unknown.min(time - waiting - preempted) }
@@ -65,7 +65,7 @@ impl OffSum {
     /// Returns the durations of at least `least` nanoseconds for people, as `waiting 9.80 ms, preempted 1.20 ms`; empty
     /// if there is none.
     #[must_use]
-    pub fn in_words(&self, least: u64) -> String {
+    pub(crate) fn in_words(&self, least: u64) -> String {
         let parts = [("waiting", self.waiting), ("preempted", self.preempted), ("unknown", self.unknown)];
         let parts = parts.into_iter().filter(|(_, ns)| *ns >= least.max(1));
         parts.map(|(what, ns)| format!("{what} {}", duration(ns))).collect::<Vec<_>>().join(", ")
@@ -83,7 +83,7 @@ impl OffSum {
 
 /// The reason why a thread is not, or may not be, on a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Off {
+pub(crate) enum Off {
     /// It has left the processor to wait for something.
     Waiting,
     /// It was taken off the processor.
@@ -95,7 +95,7 @@ pub enum Off {
 impl Off {
     /// Returns the name for people.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Off::Waiting => "waiting",
             Off::Preempted => "preempted",
@@ -106,7 +106,7 @@ impl Off {
 
 /// A time off the processor, in nanoseconds of steady time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OffTime {
+pub(crate) struct OffTime {
     /// When it began.
     pub begin: u64,
     /// When it ended; `u64::MAX` if it has not ended.
@@ -119,11 +119,11 @@ pub struct OffTime {
 
 /// The times at which a thread was off the processor; they ascend and do not overlap.
 #[derive(Clone, Debug, Default)]
-pub struct OffTimes(Vec<OffTime>);
+pub(crate) struct OffTimes(Vec<OffTime>);
 
 impl OffTimes {
     /// Adds a time behind all others. Takes only the part behind their end.
-    pub fn push(&mut self, begin: u64, end: u64, why: Off) {
+    pub(crate) fn push(&mut self, begin: u64, end: u64, why: Off) {
         let (begin, before) = match self.0.last() {
             Some(last) => (begin.max(last.end), last.until(last.end)),
             None => (begin, OffSum::default()),
@@ -135,7 +135,7 @@ impl OffTimes {
 
     /// Returns the durations between two times.
     #[must_use]
-    pub fn between(&self, from: u64, until: u64) -> OffSum {
+    pub(crate) fn between(&self, from: u64, until: u64) -> OffSum {
         self.until(until.max(from)).without(&self.until(from))
     }
 
@@ -146,18 +146,18 @@ impl OffTimes {
 
     /// Returns the times, in order.
     #[must_use]
-    pub fn times(&self) -> &[OffTime] {
+    pub(crate) fn times(&self) -> &[OffTime] {
         &self.0
     }
 
     /// Returns the number of times that have begun before `time`.
     #[must_use]
-    pub fn begun_before(&self, time: u64) -> usize {
+    pub(crate) fn begun_before(&self, time: u64) -> usize {
         self.0.partition_point(|off| off.begin < time)
     }
 
     /// Returns the times that overlap with a period, in order.
-    pub fn within(&self, from: u64, until: u64) -> impl Iterator<Item = &OffTime> {
+    pub(crate) fn within(&self, from: u64, until: u64) -> impl Iterator<Item = &OffTime> {
         let first = self.0.partition_point(|off| off.end <= from);
         self.0[first..].iter().take_while(move |off| off.begin < until)
     }
@@ -252,11 +252,11 @@ type ThreadKey = (u32, u32, u64);
 
 /// Begins, ends and reasons of times off the processor, for tests.
 #[cfg(test)]
-pub type MadeTimes<'a> = &'a [(u64, u64, Off)];
+pub(crate) type MadeTimes<'a> = &'a [(u64, u64, Off)];
 
 /// The states of the threads of all runs.
 #[derive(Clone, Debug, Default)]
-pub struct ThreadStates {
+pub(crate) struct ThreadStates {
     threads: HashMap<ThreadKey, Arc<OffTimes>>,
     /// The error of the kernel's clock against that of the records, in nanoseconds.
     error: u64,
@@ -267,7 +267,7 @@ pub struct ThreadStates {
 /// Returns whether a source has the states of a run's threads: it has the name of such a file, and no records of a
 /// thread. The inputs must have their names.
 #[must_use]
-pub fn has_states(origin: &Origin, source: &Source) -> bool {
+pub(crate) fn has_states(origin: &Origin, source: &Source) -> bool {
     if origin.is_log || origin.name != THREAD_NAME {
         return false;
     }
@@ -283,7 +283,7 @@ pub fn has_states(origin: &Origin, source: &Source) -> bool {
 impl ThreadStates {
     /// Reads the states of all inputs, which must have their clocks and their names.
     #[must_use]
-    pub fn read(inputs: &Inputs) -> ThreadStates {
+    pub(crate) fn read(inputs: &Inputs) -> ThreadStates {
         let mut states = ThreadStates::default();
         for (origin, source) in inputs.files().filter(|(origin, source)| has_states(origin, source)) {
             if let Some(run) = &origin.run {
@@ -318,7 +318,7 @@ impl ThreadStates {
 
     /// Returns the states of threads of a run: begins, ends and reasons of their times off the processor.
     #[cfg(test)]
-    pub fn made(run: &Run, threads: &[(u64, MadeTimes<'_>)]) -> ThreadStates {
+    pub(crate) fn made(run: &Run, threads: &[(u64, MadeTimes<'_>)]) -> ThreadStates {
         let mut states = ThreadStates::default();
         for (tid, times) in threads {
             let mut off = OffTimes::default();
@@ -330,19 +330,19 @@ impl ThreadStates {
 
     /// Returns whether there are none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.threads.is_empty()
     }
 
     /// Returns the times of a thread; `None` if the kernel has reported nothing of it.
     #[must_use]
-    pub fn of(&self, run: &Run, tid: u64) -> Option<Arc<OffTimes>> {
+    pub(crate) fn of(&self, run: &Run, tid: u64) -> Option<Arc<OffTimes>> {
         self.threads.get(&(run.pid, run.id, tid)).cloned()
     }
 
     /// Returns a line for people about what the states are, and what lacks; `None` if there are none.
     #[must_use]
-    pub fn in_words(&self) -> Option<String> {
+    pub(crate) fn in_words(&self) -> Option<String> {
         let lost = match self.lost {
             0 => String::new(),
             lost => format!("; it has lost {}, so states near them are unknown", count(lost, "switch")),

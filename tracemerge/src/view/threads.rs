@@ -29,7 +29,7 @@ const WAIT_MEASUREMENT_NS: u64 = 20_000;
 
 /// The numbers of the thread and the process of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ThreadIds {
+pub(crate) struct ThreadIds {
     /// The number of the thread.
     pub thread: usize,
     /// The number of the process.
@@ -40,7 +40,7 @@ pub struct ThreadIds {
 
 /// A process.
 #[derive(Clone, Debug)]
-pub struct Process {
+pub(crate) struct Process {
     /// The run, if known.
     pub run: Option<Run>,
     /// The executable's file name; empty if the run is not known.
@@ -56,14 +56,14 @@ pub struct Process {
 impl Process {
     /// Returns the process id; 0 if it is not known.
     #[must_use]
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.run.as_ref().map_or(0, |run| run.pid)
     }
 }
 
 /// A thread.
 #[derive(Clone, Debug)]
-pub struct Thread {
+pub(crate) struct Thread {
     /// The number of its process.
     pub process: usize,
     /// The operating system's id.
@@ -82,7 +82,7 @@ pub struct Thread {
 
 /// The clock of the times that a view shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TimeScale {
+pub(crate) enum TimeScale {
     /// Steady time, for durations and timelines: nobody has set it.
     #[default]
     Steady,
@@ -102,20 +102,20 @@ impl TimeScale {
 impl Thread {
     /// Returns the label for people, which no other thread has.
     #[must_use]
-    pub fn full_label(&self) -> &str {
+    pub(crate) fn full_label(&self) -> &str {
         self.label.full()
     }
 
     /// Returns the label without its process.
     #[must_use]
-    pub fn label(&self) -> &str {
+    pub(crate) fn label(&self) -> &str {
         self.label.within_process()
     }
 }
 
 /// The threads and processes of the records so far.
 #[derive(Clone, Debug)]
-pub struct Threads {
+pub(crate) struct Threads {
     names: SharedNames,
     /// The labels of the threads of all origins, as far as they are known.
     labels: Arc<Vec<Label>>,
@@ -144,7 +144,7 @@ pub struct Threads {
 impl Threads {
     /// Makes a registry without threads, with `labels` for the threads of all origins.
     #[must_use]
-    pub fn new(names: SharedNames, labels: Vec<Label>) -> Threads {
+    pub(crate) fn new(names: SharedNames, labels: Vec<Label>) -> Threads {
         Threads {
             names,
             labels: Arc::new(labels),
@@ -165,7 +165,7 @@ impl Threads {
 
     /// Returns a registry without threads that has the same labels.
     #[must_use]
-    pub fn anew(&self) -> Threads {
+    pub(crate) fn anew(&self) -> Threads {
         let (labels, untils, states) = (self.labels.clone(), self.untils.clone(), self.states.clone());
         let (first, scale, first_labels) = (self.first, self.scale, self.first_labels.clone());
         Threads {
@@ -181,60 +181,60 @@ impl Threads {
 
     /// Makes times those of this scale.
     #[must_use]
-    pub fn by(self, scale: TimeScale) -> Threads {
+    pub(crate) fn by(self, scale: TimeScale) -> Threads {
         Threads { scale, ..self }
     }
 
     /// Makes offsets count from `first`, in nanoseconds of steady time.
-    pub fn begin_at(&mut self, first: u64) {
+    pub(crate) fn begin_at(&mut self, first: u64) {
         self.first = first;
     }
 
     /// Sets the labels that renamed threads have at first, by the number of the origin.
     #[must_use]
-    pub fn named_at_first(self, first_labels: Vec<Option<Label>>) -> Threads {
+    pub(crate) fn named_at_first(self, first_labels: Vec<Option<Label>>) -> Threads {
         Threads { first_labels: Arc::new(first_labels), ..self }
     }
 
     /// Sets the end of the period that is shown of each origin: nothing is known to have lasted longer.
     #[must_use]
-    pub fn until(self, untils: Vec<Option<Ticks>>) -> Threads {
+    pub(crate) fn until(self, untils: Vec<Option<Ticks>>) -> Threads {
         Threads { untils: Arc::new(untils), ..self }
     }
 
     /// Sets the times at which threads were off the processor.
     #[must_use]
-    pub fn with_states(self, states: Arc<ThreadStates>) -> Threads {
+    pub(crate) fn with_states(self, states: Arc<ThreadStates>) -> Threads {
         Threads { states, ..self }
     }
 
     /// Returns the times at which threads were off the processor.
     #[must_use]
-    pub fn states(&self) -> &Arc<ThreadStates> {
+    pub(crate) fn states(&self) -> &Arc<ThreadStates> {
         &self.states
     }
 
     /// Returns the names of the functions.
     #[must_use]
-    pub fn names(&self) -> &SharedNames {
+    pub(crate) fn names(&self) -> &SharedNames {
         &self.names
     }
 
     /// Returns the threads, by their numbers.
     #[must_use]
-    pub fn threads(&self) -> &[Thread] {
+    pub(crate) fn threads(&self) -> &[Thread] {
         &self.threads
     }
 
     /// Returns the processes, by their numbers.
     #[must_use]
-    pub fn processes(&self) -> &[Process] {
+    pub(crate) fn processes(&self) -> &[Process] {
         &self.processes
     }
 
     /// Returns the numbers of the thread and the process of an origin. Assigns them if the origin is new.
     #[inline]
-    pub fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
+    pub(crate) fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
         if let Some(Some(ids)) = self.of_origin.get(number) {
             if Arc::ptr_eq(&self.threads[ids.thread].clock, &origin.clock) {
                 return *ids;
@@ -286,7 +286,7 @@ impl Threads {
     }
 
     /// Sets the label of the thread of an origin.
-    pub fn learn(&mut self, number: usize, origin: &Origin, label: String) {
+    pub(crate) fn learn(&mut self, number: usize, origin: &Origin, label: String) {
         let ThreadIds { thread, .. } = self.ids(number, origin);
         let thread = &mut self.threads[thread];
         thread.label = Arc::new(Label::from(label));
@@ -298,20 +298,20 @@ impl Threads {
     /// Returns the time at ticks of a thread, in nanoseconds since 1970. Durations are differences of steady times,
     /// without the [waits](Threads::work) between them.
     #[inline]
-    pub fn time(&mut self, thread: usize, ticks: Ticks) -> u64 {
+    pub(crate) fn time(&mut self, thread: usize, ticks: Ticks) -> u64 {
         self.threads[thread].reader.at(ticks)
     }
 
     /// Returns the waits of a thread, which durations leave out.
     #[inline]
     #[must_use]
-    pub fn work(&self, thread: usize) -> &WorkTime {
+    pub(crate) fn work(&self, thread: usize) -> &WorkTime {
         &self.threads[thread].work
     }
 
     /// Takes what a `#` line of a thread says about its name and about times. Its ticks are signs of life of the process: those of a look
     /// at the clocks, and those at which the process was seen last, are later than its last record.
-    pub fn take_meta(&mut self, ids: ThreadIds, meta: &Meta) {
+    pub(crate) fn take_meta(&mut self, ids: ThreadIds, meta: &Meta) {
         match meta {
             Meta::Clock { ticks, .. } | Meta::End(End { seen: Some(ticks), .. }) => {
                 self.see(ids.process, *ticks);
@@ -360,13 +360,13 @@ impl Threads {
 
     /// Returns the sum of all waits.
     #[must_use]
-    pub fn waits(&self) -> &WaitSum {
+    pub(crate) fn waits(&self) -> &WaitSum {
         &self.waits
     }
 
     /// Returns a line for people about the waits that durations leave out; `None` if there were none.
     #[must_use]
-    pub fn waits_in_words(&self) -> Option<String> {
+    pub(crate) fn waits_in_words(&self) -> Option<String> {
         let WaitSum { waits, ns, longest, without_place } = self.waits;
         let inside = (without_place > 0).then(|| duration(without_place));
         let Some(LongestWait { ns: most, begin, thread }) = longest else {
@@ -391,7 +391,7 @@ impl Threads {
 
     /// Takes the ticks of a record as a sign of life of its process.
     #[inline]
-    pub fn see(&mut self, process: usize, ticks: Ticks) {
+    pub(crate) fn see(&mut self, process: usize, ticks: Ticks) {
         let last = &mut self.processes[process].last;
         *last = (*last).max(ticks);
     }
@@ -399,19 +399,19 @@ impl Threads {
     /// Returns the ticks of the last sign of life of a process. What has no end record has lasted until then, as
     /// far as is known.
     #[must_use]
-    pub fn last(&self, process: usize) -> Ticks {
+    pub(crate) fn last(&self, process: usize) -> Ticks {
         let Process { last, until, .. } = &self.processes[process];
         until.map_or(*last, |until| until.min(*last))
     }
 
     /// Returns the steady time of the last sign of life of a process, in nanoseconds.
     #[must_use]
-    pub fn last_time(&self, process: usize) -> u64 {
+    pub(crate) fn last_time(&self, process: usize) -> u64 {
         self.processes[process].clock.steady(self.last(process))
     }
 
     /// Adds what another registry of the same threads knows, whose records are of other threads.
-    pub fn add(&mut self, other: &Threads) {
+    pub(crate) fn add(&mut self, other: &Threads) {
         // Calls that are still open end here, and leave the waits of their thread out.
         for (thread, of_other) in self.threads.iter_mut().zip(&other.threads) {
             if of_other.work.last_wait() > thread.work.last_wait() {

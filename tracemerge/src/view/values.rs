@@ -10,7 +10,7 @@ use trace_format::sites::Site;
 
 /// The type of a captured value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
+pub(crate) enum Type {
     /// A signed integer of this number of bits.
     Signed(u32),
     /// An unsigned integer of this number of bits.
@@ -35,7 +35,7 @@ pub enum Type {
 
 /// A captured value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value<'a> {
+pub(crate) enum Value<'a> {
     /// A signed integer.
     Signed(i128),
     /// An unsigned integer.
@@ -54,7 +54,7 @@ pub enum Value<'a> {
 
 /// A captured value of a site: its name and its type.
 #[derive(Clone, Debug)]
-pub struct Field {
+pub(crate) struct Field {
     /// The name. If the value has none, or another value has the same name, the number of the value, from 0.
     pub name: String,
     /// The type.
@@ -65,7 +65,7 @@ pub struct Field {
 
 /// The captured values of a site.
 #[derive(Clone, Debug, Default)]
-pub struct Fields {
+pub(crate) struct Fields {
     fields: Vec<Field>,
     /// See [`Fields::bytes_of_numbers`].
     bytes_of_numbers: Option<usize>,
@@ -74,7 +74,7 @@ pub struct Fields {
 impl Fields {
     /// Reads the types and names of a site's values. Returns no values if the site's entry is damaged.
     #[must_use]
-    pub fn of(site: &Site) -> Fields {
+    pub(crate) fn of(site: &Site) -> Fields {
         let mut rest = &site.descriptor[..];
         let (mut fields, mut is_behind_composite): (Vec<Field>, bool) = (Vec::new(), false);
         while !rest.is_empty() {
@@ -113,21 +113,21 @@ impl Fields {
 
     /// Returns the names and types, in order.
     #[must_use]
-    pub fn fields(&self) -> &[Field] {
+    pub(crate) fn fields(&self) -> &[Field] {
         &self.fields
     }
 
     /// Returns the number of bytes of a payload if all its values are integers and floats of at most 64 bits.
     /// They are then consecutive and little-endian. Returns `None` if there are other values, or no values.
     #[must_use]
-    pub fn bytes_of_numbers(&self) -> Option<usize> {
+    pub(crate) fn bytes_of_numbers(&self) -> Option<usize> {
         self.bytes_of_numbers
     }
 
     /// Reads the values of a record from its payload into `values`, replacing their contents. Returns whether
     /// the payload could be read.
     #[must_use]
-    pub fn read<'a>(&self, payload: &'a [u8], values: &mut Vec<Value<'a>>) -> bool {
+    pub(crate) fn read<'a>(&self, payload: &'a [u8], values: &mut Vec<Value<'a>>) -> bool {
         values.clear();
         let mut rest = payload;
         for field in &self.fields {
@@ -148,7 +148,7 @@ impl Fields {
 
 /// Empties `values`, and reuses their allocation for values with another lifetime.
 #[must_use]
-pub fn clear_and_reuse<'a>(mut values: Vec<Value<'_>>) -> Vec<Value<'a>> {
+pub(crate) fn clear_and_reuse<'a>(mut values: Vec<Value<'_>>) -> Vec<Value<'a>> {
     values.clear();
     // The standard library collects in place, which keeps the allocation.
     values.into_iter().map_while(|_| None).collect()

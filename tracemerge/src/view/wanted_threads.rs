@@ -10,7 +10,7 @@ use crate::view::thread_labels::Label;
 
 /// A thread, as a user may name it.
 #[derive(Clone, Copy, Debug)]
-pub struct NamedThread<'a> {
+pub(crate) struct NamedThread<'a> {
     /// The id of the thread's process, if it is known.
     pub pid: Option<u32>,
     /// The id of the thread.
@@ -24,14 +24,14 @@ pub struct NamedThread<'a> {
 impl View {
     /// Returns whether each thread that the user has named is among `threads`.
     #[must_use]
-    pub fn has_each_of(&self, threads: &[NamedThread<'_>]) -> bool {
+    pub(crate) fn has_each_of(&self, threads: &[NamedThread<'_>]) -> bool {
         let is_one = |wanted: &ThreadSelector, thread| wanted.is_label(thread) || wanted.is(thread);
         self.thread.iter().all(|wanted| threads.iter().any(|thread| is_one(wanted, thread)))
     }
 
     /// Returns for each thread whether it is shown.
     #[must_use]
-    pub fn wants(&self, threads: &[NamedThread<'_>]) -> Vec<bool> {
+    pub(crate) fn wants(&self, threads: &[NamedThread<'_>]) -> Vec<bool> {
         // A label means its thread alone, even if it is also a pattern for other names.
         let is_label = |wanted: &ThreadSelector| threads.iter().any(|thread| wanted.is_label(thread));
         let are_labels: Vec<bool> = self.thread.iter().map(is_label).collect();
@@ -50,7 +50,7 @@ impl View {
 
 /// A thread, or several threads, as the user names them.
 #[derive(Clone, Debug)]
-pub struct ThreadSelector {
+pub(crate) struct ThreadSelector {
     text: String,
     /// The id, if the text is one.
     id: Option<u64>,
@@ -72,7 +72,7 @@ impl FromStr for ThreadSelector {
 impl ThreadSelector {
     /// Returns the reason why the text can only be a label.
     #[must_use]
-    pub fn no_pattern(&self) -> Option<&str> {
+    pub(crate) fn no_pattern(&self) -> Option<&str> {
         self.pattern.as_ref().err().map(String::as_str)
     }
 

@@ -13,7 +13,7 @@ use crate::view::thread_states::{OffSum, OffTimes};
 
 /// The waits of a thread for the tracer, and its times off the processor, by times in nanoseconds.
 #[derive(Clone, Debug, Default)]
-pub struct WorkTime {
+pub(crate) struct WorkTime {
     /// The waits, which ascend and do not overlap.
     waits: Vec<StandStill>,
     /// The times off the processor; `None` if the trace has none of this thread.
@@ -33,24 +33,24 @@ struct StandStill {
 
 impl WorkTime {
     /// No waits.
-    pub const WITHOUT_WAITS: WorkTime = WorkTime { waits: Vec::new(), off: None };
+    pub(crate) const WITHOUT_WAITS: WorkTime = WorkTime { waits: Vec::new(), off: None };
 
     /// No waits yet, with the times off the processor.
     #[must_use]
-    pub fn with_states(off: Option<Arc<OffTimes>>) -> WorkTime {
+    pub(crate) fn with_states(off: Option<Arc<OffTimes>>) -> WorkTime {
         WorkTime { off, ..WorkTime::default() }
     }
 
     /// Returns the times off the processor; `None` if the trace has none of this thread.
     #[must_use]
-    pub fn off(&self) -> Option<&Arc<OffTimes>> {
+    pub(crate) fn off(&self) -> Option<&Arc<OffTimes>> {
         self.off.as_ref()
     }
 
     /// Returns how long the thread was off the processor between two times, without the waits in it; `None` if the
     /// trace has no states of this thread.
     #[must_use]
-    pub fn off_between(&self, from: u64, until: u64) -> Option<OffSum> {
+    pub(crate) fn off_between(&self, from: u64, until: u64) -> Option<OffSum> {
         let off = self.off.as_ref()?.between(from, until);
         Some(off.without(&self.waited_off_until(until).without(&self.waited_off_until(from))))
     }
@@ -74,7 +74,7 @@ impl WorkTime {
     }
 
     /// Adds a wait. Returns how much longer than before the thread has waited.
-    pub fn wait(&mut self, begin: u64, end: u64) -> u64 {
+    pub(crate) fn wait(&mut self, begin: u64, end: u64) -> u64 {
         let (last, before) = self.waits.last().map_or((0, 0), |last| (last.end, last.total()));
         let begin = begin.max(last);
         if begin >= end {
@@ -87,14 +87,14 @@ impl WorkTime {
 
     /// Returns the begin and the end of the last wait.
     #[must_use]
-    pub fn last_wait(&self) -> Option<(u64, u64)> {
+    pub(crate) fn last_wait(&self) -> Option<(u64, u64)> {
         self.waits.last().map(|wait| (wait.begin, wait.end))
     }
 
     /// Returns the time between two times without the waits in it.
     #[inline]
     #[must_use]
-    pub fn between(&self, from: u64, until: u64) -> u64 {
+    pub(crate) fn between(&self, from: u64, until: u64) -> u64 {
         let whole = until.saturating_sub(from);
         match self.waits.last() {
             Some(last) if last.end > from && from < until => whole - self.waited_between(from, until),
@@ -104,7 +104,7 @@ impl WorkTime {
 
     /// Returns the time of the waits between two times.
     #[must_use]
-    pub fn waits_between(&self, from: u64, until: u64) -> u64 {
+    pub(crate) fn waits_between(&self, from: u64, until: u64) -> u64 {
         until.saturating_sub(from) - self.between(from, until)
     }
 
@@ -127,7 +127,7 @@ impl StandStill {
 
 /// The waits of all threads of a view.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct WaitSum {
+pub(crate) struct WaitSum {
     /// The number of waits that durations leave out.
     pub waits: u64,
     /// Their time, in nanoseconds.
@@ -140,7 +140,7 @@ pub struct WaitSum {
 
 /// The longest wait of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LongestWait {
+pub(crate) struct LongestWait {
     /// Its time, in nanoseconds.
     pub ns: u64,
     /// The ticks when it began.
@@ -151,12 +151,12 @@ pub struct LongestWait {
 
 impl WaitSum {
     /// Adds a wait of a thread that began at these ticks.
-    pub fn add_wait(&mut self, wait: LongestWait) {
+    pub(crate) fn add_wait(&mut self, wait: LongestWait) {
         self.add(&WaitSum { waits: 1, ns: wait.ns, longest: Some(wait), without_place: 0 });
     }
 
     /// Adds the waits of other threads.
-    pub fn add(&mut self, other: &WaitSum) {
+    pub(crate) fn add(&mut self, other: &WaitSum) {
         self.waits += other.waits;
         self.ns = self.ns.saturating_add(other.ns);
         self.without_place = self.without_place.saturating_add(other.without_place);

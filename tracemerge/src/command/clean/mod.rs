@@ -38,7 +38,7 @@ use crate::ui::messages::{Messages, can_ask, count, shown};
 ///
 /// # Errors
 /// If there is neither such an application nor a trace of it. Warns the user of each file that cannot be deleted.
-pub fn clean(app: &App, yes: bool, messages: &mut Messages) -> Result<(), Error> {
+pub(crate) fn clean(app: &App, yes: bool, messages: &mut Messages) -> Result<(), Error> {
     // Otherwise the next merge would write the records that a killed run has left in memory to files again.
     recover_dead_runs(app, messages);
     let mut places = rings::places(&rings::runs(|manifest| app.is_of(manifest)));

@@ -27,13 +27,13 @@ fn outputs(app: &App) -> Vec<(PathBuf, Option<&'static OutputFormat>)> {
 }
 
 /// Returns whether there is an output of `app`.
-pub fn any(app: &App) -> bool {
+pub(super) fn any(app: &App) -> bool {
     outputs(app).iter().any(|(path, _)| path.symlink_metadata().is_ok())
 }
 
 /// Deletes the outputs of `app`: regular files and directories of this user in the form in which this command writes
 /// them. Reports and leaves other files with such a name. Returns the paths that were deleted.
-pub fn remove(app: &App, messages: &mut Messages) -> Vec<PathBuf> {
+pub(super) fn remove(app: &App, messages: &mut Messages) -> Vec<PathBuf> {
     let mut removed = Vec::new();
     for (path, format) in outputs(app) {
         match remove_one(&path, format) {

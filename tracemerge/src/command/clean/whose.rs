@@ -9,7 +9,7 @@ use crate::os::environment::trace_directory;
 use crate::os::sys::{FileId, file_id};
 
 /// A filter that distinguishes traces of an application from those of other programs of that name.
-pub struct OwnershipFilter<'a> {
+pub(super) struct OwnershipFilter<'a> {
     app: &'a App,
     /// The path that the runs of the application record, whether or not it still exists.
     exe: Option<PathBuf>,
@@ -21,7 +21,7 @@ pub struct OwnershipFilter<'a> {
 
 impl<'a> OwnershipFilter<'a> {
     /// Returns a filter for the traces of `app`.
-    pub fn new(app: &'a App) -> OwnershipFilter<'a> {
+    pub(super) fn new(app: &'a App) -> OwnershipFilter<'a> {
         let directories: Vec<PathBuf> = if app.is_directory() {
             vec![app.given.clone()]
         } else {
@@ -34,7 +34,7 @@ impl<'a> OwnershipFilter<'a> {
 
     /// Returns whether the application has written the trace. A trace in the application's directory also counts if
     /// it names no other existing program, because the directory may have been moved.
-    pub fn is_of_app(&self, trace: &Trace) -> bool {
+    pub(super) fn is_of_app(&self, trace: &Trace) -> bool {
         if self.app.is_directory() {
             return true;
         }
@@ -53,7 +53,7 @@ impl<'a> OwnershipFilter<'a> {
 
     /// Returns whether the user expects deletions in this directory from the application's name alone: it is that of
     /// the application, or the one that the user has named for traces.
-    pub fn is_expected(&self, directory: &Path) -> bool {
+    pub(super) fn is_expected(&self, directory: &Path) -> bool {
         identity(directory).is_some_and(|id| self.own.contains(&id) || self.named.as_ref() == Some(&id))
     }
 }
@@ -68,6 +68,6 @@ fn identity(path: &Path) -> Option<FileId> {
 }
 
 /// Returns the directory that a file is in.
-pub fn directory_of(path: &Path) -> PathBuf {
+pub(super) fn directory_of(path: &Path) -> PathBuf {
     crate::output::place::directory_of(path).to_owned()
 }

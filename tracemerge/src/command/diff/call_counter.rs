@@ -20,7 +20,7 @@ use crate::view::threads::Threads;
 
 /// Counts the calls in the text of `sources`; `modules` are the lines of the module tables, each with its run. Returns
 /// the counts, and sentences about files that are needed for names and are missing.
-pub fn count<'s>(
+pub(super) fn count<'s>(
     sources: impl Iterator<Item = &'s Source> + Clone,
     clocks: &Clocks,
     modules: &[(Option<Run>, Vec<u8>)],

@@ -14,16 +14,16 @@ use crate::view::sorts::SortId;
 ///
 /// The work is counted, not timed, so that the same traces have the same differences on each machine.
 #[derive(Debug)]
-pub struct Budget(u64);
+pub(super) struct Budget(u64);
 
 impl Budget {
     /// The work for one comparison of two traces: a few tenths of a second.
-    pub const WHOLE: Budget = Budget(1 << 28);
+    pub(super) const WHOLE: Budget = Budget(1 << 28);
 }
 
 /// The numbers of messages that have no counterpart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unmatched {
+pub(super) struct Unmatched {
     /// The number of messages that are only in the first thread.
     pub only_a: usize,
     /// The number of messages that are only in the second thread.
@@ -38,7 +38,7 @@ const STEP: u64 = 4;
 const PART: usize = 1024;
 
 /// Counts the messages of each thread that have no counterpart in the other.
-pub fn unmatched(a: &[SortId], b: &[SortId], budget: &mut Budget) -> Unmatched {
+pub(super) fn unmatched(a: &[SortId], b: &[SortId], budget: &mut Budget) -> Unmatched {
     let (a, b) = without_common_ends(a, b);
     let (kept_a, kept_b) = (of_sorts_in(a, b), of_sorts_in(b, a));
     let (common, exact) = common(&kept_a, &kept_b, budget);

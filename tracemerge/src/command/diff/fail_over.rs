@@ -13,11 +13,11 @@ use crate::ui::units::duration;
 /// The greatest slowdown that is allowed, in per cent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
-pub struct Percent(f64);
+pub(crate) struct Percent(f64);
 
 /// The functions and messages that became slower by more than is allowed.
 #[derive(Debug, Serialize)]
-pub struct FailOver {
+pub(super) struct FailOver {
     /// The greatest slowdown that is allowed.
     limit_percent: Percent,
     /// The number of functions and messages whose times could be compared.
@@ -48,7 +48,7 @@ impl Percent {
     ///
     /// # Errors
     /// If the text is no percentage.
-    pub fn parse(text: &str) -> Result<Percent, String> {
+    pub(crate) fn parse(text: &str) -> Result<Percent, String> {
         let number = text.strip_suffix('%').unwrap_or(text).trim_end();
         let is_plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let percent = number.parse().ok().filter(|percent: &f64| is_plain && percent.is_finite());
@@ -58,7 +58,11 @@ impl Percent {
 
 impl FailOver {
     /// Finds those of the functions and messages that became slower by more than `limit`.
-    pub fn of(limit: Percent, functions: &[FunctionComparison], messages: &[SortComparison]) -> FailOver {
+    pub(super) fn of(
+        limit: Percent,
+        functions: &[FunctionComparison],
+        messages: &[SortComparison],
+    ) -> FailOver {
         let mut found = FailOver { limit_percent: limit, compared: 0, slower: 0, worst: None };
         for row in functions {
             found.compare("function", &row.function, row.a.median(), row.b.median());
@@ -86,13 +90,13 @@ impl FailOver {
     }
 
     /// Returns whether there was nothing to compare.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.compared == 0
     }
 
     /// Returns a sentence about the functions and messages that became slower by more than is allowed; `None` if none
     /// did.
-    pub fn sentence(&self) -> Option<String> {
+    pub(super) fn sentence(&self) -> Option<String> {
         let Slower { kind, name, change_percent, a_median_ns, b_median_ns } = self.worst.as_ref()?;
         let limit = self.limit_percent.0;
         let more = match self.slower - 1 {

@@ -13,7 +13,7 @@ use crate::view::function_names::lock;
 
 /// The calls of functions in both traces.
 #[derive(Debug, Serialize)]
-pub struct Functions {
+pub(super) struct Functions {
     /// All calls of the first trace.
     pub a: AllCalls,
     /// All calls of the second trace.
@@ -27,7 +27,7 @@ pub struct Functions {
 
 /// All calls of a trace.
 #[derive(Debug, Serialize)]
-pub struct AllCalls {
+pub(super) struct AllCalls {
     /// The number of calls.
     pub calls: u64,
     /// The time of all calls; inner calls count once.
@@ -40,7 +40,7 @@ pub struct AllCalls {
 
 /// One function in both traces.
 #[derive(Debug, Serialize)]
-pub struct FunctionComparison {
+pub(super) struct FunctionComparison {
     /// The name.
     pub function: String,
     /// The difference of the medians, in per cent of the first.
@@ -55,7 +55,7 @@ pub struct FunctionComparison {
 
 /// One function in one trace. Unknown times are `None`.
 #[derive(Debug, Default, Serialize)]
-pub struct FunctionSide {
+pub(super) struct FunctionSide {
     /// The number of calls.
     pub calls: u64,
     /// The time of all calls; a recursive call counts with the outermost.
@@ -73,7 +73,7 @@ pub struct FunctionSide {
 impl Functions {
     /// Compares the functions of two traces. Returns `None` if one of the traces has no calls, and says so if only one
     /// has none.
-    pub fn of(a: &Input, b: &Input, symbols: &Settings, messages: &Messages) -> Option<Functions> {
+    pub(super) fn of(a: &Input, b: &Input, symbols: &Settings, messages: &Messages) -> Option<Functions> {
         if a.has_calls != b.has_calls {
             let only = if a.has_calls { "A" } else { "B" };
             messages.note(format_args!("only {only} has calls of functions; these are not compared"));
@@ -127,7 +127,7 @@ impl FunctionComparison {
     }
 
     /// Returns the change of the median, if both traces have one.
-    pub fn change(&self) -> Option<Change> {
+    pub(super) fn change(&self) -> Option<Change> {
         Some(Change { percent: self.change_percent?, is_significant: self.significant })
     }
 
@@ -166,7 +166,7 @@ impl FunctionSide {
     }
 
     /// Returns the median with its noise, if it is known.
-    pub fn median(&self) -> Option<Median> {
+    pub(super) fn median(&self) -> Option<Median> {
         Some(Median { median: self.median_ns?, noise: self.low_ns.zip(self.high_ns) })
     }
 }

@@ -38,7 +38,7 @@ const INFIX: &[u8] = b".trace.";
 const COUNTED: usize = 1 << 16;
 
 /// The sources of a compared trace before they are read.
-pub struct UnreadInput {
+pub(super) struct UnreadInput {
     given: PathBuf,
     sources: Vec<OpenSource>,
 }
@@ -55,7 +55,7 @@ struct OpenSource {
 }
 
 /// A compared trace.
-pub struct Input {
+pub(super) struct Input {
     /// The path as the user wrote it.
     pub given: PathBuf,
     sources: Vec<OpenSource>,
@@ -77,7 +77,7 @@ pub struct Input {
 
 /// The measurements of the messages of one sort.
 #[derive(Clone, Debug, Default)]
-pub struct SortMeasurements {
+pub(super) struct SortMeasurements {
     /// The number of messages.
     pub count: u64,
     /// The times since the previous message of the same thread.
@@ -85,7 +85,7 @@ pub struct SortMeasurements {
 }
 
 /// The messages of a thread.
-pub struct ThreadMessages {
+pub(super) struct ThreadMessages {
     /// The operating system's id.
     pub tid: u64,
     /// The name of the thread; `None` for a process's first thread, whose name is that of the executable.
@@ -108,7 +108,7 @@ struct MessagePlace {
 }
 
 /// A message to show.
-pub struct ShownMessage {
+pub(super) struct ShownMessage {
     /// The file of the message.
     pub path: PathBuf,
     /// The number of the message's first line in that file, from 1.
@@ -124,7 +124,7 @@ impl UnreadInput {
     ///
     /// # Errors
     /// If there are no traces, or if they cannot be read.
-    pub fn open(
+    pub(super) fn open(
         given: PathBuf,
         numbers: &SiteNumbers,
         messages: &mut Messages,
@@ -139,7 +139,7 @@ impl UnreadInput {
     }
 
     /// Returns the number of sources that have the sites of their messages, and the number of all sources.
-    pub fn count_with_sites(&self) -> (usize, usize) {
+    pub(super) fn count_with_sites(&self) -> (usize, usize) {
         (self.sources.iter().filter(|source| source.has_sites).count(), self.sources.len())
     }
 }
@@ -150,7 +150,7 @@ impl Input {
     ///
     /// # Errors
     /// If there are neither messages nor calls of functions.
-    pub fn read(
+    pub(super) fn read(
         opened: UnreadInput,
         by_site: bool,
         sorts: &mut Sorts,
@@ -202,7 +202,7 @@ impl Input {
 
     /// Counts the calls of functions. Reads the trace again. Warnings about names go to `messages` as notes: what is
     /// compared is complete.
-    pub fn call_counts(&self, symbols: &Settings, messages: &Messages) -> CallCounts {
+    pub(super) fn call_counts(&self, symbols: &Settings, messages: &Messages) -> CallCounts {
         let sources = self.sources.iter().map(|source| &source.source);
         let (counts, notes) = call_counter::count(sources, &self.clocks, &self.modules, symbols);
         notes.iter().for_each(|note| messages.note(note));
@@ -210,12 +210,12 @@ impl Input {
     }
 
     /// Returns whether the lengths of ticks are known, so that times can be compared.
-    pub fn has_times(&self) -> bool {
+    pub(super) fn has_times(&self) -> bool {
         self.clock.is_some() && self.clocks.each().all(|(_, clock)| clock.rate_is_known())
     }
 
     /// Returns the measurements of the messages of a sort; `None` if there is no such message.
-    pub fn measured(&self, sort: SortId) -> Option<&SortMeasurements> {
+    pub(super) fn measured(&self, sort: SortId) -> Option<&SortMeasurements> {
         self.measured.get(sort as usize).filter(|measured| measured.count > 0)
     }
 
@@ -230,7 +230,7 @@ impl Input {
     }
 
     /// Returns the message `number` of a thread.
-    pub fn message(&self, thread: &ThreadMessages, number: usize) -> Option<ShownMessage> {
+    pub(super) fn message(&self, thread: &ThreadMessages, number: usize) -> Option<ShownMessage> {
         let place = *thread.places.get(number)?;
         let (line, source) = (self.line(place)?, self.sources.get(place.source as usize)?);
         let number = source.lines_before(usize::try_from(place.at).ok()?) + 1;
@@ -244,7 +244,7 @@ impl Input {
     }
 
     /// Returns the nanoseconds in `ticks` ticks; `None` if they are unknown.
-    pub fn ns(&self, ticks: u64) -> Option<u64> {
+    pub(super) fn ns(&self, ticks: u64) -> Option<u64> {
         let clock = self.clock.as_ref()?;
         let time = |ticks| clock.steady(Ticks(ticks));
         Some(time(self.first.saturating_add(ticks)).saturating_sub(time(self.first)))
@@ -462,7 +462,7 @@ impl InputReader<'_> {
 
 impl ThreadMessages {
     /// Returns a thread without messages.
-    pub fn new(tid: u64) -> ThreadMessages {
+    pub(super) fn new(tid: u64) -> ThreadMessages {
         // Lines of other logs that were merged with the traces belong to no thread.
         let name = (tid == 0).then(|| b"other logs".to_vec());
         ThreadMessages { tid, name, sorts: Vec::new(), places: Vec::new(), began: 0, last: 0 }

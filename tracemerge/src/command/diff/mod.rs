@@ -21,7 +21,7 @@ mod thread_pairs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use crate::command::diff::fail_over::Percent;
+pub(crate) use crate::command::diff::fail_over::Percent;
 use crate::command::diff::functions::Functions;
 use crate::command::diff::input::{Input, UnreadInput};
 use crate::command::diff::model::Comparison;
@@ -34,7 +34,7 @@ use crate::view::sorts::Sorts;
 
 /// The form in which a comparison is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiffOutput {
+pub(crate) enum DiffOutput {
     /// No output: the exit status is the whole result.
     Nothing,
     /// Tables for people.
@@ -45,7 +45,7 @@ pub enum DiffOutput {
 
 /// The wishes of the user about a comparison.
 #[derive(Clone, Debug)]
-pub struct DiffOptions {
+pub(crate) struct DiffOptions {
     /// The form of the output.
     pub output: DiffOutput,
     /// The maximum number of sorts of messages, and of functions, that are shown.
@@ -63,7 +63,12 @@ pub struct DiffOptions {
 ///
 /// # Errors
 /// If there is nothing to compare, or if standard output does not accept the output.
-pub fn diff(a: PathBuf, b: PathBuf, options: &DiffOptions, messages: &mut Messages) -> Result<bool, Error> {
+pub(crate) fn diff(
+    a: PathBuf,
+    b: PathBuf,
+    options: &DiffOptions,
+    messages: &mut Messages,
+) -> Result<bool, Error> {
     let catalog = Arc::new(SiteCatalog::default());
     let numbers = SiteCatalog::numbers(&catalog);
     let a = UnreadInput::open(a, &numbers, messages)?;

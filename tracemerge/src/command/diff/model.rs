@@ -18,7 +18,7 @@ use crate::view::sorts::{SortId, Sorts};
 
 /// The version of the layout. It increases when a field changes its meaning or is removed; new fields may be added at
 /// any time.
-pub const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 3;
 /// The numbers of messages that are shown before the first one that differs, and from it on.
 const CONTEXT: (usize, usize) = (2, 2);
 /// The least number of times in each trace for comparing their medians: fewer times are not significant.
@@ -26,7 +26,7 @@ const MEASURED: u64 = 5;
 
 /// All differences of two traces.
 #[derive(Debug, Serialize)]
-pub struct Comparison {
+pub(super) struct Comparison {
     /// The version of this layout.
     pub version: u32,
     /// The first trace, as the user wrote it.
@@ -64,7 +64,7 @@ pub struct Comparison {
 
 /// Two threads with the same role in both traces, or one without a counterpart in the other trace.
 #[derive(Debug, Serialize)]
-pub struct ThreadComparison {
+pub(super) struct ThreadComparison {
     /// The name of the thread, escaped as in the trace; a process's first thread has none.
     pub name: Option<String>,
     /// Whether the messages are the same, in the same order.
@@ -88,7 +88,7 @@ pub struct ThreadComparison {
 
 /// A thread in one of the traces.
 #[derive(Debug, Serialize)]
-pub struct ThreadSide {
+pub(super) struct ThreadSide {
     /// The operating system's id.
     pub tid: u64,
     /// The number of messages of the thread.
@@ -99,7 +99,7 @@ pub struct ThreadSide {
 
 /// A message, with its position.
 #[derive(Debug, Serialize)]
-pub struct MessageLine {
+pub(super) struct MessageLine {
     /// The file of the message.
     pub file: String,
     /// The number of the message's line in the file, from 1; in a raw file, the number of the line in its text.
@@ -112,7 +112,7 @@ pub struct MessageLine {
 
 /// Several threads of one name, except for numbers, in at least one of the traces.
 #[derive(Debug, Serialize)]
-pub struct PoolComparison {
+pub(super) struct PoolComparison {
     /// The name of the threads, escaped as in the trace, with `#` for numbers in which their names differ; `None` for
     /// the first threads of all processes except the first.
     pub name: Option<String>,
@@ -144,7 +144,7 @@ pub struct PoolComparison {
 
 /// The threads of a pool in one of the traces.
 #[derive(Debug, Serialize)]
-pub struct PoolSide {
+pub(super) struct PoolSide {
     /// The number of threads.
     pub threads: u64,
     /// The number of their messages.
@@ -153,7 +153,7 @@ pub struct PoolSide {
 
 /// The text of a sort of messages and its place in the program.
 #[derive(Debug, Serialize)]
-pub struct SortText {
+pub(super) struct SortText {
     /// The template of the messages, or their shape, with `#` for numbers.
     pub message: String,
     /// The source file of the site that made the messages, if it is known.
@@ -164,7 +164,7 @@ pub struct SortText {
 
 /// A sort of messages that one trace has more often.
 #[derive(Debug, Serialize)]
-pub struct SortDifference {
+pub(super) struct SortDifference {
     /// The sort.
     #[serde(flatten)]
     pub sort: SortText,
@@ -176,7 +176,7 @@ pub struct SortDifference {
 
 /// Two successive messages of one thread, in an order that only one of the traces has.
 #[derive(Debug, Serialize)]
-pub struct SuccessionDifference {
+pub(super) struct SuccessionDifference {
     /// The sort of the first message.
     pub first: SortText,
     /// The sort of the second message.
@@ -189,7 +189,7 @@ pub struct SuccessionDifference {
 
 /// One sort of messages in both traces.
 #[derive(Debug, Serialize)]
-pub struct SortComparison {
+pub(super) struct SortComparison {
     /// The sort.
     #[serde(flatten)]
     pub sort: SortText,
@@ -201,7 +201,7 @@ pub struct SortComparison {
 
 /// One sort of messages in one trace.
 #[derive(Debug, Default, Serialize)]
-pub struct SortSide {
+pub(super) struct SortSide {
     /// The number of messages of this sort.
     pub count: u64,
     /// The number of these messages that are not the first of their thread.
@@ -217,7 +217,7 @@ pub struct SortSide {
 
 impl Comparison {
     /// Returns the results of the comparison, with at most as many rows as `options` allow in each table.
-    pub fn of(
+    pub(super) fn of(
         a: &Input,
         b: &Input,
         compared: &MatchedThreads<'_>,
@@ -265,7 +265,7 @@ impl Comparison {
     ///
     /// # Errors
     /// None are known.
-    pub fn to_json(&self) -> Result<String, Error> {
+    pub(super) fn to_json(&self) -> Result<String, Error> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|error| Error::plain(format!("cannot write JSON: {error}")))
     }

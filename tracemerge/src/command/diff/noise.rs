@@ -18,7 +18,7 @@ const HALF_QUANTILE: f64 = 0.980;
 
 /// A median, with its noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Median {
+pub(super) struct Median {
     /// The median.
     pub median: u64,
     /// The interval of its noise; `None` if there are fewer than six measurements.
@@ -27,7 +27,7 @@ pub struct Median {
 
 /// The change from a median to another one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Change {
+pub(super) struct Change {
     /// The difference in per cent of the first median.
     pub percent: f64,
     /// Whether the difference is larger than the noise of both medians: their intervals have no number in common.
@@ -37,7 +37,7 @@ pub struct Change {
 
 impl Median {
     /// Returns the median of measurements, to 1 %, and its noise; `None` if there are no measurements.
-    pub fn of(times: &Latencies) -> Option<Median> {
+    pub(super) fn of(times: &Latencies) -> Option<Median> {
         let median = times.percentile(50)?;
         let noise = ranks(times.count()).and_then(|(low, high)| {
             let (low, high) = (times.of_rank(low.into())?, times.of_rank(high.into())?);
@@ -47,20 +47,20 @@ impl Median {
     }
 
     /// Returns the same median in another unit; `None` if `convert` does not know it.
-    pub fn converted(self, convert: impl Fn(u64) -> Option<u64>) -> Option<Median> {
+    pub(super) fn converted(self, convert: impl Fn(u64) -> Option<u64>) -> Option<Median> {
         let noise = self.noise.and_then(|(low, high)| convert(low).zip(convert(high)));
         Some(Median { median: convert(self.median)?, noise })
     }
 
     /// Returns the greater distance between the median and an end of its noise, in per cent of the median.
-    pub fn noise_percent(&self) -> Option<f64> {
+    pub(super) fn noise_percent(&self) -> Option<f64> {
         let (low, high) = self.noise?;
         let distance = self.median.saturating_sub(low).max(high.saturating_sub(self.median));
         Some(float(distance) / float(self.median.max(1)) * 100.0)
     }
 
     /// Returns the change from this median to a `later` one. A median of 0 counts as 1.
-    pub fn change_to(&self, later: &Median) -> Change {
+    pub(super) fn change_to(&self, later: &Median) -> Change {
         let (from, to) = (float(self.median.max(1)), float(later.median.max(1)));
         let noise = self.noise.zip(later.noise);
         Change {
@@ -72,7 +72,7 @@ impl Median {
 
 impl Change {
     /// Returns a number that is equal for a change and for its reversal, and grows with both.
-    pub fn size(&self) -> f64 {
+    pub(super) fn size(&self) -> f64 {
         (1.0 + self.percent / 100.0).ln().abs()
     }
 }

@@ -12,7 +12,7 @@ use crate::view::sorts::SortId;
 const FREQUENT: u64 = 10;
 
 /// The threads of one name, except for numbers, in both traces.
-pub struct Pool<'a> {
+pub(super) struct Pool<'a> {
     /// The name of the threads, with `#` for its numbers if these differ; `None` for the first threads of processes
     /// except the first.
     pub name: Option<Cow<'a, [u8]>>,
@@ -26,7 +26,7 @@ pub struct Pool<'a> {
 
 /// The numbers of messages of a sort in both traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SortCounts {
+pub(super) struct SortCounts {
     /// The sort.
     pub sort: SortId,
     /// The number of its messages in the first trace.
@@ -38,7 +38,7 @@ pub struct SortCounts {
 /// Two successive messages of one thread, in an order that occurs in only one of the traces, though both have many
 /// messages of these sorts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Succession {
+pub(super) struct Succession {
     /// The sort of the first message.
     pub first: SortId,
     /// The sort of the second message.
@@ -51,12 +51,12 @@ pub struct Succession {
 
 impl SortCounts {
     /// Returns whether the message occurs once in one trace and never in the other.
-    pub fn is_once(&self) -> bool {
+    pub(super) fn is_once(&self) -> bool {
         self.a + self.b == 1
     }
 
     /// Returns the difference of the counts in standard deviations.
-    pub fn significance(&self) -> f64 {
+    pub(super) fn significance(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let float = |number: u64| number as f64;
         float(self.a.abs_diff(self.b)) / float(self.a + self.b).sqrt().max(1.0)
@@ -65,7 +65,7 @@ impl SortCounts {
 
 impl<'a> Pool<'a> {
     /// Compares the threads of both traces.
-    pub fn of(threads: [Vec<&'a ThreadMessages>; 2]) -> Pool<'a> {
+    pub(super) fn of(threads: [Vec<&'a ThreadMessages>; 2]) -> Pool<'a> {
         let name = common_name(&threads);
         let counts = threads.each_ref().map(|threads| {
             let mut counts: HashMap<SortId, u64> = HashMap::new();
@@ -89,23 +89,23 @@ impl<'a> Pool<'a> {
     }
 
     /// Returns whether the threads have several names, which differ in their numbers.
-    pub fn is_numbered(&self) -> bool {
+    pub(super) fn is_numbered(&self) -> bool {
         matches!(self.name, Some(Cow::Owned(_)))
     }
 
     /// Returns whether both traces have the same messages in this pool, on any of its threads.
-    pub fn is_same(&self) -> bool {
+    pub(super) fn is_same(&self) -> bool {
         self.sorts.is_empty()
     }
 
     /// Returns the number of messages in each trace.
-    pub fn records(&self) -> [u64; 2] {
+    pub(super) fn records(&self) -> [u64; 2] {
         self.threads.each_ref().map(|threads| threads.iter().map(|thread| thread.sorts.len() as u64).sum())
     }
 }
 
 /// Returns the name with `#` for each of its numbers, the runs of decimal digits.
-pub fn without_numbers(name: &[u8]) -> Vec<u8> {
+pub(super) fn without_numbers(name: &[u8]) -> Vec<u8> {
     let mut kept: Vec<u8> = Vec::with_capacity(name.len());
     let mut in_number = false;
     for byte in name {

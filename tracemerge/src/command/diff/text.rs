@@ -16,7 +16,7 @@ const WIDTH: usize = 100;
 const ORDERS: (usize, usize) = (3, 40);
 
 /// Returns the comparison as text: threads and pools, then sorts of messages, then functions.
-pub fn of(comparison: &Comparison) -> String {
+pub(super) fn of(comparison: &Comparison) -> String {
     let head = format!("A  '{}'\nB  '{}'\n", comparison.a, comparison.b);
     let messages = if comparison.sorts > 0 { table(comparison) } else { String::new() };
     let functions = comparison.calls.as_ref().map(functions_text).unwrap_or_default();
@@ -248,7 +248,7 @@ fn sort_text(sort: &SortText) -> String {
 }
 
 /// Returns a text in the form in which tables show it.
-pub fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     shortened(&on_one_line(text), WIDTH)
 }
 

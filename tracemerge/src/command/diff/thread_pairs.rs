@@ -9,7 +9,7 @@ use crate::view::sorts::SortId;
 
 /// The threads of both traces: each thread that is the only one of its name, except for numbers, with its
 /// counterpart; the others in pools.
-pub struct MatchedThreads<'a> {
+pub(super) struct MatchedThreads<'a> {
     /// The threads of the first trace in their order, then those that only the second has.
     pub pairs: Vec<Pair<'a>>,
     /// The pools of the first trace in the order of their first threads, then those that only the second has.
@@ -17,7 +17,7 @@ pub struct MatchedThreads<'a> {
 }
 
 /// Two threads with the same role in both traces, or one without a counterpart in the other trace.
-pub struct Pair<'a> {
+pub(super) struct Pair<'a> {
     /// The thread in the first trace.
     pub a: Option<&'a ThreadMessages>,
     /// The thread in the second trace.
@@ -34,14 +34,14 @@ pub struct Pair<'a> {
 
 impl MatchedThreads<'_> {
     /// Returns whether the traces have the same messages: single threads in the same order, pools in any order.
-    pub fn is_same(&self) -> bool {
+    pub(super) fn is_same(&self) -> bool {
         self.pairs.iter().all(Pair::is_same) && self.pools.iter().all(Pool::is_same)
     }
 }
 
 impl Pair<'_> {
     /// Returns whether both threads have the same messages in the same order.
-    pub fn is_same(&self) -> bool {
+    pub(super) fn is_same(&self) -> bool {
         self.a.is_some() && self.b.is_some() && self.only_a == 0 && self.only_b == 0
     }
 }
@@ -63,7 +63,7 @@ enum Role {
 type ThreadsOfRole<'a> = [Vec<&'a ThreadMessages>; 2];
 
 /// Compares the threads of both traces.
-pub fn compare<'a>(a: &'a Input, b: &'a Input) -> MatchedThreads<'a> {
+pub(super) fn compare<'a>(a: &'a Input, b: &'a Input) -> MatchedThreads<'a> {
     let mut compared = MatchedThreads { pairs: Vec::new(), pools: Vec::new() };
     let mut budget = Budget::WHOLE;
     for (_, threads) in roles(&a.threads, &b.threads) {

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 /// The digest of a line: its ticks, and a hash of its content.
-pub type LineDigest = (u64, u64);
+pub(super) type LineDigest = (u64, u64);
 
 /// The number of rounds for which lines are kept that the ring has lost: in the next rounds their file is found.
 const ROUNDS: u64 = 16;
@@ -17,7 +17,7 @@ const MAX_LINES_AHEAD: usize = 1 << 16;
 
 /// The lines that were shown from the ring and that no file has had yet, in the order of their ticks.
 #[derive(Debug, Default)]
-pub struct Ahead {
+pub(super) struct Ahead {
     /// Lines that the ring had lost at a look, with the round of that look.
     lost: VecDeque<(LineDigest, u64)>,
     /// Lines that the ring had at the last look.
@@ -27,20 +27,20 @@ pub struct Ahead {
 impl Ahead {
     /// Returns whether a file's line was shown from the ring. Forgets it, and the lines with fewer ticks, which were
     /// overwritten: files are read in the order in which they were written.
-    pub fn take(&mut self, digest: LineDigest) -> bool {
+    pub(super) fn take(&mut self, digest: LineDigest) -> bool {
         remove(&mut self.lost, digest, |lost| lost.0, drop)
             || remove(&mut self.in_ring, digest, |line| *line, drop)
     }
 
     /// Begins a look at the ring, in this round.
-    pub fn look(&mut self, round: u64) -> RingLook<'_> {
+    pub(super) fn look(&mut self, round: u64) -> RingLook<'_> {
         let before = std::mem::take(&mut self.in_ring);
         RingLook { ahead: self, before, round }
     }
 }
 
 /// A look at a ring. [`RingLook::end`] ends it.
-pub struct RingLook<'a> {
+pub(super) struct RingLook<'a> {
     ahead: &'a mut Ahead,
     /// The lines of the last look that were not met in this one yet.
     before: VecDeque<LineDigest>,
@@ -49,7 +49,7 @@ pub struct RingLook<'a> {
 
 impl RingLook<'_> {
     /// Notes the next line of the ring; returns whether it was not shown before.
-    pub fn is_new(&mut self, digest: LineDigest) -> bool {
+    pub(super) fn is_new(&mut self, digest: LineDigest) -> bool {
         let (lost, round) = (&mut self.ahead.lost, self.round);
         let was_shown = remove(&mut self.before, digest, |line| *line, |line| lost.push_back((line, round)));
         self.ahead.in_ring.push_back(digest);
@@ -57,7 +57,7 @@ impl RingLook<'_> {
     }
 
     /// Ends the look behind the ring's last line.
-    pub fn end(self) {
+    pub(super) fn end(self) {
         let RingLook { ahead: Ahead { lost, .. }, before, round } = self;
         lost.extend(before.into_iter().map(|line| (line, round)));
         let too_many = lost.len().saturating_sub(MAX_LINES_AHEAD);

@@ -15,7 +15,7 @@ use crate::file::raw_file::{lines_of, whole_messages};
 use crate::os::sys::{FileId, file_id, read_at};
 
 /// The number of bytes of a file that are read at once. A queue with this many bytes is not filled further.
-pub const PORTION: usize = 256 << 10;
+pub(super) const PORTION: usize = 256 << 10;
 /// The number of bytes before the reader's position that identify a file.
 const IDENTIFYING_BYTES: usize = 256;
 /// The number of bytes at the end of a file in which the last line is searched.
@@ -54,7 +54,7 @@ impl Drop for HeldFile {
 }
 
 /// A reader of a file, with its position.
-pub struct FileReader {
+pub(super) struct FileReader {
     /// The path of the file.
     pub path: PathBuf,
     /// The identity of the file.
@@ -75,7 +75,7 @@ pub struct FileReader {
 
 impl FileReader {
     /// Returns a reader at the beginning of a file.
-    pub fn new(path: &Path, id: FileId, goal: u64, finished: bool) -> FileReader {
+    pub(super) fn new(path: &Path, id: FileId, goal: u64, finished: bool) -> FileReader {
         let (before, open_file) = (Vec::new(), None);
         let held = if finished { None } else { HeldFile::open(path, &id) };
         FileReader { path: path.to_owned(), id, read: 0, before, goal, open_file, held, finished }
@@ -87,17 +87,17 @@ impl FileReader {
     }
 
     /// Returns the length of the file, whatever its name is; `None` if it is not held open.
-    pub fn held_length(&self) -> Option<u64> {
+    pub(super) fn held_length(&self) -> Option<u64> {
         self.held.as_ref().and_then(|held| held.0.metadata().ok()).map(|found| found.len())
     }
 
     /// Closes the held file, because no process will write to it any more.
-    pub fn release(&mut self) {
+    pub(super) fn release(&mut self) {
         self.held = None;
     }
 
     /// Continues to read a file to which no process will write any more; returns `None` at its end.
-    pub fn rest(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn rest(&mut self) -> Option<Vec<u8>> {
         if self.read >= self.goal {
             return None;
         }
@@ -117,7 +117,7 @@ impl FileReader {
     }
 
     /// Reads the bytes after the reader's position: at least a line, if there is one.
-    pub fn portion(&self) -> Portion {
+    pub(super) fn portion(&self) -> Portion {
         let by_name;
         let file = match self.file() {
             Some(file) => file,
@@ -187,7 +187,7 @@ impl FileReader {
     }
 
     /// Returns the ticks of the last line to read; `None` if there is no line in the last bytes.
-    pub fn newest(&self) -> Option<u64> {
+    pub(super) fn newest(&self) -> Option<u64> {
         let by_name;
         let file = match self.file() {
             Some(file) => file,
@@ -207,14 +207,14 @@ impl FileReader {
     }
 
     /// Moves the position past `bytes`, which were read.
-    pub fn advance(&mut self, bytes: &[u8]) {
+    pub(super) fn advance(&mut self, bytes: &[u8]) {
         self.read += bytes.len() as u64;
         self.before.extend_from_slice(&bytes[bytes.len().saturating_sub(IDENTIFYING_BYTES)..]);
         self.before.drain(..self.before.len().saturating_sub(IDENTIFYING_BYTES));
     }
 
     /// Goes back to the beginning of the file.
-    pub fn restart_reading(&mut self) {
+    pub(super) fn restart_reading(&mut self) {
         self.read = 0;
         self.before.clear();
     }
@@ -228,7 +228,7 @@ fn whole_lines(bytes: &[u8]) -> usize {
 /// Returns the number of bytes in whole lines, without those of a message that continues in an incomplete line: a
 /// message longer than its ring is seen before it is complete. If there is `more` to read, the last message may
 /// continue in that.
-pub fn whole_records(bytes: &[u8], more: bool) -> usize {
+pub(super) fn whole_records(bytes: &[u8], more: bool) -> usize {
     let end = whole_lines(bytes);
     let kind = |line: &[u8]| Line::parse(strip_line_feed(line)).ok().map(|line| line.kind);
     let is_at_end = end == bytes.len() && !more;
@@ -249,7 +249,7 @@ pub fn whole_records(bytes: &[u8], more: bool) -> usize {
 }
 
 /// The outcome of reading a part of a file.
-pub enum Portion {
+pub(super) enum Portion {
     /// The next lines of the file.
     Lines(ReadLines),
     /// The file does not exist any more, or is shorter than the bytes read.
@@ -259,7 +259,7 @@ pub enum Portion {
 }
 
 /// The lines of a part of a file.
-pub struct ReadLines {
+pub(super) struct ReadLines {
     /// The whole lines.
     pub lines: Vec<u8>,
     /// The text after the lines, if there is no more to read: an incomplete message.

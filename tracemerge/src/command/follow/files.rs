@@ -24,7 +24,7 @@ use crate::ui::messages::{Messages, shown};
 const CLOCK_GRANULARITY: Duration = Duration::from_millis(100);
 
 /// A trace file of a run that may be followed.
-pub struct ListedFile {
+pub(super) struct ListedFile {
     /// The thread that the file belongs to.
     pub key: ThreadKey,
     /// The path of the file.
@@ -39,11 +39,11 @@ pub struct ListedFile {
 
 /// The directories that were searched, each with the time of its last change then.
 #[derive(Default)]
-pub struct Directories(HashMap<PathBuf, SystemTime>);
+pub(super) struct Directories(HashMap<PathBuf, SystemTime>);
 
 impl Directories {
     /// Returns whether entries may have been added or removed in a directory since the last call for it.
-    pub fn may_have_changed(&mut self, path: &Path) -> bool {
+    pub(super) fn may_have_changed(&mut self, path: &Path) -> bool {
         let changed = fs::metadata(path).and_then(|found| found.modified()).ok();
         if changed.is_some() && self.0.get(path) == changed.as_ref() {
             return false;
@@ -57,14 +57,14 @@ impl Directories {
     }
 
     /// Makes the next call of [`may_have_changed`](Self::may_have_changed) return true for a directory that exists.
-    pub fn forget(&mut self, path: &Path) {
+    pub(super) fn forget(&mut self, path: &Path) {
         self.0.remove(path);
     }
 }
 
 /// The files in the directories of the runs.
 #[derive(Default)]
-pub struct Files {
+pub(super) struct Files {
     directories: Directories,
     /// The files that are known, with their names, because another file may get the number of a deleted one.
     seen: HashSet<(PathBuf, FileId)>,
@@ -77,7 +77,7 @@ pub struct Files {
 
 impl Files {
     /// Searches for new files; `users` are those whose files count.
-    pub fn look(&mut self, runs: &Runs, users: &Owners, messages: &mut Messages) {
+    pub(super) fn look(&mut self, runs: &Runs, users: &Owners, messages: &mut Messages) {
         for (place, name) in runs.places() {
             if self.directories.may_have_changed(place) && !self.look_in(place, name, users) {
                 self.directories.forget(place);
@@ -146,14 +146,14 @@ impl Files {
     }
 
     /// Returns the files of followed runs, those of one thread in the order in which the thread wrote them.
-    pub fn found(&self, runs: &Runs) -> impl Iterator<Item = &ListedFile> {
+    pub(super) fn found(&self, runs: &Runs) -> impl Iterator<Item = &ListedFile> {
         self.found.iter().filter(|found| runs.is_followed(&found.run))
     }
 }
 
 /// Returns the files that a thread has left before it went on in the file at `path`, the oldest first, with their lengths in
 /// bytes: those with lower numbers in their names, down to the one that `is_known`, or to one of another thread.
-pub fn left_before(
+pub(super) fn left_before(
     path: &Path,
     key: &ThreadKey,
     is_known: impl Fn(&FileId) -> bool,
@@ -189,7 +189,7 @@ fn has_line(path: &Path) -> bool {
 }
 
 /// Returns the thread and the run of a file, from its first line.
-pub fn first_line(path: &Path) -> Option<(ThreadKey, Run)> {
+pub(super) fn first_line(path: &Path) -> Option<(ThreadKey, Run)> {
     let mut start = Vec::new();
     open_regular(path).ok()?.0.take(FIRST_BYTES as u64).read_to_end(&mut start).ok()?;
     let (key, run) = run_of(&start)?;

@@ -14,7 +14,7 @@ use crate::view::lines_to_records::RecordSink;
 
 /// The stage that marks late records. It holds back late records of one thread, at most until the end of a round.
 #[derive(Debug)]
-pub struct LateRecordMarker<T> {
+pub(super) struct LateRecordMarker<T> {
     next: T,
     /// The largest ticks that were passed on.
     shown: u64,
@@ -26,12 +26,12 @@ pub struct LateRecordMarker<T> {
 
 impl<T: RecordSink> LateRecordMarker<T> {
     /// Returns a stage that passes records on to `next`.
-    pub fn new(next: T) -> LateRecordMarker<T> {
+    pub(super) fn new(next: T) -> LateRecordMarker<T> {
         LateRecordMarker { next, shown: 0, held: Vec::new(), of: 0, lines: 0 }
     }
 
     /// Returns the next stage.
-    pub fn next_mut(&mut self) -> &mut T {
+    pub(super) fn next_mut(&mut self) -> &mut T {
         &mut self.next
     }
 
@@ -39,7 +39,7 @@ impl<T: RecordSink> LateRecordMarker<T> {
     ///
     /// # Errors
     /// If the next stage accepts no more.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub(super) fn flush(&mut self) -> io::Result<()> {
         let mut held = std::mem::take(&mut self.held).into_iter().peekable();
         let first = held.peek().and_then(|lines| Line::parse(strip_line_feed(lines_of(lines).next()?)).ok());
         let Some(key) = first.map(|line| line.key) else { return Ok(()) };

@@ -69,7 +69,7 @@ const QUIET: u32 = 40;
 ///
 /// # Errors
 /// If an option does not apply here, or if the output cannot be written.
-pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Result<(), Error> {
+pub(crate) fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Result<(), Error> {
     let view = &request.view;
     let (layout, needs_sites) = (&request.layout, request.layout.needs().sites);
     if needs_sites && !layout.is_summary() {

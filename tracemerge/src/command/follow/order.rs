@@ -10,7 +10,7 @@ use crate::command::follow::outlet::Outlet;
 use crate::command::follow::stream::{Stream, ThreadKey};
 
 /// The order of the lines that go to an outlet.
-pub struct Order<O> {
+pub(super) struct Order<O> {
     out: O,
     round: u64,
     /// The largest ticks that were passed on.
@@ -21,32 +21,32 @@ pub struct Order<O> {
 
 impl<O: Outlet> Order<O> {
     /// Returns an order with no lines passed on to `out` yet.
-    pub fn new(out: O) -> Order<O> {
+    pub(super) fn new(out: O) -> Order<O> {
         Order { out, round: 0, shown: 0, lines: 0, late: 0 }
     }
 
     /// Returns the outlet that lines are passed on to.
-    pub fn outlet(&mut self) -> &mut O {
+    pub(super) fn outlet(&mut self) -> &mut O {
         &mut self.out
     }
 
     /// Returns the number of this round.
-    pub fn round(&self) -> u64 {
+    pub(super) fn round(&self) -> u64 {
         self.round
     }
 
     /// Begins another round.
-    pub fn begin_round(&mut self) {
+    pub(super) fn begin_round(&mut self) {
         self.round += 1;
     }
 
     /// Returns the number of lines that were passed on.
-    pub fn lines(&self) -> u64 {
+    pub(super) fn lines(&self) -> u64 {
         self.lines
     }
 
     /// Returns the number of passed lines that were late.
-    pub fn late(&self) -> u64 {
+    pub(super) fn late(&self) -> u64 {
         self.late
     }
 
@@ -54,7 +54,7 @@ impl<O: Outlet> Order<O> {
     ///
     /// # Errors
     /// If the outlet accepts no more.
-    pub fn pass_settled(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
+    pub(super) fn pass_settled(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         let bounds = |stream: &Stream| stream.known_until().into_iter().chain(stream.first_ahead()).min();
         let bound = streams.values().filter_map(bounds).min().unwrap_or(0);
         self.pass(streams, bound)
@@ -64,7 +64,7 @@ impl<O: Outlet> Order<O> {
     ///
     /// # Errors
     /// If the outlet accepts no more.
-    pub fn pass_known(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
+    pub(super) fn pass_known(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         let bound = streams.values().filter_map(Stream::known_until).min().unwrap_or(0);
         self.pass(streams, bound)
     }
@@ -73,7 +73,7 @@ impl<O: Outlet> Order<O> {
     ///
     /// # Errors
     /// If the outlet accepts no more.
-    pub fn pass_due(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
+    pub(super) fn pass_due(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         let due = streams.values().filter_map(|stream| stream.due(self.round)).max().unwrap_or(0);
         self.pass(streams, due.max(self.shown))
     }
@@ -82,7 +82,7 @@ impl<O: Outlet> Order<O> {
     ///
     /// # Errors
     /// If the outlet accepts no more.
-    pub fn pass_all(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
+    pub(super) fn pass_all(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         self.pass(streams, u64::MAX)
     }
 
@@ -136,7 +136,7 @@ impl<O: Outlet> Order<O> {
 
 /// Writes the `# late` line before `lines` late lines, the first of which begins with `key`. Lines up to the ticks
 /// `shown` have been shown already.
-pub fn write_late(out: &mut Vec<u8>, lines: u64, key: Key, shown: u64) {
+pub(super) fn write_late(out: &mut Vec<u8>, lines: u64, key: Key, shown: u64) {
     let payload = format!("late lines={lines} ticks={}", shown - key.ticks.0);
     Line { key, kind: Kind::Meta, payload: payload.as_bytes() }.write(out);
 }

@@ -10,7 +10,7 @@ use crate::command::follow::stream::ThreadKey;
 
 /// The runs and threads that exist when following begins, or when the first of them start.
 #[derive(Debug)]
-pub struct Beginning<'a> {
+pub(super) struct Beginning<'a> {
     /// The runs that exist.
     pub runs: &'a [Run],
     /// The run of each thread, and the ticks of its first and of its last line.
@@ -19,7 +19,7 @@ pub struct Beginning<'a> {
 
 /// An outlet for the lines that are passed on, round by round. An outlet that does not read the lines needs only
 /// [`Outlet::lines`] and [`Outlet::end_round`].
-pub trait Outlet {
+pub(super) trait Outlet {
     /// Returns whether no further records are wanted. Called before each round.
     fn is_over(&mut self) -> bool {
         false

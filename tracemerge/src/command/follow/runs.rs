@@ -26,13 +26,13 @@ use crate::find::strangers;
 use crate::os::sys::effective_user;
 use crate::ui::messages::Messages;
 
-pub use trace_store::inspect::Change;
+pub(super) use trace_store::inspect::Change;
 
 /// The identity of a run, as its files record it: process and run id.
-pub type RunId = (u32, u32);
+pub(super) type RunId = (u32, u32);
 
 /// The runs that are followed, and the directories of their files.
-pub struct Runs {
+pub(super) struct Runs {
     app: App,
     /// The manifests that existed when they were last read.
     manifests: Option<BTreeSet<PathBuf>>,
@@ -54,24 +54,24 @@ pub struct Runs {
 }
 
 /// A followed run that has rings now.
-pub struct FollowedRun {
+pub(super) struct FollowedRun {
     run: RunInMemory,
     alive: bool,
 }
 
 impl FollowedRun {
     /// Returns the identity of the run.
-    pub fn id(&self) -> RunId {
+    pub(super) fn id(&self) -> RunId {
         id(&self.run.manifest.run)
     }
 
     /// Returns the run as its manifest describes it.
-    pub fn run(&self) -> &Run {
+    pub(super) fn run(&self) -> &Run {
         &self.run.manifest.run
     }
 
     /// Returns whether the run may still write records.
-    pub fn is_alive(&self) -> bool {
+    pub(super) fn is_alive(&self) -> bool {
         self.alive
     }
 }
@@ -82,7 +82,7 @@ fn id(run: &Run) -> RunId {
 
 impl Runs {
     /// Returns a value that knows no run yet.
-    pub fn new(app: &App) -> Runs {
+    pub(super) fn new(app: &App) -> Runs {
         Runs {
             app: app.clone(),
             manifests: None,
@@ -100,7 +100,7 @@ impl Runs {
 
     /// Returns whether any run is alive, or has begun at `since` or later, even if it has ended. Adds these runs to
     /// the followed ones. Files count only if their owners are the caller or the executable's owner.
-    pub fn any_since(&mut self, since: Wall, users: &Owners) -> bool {
+    pub(super) fn any_since(&mut self, since: Wall, users: &Owners) -> bool {
         // Errors are reported when the manifests are next read.
         self.read_manifests(&mut Messages::silent());
         let is_meant = |run: &Run| run.wall >= since || liveness::is_alive(run);
@@ -147,17 +147,17 @@ impl Runs {
     }
 
     /// Returns whether that run was alive at the last check.
-    pub fn is_alive(&self, run: RunId) -> bool {
+    pub(super) fn is_alive(&self, run: RunId) -> bool {
         self.alive.contains(&run)
     }
 
     /// Returns whether that run is followed.
-    pub fn is_followed(&self, run: &Run) -> bool {
+    pub(super) fn is_followed(&self, run: &Run) -> bool {
         self.roots.contains(&(run.boot.clone(), run.root))
     }
 
     /// Returns the directories of trace files, with the beginning of the files' names.
-    pub fn places(&self) -> impl Iterator<Item = &(PathBuf, Vec<u8>)> {
+    pub(super) fn places(&self) -> impl Iterator<Item = &(PathBuf, Vec<u8>)> {
         self.places.iter()
     }
 
@@ -183,7 +183,7 @@ impl Runs {
 
     /// Determines which runs are alive, and recovers those that were killed. Returns the runs whose rings have to be
     /// read.
-    pub fn look(&mut self, messages: &mut Messages) -> Vec<FollowedRun> {
+    pub(super) fn look(&mut self, messages: &mut Messages) -> Vec<FollowedRun> {
         self.read_manifests(messages);
         let before = std::mem::take(&mut self.alive);
         self.mark_alive(liveness::is_alive);
@@ -224,7 +224,7 @@ impl Runs {
     }
 
     /// Reads the rings of a run: for a live run, those that have changed; for a run that cannot be recovered, all.
-    pub fn changes(&self, look: &FollowedRun) -> Vec<(PathBuf, io::Result<Change>)> {
+    pub(super) fn changes(&self, look: &FollowedRun) -> Vec<(PathBuf, io::Result<Change>)> {
         if !look.alive {
             let thread = |thread: ThreadInMemory| (thread.ring.clone(), Ok(Change::Thread(Box::new(thread))));
             let all = look.run.threads(false);

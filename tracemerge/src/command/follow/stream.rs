@@ -26,7 +26,7 @@ use crate::os::sys::{FileId, file_id};
 
 /// The identity of a thread of a run. The order is that of the merge's ties.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ThreadKey {
+pub(super) struct ThreadKey {
     /// The run that the thread belongs to.
     pub run: RunId,
     tid: u64,
@@ -35,22 +35,22 @@ pub struct ThreadKey {
 
 impl ThreadKey {
     /// Returns the key of the thread `tid` whose trace begins at the ticks `since`.
-    pub fn new(run: RunId, tid: u64, since: u64) -> ThreadKey {
+    pub(super) fn new(run: RunId, tid: u64, since: u64) -> ThreadKey {
         ThreadKey { run, tid, since }
     }
 
     /// Returns the process that the thread belongs to.
-    pub fn pid(&self) -> u32 {
+    pub(super) fn pid(&self) -> u32 {
         self.run.0
     }
 
     /// Returns the operating system's id of the thread.
-    pub fn tid(&self) -> u64 {
+    pub(super) fn tid(&self) -> u64 {
         self.tid
     }
 
     /// Returns the ticks of the thread's first line.
-    pub fn since(&self) -> Ticks {
+    pub(super) fn since(&self) -> Ticks {
         Ticks(self.since)
     }
 }
@@ -68,7 +68,7 @@ struct Chunk {
 }
 
 /// The lines of a thread that is followed.
-pub struct Stream {
+pub(super) struct Stream {
     /// The number of the stream among all streams.
     number: usize,
     reader: Option<FileReader>,
@@ -153,7 +153,7 @@ impl MessageCount {
 
 impl Stream {
     /// Returns a stream of a thread that has not been read yet.
-    pub fn new(key: &ThreadKey, number: usize) -> Stream {
+    pub(super) fn new(key: &ThreadKey, number: usize) -> Stream {
         Stream {
             number,
             reader: None,
@@ -173,17 +173,17 @@ impl Stream {
     }
 
     /// Returns the path of the thread's file.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.reader.as_ref().map_or(Path::new(""), |reader| &reader.path)
     }
 
     /// Returns the number of the stream among all streams.
-    pub fn number(&self) -> usize {
+    pub(super) fn number(&self) -> usize {
         self.number
     }
 
     /// Returns the losses and damage that the lines report.
-    pub fn findings(&self) -> Findings {
+    pub(super) fn findings(&self) -> Findings {
         let mut all = self.findings.clone();
         all.append(self.messages.kept.clone());
         all.append(self.messages.losses.clone());
@@ -191,12 +191,12 @@ impl Stream {
     }
 
     /// Returns the number of messages that were gone before they could be read: rotated away, or deleted.
-    pub fn unseen(&self) -> u64 {
+    pub(super) fn unseen(&self) -> u64 {
         self.messages.unseen()
     }
 
     /// Takes the data that was read from the thread's ring.
-    pub fn look(&mut self, thread: ThreadInMemory, alive: bool) {
+    pub(super) fn look(&mut self, thread: ThreadInMemory, alive: bool) {
         let file = thread.file.and_then(|file| Some((file.file.metadata().ok()?, file)));
         if let Some((metadata, file)) = file {
             let id = file_id(&file.path, &metadata);
@@ -223,18 +223,18 @@ impl Stream {
 
     /// Returns whether this file is complete: the thread has no ring, and its file was read to its `# end`, after
     /// which lines follow only when the process exits; or to its end, if the process has exited.
-    pub fn is_done(&self, id: &FileId, alive: bool) -> bool {
+    pub(super) fn is_done(&self, id: &FileId, alive: bool) -> bool {
         let current = self.reader.as_ref().filter(|reader| reader.id == *id);
         current.is_some_and(|reader| reader.finished || (alive && self.has_ended))
     }
 
     /// Returns whether this file is the one that is being read.
-    pub fn reads(&self, id: &FileId) -> bool {
+    pub(super) fn reads(&self, id: &FileId) -> bool {
         self.reader.as_ref().is_some_and(|reader| reader.id == *id)
     }
 
     /// Treats the file as the whole trace of the thread, because the thread has no ring.
-    pub fn read_to_end_of(&mut self, path: &Path, id: &FileId, finished: bool) {
+    pub(super) fn read_to_end_of(&mut self, path: &Path, id: &FileId, finished: bool) {
         let found = std::fs::metadata(path).ok().filter(|metadata| file_id(path, metadata) == *id);
         let held = || self.reader.as_ref().filter(|reader| reader.id == *id)?.held_length();
         if let Some(length) = found.map(|metadata| metadata.len()).or_else(held) {
@@ -275,7 +275,7 @@ impl Stream {
     }
 
     /// Returns the ticks of the last line that exists now, read or not.
-    pub fn newest(&self) -> Option<u64> {
+    pub(super) fn newest(&self) -> Option<u64> {
         let in_ring = || last_ticks(&self.ring.as_ref()?.0);
         let in_file = || self.reader.as_ref().filter(|reader| reader.read < reader.goal)?.newest();
         let queued = self.queue.iter().map(|chunk| chunk.last).max();
@@ -284,7 +284,7 @@ impl Stream {
 
     /// Fills the queue from the file or, if that is read completely, from the ring. Returns whether there is more in
     /// the file.
-    pub fn fill(&mut self, round: u64) -> bool {
+    pub(super) fn fill(&mut self, round: u64) -> bool {
         if self.queue.iter().map(|chunk| chunk.bytes.len() - chunk.at).sum::<usize>() >= PORTION {
             return self.has_more();
         }
@@ -355,7 +355,7 @@ impl Stream {
 
     /// Returns the ticks up to which the thread is known, if it is not known to its end. They are never before the
     /// first line of the queue.
-    pub fn known_until(&self) -> Option<u64> {
+    pub(super) fn known_until(&self) -> Option<u64> {
         // If one record was made inside another, the inner one may come first: the last line need not have the
         // largest ticks.
         let last = self.queue.iter().map(|chunk| chunk.last).chain(self.front()).max();
@@ -363,23 +363,23 @@ impl Stream {
     }
 
     /// Returns the ticks of the first line that is not in a file yet.
-    pub fn first_ahead(&self) -> Option<u64> {
+    pub(super) fn first_ahead(&self) -> Option<u64> {
         let chunk = self.queue.iter().find(|chunk| chunk.ahead)?;
         chunk.line().map(|line| line.ticks)
     }
 
     /// Returns the ticks of the last line that was found before `round`.
-    pub fn due(&self, round: u64) -> Option<u64> {
+    pub(super) fn due(&self, round: u64) -> Option<u64> {
         self.queue.iter().filter(|chunk| chunk.round < round).map(|chunk| chunk.last).max()
     }
 
     /// Returns the ticks of the first line of the queue.
-    pub fn front(&self) -> Option<u64> {
+    pub(super) fn front(&self) -> Option<u64> {
         self.queue.front()?.line().map(|line| line.ticks)
     }
 
     /// Removes the first line from the queue, and passes it to `show`, with its line feed.
-    pub fn pop(&mut self, show: impl FnOnce(&[u8])) {
+    pub(super) fn pop(&mut self, show: impl FnOnce(&[u8])) {
         let Some(chunk) = self.queue.front_mut() else { return };
         if let Some(line) = chunk.line() {
             show(&chunk.bytes[chunk.at..line.end]);

@@ -66,36 +66,36 @@ impl BootReadings {
 
 /// The clocks of all runs that are followed.
 #[derive(Default)]
-pub struct Times(BTreeMap<(Vec<u8>, bool), BootReadings>);
+pub(super) struct Times(BTreeMap<(Vec<u8>, bool), BootReadings>);
 
 impl Times {
     /// Adds the reading in a `# run` line.
-    pub fn learn_run(&mut self, run: &Run) {
+    pub(super) fn learn_run(&mut self, run: &Run) {
         let boot = self.0.entry(key(run)).or_insert_with(|| BootReadings::new(run));
         boot.keep(Anchor::of_run(run), MIN_DISTANCE_NS);
     }
 
     /// Adds a reading from a trace of `run`.
-    pub fn learn(&mut self, run: &Run, reading: Anchor) {
+    pub(super) fn learn(&mut self, run: &Run, reading: Anchor) {
         if let Some(boot) = self.0.get_mut(&key(run)) {
             boot.keep(reading, MIN_DISTANCE_NS);
         }
     }
 
     /// Reads the present time of all clocks.
-    pub fn read(&mut self) {
+    pub(super) fn read(&mut self) {
         self.0.values_mut().for_each(BootReadings::read);
     }
 
     /// Returns the clock of `run`, or any clock if that is unknown.
-    pub fn of(&self, run: Option<&Run>) -> Option<&Arc<TickClock>> {
+    pub(super) fn of(&self, run: Option<&Run>) -> Option<&Arc<TickClock>> {
         let own = run.and_then(|run| self.0.get(&key(run)));
         own.or_else(|| self.0.values().next()).map(|boot| &boot.clock)
     }
 
     /// Returns the first ticks of `run` that are not before `when`. `period` has the lines that existed when
     /// following began: ticks in it are settled, and do not change when more readings of the clock arrive.
-    pub fn since(&mut self, when: When, run: Option<&Run>, period: Period, zone: &TimeZone) -> u64 {
+    pub(super) fn since(&mut self, when: When, run: Option<&Run>, period: Period, zone: &TimeZone) -> u64 {
         let own = run.map(key).filter(|key| self.0.contains_key(key));
         let Some(key) = own.or_else(|| self.0.keys().next().cloned()) else { return 0 };
         let Some(boot) = self.0.get_mut(&key) else { return 0 };
@@ -114,7 +114,7 @@ fn key(run: &Run) -> (Vec<u8>, bool) {
 
 /// The time at which following ends.
 #[derive(Clone, Debug)]
-pub struct FollowEnd {
+pub(super) struct FollowEnd {
     when: When,
     zone: TimeZone,
     /// The time when following began.
@@ -123,12 +123,12 @@ pub struct FollowEnd {
 
 impl FollowEnd {
     /// Returns a limit at the time `when`.
-    pub fn new(when: When, zone: TimeZone, began: Wall) -> FollowEnd {
+    pub(super) fn new(when: When, zone: TimeZone, began: Wall) -> FollowEnd {
         FollowEnd { when, zone, began }
     }
 
     /// Returns the first ticks by `clock` that are not before the limit, for runs that began at `first`.
-    pub fn ticks(&self, clock: &TickClock, first: Wall) -> Ticks {
+    pub(super) fn ticks(&self, clock: &TickClock, first: Wall) -> Ticks {
         // The trace has no end yet: a time of day is in the future.
         let steady = (clock.steady(clock.ticks(first)), u64::MAX);
         let period = Period { first, last: Wall(u64::MAX), steady };
@@ -136,20 +136,20 @@ impl FollowEnd {
     }
 
     /// Returns whether the limit has passed, for runs that began at `first` by `clock`.
-    pub fn is_over(&self, clock: &TickClock, first: Wall) -> bool {
+    pub(super) fn is_over(&self, clock: &TickClock, first: Wall) -> bool {
         let until = clock.wall(self.ticks(clock, first));
         wall_clock(SystemTime::now()).0 >= until.0.saturating_add(MAX_CLOCK_ERROR_NS)
     }
 
     /// Returns whether the limit has passed before any run has begun, if this can be determined.
-    pub fn is_over_before_start(&self) -> bool {
+    pub(super) fn is_over_before_start(&self) -> bool {
         matches!(self.when, When::Instant(_) | When::Local(_) | When::OfDay(..))
             && self.is_over(&wall_as_ticks(), self.began)
     }
 }
 
 /// Returns a clock whose ticks are nanoseconds since 1970.
-pub fn wall_as_ticks() -> TickClock {
+pub(super) fn wall_as_ticks() -> TickClock {
     TickClock::of(ClockKind::System, [Anchor::new(Ticks(0), Wall(0))])
 }
 

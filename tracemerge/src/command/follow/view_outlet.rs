@@ -47,7 +47,7 @@ use crate::view::wanted_threads::NamedThread;
 const CATCH_UP_ROUNDS: u32 = 2;
 
 /// The options of the followed view.
-pub struct FollowedView<'a> {
+pub(super) struct FollowedView<'a> {
     view: &'a View,
     selection: Selection,
     zone: TimeZone,
@@ -59,7 +59,7 @@ impl FollowedView<'_> {
     ///
     /// # Errors
     /// If an option does not apply to a trace that is still being written.
-    pub fn new(view: &View) -> Result<FollowedView<'_>, Error> {
+    pub(super) fn new(view: &View) -> Result<FollowedView<'_>, Error> {
         let zone = TimeZone::system();
         let began = wall_clock(SystemTime::now());
         let period = Period { first: began, last: Wall(u64::MAX), steady: (began.0, u64::MAX) };
@@ -79,7 +79,7 @@ impl FollowedView<'_> {
     }
 
     /// Returns whether the requested time is over before any run has begun.
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.until.as_ref().is_some_and(FollowEnd::is_over_before_start)
     }
 }
@@ -95,7 +95,7 @@ struct ThreadFacts {
 }
 
 /// The outlet that shows a view.
-pub struct ViewOutlet<'a> {
+pub(super) struct ViewOutlet<'a> {
     wanted: &'a FollowedView<'a>,
     needs_clock: bool,
     times: Times,
@@ -117,7 +117,7 @@ pub struct ViewOutlet<'a> {
 impl<'a> ViewOutlet<'a> {
     /// Returns an outlet that shows the wanted view in `out`, as `request` specifies. `terminal` is true if `out` is
     /// a terminal. `anew` is true if no run existed before, so there are no last records of that time.
-    pub fn new(
+    pub(super) fn new(
         wanted: &'a FollowedView<'a>,
         request: &Request,
         anew: bool,

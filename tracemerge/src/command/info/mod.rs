@@ -43,7 +43,7 @@ struct ReadFile<'a> {
 ///
 /// # Errors
 /// If there is no trace, or if standard output does not accept the text.
-pub fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<(), Error> {
+pub(crate) fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<(), Error> {
     let text = text(app, choice, json, messages)?;
     print(if json { Content::Json } else { Content::Text }, text.as_bytes())
 }
@@ -52,7 +52,7 @@ pub fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> R
 ///
 /// # Errors
 /// If there is no trace.
-pub fn text(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<String, Error> {
+pub(crate) fn text(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<String, Error> {
     let found = find_traces(app, choice, messages)?;
     let read = read_all(found.chosen.boots.iter().flatten(), messages);
     let info = describe(app, &read);

@@ -13,11 +13,11 @@ use crate::ui::error::Error;
 
 /// The version of the layout. It increases when a field changes its meaning or is removed; new fields may be added at
 /// any time.
-pub const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 
 /// All facts about the traces of an application.
 #[derive(Debug, Serialize)]
-pub struct TraceInfo {
+pub(super) struct TraceInfo {
     /// The version of this layout.
     pub version: u32,
     /// The application, as the user wrote it.
@@ -41,7 +41,7 @@ pub struct TraceInfo {
 
 /// A program and its forks.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct ForkTree {
+pub(super) struct ForkTree {
     /// The id of the run at the root.
     pub root: String,
     /// The process of that run, if it is among the runs.
@@ -54,7 +54,7 @@ pub struct ForkTree {
 
 /// A run: one process's life.
 #[derive(Debug, Serialize)]
-pub struct RunInfo {
+pub(super) struct RunInfo {
     /// The id of the run, 8 hex digits.
     pub run: Option<String>,
     /// The id of the run at the root of the tree of forked processes.
@@ -105,7 +105,7 @@ pub struct RunInfo {
 
 /// The quality of a run's clock: how exactly ticks convert to times.
 #[derive(Debug, Serialize)]
-pub struct ClockInfo {
+pub(super) struct ClockInfo {
     /// The kind of ticks: `ordered`, `fast` or `system`.
     pub kind: Option<&'static str>,
     /// The number of ticks in a second; `null` if there is only one reading of both clocks and the machine has been
@@ -125,7 +125,7 @@ pub struct ClockInfo {
 
 /// A step of the wall clock between two readings.
 #[derive(Debug, Serialize)]
-pub struct StepInfo {
+pub(super) struct StepInfo {
     /// The reason: `set` or `suspended`.
     pub cause: &'static str,
     /// The nanoseconds by which the wall clock was set (negative: back), or for which the machine was suspended.
@@ -142,7 +142,7 @@ pub struct StepInfo {
 impl StepInfo {
     /// Returns the facts about `step`.
     #[must_use]
-    pub fn of(step: &ClockStep) -> StepInfo {
+    pub(super) fn of(step: &ClockStep) -> StepInfo {
         let (before_wall_ns, after_wall_ns) = (step.before.0, step.after.0);
         StepInfo {
             cause: step.cause.name(),
@@ -156,7 +156,7 @@ impl StepInfo {
 
 /// A thread of a run.
 #[derive(Debug, Serialize)]
-pub struct ThreadInfo {
+pub(super) struct ThreadInfo {
     /// The operating system's id.
     pub tid: u64,
     /// The thread's name, escaped as in the trace.
@@ -183,7 +183,7 @@ pub struct ThreadInfo {
 
 /// Sums over files, of a thread, a run or all runs.
 #[derive(Debug, Default, Serialize)]
-pub struct Sums {
+pub(super) struct Sums {
     /// The number of trace files, or of rings whose text is not in a file yet.
     pub files: u64,
     /// The number of messages.
@@ -207,7 +207,7 @@ pub struct Sums {
 
 impl Sums {
     /// Adds other sums to these.
-    pub fn add(&mut self, other: &Sums) {
+    pub(super) fn add(&mut self, other: &Sums) {
         for (sum, more) in [
             (&mut self.files, other.files),
             (&mut self.records, other.records),
@@ -232,7 +232,7 @@ impl TraceInfo {
     ///
     /// # Errors
     /// None are known.
-    pub fn to_json(&self) -> Result<String, Error> {
+    pub(super) fn to_json(&self) -> Result<String, Error> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|error| Error::plain(format!("cannot write JSON: {error}")))
     }

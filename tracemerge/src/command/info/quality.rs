@@ -9,7 +9,7 @@ use crate::time::clocks::TickClock;
 use crate::time::steps::ClockStep;
 
 /// A run's clock, and the readings from which it was made.
-pub struct ClockQuality<'a> {
+pub(super) struct ClockQuality<'a> {
     run: Option<&'a Run>,
     /// The readings of both clocks in the files, by ticks, without duplicates.
     anchors: Vec<Anchor>,
@@ -18,7 +18,7 @@ pub struct ClockQuality<'a> {
 
 impl<'a> ClockQuality<'a> {
     /// Returns the clock of `run` from the readings `clock_readings` in its files.
-    pub fn of(run: Option<&'a Run>, clock_readings: impl Iterator<Item = Anchor>) -> ClockQuality<'a> {
+    pub(super) fn of(run: Option<&'a Run>, clock_readings: impl Iterator<Item = Anchor>) -> ClockQuality<'a> {
         let mut anchors: Vec<Anchor> = clock_readings.collect();
         anchors.sort_unstable();
         anchors.dedup_by_key(|anchor| anchor.ticks);
@@ -27,12 +27,12 @@ impl<'a> ClockQuality<'a> {
     }
 
     /// Returns the time of the wall clock at these ticks, in nanoseconds since 1970.
-    pub fn wall(&self, ticks: u64) -> Option<u64> {
+    pub(super) fn wall(&self, ticks: u64) -> Option<u64> {
         self.clock.as_ref().map(|clock| clock.wall(Ticks(ticks)).0)
     }
 
     /// Returns the time at these ticks, in nanoseconds of steady time since the run began; negative before.
-    pub fn since_start(&self, ticks: u64) -> Option<i64> {
+    pub(super) fn since_start(&self, ticks: u64) -> Option<i64> {
         let (clock, run) = (self.clock.as_ref()?, self.run?);
         let (start, time) = (clock.steady(run.ticks), clock.steady(Ticks(ticks)));
         let distance = i64::try_from(time.abs_diff(start)).ok()?;
@@ -40,12 +40,12 @@ impl<'a> ClockQuality<'a> {
     }
 
     /// Returns the places where the wall clock was set or the machine was suspended.
-    pub fn steps(&self) -> &[ClockStep] {
+    pub(super) fn steps(&self) -> &[ClockStep] {
         self.clock.as_ref().map_or(&[], TickClock::steps)
     }
 
     /// Returns the quality of the clock.
-    pub fn clock(&self) -> ClockInfo {
+    pub(super) fn clock(&self) -> ClockInfo {
         // Between two readings the wall clock may have been set.
         let is_step = |pair: &&[Anchor]| {
             self.steps().iter().any(|step| pair[0].ticks < step.between.1 && step.between.0 < pair[1].ticks)

@@ -13,7 +13,7 @@ use crate::ui::units::{bytes, duration, signed_duration};
 const MAX_LISTED_FORKS: usize = 12;
 
 /// Returns the facts as text.
-pub fn of(info: &TraceInfo) -> String {
+pub(super) fn of(info: &TraceInfo) -> String {
     let mut text = String::new();
     for run in &info.runs {
         let forks = info.runs.iter().filter(|fork| is_fork_of(fork, run)).filter_map(|fork| fork.pid);

@@ -12,7 +12,7 @@ const MOST_NULS: u64 = 64 << 20;
 
 /// A line of a log, or a part of a very long one.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct LogLine {
+pub(super) struct LogLine {
     /// The line without its end.
     pub text: Vec<u8>,
     /// Whether this is the rest of a line that was split.
@@ -20,7 +20,7 @@ pub struct LogLine {
 }
 
 /// The reader of a log's lines.
-pub struct LogLines<R> {
+pub(super) struct LogLines<R> {
     input: R,
     is_whole: bool,
     /// The number of NUL bytes that may still be skipped.
@@ -32,7 +32,7 @@ impl<R: BufRead> LogLines<R> {
     ///
     /// # Errors
     /// The log cannot be read.
-    pub fn new(input: R, is_regular: bool) -> io::Result<LogLines<io::Chain<io::Cursor<Vec<u8>>, R>>> {
+    pub(super) fn new(input: R, is_regular: bool) -> io::Result<LogLines<io::Chain<io::Cursor<Vec<u8>>, R>>> {
         let (mut input, mut start) = (input, Vec::new());
         input.by_ref().take(ENCODING_BYTES as u64).read_to_end(&mut start)?;
         if let Some(encoding) = encoding(&start) {
@@ -52,7 +52,7 @@ impl<R: BufRead> LogLines<R> {
     ///
     /// # Errors
     /// The log cannot be read.
-    pub fn next(&mut self, line: &mut LogLine) -> io::Result<bool> {
+    pub(super) fn next(&mut self, line: &mut LogLine) -> io::Result<bool> {
         loop {
             line.goes_on = !self.is_whole;
             line.text.clear();

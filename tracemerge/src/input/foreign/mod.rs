@@ -55,7 +55,7 @@ struct LogBoot {
 ///
 /// # Errors
 /// A log cannot be read or has no times, or no trace records the wall time.
-pub fn add(
+pub(crate) fn add(
     with: &[PathBuf],
     chosen: &Chosen,
     sources: &mut [Vec<Source>],

@@ -65,7 +65,7 @@ fn class(b: u8) -> u8 {
 
 /// The format of a log's times, and their place in its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StampPlace {
+pub(super) struct StampPlace {
     format: StampFormat,
     lead: Lead,
     /// The column at which the first of these times stands.
@@ -74,7 +74,7 @@ pub struct StampPlace {
 
 impl StampPlace {
     /// Returns the place at which most of the lines have a time.
-    pub fn of<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<StampPlace> {
+    pub(super) fn of<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<StampPlace> {
         let mut counts: BTreeMap<(StampFormat, Lead), (usize, usize)> = BTreeMap::new();
         for line in lines {
             for format in StampFormat::ALL {
@@ -96,7 +96,7 @@ impl StampPlace {
 
     /// Returns the time of a line that has one at this place. Lines of another program may be among those of a log, so
     /// their calendar dates count, too, if they stand there; other numbers do not.
-    pub fn find(&self, line: &[u8]) -> Option<Stamp> {
+    pub(super) fn find(&self, line: &[u8]) -> Option<Stamp> {
         let is_here = |(format, stamp): &(StampFormat, Stamp)| {
             let lead = Lead::of(line, stamp, *format);
             // The lines of a web server begin with a host; a line that begins with a time is of its error log.
@@ -115,7 +115,7 @@ impl StampPlace {
     }
 
     /// Returns the name of the format, for messages.
-    pub fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         self.format.name()
     }
 

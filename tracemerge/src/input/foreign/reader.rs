@@ -13,7 +13,7 @@ const OFFSETS: std::ops::RangeInclusive<i64> = -12 * 3600..=14 * 3600;
 const OFFSET_UNIT: i64 = 900;
 
 /// Returns whether a byte belongs to a word. Bytes of letters that are not in ASCII do.
-pub fn is_of_word(b: u8) -> bool {
+pub(super) fn is_of_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_' || !b.is_ascii()
 }
 
@@ -29,31 +29,31 @@ fn date((year, month, day): (i64, i64, i64), (hour, minute, second): ClockTime) 
 }
 
 /// The rest of a text that is read from its beginning.
-pub struct StampReader<'a>(pub &'a [u8]);
+pub(super) struct StampReader<'a>(pub &'a [u8]);
 
 impl StampReader<'_> {
     /// Reads one of the `wanted` bytes.
-    pub fn byte(&mut self, wanted: &[u8]) -> Option<u8> {
+    pub(super) fn byte(&mut self, wanted: &[u8]) -> Option<u8> {
         let (first, rest) = self.0.split_first().filter(|(first, _)| wanted.contains(first))?;
         self.0 = rest;
         Some(*first)
     }
 
     /// Reads a number of exactly `digits` digits.
-    pub fn number(&mut self, digits: usize) -> Option<i64> {
+    pub(super) fn number(&mut self, digits: usize) -> Option<i64> {
         let (number, rest) = self.0.split_at_checked(digits)?;
         self.0 = rest;
         number.iter().try_fold(0i64, |sum, b| b.is_ascii_digit().then(|| sum * 10 + i64::from(b - b'0')))
     }
 
     /// Reads a number of `least` to `most` digits.
-    pub fn number_of(&mut self, least: usize, most: usize) -> Option<i64> {
+    pub(super) fn number_of(&mut self, least: usize, most: usize) -> Option<i64> {
         let digits = self.0.iter().take(most).take_while(|b| b.is_ascii_digit()).count();
         self.number(digits.max(least))
     }
 
     /// Reads the English name of a month, in its short form.
-    pub fn month(&mut self) -> Option<i64> {
+    pub(super) fn month(&mut self) -> Option<i64> {
         let (name, rest) = self.0.split_at_checked(3)?;
         self.0 = rest;
         let months = MONTHS.iter().zip(1..);
@@ -61,7 +61,7 @@ impl StampReader<'_> {
     }
 
     /// Reads the time of day behind a date, and the zone.
-    pub fn rest_of_time(&mut self, (year, month, day): (Option<i64>, i64, i64)) -> Option<Stamp> {
+    pub(super) fn rest_of_time(&mut self, (year, month, day): (Option<i64>, i64, i64)) -> Option<Stamp> {
         let (clock, ns, resolution) = self.clock()?;
         let date = date((year.unwrap_or(LEAP_YEAR), month, day), clock)?;
         let time = StampTime::Civil { date, has_year: year.is_some(), ns, offset: self.zone() };
@@ -89,7 +89,7 @@ impl StampReader<'_> {
     }
 
     /// Reads a decimal fraction of a second, if there is one; returns it and its resolution, in nanoseconds.
-    pub fn fraction(&mut self) -> (u64, u64) {
+    pub(super) fn fraction(&mut self) -> (u64, u64) {
         let Some((b'.' | b',', rest)) = self.0.split_first() else { return (0, SECOND) };
         let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
         if digits == 0 {
@@ -173,7 +173,7 @@ impl StampReader<'_> {
     }
 
     /// Reads a year behind a time and its zone. A zone that is not known is skipped.
-    pub fn year_behind(&mut self) -> Option<i16> {
+    pub(super) fn year_behind(&mut self) -> Option<i16> {
         self.byte(b" ")?;
         let zone = self.0.iter().take_while(|b| b.is_ascii_uppercase()).count();
         if zone > 0 {

@@ -10,7 +10,7 @@ const PORTION: usize = if cfg!(test) { 200 } else { 64 << 20 };
 
 /// The lines of a log.
 #[derive(Default)]
-pub struct Spool {
+pub(super) struct Spool {
     text: Vec<u8>,
     /// The ticks of each record, and the offset at which it begins.
     records: Vec<(u64, usize)>,
@@ -24,7 +24,7 @@ impl Spool {
     ///
     /// # Errors
     /// A temporary file cannot be written.
-    pub fn begin(&mut self, ticks: u64, line: &[u8]) -> io::Result<()> {
+    pub(super) fn begin(&mut self, ticks: u64, line: &[u8]) -> io::Result<()> {
         if self.text.len() >= PORTION {
             self.write()?;
         }
@@ -37,7 +37,7 @@ impl Spool {
     ///
     /// # Errors
     /// A temporary file cannot be written.
-    pub fn go_on(&mut self, line: &[u8]) -> io::Result<()> {
+    pub(super) fn go_on(&mut self, line: &[u8]) -> io::Result<()> {
         if self.text.len() >= PORTION && !line.is_empty() {
             let ticks = self.records.last().map_or(self.last, |(ticks, _)| *ticks);
             self.write()?;
@@ -51,7 +51,7 @@ impl Spool {
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn finish(mut self) -> io::Result<Vec<File>> {
+    pub(super) fn finish(mut self) -> io::Result<Vec<File>> {
         self.write()?;
         Ok(self.files)
     }

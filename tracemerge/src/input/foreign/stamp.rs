@@ -7,7 +7,7 @@ use trace_format::wall::Wall;
 use crate::input::foreign::reader::StampReader;
 
 /// The nanoseconds of a second.
-pub const SECOND: u64 = 1_000_000_000;
+pub(super) const SECOND: u64 = 1_000_000_000;
 /// The number of first bytes of a line that are searched for a date.
 const DATE_SEARCH_BYTES: usize = 64;
 /// The number of these bytes in a line of a web server, in which names of hosts and users stand before the date.
@@ -27,7 +27,7 @@ const FIELDS: [&str; 9] = [
 ];
 /// A time that a line states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StampTime {
+pub(super) enum StampTime {
     /// A moment.
     Wall(Wall),
     /// A date and a time of day.
@@ -45,7 +45,7 @@ pub enum StampTime {
 
 /// A time in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub(super) struct Stamp {
     /// The offset in the line at which the time begins.
     pub at: usize,
     /// The time.
@@ -56,7 +56,7 @@ pub struct Stamp {
 
 /// A format in which a log writes times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StampFormat {
+pub(super) enum StampFormat {
     /// Each line is a JSON object with a time.
     Json,
     /// The day stands first and the month has a name: web servers write `[21/Nov/2026:14:43:52 +0000]`, others
@@ -77,7 +77,7 @@ pub enum StampFormat {
 
 impl StampFormat {
     /// All formats, the more particular ones first.
-    pub const ALL: [StampFormat; 6] = [
+    pub(super) const ALL: [StampFormat; 6] = [
         StampFormat::Json,
         StampFormat::DayFirst,
         StampFormat::Iso,
@@ -86,11 +86,11 @@ impl StampFormat {
         StampFormat::NoYear,
     ];
     /// The formats that write the month and the time of day, so that hardly anything else looks like them.
-    pub const CALENDAR: [StampFormat; 4] =
+    pub(super) const CALENDAR: [StampFormat; 4] =
         [StampFormat::DayFirst, StampFormat::Iso, StampFormat::MonthFirst, StampFormat::NoYear];
 
     /// Returns the name of the format, for messages.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             StampFormat::Json => "JSON fields",
             StampFormat::DayFirst => "web server times (21/Nov/2026:14:43:52 +0000)",
@@ -102,7 +102,7 @@ impl StampFormat {
     }
 
     /// Returns the first time of this format near the beginning of a line.
-    pub fn find(self, line: &[u8]) -> Option<Stamp> {
+    pub(super) fn find(self, line: &[u8]) -> Option<Stamp> {
         match self {
             StampFormat::Json => json(line),
             StampFormat::DayFirst => day_first(line),

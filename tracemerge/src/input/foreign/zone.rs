@@ -19,7 +19,7 @@ const SHOWN_OFFSETS: usize = 3;
 
 /// Turns the times of one log, in the order of its lines, into times of the wall clock.
 #[derive(Debug)]
-pub struct Zone {
+pub(super) struct Zone {
     /// The zone of times that do not name theirs.
     local: TimeZone,
     /// The time to which a date without a year is the nearest.
@@ -32,17 +32,17 @@ pub struct Zone {
 
 impl Zone {
     /// Uses the machine's zone (or `TZ`); `about` is a time near those of the log.
-    pub fn new(about: Wall) -> Zone {
+    pub(super) fn new(about: Wall) -> Zone {
         Zone::of(TimeZone::system(), about)
     }
 
     /// Uses the zone `local`.
-    pub fn of(local: TimeZone, about: Wall) -> Zone {
+    pub(super) fn of(local: TimeZone, about: Wall) -> Zone {
         Zone { local, about, last: None, assumed: Vec::new() }
     }
 
     /// Returns the wall time of the next line's time; `None` if it is too late for Unix time in nanoseconds.
-    pub fn wall(&mut self, time: StampTime) -> Option<Wall> {
+    pub(super) fn wall(&mut self, time: StampTime) -> Option<Wall> {
         let wall = match time {
             StampTime::Wall(wall) => wall,
             StampTime::Civil { date, has_year, ns, offset } => {
@@ -73,7 +73,7 @@ impl Zone {
 
     /// Returns the offsets that were used for times without a zone, for a message: `UTC+01:00`. `None` if each time
     /// had a zone.
-    pub fn assumed(&self) -> Option<String> {
+    pub(super) fn assumed(&self) -> Option<String> {
         let name = |offset: &Offset| {
             let (sign, minutes) = (if offset.seconds() < 0 { '-' } else { '+' }, offset.seconds().abs() / 60);
             format!("UTC{sign}{:02}:{:02}", minutes / 60, minutes % 60)

@@ -35,7 +35,7 @@ const RESTARTS: u32 = 3;
 const KEPT_RECORDS: usize = 1 << 16;
 
 /// The delivered traces, the wanted part of them, and their destination.
-pub struct Delivery<'a, 'v> {
+pub(crate) struct Delivery<'a, 'v> {
     /// The traces.
     pub inputs: &'a mut Inputs,
     /// The plan of the wanted bytes of the traces.
@@ -58,7 +58,7 @@ impl Delivery<'_, '_> {
     ///
     /// # Errors
     /// Returns an error if the output cannot be written, or if files keep changing.
-    pub fn write(self, messages: &mut Messages) -> Result<Option<u64>, Error> {
+    pub(crate) fn write(self, messages: &mut Messages) -> Result<Option<u64>, Error> {
         let is_kept = match self.selection.amount {
             Amount::First(wanted) | Amount::Last(wanted) => wanted <= KEPT_RECORDS,
             Amount::All => false,
@@ -130,7 +130,7 @@ impl Delivery<'_, '_> {
     ///
     /// # Errors
     /// Returns an error if files are out of order, or change while they are read.
-    pub fn write_into(self, out: &mut Vec<u8>) -> Result<(), Stop> {
+    pub(crate) fn write_into(self, out: &mut Vec<u8>) -> Result<(), Stop> {
         self.attempt(out).map(|_| ())
     }
 

@@ -9,7 +9,7 @@ use crate::view::function_names::CallInfo;
 
 /// A detail that a format may have no place for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aspect {
+pub(crate) enum Aspect {
     /// The level of messages.
     Levels,
     /// The target of messages.
@@ -38,7 +38,7 @@ pub enum Aspect {
 
 /// The numbers of calls with additional details.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CallDetailCounts {
+pub(crate) struct CallDetailCounts {
     /// Calls of spans.
     spans: u64,
     /// Leave records that ended a span.
@@ -52,14 +52,14 @@ pub struct CallDetailCounts {
 impl CallDetailCounts {
     /// Counts an enter record.
     #[inline]
-    pub fn entered(&mut self, call_info: &CallInfo) {
+    pub(crate) fn entered(&mut self, call_info: &CallInfo) {
         self.spans += u64::from(call_info.span.is_some());
         self.call_sites += u64::from(call_info.called.from.is_some());
     }
 
     /// Counts a leave record.
     #[inline]
-    pub fn left(&mut self, call_info: &CallInfo) {
+    pub(crate) fn left(&mut self, call_info: &CallInfo) {
         self.ends += u64::from(call_info.left.has(Flags::ENDED) || call_info.left.has(Flags::CANCELLED));
         self.unwinding += u64::from(call_info.left.has(Flags::UNWINDING));
     }
@@ -68,7 +68,7 @@ impl CallDetailCounts {
 impl Aspect {
     /// Returns a noun for the counted thing, and a phrase that describes the omission.
     #[must_use]
-    pub fn words(self) -> (&'static str, &'static str) {
+    pub(crate) fn words(self) -> (&'static str, &'static str) {
         match self {
             Aspect::Levels => ("message", "with a level: the level is omitted"),
             Aspect::Targets => ("message", "with a target: the target is omitted"),
@@ -89,7 +89,7 @@ impl Aspect {
 }
 
 /// Returns a sentence for each aspect whose number is not 0.
-pub fn omissions(numbers: impl IntoIterator<Item = (u64, Aspect)>) -> Vec<String> {
+pub(crate) fn omissions(numbers: impl IntoIterator<Item = (u64, Aspect)>) -> Vec<String> {
     sentences(numbers.into_iter().map(|(number, aspect)| {
         let (noun, rest) = aspect.words();
         (number, noun, rest)
@@ -99,7 +99,7 @@ pub fn omissions(numbers: impl IntoIterator<Item = (u64, Aspect)>) -> Vec<String
 impl Inventory {
     /// Returns a sentence for each of the `aspects` that occurred in the events, with its number.
     #[must_use]
-    pub fn without(&self, aspects: &[Aspect]) -> Vec<String> {
+    pub(crate) fn without(&self, aspects: &[Aspect]) -> Vec<String> {
         omissions(aspects.iter().map(|aspect| (self.number_with(*aspect), *aspect)))
     }
 

@@ -24,7 +24,7 @@ const MOST_INDENTED: usize = 40;
 
 /// The open calls of all threads.
 #[derive(Debug)]
-pub struct CallLines {
+pub(crate) struct CallLines {
     names: SharedNames,
     call_info: KnownCalls,
     threads: Threads,
@@ -43,7 +43,7 @@ struct ThreadCalls {
 
 /// The depth of a record, and its lines if it is one of calls.
 #[derive(Debug)]
-pub struct OfCalls {
+pub(crate) struct OfCalls {
     /// The number of open calls around the record.
     pub depth: usize,
     /// The lines of a call or a call stack; `None` if the record is another one.
@@ -53,30 +53,30 @@ pub struct OfCalls {
 impl CallLines {
     /// Makes the lines of calls of `threads`, of which no record was seen yet, and of call stacks.
     #[must_use]
-    pub fn new(threads: Threads, stacks: StackLines) -> CallLines {
+    pub(crate) fn new(threads: Threads, stacks: StackLines) -> CallLines {
         let names = threads.names().clone();
         CallLines { call_info: KnownCalls::of(&names), names, threads, of_thread: Vec::new(), stacks }
     }
 
     /// Returns the call stacks.
     #[must_use]
-    pub fn stacks(&self) -> &StackLines {
+    pub(crate) fn stacks(&self) -> &StackLines {
         &self.stacks
     }
 
     /// Returns the label of the thread of an origin, as it is at the last record.
-    pub fn label(&mut self, number: usize, origin: &Origin) -> &str {
+    pub(crate) fn label(&mut self, number: usize, origin: &Origin) -> &str {
         let ThreadIds { thread, .. } = self.threads.ids(number, origin);
         self.threads.threads()[thread].full_label()
     }
 
     /// Sets the label of the thread of an origin.
-    pub fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
+    pub(crate) fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
         self.threads.learn(number, origin, label);
     }
 
     /// Takes the next record.
-    pub fn take(&mut self, origin: &Origin, record: &RecordText<'_>) -> OfCalls {
+    pub(crate) fn take(&mut self, origin: &Origin, record: &RecordText<'_>) -> OfCalls {
         let ids = self.threads.ids(record.origin, origin);
         let ThreadIds { thread, named, .. } = ids;
         if self.of_thread.len() <= thread {
@@ -176,7 +176,7 @@ impl CallLines {
 
 /// The lines of call stacks, and the number of functions that they leave out.
 #[derive(Debug)]
-pub struct StackLines {
+pub(crate) struct StackLines {
     /// Whether all functions are shown.
     is_full: bool,
     /// The maximum number of functions of a stack that are shown.
@@ -189,13 +189,13 @@ impl StackLines {
     /// Makes the lines of call stacks. `is_full` says whether all their functions are shown, also those
     /// around the user's; if not, at most those of `depth` are.
     #[must_use]
-    pub fn new(is_full: bool, depth: Depth) -> StackLines {
+    pub(crate) fn new(is_full: bool, depth: Depth) -> StackLines {
         let most = if is_full || depth == Depth::All { usize::MAX } else { Depth::Usual.most() };
         StackLines { is_full, most, left_out: 0 }
     }
 
     /// Returns the lines of a call stack of a process at these ticks, the innermost function first.
-    pub fn lines(
+    pub(crate) fn lines(
         &mut self,
         names: &mut FunctionNames,
         (named, ticks): (usize, Ticks),
@@ -221,7 +221,7 @@ impl StackLines {
 
     /// Returns a sentence about the functions that were left out, if there are any.
     #[must_use]
-    pub fn omission(&self) -> Option<String> {
+    pub(crate) fn omission(&self) -> Option<String> {
         let left_out = count(self.left_out, "function");
         let of = "of panics, of the runtime and of the tracer";
         (self.left_out > 0).then(|| format!("left out of call stacks: {left_out} {of}; --full shows them"))
@@ -249,7 +249,7 @@ fn add_place(function: &Function, line: &mut String) {
 
 /// Returns the text before a line inside `depth` open calls.
 #[must_use]
-pub fn indentation(depth: usize) -> String {
+pub(crate) fn indentation(depth: usize) -> String {
     let spaces = " ".repeat(depth.min(MOST_INDENTED) * STEP);
     if depth > MOST_INDENTED { format!("{spaces}[{depth}] ") } else { spaces }
 }

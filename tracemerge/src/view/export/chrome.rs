@@ -39,7 +39,7 @@ const STATES: u64 = 1 << 29;
 
 /// The format of Chrome's tracing.
 /// The description of the format.
-pub static FORMAT: OutputFormat = OutputFormat {
+pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "chrome",
     about: "A timeline as JSON, for tools that read Chrome's traces",
     extension: "chrome.json",
@@ -52,7 +52,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
 };
 
 #[derive(Debug, Default)]
-pub struct ChromeFormat {
+pub(crate) struct ChromeFormat {
     pids: Pids,
     /// The time of the first event.
     first: Option<u64>,

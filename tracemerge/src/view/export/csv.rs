@@ -8,7 +8,7 @@ use crate::view::export::json::put_number;
 use crate::view::threads::TimeScale;
 
 /// The description of the format.
-pub static FORMAT: OutputFormat = OutputFormat {
+pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "csv",
     about: "A row of comma-separated values for each record",
     extension: "csv",
@@ -25,7 +25,7 @@ const HEAD: &[u8] = b"ticks,time,ns,pid,process,tid,thread,kind,level,target,mod
 
 /// The format of comma-separated values.
 #[derive(Debug, Default)]
-pub struct CsvFormat {
+pub(crate) struct CsvFormat {
     times: TimeText,
     /// A buffer for the fields of a record.
     fields: Vec<u8>,
@@ -38,7 +38,7 @@ fn put_text(text: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends a text as a cell, in quotes if necessary.
-pub fn put_cell(text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn put_cell(text: &[u8], out: &mut Vec<u8>) {
     if !text.iter().any(|byte| matches!(byte, b'"' | b',' | b'\n' | b'\r')) {
         return out.extend_from_slice(text);
     }

@@ -78,7 +78,7 @@ struct Stream {
 
 /// The format of the Common Trace Format.
 /// The description of the format.
-pub static FORMAT: OutputFormat = OutputFormat {
+pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "ctf",
     about: "A directory in the Common Trace Format 1.8, for babeltrace2",
     extension: "ctf",
@@ -91,7 +91,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
 };
 
 #[derive(Debug, Default)]
-pub struct CtfFormat {
+pub(crate) struct CtfFormat {
     streams: Vec<Stream>,
     /// The clocks, with the ticks of their first and last event.
     clocks: Vec<(Arc<TickClock>, u64, u64)>,

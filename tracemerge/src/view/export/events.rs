@@ -32,7 +32,7 @@ use crate::view::values::{Fields, Value, clear_and_reuse};
 use crate::view::work_time::WorkTime;
 
 /// A format that accepts events.
-pub trait EventFormat: Send + Sync {
+pub(crate) trait EventFormat: Send + Sync {
     /// Begins the output.
     fn begin(&mut self, _out: &mut Vec<u8>) {}
 
@@ -102,7 +102,7 @@ pub trait EventFormat: Send + Sync {
 
 /// An event of a thread.
 #[derive(Debug)]
-pub struct Event<'a> {
+pub(crate) struct Event<'a> {
     /// The number of the thread in the inventory.
     pub thread: usize,
     /// The ticks.
@@ -115,7 +115,7 @@ pub struct Event<'a> {
 
 /// Whether a message is a lock record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockContent {
+pub(crate) enum LockContent {
     /// Not a lock record.
     No,
     /// Perhaps a lock record: its trace has a version in which lock records are messages.
@@ -126,7 +126,7 @@ pub enum LockContent {
 
 /// The content of an event.
 #[derive(Debug)]
-pub enum EventContent<'a> {
+pub(crate) enum EventContent<'a> {
     /// A message.
     Message {
         /// The number of its site in the inventory, if known.
@@ -163,7 +163,7 @@ pub enum EventContent<'a> {
 
 /// A call that has ended.
 #[derive(Clone, Copy, Debug)]
-pub struct EndedCall {
+pub(crate) struct EndedCall {
     /// The number of the function in the inventory.
     pub function: FunctionId,
     /// Whether the call has a leave record.
@@ -175,7 +175,7 @@ pub struct EndedCall {
 
 /// A function, with unescaped texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NamedFunction {
+pub(crate) struct NamedFunction {
     /// The name; the address if there is no name; empty if neither is known.
     pub name: String,
     /// The source file; empty if it is not known.
@@ -186,7 +186,7 @@ pub struct NamedFunction {
 
 /// A site with the types of its values.
 #[derive(Debug)]
-pub struct TypedSite {
+pub(crate) struct TypedSite {
     /// The site.
     pub site: Arc<Site>,
     /// The types and names of the site's values.
@@ -200,14 +200,14 @@ pub struct TypedSite {
 impl TypedSite {
     /// Returns the target: the name by which the site's records are filtered.
     #[must_use]
-    pub fn target(&self) -> &str {
+    pub(crate) fn target(&self) -> &str {
         if self.site.target.is_empty() { &self.site.module } else { &self.site.target }
     }
 }
 
 /// The threads, processes, functions and sites of the events so far, and counts of omitted information.
 #[derive(Debug)]
-pub struct Inventory {
+pub(crate) struct Inventory {
     /// The threads and processes.
     pub registry: Threads,
     /// The functions, by their numbers.
@@ -258,25 +258,25 @@ impl Inventory {
 
     /// Returns the threads, by their numbers.
     #[must_use]
-    pub fn threads(&self) -> &[Thread] {
+    pub(crate) fn threads(&self) -> &[Thread] {
         self.registry.threads()
     }
 
     /// Returns the processes, by their numbers.
     #[must_use]
-    pub fn processes(&self) -> &[Process] {
+    pub(crate) fn processes(&self) -> &[Process] {
         self.registry.processes()
     }
 
     /// Returns the site with a number.
     #[must_use]
-    pub fn site(&self, number: Option<usize>) -> Option<&TypedSite> {
+    pub(crate) fn site(&self, number: Option<usize>) -> Option<&TypedSite> {
         self.sites.get(number?)?.as_ref()
     }
 
     /// Returns the function with a number.
     #[must_use]
-    pub fn function(&self, id: FunctionId) -> &NamedFunction {
+    pub(crate) fn function(&self, id: FunctionId) -> &NamedFunction {
         &self.functions[id as usize]
     }
 
@@ -305,7 +305,7 @@ impl Inventory {
 
     /// Returns the sentences about texts, which are common to all formats.
     #[must_use]
-    pub fn text_omissions(&self) -> Vec<String> {
+    pub(crate) fn text_omissions(&self) -> Vec<String> {
         sentences([
             (self.not_text, "message", "with bytes that are not UTF-8: written as \\xNN"),
             (self.without_values, "message", "whose values cannot be read: only the text is shown"),
@@ -314,7 +314,7 @@ impl Inventory {
 
     /// Returns the sentences about calls, which are common to all formats with nested calls.
     #[must_use]
-    pub fn cut_calls(&self) -> Vec<String> {
+    pub(crate) fn cut_calls(&self) -> Vec<String> {
         let mut call_info = sentences([
             (self.unmatched, "leave record", "without an enter record: left out"),
             (self.unseen, "call", "without a leave record: ended with the enclosing call"),
@@ -326,14 +326,14 @@ impl Inventory {
 }
 
 /// Returns the sentence about folded calls, if there are any: calls inside `depth` others.
-pub fn folded_calls(folded: u64, depth: usize) -> Vec<String> {
+pub(crate) fn folded_calls(folded: u64, depth: usize) -> Vec<String> {
     let why =
         format!("inside of {} others: folded, and counted (--depth all shows them)", Grouped(depth as u64));
     sentences([(folded, "call", &why[..])])
 }
 
 /// Returns a sentence for each number that is not 0.
-pub fn sentences<'a>(of: impl IntoIterator<Item = (u64, &'a str, &'a str)>) -> Vec<String> {
+pub(crate) fn sentences<'a>(of: impl IntoIterator<Item = (u64, &'a str, &'a str)>) -> Vec<String> {
     let some = of.into_iter().filter(|(number, ..)| *number > 0);
     some.map(|(number, noun, rest)| format!("{} {rest}", count(number, noun))).collect()
 }
@@ -348,7 +348,7 @@ struct EventPosition {
 }
 
 /// Adapts a format that accepts events to [`Export`].
-pub struct EventExport<F> {
+pub(crate) struct EventExport<F> {
     format: F,
     names: SharedNames,
     call_info: KnownCalls,
@@ -367,7 +367,12 @@ pub struct EventExport<F> {
 impl<F: EventFormat> EventExport<F> {
     /// Makes an export of the events of `threads` in this format. `depth` limits nested calls, if the format
     /// shows them.
-    pub fn new(format: F, depth: Depth, threads: Threads, catalog: Arc<SiteCatalog>) -> EventExport<F> {
+    pub(crate) fn new(
+        format: F,
+        depth: Depth,
+        threads: Threads,
+        catalog: Arc<SiteCatalog>,
+    ) -> EventExport<F> {
         let names = threads.names().clone();
         let depth = if format.nests_calls() { depth.most() } else { Depth::All.most() };
         let threads = threads.by(format.clock().unwrap_or_default());

@@ -16,7 +16,7 @@ use crate::view::function_names::{CallInfo, FunctionId};
 /// A record in columns. A column is `None` if its value is unknown, or if it does not apply to the kind of
 /// the record.
 #[derive(Debug, Default)]
-pub struct Row<'a> {
+pub(crate) struct Row<'a> {
     /// The id of the process.
     pub pid: Option<u32>,
     /// The name of the process's executable.
@@ -47,7 +47,7 @@ pub struct Row<'a> {
 
 /// Returns the columns of an event; `None` if the event has no record.
 #[must_use]
-pub fn row_of<'a>(event: &Event<'a>, inventory: &'a Inventory) -> Option<Row<'a>> {
+pub(crate) fn row_of<'a>(event: &Event<'a>, inventory: &'a Inventory) -> Option<Row<'a>> {
     let thread = &inventory.threads()[event.thread];
     let process = &inventory.processes()[thread.process];
     let pid = process.run.as_ref().map(|run| run.pid);
@@ -91,7 +91,7 @@ pub fn row_of<'a>(event: &Event<'a>, inventory: &'a Inventory) -> Option<Row<'a>
 
 /// Returns the text of an event: of a message, of a call stack, or of a `#` line after its word.
 #[must_use]
-pub fn message_of<'a>(event: &Event<'a>) -> Option<&'a str> {
+pub(crate) fn message_of<'a>(event: &Event<'a>) -> Option<&'a str> {
     match event.what {
         EventContent::Message { text, .. } | EventContent::Stack(text) => Some(text),
         EventContent::Meta { payload, .. } => Some(word_and_rest(payload).1),
@@ -101,7 +101,7 @@ pub fn message_of<'a>(event: &Event<'a>) -> Option<&'a str> {
 
 /// Returns the function to which a leave record belongs.
 #[must_use]
-pub fn function_left(call_info: &CallInfo, ended: &[EndedCall]) -> FunctionId {
+pub(crate) fn function_left(call_info: &CallInfo, ended: &[EndedCall]) -> FunctionId {
     ended.last().map_or(call_info.called.function, |call| call.function)
 }
 
@@ -110,7 +110,7 @@ fn word_and_rest(payload: &str) -> (&str, &str) {
 }
 
 /// Appends the JSON object of an event's fields, if it has any.
-pub fn put_fields(event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
+pub(crate) fn put_fields(event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
     match &event.what {
         EventContent::Message { site, values: Some(values), .. } => {
             if let Some(known) = inventory.site(*site) {
@@ -136,7 +136,7 @@ fn some(text: &str) -> Option<&str> {
 
 /// Returns the name of a level in the formats; `None` if there is no level.
 #[must_use]
-pub fn level(level: Level) -> Option<&'static str> {
+pub(crate) fn level(level: Level) -> Option<&'static str> {
     Some(match level {
         Level::None => return None,
         Level::Error => "error",
@@ -177,7 +177,7 @@ fn put_call(call_info: &CallInfo, from: Option<&NamedFunction>, out: &mut Vec<u8
 }
 
 /// Appends the JSON of a key's value.
-pub fn put_key(value: Key, out: &mut Vec<u8>) {
+pub(crate) fn put_key(value: Key, out: &mut Vec<u8>) {
     match value {
         Key::Yes => out.extend_from_slice(b"true"),
         Key::Number(number) => put_number(number, out),
@@ -186,7 +186,7 @@ pub fn put_key(value: Key, out: &mut Vec<u8>) {
 }
 
 /// Appends a JSON object with these fields.
-pub fn put_object<'a, T>(
+pub(crate) fn put_object<'a, T>(
     fields: impl Iterator<Item = (&'a str, T)>,
     out: &mut Vec<u8>,
     mut put: impl FnMut(T, &mut Vec<u8>),
@@ -205,7 +205,7 @@ pub fn put_object<'a, T>(
 
 /// The value of a key in a `#` line, or of a detail of a call.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Key {
+pub(crate) enum Key {
     /// Decimal digits.
     Number(u64),
     /// The value `true`.
@@ -215,7 +215,7 @@ pub enum Key {
 }
 
 /// Returns the keys of a `#` line after its word, with their values. Keys with hexadecimal values are texts.
-pub fn keys_of(payload: &str) -> impl Iterator<Item = (&str, Key)> {
+pub(crate) fn keys_of(payload: &str) -> impl Iterator<Item = (&str, Key)> {
     let mut rest = payload;
     std::iter::from_fn(move || {
         let (name, behind) = rest.trim_start_matches(' ').split_once('=')?;
@@ -241,14 +241,14 @@ pub fn keys_of(payload: &str) -> impl Iterator<Item = (&str, Key)> {
 
 /// A writer of times as text. It reuses the text of the last time if the second is the same.
 #[derive(Debug, Default)]
-pub struct TimeText {
+pub(crate) struct TimeText {
     second: Option<u64>,
     text: Vec<u8>,
 }
 
 impl TimeText {
     /// Appends a time as `2026-11-20T15:11:02.123456789Z`.
-    pub fn put(&mut self, wall: u64, out: &mut Vec<u8>) {
+    pub(crate) fn put(&mut self, wall: u64, out: &mut Vec<u8>) {
         const SECOND: u64 = 1_000_000_000;
         if self.second != Some(wall / SECOND) {
             self.second = Some(wall / SECOND);
@@ -266,7 +266,7 @@ impl TimeText {
 
 /// Returns whether a `#` line belongs to the module table, which other programs do not use.
 #[must_use]
-pub fn is_of_modules(meta: Option<&Meta>) -> bool {
+pub(crate) fn is_of_modules(meta: Option<&Meta>) -> bool {
     matches!(meta, Some(Meta::Module(_) | Meta::Unloaded { .. } | Meta::Missed { .. }))
 }
 

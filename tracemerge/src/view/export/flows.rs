@@ -10,7 +10,7 @@ use trace_format::locks::LockRecord;
 /// The role of an event in a flow, with the id of the flow. The id is a hash, which in practice no other flow
 /// has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
+pub(crate) enum Flow {
     /// The event belongs to the flow, and further events may follow.
     Passes(u64),
     /// The event is the last one of the flow.
@@ -41,14 +41,14 @@ fn id(subject: &Subject, process: usize) -> u64 {
 
 /// Returns the flow of the polls of a span of a process.
 #[must_use]
-pub fn of_span(span: u64, process: usize) -> Flow {
+pub(crate) fn of_span(span: u64, process: usize) -> Flow {
     Flow::Passes(id(&Subject::Span(span), process))
 }
 
 /// Returns whether a message with this text, escaped or not, may be a part of a flow, because it is about a
 /// condition.
 #[must_use]
-pub fn may_be_about_condition(text: &[u8]) -> bool {
+pub(crate) fn may_be_about_condition(text: &[u8]) -> bool {
     text.starts_with(b"condvar ")
 }
 
@@ -58,14 +58,14 @@ const AT_ONCE: u32 = 4;
 
 /// The flows of messages whose first event was written without its flow.
 #[derive(Debug, Default)]
-pub struct Flows {
+pub(crate) struct Flows {
     /// The notifying threads and the times, by the process and the condition, and then by the number.
     pending: HashMap<(usize, u64), Numbers<(usize, u64)>>,
 }
 
 impl Flows {
     /// Passes the flows of a message to `take`, if the message is about a condition.
-    pub fn of_message(
+    pub(crate) fn of_message(
         &mut self,
         text: &str,
         process: usize,

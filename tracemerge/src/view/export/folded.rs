@@ -12,7 +12,7 @@ use crate::view::function_names::{FunctionId, lock};
 use crate::view::threads::Threads;
 
 /// The description of the format.
-pub static FORMAT: OutputFormat = OutputFormat {
+pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "folded",
     about: "Call paths with their own nanoseconds, for flame graphs",
     extension: "folded",
@@ -33,7 +33,7 @@ fn begins(head: &[u8]) -> bool {
 
 /// The format of folded stacks.
 #[derive(Debug)]
-pub struct FoldedFormat {
+pub(crate) struct FoldedFormat {
     counts: CallCounts,
 }
 
@@ -41,14 +41,14 @@ impl FoldedFormat {
     /// Makes a format with the functions of `names`, and `labels` for the threads of all origins. `depth`
     /// limits the paths.
     #[must_use]
-    pub fn new(depth: Depth, threads: Threads) -> FoldedFormat {
+    pub(crate) fn new(depth: Depth, threads: Threads) -> FoldedFormat {
         let counting = Counting { paths: true, depth, ..Counting::default() };
         FoldedFormat { counts: CallCounts::new(counting, threads) }
     }
 }
 
 /// Writes each path with its time: `main;serve;parse 1234`.
-pub fn write_folded(counts: &CallCounts, out: &mut Vec<u8>) {
+pub(crate) fn write_folded(counts: &CallCounts, out: &mut Vec<u8>) {
     let names = lock(counts.names());
     let labels: Vec<&str> = counts.labels().collect();
     let mut lines: Vec<String> = Vec::new();

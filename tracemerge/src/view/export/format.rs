@@ -11,7 +11,7 @@ use crate::view::export::{
 use crate::view::layout::{Context, Destination, Layout, Needs};
 
 /// All formats, in the order in which help lists them.
-pub static FORMATS: [&OutputFormat; 11] = [
+pub(crate) static FORMATS: [&OutputFormat; 11] = [
     &jsonl::FORMAT,
     &csv::FORMAT,
     &html::FORMAT,
@@ -26,7 +26,7 @@ pub static FORMATS: [&OutputFormat; 11] = [
 ];
 
 /// A format that other programs read. Each has a constant of this type in its own file.
-pub struct OutputFormat {
+pub(crate) struct OutputFormat {
     /// The name on the command line. The feature that the format needs, if any, has the same name.
     pub name: &'static str,
     /// The line in the list of formats.
@@ -48,11 +48,11 @@ pub struct OutputFormat {
 }
 
 /// A function that makes a format.
-pub type Make = fn(&Context) -> Box<dyn Export>;
+pub(crate) type Make = fn(&Context) -> Box<dyn Export>;
 
 /// The type of the output in a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutputContent {
+pub(crate) enum OutputContent {
     /// Text, which may be written to a terminal.
     Text,
     /// JSON, which may be written to a terminal.
@@ -64,25 +64,25 @@ pub enum OutputContent {
 }
 
 /// Returns whether `head` contains `text`.
-pub fn contains(head: &[u8], text: &[u8]) -> bool {
+pub(crate) fn contains(head: &[u8], text: &[u8]) -> bool {
     memchr::memmem::find(head, text).is_some()
 }
 
 /// Makes the export of a format that accepts events.
-pub fn export_events<F: EventFormat + Default + 'static>(context: &Context) -> Box<dyn Export> {
+pub(crate) fn export_events<F: EventFormat + Default + 'static>(context: &Context) -> Box<dyn Export> {
     Box::new(EventExport::new(F::default(), context.depth, context.threads(), context.catalog.clone()))
 }
 
 impl OutputFormat {
     /// Returns whether the output is text, which may be written to a terminal.
     #[must_use]
-    pub fn is_text(&self) -> bool {
+    pub(crate) fn is_text(&self) -> bool {
         matches!(self.content, OutputContent::Text | OutputContent::Json)
     }
 
     /// Returns whether the output is a directory.
     #[must_use]
-    pub fn is_directory(&self) -> bool {
+    pub(crate) fn is_directory(&self) -> bool {
         self.content == OutputContent::Directory
     }
 }

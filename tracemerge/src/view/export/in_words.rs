@@ -13,7 +13,7 @@ use crate::ui::units::duration;
 
 /// Returns the payload of a line in words; unchanged if people wrote it, or if the line is of another kind.
 #[must_use]
-pub fn in_words<'a>(line: &Line<'a>) -> Cow<'a, [u8]> {
+pub(crate) fn in_words<'a>(line: &Line<'a>) -> Cow<'a, [u8]> {
     let words = match line.kind {
         Kind::Meta => match Meta::parse(line.payload) {
             Some(Meta::Switched { on: false, .. }) => Some("tracing was switched off".to_owned()),

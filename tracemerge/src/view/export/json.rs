@@ -5,7 +5,7 @@ use std::io::Write;
 use crate::view::values::Value;
 
 /// Appends a string with its quotes.
-pub fn put_string(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn put_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = text.as_bytes();
     // Checks all bytes at once, because few texts have a byte that must be escaped.
@@ -38,12 +38,12 @@ pub fn put_string(text: &str, out: &mut Vec<u8>) {
 }
 
 /// Appends a number in decimal digits.
-pub fn put_number(number: u64, out: &mut Vec<u8>) {
+pub(crate) fn put_number(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Appends a value. Integers of more than 64 bits, and floats that are not finite numbers, become strings.
-pub fn put_value(value: &Value<'_>, out: &mut Vec<u8>) {
+pub(crate) fn put_value(value: &Value<'_>, out: &mut Vec<u8>) {
     // Writing to memory does not fail.
     let _ = match value {
         Value::Signed(number) if i64::try_from(*number).is_ok() => {

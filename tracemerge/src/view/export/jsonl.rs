@@ -7,7 +7,7 @@ use crate::view::export::json::{put_number, put_string};
 use crate::view::threads::TimeScale;
 
 /// The description of the format.
-pub static FORMAT: OutputFormat = OutputFormat {
+pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "jsonl",
     about: "A JSON object for each record",
     extension: "jsonl",
@@ -21,7 +21,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
 
 /// The format of JSON lines.
 #[derive(Debug, Default)]
-pub struct JsonlFormat {
+pub(crate) struct JsonlFormat {
     times: TimeText,
     /// A buffer for the fields of a record.
     fields: Vec<u8>,

@@ -1,38 +1,38 @@
 //! Converts records into a format. Each format has its own file, and all implement one trait.
 
-pub mod aspects;
-pub mod call_lines;
-pub mod chrome;
-pub mod csv;
-pub mod ctf;
-pub mod events;
-pub mod fields;
-pub mod flamegraph;
-pub mod flows;
-pub mod folded;
-pub mod format;
-pub mod html;
-pub mod in_words;
-pub mod json;
-pub mod jsonl;
-pub mod locks;
-pub mod named_lines;
-pub mod paint;
-pub mod parquet;
-pub mod parts;
-pub mod perfetto;
-pub mod pids;
-pub mod rates;
-pub mod report;
-pub mod show;
-pub mod spans;
-pub mod speedscope;
-pub mod stats;
-pub mod summary;
-pub mod text;
-pub mod time_column;
-pub mod tree;
-pub mod uftrace;
+pub(crate) mod aspects;
+pub(crate) mod call_lines;
+pub(crate) mod chrome;
+pub(crate) mod csv;
+pub(crate) mod ctf;
+pub(crate) mod events;
+pub(crate) mod fields;
+pub(crate) mod flamegraph;
+pub(crate) mod flows;
+pub(crate) mod folded;
+pub(crate) mod format;
+pub(crate) mod html;
+pub(crate) mod in_words;
+pub(crate) mod json;
+pub(crate) mod jsonl;
+pub(crate) mod locks;
+pub(crate) mod named_lines;
+pub(crate) mod paint;
+pub(crate) mod parquet;
+pub(crate) mod parts;
+pub(crate) mod perfetto;
+pub(crate) mod pids;
+pub(crate) mod rates;
+pub(crate) mod report;
+pub(crate) mod show;
+pub(crate) mod spans;
+pub(crate) mod speedscope;
+pub(crate) mod stats;
+pub(crate) mod summary;
+pub(crate) mod text;
+pub(crate) mod time_column;
+pub(crate) mod tree;
+pub(crate) mod uftrace;
 
 use std::io::{self, Write};
 
@@ -46,7 +46,7 @@ const BUFFER: usize = 64 << 10;
 
 /// A format of the output. Formatted records are appended to memory, which the caller writes from time to
 /// time.
-pub trait Export: Send + Sync {
+pub(crate) trait Export: Send + Sync {
     /// Begins the output, which may contain records of all these `origins`.
     fn begin(&mut self, origins: &[Origin], out: &mut Vec<u8>);
 
@@ -114,10 +114,10 @@ pub trait Export: Send + Sync {
 }
 
 /// A function that copies a format.
-pub type Copies<'a> = Box<dyn Fn() -> Box<dyn Export> + Sync + 'a>;
+pub(crate) type Copies<'a> = Box<dyn Fn() -> Box<dyn Export> + Sync + 'a>;
 
 /// The stage that converts records into a format and writes them.
-pub struct Exporting<'a> {
+pub(crate) struct Exporting<'a> {
     format: &'a mut dyn Export,
     origins: &'a [Origin],
     out: &'a mut dyn Write,
@@ -129,7 +129,11 @@ pub struct Exporting<'a> {
 
 impl<'a> Exporting<'a> {
     /// Makes a stage that writes records of `origins` to `out`, in this `format`, which must have begun.
-    pub fn new(format: &'a mut dyn Export, origins: &'a [Origin], out: &'a mut dyn Write) -> Exporting<'a> {
+    pub(crate) fn new(
+        format: &'a mut dyn Export,
+        origins: &'a [Origin],
+        out: &'a mut dyn Write,
+    ) -> Exporting<'a> {
         Exporting { format, origins, out, text: Vec::new(), lines: 0 }
     }
 
@@ -137,7 +141,7 @@ impl<'a> Exporting<'a> {
     ///
     /// # Errors
     /// Returns an error if the output cannot be written.
-    pub fn finish(self) -> io::Result<u64> {
+    pub(crate) fn finish(self) -> io::Result<u64> {
         self.out.write_all(&self.text)?;
         Ok(self.lines)
     }

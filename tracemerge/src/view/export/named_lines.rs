@@ -7,7 +7,7 @@ use crate::view::function_names::{SharedNames, lock};
 use trace_format::line::{Kind, Line};
 
 /// A format whose lines of functions and call stacks have names after their addresses.
-pub struct NamedLines {
+pub(crate) struct NamedLines {
     /// The format of the lines.
     format: Box<dyn Export>,
     names: SharedNames,
@@ -20,7 +20,7 @@ pub struct NamedLines {
 
 impl NamedLines {
     /// Makes a format that inserts the names of functions into the lines of `format`.
-    pub fn new(format: Box<dyn Export>, names: SharedNames) -> NamedLines {
+    pub(crate) fn new(format: Box<dyn Export>, names: SharedNames) -> NamedLines {
         NamedLines { format, names, processes: Vec::new(), payload: Vec::new(), line: Vec::new() }
     }
 

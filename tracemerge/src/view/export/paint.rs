@@ -7,7 +7,7 @@ use crate::ui::colour::number_of;
 use crate::ui::escaping::put_mark;
 
 /// Calls `write`, and shows its output in `style`.
-pub fn paint(out: &mut Vec<u8>, style: Style, write: impl FnOnce(&mut Vec<u8>)) {
+pub(crate) fn paint(out: &mut Vec<u8>, style: Style, write: impl FnOnce(&mut Vec<u8>)) {
     if style.is_plain() {
         return write(out);
     }
@@ -17,7 +17,7 @@ pub fn paint(out: &mut Vec<u8>, style: Style, write: impl FnOnce(&mut Vec<u8>)) 
 }
 
 /// Writes the text of a message, and shows the matches of the pattern `found` in `style`.
-pub fn write_found(out: &mut Vec<u8>, found: Option<&Regex>, style: Style, text: &[u8]) {
+pub(crate) fn write_found(out: &mut Vec<u8>, found: Option<&Regex>, style: Style, text: &[u8]) {
     let mut done = 0;
     if let Some(found) = found.filter(|_| !style.is_plain()) {
         for hit in found.find_iter(text).filter(|hit| !hit.is_empty()) {

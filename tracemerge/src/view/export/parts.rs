@@ -9,37 +9,37 @@ const MAX_BUFFERED_BYTES: usize = 16 << 10;
 
 /// The files of an output, with their bytes that are not yet in the stream.
 #[derive(Debug, Default)]
-pub struct Parts(Vec<(String, Vec<u8>)>);
+pub(crate) struct Parts(Vec<(String, Vec<u8>)>);
 
 impl Parts {
     /// Adds a file, and returns its number. The name must contain only ASCII letters, digits, `.`, `-` and
     /// `_`, and must not begin with a dot.
-    pub fn add(&mut self, name: String) -> usize {
+    pub(crate) fn add(&mut self, name: String) -> usize {
         self.0.push((name, Vec::new()));
         self.0.len() - 1
     }
 
     /// Returns the buffer of a file, to which the caller may append.
-    pub fn of(&mut self, file: usize) -> &mut Vec<u8> {
+    pub(crate) fn of(&mut self, file: usize) -> &mut Vec<u8> {
         &mut self.0[file].1
     }
 
     /// Writes the buffered bytes of a file to the stream if there are enough of them.
-    pub fn pass_on(&mut self, file: usize, out: &mut Vec<u8>) {
+    pub(crate) fn pass_on(&mut self, file: usize, out: &mut Vec<u8>) {
         if self.0[file].1.len() >= MAX_BUFFERED_BYTES {
             self.flush(file, out);
         }
     }
 
     /// Writes the buffered bytes of a file to the stream.
-    pub fn flush(&mut self, file: usize, out: &mut Vec<u8>) {
+    pub(crate) fn flush(&mut self, file: usize, out: &mut Vec<u8>) {
         let (name, bytes) = &mut self.0[file];
         put_part(name, bytes, out);
         bytes.clear();
     }
 
     /// Writes all buffered bytes to the stream.
-    pub fn finish(&mut self, out: &mut Vec<u8>) {
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
         (0..self.0.len()).for_each(|file| self.flush(file, out));
     }
 }

@@ -11,7 +11,7 @@ const OWN_PIDS: u32 = 1 << 22;
 
 /// The numbers of processes.
 #[derive(Debug, Default)]
-pub struct Pids {
+pub(crate) struct Pids {
     /// The number of each process of the inventory.
     known: Vec<Option<u32>>,
     given: BTreeSet<u32>,
@@ -21,7 +21,7 @@ pub struct Pids {
 
 impl Pids {
     /// Returns the number of a process, and whether this is the first call for it.
-    pub fn of(&mut self, process: usize, inventory: &Inventory) -> (u32, bool) {
+    pub(crate) fn of(&mut self, process: usize, inventory: &Inventory) -> (u32, bool) {
         self.known.resize(self.known.len().max(process + 1), None);
         if let Some(pid) = self.known[process] {
             return (pid, false);
@@ -38,7 +38,7 @@ impl Pids {
 
     /// Returns a sentence if the number of a process differs from its id.
     #[must_use]
-    pub fn omissions(&self) -> Vec<String> {
+    pub(crate) fn omissions(&self) -> Vec<String> {
         sentences([(self.renumbered, "process", "with the id of another one: numbered from 4194304 on")])
     }
 }

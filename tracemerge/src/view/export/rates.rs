@@ -17,7 +17,7 @@ use crate::view::thread_labels::Label;
 
 /// The layout of `rates`: the records by period and thread.
 #[derive(Args, Clone, Copy, Debug)]
-pub struct RatesLayout {
+pub(crate) struct RatesLayout {
     /// The length of a period
     #[arg(long, value_name = "TIME", value_parser = nanoseconds, default_value = "1s")]
     pub every: u64,

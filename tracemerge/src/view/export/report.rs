@@ -26,7 +26,7 @@ use crate::view::threads::Threads;
 /// The sort order of the functions of a report; the greatest value comes first. The comments of the variants are
 /// the help.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ReportOrder {
+pub(crate) enum ReportOrder {
     /// The time of all calls, with the calls inside
     #[default]
     Total,
@@ -44,7 +44,7 @@ pub enum ReportOrder {
 
 /// The form of a report: the earlier meaning of `report --format`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ReportForm {
+pub(crate) enum ReportForm {
     /// A table
     #[default]
     Table,
@@ -57,7 +57,7 @@ const ROWS: usize = 20;
 
 /// The layout of `report`: counts of calls.
 #[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReportLayout {
+pub(crate) struct ReportLayout {
     /// The order of the functions
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     pub sort: ReportOrder,
@@ -216,7 +216,7 @@ impl Row for FunctionRow {
 
 /// The format that counts calls.
 #[derive(Debug)]
-pub struct ReportFormat {
+pub(crate) struct ReportFormat {
     layout: ReportLayout,
     counts: CallCounts,
 }
@@ -224,7 +224,7 @@ pub struct ReportFormat {
 impl ReportFormat {
     /// Makes a report of the calls of `threads`.
     #[must_use]
-    pub fn new(layout: ReportLayout, depth: Depth, threads: Threads) -> ReportFormat {
+    pub(crate) fn new(layout: ReportLayout, depth: Depth, threads: Threads) -> ReportFormat {
         let paths = layout.nests_calls();
         let counting = Counting { by_thread: layout.by_thread, paths, depth, spans: !paths };
         ReportFormat { layout, counts: CallCounts::new(counting, threads) }

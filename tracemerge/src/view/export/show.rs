@@ -27,7 +27,7 @@ use crate::view::threads::Threads;
 
 /// A column before the message. The comments of the variants are the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Column {
+pub(crate) enum Column {
     /// The time, in the terms of --time
     Time,
     /// Seconds since the record shown before
@@ -50,11 +50,11 @@ pub enum Column {
 
 impl Column {
     /// The default columns.
-    pub const USUAL: [Column; 2] = [Column::Time, Column::Thread];
+    pub(crate) const USUAL: [Column; 2] = [Column::Time, Column::Thread];
 
     /// Returns whether the column shows the origin of a message, which only raw files record.
     #[must_use]
-    pub fn is_of_site(self) -> bool {
+    pub(crate) fn is_of_site(self) -> bool {
         matches!(self, Column::Level | Column::Target | Column::Module | Column::Site | Column::Function)
     }
 
@@ -70,7 +70,7 @@ impl Column {
 
 /// The layout of `show`: records for people, in columns.
 #[derive(Args, Clone, Debug)]
-pub struct ShowLayout {
+pub(crate) struct ShowLayout {
     /// The columns before the message, from the left
     #[arg(long, value_name = "COLUMNS", value_enum, value_delimiter = ',', default_values_t = Column::USUAL)]
     pub columns: Vec<Column>,
@@ -131,7 +131,7 @@ impl Layout for ShowLayout {
 
 /// The look of the lines.
 #[derive(Clone, Debug)]
-pub struct ShowStyle {
+pub(crate) struct ShowStyle {
     /// The columns before the message, from the left.
     pub columns: Vec<Column>,
     /// Whether all functions of call stacks are shown.
@@ -148,7 +148,7 @@ pub struct ShowStyle {
 
 /// The format that writes lines for people.
 #[derive(Debug)]
-pub struct ShowFormat {
+pub(crate) struct ShowFormat {
     style: ShowStyle,
     calls: CallLines,
     palette: Palette,
@@ -197,7 +197,7 @@ fn fitted(text: &str, width: usize) -> String {
 impl ShowFormat {
     /// Makes a format with this `style` for records of `threads`.
     #[must_use]
-    pub fn new(style: ShowStyle, threads: Threads) -> ShowFormat {
+    pub(crate) fn new(style: ShowStyle, threads: Threads) -> ShowFormat {
         let mut delta = style.time.clone();
         delta.mode = TimeMode::Delta;
         ShowFormat {

@@ -57,7 +57,7 @@ impl Profile {
 
 /// The format of speedscope.
 /// The description of the format.
-pub static FORMAT: OutputFormat = OutputFormat {
+pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "speedscope",
     about: "A profile of each thread, for speedscope",
     extension: "speedscope.json",
@@ -70,7 +70,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
 };
 
 #[derive(Debug, Default)]
-pub struct SpeedscopeFormat {
+pub(crate) struct SpeedscopeFormat {
     /// The profile of each thread of the inventory.
     profiles: Vec<Profile>,
     /// The time of the first event.

@@ -10,7 +10,7 @@ use crate::time::clocks::TickClock;
 
 /// The form of the time of a line. The comments of the variants are the help.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum TimeMode {
+pub(crate) enum TimeMode {
     /// Raw ticks, as in the trace
     #[default]
     Ticks,
@@ -32,7 +32,7 @@ const SECONDS_COLUMNS: usize = TICKS_DIGITS - 10;
 
 /// The column of times.
 #[derive(Clone, Debug)]
-pub struct TimeColumn {
+pub(crate) struct TimeColumn {
     /// The form of the times.
     pub mode: TimeMode,
     /// The steady time from which offsets count, in nanoseconds: that of the first line of the chosen runs.
@@ -48,12 +48,12 @@ impl TimeColumn {
     /// Makes a column with times in the form `mode`. Offsets count from `first`, in nanoseconds of steady time, and
     /// local times are in `zone`.
     #[must_use]
-    pub fn new(mode: TimeMode, first: u64, zone: TimeZone) -> TimeColumn {
+    pub(crate) fn new(mode: TimeMode, first: u64, zone: TimeZone) -> TimeColumn {
         TimeColumn { mode, first, zone, before: None, second: Second::default() }
     }
 
     /// Writes the time of a record with `ticks` of `clock`.
-    pub fn write(&mut self, clock: &TickClock, ticks: Ticks, out: &mut Vec<u8>) {
+    pub(crate) fn write(&mut self, clock: &TickClock, ticks: Ticks, out: &mut Vec<u8>) {
         if self.mode == TimeMode::Ticks {
             return out.extend_from_slice(&ticks_digits(ticks));
         }

@@ -71,7 +71,7 @@ struct Task {
 
 /// The format of uftrace.
 /// The description of the format.
-pub static FORMAT: OutputFormat = OutputFormat {
+pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "uftrace",
     about: "A directory with the calls, for uftrace report, replay and tui",
     extension: "uftrace",
@@ -84,7 +84,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
 };
 
 #[derive(Debug, Default)]
-pub struct UftraceFormat {
+pub(crate) struct UftraceFormat {
     parts: Parts,
     pids: Pids,
     tasks: Vec<Option<Task>>,

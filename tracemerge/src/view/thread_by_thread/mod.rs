@@ -48,7 +48,7 @@ struct ThreadSource<'a> {
 
 /// Adds all records of the planned files to `counts`, which must be empty. Returns the findings of each boot.
 /// Returns `None` if a merge is needed; the caller must then make new counts.
-pub fn count(counts: &mut CallCounts, inputs: &Inputs, plan: &Plan<'_>) -> Option<Vec<Findings>> {
+pub(crate) fn count(counts: &mut CallCounts, inputs: &Inputs, plan: &Plan<'_>) -> Option<Vec<Findings>> {
     if plan.periods.iter().any(|period| *period != TickPeriod::ALL) {
         return None;
     }

@@ -16,7 +16,7 @@ const TOO_LONG: &str =
 /// The format of flame graphs. The width of a graph is the time that all threads have taken together, and the
 /// graph has one frame for each path. Memory grows with the number of paths.
 #[derive(Debug)]
-pub struct FlamegraphFormat {
+pub(super) struct FlamegraphFormat {
     folded: FoldedFormat,
     /// The reason for which there is no graph.
     failure: Option<String>,
@@ -26,7 +26,7 @@ impl FlamegraphFormat {
     /// Makes a format with the functions of `names`, and `labels` for the threads of all origins. `depth`
     /// limits the paths.
     #[must_use]
-    pub fn new(depth: Depth, threads: Threads) -> FlamegraphFormat {
+    pub(super) fn new(depth: Depth, threads: Threads) -> FlamegraphFormat {
         FlamegraphFormat { folded: FoldedFormat::new(depth, threads), failure: None }
     }
 }

@@ -6,7 +6,7 @@ mod graph;
 use crate::view::export::format::{OutputContent, OutputFormat, contains};
 
 /// The description of the format.
-pub static FORMAT: OutputFormat = OutputFormat {
+pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "flamegraph",
     about: "A flame graph, drawn as SVG",
     extension: "svg",

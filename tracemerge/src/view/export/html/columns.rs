@@ -14,7 +14,7 @@ use crate::file::fast_map::FastMap;
 use crate::view::export::json::{put_number, put_string};
 
 /// The number of records of a block.
-pub const RECORDS: usize = 1 << 16;
+pub(super) const RECORDS: usize = 1 << 16;
 /// The number of bytes of texts above which a block ends earlier.
 const MAX_BYTES: usize = 16 << 20;
 /// The least number of texts of a template whose numbers may be written as changes.
@@ -23,33 +23,33 @@ const MIN_CHANGES: usize = 8;
 const LEVEL: u32 = 6;
 
 /// The codes of records that have no entry in the dictionary.
-pub mod code {
+pub(super) mod code {
     /// The innermost call ends by its leave record.
-    pub const LEAVE: u64 = 0;
+    pub(crate) const LEAVE: u64 = 0;
     /// Calls end in any other way.
-    pub const END: u64 = 1;
+    pub(crate) const END: u64 = 1;
     /// A wait for the tracer: its begin and its end, relative to the record.
-    pub const WAIT: u64 = 2;
+    pub(crate) const WAIT: u64 = 2;
     /// A wait for the tracer whose place is not known: its duration.
-    pub const STALL: u64 = 3;
+    pub(crate) const STALL: u64 = 3;
     /// The first entry of the dictionary.
-    pub const FIRST: u64 = 4;
+    pub(crate) const FIRST: u64 = 4;
 }
 
 /// The reasons why a thread did not work.
-pub mod state {
-    pub const WAITING: u64 = 0;
-    pub const PREEMPTED: u64 = 1;
-    pub const UNKNOWN: u64 = 2;
+pub(super) mod state {
+    pub(crate) const WAITING: u64 = 0;
+    pub(crate) const PREEMPTED: u64 = 1;
+    pub(crate) const UNKNOWN: u64 = 2;
     /// It waited for a notification.
-    pub const CONDITION: u64 = 3;
+    pub(crate) const CONDITION: u64 = 3;
     /// It waited for a lock.
-    pub const LOCK: u64 = 4;
+    pub(crate) const LOCK: u64 = 4;
 }
 
 /// The time of a record.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub(super) struct Moment {
     pub ticks: u64,
     /// The steady time since the first line, in nanoseconds.
     pub time: i64,
@@ -59,7 +59,7 @@ pub struct Moment {
 
 /// The records of a block.
 #[derive(Debug, Default)]
-pub struct Block {
+pub(super) struct Block {
     lanes: Vec<u8>,
     moments: Vec<Moment>,
     codes: Vec<u8>,
@@ -85,14 +85,14 @@ pub struct Block {
 
 impl Block {
     /// Adds a record.
-    pub fn record(&mut self, lane: usize, moment: Moment, code: u64) {
+    pub(super) fn record(&mut self, lane: usize, moment: Moment, code: u64) {
         put_varint(lane as u64, &mut self.lanes);
         self.moments.push(moment);
         put_varint(code, &mut self.codes);
     }
 
     /// Adds the arguments of a text of a template.
-    pub fn arguments(&mut self, entry: u32, numbers: &[u64], lengths: &[usize], words: &[u8]) {
+    pub(super) fn arguments(&mut self, entry: u32, numbers: &[u64], lengths: &[usize], words: &[u8]) {
         if !numbers.is_empty() {
             let of_template = self.numbers.entry(entry).or_insert((numbers.len(), Vec::new()));
             of_template.1.extend_from_slice(numbers);
@@ -102,7 +102,7 @@ impl Block {
     }
 
     /// Adds a time in which a thread did not work.
-    pub fn state(&mut self, lane: usize, state: u64, begin: i64, duration: u64) {
+    pub(super) fn state(&mut self, lane: usize, state: u64, begin: i64, duration: u64) {
         put_varint(lane as u64, &mut self.states);
         put_varint(state, &mut self.states);
         put_signed(begin.wrapping_sub(self.last_state), &mut self.states);
@@ -111,18 +111,18 @@ impl Block {
     }
 
     /// Adds a time in which a thread waited for a lock that another thread, or an unknown one, had.
-    pub fn lock_wait(&mut self, lane: usize, (begin, duration): (i64, u64), holder: Option<usize>) {
+    pub(super) fn lock_wait(&mut self, lane: usize, (begin, duration): (i64, u64), holder: Option<usize>) {
         self.state(lane, state::LOCK, begin, duration);
         put_varint(holder.map_or(0, |holder| holder as u64 + 1), &mut self.states);
     }
 
     /// Returns whether there is no room for another record.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.moments.len() >= RECORDS || self.words.len() + self.entries.len() + self.fields.len() > MAX_BYTES
     }
 
     /// Appends the block, with these facts, to the page, and begins an empty one.
-    pub fn write(&mut self, facts: &[(&str, Vec<u8>)], out: &mut Vec<u8>) {
+    pub(super) fn write(&mut self, facts: &[(&str, Vec<u8>)], out: &mut Vec<u8>) {
         let mut head = Vec::new();
         let rate = self.rate();
         let first = self.moments.first().copied().unwrap_or(Moment { ticks: 0, time: 0, wall: 0 });
@@ -229,7 +229,7 @@ impl Block {
 }
 
 /// Appends a number, seven bits a byte, the lowest first.
-pub fn put_varint(mut number: u64, out: &mut Vec<u8>) {
+pub(super) fn put_varint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -238,7 +238,7 @@ pub fn put_varint(mut number: u64, out: &mut Vec<u8>) {
 }
 
 /// Appends a number that may be negative.
-pub fn put_signed(number: i64, out: &mut Vec<u8>) {
+pub(super) fn put_signed(number: i64, out: &mut Vec<u8>) {
     put_varint(zigzag(number), out);
 }
 

@@ -15,7 +15,7 @@ mod texts;
 use crate::view::export::format::{OutputContent, OutputFormat, contains};
 
 /// The description of the format.
-pub static FORMAT: OutputFormat = OutputFormat {
+pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "html",
     about: "A page that shows the trace in a browser, in one file",
     extension: "html",

@@ -50,7 +50,7 @@ const MAX_TEMPLATES: usize = 100_000;
 const MAX_TEMPLATE_BYTES: usize = 16 << 20;
 
 /// The format of the page.
-pub struct HtmlFormat {
+pub(super) struct HtmlFormat {
     /// The steady time of the first line of the chosen runs, from which times count.
     first: u64,
     lanes: Vec<Lane>,
@@ -91,7 +91,7 @@ struct LockWait {
 }
 
 /// Makes the format.
-pub fn make(context: &Context) -> Box<dyn Export> {
+pub(super) fn make(context: &Context) -> Box<dyn Export> {
     let format = HtmlFormat {
         first: context.time.first,
         lanes: Vec::new(),

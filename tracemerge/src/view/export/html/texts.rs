@@ -1,9 +1,9 @@
 //! Texts as templates with arguments: texts that differ in their numbers only have one template.
 
 /// The byte of a template in the place of a number.
-pub const NUMBER: u8 = 1;
+pub(super) const NUMBER: u8 = 1;
 /// The byte of a template in the place of a word with digits that is not a number.
-pub const WORD: u8 = 2;
+pub(super) const WORD: u8 = 2;
 /// The maximum number of digits of a number: a floating point number of the page has all of them.
 const MAX_DIGITS: usize = 15;
 /// The maximum length of a template.
@@ -11,7 +11,7 @@ const MAX_TEMPLATE: usize = 500;
 
 /// A text as a template with its arguments.
 #[derive(Debug, Default)]
-pub struct Split {
+pub(super) struct Split {
     /// The template, behind the bytes that the caller has put there.
     pub template: Vec<u8>,
     /// The numbers, in order.
@@ -23,7 +23,7 @@ pub struct Split {
 
 impl Split {
     /// Begins a text whose template is to begin with `head`.
-    pub fn begin(&mut self, head: &[u8]) {
+    pub(super) fn begin(&mut self, head: &[u8]) {
         self.template.clear();
         self.template.extend_from_slice(head);
         self.numbers.clear();
@@ -33,7 +33,7 @@ impl Split {
 
     /// Appends a text to the template and the arguments. If `all_words`, each word is an argument: so texts that differ in
     /// words, too, have one template.
-    pub fn split(&mut self, text: &str, all_words: bool) {
+    pub(super) fn split(&mut self, text: &str, all_words: bool) {
         let head = self.template.len();
         let mut rest = text.as_bytes();
         while let Some(&byte) = rest.first() {
@@ -59,7 +59,7 @@ impl Split {
     }
 
     /// Makes the whole text one argument. The template is longer than its head by one byte.
-    pub fn take_whole(&mut self, head: usize, text: &str) {
+    pub(super) fn take_whole(&mut self, head: usize, text: &str) {
         self.template.truncate(head);
         self.template.push(WORD);
         self.numbers.clear();

@@ -9,7 +9,7 @@ use crate::view::export::locks::waits::{Awaited, Holder, PlaceId, Sum};
 /// One step of a chain: a wait at a place for a lock or a condition, with its holder and the place since
 /// which it holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Link {
+pub(super) struct Link {
     /// The thread that waits.
     pub thread: u64,
     /// The awaited lock or condition.
@@ -21,14 +21,14 @@ pub struct Link {
 }
 
 /// The number of a chain.
-pub type ChainId = u32;
+pub(super) type ChainId = u32;
 
 /// The maximum number of stored links. Chains that need more are omitted.
 const MAX_LINKS: usize = 1 << 19;
 
 /// All chains that have occurred.
 #[derive(Debug, Default)]
-pub struct Chains {
+pub(super) struct Chains {
     /// The first link of each chain, the chain after it, and the number of links.
     chains: Vec<(Link, Option<ChainId>, u32)>,
     known: HashMap<(Link, Option<ChainId>), ChainId>,
@@ -47,12 +47,12 @@ enum SearchState {
 impl Chains {
     /// Returns the number of links of a chain.
     #[must_use]
-    pub fn length(&self, chain: ChainId) -> u32 {
+    pub(super) fn length(&self, chain: ChainId) -> u32 {
         self.chains[chain as usize].2
     }
 
     /// Returns the links of a chain.
-    pub fn links(&self, chain: ChainId) -> impl Iterator<Item = &Link> {
+    pub(super) fn links(&self, chain: ChainId) -> impl Iterator<Item = &Link> {
         let mut next = Some(chain);
         std::iter::from_fn(move || {
             let (link, behind, _) = &self.chains[next? as usize];
@@ -62,12 +62,12 @@ impl Chains {
     }
 
     /// Returns the chains with ended waits, and their times.
-    pub fn sums(&self) -> impl ExactSizeIterator<Item = (ChainId, Sum)> {
+    pub(super) fn sums(&self) -> impl ExactSizeIterator<Item = (ChainId, Sum)> {
         self.sums.iter().map(|(chain, sum)| (*chain, *sum))
     }
 
     /// Counts an ended wait at the beginning of a chain.
-    pub fn count(&mut self, chain: ChainId, ns: u64) {
+    pub(super) fn count(&mut self, chain: ChainId, ns: u64) {
         self.sums.entry(chain).or_default().add(ns);
     }
 
@@ -86,7 +86,7 @@ impl Chains {
     /// Returns the chain that begins with each of these threads; `link` returns the wait of a thread. Also
     /// returns false if there are too many chains. Visits each thread once. The chain of a thread in a ring
     /// is the chain of the ring, which begins with its smallest thread.
-    pub fn of_all<'t>(
+    pub(super) fn of_all<'t>(
         &mut self,
         threads: impl Iterator<Item = &'t u64>,
         link: impl Fn(u64) -> Option<Link>,
@@ -140,7 +140,7 @@ impl Chains {
 
 /// Returns each ring of threads in which each thread waits for a lock that the next one holds, and the last
 /// for a lock that the first holds. Each ring begins with its smallest thread.
-pub fn rings<'t>(
+pub(super) fn rings<'t>(
     threads: impl Iterator<Item = &'t u64>,
     holder_of: impl Fn(u64) -> Option<u64>,
 ) -> Vec<Vec<u64>> {

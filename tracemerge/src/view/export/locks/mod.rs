@@ -2,7 +2,7 @@
 //! for which holder; which thread notified which; the chains of waits; and the waits that have not ended.
 
 mod chains;
-pub mod numbers;
+pub(crate) mod numbers;
 mod tell;
 mod waits;
 
@@ -22,7 +22,7 @@ use trace_format::locks::LockRecord;
 
 /// The layout of `locks`: the waits for locks and conditions.
 #[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LocksLayout {
+pub(crate) struct LocksLayout {
     /// The number of locks, conditions and chains that are listed, and of lines of each
     #[arg(long, value_name = "N|all", value_parser = row_limit, default_value_t = 20)]
     pub rows: usize,
@@ -72,7 +72,7 @@ impl Layout for LocksLayout {
 
 /// The format that shows which thread waited for which lock, and for which holder.
 #[derive(Debug)]
-pub struct LocksFormat {
+pub(crate) struct LocksFormat {
     layout: LocksLayout,
     places: Places,
     /// The waits of each process.
@@ -84,7 +84,7 @@ pub struct LocksFormat {
 impl LocksFormat {
     /// Makes the format.
     #[must_use]
-    pub fn new(layout: LocksLayout) -> LocksFormat {
+    pub(crate) fn new(layout: LocksLayout) -> LocksFormat {
         LocksFormat { layout, places: Places::default(), processes: Vec::new(), of_text: 0 }
     }
 }

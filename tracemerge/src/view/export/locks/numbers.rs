@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// A map from numbers of 32 bits to values that are common to ranges of numbers.
 #[derive(Clone, Debug)]
-pub struct Numbers<T> {
+pub(crate) struct Numbers<T> {
     /// The last number of each range, and its value, by the first number. No two ranges overlap.
     ranges: BTreeMap<u32, (u32, T)>,
 }
@@ -19,7 +19,7 @@ impl<T> Default for Numbers<T> {
 impl<T: Copy> Numbers<T> {
     /// Sets the value of `count` numbers from `first` on, and replaces their earlier values. The number after
     /// the greatest one is 0.
-    pub fn insert(&mut self, first: u32, count: u32, value: T) {
+    pub(crate) fn insert(&mut self, first: u32, count: u32, value: T) {
         let Some(more) = count.checked_sub(1) else { return };
         match first.checked_add(more) {
             Some(last) => self.put(first, last, value),
@@ -51,7 +51,7 @@ impl<T: Copy> Numbers<T> {
     }
 
     /// Removes and returns the value of a number, if it has one.
-    pub fn remove(&mut self, number: u32) -> Option<T> {
+    pub(crate) fn remove(&mut self, number: u32) -> Option<T> {
         let (&start, &(end, value)) = self.ranges.range(..=number).next_back()?;
         if end < number {
             return None;

@@ -24,7 +24,7 @@ const LINKS: usize = 64;
 const UNKNOWN: &str = "?";
 
 /// Writes the whole text.
-pub fn tell(format: &LocksFormat, inventory: &Inventory, out: &mut Vec<u8>) {
+pub(super) fn tell(format: &LocksFormat, inventory: &Inventory, out: &mut Vec<u8>) {
     let mut text = String::new();
     let with_locks =
         |waits: &Waits| [waits.locks.len(), waits.conditions.len(), waits.futexes.len()] != [0, 0, 0];

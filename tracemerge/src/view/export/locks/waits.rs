@@ -11,18 +11,18 @@ use crate::view::thread_states::{OffSum, ThreadStates};
 use trace_format::locks::{LockRecord, LockWait};
 
 /// A place in a program, by its number in [`Places`].
-pub type PlaceId = u32;
+pub(super) type PlaceId = u32;
 
 /// The places in programs that were met, each stored once.
 #[derive(Debug, Default)]
-pub struct Places {
+pub(super) struct Places {
     ids: HashMap<String, PlaceId>,
     texts: Vec<String>,
 }
 
 impl Places {
     /// Returns the number of a place.
-    pub fn id(&mut self, place: &str) -> PlaceId {
+    pub(super) fn id(&mut self, place: &str) -> PlaceId {
         if let Some(id) = self.ids.get(place) {
             return *id;
         }
@@ -34,17 +34,17 @@ impl Places {
 
     /// Returns the text of a place; `None` if the place was recorded as unknown.
     #[must_use]
-    pub fn text(&self, id: PlaceId) -> Option<&str> {
+    pub(super) fn text(&self, id: PlaceId) -> Option<&str> {
         self.texts.get(id as usize).map(String::as_str).filter(|text| *text != UNKNOWN)
     }
 }
 
 /// The text of an unknown place in records.
-pub const UNKNOWN: &str = "?:0";
+pub(super) const UNKNOWN: &str = "?:0";
 
 /// The number and the duration of waits, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sum {
+pub(super) struct Sum {
     /// The number of waits.
     pub waits: u64,
     /// The total time.
@@ -58,7 +58,7 @@ pub struct Sum {
 
 impl Sum {
     /// Adds a wait.
-    pub fn add(&mut self, ns: u64) {
+    pub(super) fn add(&mut self, ns: u64) {
         self.waits += 1;
         self.total = self.total.saturating_add(ns);
         self.max = self.max.max(ns);
@@ -67,7 +67,7 @@ impl Sum {
 
 /// The thread that holds a lock, by its id, and the place of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Holder {
+pub(super) struct Holder {
     /// The thread.
     pub thread: u64,
     /// The place.
@@ -76,7 +76,7 @@ pub struct Holder {
 
 /// The common properties of waits for a lock that are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LockWaitKey {
+pub(super) struct LockWaitKey {
     /// The thread that held the lock when the wait began, if known.
     pub holder: Option<Holder>,
     /// The place of the wait.
@@ -85,7 +85,7 @@ pub struct LockWaitKey {
 
 /// A lock for which threads waited.
 #[derive(Debug)]
-pub struct Lock {
+pub(super) struct Lock {
     /// The place of its creation, or else of the first wait for it.
     pub made: PlaceId,
     /// All waits.
@@ -98,7 +98,7 @@ pub struct Lock {
 
 /// A condition that threads waited for or notified.
 #[derive(Debug)]
-pub struct Condition {
+pub(super) struct Condition {
     /// The place of its creation.
     pub made: PlaceId,
     /// All waits.
@@ -137,7 +137,7 @@ impl Condition {
 
 /// A notification of a condition.
 #[derive(Clone, Copy, Debug)]
-pub struct Notification {
+pub(super) struct Notification {
     /// The time, in nanoseconds since 1970.
     pub wall: u64,
     /// The notifying thread, and the place of its call.
@@ -148,7 +148,7 @@ pub struct Notification {
 
 /// The object that a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Awaited {
+pub(super) enum Awaited {
     /// The lock with this number.
     Lock(u64),
     /// The condition with this number.
@@ -159,7 +159,7 @@ pub enum Awaited {
 
 /// A wait of a thread that continues.
 #[derive(Clone, Debug)]
-pub struct Waiting {
+pub(super) struct Waiting {
     /// The object that the thread waits for.
     pub awaited: Awaited,
     /// The beginning, in nanoseconds since 1970.
@@ -216,7 +216,7 @@ const FIRST_STEPS: usize = 1 << 20;
 
 /// All waits of one process.
 #[derive(Debug)]
-pub struct Waits {
+pub(super) struct Waits {
     /// The locks by number.
     pub locks: BTreeMap<u64, Lock>,
     /// The conditions by number.
@@ -265,14 +265,14 @@ impl Default for Waits {
 impl Waits {
     /// Makes the waits of the threads of a run, with the states of threads if there are any.
     #[must_use]
-    pub fn with_states(states: &Arc<ThreadStates>, run: Option<&Run>) -> Waits {
+    pub(super) fn with_states(states: &Arc<ThreadStates>, run: Option<&Run>) -> Waits {
         let states = run.filter(|_| !states.is_empty()).map(|run| (states.clone(), run.clone()));
         Waits { states, ..Waits::default() }
     }
 
     /// Returns whether there are states of threads.
     #[must_use]
-    pub fn has_states(&self) -> bool {
+    pub(super) fn has_states(&self) -> bool {
         self.states.is_some()
     }
 
@@ -287,7 +287,7 @@ impl Waits {
 
     /// Returns the times off the processor of the holders during a wait for a lock, until a time.
     #[must_use]
-    pub fn holder_off(&self, waiting: &Waiting, until: u64) -> OffSum {
+    pub(super) fn holder_off(&self, waiting: &Waiting, until: u64) -> OffSum {
         let Awaited::Lock(id) = waiting.awaited else { return OffSum::default() };
         let Some((HandedOver { mut first, before }, queue)) = waiting.handed_over.zip(self.queues.get(&id))
         else {
@@ -299,7 +299,7 @@ impl Waits {
     }
 
     /// Adds a record of a thread.
-    pub fn take(&mut self, record: &LockRecord<'_>, thread: u64, wall: u64, places: &mut Places) {
+    pub(super) fn take(&mut self, record: &LockRecord<'_>, thread: u64, wall: u64, places: &mut Places) {
         self.steps = self.steps.saturating_add(STEPS);
         match *record {
             LockRecord::Wait(wait) => self.wait(&wait, thread, wall, places),
@@ -350,14 +350,14 @@ impl Waits {
     }
 
     /// Registers that a thread has recorded something that is not a lock record.
-    pub fn has_traced(&mut self, thread: u64) {
+    pub(super) fn has_traced(&mut self, thread: u64) {
         if let Some(waiting) = self.open.get_mut(&thread) {
             waiting.has_traced_since = true;
         }
     }
 
     /// Ends all waits at this time, because nothing is recorded from then on.
-    pub fn pause(&mut self, wall: u64) {
+    pub(super) fn pause(&mut self, wall: u64) {
         let open: Vec<(u64, Awaited, u64)> =
             self.open.iter().map(|(thread, of)| (*thread, of.awaited, of.since)).collect();
         for (thread, awaited, since) in open {
@@ -367,7 +367,7 @@ impl Waits {
     }
 
     /// Counts the open waits up to `wall`, and leaves them open.
-    pub fn count_open(&mut self, wall: u64) {
+    pub(super) fn count_open(&mut self, wall: u64) {
         self.find_chains();
         let open: Vec<Waiting> = self.open.values().cloned().collect();
         for waiting in open {
@@ -377,7 +377,7 @@ impl Waits {
     }
 
     /// Sets the place at which a thread waits for a futex, if only the call stack contains it.
-    pub fn place(&mut self, thread: u64, place: &str, places: &mut Places) {
+    pub(super) fn place(&mut self, thread: u64, place: &str, places: &mut Places) {
         let unknown = places.id(UNKNOWN);
         let Some(waiting) = self.open.get_mut(&thread).filter(|waiting| waiting.at == unknown) else {
             return;
@@ -472,7 +472,7 @@ impl Waits {
 
     /// Returns the holder of the object of a wait, if known.
     #[must_use]
-    pub fn holder(&self, waiting: &Waiting) -> Option<Holder> {
+    pub(super) fn holder(&self, waiting: &Waiting) -> Option<Holder> {
         holder_in(&self.queues, waiting)
     }
 
@@ -603,7 +603,7 @@ impl Waits {
     /// Returns each ring of threads in which each thread waits for a lock that the next one holds, and the
     /// last for a lock that the first holds.
     #[must_use]
-    pub fn deadlocks(&self) -> Vec<Vec<u64>> {
+    pub(super) fn deadlocks(&self) -> Vec<Vec<u64>> {
         rings(self.open.keys(), |thread| Some(self.holder(self.open.get(&thread)?)?.thread))
     }
 }

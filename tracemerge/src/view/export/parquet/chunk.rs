@@ -15,9 +15,9 @@ use super::hybrid::{Bits, bits, put_hybrid, put_hybrid_of_bytes, put_run};
 use super::words::{NONE, SharedValues, ValueId};
 
 /// The compression level of columns: the fastest level of zstd.
-pub const LEVEL: i32 = 1;
+pub(super) const LEVEL: i32 = 1;
 /// An encoded column of a row group.
-pub struct Chunk {
+pub(super) struct Chunk {
     /// The pages.
     pub bytes: Bytes,
     /// The metadata of the pages in the file.
@@ -26,7 +26,7 @@ pub struct Chunk {
 
 /// The keys of rows, from which the values of several columns follow: a number for each row.
 #[derive(Debug, Default)]
-pub struct Rows {
+pub(super) struct Rows {
     keys: Vec<u32>,
     /// The distinct keys, each once, and whether each number is among them.
     distinct: Vec<u32>,
@@ -36,7 +36,7 @@ pub struct Rows {
 impl Rows {
     /// Adds a row.
     #[inline]
-    pub fn add(&mut self, key: u32) {
+    pub(super) fn add(&mut self, key: u32) {
         self.keys.push(key);
         match self.is_there.get(key as usize) {
             Some(true) => {}
@@ -57,7 +57,7 @@ impl Rows {
     }
 
     /// Removes all rows.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.keys.clear();
         for key in self.distinct.drain(..) {
             self.is_there[key as usize] = false;
@@ -66,7 +66,7 @@ impl Rows {
 }
 
 /// An encoder of columns.
-pub struct Encoder {
+pub(super) struct Encoder {
     zstd: Compressor<'static>,
     /// The number in the column's dictionary of each word. This and the following fields are buffers.
     places: Vec<u32>,
@@ -135,7 +135,7 @@ impl Encoder {
     ///
     /// # Errors
     /// Returns an error if there is not enough memory.
-    pub fn new() -> Result<Encoder> {
+    pub(super) fn new() -> Result<Encoder> {
         let (places, of_keys, dictionary) = Default::default();
         let (numbers, small, small_of_keys, there, body) = Default::default();
         let zstd = Compressor::new(LEVEL)?;
@@ -164,7 +164,7 @@ impl Encoder {
     ///
     /// # Errors
     /// Returns an error if the column is too large.
-    pub fn words(
+    pub(super) fn words(
         &mut self,
         column: ColumnDescPtr,
         rows: &Rows,

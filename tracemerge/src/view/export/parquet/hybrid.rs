@@ -5,20 +5,20 @@
 const GROUP: usize = 8;
 
 /// Returns the number of bits that numbers up to `largest` need, at least one.
-pub fn bits(largest: usize) -> u8 {
+pub(super) fn bits(largest: usize) -> u8 {
     (usize::BITS - largest.leading_zeros()).max(1) as u8
 }
 
 /// The presence of values in rows: one bit for each row, the lowest bit of each byte first.
 #[derive(Debug, Default)]
-pub struct Bits {
+pub(super) struct Bits {
     bytes: Vec<u8>,
     count: usize,
 }
 
 impl Bits {
     /// Adds rows. The number of earlier rows must be 0 or a multiple of eight.
-    pub fn extend<T: Copy>(&mut self, rows: &[T], is_there: impl Fn(T) -> bool) {
+    pub(super) fn extend<T: Copy>(&mut self, rows: &[T], is_there: impl Fn(T) -> bool) {
         let byte = |group: &[T]| group.iter().rev().fold(0, |byte, row| byte << 1 | u8::from(is_there(*row)));
         self.bytes.extend(rows.chunks(GROUP).map(byte));
         self.count += rows.len();
@@ -26,18 +26,18 @@ impl Bits {
 
     /// Returns the number of rows.
     #[must_use]
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.count
     }
 
     /// Removes all rows.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.count = 0;
     }
 
     /// Appends all bits, in the form of [`put_hybrid`] with a width of 1.
-    pub fn put(&self, out: &mut Vec<u8>) {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
         let mut rest = &self.bytes[..];
         let mut left = self.count;
         let is_run = |byte: u8| byte == 0 || byte == u8::MAX;
@@ -59,7 +59,7 @@ impl Bits {
 }
 
 /// Appends numbers of `width` bits: runs of equal numbers, and groups of packed numbers.
-pub fn put_hybrid(numbers: &[u32], width: u8, out: &mut Vec<u8>) {
+pub(super) fn put_hybrid(numbers: &[u32], width: u8, out: &mut Vec<u8>) {
     let is_run = |group: &[u32]| group.iter().all(|number| *number == group[0]);
     let mut rest = numbers;
     while let Some(first) = rest.first() {
@@ -80,7 +80,7 @@ pub fn put_hybrid(numbers: &[u32], width: u8, out: &mut Vec<u8>) {
 
 /// Appends numbers of at most eight bits like [`put_hybrid`]; the numbers of a group are processed as one
 /// word.
-pub fn put_hybrid_of_bytes(numbers: &[u8], width: u8, out: &mut Vec<u8>) {
+pub(super) fn put_hybrid_of_bytes(numbers: &[u8], width: u8, out: &mut Vec<u8>) {
     let word = |group: &[u8]| group.first_chunk().map_or(0, |group| u64::from_le_bytes(*group));
     let is_run = |group: u64| group == group.rotate_left(8);
     let (mut rest, last) = numbers.split_at(numbers.len() / GROUP * GROUP);
@@ -113,7 +113,7 @@ pub fn put_hybrid_of_bytes(numbers: &[u8], width: u8, out: &mut Vec<u8>) {
 }
 
 /// Appends a run of `count` equal numbers of `width` bits.
-pub fn put_run(number: u32, count: usize, width: u8, out: &mut Vec<u8>) {
+pub(super) fn put_run(number: u32, count: usize, width: u8, out: &mut Vec<u8>) {
     put_length((count as u64) << 1, out);
     out.extend_from_slice(&number.to_le_bytes()[..usize::from(width.div_ceil(8))]);
 }
@@ -148,7 +148,7 @@ fn put_packed(group: &[u32], width: u8, out: &mut Vec<u8>) {
 }
 
 /// Appends a number with seven bits in each byte, the lowest bits first.
-pub fn put_length(mut number: u64, out: &mut Vec<u8>) {
+pub(super) fn put_length(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;

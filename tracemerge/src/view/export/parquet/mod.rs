@@ -14,7 +14,7 @@ mod words;
 use crate::view::export::format::{OutputContent, OutputFormat};
 
 /// The description of the format.
-pub static FORMAT: OutputFormat = OutputFormat {
+pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "parquet",
     about: "A directory of tables in Parquet, for DuckDB and others",
     extension: "parquet",

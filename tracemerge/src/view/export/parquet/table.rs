@@ -21,7 +21,7 @@ const ROWS: usize = 1 << 17;
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ColumnType {
+pub(super) enum ColumnType {
     /// A signed integer of this number of bits, at most 64.
     Signed(u8),
     /// An unsigned integer of this number of bits, at most 64.
@@ -37,7 +37,7 @@ pub enum ColumnType {
 
 /// The description of a column.
 #[derive(Clone, Debug)]
-pub struct ColumnSpec {
+pub(super) struct ColumnSpec {
     /// The name, which no other column of the table has.
     pub name: String,
     /// The type.
@@ -50,7 +50,7 @@ pub struct ColumnSpec {
 
 /// The source of the values of a column.
 #[derive(Clone, Copy, Debug)]
-pub enum Source {
+pub(super) enum Source {
     /// The numbers of the row's head, at this index: its number, its ticks, and its time.
     Head(usize),
     /// The properties of the row's thread, at this index.
@@ -65,7 +65,7 @@ pub enum Source {
 
 /// The data that rows share.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub(super) struct Shared {
     /// The values.
     pub words: SharedValues,
     /// The properties of each thread.
@@ -75,8 +75,8 @@ pub struct Shared {
 }
 
 /// The numbers of properties of a thread and of a subject, each with a column.
-pub const OF_THREAD: usize = 4;
-pub const OF_SUBJECT: usize = 9;
+pub(super) const OF_THREAD: usize = 4;
+pub(super) const OF_SUBJECT: usize = 9;
 /// The number of texts of a row.
 const TEXTS: usize = 2;
 /// The memory that the head of a row takes, in bytes.
@@ -84,7 +84,7 @@ const HEAD: usize = 32;
 
 /// The data at the beginning of every row.
 #[derive(Clone, Copy, Debug)]
-pub struct Head {
+pub(super) struct Head {
     /// The number of the record.
     pub number: u64,
     /// The ticks.
@@ -146,7 +146,7 @@ fn signed(number: u64) -> i64 {
 }
 
 /// A table while it is written.
-pub struct Table {
+pub(super) struct Table {
     writer: SerializedFileWriter<Vec<u8>>,
     sources: Vec<Source>,
     /// The numbers, the ticks and the times of the rows.
@@ -164,7 +164,7 @@ impl Table {
     ///
     /// # Errors
     /// Returns an error if two columns have the same name.
-    pub fn new(of: &[ColumnSpec]) -> Result<Table> {
+    pub(super) fn new(of: &[ColumnSpec]) -> Result<Table> {
         let fields: Result<Vec<_>> = of.iter().map(|column| Ok(Arc::new(schema(column)?))).collect();
         let schema = Schema::group_type_builder("records").with_fields(fields?).build()?;
         let writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties(of)?))?;
@@ -186,7 +186,7 @@ impl Table {
 
     /// Adds a row with a subject and texts.
     #[inline]
-    pub fn add(&mut self, head: &Head, subject: u32, texts: [Option<&str>; TEXTS]) {
+    pub(super) fn add(&mut self, head: &Head, subject: u32, texts: [Option<&str>; TEXTS]) {
         self.add_head(head);
         self.subjects.add(subject);
         for (all, text) in self.texts.iter_mut().zip(texts) {
@@ -196,7 +196,7 @@ impl Table {
 
     /// Adds a row with values, which must be in the order of the value columns. Returns the number of
     /// integers that become texts.
-    pub fn add_values(&mut self, head: &Head, values: &[Value<'_>]) -> u64 {
+    pub(super) fn add_values(&mut self, head: &Head, values: &[Value<'_>]) -> u64 {
         self.add_head(head);
         let mut as_text = 0;
         for (gathered, value) in self.values.iter_mut().zip(values) {
@@ -209,13 +209,13 @@ impl Table {
 
     /// Returns whether the unwritten rows fill a row group.
     #[must_use]
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.heads[0].len() >= ROWS
     }
 
     /// Returns the number of bytes of memory that the unwritten rows take.
     #[must_use]
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
@@ -223,7 +223,7 @@ impl Table {
     ///
     /// # Errors
     /// Returns an error if the file has too many row groups.
-    pub fn write(&mut self, shared: &Shared, encoder: &mut Encoder) -> Result<Vec<u8>> {
+    pub(super) fn write(&mut self, shared: &Shared, encoder: &mut Encoder) -> Result<Vec<u8>> {
         if !self.heads[0].is_empty() {
             let columns = self.writer.schema_descr().columns().to_vec();
             let mut group = self.writer.next_row_group()?;
@@ -258,7 +258,7 @@ impl Table {
     ///
     /// # Errors
     /// Returns an error if the file has too many row groups.
-    pub fn finish(mut self, shared: &Shared, encoder: &mut Encoder) -> Result<Vec<u8>> {
+    pub(super) fn finish(mut self, shared: &Shared, encoder: &mut Encoder) -> Result<Vec<u8>> {
         let mut bytes = self.write(shared, encoder)?;
         bytes.append(&mut self.writer.into_inner()?);
         Ok(bytes)

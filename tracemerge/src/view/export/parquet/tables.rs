@@ -26,7 +26,7 @@ const SHORT: usize = 40;
 
 /// The format of Parquet.
 #[derive(Default)]
-pub struct ParquetFormat {
+pub(super) struct ParquetFormat {
     shared: Shared,
     encoder: Option<Encoder>,
     records: Option<Table>,

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 /// The number of a shared value.
-pub type ValueId = u32;
+pub(super) type ValueId = u32;
 
 /// The number that stands for no value.
-pub const NONE: ValueId = 0;
+pub(super) const NONE: ValueId = 0;
 
 /// The shared values, each in the form of its column type ("plain" in Parquet).
 #[derive(Debug)]
-pub struct SharedValues {
+pub(super) struct SharedValues {
     known: HashMap<Vec<u8>, ValueId>,
     /// The values by their numbers.
     all: Vec<Vec<u8>>,
@@ -23,7 +23,7 @@ impl Default for SharedValues {
 }
 
 /// Appends a text in the form of a column: its length and its bytes.
-pub fn put_text(text: &str, out: &mut Vec<u8>) {
+pub(super) fn put_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
     out.extend_from_slice(text.as_bytes());
 }
@@ -31,18 +31,18 @@ pub fn put_text(text: &str, out: &mut Vec<u8>) {
 impl SharedValues {
     /// Returns the number of values, including the one that stands for no value.
     #[must_use]
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.all.len()
     }
 
     /// Returns the bytes of a value.
     #[must_use]
-    pub fn bytes(&self, id: ValueId) -> &[u8] {
+    pub(super) fn bytes(&self, id: ValueId) -> &[u8] {
         &self.all[id as usize]
     }
 
     /// Returns the number of a text.
-    pub fn text(&mut self, text: Option<&str>) -> ValueId {
+    pub(super) fn text(&mut self, text: Option<&str>) -> ValueId {
         let Some(text) = text else { return NONE };
         let mut bytes = Vec::with_capacity(4 + text.len());
         put_text(text, &mut bytes);
@@ -50,12 +50,12 @@ impl SharedValues {
     }
 
     /// Returns the number of an integer of 32 bits.
-    pub fn of_32(&mut self, number: Option<u32>) -> ValueId {
+    pub(super) fn of_32(&mut self, number: Option<u32>) -> ValueId {
         number.map_or(NONE, |number| self.of(number.to_le_bytes().to_vec()))
     }
 
     /// Returns the number of an integer of 64 bits.
-    pub fn of_64(&mut self, number: u64) -> ValueId {
+    pub(super) fn of_64(&mut self, number: u64) -> ValueId {
         self.of(number.to_le_bytes().to_vec())
     }
 

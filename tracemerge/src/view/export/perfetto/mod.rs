@@ -37,58 +37,58 @@ use crate::view::values::Value;
 
 /// The numbers of fields, by message type.
 mod field {
-    pub const PACKET: u64 = 1;
-    pub mod packet {
-        pub const CLOCK_SNAPSHOT: u64 = 6;
-        pub const TIMESTAMP: u64 = 8;
-        pub const SEQUENCE: u64 = 10;
-        pub const TRACK_EVENT: u64 = 11;
-        pub const INTERNED: u64 = 12;
-        pub const FLAGS: u64 = 13;
-        pub const DEFAULTS: u64 = 59;
-        pub const TRACK: u64 = 60;
+    pub(super) const PACKET: u64 = 1;
+    pub(super) mod packet {
+        pub(crate) const CLOCK_SNAPSHOT: u64 = 6;
+        pub(crate) const TIMESTAMP: u64 = 8;
+        pub(crate) const SEQUENCE: u64 = 10;
+        pub(crate) const TRACK_EVENT: u64 = 11;
+        pub(crate) const INTERNED: u64 = 12;
+        pub(crate) const FLAGS: u64 = 13;
+        pub(crate) const DEFAULTS: u64 = 59;
+        pub(crate) const TRACK: u64 = 60;
     }
-    pub mod event {
-        pub const CATEGORY_ID: u64 = 3;
-        pub const ANNOTATION: u64 = 4;
-        pub const TYPE: u64 = 9;
-        pub const NAME_ID: u64 = 10;
-        pub const TRACK: u64 = 11;
-        pub const NAME: u64 = 23;
-        pub const LOCATION_ID: u64 = 34;
-        pub const FLOW: u64 = 47;
-        pub const LAST_OF_FLOW: u64 = 48;
+    pub(super) mod event {
+        pub(crate) const CATEGORY_ID: u64 = 3;
+        pub(crate) const ANNOTATION: u64 = 4;
+        pub(crate) const TYPE: u64 = 9;
+        pub(crate) const NAME_ID: u64 = 10;
+        pub(crate) const TRACK: u64 = 11;
+        pub(crate) const NAME: u64 = 23;
+        pub(crate) const LOCATION_ID: u64 = 34;
+        pub(crate) const FLOW: u64 = 47;
+        pub(crate) const LAST_OF_FLOW: u64 = 48;
     }
-    pub mod interned {
-        pub const CATEGORY: u64 = 1;
-        pub const NAME: u64 = 2;
-        pub const ANNOTATION_NAME: u64 = 3;
-        pub const LOCATION: u64 = 4;
+    pub(super) mod interned {
+        pub(crate) const CATEGORY: u64 = 1;
+        pub(crate) const NAME: u64 = 2;
+        pub(crate) const ANNOTATION_NAME: u64 = 3;
+        pub(crate) const LOCATION: u64 = 4;
     }
-    pub mod annotation {
-        pub const NAME_ID: u64 = 1;
-        pub const BOOL: u64 = 2;
-        pub const UNSIGNED: u64 = 3;
-        pub const SIGNED: u64 = 4;
-        pub const DOUBLE: u64 = 5;
-        pub const TEXT: u64 = 6;
-        pub const POINTER: u64 = 7;
+    pub(super) mod annotation {
+        pub(crate) const NAME_ID: u64 = 1;
+        pub(crate) const BOOL: u64 = 2;
+        pub(crate) const UNSIGNED: u64 = 3;
+        pub(crate) const SIGNED: u64 = 4;
+        pub(crate) const DOUBLE: u64 = 5;
+        pub(crate) const TEXT: u64 = 6;
+        pub(crate) const POINTER: u64 = 7;
     }
-    pub mod track {
-        pub const UUID: u64 = 1;
-        pub const NAME: u64 = 2;
-        pub const PROCESS: u64 = 3;
-        pub const THREAD: u64 = 4;
-        pub const PARENT: u64 = 5;
+    pub(super) mod track {
+        pub(crate) const UUID: u64 = 1;
+        pub(crate) const NAME: u64 = 2;
+        pub(crate) const PROCESS: u64 = 3;
+        pub(crate) const THREAD: u64 = 4;
+        pub(crate) const PARENT: u64 = 5;
     }
-    pub mod process {
-        pub const PID: u64 = 1;
-        pub const NAME: u64 = 6;
+    pub(super) mod process {
+        pub(crate) const PID: u64 = 1;
+        pub(crate) const NAME: u64 = 6;
     }
-    pub mod thread {
-        pub const PID: u64 = 1;
-        pub const TID: u64 = 2;
-        pub const NAME: u64 = 5;
+    pub(super) mod thread {
+        pub(crate) const PID: u64 = 1;
+        pub(crate) const TID: u64 = 2;
+        pub(crate) const NAME: u64 = 5;
     }
 }
 
@@ -174,7 +174,7 @@ fn is_new(set: &mut ByNumber<bool>, number: usize) -> bool {
 
 /// The format of Perfetto.
 /// The description of the format.
-pub static FORMAT: OutputFormat = OutputFormat {
+pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "perfetto",
     about: "A timeline for Perfetto, https://ui.perfetto.dev",
     extension: "perfetto-trace",
@@ -187,7 +187,7 @@ pub static FORMAT: OutputFormat = OutputFormat {
 };
 
 #[derive(Debug, Default)]
-pub struct PerfettoFormat {
+pub(crate) struct PerfettoFormat {
     sequences: Vec<Sequence>,
     pids: Pids,
     /// The numbers of interned texts.

@@ -23,26 +23,26 @@ fn varint_groups(number: u64) -> [u8; 10] {
 
 /// Returns the tag byte of a number; `field` must be below 16.
 #[inline]
-pub const fn tag_of_number(field: u64) -> u8 {
+pub(super) const fn tag_of_number(field: u64) -> u8 {
     (field << 3 | VARINT) as u8
 }
 
 /// Returns the tag byte of a text or a message; `field` must be below 16.
 #[inline]
-pub const fn tag_of_bytes(field: u64) -> u8 {
+pub(super) const fn tag_of_bytes(field: u64) -> u8 {
     (field << 3 | BYTES) as u8
 }
 
 /// A few bytes that are assembled on the stack, because a [`Vec`] checks its capacity for each field.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SmallBuffer {
+pub(super) struct SmallBuffer {
     bytes: [u8; SmallBuffer::ROOM],
     length: usize,
 }
 
 impl SmallBuffer {
     /// The maximum number of bytes.
-    pub const ROOM: usize = 32;
+    pub(super) const ROOM: usize = 32;
     /// The maximum number of bytes that [`SmallBuffer::push_buffer`] appends.
     const MAX_PUSHED_BYTES: usize = 16;
 
@@ -51,14 +51,14 @@ impl SmallBuffer {
     /// # Panics
     /// Panics if there is not enough room, which is a bug in the program.
     #[inline]
-    pub fn push<const N: usize>(&mut self, bytes: &[u8; N]) {
+    pub(super) fn push<const N: usize>(&mut self, bytes: &[u8; N]) {
         self.bytes[self.length..][..N].copy_from_slice(bytes);
         self.length += N;
     }
 
     /// Appends a number.
     #[inline]
-    pub fn push_varint(&mut self, number: u64) {
+    pub(super) fn push_varint(&mut self, number: u64) {
         let end = self.length + (number | 1).ilog2() as usize / 7 + 1;
         // Appending all bytes and truncating is faster than copying a variable number of bytes.
         self.push(&varint_groups(number));
@@ -69,14 +69,14 @@ impl SmallBuffer {
 
     /// Appends a field that is a 64-bit float; `field` must be below 16.
     #[inline]
-    pub fn push_double(&mut self, field: u64, number: f64) {
+    pub(super) fn push_double(&mut self, field: u64, number: f64) {
         self.push(&[(field << 3 | FIXED_64) as u8]);
         self.push(&number.to_le_bytes());
     }
 
     /// Appends the bytes of another instance.
     #[inline]
-    pub fn push_buffer(&mut self, other: &SmallBuffer) {
+    pub(super) fn push_buffer(&mut self, other: &SmallBuffer) {
         self.bytes[self.length..][..Self::MAX_PUSHED_BYTES]
             .copy_from_slice(&other.bytes[..Self::MAX_PUSHED_BYTES]);
         self.length += other.length.min(Self::MAX_PUSHED_BYTES);
@@ -84,19 +84,19 @@ impl SmallBuffer {
 
     /// Sets the byte at a place to the number of bytes after it, plus `more` for bytes that are elsewhere.
     #[inline]
-    pub fn set_length(&mut self, place: usize, more: u8) {
+    pub(super) fn set_length(&mut self, place: usize, more: u8) {
         self.bytes[place] = (self.length - place - 1) as u8 + more;
     }
 
     /// Returns the bytes.
     #[inline]
-    pub fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
     /// Appends the bytes to `out`.
     #[inline]
-    pub fn append_to(&self, out: &mut Vec<u8>) {
+    pub(super) fn append_to(&self, out: &mut Vec<u8>) {
         let end = out.len() + self.length;
         out.extend_from_slice(&self.bytes);
         out.truncate(end);
@@ -120,31 +120,31 @@ fn put_varint(number: u64, out: &mut Vec<u8>) {
 
 /// Appends a field that is an unsigned number, a Boolean, or an enumeration value.
 #[inline]
-pub fn put_number(field: u64, number: u64, out: &mut Vec<u8>) {
+pub(super) fn put_number(field: u64, number: u64, out: &mut Vec<u8>) {
     put_varint(field << 3 | VARINT, out);
     put_varint(number, out);
 }
 
 /// Appends a field that is a signed number.
-pub fn put_signed(field: u64, number: i64, out: &mut Vec<u8>) {
+pub(super) fn put_signed(field: u64, number: i64, out: &mut Vec<u8>) {
     put_number(field, number as u64, out);
 }
 
 /// Appends a field that is a fixed-size unsigned number of 64 bits.
 #[inline]
-pub fn put_fixed(field: u64, number: u64, out: &mut Vec<u8>) {
+pub(super) fn put_fixed(field: u64, number: u64, out: &mut Vec<u8>) {
     put_varint(field << 3 | FIXED_64, out);
     out.extend_from_slice(&number.to_le_bytes());
 }
 
 /// Appends a text field.
-pub fn put_text(field: u64, text: &str, out: &mut Vec<u8>) {
+pub(super) fn put_text(field: u64, text: &str, out: &mut Vec<u8>) {
     put_bytes(field, text.as_bytes(), out);
 }
 
 /// Appends a field that is a message. `write` appends the contents of the message.
 #[inline]
-pub fn put_message(field: u64, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn put_message(field: u64, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     put_varint(field << 3 | BYTES, out);
     let start = out.len();
     // Most messages are short, and then no bytes must be moved when the length is known.
@@ -162,7 +162,7 @@ pub fn put_message(field: u64, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8
 
 /// Appends a field that is a message of these bytes.
 #[inline]
-pub fn put_bytes(field: u64, bytes: &[u8], out: &mut Vec<u8>) {
+pub(super) fn put_bytes(field: u64, bytes: &[u8], out: &mut Vec<u8>) {
     put_varint(field << 3 | BYTES, out);
     put_varint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);

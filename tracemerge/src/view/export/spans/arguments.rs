@@ -20,10 +20,10 @@ const OTHERS: [&str; 10] = [
 ];
 
 /// An argument: its name and its value.
-pub type Argument<'a> = (Cow<'a, str>, Value<'a>);
+pub(crate) type Argument<'a> = (Cow<'a, str>, Value<'a>);
 
 /// Returns the values of a span's fields so far, and the name and the number of the span that opened it.
-pub fn arguments<'a>(spans: &'a KnownSpans, span: &'a Span) -> Vec<Argument<'a>> {
+pub(crate) fn arguments<'a>(spans: &'a KnownSpans, span: &'a Span) -> Vec<Argument<'a>> {
     let mut arguments = fields_of(span.fields());
     if let Some(parent) = span.parent {
         arguments.extend(spans.names_of(span).1.map(|name| ("parent".into(), Value::Text(name.into()))));
@@ -33,7 +33,7 @@ pub fn arguments<'a>(spans: &'a KnownSpans, span: &'a Span) -> Vec<Argument<'a>>
 }
 
 /// Returns the values of the fields that a span got after its beginning, if it had no other values before.
-pub fn later_fields(span: &Span) -> Vec<Argument<'_>> {
+pub(crate) fn later_fields(span: &Span) -> Vec<Argument<'_>> {
     let (first, later) = span.fields().split_at(span.first_fields());
     let known = fields_of(first);
     let mut later = fields_of(later.trim_start());

@@ -1,8 +1,8 @@
 //! The spans: calls of async functions and spans of `tracing`, which are entered and left several times, on any
 //! threads. A span is *busy* while a thread is in it, and *idle* otherwise.
 
-pub mod arguments;
-pub mod rows;
+pub(crate) mod arguments;
+pub(crate) mod rows;
 mod steps;
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use trace_format::locks::LockRecord;
 
 /// The layout of `spans`: how long spans took, and what they waited for.
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SpansLayout {
+pub(crate) struct SpansLayout {
     /// The N spans that took longest, with their fields, one by one
     #[arg(long, value_name = "N", conflicts_with = "id")]
     pub slow: Option<usize>,

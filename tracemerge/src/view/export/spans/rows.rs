@@ -11,12 +11,12 @@ use crate::view::rows::{Column, Row, RowForm, Value, table};
 use crate::view::thread_states::OffSum;
 
 /// The text for a trace without spans.
-pub const NO_SPANS: &str = "no spans: calls of async functions with #[traced], and spans of tracing with the package \
+pub(crate) const NO_SPANS: &str = "no spans: calls of async functions with #[traced], and spans of tracing with the package \
     tracer-tracing, are spans\n";
 
 /// The spans of one name that spans of one name have opened.
 #[derive(Debug)]
-pub struct NameRow {
+pub(crate) struct NameRow {
     name: String,
     opened_by: Option<String>,
     sums: Sums,
@@ -104,14 +104,14 @@ impl Row for NameRow {
 
 /// The spans of one name, for reports.
 #[derive(Debug)]
-pub struct SpanRow {
+pub(crate) struct SpanRow {
     name: String,
     sums: Sums,
 }
 
 impl SpanRow {
     /// Returns a row for each name, those with the greatest wall times first.
-    pub fn all(sums: AllSums) -> Vec<SpanRow> {
+    pub(crate) fn all(sums: AllSums) -> Vec<SpanRow> {
         let mut by_name: BTreeMap<String, Sums> = BTreeMap::new();
         sums.by_name.iter().for_each(|(name, _, of)| by_name.entry(name.clone()).or_default().add(of));
         let mut rows: Vec<SpanRow> = by_name.into_iter().map(|(name, sums)| SpanRow { name, sums }).collect();
@@ -158,7 +158,7 @@ impl Row for SpanRow {
 
 /// A single span.
 #[derive(Debug)]
-pub struct SlowRow {
+pub(crate) struct SlowRow {
     slow: SlowSpan,
     /// The process id, if there are several processes.
     pid: Option<u32>,
@@ -258,7 +258,7 @@ fn write<T: Row>(facts: ([Value; 3], String), rows: &[T], form: RowForm, out: &m
 }
 
 /// Writes a row for each name.
-pub fn write_names(sums: AllSums, form: RowForm, out: &mut Vec<u8>) {
+pub(crate) fn write_names(sums: AllSums, form: RowForm, out: &mut Vec<u8>) {
     let facts = facts(&sums);
     let rows: Vec<NameRow> =
         sums.by_name.into_iter().map(|(name, opened_by, sums)| NameRow { name, opened_by, sums }).collect();
@@ -266,7 +266,7 @@ pub fn write_names(sums: AllSums, form: RowForm, out: &mut Vec<u8>) {
 }
 
 /// Writes a row for each of the slowest spans.
-pub fn write_slowest(sums: AllSums, form: RowForm, inventory: &Inventory, out: &mut Vec<u8>) {
+pub(crate) fn write_slowest(sums: AllSums, form: RowForm, inventory: &Inventory, out: &mut Vec<u8>) {
     let facts = facts(&sums);
     let pid = |process: usize| {
         let process = inventory.processes().get(process).filter(|_| inventory.processes().len() > 1);

@@ -77,7 +77,7 @@ impl Followed {
 
 /// Collects the steps of the spans with one number.
 #[derive(Debug)]
-pub struct Steps {
+pub(super) struct Steps {
     id: u64,
     /// The time from which offsets count.
     first: u64,
@@ -91,13 +91,13 @@ pub struct Steps {
 
 impl Steps {
     /// Follows the spans with the number `id`, with offsets from `first`.
-    pub fn new(id: u64, first: u64) -> Steps {
+    pub(super) fn new(id: u64, first: u64) -> Steps {
         let (followed, inside) = (BTreeMap::new(), Vec::new());
         Steps { id, first, followed, inside, waiting: HashMap::new(), last_left: HashMap::new() }
     }
 
     /// Takes a message about a span.
-    pub fn message(&mut self, event: &Event<'_>, process: usize, message: &SpanMessage<'_>) {
+    pub(super) fn message(&mut self, event: &Event<'_>, process: usize, message: &SpanMessage<'_>) {
         if message.id != self.id {
             return;
         }
@@ -121,7 +121,7 @@ impl Steps {
     }
 
     /// Lets a thread enter a span.
-    pub fn enter(&mut self, event: &Event<'_>, key: SpanKey, name: &str, inventory: &Inventory) {
+    pub(super) fn enter(&mut self, event: &Event<'_>, key: SpanKey, name: &str, inventory: &Inventory) {
         let now = event.time;
         if self.inside.len() <= event.thread {
             self.inside.resize_with(event.thread + 1, Vec::new);
@@ -170,7 +170,7 @@ impl Steps {
     }
 
     /// Lets a thread leave a span, which may end it.
-    pub fn leave(&mut self, event: &Event<'_>, key: SpanKey, ends: bool, inventory: &Inventory) {
+    pub(super) fn leave(&mut self, event: &Event<'_>, key: SpanKey, ends: bool, inventory: &Inventory) {
         let now = event.time;
         let work = inventory.registry.work(event.thread);
         let Some(inside) = self.inside.get_mut(event.thread) else { return };
@@ -206,7 +206,7 @@ impl Steps {
     }
 
     /// Takes the record of a lock by a thread.
-    pub fn lock(
+    pub(super) fn lock(
         &mut self,
         event: &Event<'_>,
         process: usize,
@@ -262,7 +262,7 @@ impl Steps {
     }
 
     /// Writes the steps of each span with the number.
-    pub fn write(&self, inventory: &Inventory, ends: &[u64], out: &mut Vec<u8>) {
+    pub(super) fn write(&self, inventory: &Inventory, ends: &[u64], out: &mut Vec<u8>) {
         let mut text = String::new();
         if self.followed.is_empty() {
             let _ = writeln!(

@@ -9,7 +9,7 @@ use trace_format::template::{Piece, Position, Template};
 
 /// The numbers in the messages of one site, at the places of their template.
 #[derive(Clone, Debug)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// The text before each place, and the text after the last place.
     literals: Vec<String>,
     places: Vec<Place>,
@@ -26,7 +26,7 @@ struct Place {
 
 /// The range of an argument.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ArgumentRange {
+pub(super) struct ArgumentRange {
     /// The argument's name, or its number, from 0.
     pub name: String,
     /// The smallest number.
@@ -39,7 +39,7 @@ impl Arguments {
     /// Prepares the search for the arguments of a site's messages. Finds no arguments if two places of the
     /// template are adjacent, because the end of the first one is ambiguous.
     #[must_use]
-    pub fn of(site: &Site) -> Arguments {
+    pub(super) fn of(site: &Site) -> Arguments {
         let (mut literals, mut places) = (vec![String::new()], Vec::new());
         let pieces = Template::parse(&site.template).map(|template| template.pieces).unwrap_or_default();
         let mut next = 0;
@@ -72,7 +72,7 @@ impl Arguments {
     }
 
     /// Adds the arguments of a message.
-    pub fn take(&mut self, text: &str) {
+    pub(super) fn take(&mut self, text: &str) {
         let Arguments { literals, places } = self;
         let Some(mut rest) = literals.first().and_then(|first| text.strip_prefix(first.as_str())) else {
             return;
@@ -93,7 +93,7 @@ impl Arguments {
 
     /// Returns the ranges of the arguments that were numbers in all messages.
     #[must_use]
-    pub fn ranges(&self) -> Vec<ArgumentRange> {
+    pub(super) fn ranges(&self) -> Vec<ArgumentRange> {
         let mut ranges: Vec<ArgumentRange> = Vec::new();
         let mut seen: HashMap<&str, usize> = HashMap::new();
         for place in self.places.iter().filter(|place| !place.is_other) {

@@ -36,7 +36,7 @@ const MESSAGE: usize = 60;
 
 /// The layout of `stats`: counts of messages.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
-pub struct StatsLayout {
+pub(crate) struct StatsLayout {
     /// The form of the rows.
     #[command(flatten)]
     pub form: RowForm,
@@ -97,7 +97,7 @@ impl Layout for StatsLayout {
 
 /// The format that counts messages.
 #[derive(Debug)]
-pub struct StatsFormat {
+pub(crate) struct StatsFormat {
     layout: StatsLayout,
     sorts: Sorts,
     names: SharedNames,
@@ -248,7 +248,7 @@ impl Row for SortRow {
 impl StatsFormat {
     /// Makes a format that counts the messages of `threads` and of the sites of `catalog`, and the calls of functions.
     #[must_use]
-    pub fn new(layout: StatsLayout, threads: Threads, catalog: Arc<SiteCatalog>) -> StatsFormat {
+    pub(crate) fn new(layout: StatsLayout, threads: Threads, catalog: Arc<SiteCatalog>) -> StatsFormat {
         let names = threads.names().clone();
         StatsFormat {
             layout,

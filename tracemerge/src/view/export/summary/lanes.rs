@@ -1,13 +1,13 @@
 //! The lanes of a summary: what each thread did in each part of the time.
 
 /// The number of parts of the time.
-pub const PARTS: usize = 56;
+pub(super) const PARTS: usize = 56;
 /// The maximum number of threads that have a lane; the others are only counted.
 const MAX_LANES: usize = 1000;
 
 /// What a thread did. The comments are the legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Did {
+pub(super) enum Did {
     /// It was in calls.
     Work = 0,
     /// It waited for a lock or a notification.
@@ -23,14 +23,14 @@ const KINDS: usize = 4;
 
 /// The lane of a thread: nanoseconds of each kind in each part of the time, and the records in it.
 #[derive(Clone, Debug)]
-pub struct Lane {
+pub(super) struct Lane {
     parts: Vec<[u64; KINDS]>,
     records: Vec<u64>,
 }
 
 /// The lanes of all threads.
 #[derive(Debug)]
-pub struct Lanes {
+pub(super) struct Lanes {
     /// The steady time of the first line, and of the last.
     period: (u64, u64),
     lanes: Vec<Lane>,
@@ -42,17 +42,17 @@ pub struct Lanes {
 
 impl Lanes {
     /// Makes lanes over this period of steady time, in nanoseconds.
-    pub fn new(period: (u64, u64)) -> Lanes {
+    pub(super) fn new(period: (u64, u64)) -> Lanes {
         Lanes { period, lanes: Vec::new(), sums: Vec::new(), records: Vec::new() }
     }
 
     /// Returns the period.
-    pub fn period(&self) -> (u64, u64) {
+    pub(super) fn period(&self) -> (u64, u64) {
         self.period
     }
 
     /// Returns the length of the period, in nanoseconds.
-    pub fn span(&self) -> u64 {
+    pub(super) fn span(&self) -> u64 {
         self.period.1.saturating_sub(self.period.0)
     }
 
@@ -74,7 +74,7 @@ impl Lanes {
     }
 
     /// Counts a record of a thread.
-    pub fn record(&mut self, thread: usize, time: u64) {
+    pub(super) fn record(&mut self, thread: usize, time: u64) {
         self.know(thread);
         self.records[thread] += 1;
         let (part, _) = self.part(time);
@@ -84,7 +84,7 @@ impl Lanes {
     }
 
     /// Notes that a thread did something from one time to another.
-    pub fn fill(&mut self, thread: usize, from: u64, to: u64, did: Did) {
+    pub(super) fn fill(&mut self, thread: usize, from: u64, to: u64, did: Did) {
         self.know(thread);
         let kind = did as usize;
         self.sums[thread][kind] = self.sums[thread][kind].saturating_add(to.saturating_sub(from));
@@ -101,7 +101,7 @@ impl Lanes {
 
     /// Returns the lane of a thread as text: `#` in calls, `+` in calls for less than half of the time, `-` waiting, `t`
     /// waiting for the tracer, `p` preempted, `.` records outside of calls, a space for nothing.
-    pub fn text(&self, thread: usize) -> String {
+    pub(super) fn text(&self, thread: usize) -> String {
         let Some(lane) = self.lanes.get(thread) else { return String::new() };
         let length = (self.span() / PARTS as u64).max(1);
         let cell = |(part, records): (&[u64; KINDS], &u64)| {

@@ -29,7 +29,7 @@ const FUNCTIONS: usize = 10;
 
 /// The layout of `summary`: a trace on one screen.
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SummaryLayout {
+pub(crate) struct SummaryLayout {
     /// Write JSON
     #[arg(long)]
     pub json: bool,

@@ -17,7 +17,7 @@ const LABEL: usize = 20;
 const SCREEN: (usize, usize) = (80, 23);
 
 /// Returns the text.
-pub fn of(summary: &Summary, apps: &[String], waits: u64) -> String {
+pub(super) fn of(summary: &Summary, apps: &[String], waits: u64) -> String {
     let mut above = head(summary, apps);
     if waits > 0 {
         let all = duration(summary.tracer_ns);
@@ -130,7 +130,7 @@ fn fitted(what: &str, columns: usize) -> String {
 }
 
 /// Returns commands that show more about what is in the trace, ready to be copied.
-pub fn next_commands(summary: &Summary, apps: &[String]) -> Vec<String> {
+pub(super) fn next_commands(summary: &Summary, apps: &[String]) -> Vec<String> {
     let apps: Vec<String> = apps.iter().map(|app| quoted(app)).collect();
     let apps = apps.join(" ");
     let waits = !summary.open_waits.is_empty() || summary.has_waits;

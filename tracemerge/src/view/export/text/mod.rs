@@ -22,7 +22,7 @@ use crate::view::layout::{Context, Destination, Layout, Needs};
 
 /// The layout of a merge: the lines of the traces, with their times in another form if that is requested.
 #[derive(Clone, Copy, Debug)]
-pub struct TraceLayout;
+pub(crate) struct TraceLayout;
 
 impl Layout for TraceLayout {
     fn needs(&self) -> Needs {
@@ -50,7 +50,7 @@ impl Layout for TraceLayout {
 
 /// The style of the lines: form of times, and colours.
 #[derive(Clone, Debug)]
-pub struct TextStyle {
+pub(crate) struct TextStyle {
     /// The time at the beginning of each line.
     pub time: TimeColumn,
     /// The colours, or none.
@@ -61,7 +61,7 @@ pub struct TextStyle {
 
 /// The format that writes lines of text.
 #[derive(Clone, Debug)]
-pub struct TextFormat {
+pub(crate) struct TextFormat {
     style: TextStyle,
     palette: Palette,
     /// Whether the process is named before each thread, because several processes are shown.
@@ -73,7 +73,7 @@ pub struct TextFormat {
 impl TextFormat {
     /// Makes a format with this `style`.
     #[must_use]
-    pub fn new(style: TextStyle) -> TextFormat {
+    pub(crate) fn new(style: TextStyle) -> TextFormat {
         let palette = style.palette.unwrap_or_default();
         TextFormat { style, palette, names_processes: false, time: Vec::new() }
     }

@@ -15,7 +15,7 @@ const PART: usize = 1 << 20;
 
 /// The lines of a thread.
 #[derive(Debug)]
-pub struct ThreadLines {
+pub(super) struct ThreadLines {
     /// The column of the times, which may depend on the line before.
     time: TimeColumn,
     /// Equal lines that follow each other.
@@ -27,7 +27,7 @@ pub struct ThreadLines {
 
 /// The lines of all threads.
 #[derive(Debug, Default)]
-pub struct LinesByThread {
+pub(super) struct LinesByThread {
     threads: Vec<ThreadLines>,
     bytes: usize,
     file: Option<File>,
@@ -43,7 +43,7 @@ pub struct LinesByThread {
 
 impl LinesByThread {
     /// Returns the lines of a thread. `make` makes those of a new one.
-    pub fn thread(&mut self, thread: usize, make: impl Fn() -> ThreadLines) -> &mut ThreadLines {
+    pub(super) fn thread(&mut self, thread: usize, make: impl Fn() -> ThreadLines) -> &mut ThreadLines {
         if thread >= self.threads.len() {
             self.threads.resize_with(thread + 1, make);
         }
@@ -51,7 +51,7 @@ impl LinesByThread {
     }
 
     /// Adds a line of a thread, which `put` appends. `make` makes the lines of a new thread.
-    pub fn add(
+    pub(super) fn add(
         &mut self,
         thread: usize,
         make: impl Fn() -> ThreadLines,
@@ -67,7 +67,7 @@ impl LinesByThread {
     }
 
     /// Takes the last line of each thread, which no equal line follows.
-    pub fn take_folded(&mut self) -> Vec<TreeLine> {
+    pub(super) fn take_folded(&mut self) -> Vec<TreeLine> {
         self.threads.iter_mut().filter_map(|thread| thread.folded.take()).collect()
     }
 
@@ -92,7 +92,11 @@ impl LinesByThread {
     ///
     /// # Errors
     /// Returns an error if the temporary file cannot be written or read.
-    pub fn put_part(&mut self, heading: impl Fn(usize) -> String, out: &mut Vec<u8>) -> io::Result<bool> {
+    pub(super) fn put_part(
+        &mut self,
+        heading: impl Fn(usize) -> String,
+        out: &mut Vec<u8>,
+    ) -> io::Result<bool> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
@@ -133,7 +137,7 @@ fn of_file(error: io::Error) -> io::Error {
 impl ThreadLines {
     /// Makes it without lines.
     #[must_use]
-    pub fn new(time: TimeColumn, folded: FoldedLines) -> ThreadLines {
+    pub(super) fn new(time: TimeColumn, folded: FoldedLines) -> ThreadLines {
         ThreadLines { time, folded, text: Vec::new(), in_file: Vec::new() }
     }
 }

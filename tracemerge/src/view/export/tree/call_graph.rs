@@ -25,7 +25,7 @@ const MAX_INDENTED: usize = 500;
 
 /// The format that shows each call path once.
 #[derive(Debug)]
-pub struct CallGraph {
+pub(super) struct CallGraph {
     min_duration: u64,
     function: Option<Regex>,
     counts: CallCounts,
@@ -48,7 +48,7 @@ struct Path {
 impl CallGraph {
     /// Makes the format.
     #[must_use]
-    pub fn new(layout: &TreeLayout, context: &Context) -> CallGraph {
+    pub(super) fn new(layout: &TreeLayout, context: &Context) -> CallGraph {
         let counting = Counting { paths: true, depth: context.depth, ..Counting::default() };
         CallGraph {
             min_duration: layout.min_duration,

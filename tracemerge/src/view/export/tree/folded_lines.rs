@@ -7,7 +7,7 @@ use crate::view::export::tree::held::TreeLine;
 
 /// The last line of a call, which may be followed by equal ones.
 #[derive(Debug, Default)]
-pub struct FoldedLines {
+pub(super) struct FoldedLines {
     /// Whether equal lines are folded.
     folds: bool,
     last: Option<TreeLine>,
@@ -18,18 +18,18 @@ pub struct FoldedLines {
 impl FoldedLines {
     /// Makes it without lines; `folds` says whether equal lines are folded.
     #[must_use]
-    pub fn new(folds: bool) -> FoldedLines {
+    pub(super) fn new(folds: bool) -> FoldedLines {
         FoldedLines { folds, last: None, number: 0 }
     }
 
     /// Makes another one without lines that folds like this one.
     #[must_use]
-    pub fn without_lines(&self) -> FoldedLines {
+    pub(super) fn without_lines(&self) -> FoldedLines {
         FoldedLines::new(self.folds)
     }
 
     /// Adds a line. Returns the lines that are complete, in order.
-    pub fn add(&mut self, line: TreeLine) -> [Option<TreeLine>; 2] {
+    pub(super) fn add(&mut self, line: TreeLine) -> [Option<TreeLine>; 2] {
         // The lines at the beginning and at the end of a call have others between them.
         let is_whole_call = line.taken.is_some() && !line.text.trim_ascii_start().starts_with(b"} ");
         if !self.folds || !is_whole_call {
@@ -50,7 +50,7 @@ impl FoldedLines {
     }
 
     /// Takes the last line out, which no equal line follows.
-    pub fn take(&mut self) -> Option<TreeLine> {
+    pub(super) fn take(&mut self) -> Option<TreeLine> {
         let mut line = self.last.take()?;
         if self.number > 1 {
             // Writing to memory does not fail.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use trace_format::line::Ticks;
 
 /// The maximum number of places of lines that are held back.
-pub const MOST_PLACES: usize = 100_000;
+pub(super) const MOST_PLACES: usize = 100_000;
 /// The maximum number of bytes of text that are held back.
 const MOST_BYTES: usize = 16 << 20;
 /// The number of buffers that are kept for further lines.
@@ -16,7 +16,7 @@ const SPARE: usize = 64;
 
 /// A line.
 #[derive(Debug)]
-pub struct TreeLine {
+pub(super) struct TreeLine {
     /// The number of the thread.
     pub thread: usize,
     /// The time of the line; `None` if the line has no place in the order, so that the column stays empty.
@@ -42,7 +42,7 @@ enum Place {
 
 /// The lines that are held back, in the order of time.
 #[derive(Debug, Default)]
-pub struct HeldLines {
+pub(super) struct HeldLines {
     places: VecDeque<Place>,
     /// The number of the first place.
     first: u64,
@@ -52,12 +52,12 @@ pub struct HeldLines {
 
 impl HeldLines {
     /// Returns an empty buffer for the text of a line.
-    pub fn text(&mut self) -> Vec<u8> {
+    pub(super) fn text(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
 
     /// Takes back the buffer of a written line.
-    pub fn take_back(&mut self, mut text: Vec<u8>) {
+    pub(super) fn take_back(&mut self, mut text: Vec<u8>) {
         if self.spare.len() < SPARE {
             text.clear();
             self.spare.push(text);
@@ -65,13 +65,13 @@ impl HeldLines {
     }
 
     /// Reserves the place for the first line of a call. Returns the number of the place.
-    pub fn reserve(&mut self, thread: usize, depth: usize) -> u64 {
+    pub(super) fn reserve(&mut self, thread: usize, depth: usize) -> u64 {
         self.places.push_back(Place::Open { thread, depth });
         self.first + self.places.len() as u64 - 1
     }
 
     /// Adds a line: at a reserved place if there is one, otherwise after all others.
-    pub fn add(&mut self, place: Option<u64>, line: TreeLine) {
+    pub(super) fn add(&mut self, place: Option<u64>, line: TreeLine) {
         self.bytes += line.text.len();
         match place.and_then(|place| self.place(place)) {
             Some(reserved) => *reserved = Place::Line(line),
@@ -80,14 +80,14 @@ impl HeldLines {
     }
 
     /// Notes that another number of calls is around a call with a reserved place.
-    pub fn set_depth(&mut self, place: u64, around: usize) {
+    pub(super) fn set_depth(&mut self, place: u64, around: usize) {
         if let Some(Place::Open { depth, .. }) = self.place(place) {
             *depth = around;
         }
     }
 
     /// Gives up a reserved place.
-    pub fn give_up(&mut self, place: u64) {
+    pub(super) fn give_up(&mut self, place: u64) {
         if let Some(reserved) = self.place(place) {
             *reserved = Place::Nothing;
         }
@@ -99,7 +99,7 @@ impl HeldLines {
     }
 
     /// Removes and returns the first line; returns `None` if it is not known yet.
-    pub fn pop(&mut self) -> Option<TreeLine> {
+    pub(super) fn pop(&mut self) -> Option<TreeLine> {
         loop {
             if let Place::Open { .. } = self.places.front()? {
                 return None;
@@ -113,7 +113,7 @@ impl HeldLines {
     }
 
     /// Returns the thread of the open call for which all lines wait, and the number of calls around it.
-    pub fn awaited(&self) -> Option<(usize, usize)> {
+    pub(super) fn awaited(&self) -> Option<(usize, usize)> {
         match self.places.front()? {
             Place::Open { thread, depth } => Some((*thread, *depth)),
             _ => None,
@@ -121,7 +121,7 @@ impl HeldLines {
     }
 
     /// Returns whether no more lines may be held back.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.places.len() > MOST_PLACES || self.bytes > MOST_BYTES
     }
 }

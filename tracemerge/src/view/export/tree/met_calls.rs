@@ -10,7 +10,7 @@ const NAMED_FUNCTIONS: usize = 3;
 
 /// The calls that were met, for a note if none of them is shown.
 #[derive(Debug, Default)]
-pub struct MetCalls {
+pub(super) struct MetCalls {
     /// The number of all calls.
     pub all: u64,
     /// The number of calls of each function, until one matches the pattern.
@@ -23,7 +23,7 @@ pub struct MetCalls {
 
 impl MetCalls {
     /// Adds a call.
-    pub fn add(&mut self, function: FunctionId, is_wanted: bool) {
+    pub(super) fn add(&mut self, function: FunctionId, is_wanted: bool) {
         self.all += 1;
         self.is_wanted |= is_wanted;
         if !self.is_wanted {
@@ -33,7 +33,10 @@ impl MetCalls {
 }
 
 /// Returns the functions that were called most, and how many others were called, for a sentence.
-pub fn named_functions(calls: impl Iterator<Item = (FunctionId, u64)>, names: &FunctionNames) -> String {
+pub(super) fn named_functions(
+    calls: impl Iterator<Item = (FunctionId, u64)>,
+    names: &FunctionNames,
+) -> String {
     let mut functions: Vec<(u64, &str)> =
         calls.map(|(function, calls)| (calls, &names.get(function).name[..])).collect();
     functions.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));

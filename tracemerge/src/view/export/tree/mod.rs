@@ -56,7 +56,7 @@ const LEAST_PART: u64 = 100;
 
 /// The layout of `tree`: calls indented below the calls that they are in.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
-pub struct TreeLayout {
+pub(crate) struct TreeLayout {
     /// Only calls that took at least this long, as 10us or 1.5ms, and messages in them
     #[arg(long, value_name = "TIME", value_parser = nanoseconds, default_value = "0ns", hide_default_value = true)]
     pub min_duration: u64,
@@ -175,7 +175,7 @@ impl Layout for TreeLayout {
 
 /// The format that shows calls.
 #[derive(Debug)]
-pub struct TreeFormat {
+pub(crate) struct TreeFormat {
     layout: TreeLayout,
     /// The maximum number of nested calls that are shown. If the user has given a number, messages further in
     /// are not shown.

@@ -264,9 +264,12 @@ fn a_runner_of_each_form_starts_the_traced_program() {
     assert!(!ran.said.contains("dep::quiet"), "{}", ran.said);
 }
 
+/// A place of builds: its name, a configuration, options and variables.
+type Place = (&'static str, &'static str, &'static [&'static str], &'static [(&'static str, &'static str)]);
+
 #[test]
 fn each_choice_of_functions_has_its_own_build_wherever_cargo_builds() {
-    let places: [(&str, &str, &[&str], &[(&str, &str)]); 7] = [
+    let places: [Place; 7] = [
         ("Cargo's place", "", &[], &[]),
         ("a directory of the configuration", "[build]\ntarget-dir = \"made\"", &[], &[]),
         ("a directory of an option", "", &["--target-dir", "made here"], &[]),

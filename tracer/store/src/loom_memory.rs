@@ -13,6 +13,7 @@ use trace_format::ring::{Geometry, Header, Progress};
 
 pub const FIRST_BYTES: u64 = 16 * 1024;
 pub const FIRST_NESTED_BYTES: u64 = 4096;
+pub const MAX_STEP_BYTES: u64 = 64 * 1024;
 
 pub fn may_begin_small(geometry: &Geometry) -> bool {
     FIRST_BYTES <= geometry.block && FIRST_NESTED_BYTES <= geometry.nested_block
@@ -41,11 +42,7 @@ impl Memory {
         Err(io::Error::other("there are no mappings in a model"))
     }
 
-    pub fn shared_in_part(_file: &File, _geometry: Geometry) -> io::Result<Memory> {
-        Err(io::Error::other("there are no mappings in a model"))
-    }
-
-    pub fn populate(&self) {
+    pub(crate) fn populate(&self, _range: Range<u64>) {
         match *self {}
     }
 

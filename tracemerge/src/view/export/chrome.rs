@@ -25,7 +25,7 @@ use crate::view::export::json::{put_number, put_string, put_value};
 use crate::view::export::pids::Pids;
 use crate::view::export::spans::arguments::{Argument, arguments, later_fields};
 use crate::view::function_names::CallInfo;
-use crate::view::known_spans::{KnownSpans, SpanChange, SpanKey};
+use crate::view::known_spans::{KnownSpans, Span, SpanChange, SpanKey};
 use crate::view::thread_states::OffTime;
 use crate::view::values::Value;
 
@@ -392,13 +392,12 @@ impl EventFormat for ChromeFormat {
 
     fn span(
         &mut self,
+        (spans, span): (&KnownSpans, &Span),
         (key, change): (SpanKey, SpanChange),
         (thread, time): (usize, u64),
         inventory: &Inventory,
         out: &mut Vec<u8>,
     ) {
-        let Some(spans) = &inventory.spans else { return };
-        let Some(span) = spans.get(key) else { return };
         self.introduce((thread, time), inventory, out);
         let of = (thread, span.number);
         match change {

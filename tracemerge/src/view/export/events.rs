@@ -25,7 +25,7 @@ use crate::view::export::aspects::CallDetailCounts;
 use crate::view::function_names::{
     CallInfo, Called, FunctionId, FunctionNames, KnownCalls, SharedNames, lock,
 };
-use crate::view::known_spans::{How, KnownSpans, SpanChange, SpanKey};
+use crate::view::known_spans::{How, KnownSpans, Span, SpanChange, SpanKey};
 use crate::view::thread_states::OffTime;
 use crate::view::threads::{Process, Thread, ThreadIds, Threads, TimeScale};
 use crate::view::values::{Fields, Value, clear_and_reuse};
@@ -57,11 +57,12 @@ pub(crate) trait EventFormat: Send + Sync {
         None
     }
 
-    /// Appends a change of a span, at a time and by a thread. Comes before the event of an enter record, and after any
+    /// Appends a change of a span of these, at a time and by a thread. Comes before the event of an enter record, and after any
     /// other one.
     fn span(
         &mut self,
-        _of: (SpanKey, SpanChange),
+        _of: (&KnownSpans, &Span),
+        _change: (SpanKey, SpanChange),
         _at: (usize, u64),
         _inventory: &Inventory,
         _out: &mut Vec<u8>,
@@ -492,7 +493,10 @@ impl<F: EventFormat> EventExport<F> {
         (thread, time): (usize, u64),
         out: &mut Vec<u8>,
     ) {
-        self.format.span((key, change), (thread, time), &self.inventory, out);
+        let Some(spans) = &self.inventory.spans else { return };
+        if let Some(span) = spans.get(key) {
+            self.format.span((spans, span), (key, change), (thread, time), &self.inventory, out);
+        }
         if let (SpanChange::Ended(how), Some(spans)) = (change, &mut self.inventory.spans) {
             spans.end(key, time, how);
         }

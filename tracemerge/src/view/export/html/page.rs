@@ -19,7 +19,7 @@ use crate::view::export::events::{
 use crate::view::export::fields::{is_of_modules, level};
 use crate::view::export::json::{put_number, put_string};
 use crate::view::function_names::FunctionId;
-use crate::view::known_spans::{How, KnownSpans, SpanChange, SpanKey};
+use crate::view::known_spans::{How, KnownSpans, Span, SpanChange, SpanKey};
 use crate::view::layout::Context;
 use crate::view::thread_states::{Off, OffTime};
 
@@ -55,7 +55,7 @@ pub(super) struct HtmlFormat {
     first: u64,
     lanes: Vec<Lane>,
     /// The numbers of threads and processes that are in the page.
-    told: (usize, usize),
+    written: (usize, usize),
     /// The number of entries of the dictionary.
     entries: u32,
     /// The entry of each function, plus 1.
@@ -95,7 +95,7 @@ pub(super) fn make(context: &Context) -> Box<dyn Export> {
     let format = HtmlFormat {
         first: context.time.first,
         lanes: Vec::new(),
-        told: (0, 0),
+        written: (0, 0),
         entries: 0,
         functions: ByNumber::default(),
         templates: FastMap::default(),
@@ -313,18 +313,18 @@ impl HtmlFormat {
             return;
         }
         let (mut lanes, mut processes) = (Vec::new(), Vec::new());
-        for thread in &inventory.threads()[self.told.0..] {
+        for thread in &inventory.threads()[self.written.0..] {
             let texts = [thread.label(), &format!("{}", thread.tid)];
             begin_list(&texts, &mut lanes);
             lanes.push(b',');
             put_number(thread.process as u64, &mut lanes);
             lanes.push(b']');
         }
-        for process in &inventory.processes()[self.told.1..] {
+        for process in &inventory.processes()[self.written.1..] {
             begin_list(&[&process.name, &process.pid().to_string()], &mut processes);
             processes.push(b']');
         }
-        self.told = (inventory.threads().len(), inventory.processes().len());
+        self.written = (inventory.threads().len(), inventory.processes().len());
         let mut facts = vec![("lanes", lanes), ("processes", processes)];
         if is_last {
             let mut lasts = Vec::new();
@@ -411,13 +411,12 @@ impl EventFormat for HtmlFormat {
 
     fn span(
         &mut self,
+        (spans, span): (&KnownSpans, &Span),
         (key, change): (SpanKey, SpanChange),
         (thread, time): (usize, u64),
-        inventory: &Inventory,
+        _: &Inventory,
         _: &mut Vec<u8>,
     ) {
-        let Some(spans) = &inventory.spans else { return };
-        let Some(span) = spans.get(key) else { return };
         let time = self.since_first(time);
         let block = &mut self.block;
         let kind = match change {

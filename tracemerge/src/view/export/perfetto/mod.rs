@@ -31,7 +31,7 @@ use crate::view::export::format::{OutputContent, OutputFormat, export_events};
 use crate::view::export::pids::Pids;
 use crate::view::export::spans::arguments::{Argument, arguments, later_fields};
 use crate::view::function_names::CallInfo;
-use crate::view::known_spans::{KnownSpans, SpanChange, SpanKey};
+use crate::view::known_spans::{KnownSpans, Span, SpanChange, SpanKey};
 use crate::view::thread_states::OffTime;
 use crate::view::values::Value;
 
@@ -728,13 +728,12 @@ impl EventFormat for PerfettoFormat {
 
     fn span(
         &mut self,
+        (spans, span): (&KnownSpans, &Span),
         (key, change): (SpanKey, SpanChange),
         (thread, time): (usize, u64),
         inventory: &Inventory,
         out: &mut Vec<u8>,
     ) {
-        let Some(spans) = &inventory.spans else { return };
-        let Some(span) = spans.get(key) else { return };
         self.introduce((thread, time), inventory, out);
         let track = span_track(span.number);
         match change {

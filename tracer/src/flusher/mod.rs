@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mod` | the thread: its loop, requests, the end of the process |
 //! | `ring_drain` | a ring of this process and the drain of the thread that has it |
+//! | `pace` | how fast a ring fills, and so when to look at it again |
 //! | `own_descriptors` | the table of open files, the flusher's own or the program's |
 //! | `supply` | rings: made, reserved, lent out again, freed |
 //!
@@ -12,6 +13,7 @@
 //! [`Flusher::drain_once`]; the loop around it only waits.
 
 mod own_descriptors;
+mod pace;
 mod ring_drain;
 mod supply;
 
@@ -173,8 +175,16 @@ impl Flusher {
             if self.is_exiting() && self.run.exit.finished.load(Ordering::Relaxed) == 0 {
                 self.at_process_exit();
             }
-            self.run.wake.sleep(self.run.config.flush_interval);
+            self.run.wake.sleep(self.time_until_next_look());
         }
+    }
+
+    /// Returns how long the flusher may sleep: until a ring may be a quarter full, so that no thread has to wake it, and
+    /// at most the interval that the user has set.
+    fn time_until_next_look(&self) -> Duration {
+        let longest = self.run.config.flush_interval;
+        let next = self.rings.iter().filter_map(RingDrain::next_look).min();
+        next.map_or(longest, |at| at.saturating_duration_since(Instant::now()).min(longest))
     }
 
     /// Notes that the process lives, and the values of the clocks.

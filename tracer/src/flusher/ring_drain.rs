@@ -9,6 +9,7 @@ use trace_format::ring::{Progress, State};
 use trace_store::counter;
 use trace_store::drain::{Drain, DrainContext, DrainedRing, Observer};
 
+use super::pace::Pace;
 use crate::ring::clock;
 use crate::shared::run::{CounterSums, Run};
 use crate::shared::thread_ring::ThreadRing;
@@ -26,6 +27,7 @@ pub(crate) struct RingDrain {
     pub ring: &'static ThreadRing,
     /// The drain of the thread that has the ring, once something was drained.
     drain: Option<Drain>,
+    pace: Pace,
     clock_written_at: Instant,
     /// The time when the thread's name was last read.
     name_read_at: Option<Instant>,
@@ -58,6 +60,7 @@ impl RingDrain {
             run,
             ring,
             drain: None,
+            pace: Pace::new(),
             clock_written_at: Instant::now(),
             name_read_at: None,
             name_is_due: false,
@@ -185,6 +188,12 @@ impl RingDrain {
         let header = ring.header();
         let goal = (header.main.head(), header.nested.head());
         let drain = self.drain.get_or_insert_with(|| Drain::new(ring.header(), context.place.encoding));
+        self.pace.look(
+            Instant::now(),
+            goal.0,
+            goal.0.saturating_sub(drain.consumed().0),
+            ring.geometry().capacity,
+        );
         loop {
             let bytes = drain.portion(drained, context, &|| ended || ring.is_idle())?;
             run.count_written(bytes);
@@ -211,6 +220,12 @@ impl RingDrain {
                 return Ok(false);
             }
         }
+    }
+
+    /// Returns when the ring has to be drained again so that its thread need not wake the flusher; `None` if the
+    /// thread makes no records, or they wait for more than the flusher.
+    pub(crate) fn next_look(&self) -> Option<Instant> {
+        self.pace.next_look().filter(|_| !self.is_failing() && !self.keeps())
     }
 
     /// Returns the length of the file that is being written for the ring's thread, in bytes.
@@ -318,6 +333,7 @@ impl RingDrain {
         let mut finished = self.run.finished.lock();
         finished.add(CounterSums::of(header));
         let drain = self.drain.take();
+        self.pace = Pace::new();
         (self.freed, self.ended, self.name_read_at, self.name_is_due) = (true, None, None, false);
         self.ring.detachment.renew();
         // From here on a recoverer ignores the ring.

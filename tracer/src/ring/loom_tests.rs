@@ -386,7 +386,7 @@ fn loom_no_wake_up_is_missed() {
             })
         };
         while shared.0.load(Ordering::Acquire) < 2 {
-            shared.1.sleep(Duration::ZERO);
+            shared.1.sleep(Duration::MAX);
         }
         flusher.join().unwrap();
     });

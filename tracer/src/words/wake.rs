@@ -22,15 +22,31 @@ fn wait_word(word: &AtomicU32, expected: u32, _timeout: Duration) {
 #[cfg(loom)]
 fn wake_word(_word: &AtomicU32, _count: i32) {}
 
+/// The sleeper is awake.
+const AWAKE: u32 = 0;
+/// The sleeper sleeps, or is about to.
+const ASLEEP: u32 = 2;
+/// The sleeper was woken, or must not fall asleep.
+const WOKEN: u32 = 1;
+
 /// A flag that one thread sleeps on.
 ///
 /// ```text
-///          any thread: wake()                 the sleeper: sleep() returns
-///   0 ──────────────────────────► 1 ──────────────────────────────────────► 0
-///          (system call only for this step)   (swap, Acquire)
+///            sleep() begins (swap, Acquire)
+///   AWAKE ──────────────────────────────────► ASLEEP
+///    │ ▲  ◄──────────────────────────────────  │
+///    │ │     its time is over (swap, Acquire)  │ wake() (swap, Release; system call)
+///    │ │                                       ▼
+///    │ └─────────────────────────────────── WOKEN
+///    │    sleep() returns (swap, Acquire)      ▲
+///    └─────────────────────────────────────────┘
+///         wake() (swap, Release; no system call)
 /// ```
 ///
-/// `wake` stores with `Release`, so the actions before it are visible after `sleep`.
+/// A wake of a thread that does not sleep is one swap, and one of a woken thread is a load. `wake` stores with `Release`,
+/// so the actions before it are visible after `sleep`.
+///
+/// A signal handler of the sleeper may sleep on the same flag: then the outer sleep ends, too.
 #[derive(Debug, Default)]
 pub(crate) struct Wake(AtomicU32);
 
@@ -39,17 +55,18 @@ impl Wake {
     pub(crate) fn wake(&self) {
         // A sleeper whose flag is found set sees the caller's earlier actions.
         fence(Ordering::SeqCst);
-        if self.0.load(Ordering::Relaxed) == 0 && self.0.swap(1, Ordering::Release) == 0 {
+        if self.0.load(Ordering::Relaxed) != WOKEN && self.0.swap(WOKEN, Ordering::Release) == ASLEEP {
             wake_word(&self.0, i32::MAX);
         }
     }
 
-    /// Sleeps until woken, at most `timeout`.
+    /// Sleeps until woken, at most `timeout`. If it is zero, forgets earlier wakes.
     pub(crate) fn sleep(&self, timeout: Duration) {
-        if self.0.swap(0, Ordering::Acquire) == 0 {
-            wait_word(&self.0, 0, timeout);
-            self.0.swap(0, Ordering::Acquire);
+        // If a waker comes between the two swaps of a sleeper that was woken before, its system call finds no sleeper.
+        if !timeout.is_zero() && self.0.swap(ASLEEP, Ordering::Acquire) != WOKEN {
+            wait_word(&self.0, ASLEEP, timeout);
         }
+        self.0.swap(AWAKE, Ordering::Acquire);
         // The other half of the fence in `wake`: the actions of a waker that found the flag set are visible to the
         // reads after this.
         fence(Ordering::SeqCst);

@@ -392,6 +392,26 @@ fn loom_no_wake_up_is_missed() {
     });
 }
 
+/// A sleep that ends because its time is over, at any moment of a wake-up, does not hide that wake-up from the next one.
+#[test]
+fn loom_a_sleep_whose_time_is_over_hides_no_wake_up() {
+    model(|| {
+        let shared = Arc::new((AtomicU64::new(0), Wake::default()));
+        let threads = [1, 2].map(|_| {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                shared.0.fetch_add(1, Ordering::Release);
+                shared.1.wake();
+            })
+        });
+        shared.1.sleep(Duration::from_millis(1));
+        while shared.0.load(Ordering::Acquire) < 2 {
+            shared.1.sleep(Duration::MAX);
+        }
+        threads.map(|thread| thread.join().unwrap());
+    });
+}
+
 /// Two threads decide; each takes over any decision that it finds, as if its patience had ended. One publishes a run,
 /// and a thread that sees that tracing is on sees that run.
 #[test]

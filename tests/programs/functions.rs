@@ -22,6 +22,7 @@ pub const SCENARIOS: &[Scenario] = &[
     ("functions-killed", |args| killed(args.text(0))),
     ("functions-unwound", |_| unwound()),
     ("functions-polled", |_| polled()),
+    ("functions-in-one-line", |_| in_one_line()),
     ("functions-volume", |args| volume(args.number(0))),
     ("functions-placed", |_| from_known_lines()),
     ("functions-slowly", |args| {
@@ -295,6 +296,25 @@ pub fn polled() {
     drop(task("never polled", 1));
     let mut never = pin!(task("at once", 1));
     assert!(never.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+}
+
+/// Makes two guards, in one line of the source; even their column is the same.
+macro_rules! two_guards {
+    () => {
+        (scope!(), scope!())
+    };
+}
+
+/// Drops guards that were made in one line: first in the order in which they were made, then the last one first.
+pub fn in_one_line() {
+    for in_order in [true, false] {
+        let (one, other) = two_guards!();
+        trace!("both");
+        let (first, last) = if in_order { (one, other) } else { (other, one) };
+        drop(first);
+        trace!("one");
+        drop(last);
+    }
 }
 
 /// A module that a filter can name.

@@ -31,7 +31,7 @@ impl Call {
         let line = FunctionLine::parse(payload.as_bytes()).expect("the line of a function");
         let name = match line.place {
             FunctionPlace::Address(..) => "0x".to_owned(),
-            FunctionPlace::Site(named) => {
+            FunctionPlace::Site(named, _) => {
                 assert!(named.at.starts_with(b"tests/programs/functions.rs:"), "{payload}");
                 let path = std::str::from_utf8(named.function).expect("UTF-8");
                 // `<module::Type as Trait>::name` is shortened, too.
@@ -387,6 +387,28 @@ fn a_future_has_one_span_on_all_threads_and_its_end_is_recorded() {
             [&"ret=5", &"ret=7"]
         );
         assert_eq!(texts[0], "name=\"moves\" polls=3");
+    }
+}
+
+#[test]
+fn guards_that_were_made_in_one_line_are_distinguished() {
+    for format in FORMATS {
+        let traced = run(&["functions-in-one-line"], format);
+        let calls = traced.main_thread().calls.iter().map(|(_, _, payload)| {
+            let line = FunctionLine::parse(payload.as_bytes()).expect("the line of a function");
+            let FunctionPlace::Site(named, number) = line.place else { panic!("{payload}") };
+            (named.function.to_vec(), named.at.to_vec(), number)
+        });
+        let calls: Vec<_> = calls.collect();
+        assert!(calls.iter().all(|call| (&call.0, &call.1) == (&calls[0].0, &calls[0].1)), "{calls:?}");
+        let numbers: Vec<_> = calls.iter().map(|call| call.2).collect();
+        let (one, other) = (numbers[0], numbers[1]);
+        // One of the two needs no number.
+        assert!(one.min(other) == 0 && one.max(other) > 0, "{numbers:?}");
+        assert_eq!(numbers, [one, other, one, other, one, other, other, one], "{format}");
+        let tree = quietly(&traced, &["tree".as_ref()]);
+        let overlaps = tree.matches("<- left after a call around it").count();
+        assert_eq!((overlaps, tree.contains("no leave record")), (1, false), "{format}: {tree}");
     }
 }
 

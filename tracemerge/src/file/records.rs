@@ -149,7 +149,7 @@ impl<'a> Call<'a> {
                 line(FunctionPlace::Address(address, FunctionName::default()), flags).write(out);
             }
             Place::Text(text, flags) => {
-                line(FunctionPlace::Site(FunctionName::default()), flags).write(out);
+                line(FunctionPlace::Site(FunctionName::default(), 0), flags).write(out);
                 out.extend_from_slice(text);
             }
         }

@@ -26,7 +26,14 @@ struct Known {
 /// Returns the part that two entries of the same place share: without the number, which differs from process to
 /// process, and without the captured values, which an entry may lack.
 fn place_of(site: &Site) -> Site {
-    Site { id: 0, format: String::new(), descriptor: Vec::new(), names: Vec::new(), ..site.clone() }
+    Site {
+        id: 0,
+        format: String::new(),
+        descriptor: Vec::new(),
+        names: Vec::new(),
+        shares_line: false,
+        ..site.clone()
+    }
 }
 
 impl SiteCatalog {
@@ -45,7 +52,11 @@ impl SiteCatalog {
 
     /// Returns the number of a site, from 1. A place has one number, even if its processes gave it others.
     pub(crate) fn number(&self, site: &Site) -> u32 {
-        let place = if self.with_values { Site { id: 0, ..site.clone() } } else { place_of(site) };
+        let place = if self.with_values {
+            Site { id: 0, shares_line: false, ..site.clone() }
+        } else {
+            place_of(site)
+        };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = known.numbers.get(&place) {
             return *number;

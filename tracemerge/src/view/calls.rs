@@ -156,8 +156,9 @@ pub(crate) enum CallPlace {
     Frame(u64),
     /// The innermost open call of a hook, for a leave record of a hook that names no function.
     Last,
-    /// A site, which is identified by the function that it names.
-    Site(FunctionId),
+    /// A site, which is identified by the function that it names, and by its number if it shares its line with an
+    /// earlier one; otherwise 0.
+    Site(FunctionId, u32),
 }
 
 impl CallPlace {
@@ -306,7 +307,7 @@ impl OpenCalls {
         let (around, outer) = (self.calls[left], &self.calls[..left]);
         call.losses == self.losses
             && match call.place {
-                CallPlace::Site(_) => true,
+                CallPlace::Site(..) => true,
                 CallPlace::Frame(_) | CallPlace::Last => !around.place.is_frame(),
                 CallPlace::Address(_) => {
                     !call.outlives && !outer.iter().any(|other| other.outlives && other.place == call.place)

@@ -308,7 +308,7 @@ impl FunctionNames {
         let line = FunctionLine::parse(payload)?;
         let called = self.of_line(process, ticks, &line);
         let call_info = CallInfo { called, span: line.span, left: line.flags };
-        let is_lasting = matches!(called.place, CallPlace::Site(_)) || !self.modules[process].changes;
+        let is_lasting = matches!(called.place, CallPlace::Site(..)) || !self.modules[process].changes;
         Some((call_info, line.span.is_none() && is_lasting))
     }
 
@@ -345,7 +345,8 @@ impl FunctionNames {
 
     /// Returns the call in a `>` or `<` line of a process. Uses a name in the line unchanged.
     pub(crate) fn of_line(&mut self, process: usize, ticks: Ticks, line: &FunctionLine<'_>) -> Called {
-        let of_site = |function| Called { place: CallPlace::Site(function), function, from: None };
+        let of_site =
+            |function, number| Called { place: CallPlace::Site(function, number), function, from: None };
         let is_hook = line.flags.has(Flags::HOOK);
         match line.place {
             FunctionPlace::Address(address, named)
@@ -356,9 +357,9 @@ impl FunctionNames {
                 Called { place, function, from: (!from.is_empty()).then(|| self.of_text(from)) }
             }
             FunctionPlace::Address(address, _) => self.of_call(process, ticks, address, is_hook),
-            FunctionPlace::Site(named) => of_site(self.of_text(named)),
+            FunctionPlace::Site(named, number) => of_site(self.of_text(named), number),
             FunctionPlace::Unknown(site) => {
-                of_site(self.number(Function::new(format!("site {site}"), String::new())))
+                of_site(self.number(Function::new(format!("site {site}"), String::new())), 0)
             }
         }
     }

@@ -135,6 +135,7 @@ fn sites() -> Vec<Site> {
         function: hostile("function;"),
         template: template.to_owned(),
         names: names.to_vec(),
+        shares_line: false,
     };
     vec![
         site(

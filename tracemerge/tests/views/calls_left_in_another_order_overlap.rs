@@ -14,10 +14,11 @@ fn place(lines: &[(u64, &str)]) -> Place {
 }
 
 /// What the two calls are, and their payloads: of the first one, and of the second one.
-const CALLS: [(&str, &str, &str); 5] = [
+const CALLS: [(&str, &str, &str); 6] = [
     ("spans", "span=1 first at src/main.rs:3", "span=2 second at src/main.rs:4"),
     ("two spans of one site", "span=1 first at src/main.rs:3", "span=2 first at src/main.rs:3"),
     ("guards with a site", "first at src/main.rs:3", "second at src/main.rs:4"),
+    ("guards in one line", "first at src/main.rs:3", "first at src/main.rs:3 site 2"),
     ("guards with an address", "0x1f first at src/main.rs:3", "0x2f second at src/main.rs:4"),
     ("a function that drops a guard", "first at src/main.rs:3", "hook 0x2f second at src/main.rs:4"),
 ];

@@ -8,6 +8,7 @@
 //! < hook 0x0                              left, the call that was entered last
 //! > span=17 my_crate::run at src/run.rs:5 entered by one of the site's spans
 //! < span=17 ended my_crate::run at ...    left for the last time; `cancelled`: cancelled before its end
+//! > my_crate::parse at src/parse.rs:88 site 12   a site, which shares its line with an earlier one
 //! > site 12                               a site of which only the number is known
 //! ^ 0x55d5c0ffee00 0x55d5c0ffed11 ...     a call stack, the innermost first; cut off if `...` follows
 //! ```
@@ -52,8 +53,8 @@ const TRUNCATION_MARK: &[u8] = b" ...";
 pub enum FunctionPlace<'a> {
     /// An address in the function, and the name after it.
     Address(u64, FunctionName<'a>),
-    /// A site of the function.
-    Site(FunctionName<'a>),
+    /// A site of the function, and the number of the site if it shares its line with an earlier one; otherwise 0.
+    Site(FunctionName<'a>, u32),
     /// The number of a site of which nothing else is known.
     Unknown(u32),
 }
@@ -176,7 +177,8 @@ impl<'a> FunctionLine<'a> {
         } else if let Some(number) = rest.strip_prefix(SITE).and_then(decimal) {
             FunctionPlace::Unknown(number)
         } else {
-            FunctionPlace::Site(FunctionName::parse(rest))
+            let (name, number) = split_number(rest);
+            FunctionPlace::Site(FunctionName::parse(name), number)
         };
         Some(FunctionLine { place, span, flags })
     }
@@ -193,7 +195,10 @@ impl<'a> FunctionLine<'a> {
                     named.write(out);
                 }
             }
-            FunctionPlace::Site(named) => named.write(out),
+            FunctionPlace::Site(named, number) => {
+                named.write(out);
+                write_number(number, out);
+            }
             FunctionPlace::Unknown(site) => write_unknown(site, out),
         }
     }
@@ -277,13 +282,34 @@ impl<'a> StackLine<'a> {
     }
 }
 
-/// Appends the place of a site in the form of a `>` line: `my_crate::parse at src/parse.rs:88`.
+/// Appends the place of a site in the form of a `>` line: `my_crate::parse at src/parse.rs:88`, and the number of the
+/// site if it shares this line with an earlier one.
 pub(crate) fn write_site(site: &Site, out: &mut Vec<u8>) {
     let function = if site.function.is_empty() { &site.module } else { &site.function };
     escape_name(function, out);
     out.extend_from_slice(AT);
     escape_name(&site.file, out);
     out.extend_from_slice(format!(":{}", site.line).as_bytes());
+    write_number(if site.shares_line { site.id } else { 0 }, out);
+}
+
+/// Appends the number of a site behind its place, unless it is 0.
+fn write_number(number: u32, out: &mut Vec<u8>) {
+    if number > 0 {
+        out.push(b' ');
+        write_unknown(number, out);
+    }
+}
+
+/// Splits the number of a site from the place before it. No place ends like this: it ends with a line's number.
+fn split_number(text: &[u8]) -> (&[u8], u32) {
+    let start = text.iter().rposition(|&byte| byte == b' ').and_then(|space| space.checked_sub(SITE.len()));
+    let split = start.map(|start| text.split_at(start));
+    let numbered = split.and_then(|(place, rest)| {
+        let number = decimal(rest.strip_prefix(b" ")?.strip_prefix(SITE)?)?;
+        Some((place, number))
+    });
+    numbered.unwrap_or((text, 0))
 }
 
 /// Appends the payload of the line of a record; `site` is the place of its site, if that is known.
@@ -392,6 +418,25 @@ mod tests {
     }
 
     #[test]
+    fn a_site_that_shares_its_line_has_its_number_in_the_line() {
+        let site = Site { id: 12, function: "f".into(), file: "a site 3".into(), line: 7, ..Site::default() };
+        for (shares_line, expected, number) in
+            [(false, "f at a site 3:7", 0), (true, "f at a site 3:7 site 12", 12)]
+        {
+            let mut out = Vec::new();
+            write_site(&Site { shares_line, ..site.clone() }, &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), expected);
+            let named = FunctionName { function: b"f", at: b"a site 3:7", called_from: b"" };
+            let line =
+                FunctionLine { place: FunctionPlace::Site(named, number), span: None, flags: Flags::NONE };
+            assert_eq!(FunctionLine::parse(&out), Some(line));
+            let mut written = Vec::new();
+            line.write(&mut written);
+            assert_eq!(written, out);
+        }
+    }
+
+    #[test]
     fn names_after_addresses_are_read() {
         let entered = FunctionLine::parse(b"0x1a f<A, B> at src/a b.rs:3").expect("a line");
         let named = FunctionName { function: b"f<A, B>", at: b"src/a b.rs:3", called_from: b"" };
@@ -475,7 +520,7 @@ mod tests {
                 (line(word, &[], None), None)
             };
             let place = if of_site {
-                FunctionPlace::Site(FunctionName { function: b"f", at: b"x:1", called_from: b"" })
+                FunctionPlace::Site(FunctionName { function: b"f", at: b"x:1", called_from: b"" }, 0)
             } else {
                 FunctionPlace::Address(address, FunctionName::default())
             };

@@ -4,7 +4,7 @@ use crate::fields::SitePlan;
 use crate::function;
 use crate::locks;
 use crate::record::MAX_PAYLOAD;
-use crate::sites::Site;
+use crate::sites::{Site, SiteKind};
 
 /// The least number of a site that is ignored: a program numbers its sites one by one, so its numbers are
 /// smaller.
@@ -23,6 +23,8 @@ struct PlannedSite {
     entry: Box<[u8]>,
     /// Whether the site is one of the tracer's locks.
     is_lock: bool,
+    is_function: bool,
+    id: u32,
 }
 
 impl Plans {
@@ -57,9 +59,24 @@ impl Plans {
         }
         let mut place = Vec::new();
         function::write_site(site, &mut place);
-        let planned = PlannedSite { plan, place: place.into(), entry: entry.into(), is_lock };
+        let is_function = site.kind == SiteKind::Function;
+        let planned =
+            PlannedSite { plan, place: place.into(), entry: entry.into(), is_lock, is_function, id: site.id };
         self.0[index] = Some(Box::new(planned));
         true
+    }
+
+    /// Adds a site of a run that begins or goes on, as [`Plans::add`] does, and sets [`Site::shares_line`]: only the
+    /// run itself knows all of its sites, in one order.
+    pub fn add_of_run(&mut self, site: &mut Site) -> bool {
+        if site.kind == SiteKind::Function {
+            site.shares_line = false;
+            let mut place = Vec::new();
+            function::write_site(site, &mut place);
+            let mut others = self.0.iter().flatten().filter(|other| other.is_function && other.id != site.id);
+            site.shares_line = others.any(|other| *other.place == *place);
+        }
+        self.add(site)
     }
 
     /// Returns the place of a site, as it stands in the line of a function's entry.
@@ -90,5 +107,41 @@ impl Plans {
     #[inline]
     fn known(&self, site: u32) -> Option<&PlannedSite> {
         self.0.get(site as usize)?.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_site_of_a_function_in_the_same_line_has_its_number() {
+        let site = |id, line, kind| Site {
+            id,
+            line,
+            kind,
+            function: "f".into(),
+            file: "a".into(),
+            ..Site::default()
+        };
+        let mut plans = Plans::default();
+        let function = SiteKind::Function;
+        // A site may be added again, with more of its description.
+        for (id, line, kind, shown) in [
+            (1, 7, SiteKind::Message, "f at a:7"),
+            (4, 7, function, "f at a:7"),
+            (2, 7, function, "f at a:7 site 2"),
+            (3, 8, function, "f at a:8"),
+            (2, 7, function, "f at a:7 site 2"),
+            (4, 7, function, "f at a:7"),
+            (5, 7, SiteKind::Span, "f at a:7"),
+        ] {
+            let mut site = site(id, line, kind);
+            assert!(plans.add_of_run(&mut site));
+            assert_eq!(plans.place(id).map(String::from_utf8_lossy), Some(shown.into()));
+            // Readers of a file find the sites in another order.
+            let read = Site::parse(plans.entry(id).expect("an entry")).expect("a site");
+            assert_eq!(Plans::of(&[read]).place(id), plans.place(id));
+        }
     }
 }

@@ -7,7 +7,8 @@
 //! header  magic "TRCSITE\n", version u32, 4 bytes of zero, used u64
 //! entry   length u32 (of the whole entry, a multiple of 8), id u32, line u32, column u32,
 //!         then module, file, format, descriptor, each a text;
-//!         then kind u8, level u8, 2 bytes of zero, target, function, template, each a text,
+//!         then kind u8, level u8, shared u8 (1 if an earlier site has the same function, file and line),
+//!         a byte of zero, target, function, template, each a text,
 //!         and the names of the values: count u32, that many texts;
 //!         zeros up to the length
 //! text    length u32, bytes
@@ -110,6 +111,9 @@ pub struct Site {
     pub kind: SiteKind,
     /// The level of the site's records.
     pub level: Level,
+    /// Whether an earlier site of the run is in the same line of the same function, so that only the number
+    /// distinguishes them.
+    pub shares_line: bool,
     /// The name by which filters select records, if the program gives one; otherwise empty, and filters use the
     /// module.
     pub target: String,
@@ -141,7 +145,7 @@ impl Site {
         for text in [self.module.as_bytes(), self.file.as_bytes(), self.format.as_bytes(), &self.descriptor] {
             put_text(out, text);
         }
-        out.extend_from_slice(&[self.kind as u8, self.level as u8, 0, 0]);
+        out.extend_from_slice(&[self.kind as u8, self.level as u8, self.shares_line.into(), 0]);
         for text in [&self.target, &self.function, &self.template] {
             put_text(out, text.as_bytes());
         }
@@ -165,7 +169,7 @@ impl Site {
         if rest.0.len() < EXTENDED_FROM {
             return Some(site);
         }
-        let [kind, level, ..] = rest.number()?.to_le_bytes();
+        let [kind, level, shared, _] = rest.number()?.to_le_bytes();
         let (target, function, template) = (rest.text()?, rest.text()?, rest.text()?);
         let mut names = Vec::new();
         for _ in 0..rest.number()? {
@@ -174,6 +178,7 @@ impl Site {
         Some(Site {
             kind: SiteKind::of(kind),
             level: Level::of(level),
+            shares_line: shared == 1,
             target,
             function,
             template,
@@ -293,6 +298,7 @@ mod tests {
                     function,
                     template,
                     names,
+                    shares_line: id % 2 == 1,
                 }
             },
         )

@@ -122,7 +122,10 @@ pub(crate) struct Supply {
 impl Supply {
     /// Prepares the run's directory; without one, rings will be private.
     pub(crate) fn new(run: &'static Run, info: &meta::Run, place: &mut TracePlace) -> Supply {
-        let sites = sites::in_site_table();
+        let (mut sites, mut plans) = (sites::in_site_table(), Plans::default());
+        for site in &mut sites {
+            plans.add_of_run(site);
+        }
         let directory = RunDirectory::create(&maker(run, info, place), &sites);
         let budget = directory.as_ref().map_or(0, |d| sys::shared_memory_budget(d.path()));
         if let Err(why) = &directory {
@@ -146,7 +149,7 @@ impl Supply {
             budget,
             private_budget: PRIVATE_BUDGET,
             made: 0,
-            plans: Plans::of(&sites),
+            plans,
             modules: ModuleTable::new(clock::now),
             run,
         }
@@ -284,9 +287,10 @@ impl Supply {
 
     /// Writes the queued sites where recovery will find them. With private rings there is nothing to recover.
     pub(crate) fn write_sites(&mut self) {
-        sites::write_queued_entries(self.run, |entry| {
+        sites::write_queued_entries(self.run, |mut entry| {
             let mut directories = self.directory.iter_mut().chain(&mut self.former);
-            self.plans.add(&entry) && directories.all(|directory| directory.add_site(&entry).is_ok())
+            self.plans.add_of_run(&mut entry)
+                && directories.all(|directory| directory.add_site(&entry).is_ok())
         });
     }
 

@@ -376,6 +376,7 @@ impl Site {
             template: call.template.to_owned(),
             names: names.iter().map(|&name| name.to_owned()).collect(),
             kind: call.kind,
+            shares_line: false,
         }
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const NO_WAITS: WorkTime = WorkTime::WITHOUT_WAITS;
 
 fn enter(calls: &mut OpenCalls, function: FunctionId, span: Option<u64>, now: u64) {
-    calls.enter(CallPlace::Site(function), function, span, now);
+    calls.enter(CallPlace::Site(function, 0), function, span, now);
 }
 
 fn enter_frame(calls: &mut OpenCalls, function: FunctionId, now: u64) {
@@ -18,7 +18,7 @@ fn leave_frame(calls: &mut OpenCalls, function: FunctionId) -> Option<usize> {
 }
 
 fn leave(calls: &mut OpenCalls, function: FunctionId, span: Option<u64>) -> Option<usize> {
-    calls.leave(CallPlace::Site(function), function, span)
+    calls.leave(CallPlace::Site(function, 0), function, span)
 }
 
 #[test]

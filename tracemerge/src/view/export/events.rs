@@ -586,7 +586,7 @@ impl<F: EventFormat> EventExport<F> {
         }
         for call in outliving {
             let called =
-                Called { place: CallPlace::Site(call.function), function: call.function, from: None };
+                Called { place: CallPlace::Site(call.function, 0), function: call.function, from: None };
             let call_info = CallInfo { called, span: call.span, left: Flags::NONE };
             let what = EventContent::Enter(&call_info);
             self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
@@ -637,7 +637,7 @@ impl<F: EventFormat> EventExport<F> {
     ) -> FunctionId {
         self.inventory.folded += folded.calls();
         let function = lock(&self.names).folded(folded);
-        let called = Called { place: CallPlace::Site(function), function, from: None };
+        let called = Called { place: CallPlace::Site(function, 0), function, from: None };
         let call_info = CallInfo { called, span: None, left: Flags::NONE };
         self.inventory.learn_functions(&call_info, &self.names);
         let what = EventContent::Enter(&call_info);

@@ -112,6 +112,7 @@ fn sites() -> Vec<Site> {
         function: "app::net::send".to_owned(),
         template: template.to_owned(),
         names: names.iter().map(|&name| name.to_owned()).collect(),
+        shares_line: false,
     };
     let mut sites = vec![
         site(1, 12, "sent {0} of {1} at {2}", b"lyd", &["bytes", "total", "rate"]),

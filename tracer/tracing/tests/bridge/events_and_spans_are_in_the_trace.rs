@@ -160,7 +160,7 @@ fn values_are_copied_at_sites_that_readers_know() {
 fn calls(file: &ThreadTrace) -> Vec<(bool, u64, String)> {
     let call = |(_, kind, text): &(_, Kind, String)| {
         let line = FunctionLine::parse(text.as_bytes()).expect("a line of a function");
-        let FunctionPlace::Site(named) = line.place else { panic!("{text}") };
+        let FunctionPlace::Site(named, _) = line.place else { panic!("{text}") };
         let name = String::from_utf8(named.function.to_vec()).expect("UTF-8");
         (*kind == Kind::Enter, line.span.expect("the id of a span"), name)
     };

@@ -12,7 +12,12 @@ const MAX_SITE_NUMBER: usize = 1 << 20;
 
 /// The plans that turn the captured arguments of each site into text.
 #[derive(Clone, Debug, Default)]
-pub struct Plans(Vec<Option<Box<PlannedSite>>>);
+pub struct Plans {
+    sites: Vec<Option<Box<PlannedSite>>>,
+    /// For each of them, its line if it is a site of a function, otherwise 0: a run with thousands of sites compares
+    /// only the places in the same line.
+    function_lines: Vec<u32>,
+}
 
 #[derive(Clone, Debug)]
 struct PlannedSite {
@@ -23,8 +28,6 @@ struct PlannedSite {
     entry: Box<[u8]>,
     /// Whether the site is one of the tracer's locks.
     is_lock: bool,
-    is_function: bool,
-    id: u32,
 }
 
 impl Plans {
@@ -50,8 +53,9 @@ impl Plans {
         let Some(index) = usize::try_from(site.id).ok().filter(|index| *index < MAX_SITE_NUMBER) else {
             return false;
         };
-        if self.0.len() <= index {
-            self.0.resize(index + 1, None);
+        if self.sites.len() <= index {
+            self.sites.resize(index + 1, None);
+            self.function_lines.resize(index + 1, 0);
         }
         let is_lock = locks::is_lock_site(site);
         if is_lock {
@@ -59,10 +63,9 @@ impl Plans {
         }
         let mut place = Vec::new();
         function::write_site(site, &mut place);
-        let is_function = site.kind == SiteKind::Function;
-        let planned =
-            PlannedSite { plan, place: place.into(), entry: entry.into(), is_lock, is_function, id: site.id };
-        self.0[index] = Some(Box::new(planned));
+        self.function_lines[index] = if site.kind == SiteKind::Function { site.line } else { 0 };
+        self.sites[index] =
+            Some(Box::new(PlannedSite { plan, place: place.into(), entry: entry.into(), is_lock }));
         true
     }
 
@@ -73,8 +76,10 @@ impl Plans {
             site.shares_line = false;
             let mut place = Vec::new();
             function::write_site(site, &mut place);
-            let mut others = self.0.iter().flatten().filter(|other| other.is_function && other.id != site.id);
-            site.shares_line = others.any(|other| *other.place == *place);
+            let mut others = (0..).zip(&self.function_lines);
+            site.shares_line = others.any(|(id, line)| {
+                *line == site.line && id != site.id && self.place(id) == Some(place.as_slice())
+            });
         }
         self.add(site)
     }
@@ -106,7 +111,7 @@ impl Plans {
 
     #[inline]
     fn known(&self, site: u32) -> Option<&PlannedSite> {
-        self.0.get(site as usize)?.as_deref()
+        self.sites.get(site as usize)?.as_deref()
     }
 }
 

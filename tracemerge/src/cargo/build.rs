@@ -2,7 +2,9 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::hash::{Hash, Hasher};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
@@ -12,6 +14,7 @@ use crate::cargo::arguments::BuildRequest;
 use crate::cargo::configuration::{Configuration, cargo, global_arguments, variable};
 use crate::cargo::toolchain::{Toolchain, output_of};
 use crate::cargo::{FAILED, runner, wrapper};
+use crate::command::preload::link;
 use crate::find::library::{HOOK_OF_RUST, LIBRARY, SEARCHED_PLACES, exports, find_library};
 use crate::os::environment::own_program;
 use crate::ui::error::Error;
@@ -61,11 +64,12 @@ fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
     let own = own_program().ok_or_else(|| Error::plain("the path of this program is not known"))?;
     let (before, behind) = split_arguments(&request.rest);
     let directories = Directories::find(before)?;
-    let configuration = Configuration::read(before)?;
+    let configuration = Configuration::read(before);
     let toolchain = Toolchain::find(&configuration)?;
     let host = toolchain.host.as_str();
     check_target(before, &configuration, host)?;
     let place = &directories.target;
+    let library = linkable(library, place)?;
     if request.dormant {
         toolchain.probe_sleds(place)?;
     } else {
@@ -136,6 +140,44 @@ fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
     }
     command.env(wrapper::TARGET, host).env(wrapper::LIBRARY, &library);
     Ok((command, target_directory.join(host).join(profile_directory(&request.command, before))))
+}
+
+/// Returns a path of the library that can be in a program. If its own path cannot, it gets a link in `place`, the
+/// directory of builds.
+#[expect(clippy::disallowed_methods, reason = "the link is replaced in the directory of builds")]
+fn linkable(library: PathBuf, place: &Path) -> Result<PathBuf, Error> {
+    if is_linkable(&library) {
+        return Ok(library);
+    }
+    let linked = || -> io::Result<PathBuf> {
+        fs::create_dir_all(place)?;
+        let path = place.canonicalize()?.join(LIBRARY);
+        if fs::read_link(&path).is_ok_and(|known| known == library) {
+            return Ok(path);
+        }
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => link(&library, &path)?,
+        }
+        Ok(path)
+    };
+    let path = linked().map_err(|error| Error::io("link the library into", place, error))?;
+    if is_linkable(&path) {
+        return Ok(path);
+    }
+    Err(Error::plain(format!(
+        "programs cannot find {LIBRARY} in {}, nor by a link in {}: the dynamic linker splits paths at colons and replaces words behind $. Name a directory without these characters with --target-dir",
+        shown(library.parent().unwrap_or(&library)),
+        shown(place)
+    )))
+}
+
+/// Returns whether a path can be in a program: the compiler takes only text, and the dynamic linker splits paths at
+/// colons and replaces some words behind `$`.
+fn is_linkable(path: &Path) -> bool {
+    let is_special =
+        |text: &str| [":", "${", "$ORIGIN", "$LIB", "$PLATFORM"].iter().any(|word| text.contains(word));
+    path.to_str().is_some_and(|text| !is_special(text))
 }
 
 /// Returns an error if the programs would be built for another machine.
@@ -271,6 +313,26 @@ fn without_braces(directory: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_library_whose_path_a_program_cannot_contain_gets_a_link() {
+        let place = tempfile::tempdir().expect("a directory");
+        let of = |path: &str| place.path().join(path);
+        for path in ["a b/$HOME/lib", "x,'\"{é}/lib"] {
+            assert_eq!(linkable(of(path), &of("unused")).expect("it needs no link"), of(path));
+        }
+        for path in ["a:b/lib", "$ORIGIN/lib", "${LIB}/lib", "$PLATFORM:x/lib"] {
+            // An earlier build has made the link to another library.
+            let linked = linkable(of(path), &of("$HOME builds")).expect("a link");
+            assert_eq!(
+                linked.parent().expect("a directory"),
+                of("$HOME builds").canonicalize().expect("it exists")
+            );
+            assert_eq!(fs::read_link(&linked).expect("a link"), of(path));
+        }
+        let refused = linkable(of("a:b/lib"), &of("c:d")).expect_err("neither path can be in a program");
+        assert!(refused.to_string().contains("--target-dir"), "{refused}");
+    }
 
     #[test]
     fn an_option_is_removed_with_its_value() {

@@ -11,6 +11,7 @@ use crate::cargo::build;
 use crate::cargo::toolchain::output_of;
 use crate::os::environment::{of_cargo, value_of};
 use crate::ui::error::Error;
+use crate::ui::messages::Messages;
 
 /// The configuration that is valid in the current directory.
 #[derive(Debug)]
@@ -25,12 +26,18 @@ pub(super) struct Configuration {
 
 impl Configuration {
     /// Asks Cargo, whose further arguments are `words`.
-    pub(super) fn read(words: &[OsString]) -> Result<Configuration, Error> {
+    pub(super) fn read(words: &[OsString]) -> Configuration {
         let words = global_arguments(words);
-        let all = settings(&words)?;
+        // Cargo has understood its configuration before, so this version only has no command to show it.
+        let all = settings(&words).unwrap_or_else(|error| {
+            Messages::new(false).note(format_args!(
+                "runners and wrappers of the configuration are not used, only those that variables name: {error}"
+            ));
+            Value::Null
+        });
         let has_options = words.iter().any(|word| word.as_encoded_bytes().starts_with(b"--config"));
-        let of_files = if has_options { settings(&[])? } else { all.clone() };
-        Ok(Configuration { words, all, of_files })
+        let of_files = if has_options { settings(&[]).unwrap_or_default() } else { all.clone() };
+        Configuration { words, all, of_files }
     }
 
     /// Returns the value of a setting in files and on the command line.

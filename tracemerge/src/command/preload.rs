@@ -118,14 +118,16 @@ fn listable(library: &Path) -> io::Result<(PathBuf, Option<TempDir>)> {
     Err(last)
 }
 
+/// Makes a link to a file in a directory of this user.
 #[cfg(unix)]
-#[expect(clippy::disallowed_methods, reason = "the link is made in a private directory")]
-fn link(file: &Path, path: &Path) -> io::Result<()> {
+#[expect(clippy::disallowed_methods, reason = "the link is made in a directory of this user")]
+pub(crate) fn link(file: &Path, path: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(file, path)
 }
 
+/// Makes a copy of a file in a directory of this user.
 #[cfg(not(unix))]
-#[expect(clippy::disallowed_methods, reason = "the copy is made in a private directory")]
-fn link(file: &Path, path: &Path) -> io::Result<()> {
+#[expect(clippy::disallowed_methods, reason = "the copy is made in a directory of this user")]
+pub(crate) fn link(file: &Path, path: &Path) -> io::Result<()> {
     std::fs::copy(file, path).map(drop)
 }

@@ -308,7 +308,7 @@ fn each_choice_of_functions_has_its_own_build_wherever_cargo_builds() {
 #[test]
 fn any_path_can_be_that_of_a_project_a_temporary_file_a_home_and_an_installation() {
     let mut project = Project::new(ODD);
-    project.prefix = project.place.path().join(format!("installed {ODD}"));
+    project.prefix = project.place.path().join(format!("$ORIGIN:installed {ODD}"));
     for file in ["bin/tracemerge", "bin/cargo-tracer", "lib/libtracer.so.0"] {
         let to = project.prefix.join(file);
         fs::create_dir_all(to.parent().expect("a directory")).expect("a directory");
@@ -339,6 +339,25 @@ fn any_path_can_be_that_of_a_project_a_temporary_file_a_home_and_an_installation
             assert!(ran.printed.contains("APP_HOME=/opt/app"), "{words:?}: {}", ran.printed);
         }
     }
+}
+
+#[test]
+fn a_cargo_that_does_not_show_its_configuration_builds_with_hooks() {
+    let mut project = Project::new("plain");
+    let cargo = project.place.path().join("cargo");
+    write(
+        &cargo,
+        "#!/bin/sh\n[ \"$1\" = config ] && { echo 'error: no such command: `config`' >&2; exit 101; }\nexec cargo \"$@\"\n",
+    );
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+    project.set("CARGO", cargo);
+    let runner = format!("CARGO_TARGET_{}_RUNNER", HOST.replace('-', "_").to_uppercase());
+    project.set(&runner, project.root.join("with-home"));
+    let ran = project.run(&["run"]);
+    assert_eq!(of_program(&ran), all_but(""), "{}", ran.said);
+    assert!(ran.printed.contains("APP_HOME=/opt/app"), "{}", ran.printed);
+    let note = "runners and wrappers of the configuration are not used, only those that variables name: Cargo does not show its configuration: error: no such command: `config`";
+    assert!(ran.said.contains(note), "{}", ran.said);
 }
 
 #[test]

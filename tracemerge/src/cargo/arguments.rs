@@ -15,6 +15,7 @@ Usage: cargo tracer <build|run|test|bench> [OPTIONS] [ARGUMENTS OF CARGO] [-- AR
   cargo tracer run --release -- input.txt   runs the program and reports where its time went
   tracemerge tree target/tracer/<target>/release/app   then shows its calls
   cargo tracer test my_test                 runs tests; the trace of each lies beside it
+  cargo tracer --list                       shows how this compiler makes hooks
   cargo tracer build --examples             only builds: TRACER_ENABLE=1 switches tracing on
 
 Options:
@@ -42,6 +43,8 @@ target/tracer. Build scripts and procedural macros are built as usual, without h
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CargoTask {
     Help,
+    /// Shows the hooks that the compiler makes, which Cargo with these arguments would use.
+    List(Vec<OsString>),
     Build(BuildRequest),
 }
 
@@ -110,6 +113,7 @@ pub(super) fn read(args: Vec<OsString>) -> Result<CargoTask, Error> {
     let command = command.to_string_lossy().into_owned();
     match command.as_str() {
         "-h" | "--help" | "help" => return Ok(CargoTask::Help),
+        "--list" => return Ok(CargoTask::List(args.collect())),
         "build" | "b" | "run" | "r" | "test" | "t" | "bench" => {}
         _ => {
             let what = format!("'{command}' is not build, run, test or bench. See cargo tracer --help");

@@ -48,19 +48,7 @@ fn code_of(status: ExitStatus) -> u8 {
 /// Returns the command that runs Cargo, with all that a build with hooks needs, and the directory of the programs that
 /// it builds.
 fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
-    let missing = || {
-        Error::plain(format!(
-            "{LIBRARY}, which records the functions, is not installed. tracemerge looks for it {SEARCHED_PLACES}"
-        ))
-    };
-    let library = find_library().ok_or_else(missing)?;
-    let library = library.canonicalize().map_err(|error| Error::io("examine", &library, error))?;
-    if !exports(&library, HOOK_OF_RUST) {
-        return Err(Error::plain(format!(
-            "{} has no hooks for programs in Rust: it was built by a compiler older than Rust 1.88. To build it with a newer one, run in a checkout: cargo install --force --path tracemerge",
-            shown(&library)
-        )));
-    }
+    let library = library()?;
     let own = own_program().ok_or_else(|| Error::plain("the path of this program is not known"))?;
     let (before, behind) = split_arguments(&request.rest);
     let directories = Directories::find(before)?;
@@ -70,8 +58,13 @@ fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
     check_target(before, &configuration, host)?;
     let place = &directories.target;
     let library = linkable(library, place)?;
+    // The compiler's own room for hooks is in all functions.
+    let is_for_all = request.dormant && request.functions().is_empty();
+    let flag = is_for_all.then(|| toolchain.flag_of_sleds(place)).flatten();
     if request.dormant {
-        toolchain.probe_sleds(place)?;
+        if flag.is_none() {
+            toolchain.probe_sleds(place)?;
+        }
     } else {
         toolchain.probe(&library, place)?;
         if !request.functions().is_empty() {
@@ -132,6 +125,9 @@ fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
             command.env(name, "1");
         }
     }
+    if let Some(flag) = flag {
+        command.env(wrapper::FLAG_OF_SLEDS, flag);
+    }
     if !request.crates.is_empty() {
         command.env(wrapper::CRATES, request.crates.join(","));
     }
@@ -140,6 +136,31 @@ fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
     }
     command.env(wrapper::TARGET, host).env(wrapper::LIBRARY, &library);
     Ok((command, target_directory.join(host).join(profile_directory(&request.command, before))))
+}
+
+/// Returns the description of the hooks that the compiler makes, which Cargo with the arguments `words` would use.
+pub(super) fn describe(words: &[OsString]) -> Result<String, Error> {
+    let place = tempfile::tempdir().map_err(|error| Error::io("create", &std::env::temp_dir(), error))?;
+    let library = linkable(library()?, place.path())?;
+    Toolchain::find(&Configuration::read(words))?.describe(&library, place.path())
+}
+
+/// Finds the installed library, which must have hooks for programs in Rust.
+fn library() -> Result<PathBuf, Error> {
+    let missing = || {
+        Error::plain(format!(
+            "{LIBRARY}, which records the functions, is not installed. tracemerge looks for it {SEARCHED_PLACES}"
+        ))
+    };
+    let library = find_library().ok_or_else(missing)?;
+    let library = library.canonicalize().map_err(|error| Error::io("examine", &library, error))?;
+    if !exports(&library, HOOK_OF_RUST) {
+        return Err(Error::plain(format!(
+            "{} has no hooks for programs in Rust: it was built by a compiler older than Rust 1.88. To build it with a newer one, run in a checkout: cargo install --force --path tracemerge",
+            shown(&library)
+        )));
+    }
+    Ok(library)
 }
 
 /// Returns a path of the library that can be in a program. If its own path cannot, it gets a link in `place`, the

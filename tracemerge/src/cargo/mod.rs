@@ -46,6 +46,13 @@ pub(crate) fn main(
     }
     match arguments::read(args) {
         Ok(arguments::CargoTask::Help) => printed(arguments::HELP),
+        Ok(arguments::CargoTask::List(words)) => match build::describe(&words) {
+            Ok(text) => printed(&text),
+            Err(error) => {
+                Messages::new(false).error(error);
+                FAILED
+            }
+        },
         Ok(arguments::CargoTask::Build(request)) => build::build(&request),
         Err(error) => {
             Messages::new(false).error(error);

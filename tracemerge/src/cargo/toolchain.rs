@@ -13,6 +13,7 @@ use object::Object;
 use crate::cargo::configuration::Configuration;
 use crate::cargo::listed::{self, Attribute, PlainPath};
 use crate::cargo::wrapper;
+use crate::os::environment::value_of;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
@@ -87,27 +88,84 @@ impl Toolchain {
         })
     }
 
-    /// Tests whether a program can be compiled with dormant hooks. The answer is kept in `place`.
+    /// Returns the flag by which the compiler itself leaves room for hooks in every function, if it has one. The answer
+    /// is kept in `place`.
+    pub(super) fn flag_of_sleds(&self, place: &Path) -> Option<&'static str> {
+        // With this variable, a stable compiler takes flags that are not stable.
+        let is_unstable = value_of("RUSTC_BOOTSTRAP");
+        FLAGS_OF_SLEDS.into_iter().find(|flag| {
+            let what = ("sleds of the compiler", flag, &is_unstable);
+            let probe = |directory: &Path| {
+                Ok((!self.makes_sleds(directory, &[flag.into()])?).then(|| (*flag).to_owned()))
+            };
+            self.once(place, what, probe).is_ok()
+        })
+    }
+
+    /// Tests whether a program can be compiled with dormant hooks by a list of functions. The answer is kept in `place`.
     pub(super) fn probe_sleds(&self, place: &Path) -> Result<(), Error> {
         let line = Attribute::Sleds.line("probed");
         self.once(place, ("sleds", &line), |directory| {
             let plain = PlainPath::open(directory).map_err(|error| Error::io("open", directory, error))?;
-            let (source, list) = (directory.join("probe.rs"), plain.join("functions"));
-            let write = |path: &Path, text: &str| {
-                fs::write(path, text).map_err(|error| Error::io("write", path, error))
-            };
-            write(&source, PROBE_OF_SLEDS)?;
-            write(&list, &line)?;
-            let mut compile = self.compile();
-            compile.args(listed::arguments(&list));
-            let output = output_of(compile.arg(&source).arg("--out-dir").arg(directory))?;
-            let bytes = fs::read(directory.join("probe")).unwrap_or_default();
-            let has_sleds = object::File::parse(&*bytes)
-                .is_ok_and(|file| file.section_by_name(listed::SECTION_OF_SLEDS).is_some());
-            Ok((!output.status.success() || !has_sleds).then(|| {
+            let list = plain.join("functions");
+            fs::write(&list, &line).map_err(|error| Error::io("write", &list, error))?;
+            Ok((!self.makes_sleds(directory, &listed::arguments(&list))?).then(|| {
                 "dormant hooks. They are known to work with Rust 1.85 and later on x86-64 and Linux with glibc. Without --dormant, functions that call others get hooks that are always called".to_owned()
             }))
         })
+    }
+
+    /// Returns whether the compiler leaves room for hooks in a program if it gets these arguments.
+    fn makes_sleds(&self, directory: &Path, arguments: &[OsString]) -> Result<bool, Error> {
+        let output = self.compiled(PROBE_OF_SLEDS, arguments, directory)?;
+        let bytes = fs::read(directory.join("probe")).unwrap_or_default();
+        let has_sleds = object::File::parse(&*bytes)
+            .is_ok_and(|file| file.section_by_name(listed::SECTION_OF_SLEDS).is_some());
+        Ok(output.status.success() && has_sleds)
+    }
+
+    /// Compiles a program `probe` in a directory.
+    fn compiled(&self, text: &str, arguments: &[OsString], directory: &Path) -> Result<Output, Error> {
+        let source = directory.join("probe.rs");
+        fs::write(&source, text).map_err(|error| Error::io("write", &source, error))?;
+        output_of(self.compile().args(arguments).arg(&source).arg("--out-dir").arg(directory))
+    }
+
+    /// Describes the hooks that the compiler can make, and the flags that are used for them, in a line each. Tests all of
+    /// them in `place`.
+    pub(super) fn describe(&self, library: &Path, place: &Path) -> Result<String, Error> {
+        let compiler = self.version.lines().next().unwrap_or("rustc");
+        let mut text = format!("{compiler} for {}\n", self.host);
+        let mut add = |what: &str, flags: &str, probed: Result<(), Error>| {
+            text.push_str(&match probed {
+                Ok(()) => format!("{what:<22}{flags}\n"),
+                Err(error) => format!("{what:<22}not possible: {error}\n"),
+            });
+        };
+        let (hooks, lists) = (wrapper::HOOKS.join(" "), "-Cpasses=forceattrs");
+        add("always", &hooks, self.probe(library, place));
+        add("--include, --exclude", &format!("{lists} {hooks}"), self.probe_choice(library, place));
+        let of_lists = self.probe_sleds(place);
+        match self.flag_of_sleds(place) {
+            Some(flag) => add("--dormant", &format!("{flag} (the compiler's own)"), Ok(())),
+            None => add("--dormant", lists, self.probe_sleds(place)),
+        }
+        add("--leaf", &format!("{lists} {hooks}"), of_lists);
+        let accepts = |text: &str, argument: &str| -> Result<bool, Error> {
+            let arguments = ["--crate-type=lib", "--emit=metadata", argument].map(OsString::from);
+            Ok(self.compiled(text, &arguments, place)?.status.success())
+        };
+        for flag in FLAGS_OF_MCOUNT {
+            if accepts("", flag)? {
+                let why = format!("{flag} (tracemerge run traces programs that are built with it)");
+                add("not used", &why, Ok(()));
+                break;
+            }
+        }
+        if accepts("#![feature(instrument_fn)]", "-Adead-code")? {
+            add("not used", "#[instrument_fn] (it would have to be in the source)", Ok(()));
+        }
+        Ok(text)
     }
 
     /// Compiles a program with hooks, with the arguments `first` before those for hooks, and runs it. Returns the numbers
@@ -119,12 +177,9 @@ impl Toolchain {
         library: &Path,
         directory: &Path,
     ) -> Result<Result<HookCounts, String>, Error> {
-        let source = directory.join("probe.rs");
-        fs::write(&source, text).map_err(|error| Error::io("write", &source, error))?;
-        let mut compile = self.compile();
-        compile.arg("-Copt-level=1").args(first).args(wrapper::HOOKS);
-        compile.args(wrapper::link(library)).arg(&source).arg("--out-dir").arg(directory);
-        let output = output_of(&mut compile)?;
+        let hooks = wrapper::HOOKS.map(OsString::from);
+        let arguments = [&["-Copt-level=1".into()], first, &hooks, &wrapper::link(library)].concat();
+        let output = self.compiled(text, &arguments, directory)?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             return Ok(Err(said.lines().find(|line| !line.is_empty()).unwrap_or("it ended").to_owned()));
@@ -171,6 +226,11 @@ impl Toolchain {
         fs::write(&known, &self.version).map_err(|error| Error::io("write", &known, error))
     }
 }
+
+/// The flags by which compilers leave room for hooks, the stable one first.
+const FLAGS_OF_SLEDS: [&str; 2] = ["-Cinstrument-xray=always", "-Zinstrument-xray=always"];
+/// The flags by which compilers call the hook of `gprof`.
+const FLAGS_OF_MCOUNT: [&str; 2] = ["-Cinstrument-mcount", "-Zinstrument-mcount"];
 
 /// The numbers of hooks that a program has called.
 #[derive(Clone, Copy, Debug)]

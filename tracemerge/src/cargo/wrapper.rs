@@ -36,6 +36,8 @@ pub(super) const TARGET: &str = "CARGO_TRACER_TARGET";
 pub(super) const DEPS: &str = "CARGO_TRACER_DEPS";
 /// The variable that is set if the hooks are to be dormant.
 pub(super) const DORMANT: &str = "CARGO_TRACER_DORMANT";
+/// The variable with the flag by which the compiler itself leaves room for hooks in all functions, if it is used.
+pub(super) const FLAG_OF_SLEDS: &str = "CARGO_TRACER_FLAG_OF_SLEDS";
 /// The variable that is set if functions that call nothing are traced, too.
 pub(super) const LEAF: &str = "CARGO_TRACER_LEAF";
 /// The variable with the program that builds documentation and compiles the examples in it.
@@ -122,7 +124,10 @@ pub(super) fn compile(mut args: Vec<OsString>) -> u8 {
     }
     let wanted = of_cargo(FUNCTIONS).map(|text| Patterns::parse(&text.to_string_lossy()));
     let with_leaves = of_cargo(LEAF).is_some();
-    let compiled = if is_traced && (is_dormant || with_leaves || wanted.is_some()) {
+    let flag = of_cargo(FLAG_OF_SLEDS).filter(|_| is_traced);
+    let is_listed = is_traced && flag.is_none();
+    more.extend(flag);
+    let compiled = if is_listed && (is_dormant || with_leaves || wanted.is_some()) {
         let hooks = match (is_dormant, with_leaves) {
             (true, _) => Hooks::Dormant,
             (false, true) => Hooks::WithLeaves,

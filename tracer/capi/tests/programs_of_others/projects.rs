@@ -361,6 +361,32 @@ fn a_cargo_that_does_not_show_its_configuration_builds_with_hooks() {
 }
 
 #[test]
+fn a_compiler_that_leaves_room_for_hooks_itself_does_it_for_dormant_hooks() {
+    let mut project = Project::new("plain");
+    project.configure("[build]\nrustc-wrapper = \"./wrapper\"");
+    // A stable compiler has the flags of nightly ones if this is set.
+    project.set("RUSTC_BOOTSTRAP", "1");
+    let listed = project.run(&["--list"]).printed;
+    let flag_of = |what: &str| listed.lines().find_map(|line| line.strip_prefix(what)).map(str::trim);
+    assert_eq!(flag_of("--dormant "), Some("-Zinstrument-xray=always (the compiler's own)"), "{listed}");
+    assert!(flag_of("always ").is_some_and(|flags| flags.starts_with("-Cpasses=tsan ")), "{listed}");
+    for (words, left_out, is_own) in [
+        (&["run", "--dormant"][..], "", true),
+        (&["run", "--dormant", "--exclude", "dep::quiet"], "dep::quiet", false),
+    ] {
+        let ran = project.run(words);
+        assert_eq!(of_program(&ran), all_but(left_out), "{words:?}: {}", ran.said);
+        let lines = fs::read_to_string(project.root.join("wrapped")).expect("the calls of the compiler");
+        fs::remove_file(project.root.join("wrapped")).expect("a file");
+        let of_dep: Vec<_> = lines.lines().filter(|line| line.contains("--crate-name dep ")).collect();
+        // Without a list of functions, one call of the compiler is enough.
+        assert_eq!(of_dep.len() == 1, is_own, "{words:?}: {of_dep:?}");
+        assert_eq!(lines.contains("-Zinstrument-xray"), is_own, "{words:?}: {lines}");
+        assert_eq!(lines.contains("forceattrs"), !is_own, "{words:?}: {lines}");
+    }
+}
+
+#[test]
 fn settings_of_the_workspace_and_of_cargo_do_not_prevent_traces() {
     let project = Project::new("plain");
     let manifest = project.root.join("Cargo.toml").display().to_string();

@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use trace_format::meta::Meta;
+
 use crate::find::app::{App, without_merged_suffix};
 use crate::find::choose::{Choice, Chosen};
 use crate::find::{Found, find_traces_of_all, threads};
@@ -30,6 +32,7 @@ use crate::view::request::{ClosingView, Request, View, is_terminal};
 use crate::view::select::{Amount, Selection};
 use crate::view::thread_labels::{first_thread_labels, thread_labels};
 use crate::view::thread_states::ThreadStates;
+use crate::view::threads::LaterName;
 
 /// The applications and runs to merge, and the user's request.
 #[derive(Debug)]
@@ -99,10 +102,14 @@ pub(crate) fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     context.depth = job.request.depth;
     context.palette = in_colours.then(Palette::colours);
     context.on_terminal = is_terminal(&target);
-    let names = &context.names;
+    let names = &context.names.clone();
     let names_in_lines = job.request.puts_names_into_lines();
     if (names_in_lines || needs.calls) && view.leaves_out() {
-        learn_modules(&inputs, names);
+        let later_names = learn_from_all(&inputs, names);
+        if needs.first_labels && !has_all_names(&view) {
+            let labels = context.threads().labels_by(&inputs.origins, later_names);
+            context.later_labels = Some(Arc::new(labels));
+        }
     }
     let format = || {
         let format = layout.format(&context);
@@ -192,10 +199,7 @@ fn context_of(needs: Needs, view: &View, inputs: &Inputs, plan: &Plan<'_>, symbo
     let Selection { pattern, invert, sites, .. } = &view.selection;
     let time = TimeColumn::new(view.time, plan.times.steady.0, plan.zone.clone());
     let labels = if needs.labels { thread_labels(inputs) } else { Vec::new() };
-    // If the view leaves out records of a thread, it may also leave out those that rename the thread.
-    let has_all_names = !view.has_period() && view.selection.is_all();
-    let first_labels =
-        if needs.first_labels && has_all_names { first_thread_labels(inputs, &labels) } else { Vec::new() };
+    let first_labels = if needs.first_labels { first_thread_labels(inputs, &labels) } else { Vec::new() };
     Context {
         first_labels,
         labels,
@@ -208,13 +212,29 @@ fn context_of(needs: Needs, view: &View, inputs: &Inputs, plan: &Plan<'_>, symbo
     }
 }
 
-/// Adds all modules that the inputs record to `names`. Needed if the view may leave out the lines that record them.
-fn learn_modules(inputs: &Inputs, names: &SharedNames) {
+/// Returns whether a view takes all records of its threads. If not, it may leave out those that rename a thread.
+fn has_all_names(view: &View) -> bool {
+    !view.has_period() && view.selection.is_all()
+}
+
+/// Reads the lines of all inputs that the view needs and may leave out: adds their modules to `names`, and returns the
+/// later names of threads.
+fn learn_from_all(inputs: &Inputs, names: &SharedNames) -> Vec<LaterName> {
     let mut names = lock(names);
-    for (origin, source) in inputs.files() {
+    let mut later_names = Vec::new();
+    let boots = inputs.boots.iter().enumerate().flat_map(|(boot, sources)| sources.iter().map(move |_| boot));
+    for (number, (boot, (origin, source))) in boots.zip(inputs.files()).enumerate() {
         let process = names.process(origin);
-        source.each_meta(&mut |payload| names.take_meta(process, payload));
+        source.each_meta(&mut |payload| {
+            names.take_meta(process, payload);
+            if payload.starts_with(b"name ") {
+                if let Some(Meta::Name { ticks, name }) = Meta::parse(payload) {
+                    later_names.push(LaterName { boot, ticks, origin: number, name });
+                }
+            }
+        });
     }
+    later_names
 }
 
 /// Reports the number of traces that do not record the call sites of their messages.
@@ -277,7 +297,7 @@ fn show_closing(
     let mut context = context_of(needs, &view, inputs, &plan, symbols);
     context.palette = view.color.is_now(true).then(Palette::colours);
     context.apps = given(apps);
-    learn_modules(inputs, &context.names);
+    learn_from_all(inputs, &context.names);
     let format = || layout.format(&context);
     let mut text = Vec::new();
     let selection = &view.selection;

@@ -177,7 +177,11 @@ impl LineSource for ScaledSource {
     }
 
     fn each_meta(&self, take: &mut dyn FnMut(&[u8])) {
-        self.own.each_meta(take);
+        self.own.each_meta(&mut |payload| {
+            // Names are placed among the lines, by their ticks.
+            let name = payload.starts_with(b"name ").then(|| convert_meta(payload, &self.scale)).flatten();
+            take(name.as_deref().unwrap_or(payload));
+        });
     }
 
     fn newest_first(&self) -> Box<dyn Iterator<Item = u64> + '_> {
@@ -257,8 +261,16 @@ fn rewrite(bytes: &[u8], scale: &Scale, out: &mut impl Write) -> io::Result<()> 
 /// whose payload has no ticks of the merged time.
 fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     let line = Line::parse(strip_line_feed(text)).ok()?;
+    let (payload, mut out) = (convert_meta(line.payload, scale)?, Vec::new());
+    Line { key: line.key, kind: Kind::Meta, payload: &payload }.write(&mut out);
+    let end = if text.ends_with(b"\n") { out.len() } else { out.len() - 1 };
+    Some(out[trace_format::line::TICKS_DIGITS..end].to_vec())
+}
+
+/// Returns the payload of a `#` line with its ticks converted; `None` if it has no ticks of the merged time.
+fn convert_meta(payload: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     let convert = |ticks: Ticks| Ticks(scale.convert(ticks.0));
-    let meta = match Meta::parse(line.payload)? {
+    let meta = match Meta::parse(payload)? {
         Meta::Run(run) => Meta::Run(Run { ticks: convert(run.ticks), ..run }),
         Meta::Clock { ticks, wall, system } => Meta::Clock { ticks: convert(ticks), wall, system },
         Meta::Switched { on, ticks } => Meta::Switched { on, ticks: convert(ticks) },
@@ -267,11 +279,9 @@ fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
         Meta::End(end) if end.seen.is_some() => Meta::End(End { seen: end.seen.map(convert), ..end }),
         _ => return None,
     };
-    let (mut payload, mut out) = (Vec::new(), Vec::new());
-    meta.write(&mut payload);
-    Line { key: line.key, kind: Kind::Meta, payload: &payload }.write(&mut out);
-    let end = if text.ends_with(b"\n") { out.len() } else { out.len() - 1 };
-    Some(out[trace_format::line::TICKS_DIGITS..end].to_vec())
+    let mut converted = Vec::new();
+    meta.write(&mut converted);
+    Some(converted)
 }
 
 /// Reports that several scales of ticks were put on one: those of several machines, or of two clocks of one machine.

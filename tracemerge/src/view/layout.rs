@@ -29,7 +29,7 @@ use crate::view::export::tree::TreeLayout;
 use crate::view::function_names::{FunctionNames, SharedNames};
 use crate::view::thread_labels::Label;
 use crate::view::thread_states::ThreadStates;
-use crate::view::threads::Threads;
+use crate::view::threads::{LaterLabels, Threads};
 
 /// The views that are subcommands, in the order in which help lists them.
 pub(crate) static VIEWS: [NamedView; 8] = [
@@ -137,6 +137,8 @@ pub(crate) struct Context {
     pub labels: Vec<Label>,
     /// The first labels of renamed threads, by the number of the origin; empty if they are not needed.
     pub first_labels: Vec<Option<Label>>,
+    /// The later labels of the threads by the number of the origin, if records that rename threads may be left out.
+    pub later_labels: Option<Arc<Vec<LaterLabels>>>,
     /// The end of the wanted period of each origin; empty if there is none.
     pub untils: Vec<Option<Ticks>>,
     /// The times at which threads were off the processor; none if they are not needed.
@@ -161,6 +163,7 @@ impl Context {
     pub(crate) fn threads(&self) -> Threads {
         let mut threads = Threads::new(self.names.clone(), self.labels.clone())
             .named_at_first(self.first_labels.clone())
+            .named_later(self.later_labels.clone())
             .until(self.untils.clone());
         threads = threads.with_states(self.states.clone());
         threads.begin_at(self.time.first);
@@ -176,6 +179,7 @@ impl Context {
             last: 0,
             labels: Vec::new(),
             first_labels: Vec::new(),
+            later_labels: None,
             untils: Vec::new(),
             states: Arc::default(),
             catalog: Arc::default(),

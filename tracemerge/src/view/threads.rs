@@ -78,6 +78,24 @@ pub(crate) struct Thread {
     pub clock: Arc<TickClock>,
     reader: ClockReader,
     work: WorkTime,
+    /// The later labels, if they are known from the beginning, and the number of those that the thread has had.
+    later_labels: Option<(LaterLabels, usize)>,
+}
+
+/// The labels that a thread gets by its later names, each with the ticks from which on the thread has it.
+pub(crate) type LaterLabels = Arc<Vec<(Ticks, Arc<Label>)>>;
+
+/// A later name of a thread.
+#[derive(Clone, Debug)]
+pub(crate) struct LaterName {
+    /// The number of the boot. Only ticks of one boot can be compared.
+    pub boot: usize,
+    /// The ticks from which on the thread has the name.
+    pub ticks: Ticks,
+    /// The number of the origin.
+    pub origin: usize,
+    /// The name.
+    pub name: Vec<u8>,
 }
 
 /// The clock of the times that a view shows.
@@ -121,6 +139,8 @@ pub(crate) struct Threads {
     labels: Arc<Vec<Label>>,
     /// The first labels of threads that were renamed, by the number of the origin.
     first_labels: Arc<Vec<Option<Label>>>,
+    /// The later labels of the threads by the number of the origin, if records that rename threads may be left out.
+    later_labels: Option<Arc<Vec<LaterLabels>>>,
     /// The end of the period that is shown of each origin, as far as there is one.
     untils: Arc<Vec<Option<Ticks>>>,
     /// The times at which threads were off the processor.
@@ -149,6 +169,7 @@ impl Threads {
             names,
             labels: Arc::new(labels),
             first_labels: Arc::default(),
+            later_labels: None,
             untils: Arc::default(),
             states: Arc::default(),
             of_origin: Vec::new(),
@@ -168,9 +189,11 @@ impl Threads {
     pub(crate) fn anew(&self) -> Threads {
         let (labels, untils, states) = (self.labels.clone(), self.untils.clone(), self.states.clone());
         let (first, scale, first_labels) = (self.first, self.scale, self.first_labels.clone());
+        let later_labels = self.later_labels.clone();
         Threads {
             labels,
             first_labels,
+            later_labels,
             untils,
             states,
             first,
@@ -194,6 +217,44 @@ impl Threads {
     #[must_use]
     pub(crate) fn named_at_first(self, first_labels: Vec<Option<Label>>) -> Threads {
         Threads { first_labels: Arc::new(first_labels), ..self }
+    }
+
+    /// Sets the later labels of the threads by the number of the origin, if there are any: records do not rename
+    /// threads then.
+    #[must_use]
+    pub(crate) fn named_later(self, later_labels: Option<Arc<Vec<LaterLabels>>>) -> Threads {
+        Threads { later_labels, ..self }
+    }
+
+    /// Returns the labels that the threads of all origins get by their later names.
+    #[must_use]
+    pub(crate) fn labels_by(mut self, origins: &[Origin], mut names: Vec<LaterName>) -> Vec<LaterLabels> {
+        let threads: Vec<usize> =
+            origins.iter().enumerate().map(|(number, origin)| self.ids(number, origin).thread).collect();
+        let mut labels = vec![Vec::new(); self.threads.len()];
+        // In the order in which a view of all records meets the names: labels depend on it.
+        names.sort_by_key(|name| (name.boot, name.ticks));
+        for LaterName { ticks, origin, name, .. } in names {
+            let Some(thread) = threads.get(origin) else { continue };
+            self.rename(*thread, &name);
+            labels[*thread].push((ticks, self.threads[*thread].label.clone()));
+        }
+        let labels: Vec<LaterLabels> = labels.into_iter().map(Arc::new).collect();
+        threads.into_iter().map(|thread| labels[thread].clone()).collect()
+    }
+
+    /// Gives a thread the label that it has at `ticks`, if its later labels are known. Returns whether that is
+    /// another one than before. The ticks of a thread do not go back.
+    #[inline]
+    pub(crate) fn label_at(&mut self, thread: usize, ticks: Ticks) -> bool {
+        let of = &mut self.threads[thread];
+        let Some((labels, had)) = &mut of.later_labels else { return false };
+        let before = *had;
+        while let Some((_, label)) = labels.get(*had).filter(|(from, _)| *from <= ticks) {
+            of.label = label.clone();
+            *had += 1;
+        }
+        *had > before
     }
 
     /// Sets the end of the period that is shown of each origin: nothing is known to have lasted longer.
@@ -276,7 +337,21 @@ impl Threads {
             let run = origin.run.as_ref().filter(|_| !origin.is_log);
             let known_name = run.and_then(|run| label_of_name(&origin.name, origin.tid, run));
             let tid = origin.tid;
-            self.threads.push(Thread { process, tid, label, known_label, known_name, clock, reader, work });
+            let later_labels = self
+                .later_labels
+                .as_ref()
+                .map(|of_origins| (of_origins.get(number).cloned().unwrap_or_default(), 0));
+            self.threads.push(Thread {
+                process,
+                tid,
+                label,
+                known_label,
+                known_name,
+                clock,
+                reader,
+                work,
+                later_labels,
+            });
             self.threads.len() - 1
         });
         self.of_origin.resize(self.of_origin.len().max(number + 1), None);
@@ -320,7 +395,7 @@ impl Threads {
                 self.see(ids.process, wait.end);
                 self.take_wait(ids.thread, wait);
             }
-            Meta::Name { name, .. } => self.rename(ids.thread, name),
+            Meta::Name { name, .. } if self.later_labels.is_none() => self.rename(ids.thread, name),
             Meta::Stall { ns } => {
                 self.waits.add(&WaitSum { without_place: *ns, ..WaitSum::default() });
             }

@@ -265,3 +265,52 @@ fn a_name_in_the_middle_of_a_long_file_selects_its_thread() {
     let named = |name: &str| show.lines().filter(|line| column(line, 18) == name).count();
     assert_eq!(["main", "first", "other"].map(named), [2000, 1000, 1000]);
 }
+
+/// Two threads that swap their names at ticks 3000, and get other ones at ticks 5000, with a message of each between.
+fn renamed_threads() -> Place {
+    let place = Place::new();
+    for (tid, names) in [(51_u64, ["reader", "writer", "late"]), (52, ["writer", "reader", "later"])] {
+        let mut text = meta(1000, tid, &Meta::Run(run(50, 1000)));
+        let ring = RingPlace::Shared;
+        let first = Thread { name: names[0].into(), ring, why: Vec::new(), file: None };
+        text.extend(meta(1000, tid, &Meta::Thread(first)));
+        for (number, name) in names.into_iter().enumerate() {
+            let ticks = Ticks(1000 + 2000 * number as u64);
+            if number > 0 {
+                text.extend(meta(ticks.0, tid, &Meta::Name { ticks, name: name.into() }));
+            }
+            text.extend(format!("{:016x}-{tid:08} : message {number}\n", ticks.0 + tid).bytes());
+        }
+        place.write(format!("app.trace.{tid}"), text);
+    }
+    place
+}
+
+#[test]
+fn a_selected_record_has_the_name_that_its_thread_had_at_that_time() {
+    let place = renamed_threads();
+    for view in ["show", "tree"] {
+        let lines = |args: &[&str]| -> Vec<String> {
+            let ran = ran(place.command().arg(view).args(args).arg("./app"));
+            let text = String::from_utf8(ran.out).unwrap();
+            text.lines().filter(|line| line.contains("message")).map(str::to_owned).collect()
+        };
+        let all = lines(&["--time", "ticks"]);
+        assert_eq!(all.len(), 6, "{all:?}");
+        let names: BTreeSet<&str> = all.iter().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+        assert!(["reader", "writer", "late", "later"].iter().all(|name| names.contains(name)), "{all:?}");
+        let words = |lines: &[String]| -> Vec<Vec<String>> {
+            lines.iter().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+        };
+        for (options, kept) in [
+            (&["--grep", "message 1"][..], 2..4),
+            (&["--last", "3"], 3..6),
+            (&["--head", "3"], 0..3),
+            (&["--since", "0xbb8"], 2..6),
+            (&["--until", "0x1388"], 0..4),
+        ] {
+            let selected = lines(&[options, &["--time", "ticks"]].concat());
+            assert_eq!(words(&selected), words(&all)[kept], "{view} {options:?}");
+        }
+    }
+}

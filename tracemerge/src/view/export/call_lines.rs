@@ -79,6 +79,7 @@ impl CallLines {
     pub(crate) fn take(&mut self, origin: &Origin, record: &RecordText<'_>) -> OfCalls {
         let ids = self.threads.ids(record.origin, origin);
         let ThreadIds { thread, named, .. } = ids;
+        self.threads.label_at(thread, record.ticks);
         if self.of_thread.len() <= thread {
             self.of_thread.resize_with(thread + 1, ThreadCalls::default);
         }

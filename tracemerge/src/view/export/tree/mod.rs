@@ -740,6 +740,9 @@ impl Export for TreeFormat {
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
         let ids = self.ids(record.origin, origin);
         let ThreadIds { thread, process, named } = ids;
+        if self.threads.label_at(thread, record.ticks) {
+            self.widen(thread);
+        }
         let is_call_site = self.take_call_site(thread, named, record);
         self.tree[thread].has_just_entered = false;
         self.threads.see(process, record.ticks);

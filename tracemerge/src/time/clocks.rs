@@ -122,11 +122,26 @@ impl TickClock {
         Wall(period.scale.at(ticks).max(period.floor))
     }
 
+    /// Returns whether the wall clock showed `wall` more than once, because it was set back.
+    #[must_use]
+    pub(crate) fn showed_twice(&self, wall: Wall) -> bool {
+        let shown = self.periods_with_ends().filter(|(period, end)| {
+            let ticks = period.scale.ticks(wall.0).0;
+            (period.from..*end).contains(&ticks) && period.scale.at(Ticks(ticks)) == wall.0
+        });
+        self.periods.len() > 1 && shown.take(2).count() == 2
+    }
+
+    /// Returns the periods of the wall clock, each with the first ticks behind it.
+    fn periods_with_ends(&self) -> impl Iterator<Item = (&WallPeriod, u64)> {
+        let ends = self.periods.iter().skip(1).map(|next| next.from).chain([u64::MAX]);
+        self.periods.iter().zip(ends)
+    }
+
     /// Returns the first ticks at which the wall clock shows `wall` or a later time.
     #[must_use]
     pub(crate) fn ticks(&self, wall: Wall) -> Ticks {
-        let ends = self.periods.iter().skip(1).map(|next| next.from).chain([u64::MAX]);
-        for (period, end) in self.periods.iter().zip(ends) {
+        for (period, end) in self.periods_with_ends() {
             let ticks = period.scale.ticks(wall.0).0.max(period.from);
             if ticks < end || end == u64::MAX {
                 return Ticks(ticks);

@@ -130,6 +130,7 @@ fn read(
         timed: 0,
         untimed: (0, 0),
         outside: (0, 0),
+        twice: 0,
         resolution: SECOND,
     };
     match log.read(BufReader::with_capacity(1 << 16, input), is_regular) {
@@ -167,6 +168,8 @@ struct Log<'a> {
     untimed: (u64, u64),
     /// The number of records before the first line of the traces, and of those behind the last.
     outside: (u64, u64),
+    /// The number of lines with a time that the wall clock showed more than once.
+    twice: u64,
     /// The finest resolution of a time so far, in nanoseconds.
     resolution: u64,
 }
@@ -226,6 +229,7 @@ impl Log<'_> {
         let Some((boot, found)) = began.or_else(|| known.clone().next()) else { return Ok(()) };
         let ticks = found.clock.ticks(wall).0;
         self.timed += 1;
+        self.twice += u64::from(found.clock.showed_twice(wall));
         self.resolution = self.resolution.min(stamp.resolution);
         // Ticks do not go below zero, so the time decides about lines from before the boot.
         self.outside.0 += u64::from(wall < found.clock.wall(Ticks(found.range.0)));
@@ -287,6 +291,12 @@ impl Log<'_> {
         if before > 0 {
             said.push(format!("{} before the first time placed there", count(before, "line")));
         }
+        if self.twice > 0 {
+            said.push(format!(
+                "{} with a time that the wall clock showed twice, because it was set back, placed where it came first",
+                count(self.twice, "line")
+            ));
+        }
         if let Some(zone) = self.zone.assumed() {
             said.push(format!("times without a zone were read as local time, {zone}"));
         }
@@ -335,8 +345,12 @@ mod tests {
     /// Reads a log whose local times are an hour ahead of UTC, beside a trace of a minute whose ticks are nanoseconds
     /// since `T`.
     fn merged(log: &[u8]) -> Merged {
+        merged_with(log, [Anchor::new(Ticks(0), Wall(T * SECOND))])
+    }
+
+    fn merged_with(log: &[u8], anchors: impl IntoIterator<Item = Anchor>) -> Merged {
         let since = Wall(T * SECOND);
-        let clock = TickClock::of(ClockKind::System, [Anchor::new(Ticks(0), since)]);
+        let clock = TickClock::of(ClockKind::System, anchors);
         let boots = [Some(LogBoot { clock, since, range: (0, 60 * SECOND) })];
         let mut reading = Log {
             name: b"x".to_vec(),
@@ -348,6 +362,7 @@ mod tests {
             timed: 0,
             untimed: (0, 0),
             outside: (0, 0),
+            twice: 0,
             resolution: SECOND,
         };
         match reading.read(log, true) {
@@ -417,6 +432,22 @@ mod tests {
         let Merged { lines, outside, .. } = merged(log);
         let seconds: Vec<u64> = lines.unwrap().into_iter().map(|(second, ..)| second).collect();
         assert_eq!((&seconds[..], outside), (&[0, 0, 60, 61][..], (1, 1)));
+    }
+
+    #[test]
+    fn lines_of_a_time_that_the_clock_showed_twice_are_counted() {
+        // After thirty seconds, the wall clock was set back by twenty.
+        let reading =
+            |second: u64, shown: u64| Anchor::new(Ticks(second * SECOND), Wall((T + shown) * SECOND));
+        let anchors = [(0, 0), (10, 10), (20, 20), (30, 10), (40, 20), (50, 30), (60, 40)];
+        let log = b"2026-11-21T13:00:05Z a\n2026-11-21T13:00:15Z b\n2026-11-21T13:00:18Z c\n2026-11-21T13:00:35Z d\n";
+        let Merged { lines, said, .. } =
+            merged_with(log, anchors.map(|(second, shown)| reading(second, shown)));
+        let seconds: Vec<u64> = lines.unwrap().into_iter().map(|(second, ..)| second).collect();
+        assert_eq!(seconds, [5, 15, 18, 55]);
+        let expected = "2 lines with a time that the wall clock showed twice, because it was set back, placed where it \
+                        came first";
+        assert_eq!(said.as_deref(), Some(expected));
     }
 
     #[test]

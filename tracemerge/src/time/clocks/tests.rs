@@ -85,6 +85,14 @@ fn a_time_of_day_that_comes_twice_is_found_where_it_comes_first() {
     assert_eq!(clock.ticks(Wall(130 * S)).0, 1000 + 70 * S);
     // Time went on from 120 s at most until the clock was set.
     assert_eq!(clock.ticks(Wall(129 * S + S / 2)).0, 1000 + 29 * S + S / 2);
+    // The clock was set back from 130 s at most to 90 s.
+    let twice = [(89, false), (91, false), (99, false), (101, true), (125, true), (129, true), (131, false)];
+    for (second, is_twice) in twice {
+        assert_eq!(clock.showed_twice(Wall(second * S)), is_twice, "{second} s");
+    }
+    // Before the first reading, nothing is known to have been shown.
+    let forward = every_ten_seconds(&[100, 110, 120, 874, 884, 894]);
+    assert!((80..900).all(|second| !forward.showed_twice(Wall(second * S))));
 }
 
 #[test]

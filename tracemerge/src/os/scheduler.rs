@@ -101,12 +101,16 @@ impl Rings {
     /// # Errors
     /// The kernel refuses; the text says what it refuses and why.
     pub(crate) fn open(pid: u32) -> Result<Rings, String> {
+        Rings::with_pages(pid, PAGES)
+    }
+
+    /// Opens the events with rings of at most this many pages, which is a power of two.
+    fn with_pages(pid: u32, mut pages: usize) -> Result<Rings, String> {
         let mut events = Vec::new();
         for cpu in online_processors() {
             events.push((cpu, open_event(pid, cpu).map_err(|error| refused_event(&error))?));
         }
         let page = page_bytes();
-        let mut pages = PAGES;
         loop {
             match events
                 .iter()
@@ -331,5 +335,90 @@ mod tests {
             parse(broken, 3, &mut states);
             assert!(states.is_empty());
         }
+    }
+
+    /// Returns how often a process has waited for something, and how often it was taken off the processor, as the
+    /// kernel counts it.
+    fn counted(pid: u32) -> (u64, u64) {
+        let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
+        let count = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("a count");
+            line.trim().parse::<u64>().expect("a number")
+        };
+        (count("voluntary_ctxt_switches:"), count("nonvoluntary_ctxt_switches:"))
+    }
+
+    fn is_waiting(pid: u32) -> bool {
+        let text = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process lives");
+        text.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
+    }
+
+    #[test]
+    fn the_kernel_counts_the_records_that_found_no_room() {
+        // On one processor, so that one ring has all records: twice as many switches as a page has room for records.
+        let room = 2 * page_bytes() as u64 / 24;
+        let allowed = fs::read_to_string("/proc/self/status").expect("a file of the kernel");
+        let allowed =
+            allowed.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("a list");
+        let first = allowed.trim().split([',', '-']).next().expect("a processor");
+        let mut command = Command::new("taskset");
+        command
+            .args(["-c", first, "cat"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped());
+        let mut held = hold_before_exec(&mut command).expect("descriptors");
+        let opener = std::thread::spawn(move || {
+            let pid = process_that_waits(&mut held).expect("a process");
+            while !is_waiting(pid) {
+                std::thread::yield_now();
+            }
+            let before = counted(pid);
+            let rings = Rings::with_pages(pid, 1);
+            let _ = held.write_all(&[1]);
+            (before, rings)
+        });
+        let mut cat = command.spawn().expect("cat");
+        drop(command);
+        let (before, rings) = opener.join().expect("it has not panicked");
+        let (mut to, mut from) = (cat.stdin.take().expect("a pipe"), cat.stdout.take().expect("a pipe"));
+        let mut ask = || {
+            to.write_all(b"x").expect("cat reads");
+            from.read_exact(&mut [0]).expect("cat writes");
+        };
+        let pid = cat.id();
+        let since = |before: (u64, u64)| {
+            let now = counted(pid);
+            (now.0 - before.0, now.1 - before.1)
+        };
+        // Without events, the program runs in the same way.
+        while since(before).0 < room {
+            ask();
+        }
+        if let Ok(mut rings) = rings {
+            let mut states = Vec::new();
+            rings.take(&mut states);
+            // The kernel tells a loss with the next record of the processor that finds room.
+            while !states.iter().any(|state| state.change == StateChange::Gap) {
+                ask();
+                rings.take(&mut states);
+            }
+            // Afterwards all is read at once, so that only the losses before are left to be told.
+            let far = since(before).0 + room;
+            while since(before).0 < far {
+                ask();
+                rings.take(&mut states);
+            }
+            let lost: u64 = states.iter().map(|state| u64::from(state.lost)).sum();
+            let kept = states.iter().filter(|state| state.change != StateChange::Gap).count() as u64;
+            let (waited, preempted) = since(before);
+            // Each switch has two records, but for a few: those before the program began, and the last ones.
+            let (told, made) = (kept + lost, 2 * (waited + preempted));
+            assert!(told <= made && told >= made - made / 20, "{kept} {lost} {waited} {preempted}");
+            assert!(lost >= room, "{lost} of {room}");
+        } else {
+            eprintln!("in part: this kernel refuses events");
+        }
+        drop(to);
+        assert!(cat.wait().expect("it ends").success());
     }
 }

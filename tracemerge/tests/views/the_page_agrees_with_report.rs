@@ -15,6 +15,11 @@ fn blocks(page: &str) -> Vec<&str> {
     page.lines().filter(|line| line.starts_with("<script>block(")).collect()
 }
 
+/// Returns the data of the overview, if a line of the page has it.
+fn overview_data(line: &str) -> Option<&str> {
+    line.strip_prefix("<script>overview(\"")?.strip_suffix("\")</script>")
+}
+
 /// Checks that the data of a page are base64 in a script, and nothing else.
 fn check_data(page: &str) {
     assert!(page.starts_with("<!doctype html>"));
@@ -26,7 +31,10 @@ fn check_data(page: &str) {
         let is_data = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=,\"".contains(&byte);
         assert!(data.bytes().all(is_data), "{}", &data[..data.len().min(300)]);
     }
-    // The program's own parts are the same for all traces: only the blocks may have texts of a trace.
+    for overview in page.lines().filter_map(overview_data) {
+        assert!(overview.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)));
+    }
+    // The program's own parts are the same for all traces: only the blocks and the overview may have texts of a trace.
     let number = |what: &str| page.matches(what).count();
     assert_eq!(number("</script"), number("<script"));
 }
@@ -262,6 +270,70 @@ fn a_selected_period_has_the_numbers_of_the_report_of_that_period() {
     browser.press("Escape");
     browser.press("n");
     browser.wait_for("document.getElementById('chosen').textContent.startsWith('app::f3 ')");
+    let errors = browser.events_of("Runtime.exceptionThrown");
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
+#[test]
+fn a_large_page_begins_with_an_overview_that_is_shown_before_the_records() {
+    let place = Place::new();
+    // The first thread is in calls in the first half of the trace. The other one writes messages in the second half.
+    let (half, step) = (40_000_u64, 10);
+    for thread in 1..=2 {
+        let mut lines = header(&run(5, 1), thread);
+        let mut put = |number: u64, what: &str| {
+            let ticks = 1000 + step * number;
+            lines.extend(format!("{ticks:016x}-{thread:08} {what}\n").into_bytes());
+        };
+        if thread == 1 {
+            put(0, "> app::outer at src/main.rs:1");
+            for number in 1..half / 2 {
+                put(2 * number - 1, "> app::inner at src/main.rs:2");
+                put(2 * number, "< app::inner at src/main.rs:2");
+            }
+            put(half, "< app::outer at src/main.rs:1");
+        } else {
+            (half + 1..=2 * half).for_each(|number| put(number, ": <b>message</b>"));
+        }
+        place.write(format!("app.trace.{thread}"), lines);
+    }
+    let ran = place.merge(["--format", "html", "--all-runs", "app"]);
+    assert!(ran.status.is_some_and(|status| status < 2), "{}", ran.err);
+    let page = place.text("app.html");
+    check_data(&page);
+    let first_block = page.find("<script>block(").unwrap();
+    let before = &page[..first_block];
+    let overview = before.lines().find_map(overview_data).unwrap();
+    if crate::support::programs::installed_programs(["chromium"]).is_empty() {
+        return;
+    }
+    let mut browser = Browser::start(&place);
+    browser.open(&place.path("app.html"));
+    let decode = format!("inflate('{overview}').then(bytes => JSON.parse(new TextDecoder().decode(bytes)))");
+    let lanes = browser.value(&decode)["lanes"].take();
+    let is_something = |text: &Value, from: usize, to: usize| {
+        text.as_str().unwrap()[from..to].bytes().all(|digit| digit != b'0')
+    };
+    let (calls, messages) = (&lanes[0], &lanes[1]);
+    assert_eq!(calls[1], json!(2), "rows of calls");
+    assert!(is_something(&calls[2], 0, 299) && is_something(&messages[3], 302, 600), "{lanes}");
+    assert_eq!(calls[2].as_str().unwrap()[302..], "0".repeat(298));
+    assert_eq!(messages[3].as_str().unwrap()[..299], "0".repeat(299));
+    assert_eq!(browser.value("trace.lanes[0].start.length"), json!(half / 2));
+
+    // A page whose records are still missing shows it.
+    place.write("part.html", before);
+    let part = format!("file://{}", place.path("part.html").display());
+    browser.call("Page.navigate", json!({"url": part}));
+    browser.wait_for("document.documentElement?.dataset.overview === 'yes'");
+    assert_eq!(browser.value("document.querySelectorAll('#gutter .lane').length"), json!(2));
+    let colour = |share: f64| {
+        format!(
+            "canvas.getContext('2d').getImageData(GUTTER + laneWidth() * {share}, 6, 1, 1).data.slice(0, 3).join()"
+        )
+    };
+    let [busy, idle] = [0.25, 0.75].map(|share| browser.value(&colour(share)));
+    assert_ne!(busy, idle);
     let errors = browser.events_of("Runtime.exceptionThrown");
     assert!(errors.is_empty(), "{errors:?}");
 }

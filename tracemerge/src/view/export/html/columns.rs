@@ -166,7 +166,7 @@ impl Block {
         ];
         for column in columns {
             out.extend_from_slice(b",\"");
-            put_base64(&deflated(column), out);
+            put_compressed(column, out);
             out.push(b'"');
         }
         out.extend_from_slice(b")</script>\n");
@@ -244,6 +244,11 @@ pub(super) fn put_signed(number: i64, out: &mut Vec<u8>) {
 
 fn zigzag(number: i64) -> u64 {
     (number << 1 ^ number >> 63) as u64
+}
+
+/// Appends bytes, deflated and in base64.
+pub(super) fn put_compressed(bytes: &[u8], out: &mut Vec<u8>) {
+    put_base64(&deflated(bytes), out);
 }
 
 fn deflated(column: &[u8]) -> Vec<u8> {

@@ -30,15 +30,23 @@ class Growing {
   }
   push(value) {
     if (this.length === this.array.length) {
-      const larger = new this.array.constructor(this.length * 2);
-      larger.set(this.array);
-      this.array = larger;
+      this.array = cut(this.array, this.length * 2);
     }
     this.array[this.length++] = value;
   }
   end() {
-    return this.array.slice(0, this.length);
+    return cut(this.array, this.length);
   }
+}
+
+/// Returns a typed array with another length, and what is in it as far as there is room. Its memory is moved if
+/// the browser can do that.
+function cut(array, length) {
+  if (array.buffer.transfer !== undefined)
+    return new array.constructor(array.buffer.transfer(length * array.BYTES_PER_ELEMENT));
+  const made = new array.constructor(length);
+  made.set(length < array.length ? array.subarray(0, length) : array);
+  return made;
 }
 
 /// Reads the numbers of a column.
@@ -71,11 +79,16 @@ const dictionary = [],
 const lanes = [],
   processes = [],
   blocks = [];
+/// All messages. Their arrays, and those of the calls of a lane, have room for more than there are: a store into an
+/// array is fast if its place always has arrays of the same type.
 const messages = {
-  time: new Growing(Float64Array),
-  lane: new Growing(Uint32Array),
-  entry: new Growing(Uint32Array),
+  count: 0,
+  time: new Float64Array(1024),
+  lane: new Uint32Array(1024),
+  entry: new Uint32Array(1024),
 };
+/// Whether each entry of the dictionary is a function.
+let areFunctions = new Uint8Array(1024);
 const spans = {
   began: new Growing(Float64Array),
   ended: new Growing(Float64Array),
@@ -96,25 +109,17 @@ const utf8 = new TextDecoder();
 let records = 0,
   isWhole = false;
 
-async function inflate(base64) {
-  if (base64 === "") return new Uint8Array(0);
-  const packed = Uint8Array.fromBase64
-    ? Uint8Array.fromBase64(base64)
-    : Uint8Array.from(atob(base64), character => character.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-
 function newLane([name, tid, process]) {
   return {
     name,
     tid,
     process,
-    start: new Growing(Float64Array),
-    end: new Growing(Float64Array),
-    entry: new Growing(Uint32Array),
-    depth: new Growing(Uint32Array),
-    flags: new Growing(Uint8Array),
+    count: 0,
+    start: new Float64Array(64),
+    end: new Float64Array(64),
+    entry: new Uint32Array(64),
+    depth: new Uint32Array(64),
+    flags: new Uint8Array(64),
     open: [],
     locks: [],
     waits: { begin: [], end: [], total: [0] },
@@ -125,7 +130,8 @@ function newLane([name, tid, process]) {
       end: new Growing(Float64Array),
       kind: new Growing(Uint8Array),
     },
-    messages: new Growing(Uint32Array),
+    messageCount: 0,
+    messages: new Uint32Array(64),
   };
 }
 
@@ -147,22 +153,39 @@ function waitedBetween(waits, from, until) {
 }
 
 function enter(lane, entry, time) {
-  lane.open.push(lane.start.length);
-  lane.start.push(time);
-  lane.end.push(Infinity);
-  lane.entry.push(entry);
-  lane.depth.push(lane.open.length - 1);
-  lane.flags.push(0);
+  const call = lane.count++;
+  if (call === lane.start.length) {
+    for (const name of ["start", "end", "entry", "depth", "flags"]) lane[name] = cut(lane[name], 2 * call);
+  }
+  lane.start[call] = time;
+  lane.end[call] = Infinity;
+  lane.entry[call] = entry;
+  lane.depth[call] = lane.open.length;
+  lane.flags[call] = 0;
+  lane.open.push(call);
 }
 
 function leave(lane, time, flags) {
   const call = lane.open.pop();
   if (call === undefined) return call;
-  lane.end.array[call] = time;
-  lane.flags.array[call] = flags;
-  const waited = waitedBetween(lane.waits, lane.start.array[call], time);
-  if (waited > 0) lane.waited.set(call, waited);
+  lane.end[call] = time;
+  lane.flags[call] = flags;
+  if (lane.waits.end.length > 0) {
+    const waited = waitedBetween(lane.waits, lane.start[call], time);
+    if (waited > 0) lane.waited.set(call, waited);
+  }
   return call;
+}
+
+/// Adds a message, for which there is room among all messages.
+function addMessage(number, lane, entry, time) {
+  const message = messages.count++,
+    ofLane = lane.messageCount++;
+  messages.time[message] = time;
+  messages.lane[message] = number;
+  messages.entry[message] = entry;
+  if (ofLane === lane.messages.length) lane.messages = cut(lane.messages, 2 * ofLane);
+  lane.messages[ofLane] = message;
 }
 
 function leaveSeveral(lane, time, more) {
@@ -175,7 +198,7 @@ function leaveSeveral(lane, time, more) {
       named = Math.floor(packed / 2);
     const flags = (hasLeave ? (bits & ~1) << 1 : CUT) | (isOpen ? OPEN : 0);
     const call = leave(lane, time, flags);
-    if (named > 0 && call !== undefined) lane.entry.array[call] = named - 1;
+    if (named > 0 && call !== undefined) lane.entry[call] = named - 1;
   }
 }
 
@@ -282,13 +305,21 @@ function readBlock([
   fields,
 ]) {
   const facts = JSON.parse(utf8.decode(head));
-  for (const [kind, text, ...about] of facts.entries) dictionary.push({ kind, text, about });
+  for (const [kind, text, ...about] of facts.entries) {
+    if (dictionary.length === areFunctions.length) areFunctions = cut(areFunctions, 2 * dictionary.length);
+    areFunctions[dictionary.length] = kind === "f" ? 1 : 0;
+    dictionary.push({ kind, text, about });
+  }
   facts.spanNames.forEach(name => spanNames.push(name));
   facts.lanes.forEach(lane => lanes.push(newLane(lane)));
   facts.processes.forEach(([name, pid]) => processes.push({ name, pid }));
   readStates(states);
   readSpans(span, fields);
-  const first = messages.time.length;
+  const first = messages.count;
+  if (first + facts.records > messages.time.length) {
+    const room = 2 * (first + facts.records);
+    for (const name of ["time", "lane", "entry"]) messages[name] = cut(messages[name], room);
+  }
   const laneReader = new Reader(laneColumn),
     tickReader = new Reader(ticks),
     timeReader = new Reader(times);
@@ -305,14 +336,8 @@ function readBlock([
     const code = codeReader.next();
     if (code >= FIRST) {
       const entry = code - FIRST;
-      if (dictionary[entry].kind === "f") {
-        enter(lane, entry, time);
-      } else {
-        lane.messages.push(messages.time.length);
-        messages.time.push(time);
-        messages.lane.push(number);
-        messages.entry.push(entry);
-      }
+      if (areFunctions[entry] === 1) enter(lane, entry, time);
+      else addMessage(number, lane, entry, time);
     } else if (code === LEAVE) leave(lane, time, 0);
     else if (code === END) leaveSeveral(lane, time, moreReader);
     else if (code === WAIT) wait(lane, time, moreReader);
@@ -322,7 +347,7 @@ function readBlock([
   const { time, rate, wall } = facts;
   blocks.push({
     first,
-    count: messages.time.length - first,
+    count: messages.count - first,
     base: BigInt(facts.ticks),
     time,
     rate,
@@ -345,16 +370,16 @@ function finish({ lasts, notes }) {
     name: lane.name,
     tid: lane.tid,
     process: lane.process,
-    start: give(lane.start.end()),
-    end: give(lane.end.end()),
-    entry: give(lane.entry.end()),
-    depth: give(lane.depth.end()),
-    flags: give(lane.flags.end()),
+    start: give(cut(lane.start, lane.count)),
+    end: give(cut(lane.end, lane.count)),
+    entry: give(cut(lane.entry, lane.count)),
+    depth: give(cut(lane.depth, lane.count)),
+    flags: give(cut(lane.flags, lane.count)),
     waits: lane.waits,
     waited: lane.waited,
     stalls: lane.stalls,
     locks: lane.locks.sort((a, b) => a.begin - b.begin),
-    messages: give(lane.messages.end()),
+    messages: give(cut(lane.messages, lane.messageCount)),
     states: {
       begin: give(lane.states.begin.end()),
       end: give(lane.states.end.end()),
@@ -370,9 +395,7 @@ function finish({ lasts, notes }) {
     );
   const clocks = blocks.map(({ base, time, rate, wall }) => ({ base, time, rate, wall }));
   const givenLanes = lanes.map(given);
-  messages.time = messages.time.end();
-  messages.lane = messages.lane.end();
-  messages.entry = messages.entry.end();
+  for (const name of ["time", "lane", "entry"]) messages[name] = cut(messages[name], messages.count);
   postMessage(
     {
       what: "trace",
@@ -395,16 +418,54 @@ function finish({ lasts, notes }) {
   lanes.length = 0;
 }
 
-let reading = Promise.resolve();
-onmessage = ({ data }) => {
+/// Blocks that are unpacked, while one in front of them is not.
+const waiting = new Map();
+let nextBlock = 0,
+  unpacking = Promise.resolve();
+
+/// Reads a block when those in front of it were read.
+function takeBlock({ number, columns, error }) {
+  waiting.set(number, { columns, error });
+  try {
+    for (; waiting.has(nextBlock); nextBlock++) {
+      const { columns, error } = waiting.get(nextBlock);
+      waiting.delete(nextBlock);
+      if (error !== undefined) throw new Error(error);
+      readBlock(columns);
+    }
+    if (!isWhole) postMessage({ what: "progress", records });
+  } catch (error) {
+    postMessage({ what: "failed", error: String(error.message) });
+  }
+}
+
+/// Unpacks a block, for this worker or for the one behind a port.
+async function unpackBlock({ number, columns }, port) {
+  try {
+    const unpacked = await Promise.all(columns.map(inflate));
+    if (port === undefined) takeBlock({ number, columns: unpacked });
+    else
+      port.postMessage(
+        { number, columns: unpacked },
+        unpacked.map(column => column.buffer),
+      );
+  } catch (error) {
+    (port === undefined ? takeBlock : of => port.postMessage(of))({ number, error: String(error) });
+  }
+}
+
+let toReader;
+onmessage = ({ data, ports }) => {
   if (data.what === "block") {
-    const columns = Promise.all(data.columns.map(inflate));
-    reading = reading
-      .then(async () => {
-        readBlock(await columns);
-        if (!isWhole) postMessage({ what: "progress", records });
-      })
-      .catch(error => postMessage({ what: "failed", error: String(error) }));
+    unpacking = unpacking.then(() => unpackBlock(data, toReader));
+    return;
+  }
+  if (data.what === "unpack") {
+    [toReader] = ports;
+    return;
+  }
+  if (data.what === "read") {
+    ports[0].onmessage = ({ data }) => takeBlock(data);
     return;
   }
   try {

@@ -5,17 +5,25 @@
 /// The trace when all blocks were read.
 let trace = null;
 
-const worker = new Worker(
-  URL.createObjectURL(new Blob([byId("decoder").textContent], { type: "text/javascript" })),
+const workerSource = URL.createObjectURL(
+  new Blob([byId("decoder").textContent], { type: "text/javascript" }),
 );
+const worker = new Worker(workerSource);
+/// Unpacks all blocks but the first for the worker, which reads one meanwhile.
+let unpacker = null;
 const questions = new Map();
 let nextQuestion = 0,
-  recordsInPage = 0;
+  blocksInPage = 0;
 
 /// Takes a block of the page. Called by the scripts that hold the data.
 function block(records, ...columns) {
-  recordsInPage += records;
-  worker.postMessage({ what: "block", columns });
+  if (blocksInPage === 1) {
+    const { port1, port2 } = new MessageChannel();
+    unpacker = new Worker(workerSource);
+    unpacker.postMessage({ what: "unpack" }, [port1]);
+    worker.postMessage({ what: "read" }, [port2]);
+  }
+  (unpacker ?? worker).postMessage({ what: "block", number: blocksInPage++, columns });
   document.currentScript.remove();
 }
 
@@ -38,6 +46,7 @@ worker.onmessage = ({ data }) => {
   } else if (data.what === "failed") {
     byId("state").textContent = `This page is damaged: ${data.error}`;
   } else if (data.what === "trace") {
+    unpacker?.terminate();
     trace = prepared(data.trace);
     showTrace();
   }
@@ -66,10 +75,16 @@ function prepared(trace) {
     for (let call = lane.end.length - 1; call >= 0; call--)
       if (lane.end[call] === Infinity) lane.end[call] = end;
     if (lane.start.length > 0) see(lane.start[0]);
-    lane.end.forEach(see);
+    for (const end of lane.end) if (end > last && end < Infinity) last = end;
     lane.rows = rowsOf(lane);
-    lane.losses = Array.from(lane.messages).filter(message => isLoss(trace, message));
+    lane.losses = [];
   });
+  const areLosses = trace.dictionary.map(({ kind, text }) => kind === "#" && /^lost\b/.test(text));
+  if (areLosses.includes(true)) {
+    trace.messages.entry.forEach((entry, message) => {
+      if (areLosses[entry]) trace.lanes[trace.messages.lane[message]].losses.push(message);
+    });
+  }
   for (let span = 0; span < trace.spans.began.length; span++) {
     see(trace.spans.began[span]);
     if (trace.spans.ended[span] === Infinity) trace.spans.ended[span] = last;
@@ -77,11 +92,6 @@ function prepared(trace) {
   trace.first = first === Infinity ? 0 : first;
   trace.last = Math.max(trace.first + 1, last === -Infinity ? 1 : last);
   return trace;
-}
-
-function isLoss(trace, message) {
-  const { kind, text } = trace.dictionary[trace.messages.entry[message]];
-  return kind === "#" && /^lost\b/.test(text);
 }
 
 /// Returns the calls of a lane by their depth: their numbers, in order, and the sum of the durations before

@@ -77,6 +77,62 @@ function drawMinimap() {
   }
 }
 
+/// Shows how busy the threads are while the records are read. Called by the script behind those of the page.
+async function overview(packed) {
+  document.currentScript.remove();
+  const { lanes, last } = JSON.parse(new TextDecoder().decode(await inflate(packed)));
+  if (trace !== null) return;
+  const gutter = byId("gutter");
+  let top = 0;
+  const places = lanes.map(([name, rows, busy, messages]) => {
+    const text = /[1-9a-f]/.test(messages) ? ROW : 0,
+      height = Math.max(37, rows * ROW + text + GAP),
+      place = { top, rows, busy, messages, height };
+    gutter.append(
+      at(top, height, element("div", { class: "lane" }, element("span", { class: "name" }, name))),
+    );
+    top += height;
+    return place;
+  });
+  gutter.style.height = `${top}px`;
+  const { context, height } = fitted(canvas, laneArea.clientWidth, laneArea.clientHeight);
+  canvas.style.height = `${height}px`;
+  canvas.style.marginBottom = `${-height}px`;
+  canvas.style.width = `${laneArea.clientWidth}px`;
+  const map = fitted(minimap),
+    wide = laneWidth(),
+    floor = map.height - 12;
+  const columns = lanes[0]?.[2].length ?? 0,
+    all = new Float64Array(columns);
+  const bar = (context, column, left, top, height, alpha) => {
+    const from = Math.floor((column * wide) / columns);
+    context.globalAlpha = alpha;
+    context.fillRect(left + from, top, Math.floor(((column + 1) * wide) / columns) - from, height);
+  };
+  for (const { top, rows, busy, messages, height } of places) {
+    for (let column = 0; column < columns; column++) {
+      const part = parseInt(busy[column], 16) / 15,
+        many = parseInt(messages[column], 16) / 15;
+      all[column] += part / lanes.length;
+      context.fillStyle = colours.accent;
+      if (part > 0) bar(context, column, GUTTER, top + 2, rows * ROW - 1, 0.08 + 0.3 * part);
+      context.fillStyle = colours.soft;
+      if (many > 0) bar(context, column, GUTTER, top + 4 + rows * ROW, ROW - 5, 0.2 + 0.5 * many);
+    }
+    context.globalAlpha = 1;
+    context.fillStyle = colours.line;
+    context.fillRect(GUTTER, top + height, wide, 1);
+  }
+  map.context.fillStyle = colours.accent;
+  all.forEach((share, column) =>
+    bar(map.context, column, 0, floor - share * (floor - 3), share * (floor - 3), 0.45),
+  );
+  map.context.globalAlpha = 1;
+  [view.from, view.to] = [0, Math.max(1, last)];
+  drawScale();
+  document.documentElement.dataset.overview = "yes";
+}
+
 /// Returns the share of threads that are in calls, and the number of messages, for each column of pixels.
 function profileOf(columns) {
   const busy = new Float64Array(columns),

@@ -94,16 +94,20 @@ function showTrace() {
   show(trace.first, trace.last);
   fillChoices();
   readLink();
-  document.documentElement.dataset.ready = "yes";
-  lanesChanged();
+  layOut();
+  // The picture comes first: the statistics need longer.
+  requestAnimationFrame(() =>
+    setTimeout(() => {
+      document.documentElement.dataset.ready = "yes";
+      lanesChanged();
+    }),
+  );
 }
 
 /// Returns the number of messages, without the lines of the tracer and without call stacks.
 function messageCount() {
-  let count = 0;
-  for (const entry of trace.messages.entry)
-    if (trace.dictionary[entry].kind !== "#" && trace.dictionary[entry].kind !== "^") count++;
-  return count;
+  const areMessages = trace.dictionary.map(({ kind }) => kind !== "#" && kind !== "^");
+  return trace.messages.entry.reduce((count, entry) => count + (areMessages[entry] ? 1 : 0), 0);
 }
 
 /// Is called when lanes were hidden, pinned, folded or moved.

@@ -7,6 +7,7 @@ use trace_format::meta::Meta;
 use trace_format::record::Flags;
 
 use super::columns::{Block, Moment, code, put_signed, put_varint, state};
+use super::overview::Overview;
 use super::texts::Split;
 use crate::file::fast_map::FastMap;
 use crate::time::clocks::ClockReader;
@@ -22,15 +23,17 @@ use crate::view::function_names::FunctionId;
 use crate::view::known_spans::{How, KnownSpans, Span, SpanChange, SpanKey};
 use crate::view::layout::Context;
 use crate::view::thread_states::{Off, OffTime};
+use crate::view::threads::Thread;
 
 /// The page without its style, its scripts and its data.
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 /// The sources of the worker.
-const DECODER: [&str; 2] = [include_str!("decode.js"), include_str!("texts.js")];
+const DECODER: [&str; 3] = [include_str!("inflate.js"), include_str!("decode.js"), include_str!("texts.js")];
 /// The scripts of the page, in the order in which they use each other.
-const SCRIPTS: [&str; 12] = [
+const SCRIPTS: [&str; 13] = [
     include_str!("words.js"),
+    include_str!("inflate.js"),
     include_str!("model.js"),
     include_str!("statistics.js"),
     include_str!("timeline.js"),
@@ -65,6 +68,10 @@ pub(super) struct HtmlFormat {
     template_bytes: usize,
     span_names: HashMap<String, u64>,
     block: Block,
+    /// The number of full blocks, and their text: the overview, which is known at the end, comes before them.
+    blocks: usize,
+    data: Vec<u8>,
+    overview: Overview,
     split: Split,
     /// The number of messages so far that are not UTF-8.
     not_text: u64,
@@ -102,6 +109,9 @@ pub(super) fn make(context: &Context) -> Box<dyn Export> {
         template_bytes: 0,
         span_names: HashMap::new(),
         block: Block::default(),
+        blocks: 0,
+        data: Vec::new(),
+        overview: Overview::new(context.last.saturating_sub(context.time.first)),
         split: Split::default(),
         not_text: 0,
     };
@@ -205,6 +215,7 @@ impl HtmlFormat {
             entry
         });
         self.put(event, code::FIRST + u64::from(entry), inventory);
+        self.overview.message(event.thread, self.since_first(event.time));
         self.block.arguments(entry, &split.numbers, &split.lengths, &split.words);
         self.split = split;
     }
@@ -239,6 +250,12 @@ impl HtmlFormat {
             let named = if is_known { 0 } else { u64::from(self.function(call.function, inventory)) + 1 };
             put_varint(named << 1 | u64::from(call.has_leave_record), &mut self.block.more);
         }
+    }
+
+    /// Notes for the overview that a call of the event's thread has begun or ended.
+    fn calls_changed(&mut self, event: &Event<'_>) {
+        let (time, count) = (self.since_first(event.time), self.lanes[event.thread].open.len());
+        self.overview.open_calls(event.thread, time, count);
     }
 
     /// Takes the text of a lock record.
@@ -308,7 +325,7 @@ impl HtmlFormat {
     }
 
     /// Writes the block if it is full, or if there is no further one.
-    fn end_block(&mut self, is_last: bool, inventory: &Inventory, out: &mut Vec<u8>) {
+    fn end_block(&mut self, is_last: bool, inventory: &Inventory) {
         if !is_last && !self.block.is_full() {
             return;
         }
@@ -341,7 +358,8 @@ impl HtmlFormat {
             }
             facts.extend([("lasts", lasts), ("notes", notes)]);
         }
-        self.block.write(&facts, out);
+        self.blocks += 1;
+        self.block.write(&facts, &mut self.data);
     }
 
     /// Returns sentences about the trace that the page shows.
@@ -366,7 +384,7 @@ impl EventFormat for HtmlFormat {
         out.extend_from_slice(parts().0.as_bytes());
     }
 
-    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
+    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, _: &mut Vec<u8>) {
         match &event.what {
             EventContent::Message { site, text, lock, .. } => {
                 let is_text = std::mem::replace(&mut self.not_text, inventory.not_text) == inventory.not_text;
@@ -381,18 +399,23 @@ impl EventFormat for HtmlFormat {
                 let entry = self.function(function, inventory);
                 self.put(event, code::FIRST + u64::from(entry), inventory);
                 self.lanes[event.thread].open.push(function);
+                self.calls_changed(event);
             }
             EventContent::Leave(told, ended) => {
                 // A leave record without an enter record ends no call.
                 if !ended.is_empty() {
                     self.end(event, ended, Some(told.left), inventory);
+                    self.calls_changed(event);
                 }
             }
-            EventContent::Close(ended) => self.end(event, ended, None, inventory),
+            EventContent::Close(ended) => {
+                self.end(event, ended, None, inventory);
+                self.calls_changed(event);
+            }
             EventContent::Stack(text) => self.text(event, b'^', (0, text), inventory),
             EventContent::Meta { payload, meta } => self.meta(event, payload, *meta, inventory),
         }
-        self.end_block(false, inventory, out);
+        self.end_block(false, inventory);
     }
 
     fn off(&mut self, thread: usize, off: &OffTime, until: u64, _: &Inventory, _: &mut Vec<u8>) {
@@ -464,7 +487,12 @@ impl EventFormat for HtmlFormat {
                 self.put_lock_wait(thread, wait, inventory.registry.last_time(process));
             }
         }
-        self.end_block(true, inventory, out);
+        self.end_block(true, inventory);
+        // A page of one block shows it as soon as an overview.
+        if self.blocks > 1 {
+            self.overview.write(inventory.threads().iter().map(Thread::label), out);
+        }
+        out.append(&mut self.data);
         out.extend_from_slice(parts().1.as_bytes());
     }
 

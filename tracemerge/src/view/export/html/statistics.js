@@ -1,17 +1,33 @@
 // Counts of calls and their times by function, with the rules of `tracemerge report`.
 "use strict";
 
-/// The least number of the class of a duration: percentiles have an error of at most 1 %, as in `report`.
+/// The number of classes of durations. A class has durations that differ by less than 1 %, as in `report`.
+const CLASSES = 128 * 58;
+
+/// Returns the number of the class of a duration.
 function classOf(ns) {
   if (ns < 128) return ns;
-  const width = 2 ** (Math.floor(Math.log2(ns)) - 7);
-  return Math.floor(ns / width) * width;
+  const power = ns < 2 ** 31 ? 31 - Math.clz32(ns) : Math.floor(Math.log2(ns));
+  return (power - 7) * 128 + Math.floor(ns / 2 ** (power - 7));
 }
 
-/// Returns the value that a share of the sorted values do not exceed.
-function percentile(sorted, percent) {
-  const rank = Math.max(1, Math.ceil((sorted.length * percent) / 100));
-  return classOf(sorted[rank - 1]);
+/// Returns the least duration of a class.
+function leastOf(number) {
+  const power = Math.max(0, (number >> 7) - 1);
+  return (number - power * 128) * 2 ** power;
+}
+
+/// Returns the durations that these percentages of a list do not exceed, each as the least one of its class.
+function percentiles(times, percentages) {
+  const counts = new Uint32Array(CLASSES);
+  for (const time of times) counts[classOf(time)]++;
+  let number = 0,
+    sum = counts[0];
+  return percentages.map(percent => {
+    const rank = Math.max(1, Math.ceil((times.length * percent) / 100));
+    while (sum < rank) sum += counts[++number];
+    return leastOf(number);
+  });
 }
 
 /// Returns how long the intervals of a sorted list cover the time before `time`. `total` has the sums before
@@ -129,28 +145,33 @@ function eachCall(lanes, from, until, take, open = () => {}) {
 
 /// Returns a row for each function that the lanes have entered in a period, the greatest total first.
 function statistics(lanes, from, until) {
-  const rows = new Map();
+  // The times of a function's calls have their places behind those of the function before it.
+  const begins = new Uint32Array(trace.dictionary.length + 1);
+  for (const { start, entry } of lanes) {
+    const behind = countBelow(start, until + 0.5);
+    for (let call = countBelow(start, from); call < behind; call++) begins[entry[call] + 1]++;
+  }
+  for (let entry = 0; entry < trace.dictionary.length; entry++) begins[entry + 1] += begins[entry];
+  const times = new Float64Array(begins[trace.dictionary.length]),
+    next = begins.slice(),
+    rows = [];
   eachCall(lanes, from, until, (lane, call, total, own, waiting, isRecursive) => {
     const entry = lane.entry[call];
-    let row = rows.get(entry);
-    if (row === undefined)
-      rows.set(entry, (row = { entry, total: 0, own: 0, waiting: 0, sum: 0, times: [] }));
+    const row = (rows[entry] ??= { entry, total: 0, own: 0, waiting: 0, sum: 0 });
     row.total += isRecursive ? 0 : total;
     row.own += own;
     row.waiting += waiting;
     row.sum += total;
-    row.times.push(total);
+    times[next[entry]++] = total;
   });
-  const all = [...rows.values()];
+  const all = rows.filter(row => row !== undefined);
   for (const row of all) {
-    const sorted = Float64Array.from(row.times).sort();
-    row.times = undefined;
-    row.calls = sorted.length;
+    const own = times.subarray(begins[row.entry], begins[row.entry + 1]);
+    row.calls = own.length;
     row.average = Math.floor(row.sum / row.calls);
-    row.min = sorted[0];
-    row.max = sorted[row.calls - 1];
-    row.p50 = percentile(sorted, 50);
-    row.p99 = percentile(sorted, 99);
+    row.min = own.reduce((least, time) => Math.min(least, time), Infinity);
+    row.max = own.reduce((most, time) => Math.max(most, time), 0);
+    [row.p50, row.p99] = percentiles(own, [50, 99]);
     row.name = functionName(row.entry);
     row.place = trace.dictionary[row.entry].about[0] ?? "";
   }

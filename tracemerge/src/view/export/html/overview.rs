@@ -1,0 +1,142 @@
+//! The overview of the whole trace: the page shows it while the browser reads the records.
+
+use super::columns::put_compressed;
+use crate::view::export::json::{put_number, put_string};
+
+/// The number of periods of equal length into which the overview divides the trace.
+const PERIODS: usize = 600;
+/// The maximum number of threads of the overview: more do not fit on a screen.
+const MAX_LANES: usize = 64;
+/// The maximum number of rows of calls of a thread that have a place.
+const MAX_ROWS: usize = 128;
+/// The digits of shares, from nothing to the greatest share.
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+/// How long threads were in calls, and how many messages they wrote, period by period.
+#[derive(Debug)]
+pub(super) struct Overview {
+    last: u64,
+    /// The length of a period, in nanoseconds.
+    period: u64,
+    lanes: Vec<LaneOverview>,
+}
+
+#[derive(Clone, Debug)]
+struct LaneOverview {
+    rows: usize,
+    /// The begin of the outermost call that is open.
+    since: Option<u64>,
+    busy: Vec<u64>,
+    messages: Vec<u64>,
+}
+
+impl Overview {
+    /// Makes the overview of a trace of this length in nanoseconds.
+    pub(super) fn new(last: u64) -> Overview {
+        Overview { last, period: last / PERIODS as u64 + 1, lanes: Vec::new() }
+    }
+
+    fn lane(&mut self, lane: usize) -> Option<&mut LaneOverview> {
+        if lane >= MAX_LANES {
+            return None;
+        }
+        if self.lanes.len() <= lane {
+            let zeros = || vec![0; PERIODS];
+            let empty = LaneOverview { rows: 0, since: None, busy: zeros(), messages: zeros() };
+            self.lanes.resize(lane + 1, empty);
+        }
+        self.lanes.get_mut(lane)
+    }
+
+    /// Adds a message of a thread.
+    pub(super) fn message(&mut self, lane: usize, time: i64) {
+        let period = time.max(0) as u64 / self.period;
+        if let Some(lane) = self.lane(lane) {
+            lane.messages[(period as usize).min(PERIODS - 1)] += 1;
+        }
+    }
+
+    /// Takes the number of open calls of a thread after a call has begun or ended.
+    pub(super) fn open_calls(&mut self, lane: usize, time: i64, count: usize) {
+        let (time, length) = (time.max(0) as u64, self.period);
+        let Some(lane) = self.lane(lane) else { return };
+        lane.rows = lane.rows.max(count.min(MAX_ROWS));
+        if count > 0 {
+            lane.since.get_or_insert(time);
+            return;
+        }
+        let Some(since) = lane.since.take() else { return };
+        for (period, busy) in lane.busy.iter_mut().enumerate().skip((since / length) as usize) {
+            let begin = period as u64 * length;
+            if begin >= time {
+                break;
+            }
+            *busy += time.min(begin + length).saturating_sub(since.max(begin));
+        }
+    }
+
+    /// Appends the overview to the page, with the names of the threads.
+    pub(super) fn write<'a>(&self, names: impl Iterator<Item = &'a str>, out: &mut Vec<u8>) {
+        let most = self.lanes.iter().flat_map(|lane| &lane.messages).max().copied().unwrap_or(0);
+        let mut facts = b"{\"last\":".to_vec();
+        put_number(self.last, &mut facts);
+        facts.extend_from_slice(b",\"lanes\":[");
+        for (number, (lane, name)) in self.lanes.iter().zip(names).enumerate() {
+            facts.extend_from_slice(if number == 0 { b"[" } else { b",[" });
+            put_string(name, &mut facts);
+            facts.push(b',');
+            put_number(lane.rows as u64, &mut facts);
+            for (amounts, all) in [(&lane.busy, self.period), (&lane.messages, most)] {
+                facts.extend_from_slice(b",\"");
+                facts.extend(amounts.iter().map(|amount| digit(*amount, all)));
+                facts.push(b'"');
+            }
+            facts.push(b']');
+        }
+        facts.extend_from_slice(b"]}");
+        out.extend_from_slice(b"<script>overview(\"");
+        put_compressed(&facts, out);
+        out.extend_from_slice(b"\")</script>\n");
+    }
+}
+
+/// Returns the digit of a share: 0 only for nothing.
+fn digit(amount: u64, all: u64) -> u8 {
+    let share = u128::from(amount) * 15 / u128::from(all.max(1));
+    DIGITS[(share as usize).max(usize::from(amount > 0)).min(15)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_busy_time_of_each_period_that_it_touches() {
+        let mut overview = Overview::new(100 * PERIODS as u64 - 1);
+        overview.open_calls(1, 150, 1);
+        overview.open_calls(1, 160, 2);
+        overview.open_calls(1, 170, 1);
+        overview.open_calls(1, 310, 0);
+        overview.message(1, 299);
+        let lane = &overview.lanes[1];
+        assert_eq!((overview.period, lane.rows), (100, 2));
+        assert_eq!(lane.busy[..5], [0, 50, 100, 10, 0]);
+        assert_eq!(lane.messages[..4], [0, 0, 1, 0]);
+    }
+
+    #[test]
+    fn times_outside_of_the_trace_and_many_threads_do_no_harm() {
+        let mut overview = Overview::new(0);
+        overview.open_calls(0, -5, 1);
+        overview.open_calls(0, 1 << 40, 0);
+        overview.message(0, i64::MAX);
+        overview.message(MAX_LANES, 0);
+        assert_eq!(overview.lanes.len(), 1);
+        assert_eq!(overview.lanes[0].messages[PERIODS - 1], 1);
+    }
+
+    #[test]
+    fn only_nothing_has_the_digit_of_nothing() {
+        assert_eq!([digit(0, 100), digit(1, 100), digit(50, 100), digit(100, 100)], *b"017f");
+    }
+}

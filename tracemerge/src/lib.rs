@@ -62,6 +62,7 @@ use crate::symbols::Settings;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 use crate::view::export::format::OutputFormat;
+use crate::view::export::show::ShowLayout;
 use crate::view::export::text::TraceLayout;
 use crate::view::layout::{Layout, NamedView};
 use crate::view::request::{ClosingView, Request};
@@ -101,6 +102,15 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
                 Ok(())
             });
             if status == 0 { command::open::open(&opened_apps, request) } else { status }
+        }
+        Subcommand::Tui { options, follow, apps } => {
+            let request = options.into_request(Arc::new(ShowLayout::default()));
+            Signals::take();
+            run_and_report(request.quiet, |messages| {
+                let choice = if request.all_runs { Choice::All } else { Choice::Newest };
+                let job = Job { apps: &open_apps(apps, messages)?, request: &request, choice };
+                command::tui::tui(&job, follow, messages)
+            })
         }
         Subcommand::Run { options, open: true, command, .. } => {
             let request = options.into_request(Arc::new(TraceLayout));

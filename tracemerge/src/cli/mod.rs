@@ -216,9 +216,10 @@ Exit status:
 
 const OPEN_HELP: &str = "\
 Shows the trace as a page in the browser (--format html), if there is a display and
-xdg-open. Otherwise, starts the first installed viewer of these: lnav, or less, with the
-merged lines and times of the day, in APP.trace.utc; uftrace tui. It writes the file as a
-merge with --format does, and does not delete it.
+xdg-open. Otherwise, shows it in the terminal (tracemerge tui). If standard input or output is
+no terminal, or with -o, --head or --last, it starts the first installed viewer of these: lnav,
+or less, with the merged lines and times of the day, in APP.trace.utc; uftrace tui. It writes the
+file as a merge with --format does, and does not delete it.
 
 TRACEMERGE_OPEN=FORMAT names another format, one of --format or text, and
 TRACEMERGE_OPEN=FORMAT:COMMAND also the command, to which the path is appended. If a page
@@ -263,6 +264,25 @@ Exit status:
      with --fail-over: nothing became slower by more than that
   1  they differ, or with --fail-over something became slower; or a trace is damaged
   2  nothing could be compared";
+
+const TUI_HELP: &str = "\
+Shows the merged records as tracemerge show does, at once at any size: only the part of the time
+that is on the screen is merged. Above them is a lane for each thread, as in tracemerge summary.
+h shows all keys, which are those of less and vim where these agree: j k Space b g G scroll,
+/ and ? search, n N search again, t goes to a time, & T L filter by pattern, thread and level, [ ]
+by time, F follows, y copies the line, 1 to 8 and Tab open the lines, calls to fold and unfold,
+spans, what has not ended, functions, locks, messages and the summary of the selected records, q
+ends. The mouse scrolls and selects. The options that select set the first filters.
+
+A filter and a search go through the records in their order: those of a large trace take seconds,
+and any key ends a search. Calls that began before the loaded records do not indent lines.
+
+Examples:
+  tracemerge tui ./app
+  tracemerge tui --since -2s --thread 'worker*' --time wall ./app
+  tracemerge tui -f ./app
+
+Exit status: that of a merge; 2 if standard input or output is no terminal";
 
 const SNAPSHOT_HELP: &str = "\
 Merges all records of the process PID up to now, from its files and from its memory,
@@ -354,6 +374,20 @@ pub(crate) enum Subcommand {
         options: MergeOptions,
         /// The applications whose traces are shown: paths of executables, or directories with traces
         #[arg(value_name = "APP", required = true)]
+        apps: Vec<PathBuf>,
+    },
+    /// Look at the traces in the terminal: scroll, search, filter, follow
+    #[command(override_usage = "tracemerge tui [OPTIONS] [APP]...", after_long_help = TUI_HELP)]
+    Tui {
+        /// The options of the merge
+        #[command(flatten)]
+        options: MergeOptions,
+        /// Begin with the last records, and show new ones as they arrive
+        #[arg(short, long)]
+        follow: bool,
+        /// The applications: paths of executables, or directories with traces [default: the newest traces below the
+        /// current directory]
+        #[arg(value_name = "APP")]
         apps: Vec<PathBuf>,
     },
     /// Run the application with tracing on, then merge

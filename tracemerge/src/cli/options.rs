@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use regex::bytes::{Regex, RegexBuilder};
+use regex::bytes::Regex;
 use trace_format::sites::Level;
 
 use crate::symbols::Settings;
 use crate::time::point_of_time::When;
 use crate::ui::colour;
 use crate::view::calls::Depth;
-use crate::view::export::fields::level as name_of_level;
+use crate::view::export::fields::level_of_name;
 use crate::view::export::time_column::TimeMode;
 use crate::view::layout::Layout;
 use crate::view::request::{Request, View};
-use crate::view::select::{Amount, Selection};
+use crate::view::select::{Amount, Selection, compiled};
 use crate::view::sites::{SiteSelection, SourcePlace, WantedSites};
 use crate::view::wanted_threads::ThreadSelector;
 
@@ -106,7 +106,7 @@ pub(crate) struct ViewOptions {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = SELECT)]
     pub until: Option<When>,
     /// Only messages that match
-    #[arg(long, value_name = "REGEX", allow_hyphen_values = true, value_parser = pattern, help_heading = SELECT)]
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true, value_parser = compiled, help_heading = SELECT)]
     pub grep: Option<Regex>,
     /// Only messages that do not match --grep
     #[arg(long, requires = "grep", hide_short_help = true, help_heading = SELECT)]
@@ -124,7 +124,7 @@ pub(crate) struct ViewOptions {
     #[arg(long, value_name = "PATH", hide_short_help = true, help_heading = SELECT)]
     pub target: Vec<String>,
     /// Only messages of this level or a more urgent one: error, warn, info, debug or trace; of raw files
-    #[arg(long, value_name = "LEVEL", value_parser = level, hide_short_help = true, help_heading = SELECT)]
+    #[arg(long, value_name = "LEVEL", value_parser = level_of_name, hide_short_help = true, help_heading = SELECT)]
     pub level: Option<Level>,
     /// Only messages of this source file or line, as net.rs or net.rs:12; of raw files; may be repeated
     #[arg(long, value_name = "FILE[:LINE]", value_parser = SourcePlace::parse, hide_short_help = true, help_heading = SELECT)]
@@ -194,20 +194,6 @@ impl ViewOptions {
         let time = time.unwrap_or_else(|| layout.default_time());
         View { thread, process, since, until, selection, time, color, no_pager }
     }
-}
-
-/// Reads a level.
-fn level(text: &str) -> Result<Level, String> {
-    let levels = [Level::Error, Level::Warn, Level::Info, Level::Debug, Level::Trace];
-    let named = levels
-        .into_iter()
-        .find(|level| name_of_level(*level).is_some_and(|name| name.eq_ignore_ascii_case(text)));
-    named.ok_or_else(|| "expected a level: error, warn, info, debug or trace".to_owned())
-}
-
-/// Compiles a pattern in which `^` and `$` are the ends of each line of a message.
-fn pattern(text: &str) -> Result<Regex, String> {
-    RegexBuilder::new(text).multi_line(true).build().map_err(|error| error.to_string())
 }
 
 /// Reads a number of records.

@@ -12,6 +12,8 @@ use crate::find::choose::{Choice, Chosen};
 use crate::find::{Found, find_traces_of_all, threads};
 use crate::input::inputs::Inputs;
 use crate::input::site_catalog::SiteCatalog;
+#[cfg(feature = "tui")]
+use crate::merge::Stop;
 use crate::output::target::Target;
 use crate::symbols::Settings;
 use crate::ui::colour::Palette;
@@ -21,7 +23,7 @@ use crate::ui::messages::{Grouped, Messages, count, shown};
 use crate::view::delivery::Delivery;
 use crate::view::export::format::OutputFormat;
 use crate::view::export::named_lines::NamedLines;
-use crate::view::export::show::{Column, ShowLayout};
+use crate::view::export::show::ShowLayout;
 use crate::view::export::summary::SummaryLayout;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::function_names::{SharedNames, lock};
@@ -105,11 +107,7 @@ pub(crate) fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let names = &context.names.clone();
     let names_in_lines = job.request.puts_names_into_lines();
     if (names_in_lines || needs.calls) && view.leaves_out() {
-        let later_names = learn_from_all(&inputs, names);
-        if needs.first_labels && !has_all_names(&view) {
-            let labels = context.threads().labels_by(&inputs.origins, later_names);
-            context.later_labels = Some(Arc::new(labels));
-        }
+        learn_names(&mut context, &inputs, needs.first_labels && !has_all_names(&view));
     }
     let format = || {
         let format = layout.format(&context);
@@ -217,7 +215,16 @@ fn has_all_names(view: &View) -> bool {
     !view.has_period() && view.selection.is_all()
 }
 
-/// Reads the lines of all inputs that the view needs and may leave out: adds their modules to `names`, and returns the
+/// Reads the lines of all inputs that a view needs and may leave out: those of modules and, if `also_later_labels`,
+/// those that rename threads.
+pub(crate) fn learn_names(context: &mut Context, inputs: &Inputs, also_later_labels: bool) {
+    let later_names = learn_from_all(inputs, &context.names);
+    if also_later_labels {
+        context.later_labels = Some(Arc::new(context.threads().labels_by(&inputs.origins, later_names)));
+    }
+}
+
+/// Reads the lines of all inputs that a view needs and may leave out: adds their modules to `names`, and returns the
 /// later names of threads.
 fn learn_from_all(inputs: &Inputs, names: &SharedNames) -> Vec<LaterName> {
     let mut names = lock(names);
@@ -285,9 +292,7 @@ fn show_closing(
             return messages.done(format_args!("tracemerge summary {apps} shows this run on one screen"));
         }
         ClosingView::Summary => (Box::new(SummaryLayout::default()), Amount::All),
-        ClosingView::LastRecords => {
-            (Box::new(ShowLayout { columns: Column::USUAL.to_vec(), full: false }), Amount::Last(END))
-        }
+        ClosingView::LastRecords => (Box::new(ShowLayout::default()), Amount::Last(END)),
     };
     let selection = Selection { amount, ..Selection::default() };
     let view = View { selection, time: TimeMode::Offset, ..view.clone() };
@@ -306,6 +311,47 @@ fn show_closing(
     let delivery = Delivery { inputs, plan: &mut plan, selection, format, target, content, paged: false };
     if delivery.write_into(&mut text).is_ok() {
         messages.show(&text);
+    }
+}
+
+/// Returns the text that the request's layout shows of a job's traces. Problems with the inputs were reported before.
+///
+/// # Errors
+/// If there are no traces, or if they cannot be read.
+#[cfg(feature = "tui")]
+pub(crate) fn text_of(job: &Job) -> Result<Vec<u8>, Error> {
+    let Job { apps, request, choice } = *job;
+    let silent = &mut Messages::silent();
+    let (layout, mut view) = (&*request.layout, request.view.clone());
+    let needs = layout.needs();
+    if needs.sites {
+        let sites = view.selection.sites.get_or_insert_default();
+        if needs.values {
+            sites.catalog = Arc::new(SiteCatalog::with_values());
+        }
+    }
+    let chosen = find_traces_of_all(apps, choice, silent)?.chosen;
+    let mut inputs = Inputs::open(&chosen, &request.with, true, silent)?;
+    let mut plan = Plan::new(&mut inputs, &view, needs, silent)?;
+    let mut context = context_of(needs, &view, &inputs, &plan, symbols_of(&request.symbols, &chosen));
+    context.apps = given(apps);
+    context.depth = request.depth;
+    if needs.calls && view.leaves_out() {
+        learn_names(&mut context, &inputs, needs.first_labels && !has_all_names(&view));
+    }
+    // What is not in order is known before.
+    plan.check_all_bytes(&mut inputs)?;
+    let format = || layout.format(&context);
+    let mut text = Vec::new();
+    let (selection, target, format) = (&view.selection, &Target::Stdout, &format);
+    let (inputs, plan, content) = (&mut inputs, &mut plan, Content::Text);
+    let delivery = Delivery { inputs, plan, selection, format, target, content, paged: false };
+    match delivery.write_into(&mut text) {
+        Ok(()) => Ok(text),
+        Err(Stop::Write(error)) => Err(Error::plain(error.to_string())),
+        Err(Stop::Backward { path }) => {
+            Err(Error::plain(format!("{} was changed while it was read", shown(&path))))
+        }
     }
 }
 

@@ -17,3 +17,4 @@ pub(crate) mod switch;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thread_audit;
+pub(crate) mod tui;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::command::merge::{self, Job};
 use crate::command::run::{exit_code, find_in_path};
+use crate::command::tui;
 use crate::find::app::App;
 use crate::find::choose::Choice;
 use crate::os::environment::{OPEN, has_display, viewer};
@@ -15,10 +16,12 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 use crate::view::calls::Depth;
 use crate::view::export::format::{FORMATS, OutputFormat};
+use crate::view::export::show::ShowLayout;
 use crate::view::export::time_column::TimeMode;
 use crate::view::export::{chrome, csv, flamegraph, html, jsonl, perfetto, speedscope, uftrace};
 use crate::view::layout::Destination;
 use crate::view::request::Request;
+use crate::view::select::Amount;
 
 /// The content that is written for a viewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,15 +107,19 @@ enum Start {
     Program(PathBuf, &'static [&'static str]),
     /// A command of a shell.
     Command(OsString),
+    /// The view in this terminal, which needs no content.
+    Terminal,
     /// Nothing: a browser shows the content at this address, or no viewer is known.
     Page(Option<&'static str>),
 }
 
-/// Returns the plan that the user's configuration names, or that of the first viewer that `find` finds. Without a
-/// display, a browser is started only if the user wants that.
+/// Returns the plan that the user's configuration names. If it names none: the page, if there is a browser and a display;
+/// otherwise the terminal view if `in_terminal`, or else that of the first viewer that `find` finds. Without a display, a
+/// browser is started only if the user wants that.
 fn plan(
     said: Option<&OsStr>,
     has_display: bool,
+    in_terminal: bool,
     find: impl Fn(&Path) -> Option<PathBuf>,
 ) -> Result<Plan, Error> {
     let found = |wanted: Option<Written>| {
@@ -127,7 +134,12 @@ fn plan(
         )
     };
     let Some(said) = said else {
-        return found(None).ok_or_else(|| {
+        let first = found(None);
+        let is_page = first.as_ref().is_some_and(|plan| plan.written == Written::Format(&html::FORMAT));
+        if in_terminal && !is_page {
+            return Ok(Plan { written: Written::Text, viewer: Start::Terminal });
+        }
+        return first.ok_or_else(|| {
             let names = VIEWERS.iter().map(|(_, name, _)| *name);
             let names: Vec<&str> = names.filter(|name| has_display || *name != BROWSER).collect();
             Error::plain(format!(
@@ -168,12 +180,20 @@ impl Viewing {
     /// # Errors
     /// If no viewer is installed, or the user's configuration names no format, or the output is no file.
     pub(crate) fn of(request: Request) -> Result<Viewing, Error> {
-        let plan = plan(viewer().as_deref(), has_display(), find_in_path)?;
+        let fits_terminal = request.output.is_none() && request.view.selection.amount == Amount::All;
+        let in_terminal = fits_terminal && tui::can_be_shown();
+        let plan = plan(viewer().as_deref(), has_display(), in_terminal, find_in_path)?;
         if request.output.as_deref() == Some(OsStr::new("-")) {
             return Err(Error::plain("a viewer reads a file, not -; name one with -o FILE"));
         }
         let mut request = request;
         match plan.written {
+            _ if plan.viewer == Start::Terminal => {
+                request.layout = Arc::new(ShowLayout::default());
+                if request.view.time == TimeMode::Ticks {
+                    request.view.time = request.layout.default_time();
+                }
+            }
             Written::Text => {
                 request.view.time = TimeMode::Utc;
                 request.names_in_lines = true;
@@ -194,6 +214,11 @@ impl Viewing {
     #[must_use]
     pub(crate) fn start(self, apps: &[App], choice: Choice) -> u8 {
         let Viewing { plan, mut request } = self;
+        if plan.viewer == Start::Terminal {
+            return crate::run_and_report(request.quiet, |messages| {
+                tui::tui(&Job { apps, request: &request, choice }, false, messages)
+            });
+        }
         let mut messages = Messages::new(request.quiet);
         let Some(first) = apps.first() else { return 2 };
         let chosen = request.output.as_ref().map(PathBuf::from);
@@ -223,6 +248,7 @@ impl Viewing {
                 command
             }
             Start::Command(line) => of_shell(line, &path),
+            Start::Terminal => return merged,
             Start::Page(page) => {
                 let page = page.map_or_else(String::new, |page| format!("; load it at {page}"));
                 messages.note(format_args!(
@@ -283,7 +309,7 @@ mod tests {
     fn planned_at(has_display: bool, said: Option<&str>, installed: &[&str]) -> Result<Plan, String> {
         let find =
             |name: &Path| installed.iter().any(|known| Path::new(known) == name).then(|| name.to_owned());
-        plan(said.map(OsStr::new), has_display, find).map_err(|error| error.to_string())
+        plan(said.map(OsStr::new), has_display, false, find).map_err(|error| error.to_string())
     }
 
     fn planned(said: Option<&str>, installed: &[&str]) -> Result<Plan, String> {
@@ -305,6 +331,20 @@ mod tests {
         assert_eq!(planned_at(false, Some("html"), &["lnav", BROWSER]), page());
         let flamegraph = Written::Format(&flamegraph::FORMAT);
         assert_eq!(written(planned_at(true, Some("flamegraph"), &[BROWSER])), flamegraph);
+    }
+
+    #[cfg(feature = "html")]
+    #[test]
+    fn the_terminal_view_is_shown_if_there_is_no_browser_to_start() {
+        let planned = |has_display: bool, said: Option<&str>, installed: &[&str]| {
+            let find =
+                |name: &Path| installed.iter().any(|known| Path::new(known) == name).then(|| name.to_owned());
+            plan(said.map(OsStr::new), has_display, true, find).unwrap().viewer
+        };
+        assert_eq!(planned(false, None, &["lnav", BROWSER]), Start::Terminal);
+        assert_eq!(planned(true, None, &["lnav"]), Start::Terminal);
+        assert_eq!(planned(true, None, &["lnav", BROWSER]), Start::Program(BROWSER.into(), &[]));
+        assert_eq!(planned(false, Some("text"), &["lnav"]), Start::Program("lnav".into(), &[]));
     }
 
     #[test]

@@ -43,8 +43,21 @@ impl Unfinished {
     }
 }
 
-/// Deletes the temporary file or directory of an output that is not finished. The process is about to end.
+/// The function that gives the terminal back, if this process has taken it.
+static GIVE_BACK: Mutex<Option<fn()>> = Mutex::new(None);
+
+/// Makes a signal that ends this process call a function before, which gives the terminal back.
+#[cfg(feature = "tui")]
+pub(crate) fn give_back_terminal_by(give_back: fn()) {
+    *GIVE_BACK.lock() = Some(give_back);
+}
+
+/// Deletes the temporary file or directory of an output that is not finished, and gives the terminal back. The process
+/// is about to end.
 pub(crate) fn discard_unfinished() {
+    if let Some(give_back) = *GIVE_BACK.lock() {
+        give_back();
+    }
     if let Some(unfinished) = unfinished().take() {
         let _ = (0..ATTEMPTS).find(|_| unfinished.remove().is_ok());
     }

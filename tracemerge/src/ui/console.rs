@@ -180,6 +180,8 @@ fn with_colours(text: &[u8]) -> Vec<u8> {
 /// Writes the message of a panic of this process, which is a bug in it, through the console.
 pub fn take_panics() {
     panic::set_hook(Box::new(|panic| {
+        #[cfg(feature = "tui")]
+        crate::ui::screen::give_back();
         let mut text = format!("{panic}\n");
         let backtrace = Backtrace::capture();
         if backtrace.status() == BacktraceStatus::Captured {

@@ -25,6 +25,8 @@ pub(crate) enum Notation {
 
 /// The byte with which a mark begins; text in UTF-8 does not have it.
 const MARK: u8 = 0xff;
+/// The bit that all bytes of a mark have, so that none of them is taken for a line feed.
+const NO_ASCII: u8 = 0x80;
 /// The number of bytes of a mark: [`MARK`], the number of this process, and that of the style.
 const MARK_BYTES: usize = 10;
 
@@ -33,7 +35,8 @@ fn mark_head() -> &'static [u8; MARK_BYTES - 1] {
     static HEAD: OnceLock<[u8; MARK_BYTES - 1]> = OnceLock::new();
     HEAD.get_or_init(|| {
         let mut head = [MARK; MARK_BYTES - 1];
-        head[1..].copy_from_slice(&RandomState::new().hash_one(MARK).to_le_bytes());
+        let secret = RandomState::new().hash_one(MARK) | u64::from_ne_bytes([NO_ASCII; 8]);
+        head[1..].copy_from_slice(&secret.to_le_bytes());
         head
     })
 }
@@ -41,14 +44,15 @@ fn mark_head() -> &'static [u8; MARK_BYTES - 1] {
 /// Appends a mark: the text behind it has the style with this number, see [`style_of`].
 pub(crate) fn put_mark(style: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(mark_head());
-    out.push(style);
+    out.push(style | NO_ASCII);
 }
 
 /// Returns the style whose mark `text` begins with.
 fn marked_style(text: &[u8]) -> Option<Style> {
     let (mark, _) = text.split_first_chunk::<MARK_BYTES>()?;
     let (style, head) = mark.split_last()?;
-    style_of(*style).filter(|_| head == mark_head())
+    let number = style.checked_sub(NO_ASCII)?;
+    style_of(number).filter(|_| head == mark_head())
 }
 
 /// Returns the number of bytes at the beginning of `text` that may be written unchanged; characters that set the
@@ -189,6 +193,45 @@ pub(crate) fn escaped(bytes: &[u8]) -> Vec<u8> {
 pub(crate) fn escaped_line(text: &str) -> String {
     let text = escaped(text.replace('\n', "\\x0a").as_bytes());
     String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Returns `text` without its style marks.
+#[cfg(feature = "tui")]
+#[must_use]
+pub(crate) fn without_marks(text: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+    let mut plain = Vec::new();
+    let mut done = 0;
+    for at in memchr::memchr_iter(MARK, text) {
+        if marked_style(&text[at..]).is_some() {
+            plain.extend_from_slice(&text[done..at]);
+            done = at + MARK_BYTES;
+        }
+    }
+    if done == 0 {
+        return text.into();
+    }
+    plain.extend_from_slice(&text[done..]);
+    plain.into()
+}
+
+/// Returns the pieces of `text` between its style marks, escaped, each with its style.
+#[cfg(feature = "tui")]
+#[must_use]
+pub(crate) fn styled_pieces(text: &[u8]) -> Vec<(Style, String)> {
+    let (mut pieces, mut style, mut done) = (Vec::new(), Style::new(), 0);
+    let mut put = |style, piece: &[u8]| {
+        if !piece.is_empty() {
+            pieces.push((style, String::from_utf8_lossy(&escaped(piece)).into_owned()));
+        }
+    };
+    for at in memchr::memchr_iter(MARK, text) {
+        if let Some(next) = marked_style(&text[at..]) {
+            put(style, &text[done..at]);
+            (style, done) = (next, at + MARK_BYTES);
+        }
+    }
+    put(style, &text[done..]);
+    pieces
 }
 
 /// A buffered writer that escapes its text, or not.

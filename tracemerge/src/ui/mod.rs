@@ -1,6 +1,8 @@
 //! The messages to the user and their form: the exit status, errors, colours, columns, units, and the words of the
 //! command line that they name; and the console, which writes all of them.
 
+#[cfg(any(feature = "html", feature = "tui"))]
+pub(crate) mod base64;
 pub(crate) mod cause;
 pub(crate) mod colour;
 pub(crate) mod console;
@@ -8,6 +10,8 @@ pub(crate) mod error;
 pub(crate) mod escaping;
 pub(crate) mod few;
 pub(crate) mod messages;
+#[cfg(feature = "tui")]
+pub(crate) mod screen;
 pub(crate) mod shorten;
 pub(crate) mod subcommands;
 pub(crate) mod table;

@@ -252,6 +252,15 @@ impl NamedView {
     /// # Errors
     /// If an option has no default.
     pub(crate) fn by_default(&self) -> Result<Arc<dyn Layout>, clap::Error> {
-        (self.layout)(&(self.options)(Command::new(self.name)).try_get_matches_from([self.name])?)
+        self.with_options(&[])
+    }
+
+    /// Returns the layout with these options.
+    ///
+    /// # Errors
+    /// If there is no such option.
+    pub(crate) fn with_options(&self, options: &[&str]) -> Result<Arc<dyn Layout>, clap::Error> {
+        let words = [self.name].into_iter().chain(options.iter().copied());
+        (self.layout)(&(self.options)(Command::new(self.name)).try_get_matches_from(words)?)
     }
 }

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use regex::bytes::Regex;
+use regex::bytes::{Regex, RegexBuilder};
 
 use crate::file::record_text::RecordText;
 use crate::input::site_catalog::PerSite;
@@ -28,6 +28,11 @@ pub(crate) struct Selection {
     pub amount: Amount,
     /// The wanted sites, if records are marked with their sites.
     pub sites: Option<SiteSelection>,
+}
+
+/// Compiles a pattern in which `^` and `$` are the ends of each line of a message.
+pub(crate) fn compiled(text: &str) -> Result<Regex, String> {
+    RegexBuilder::new(text).multi_line(true).build().map_err(|error| error.to_string())
 }
 
 /// A number of records, counted from one end.

@@ -147,6 +147,16 @@ pub(crate) fn level(level: Level) -> Option<&'static str> {
     })
 }
 
+/// Reads the name of a level.
+///
+/// # Errors
+/// No level has this name.
+pub(crate) fn level_of_name(text: &str) -> Result<Level, String> {
+    let levels = [Level::Error, Level::Warn, Level::Info, Level::Debug, Level::Trace];
+    let named = levels.into_iter().find(|of| level(*of).is_some_and(|name| name.eq_ignore_ascii_case(text)));
+    named.ok_or_else(|| "expected a level: error, warn, info, debug or trace".to_owned())
+}
+
 fn of_function<'a>(row: Row<'a>, function: &'a NamedFunction) -> Row<'a> {
     Row { function: some(&function.name), file: some(&function.file), line: function.line, ..row }
 }

@@ -79,6 +79,12 @@ pub(crate) struct ShowLayout {
     pub full: bool,
 }
 
+impl Default for ShowLayout {
+    fn default() -> ShowLayout {
+        ShowLayout { columns: Column::USUAL.to_vec(), full: false }
+    }
+}
+
 impl Subcommand for ShowLayout {
     const NAME: &'static str = "show";
     const ABOUT: &'static str = "Show the traces to people, with times and names of threads";

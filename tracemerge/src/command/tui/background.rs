@@ -1,0 +1,88 @@
+//! Views of all selected records, which take a while: they are made in the background, by the code of the subcommands.
+
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
+
+use serde::Deserialize;
+
+use crate::command::merge::{Job, text_of};
+use crate::find::app::App;
+use crate::find::choose::Choice;
+use crate::ui::error::Error;
+use crate::view::layout::VIEWS;
+use crate::view::request::Request;
+
+/// A view that is being made.
+#[derive(Debug)]
+pub(super) struct Making(Receiver<Result<Vec<u8>, Error>>);
+
+impl Making {
+    /// Begins to make the view with this name and these options of its subcommand.
+    pub(super) fn begin(
+        (apps, choice, mut request): (Vec<App>, Choice, Request),
+        name: &str,
+        options: &[&str],
+    ) -> Making {
+        let (sender, receiver) = channel();
+        let view = VIEWS.iter().find(|view| view.name == name);
+        match view.map(|view| view.with_options(options)) {
+            Some(Ok(layout)) => {
+                request.view.time = layout.default_time();
+                request.layout = layout;
+                // Nobody waits for the thread: the end of the process ends it.
+                thread::spawn(move || sender.send(text_of(&Job { apps: &apps, request: &request, choice })));
+            }
+            _ => {
+                let _ = sender.send(Err(Error::plain("there is no such view")));
+            }
+        }
+        Making(receiver)
+    }
+
+    /// Returns the view once it is made.
+    pub(super) fn made(&self) -> Option<Result<Vec<u8>, Error>> {
+        match self.0.try_recv() {
+            Ok(made) => Some(made),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err(Error::plain("the view was not made"))),
+        }
+    }
+}
+
+/// What the overview and the list of open calls need of `summary --json`.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Summary {
+    pub threads: Vec<Lane>,
+    pub open_calls: Vec<OpenCall>,
+    pub open_waits: Vec<OpenWait>,
+}
+
+/// A thread, and what it did over time.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Lane {
+    pub thread: String,
+    pub lane: String,
+}
+
+/// A call that has not ended.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct OpenCall {
+    pub thread: String,
+    pub function: String,
+    pub ns: u64,
+}
+
+/// A wait that has not ended.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct OpenWait {
+    pub thread: String,
+    pub what: String,
+    pub ns: u64,
+}
+
+impl Summary {
+    /// Reads the JSON of `summary`.
+    pub(super) fn of(json: &[u8]) -> Option<Summary> {
+        serde_json::from_slice(json).ok()
+    }
+}

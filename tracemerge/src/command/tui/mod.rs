@@ -1,0 +1,127 @@
+//! The subcommand `tui`: the traces in the terminal.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `traces` | the source of lines: a part of the time is merged when it is shown |
+//! | `window` | the loaded parts around the place that is shown |
+//! | `lines` | the lines on the screen and the selected one; what moves them, and the search |
+//! | `background` | views of all selected records, made by a thread of their own |
+//! | `pane` | such a view as rows, which can be folded |
+//! | `keys` | what keys and the mouse mean |
+//! | `state` | everything together, and what commands do |
+//! | `draw` | the drawing |
+//!
+//! No index is made, and nothing is merged as a whole before the first screen. A place is the ticks of a boot. The lines
+//! around a place come from a merge of a *part*: a period of ticks in which the sources have about a mebibyte. Its ends are
+//! found by a search over ticks, because each source tells how many bytes are before any ticks: a text by a search for
+//! the line with them, a raw file by the index of its blocks. Parts border on each other, so lines with the same ticks
+//! are in one part. They are merged and written by the code of `show`, with the same plan, names, clocks and
+//! selection; the window keeps as many of them as fit into its memory. Filters are those of a view, so a filter that
+//! takes few records reads part after part until the screen is full, between two looks at the keyboard. So does the
+//! search, which compares lines as they are shown.
+//!
+//! Views of all records (lanes, calls, spans) are those of the subcommands, made in the background by another merge.
+//!
+//! The limits of this: lines are not counted (the position is in bytes), calls that began before a part do not indent its
+//! lines, and a thread has its last name in all lines.
+
+#[cfg(feature = "tui")]
+mod background;
+#[cfg(feature = "tui")]
+mod draw;
+#[cfg(feature = "tui")]
+mod keys;
+#[cfg(feature = "tui")]
+mod lines;
+#[cfg(feature = "tui")]
+mod pane;
+#[cfg(feature = "tui")]
+mod state;
+#[cfg(all(test, feature = "tui"))]
+mod tests;
+#[cfg(feature = "tui")]
+mod traces;
+#[cfg(feature = "tui")]
+mod window;
+
+use crate::command::merge::Job;
+use crate::ui::error::Error;
+use crate::ui::messages::Messages;
+
+/// Returns whether this command can show traces in the terminal now.
+#[must_use]
+pub(crate) fn can_be_shown() -> bool {
+    #[cfg(feature = "tui")]
+    return crate::ui::screen::can_be_taken();
+    #[cfg(not(feature = "tui"))]
+    false
+}
+
+/// Returns an error: this command was built without the terminal view.
+#[cfg(not(feature = "tui"))]
+pub(crate) fn tui(_job: &Job, _follow: bool, _messages: &mut Messages) -> Result<(), Error> {
+    Err(Error::plain(
+        "this tracemerge was built without tui: in a checkout, cargo install --path tracemerge --features tui; \
+         tracemerge show prints the records",
+    ))
+}
+
+#[cfg(feature = "tui")]
+pub(crate) use self::shown::tui;
+
+#[cfg(feature = "tui")]
+mod shown {
+    use std::io;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::draw::draw;
+    use super::state::Tui;
+    use super::traces::Traces;
+    use super::{Error, Job, Messages, can_be_shown};
+    use crate::ui::screen::Screen;
+    use crate::view::select::Amount;
+
+    /// The time for which a key is awaited if nothing else is to be done.
+    const WAIT: Duration = Duration::from_millis(100);
+
+    /// Shows the traces of a job in the terminal, until the user ends it.
+    ///
+    /// # Errors
+    /// There are no traces, or there is no terminal.
+    pub(crate) fn tui(job: &Job, follow: bool, messages: &mut Messages) -> Result<(), Error> {
+        let Job { apps, request, choice } = *job;
+        if !can_be_shown() {
+            return Err(Error::plain(
+                "standard input and standard output must be a terminal; tracemerge show prints the records",
+            ));
+        }
+        if request.output.is_some() || request.view.selection.amount != Amount::All {
+            return Err(Error::plain("-o, --head and --last have no effect in the terminal view"));
+        }
+        let traces = Traces::open(apps, choice, request, messages)?;
+        let tui = Tui::new(traces, request.view.color.is_now(true), follow);
+        run(tui).map_err(|error| Error::io("use", Path::new("the terminal"), error))
+    }
+
+    fn run(mut tui: Tui) -> io::Result<()> {
+        let mut screen = Screen::take()?;
+        while !tui.has_ended {
+            tui.resize(screen.size()?);
+            tui.work();
+            if std::mem::take(&mut tui.is_redrawn) {
+                screen.forget()?;
+            }
+            if let Some(text) = tui.copied.take() {
+                screen.copy(&text)?;
+            }
+            screen.draw(|frame| draw(frame, &tui))?;
+            let mut event = screen.next_event(if tui.is_busy() { Duration::ZERO } else { WAIT })?;
+            while let Some(of) = event {
+                tui.take(&of);
+                event = screen.next_event(Duration::ZERO)?;
+            }
+        }
+        Ok(())
+    }
+}

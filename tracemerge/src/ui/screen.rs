@@ -1,0 +1,128 @@
+//! The terminal as a screen: a program draws all of it, and gets keys and the mouse. It is given back at each end of this
+//! process: also after an error, at a signal and at a panic.
+//!
+//! What is drawn must be [escaped](crate::ui::escaping) before.
+#![allow(clippy::disallowed_methods, reason = "the terminal of the screen")]
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event};
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::crossterm::{cursor, queue};
+use ratatui::{Frame, Terminal};
+
+use crate::os::sys::standard_output;
+use crate::os::unfinished::give_back_terminal_by;
+use crate::ui::base64::put_base64;
+use crate::ui::console::Stream;
+
+/// Whether the terminal is taken.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether this process can take the terminal: it reads keys from one, and writes to one.
+#[must_use]
+pub(crate) fn can_be_taken() -> bool {
+    io::stdin().is_terminal() && Stream::Output.is_terminal()
+}
+
+/// Gives the terminal back as it was before, if it is taken.
+pub(crate) fn give_back() {
+    if !IS_TAKEN.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    // The process is about to end anyway, so nothing could be done about errors.
+    if let Ok(mut out) = standard_output() {
+        let _ = queue!(out, DisableMouseCapture, cursor::Show, LeaveAlternateScreen);
+        let _ = out.flush();
+    }
+    let _ = disable_raw_mode();
+}
+
+/// The taken terminal. It is given back when this is dropped.
+pub(crate) struct Screen {
+    terminal: Terminal<CrosstermBackend<BufWriter<Box<dyn Write>>>>,
+}
+
+impl std::fmt::Debug for Screen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Screen")
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+impl Screen {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// It is no terminal, or does not obey.
+    pub(crate) fn take() -> io::Result<Screen> {
+        let out: Box<dyn Write> = Box::new(standard_output()?);
+        let mut out = BufWriter::with_capacity(1 << 16, out);
+        give_back_terminal_by(give_back);
+        enable_raw_mode()?;
+        IS_TAKEN.store(true, Ordering::SeqCst);
+        let began = queue!(out, EnterAlternateScreen, EnableMouseCapture).and_then(|()| out.flush());
+        let terminal = began.and_then(|()| Terminal::new(CrosstermBackend::new(out)));
+        terminal.map(|terminal| Screen { terminal }).inspect_err(|_| give_back())
+    }
+
+    /// Returns the number of columns and of lines.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(crate) fn size(&self) -> io::Result<(u16, u16)> {
+        let size = self.terminal.size()?;
+        Ok((size.width, size.height))
+    }
+
+    /// Draws the screen; only what differs from the screen before is written.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(crate) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        // A signal may have given the terminal back.
+        if IS_TAKEN.load(Ordering::SeqCst) {
+            self.terminal.draw(draw)?;
+        }
+        Ok(())
+    }
+
+    /// Draws all of the next screen, because the terminal may show something else.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(crate) fn forget(&mut self) -> io::Result<()> {
+        self.terminal.clear()
+    }
+
+    /// Waits for the next key or the mouse, for at most this time.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(crate) fn next_event(&self, wait: Duration) -> io::Result<Option<Event>> {
+        Ok(if event::poll(wait)? { Some(event::read()?) } else { None })
+    }
+
+    /// Asks the terminal to put a text into the clipboard (OSC 52).
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
+        let mut sequence = b"\x1b]52;c;".to_vec();
+        put_base64(text.as_bytes(), &mut sequence);
+        sequence.push(0x07);
+        let out = self.terminal.backend_mut();
+        out.write_all(&sequence)?;
+        Write::flush(out)
+    }
+}

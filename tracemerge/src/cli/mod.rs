@@ -376,7 +376,7 @@ pub(crate) enum Subcommand {
         #[arg(value_name = "APP", required = true)]
         apps: Vec<PathBuf>,
     },
-    /// Look at the traces in the terminal: scroll, search, filter, follow
+    /// Look at the traces in the terminal: scroll, search, filter
     #[command(override_usage = "tracemerge tui [OPTIONS] [APP]...", after_long_help = TUI_HELP)]
     Tui {
         /// The options of the merge

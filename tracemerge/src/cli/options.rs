@@ -103,7 +103,7 @@ pub(crate) struct ViewOptions {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = SELECT)]
     pub since: Option<When>,
     /// Only records before this time
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = SELECT)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, hide_short_help = true, help_heading = SELECT)]
     pub until: Option<When>,
     /// Only messages that match
     #[arg(long, value_name = "REGEX", allow_hyphen_values = true, value_parser = compiled, help_heading = SELECT)]

@@ -11,6 +11,7 @@
 pub mod binaries;
 pub mod browser;
 mod everything;
+pub mod firefox;
 pub mod peak;
 pub mod programs;
 pub mod protobuf;

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::support::browser::Browser;
+use crate::support::firefox::Firefox;
+use crate::support::programs::{in_part, optional_readers};
 use crate::support::{Everything, Place, everything, header, line, run};
 
 /// The lines of the page that have its data.
@@ -173,8 +175,31 @@ fn the_page_has_the_numbers_of_the_report_and_the_messages() {
     // The lanes name the threads, and the pointer has exact times.
     let lanes = browser.value("document.querySelectorAll('#gutter .lane').length");
     assert_eq!(lanes, browser.value("trace.lanes.length"));
+    check_accessibility(&mut browser);
     let errors = browser.events_of("Runtime.exceptionThrown");
     assert!(errors.is_empty(), "{errors:?}");
+}
+
+/// Checks that axe-core finds no serious fault in any page of the panel, in both themes.
+fn check_accessibility(browser: &mut Browser) {
+    let script = optional_readers().map(|readers| readers.join("node_modules/axe-core/axe.min.js"));
+    let Some(script) = script.filter(|script| script.exists()) else {
+        return in_part("axe-core (`bash .ci/readers`)");
+    };
+    let script = std::fs::read_to_string(script).unwrap();
+    browser.value(&format!("{script}\n; typeof axe"));
+    for (theme, pages) in [("light", "1234567"), ("dark", "123")] {
+        for page in pages.chars() {
+            browser.press(&page.to_string());
+            let faults = browser.value(
+                "axe.run(document, { resultTypes: ['violations'] }).then(found => found.violations \
+                 .filter(({ impact }) => impact === 'serious' || impact === 'critical') \
+                 .map(({ id, nodes }) => [id, nodes.map(node => node.html)]))",
+            );
+            assert_eq!(faults, json!([]), "page {page}, {theme}");
+        }
+        browser.press("t");
+    }
 }
 
 /// Makes a trace of three threads, in which each call has its leave record, with messages between.
@@ -320,6 +345,17 @@ fn a_large_page_begins_with_an_overview_that_is_shown_before_the_records() {
     assert_eq!(calls[2].as_str().unwrap()[302..], "0".repeat(298));
     assert_eq!(messages[3].as_str().unwrap()[..299], "0".repeat(299));
     assert_eq!(browser.value("trace.lanes[0].start.length"), json!(half / 2));
+    let counts = "[document.getElementById('state').textContent, \
+                  document.querySelectorAll('#functions tbody tr').length]";
+    let expected = browser.value(counts);
+    let state = expected[0].as_str().unwrap();
+    assert!(state.contains(" 2 threads, 40,000 messages, "), "{state}");
+    assert_eq!(expected[1], json!(2), "functions");
+    if !crate::support::programs::installed_programs(["firefox-esr"]).is_empty() {
+        let mut firefox = Firefox::start(&place);
+        firefox.open(&place.path("app.html"));
+        assert_eq!(firefox.value(counts), expected);
+    }
 
     // A page whose records are still missing shows it.
     place.write("part.html", before);
@@ -334,6 +370,95 @@ fn a_large_page_begins_with_an_overview_that_is_shown_before_the_records() {
     };
     let [busy, idle] = [0.25, 0.75].map(|share| browser.value(&colour(share)));
     assert_ne!(busy, idle);
+    let errors = browser.events_of("Runtime.exceptionThrown");
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
+#[test]
+fn two_periods_are_compared_and_the_call_tree_has_all_calls() {
+    let place = nested_calls();
+    let ran = place.merge(["--format", "html", "--all-runs", "app"]);
+    assert!(ran.status.is_some_and(|status| status < 2), "{}", ran.err);
+    // A period of the page has its end, that of the report has not.
+    let (earlier, later) = ((500_000, 1_500_000), (2_000_000, 4_000_000));
+    let report = |(from, to): (u64, u64)| {
+        let seconds = |ns: u64| format!("0.{ns:09}s");
+        reported(&place, &["--since", &seconds(from), "--until", &seconds(to + 1)])
+    };
+    let (reported_before, reported_after) = (report(earlier), report(later));
+    assert!(!reported_before.is_empty() && reported_before != reported_after);
+    if crate::support::programs::installed_programs(["chromium"]).is_empty() {
+        return;
+    }
+    let mut browser = Browser::start(&place);
+    let page = format!("file://{}", place.path("app.html").display());
+    let link = format!("{page}#before={},{}&selection={},{}", earlier.0, earlier.1, later.0, later.1);
+    browser.call("Page.navigate", json!({"url": link}));
+    browser.wait_for("document.documentElement?.dataset.ready === 'yes'");
+    let compared = |browser: &mut Browser, suffix: &str| {
+        let names = ["calls", "total", "own", "average", "p99"].map(|name| format!("{name}{suffix}"));
+        let rows = browser.value(&format!(
+            "[...document.querySelectorAll('#functions tbody tr')].map(row => {{ \
+             const cells = [...row.querySelectorAll('td')].map(cell => cell.dataset.value); \
+             const columns = COMPARED.map(([name]) => name); \
+             return [cells.at(-1), ...{}.map(name => Number(cells[columns.indexOf(name)]))]; }})",
+            json!(names)
+        ));
+        let row = |row: &Value| {
+            let numbers: Vec<u64> = (1..6).map(|at| row[at].as_u64().unwrap()).collect();
+            (row[0].as_str().unwrap().to_owned(), numbers)
+        };
+        let all = rows.as_array().unwrap().iter().map(row).filter(|(_, numbers)| numbers[0] > 0);
+        all.collect::<BTreeMap<_, _>>()
+    };
+    let expected = |report: &BTreeMap<String, Vec<Numbers>>| {
+        let numbers = |all: &Vec<Numbers>| [0, 1, 2, 5, 6].map(|at| all[0][at]).to_vec();
+        report.iter().map(|(name, all)| (name.clone(), numbers(all))).collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(compared(&mut browser, "Before"), expected(&reported_before));
+    assert_eq!(compared(&mut browser, ""), expected(&reported_after));
+
+    // The call tree has each call once, below its callers.
+    browser.press("5");
+    browser.wait_for("document.querySelectorAll('#tree tbody tr').length > 5");
+    browser.click("#calltree button[title='show all calls']");
+    let rows = browser.value(
+        "[...document.querySelectorAll('#tree tbody tr')].map(row => \
+         [row.cells[4].dataset.value, Number(row.cells[0].dataset.value), Number(row.cells[2].dataset.value)])",
+    );
+    let mut calls = BTreeMap::<String, (u64, u64)>::new();
+    for row in rows.as_array().unwrap() {
+        let of = calls.entry(row[0].as_str().unwrap().to_owned()).or_default();
+        of.0 += row[1].as_u64().unwrap();
+        of.1 += row[2].as_u64().unwrap();
+    }
+    let selected = reported_after.iter().map(|(name, all)| (name.clone(), (all[0][0], all[0][2])));
+    assert_eq!(calls, selected.collect());
+    browser.click("#calltree button[title='show the outermost calls only']");
+    let rows_in_page = "document.querySelectorAll('#tree tbody tr').length";
+    let outermost = browser.value(rows_in_page).as_u64().unwrap();
+    assert!((1..=9).contains(&outermost), "{outermost} rows of 9 functions");
+    browser.click("#tree tbody tr");
+    browser.wait_for(&format!("{rows_in_page} > {outermost}"));
+    browser.press("1");
+
+    // The button ends the comparison, and begins another one.
+    browser.click("#compare");
+    assert_eq!(shown(&mut browser), reported_after);
+    browser.click("#compare");
+    browser.press("Escape");
+    assert_eq!(compared(&mut browser, "Before"), expected(&reported_after));
+    assert_eq!(compared(&mut browser, ""), expected(&reported(&place, &[])));
+
+    // So does the page of another trace.
+    browser.click("#compare");
+    let input = browser.call("Runtime.evaluate", json!({"expression": "byId('otherpage')"}));
+    let object = input["result"]["objectId"].clone();
+    let files = json!({"files": [place.path("app.html")], "objectId": object});
+    browser.call("DOM.setFileInputFiles", files);
+    browser.wait_for("document.getElementById('before').textContent === 'before: app.html'");
+    assert_eq!(compared(&mut browser, "Before"), expected(&reported(&place, &[])));
+    browser.click("#compare");
     let errors = browser.events_of("Runtime.exceptionThrown");
     assert!(errors.is_empty(), "{errors:?}");
 }

@@ -4,6 +4,7 @@
 //! A format implements [`EventFormat`], and [`EventExport`] adapts it to [`Export`]. Calls are matched as in
 //! `report`, so all formats agree with it.
 
+use std::io;
 use std::sync::Arc;
 
 use trace_format::FIRST_WITH_OTHER_KINDS;
@@ -96,6 +97,14 @@ pub(crate) trait EventFormat: Send + Sync {
 
     /// Ends the output, after the last event.
     fn finish(&mut self, _inventory: &Inventory, _out: &mut Vec<u8>) {}
+
+    /// Checks that the output is of use. Called after its end.
+    ///
+    /// # Errors
+    /// Returns an error if nothing could read an output of this size. Nothing was written of it then.
+    fn check_size(&self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Returns a sentence for each type of information that the output omits, with its number.
     fn omissions(&self, inventory: &Inventory) -> Vec<String>;
@@ -780,6 +789,10 @@ impl<F: EventFormat> Export for EventExport<F> {
         }
         self.end_spans(out);
         self.format.finish(&self.inventory, out);
+    }
+
+    fn further_part(&mut self, _: &mut Vec<u8>) -> io::Result<bool> {
+        self.format.check_size().map(|()| false)
     }
 
     fn takes_calls(&self) -> bool {

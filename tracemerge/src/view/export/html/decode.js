@@ -353,7 +353,7 @@ function readBlock([
     rate,
     wall: BigInt(wall),
     records: facts.records,
-    columns: { lowTicks, ticks, walls, codes, numbers, lengths, words },
+    columns: { lowTicks, ticks, codes, numbers, lengths, words },
   });
   if (facts.lasts !== undefined) finish(facts);
 }
@@ -406,7 +406,7 @@ function finish({ lasts, notes }) {
         spanNames,
         spans: all(spans),
         busy: all(busy),
-        messages: { time: messages.time, lane: messages.lane, entry: messages.entry },
+        messages: { time: give(messages.time), lane: messages.lane, entry: messages.entry },
         clocks,
         records,
         lasts,
@@ -416,6 +416,7 @@ function finish({ lasts, notes }) {
     transfer,
   );
   lanes.length = 0;
+  messages.time = null;
 }
 
 /// Blocks that are unpacked, while one in front of them is not.

@@ -19,7 +19,7 @@ async function find() {
   redraw();
   search.list = await ask({
     what: "filter",
-    filter: { pattern: text, isExpression: false, ignoresCase: true, lanes: null, levels: null },
+    filter: { pattern: text, isExpression: false, ignoresCase: true, lanes: null, levels: null, place: "" },
   });
   if (view.search !== search) return;
   search.accepted = new Uint8Array(trace.messages.time.length);

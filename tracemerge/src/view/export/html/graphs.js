@@ -13,10 +13,9 @@ function flamesPage() {
   });
   const withoutWaiting = element("input", {
     type: "checkbox",
+    class: "withoutwaiting",
     onchange: event => {
-      flames.withoutWaiting = event.target.checked;
-      flames.period = null;
-      showFlames();
+      leaveOutWaiting(event.target.checked);
     },
   });
   picture.addEventListener("pointermove", event => {
@@ -50,7 +49,7 @@ function flamesPage() {
       element("span", { id: "flamed", role: "status" }),
       element("span", { class: "hint" }, "all shown threads together; a click gives a path the whole width"),
     ),
-    element("div", { class: "scroll" }, picture),
+    element("div", { class: "scroll", tabindex: 0 }, picture),
   );
 }
 
@@ -93,14 +92,28 @@ function callPaths(lanes, from, to) {
   return root;
 }
 
-/// Shows the flame graph of the selection.
-function showFlames() {
+/// Finds the paths of the calls of the selection.
+function findPaths() {
   const period = countedPeriod(),
     key = `${period} ${shownLanes().map(lane => lane.number)}`;
-  if (flames.period !== key) {
-    flames.root = flames.shown = callPaths(shownLanes(), ...period);
-    flames.period = key;
-  }
+  if (flames.period === key) return;
+  flames.root = flames.shown = callPaths(shownLanes(), ...period);
+  flames.period = key;
+}
+
+/// Leaves the times out in which threads waited, or counts them again.
+function leaveOutWaiting(isLeftOut) {
+  flames.withoutWaiting = isLeftOut;
+  flames.period = null;
+  document.querySelectorAll(".withoutwaiting").forEach(box => {
+    box.checked = isLeftOut;
+  });
+  shownPage.show();
+}
+
+/// Shows the flame graph of the selection.
+function showFlames() {
+  findPaths();
   drawFlames();
 }
 

@@ -119,7 +119,16 @@ class RowList {
 }
 
 /// The messages that the table shows: all, or those that the filter accepts.
-const table = { accepted: null, pattern: "", isExpression: false, lane: "", level: "", list: null, round: 0 };
+const table = {
+  accepted: null,
+  pattern: "",
+  isExpression: false,
+  lane: "",
+  level: "",
+  place: "",
+  list: null,
+  round: 0,
+};
 
 function messageNumber(row) {
   return table.accepted === null ? row : table.accepted[row];
@@ -149,6 +158,17 @@ function messagesPage() {
       filterMessages();
     },
   });
+  const place = element("input", {
+    type: "search",
+    id: "place",
+    placeholder: "file:line",
+    "aria-label": "Filter of places in the source",
+    spellcheck: "false",
+    oninput: event => {
+      table.place = event.target.value;
+      filterMessages();
+    },
+  });
   const choice = (id, label, of) =>
     element("select", {
       id,
@@ -168,6 +188,7 @@ function messagesPage() {
       element("label", {}, isExpression, " regular expression"),
       choice("thread", "Thread", "lane"),
       choice("level", "Level", "level"),
+      place,
       element(
         "button",
         { id: "copy", onclick: copyMessage, title: "copy the chosen message as the merged file has it" },
@@ -179,13 +200,14 @@ function messagesPage() {
   );
 }
 
-/// Fills the choices of threads and levels.
+/// Fills the choices of threads and levels. Places can be filtered if the trace has them.
 function fillChoices() {
   const option = (value, text) => element("option", { value }, text);
   byId("thread").replaceChildren(
     option("", "all threads"),
     ...trace.lanes.map(lane => option(lane.number, lane.name)),
   );
+  byId("place").hidden = !trace.dictionary.some(({ kind, about }) => kind !== "f" && about[2]);
   const levels = new Set(trace.dictionary.filter(({ kind }) => kind !== "f").map(levelOf));
   byId("level").replaceChildren(
     option("", "all levels"),
@@ -218,7 +240,7 @@ function escapedLines(text) {
 /// Has the worker find the messages that the filter accepts, and shows them.
 async function filterMessages() {
   const round = ++table.round,
-    isAll = table.pattern === "" && table.lane === "" && table.level === "";
+    isAll = table.pattern === "" && table.lane === "" && table.level === "" && table.place === "";
   const hidden = view.hidden.size > 0;
   const shown = hidden ? shownLanes().map(lane => lane.number) : null;
   const lanes = table.lane === "" ? shown : [Number(table.lane)];
@@ -234,6 +256,7 @@ async function filterMessages() {
               ignoresCase: true,
               lanes,
               levels: table.level === "" ? null : [table.level],
+              place: table.place,
             },
           });
     if (round !== table.round) return;

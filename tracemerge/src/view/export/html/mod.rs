@@ -13,6 +13,8 @@ mod overview;
 #[cfg(feature = "html")]
 mod page;
 #[cfg(feature = "html")]
+mod size;
+#[cfg(feature = "html")]
 mod texts;
 
 use crate::view::export::format::{OutputContent, OutputFormat, contains};

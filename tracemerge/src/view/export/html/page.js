@@ -8,6 +8,7 @@ const PAGES = [
   { id: "flames", name: "Flame graph", make: flamesPage, show: () => showFlames() },
   { id: "spans", name: "Spans", make: spansPage, show: () => showSpans() },
   { id: "swimlanes", name: "Swimlanes", make: swimlanesPage, show: () => showSwimlanes() },
+  { id: "calltree", name: "Call tree", make: callTreePage, show: () => showCallTree() },
   { id: "notes", name: "Notes", make: notesPage, show: () => {} },
 ];
 
@@ -36,7 +37,7 @@ function notesPage() {
   return element(
     "div",
     { class: "page", id: "notes" },
-    element("div", { class: "scroll bar" }, element("ul", { class: "notes" })),
+    element("div", { class: "scroll bar", tabindex: 0 }, element("ul", { class: "notes" })),
   );
 }
 
@@ -152,7 +153,7 @@ function selectionChanged() {
       ? ""
       : `${offset(selection[0])} \u2192 ${offset(selection[1])}: ${duration(selection[1] - selection[0])}`;
   countCalls();
-  if (shownPage.id === "flames") showFlames();
+  if (shownPage.id === "flames" || shownPage.id === "calltree") shownPage.show();
   writeLink();
   redraw();
 }
@@ -174,6 +175,7 @@ function writeLink() {
     const numbers = list => [...list].map(Math.round).join(",");
     parts.set("view", numbers([view.from, view.to]));
     if (view.selection !== null) parts.set("selection", numbers(view.selection));
+    if (before.period !== null) parts.set("before", numbers(before.period));
     for (const name of ["hidden", "pinned", "folded"])
       if (view[name].size > 0) parts.set(name, numbers(view[name]));
     if (view.order.some((lane, at) => at > 0 && lane < view.order[at - 1]))
@@ -206,6 +208,8 @@ function readLink() {
   const shown = period("view");
   if (shown !== null) show(...shown);
   view.selection = period("selection");
+  const earlier = period("before");
+  if (earlier !== null || before.period !== null) compareWith(earlier);
   byId("filter").value = table.pattern = parts.get("filter") ?? "";
   byId("find").value = parts.get("find") ?? "";
   if (byId("find").value !== "") find();
@@ -290,6 +294,7 @@ function begin() {
   readColours();
   makePanel();
   showPage(PAGES[0]);
+  byId("divider").setAttribute("aria-valuenow", byId("panel").clientHeight);
   handlePointer();
   handleKeys();
   byId("search").addEventListener("submit", event => {

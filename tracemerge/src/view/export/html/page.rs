@@ -1,6 +1,7 @@
 //! The page: its scripts and its style, and the records as blocks.
 
 use std::collections::HashMap;
+use std::io;
 
 use trace_format::locks::LockRecord;
 use trace_format::meta::Meta;
@@ -8,6 +9,7 @@ use trace_format::record::Flags;
 
 use super::columns::{Block, Moment, code, put_signed, put_varint, state};
 use super::overview::Overview;
+use super::size::Size;
 use super::texts::Split;
 use crate::file::fast_map::FastMap;
 use crate::time::clocks::ClockReader;
@@ -31,7 +33,7 @@ const STYLE: &str = include_str!("page.css");
 /// The sources of the worker.
 const DECODER: [&str; 3] = [include_str!("inflate.js"), include_str!("decode.js"), include_str!("texts.js")];
 /// The scripts of the page, in the order in which they use each other.
-const SCRIPTS: [&str; 13] = [
+const SCRIPTS: [&str; 15] = [
     include_str!("words.js"),
     include_str!("inflate.js"),
     include_str!("model.js"),
@@ -41,7 +43,9 @@ const SCRIPTS: [&str; 13] = [
     include_str!("overview.js"),
     include_str!("messages.js"),
     include_str!("tables.js"),
+    include_str!("compare.js"),
     include_str!("graphs.js"),
+    include_str!("calltree.js"),
     include_str!("find.js"),
     include_str!("pointer.js"),
     include_str!("page.js"),
@@ -72,6 +76,7 @@ pub(super) struct HtmlFormat {
     blocks: usize,
     data: Vec<u8>,
     overview: Overview,
+    size: Size,
     split: Split,
     /// The number of messages so far that are not UTF-8.
     not_text: u64,
@@ -112,6 +117,7 @@ pub(super) fn make(context: &Context) -> Box<dyn Export> {
         blocks: 0,
         data: Vec::new(),
         overview: Overview::new(context.last.saturating_sub(context.time.first)),
+        size: Size::default(),
         split: Split::default(),
         not_text: 0,
     };
@@ -121,9 +127,17 @@ pub(super) fn make(context: &Context) -> Box<dyn Export> {
 /// Returns the parts of the page before and behind its data.
 fn parts() -> (String, &'static str) {
     let (head, tail) = PAGE.split_once("<!--data-->").unwrap_or((PAGE, ""));
-    let scripts: String = SCRIPTS.iter().map(|script| format!("<script>\n{script}</script>\n")).collect();
-    let head = head.replace("/*style*/", STYLE).replace("/*decoder*/", &DECODER.concat());
+    let script = |source: &&str| format!("<script>\n{}</script>\n", without_comments(source));
+    let scripts: String = SCRIPTS.iter().map(script).collect();
+    let head = head.replace("/*style*/", &without_comments(STYLE));
+    let head = head.replace("/*decoder*/", &without_comments(&DECODER.concat()));
     (head.replace("<!--scripts-->", &scripts), tail)
+}
+
+/// Returns a script, or a style, without the comments that have lines of their own, and without indentation.
+fn without_comments(source: &str) -> String {
+    let lines = source.lines().map(str::trim_start);
+    lines.filter(|line| !line.is_empty() && !line.starts_with("//")).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Returns the kind of a message's line.
@@ -149,6 +163,7 @@ impl HtmlFormat {
     fn put(&mut self, event: &Event<'_>, code: u64, inventory: &Inventory) {
         let wall = self.lane(event.thread, inventory).wall.at(event.ticks);
         let moment = Moment { ticks: event.ticks.0, time: self.since_first(event.time), wall };
+        self.size.add(moment.time);
         self.block.record(event.thread, moment, code);
     }
 
@@ -360,6 +375,9 @@ impl HtmlFormat {
         }
         self.blocks += 1;
         self.block.write(&facts, &mut self.data);
+        if self.size.is_too_large() {
+            self.data = Vec::new();
+        }
     }
 
     /// Returns sentences about the trace that the page shows.
@@ -380,10 +398,6 @@ fn begin_list(texts: &[&str], out: &mut Vec<u8>) {
 }
 
 impl EventFormat for HtmlFormat {
-    fn begin(&mut self, out: &mut Vec<u8>) {
-        out.extend_from_slice(parts().0.as_bytes());
-    }
-
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, _: &mut Vec<u8>) {
         match &event.what {
             EventContent::Message { site, text, lock, .. } => {
@@ -488,12 +502,21 @@ impl EventFormat for HtmlFormat {
             }
         }
         self.end_block(true, inventory);
+        if self.size.is_too_large() {
+            return;
+        }
+        let (head, tail) = parts();
+        out.extend_from_slice(head.as_bytes());
         // A page of one block shows it as soon as an overview.
         if self.blocks > 1 {
             self.overview.write(inventory.threads().iter().map(Thread::label), out);
         }
         out.append(&mut self.data);
-        out.extend_from_slice(parts().1.as_bytes());
+        out.extend_from_slice(tail.as_bytes());
+    }
+
+    fn check_size(&self) -> io::Result<()> {
+        if self.size.is_too_large() { Err(io::Error::other(self.size.advice())) } else { Ok(()) }
     }
 
     fn omissions(&self, inventory: &Inventory) -> Vec<String> {

@@ -210,8 +210,7 @@ function handlePointer() {
       y = event.clientY;
     return {
       move: (_, event) => {
-        byId("panel").style.height = `${Math.max(80, height + y - event.clientY)}px`;
-        redraw();
+        setPanelHeight(height + y - event.clientY);
       },
       end: () => {},
     };
@@ -219,10 +218,16 @@ function handlePointer() {
   byId("divider").addEventListener("keydown", event => {
     const step = { ArrowUp: 24, ArrowDown: -24 }[event.key];
     if (step === undefined) return;
-    byId("panel").style.height = `${Math.max(80, byId("panel").clientHeight + step)}px`;
+    setPanelHeight(byId("panel").clientHeight + step);
     event.stopPropagation();
-    redraw();
   });
+}
+
+function setPanelHeight(height) {
+  const pixels = Math.round(Math.max(80, height));
+  byId("panel").style.height = `${pixels}px`;
+  byId("divider").setAttribute("aria-valuenow", pixels);
+  redraw();
 }
 
 /// Has a drag that begins on an element handled by what `begin` returns.

@@ -35,7 +35,13 @@ function statisticsPage() {
   return element(
     "div",
     { class: "page", id: "statistics" },
-    element("div", { class: "bar" }, filter, element("span", { id: "counted", role: "status" })),
+    element(
+      "div",
+      { class: "bar" },
+      filter,
+      element("span", { id: "counted", role: "status" }),
+      ...comparisonControls(),
+    ),
     element("div", { class: "scroll" }, element("table", { id: "functions" })),
   );
 }
@@ -49,18 +55,20 @@ function countCalls() {
 
 function showStatistics() {
   const hasStates = trace.lanes.some(lane => lane.states.begin.length > 0);
-  const columns = COLUMNS.filter(([, , , , needsStates]) => !needsStates || hasStates);
+  const isCompared = before.rows !== null,
+    columns = isCompared ? COMPARED : COLUMNS.filter(([, , , , needsStates]) => !needsStates || hasStates),
+    all = isCompared ? comparedRows() : counts.rows;
   const [from, to] = countedPeriod(),
-    sum = name => counts.rows.reduce((sum, row) => sum + row[name], 0);
+    sum = name => all.reduce((sum, row) => sum + row[name], 0);
   byId("counted").textContent =
     `${counted(sum("calls"), "call")} of ${counted(counts.rows.length, "function")}, ` +
     (view.selection === null ? "the whole trace" : `selected: ${duration(to - from)}`);
   const wanted = counts.filter.toLowerCase();
-  const rows = counts.rows.filter(row => row.name.toLowerCase().includes(wanted));
+  const rows = all.filter(row => row.name.toLowerCase().includes(wanted));
   const order =
     counts.sort === "name" ? (a, b) => (a.name < b.name ? 1 : -1) : (a, b) => b[counts.sort] - a[counts.sort];
   // The order of equal rows stays.
-  if (counts.sort !== "total" || counts.isAscending) rows.sort(order);
+  if (counts.sort !== "total" || counts.isAscending || isCompared) rows.sort(order);
   if (counts.isAscending) rows.reverse();
   const heading = ([name, heading, about]) =>
     element(
@@ -101,7 +109,8 @@ function showStatistics() {
         element("span", { class: "place" }, row.place),
       ),
     );
-  const sums = { calls: sum("calls"), own: sum("own"), waiting: sum("waiting") };
+  const summed = ["calls", "callsBefore", "own", "ownBefore", "waiting"];
+  const sums = Object.fromEntries(summed.map(name => [name, sum(name)]));
   byId("functions").replaceChildren(
     element(
       "thead",

@@ -12,25 +12,20 @@ function unpack(number) {
   const block = blocks[number],
     { columns } = block;
   const places = entry => (dictionary[entry].places ??= countPlaces(dictionary[entry].text));
-  const ticks = new Float64Array(block.count),
-    walls = new Float64Array(block.count);
+  const ticks = new Float64Array(block.count);
   const entries = new Uint32Array(block.count),
     words = new Uint32Array(block.count + 1);
   const tickReader = new Reader(columns.ticks),
-    wallReader = new Reader(columns.walls);
-  const codeReader = new Reader(columns.codes);
+    codeReader = new Reader(columns.codes);
   let tick = 0,
-    wall = 0,
     message = 0,
     word = 0;
   for (let record = 0; record < block.records; record++) {
     tick += changeOfTicks(columns.lowTicks[record], tickReader);
-    wall += wallReader.signed();
     const code = codeReader.next();
-    if (code < FIRST || dictionary[code - FIRST].kind === "f") continue;
+    if (code < FIRST || areFunctions[code - FIRST] === 1) continue;
     entries[message] = code - FIRST;
     ticks[message] = tick;
-    walls[message] = wall;
     words[message++] = word;
     word += places(code - FIRST).words;
   }
@@ -42,7 +37,6 @@ function unpack(number) {
     block,
     entries,
     ticks,
-    walls,
     words,
     ends,
     ...readNumbers(columns.numbers, entries, places),
@@ -120,34 +114,38 @@ function blockOf(message) {
   return low;
 }
 
-/// Returns the texts and the exact times of messages.
+/// Returns the texts and the ticks of messages.
 function rows(numbers) {
   return Array.from(numbers, number => {
     const block = blockOf(number),
       all = unpack(block),
       message = number - all.block.first;
-    const time = messages.time[number];
     return {
       number,
       text: textOf(all, message),
       ticks: all.block.base + BigInt(all.ticks[message]),
-      wall: all.block.wall + BigInt(time - all.block.time) + BigInt(all.walls[message]),
     };
   });
 }
 
-/// Returns the numbers of the messages that a filter accepts: a pattern, and sets of lanes, levels and kinds.
-function filtered({ pattern, isExpression, ignoresCase, lanes, levels }) {
+/// Returns the numbers of the messages that a filter accepts: a pattern, sets of lanes and levels, and a part of the
+/// place in the source.
+function filtered({ pattern, isExpression, ignoresCase, lanes, levels, place }) {
   const escapedPattern = isExpression ? pattern : pattern.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
   const expression = pattern === "" ? null : new RegExp(escapedPattern, ignoresCase ? "iu" : "u");
   const found = new Growing(Uint32Array);
+  const areAccepted = dictionary.map(
+    entry =>
+      (levels === null || levels.includes(levelOf(entry))) &&
+      (place === "" || (entry.kind !== "f" && (entry.about[2] ?? "").includes(place))),
+  );
   blocks.forEach((block, at) => {
     if (block.count === 0) return;
     const all = expression === null ? null : unpack(at);
     for (let message = 0; message < block.count; message++) {
       const number = block.first + message;
       if (lanes !== null && !lanes.includes(messages.lane[number])) continue;
-      if (levels !== null && !levels.includes(levelOf(dictionary[messages.entry[number]]))) continue;
+      if (!areAccepted[messages.entry[number]]) continue;
       if (expression === null || expression.test(textOf(all, message))) found.push(number);
     }
   });

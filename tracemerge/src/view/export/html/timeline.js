@@ -129,7 +129,6 @@ function layOut() {
     tall += height;
   }
   gutter.style.height = `${tall}px`;
-  laneArea.setAttribute("aria-rowcount", placed.length);
   redraw();
 }
 

@@ -71,6 +71,7 @@ function channels(colour) {
 }
 
 function draw() {
+  measureLanes();
   const height = laneArea.clientHeight,
     width = laneWidth(),
     scroll = laneArea.scrollTop;
@@ -89,10 +90,11 @@ function draw() {
   drawTicks(context, width, scroll, scroll + height);
   const visible = placed.filter(of => of.top < scroll + height && of.top + of.height > scroll);
   drawCalls(context, visible, width, ratio, scroll, height);
-  const arrows = [];
+  const arrows = [],
+    colourOfEntry = messageColours();
   for (const of of visible) {
     drawStates(context, of, width);
-    drawMessages(context, of, width);
+    drawMessages(context, of, width, colourOfEntry);
     drawWaits(context, of, width);
     arrows.push(...drawLocks(context, of, width));
     context.fillStyle = colours.line;
@@ -282,16 +284,16 @@ function drawWaits(context, { lane, top, height }, width) {
   }
 }
 
-function messageColour(entry) {
-  return (
-    { error: colours.error, warn: colours.warn, tracer: colours.tracer, lock: colours.waiting }[
-      levelOf(trace.dictionary[entry])
-    ] ?? colours.accent
-  );
+/// Returns the colour of the messages of each entry of the dictionary.
+function messageColours() {
+  const { error, warn, tracer, waiting, accent } = colours,
+    ofLevel = { error, warn, tracer, lock: waiting };
+  colours.messages ??= trace.dictionary.map(entry => ofLevel[levelOf(entry)] ?? accent);
+  return colours.messages;
 }
 
 /// Draws the messages of a lane as marks below its calls, with as much of their text as there is room for.
-function drawMessages(context, { lane, text }, width) {
+function drawMessages(context, { lane, text }, width, colourOfEntry) {
   if (lane.messages.length === 0) return;
   const { time, entry } = trace.messages,
     accepted = view.search?.accepted ?? null;
@@ -303,8 +305,8 @@ function drawMessages(context, { lane, text }, width) {
     const number = lane.messages[index];
     if (time[number] > view.to) break;
     const x = Math.floor(pixelAt(time[number]));
-    const next = firstMessage(lane, Math.max(timeAt(x + 1), time[number] + 0.5));
-    context.fillStyle = messageColour(entry[number]);
+    const next = firstMessage(lane, Math.max(timeAt(x + 1), time[number] + 0.5), index);
+    context.fillStyle = colourOfEntry[entry[number]];
     context.globalAlpha = accepted !== null && accepted[number] === 0 ? 0.25 : 1;
     context.fillRect(x, text + 1, 1, ROW - 2);
     if (view.chosen?.message === number) context.fillRect(x - 2, text + 1, 5, ROW - 2);

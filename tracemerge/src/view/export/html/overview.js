@@ -82,6 +82,7 @@ async function overview(packed) {
   document.currentScript.remove();
   const { lanes, last } = JSON.parse(new TextDecoder().decode(await inflate(packed)));
   if (trace !== null) return;
+  measureLanes();
   const gutter = byId("gutter");
   let top = 0;
   const places = lanes.map(([name, rows, busy, messages]) => {

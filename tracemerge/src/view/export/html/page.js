@@ -97,12 +97,13 @@ function showTrace() {
   readLink();
   layOut();
   // The picture comes first: the statistics need longer.
-  requestAnimationFrame(() =>
+  requestAnimationFrame(() => {
+    document.documentElement.dataset.drawn = "yes";
     setTimeout(() => {
       document.documentElement.dataset.ready = "yes";
       lanesChanged();
-    }),
-  );
+    });
+  });
 }
 
 /// Returns the number of messages, without the lines of the tracer and without call stacks.
@@ -292,6 +293,7 @@ function begin() {
   document.documentElement.classList.toggle("dark", theme === "dark");
   document.body.append(tip);
   readColours();
+  measureLanes();
   makePanel();
   showPage(PAGES[0]);
   byId("divider").setAttribute("aria-valuenow", byId("panel").clientHeight);

@@ -199,9 +199,14 @@ function fitted(canvas, width = canvas.clientWidth, height = canvas.clientHeight
   return { context, width, height, ratio };
 }
 
-/// The width of the lanes, without the names.
+/// The width of the lanes, without the names, when they were drawn: the browser needs long to tell it.
+let drawnWidth = 1;
+
+function measureLanes() {
+  drawnWidth = Math.max(1, laneArea.clientWidth - GUTTER);
+}
 function laneWidth() {
-  return Math.max(1, laneArea.clientWidth - GUTTER);
+  return drawnWidth;
 }
 function timeAt(x) {
   return view.from + (x * (view.to - view.from)) / laneWidth();
@@ -210,14 +215,21 @@ function pixelAt(time) {
   return ((time - view.from) * laneWidth()) / (view.to - view.from);
 }
 
-/// Returns the index of the first message of a lane that is not before a time.
-function firstMessage(lane, time) {
-  const times = trace.messages.time;
-  let low = 0,
-    high = lane.messages.length;
+/// Returns the index of the first message of a lane that is not before a time. No message before the index `from` is
+/// looked at: one near to it is found soon.
+function firstMessage(lane, time, from = 0) {
+  const times = trace.messages.time,
+    { messages } = lane;
+  let low = from,
+    high = from;
+  for (let step = 1; high < messages.length && times[messages[high]] < time; step *= 2) {
+    low = high + 1;
+    high += step;
+  }
+  high = Math.min(high, messages.length);
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (times[lane.messages[middle]] < time) low = middle + 1;
+    if (times[messages[middle]] < time) low = middle + 1;
     else high = middle;
   }
   return low;

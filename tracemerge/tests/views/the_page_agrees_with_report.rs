@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::browser::Browser;
 use crate::support::firefox::Firefox;
 use crate::support::programs::{in_part, optional_readers};
-use crate::support::{Everything, Place, everything, header, line, run};
+use crate::support::{Everything, Place, answers, everything, header, line, run};
 
 /// The lines of the page that have its data.
 fn blocks(page: &str) -> Vec<&str> {
@@ -461,6 +461,50 @@ fn two_periods_are_compared_and_the_call_tree_has_all_calls() {
     browser.click("#compare");
     let errors = browser.events_of("Runtime.exceptionThrown");
     assert!(errors.is_empty(), "{errors:?}");
+}
+
+/// The end of a trace of `examples/bug_hunt.rs`: thread and message.
+const HUNT: [(u64, &str); 14] = [
+    (97, "take 1147: 0 queued"),
+    (97, "take: look"),
+    (97, "take: nothing queued, lock and wait"),
+    (97, "take: 0 queued, wait for the producer"),
+    (95, "put 1148: 1 queued"),
+    (95, "put 1148: notify the worker"),
+    (97, "take: notified"),
+    (97, "take 1148: 0 queued"),
+    (97, "take: look"),
+    (97, "take: nothing queued, lock and wait"),
+    (95, "put 1149: 1 queued"),
+    (95, "put 1149: notify the worker"),
+    (97, "take: 1 queued, wait for the producer"),
+    (94, "hung: 1148 jobs done, and no more for 700ms"),
+];
+
+#[test]
+fn the_picture_of_the_bug_hunt_shows_the_lost_notification() {
+    let place = Place::new();
+    for thread in 94..=97 {
+        let mut lines = header(&run(5, 1), thread);
+        for (number, (_, text)) in HUNT.iter().enumerate().filter(|(_, (of, _))| *of == thread) {
+            lines.extend(line(1000 + 700 * number as u64, thread, text));
+        }
+        place.write(format!("app.trace.{thread}"), lines);
+    }
+    let ran = place.merge(["--format", "html", "app"]);
+    assert!(ran.status.is_some_and(|status| status < 2), "{}", ran.err);
+    check_data(&place.text("app.html"));
+    let Some(readers) = optional_readers() else { return };
+    let page = place.path("app.html");
+    let picture = place.path("app.png");
+    let paths = [&readers, &page, &picture].map(|path| path.to_str().unwrap());
+    let answer = answers("node", "page.mjs", &paths).remove(0);
+    assert_eq!(answer["errors"], json!([]));
+    let rows: Vec<&str> =
+        answer["rows"].as_array().unwrap().iter().map(|row| row.as_str().unwrap()).collect();
+    let expected: Vec<&str> = HUNT[8..13].iter().map(|(_, text)| *text).collect();
+    assert!(rows.ends_with(&expected), "{rows:?}");
+    assert!(place.read("app.png").starts_with(b"\x89PNG"));
 }
 
 /// Texts that would do harm if they became markup or script.

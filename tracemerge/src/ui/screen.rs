@@ -11,15 +11,19 @@ use std::time::Duration;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event};
 use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size as terminal_size,
 };
 use ratatui::crossterm::{cursor, queue};
-use ratatui::{Frame, Terminal};
+use ratatui::layout::Rect;
+use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
 
 use crate::os::sys::standard_output;
 use crate::os::unfinished::give_back_terminal_by;
 use crate::ui::base64::put_base64;
 use crate::ui::console::Stream;
+
+/// The size of a terminal that does not know its own.
+const SIZE: (u16, u16) = (80, 24);
 
 /// Whether the terminal is taken.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
@@ -46,6 +50,16 @@ pub(crate) fn give_back() {
 /// The taken terminal. It is given back when this is dropped.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<BufWriter<Box<dyn Write>>>>,
+    size: (u16, u16),
+}
+
+/// Returns the number of columns and of lines of the terminal.
+fn size() -> (u16, u16) {
+    terminal_size().ok().filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(SIZE)
+}
+
+fn area((width, height): (u16, u16)) -> Rect {
+    Rect { x: 0, y: 0, width, height }
 }
 
 impl std::fmt::Debug for Screen {
@@ -72,17 +86,23 @@ impl Screen {
         enable_raw_mode()?;
         IS_TAKEN.store(true, Ordering::SeqCst);
         let began = queue!(out, EnterAlternateScreen, EnableMouseCapture).and_then(|()| out.flush());
-        let terminal = began.and_then(|()| Terminal::new(CrosstermBackend::new(out)));
-        terminal.map(|terminal| Screen { terminal }).inspect_err(|_| give_back())
+        let size = size();
+        let options = TerminalOptions { viewport: Viewport::Fixed(area(size)) };
+        let terminal = began.and_then(|()| Terminal::with_options(CrosstermBackend::new(out), options));
+        terminal.map(|terminal| Screen { terminal, size }).inspect_err(|_| give_back())
     }
 
-    /// Returns the number of columns and of lines.
+    /// Returns the number of columns and of lines now.
     ///
     /// # Errors
     /// The terminal is gone.
-    pub(crate) fn size(&self) -> io::Result<(u16, u16)> {
-        let size = self.terminal.size()?;
-        Ok((size.width, size.height))
+    pub(crate) fn size(&mut self) -> io::Result<(u16, u16)> {
+        let size = size();
+        if size != self.size {
+            self.size = size;
+            self.terminal.resize(area(size))?;
+        }
+        Ok(size)
     }
 
     /// Draws the screen; only what differs from the screen before is written.

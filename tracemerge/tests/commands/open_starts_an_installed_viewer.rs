@@ -118,7 +118,8 @@ fn installed_viewers_show_the_trace_until_a_key_ends_them() {
         );
         let mut command = place.program("script");
         command.args(["-qec", &open, "/dev/null"]).env("TERM", "xterm").env("SHELL", "/bin/sh");
-        command.env_remove("TRACEMERGE_OPEN").env("HOME", place.path("tmp"));
+        // By default, the terminal view would be shown.
+        command.env("TRACEMERGE_OPEN", "text").env("HOME", place.path("tmp"));
         command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut keys = child.stdin.take().unwrap();

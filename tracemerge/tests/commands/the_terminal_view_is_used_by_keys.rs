@@ -181,6 +181,15 @@ fn keys_the_mouse_and_changes_of_size_do_what_the_help_says() {
 }
 
 #[test]
+fn open_shows_the_view_if_there_is_no_browser() {
+    let place = place();
+    let mut tui = Tui::start(&mut command(&place, &["open", "app"]), 24, 80);
+    tui.until("the first screen", |text| text.contains("line 20 of all"));
+    tui.keys("q");
+    assert_eq!(tui.ended().0, Some(0));
+}
+
+#[test]
 fn new_records_are_followed() {
     let place = place();
     let mut tui = Tui::start(&mut command(&place, &["tui", "-f", "app"]), 24, 80);

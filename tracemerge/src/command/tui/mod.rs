@@ -115,7 +115,10 @@ mod shown {
             if let Some(text) = tui.copied.take() {
                 screen.copy(&text)?;
             }
-            screen.draw(|frame| draw(frame, &tui))?;
+            // A terminal that shows nothing new gets no bytes.
+            if std::mem::take(&mut tui.is_changed) {
+                screen.draw(|frame| draw(frame, &tui))?;
+            }
             let mut event = screen.next_event(if tui.is_busy() { Duration::ZERO } else { WAIT })?;
             while let Some(of) = event {
                 tui.take(&of);

@@ -53,16 +53,16 @@ impl Pane {
         Pane { kind, making, rows, indented_from: None, folded: BTreeSet::new(), top: 0, selected: 0 }
     }
 
-    /// Takes the view if it has been made; returns whether it is still being made.
-    pub(super) fn is_making(&mut self) -> bool {
-        let Some(made) = self.making.as_ref().and_then(Making::made) else { return self.making.is_some() };
+    /// Takes the view once it has been made; returns whether that was now.
+    pub(super) fn take_made(&mut self) -> bool {
+        let Some(made) = self.making.as_ref().and_then(Making::made) else { return false };
         self.making = None;
         match made {
             Ok(text) if self.kind.options == ["--json"] => self.set(&not_ended(&text)),
             Ok(text) => self.set(&text),
             Err(error) => self.set(error.to_string().as_bytes()),
         }
-        false
+        true
     }
 
     /// Sets the text.

@@ -78,6 +78,8 @@ pub(super) struct Tui {
     /// What is to be copied.
     pub copied: Option<String>,
     pub is_redrawn: bool,
+    /// Whether the screen may differ from the one that was drawn last.
+    pub is_changed: bool,
     pub has_ended: bool,
 }
 
@@ -111,12 +113,14 @@ impl Tui {
             percent: None,
             copied: None,
             is_redrawn: false,
+            is_changed: true,
             has_ended: false,
         }
     }
 
     /// Sets the size of the screen.
     pub(super) fn resize(&mut self, size: (u16, u16)) {
+        self.is_changed |= self.size != size;
         self.size = size;
         self.lines.resize(self.body());
         let body = self.body();
@@ -146,12 +150,13 @@ impl Tui {
     /// Does some of the work, and takes what was made in the background.
     pub(super) fn work(&mut self) {
         if let Some(made) = self.overview.making.as_ref().and_then(Making::made) {
+            self.is_changed = true;
             self.overview.making = None;
             self.overview.summary = made.ok().and_then(|json| Summary::of(&json));
             self.lines.resize(self.body());
         }
         if let Some(pane) = &mut self.pane {
-            pane.is_making();
+            self.is_changed |= pane.take_made();
         }
         if self.is_following && Instant::now() >= self.next_look {
             self.next_look = Instant::now() + LOOK;
@@ -161,6 +166,7 @@ impl Tui {
             }
         }
         let begun = Instant::now();
+        self.is_changed |= self.lines.is_pending();
         while self.lines.is_pending() && begun.elapsed() < WORK {
             match self.lines.step(&mut self.traces) {
                 Ok(Step::NotFound) => {
@@ -189,6 +195,7 @@ impl Tui {
 
     /// Takes a key or the mouse.
     pub(super) fn take(&mut self, event: &Event) {
+        self.is_changed = true;
         if self.typing.is_some() {
             if let Some(typed) = typed(event) {
                 self.take_typed(typed);

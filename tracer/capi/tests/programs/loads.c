@@ -1,5 +1,6 @@
 /* A program that opens libraries for a moment, and the libraries. Each of these has a function of its own name, which
- * calls another one. Also a program that does hardly anything, and may delete its own file. */
+ * calls another one. Also a program that does hardly anything, and may delete its own file or run in memory, and one
+ * whose first call of a function is inside a callback of the loader. */
 #ifdef LIBRARY
 #define JOIN(a, b) a##b
 #define NAMED(a, b) JOIN(a, b)
@@ -22,14 +23,59 @@ int NAMED(of_, LIBRARY)(int x) {
 __attribute__((no_instrument_function)) int called(int x) {
     return NAMED(of_, LIBRARY)(x);
 }
+#elif defined(CALLBACK)
+#define _GNU_SOURCE
+#include <link.h>
+#include <stdio.h>
+
+/* The loader holds its lock meanwhile. */
+static int in_callback(struct dl_phdr_info *module, size_t bytes, void *calls) {
+    *(int *)calls += module && bytes;
+    return 0;
+}
+
+__attribute__((noinline)) static int after_callbacks(int calls) {
+    return calls + 1;
+}
+
+__attribute__((no_instrument_function)) int main(void) {
+    int calls = 0;
+    dl_iterate_phdr(in_callback, &calls);
+    printf("%d\n", after_callbacks(calls));
+    return 0;
+}
 #elif defined(SHORT)
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+extern char **environ;
+
+/* Replaces the program by itself, from a file that exists in memory only. */
+__attribute__((no_instrument_function)) static void start_in_memory(char **arguments) {
+    char bytes[4096];
+    ssize_t count;
+    int copy = memfd_create("app", 0);
+    int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    while ((count = read(own, bytes, sizeof bytes)) > 0) {
+        if (write(copy, bytes, count) != count) {
+            _exit(1);
+        }
+    }
+    unsetenv("IN_MEMORY");
+    fexecve(copy, arguments, environ);
+    _exit(1);
+}
+
 /* Runs before the first hook. */
-__attribute__((constructor, no_instrument_function)) static void deletes(int count, char **arguments) {
+__attribute__((constructor, no_instrument_function)) static void prepare(int count, char **arguments) {
     if (count && getenv("DELETES") && unlink(arguments[0])) {
         _exit(1);
+    }
+    if (getenv("IN_MEMORY")) {
+        start_in_memory(arguments);
     }
 }
 

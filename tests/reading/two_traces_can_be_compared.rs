@@ -239,7 +239,7 @@ fn diff_names_functions_from_an_executable_that_was_moved() {
     let trace = scenario.directory.path();
     let (status, report, said) = diff(trace, trace, scenario.runtime.path());
     assert_eq!((status, report.contains("slowly::slow")), (Some(0), false), "{report}");
-    assert!(said.contains("its functions are shown as addresses"), "{said}");
+    assert!(said.contains("its functions are shown as offsets in the file"), "{said}");
     let args = [Path::new("diff"), Path::new("--debug-dir"), &kept, trace, trace];
     let named = tracemerge(SCENARIO, scenario.runtime.path(), args).output().expect("the command can be run");
     let report = String::from_utf8_lossy(&named.stdout);

@@ -126,6 +126,7 @@ pub(crate) fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     };
     let written = delivery.write(messages)?;
     lock(names).take_warnings().into_iter().for_each(|warning| messages.warn(warning));
+    lock(names).take_notes().into_iter().for_each(|note| messages.note(note));
     let Some(lines) = written else { return Ok(()) };
     if lines == 0 && view.has_period() {
         plan.show_times(&inputs, messages);

@@ -99,7 +99,7 @@ pub(super) fn find_module<'f>(
 }
 
 /// Returns the name of the file with this path, which may be a Windows path on any system.
-pub(super) fn file_name(path: &[u8]) -> Option<PathBuf> {
+pub(crate) fn file_name(path: &[u8]) -> Option<PathBuf> {
     let is_of_windows = path.get(1..3) == Some(b":\\") || path.starts_with(b"\\\\");
     let last = path.rsplit(|byte| *byte == b'\\').next().filter(|_| is_of_windows).unwrap_or(path);
     path_from_bytes(last).file_name().map(PathBuf::from)

@@ -47,6 +47,7 @@ mod user_frames;
 pub use self::answer::{Answer, Frame, Lookup, Source, Unnamed};
 pub use self::files::Files;
 pub use self::find_files::Settings;
+pub(crate) use self::find_files::file_name;
 pub use self::module_symbols::Symbols;
 pub use self::timeline::{ModuleLine, Timeline};
 pub use self::user_frames::{StackFunction, shown_functions};

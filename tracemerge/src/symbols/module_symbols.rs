@@ -35,6 +35,7 @@ pub struct Symbols<'f> {
     opened: Vec<ModuleNames<'f>>,
     answers: HashMap<(usize, u64), Arc<Answer>>,
     warnings: Vec<String>,
+    notes: Vec<String>,
     /// Whether the user was notified that debug information is too large.
     has_reported_size: bool,
 }
@@ -58,6 +59,7 @@ impl<'f> Symbols<'f> {
             opened: Vec::new(),
             answers: HashMap::new(),
             warnings: Vec::new(),
+            notes: Vec::new(),
             has_reported_size: false,
         }
     }
@@ -85,8 +87,34 @@ impl<'f> Symbols<'f> {
             return Arc::clone(answer);
         }
         let answer = Arc::new(self.answer(number, probe));
+        self.note_symbols(number, module, answer.source, lookup);
         self.answers.insert((number, probe), Arc::clone(&answer));
         answer
+    }
+
+    /// Notes that a file has no symbols, or none of traced functions; once for each file.
+    fn note_symbols(&mut self, number: usize, module: &Module, source: Source, lookup: Lookup) {
+        let which = match source {
+            Source::Nothing(Unnamed::NoSymbols) => "its functions",
+            // Callers are also in files of others, which have the symbols of their exported functions only.
+            Source::Nothing(Unnamed::NoFunction) if lookup == Lookup::Function => "some of its functions",
+            _ => return,
+        };
+        if std::mem::replace(&mut self.opened[number].has_reported_symbols, true) {
+            return;
+        }
+        let name = file_name(&module.path).unwrap_or_default();
+        self.notes.push(format!(
+            "{} has no symbols of {which}, which are shown as {}+0x...: offsets in the file; --debug-dir can name the \
+             directory of a copy of the same build that has symbols",
+            shown(&path_from_bytes(&module.path)),
+            name.to_string_lossy().escape_debug(),
+        ));
+    }
+
+    /// Returns sentences for the user about files without symbols since the last call. Each file has at most one.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
     }
 
     /// Returns the warnings for the user about files since the last call: that a file is missing, damaged or of
@@ -96,7 +124,7 @@ impl<'f> Symbols<'f> {
             let most = MAX_DEBUG_BYTES >> 20;
             self.warnings.push(format!(
                 "some debug information would take more than {most} MiB of memory: its functions have the names of \
-                 symbol tables, or are shown as addresses"
+                 symbol tables, or are shown as offsets in their files"
             ));
         }
         std::mem::take(&mut self.warnings)
@@ -147,7 +175,7 @@ fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
 fn advice(module: &Module) -> String {
     let name = file_name(&module.path).unwrap_or_default();
     format!(
-        "its functions are shown as addresses; put the traced {} beside the trace, or name its directory with \
+        "its functions are shown as offsets in the file; put the traced {} beside the trace, or name its directory with \
          --debug-dir",
         shown(&name)
     )
@@ -162,11 +190,15 @@ struct ModuleNames<'f> {
     is_verified: bool,
     /// The reason that answers give if they have no name.
     why: Unnamed,
+    /// Whether the user was notified that the file has no symbols.
+    has_reported_symbols: bool,
 }
 
 impl<'f> ModuleNames<'f> {
     fn without(why: Unnamed) -> ModuleNames<'f> {
-        ModuleNames { table: SymbolTable::default(), debug: None, pdb: None, is_verified: false, why }
+        let table = SymbolTable::default();
+        let (is_verified, has_reported_symbols) = (false, false);
+        ModuleNames { table, debug: None, pdb: None, is_verified, why, has_reported_symbols }
     }
 
     /// Opens the sources of a module's names; the second result is a warning for the user.
@@ -218,7 +250,8 @@ impl<'f> ModuleNames<'f> {
             Unnamed::NoFunction
         };
         let is_verified = !module.build_id.is_empty();
-        (ModuleNames { table, debug: opened.ok().flatten(), pdb, is_verified, why }, warning)
+        let (debug, has_reported_symbols) = (opened.ok().flatten(), false);
+        (ModuleNames { table, debug, pdb, is_verified, why, has_reported_symbols }, warning)
     }
 
     fn answer(&self, probe: u64) -> Answer {

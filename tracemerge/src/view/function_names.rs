@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use trace_format::function::{FunctionLine, FunctionName, FunctionPlace, StackFrame, StackLine, escape_name};
 use trace_format::line::{Kind, Line, Ticks};
-use trace_format::meta::{Meta, Run};
+use trace_format::meta::{Meta, Module, Run};
 use trace_format::record::Flags;
 
 use crate::file::fast_map::FastMap;
@@ -16,7 +16,8 @@ use crate::file::record_text::RecordText;
 use crate::file::records::Place;
 use crate::input::inputs::Origin;
 use crate::symbols::{
-    Answer, Files, Frame, Lookup, ModuleLine, Settings, Source, StackFunction, Symbols, Timeline,
+    Answer, Files, Frame, Lookup, ModuleLine, Settings, Source, StackFunction, Symbols, Timeline, Unnamed,
+    file_name,
 };
 use crate::view::calls::{CallPlace, Folded};
 
@@ -26,22 +27,48 @@ pub(crate) type FunctionId = u32;
 /// A function in readable form. The texts are escaped, as in lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Function {
-    /// The name; all names if functions share their code, and the address if there is no name.
+    /// The name; all names if functions share their code. If there is no name: the offset in the file, such as
+    /// `app+0x1234`, or the address if the file is not known.
     pub name: String,
     /// The source file without its directories, and the line, such as `parse.rs:88`; empty if they are not
     /// known.
     pub at: String,
     /// The source file with its directories, and the line.
     place: String,
-    /// Whether the name is an address.
+    /// Whether the name is an offset or an address.
     is_unnamed: bool,
+    /// The build-id of the file in which the name is an offset; empty otherwise.
+    build_id: Vec<u8>,
 }
 
 impl Function {
     /// Makes a function of escaped texts.
     fn new(name: String, place: String) -> Function {
         let at = place.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
-        Function { name, at, place, is_unnamed: false }
+        Function { name, at, place, is_unnamed: false, build_id: Vec::new() }
+    }
+
+    /// Makes a function without a name at an address. Its offset in its module's file is the same in each process
+    /// and in each run of that file.
+    fn unnamed(address: u64, why: Option<Unnamed>, module: Option<&Module>) -> Function {
+        let is_off = why == Some(Unnamed::SwitchedOff);
+        let of_file = module.filter(|_| !is_off).and_then(|module| Some((module, file_name(&module.path)?)));
+        let (name, build_id) = match (of_file, why) {
+            (Some((module, file)), _) => {
+                let offset = address.wrapping_sub(module.bias);
+                (format!("{}+{offset:#x}", escaped(&file.to_string_lossy())), module.build_id.clone())
+            }
+            (None, Some(why)) => (format!("{address:#x} ({why})"), Vec::new()),
+            (None, None) => (format!("{address:#x}"), Vec::new()),
+        };
+        Function { is_unnamed: true, build_id, ..Function::new(name, String::new()) }
+    }
+
+    /// Returns the build-id of the file in which the name is an offset. The offsets of two builds are different
+    /// functions.
+    #[must_use]
+    pub(crate) fn build_id(&self) -> &[u8] {
+        &self.build_id
     }
 
     /// Returns the source file with its directories, and the line; empty if they are not known.
@@ -380,10 +407,10 @@ impl FunctionNames {
         if let Some(functions) = self.by_return.get(&key).filter(|_| is_kept) {
             return functions.clone();
         }
-        let answer = self.answer(process, ticks, frame.address, Lookup::ReturnAddress);
+        let (answer, module) = self.answer(process, ticks, frame.address, Lookup::ReturnAddress);
         let frames = answer.frames_of_host();
         let functions: Arc<[FunctionId]> = if frames.len() < 2 {
-            [self.number(function_of(&answer, frame.address))].into()
+            [self.number(function_of(&answer, frame.address, module.as_deref()))].into()
         } else {
             frames.iter().map(|frame| self.number(function_in(frame))).collect()
         };
@@ -479,11 +506,12 @@ impl FunctionNames {
             return *called;
         }
         let lookup = if is_compiled { Lookup::Function } else { Lookup::Code };
-        let answer = self.answer(process, ticks, address, lookup);
+        let (answer, module) = self.answer(process, ticks, address, lookup);
+        let module = module.as_deref();
         let function = self.number(if is_compiled {
-            function_of_frame(&answer, answer.outermost(), address)
+            function_of_frame(&answer, answer.outermost(), address, module)
         } else {
-            function_of(&answer, address)
+            function_of(&answer, address, module)
         });
         let from = match answer.frames_of_host() {
             [inlined, around, ..] if inlined.is_inlined && !is_compiled => Some(function_in(around)),
@@ -497,11 +525,19 @@ impl FunctionNames {
         called
     }
 
-    fn answer(&mut self, process: usize, ticks: Ticks, address: u64, lookup: Lookup) -> Arc<Answer> {
+    /// Returns the answer for an address of a process, and its module if that is known.
+    fn answer(
+        &mut self,
+        process: usize,
+        ticks: Ticks,
+        address: u64,
+        lookup: Lookup,
+    ) -> (Arc<Answer>, Option<Arc<Module>>) {
         let modules = &mut self.modules[process];
         let lines = &modules.lines;
         let timeline = modules.timeline.get_or_insert_with(|| Timeline::new(lines.iter().cloned()));
-        self.symbols.name(timeline.find(ticks, address), address, lookup)
+        let module = timeline.find(ticks, address);
+        (self.symbols.name(module, address, lookup), module.ok().cloned())
     }
 
     /// Returns a function number that stands for folded calls.
@@ -524,6 +560,11 @@ impl FunctionNames {
     pub(crate) fn take_warnings(&mut self) -> Vec<String> {
         self.symbols.take_warnings()
     }
+
+    /// Returns sentences about files without symbols since the last call.
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        self.symbols.take_notes()
+    }
 }
 
 fn place_of(address: u64, is_hook: bool) -> CallPlace {
@@ -531,9 +572,9 @@ fn place_of(address: u64, is_hook: bool) -> CallPlace {
 }
 
 /// Returns the function of an answer in readable form: the innermost function that is not the tracer's own.
-fn function_of(answer: &Answer, address: u64) -> Function {
+fn function_of(answer: &Answer, address: u64, module: Option<&Module>) -> Function {
     let frame = answer.frames_of_host().first().or_else(|| answer.outermost());
-    let mut function = function_of_frame(answer, frame, address);
+    let mut function = function_of_frame(answer, frame, address, module);
     if answer.source == Source::SymbolTable && !function.is_unnamed {
         // The functions inlined there are not known.
         function.name.push_str(" (symbol)");
@@ -541,13 +582,17 @@ fn function_of(answer: &Answer, address: u64) -> Function {
     function
 }
 
-/// Returns the function of a frame of an answer, or a text with the reason if there is no frame.
-fn function_of_frame(answer: &Answer, frame: Option<&Frame>, address: u64) -> Function {
-    let unnamed = |name: String| Function { is_unnamed: true, ..Function::new(name, String::new()) };
-    if let Source::Nothing(why) = answer.source {
-        return unnamed(format!("{address:#x} ({why})"));
+/// Returns the function of a frame of an answer, or the function at the address without a name if there is no frame.
+fn function_of_frame(
+    answer: &Answer,
+    frame: Option<&Frame>,
+    address: u64,
+    module: Option<&Module>,
+) -> Function {
+    match answer.source {
+        Source::Nothing(why) => Function::unnamed(address, Some(why), module),
+        _ => frame.map_or_else(|| Function::unnamed(address, None, module), function_in),
     }
-    frame.map_or_else(|| unnamed(format!("{address:#x}")), function_in)
 }
 
 fn function_in(frame: &Frame) -> Function {

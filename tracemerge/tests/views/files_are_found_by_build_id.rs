@@ -92,7 +92,7 @@ fn a_file_is_found_by_its_build_id_in_each_known_place() {
         assert!(fifo.unwrap().success());
         assert_named(report(&place).arg("--debug-dir").arg(place.path("named")), &at);
         let (out, err) = said(report(&place).arg("--debug-dir").arg(place.path("tmp")));
-        assert!(out.contains(" 0x10000 (") && err.contains("--debug-dir"), "{out}{err}");
+        assert!(out.contains(" app+0x10000\n") && err.contains("--debug-dir"), "{out}{err}");
     }
 }
 

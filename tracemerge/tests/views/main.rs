@@ -32,6 +32,7 @@ mod selections_apply_to_each_format;
 mod show_indents_calls;
 mod spans_have_tracks_in_timelines;
 mod stats_name_functions;
+mod stripped_functions_are_shown_as_offsets;
 mod summaries_fit_a_screen;
 mod tables_have_every_record_and_value;
 mod the_page_agrees_with_report;

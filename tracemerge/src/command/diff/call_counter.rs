@@ -48,7 +48,8 @@ pub(super) fn count<'s>(
     sources.sort_by_key(|source| source.ends());
     sources.iter().for_each(|source| counter.read(source.bytes()));
     counter.counts.finish();
-    let notes = lock(&names).take_warnings();
+    let mut notes = lock(&names).take_warnings();
+    notes.extend(lock(&names).take_notes());
     (counter.counts, notes)
 }
 

@@ -1,6 +1,6 @@
 //! The functions of two traces, by name: how often they were called before and after, and how long a call took.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -81,20 +81,27 @@ impl Functions {
         if !a.has_calls || !b.has_calls {
             return None;
         }
-        let counts = [a, b].map(|input| (input.call_counts(symbols, messages), input.has_times()));
+        let counted = [a, b].map(|input| (input.call_counts(symbols), input.has_times()));
+        // Both traces may need the same file.
+        let notes: BTreeSet<&String> = counted.iter().flat_map(|((_, notes), _)| notes).collect();
+        notes.into_iter().for_each(|note| messages.note(note));
+        let counts = counted.map(|((counts, _), has_times)| (counts, has_times));
         let [of_a, of_b] = counts.each_ref().map(|(counts, has_times)| AllCalls::of(counts, *has_times));
-        let mut functions: BTreeMap<String, [(Counted, bool); 2]> = BTreeMap::new();
+        let mut functions: BTreeMap<(String, Vec<u8>), [(Counted, bool); 2]> = BTreeMap::new();
         for (side, (counts, has_times)) in counts.iter().enumerate() {
             let names = lock(counts.names());
             for (_, function, counted) in counts.each_function() {
-                // Functions of one name are one row: their places change from build to build.
-                let sides = functions.entry(names.get(function).name.clone()).or_default();
+                // Functions of one name are one row: their places change from build to build. So do the offsets of
+                // functions without names, which are the same function in one build only.
+                let function = names.get(function);
+                let key = (function.name.clone(), function.build_id().to_vec());
+                let sides = functions.entry(key).or_default();
                 sides[side].0.add(counted);
                 sides[side].1 = *has_times;
             }
         }
         let mut rows: Vec<FunctionComparison> =
-            functions.into_iter().map(|(name, sides)| FunctionComparison::of(name, &sides)).collect();
+            functions.into_iter().map(|((name, _), sides)| FunctionComparison::of(name, &sides)).collect();
         rows.sort_by(|x, y| x.class().cmp(&y.class()).then(y.size().total_cmp(&x.size())));
         Some(Functions { a: of_a, b: of_b, functions: rows.len() as u64, rows })
     }

@@ -200,13 +200,11 @@ impl Input {
         Ok(Input { given, sources, threads, measured, clock, clocks, first, has_calls, modules })
     }
 
-    /// Counts the calls of functions. Reads the trace again. Warnings about names go to `messages` as notes: what is
-    /// compared is complete.
-    pub(super) fn call_counts(&self, symbols: &Settings, messages: &Messages) -> CallCounts {
+    /// Counts the calls of functions. Reads the trace again. Returns the counts, and sentences about files that are
+    /// needed for names: they are no warnings, because what is compared is complete.
+    pub(super) fn call_counts(&self, symbols: &Settings) -> (CallCounts, Vec<String>) {
         let sources = self.sources.iter().map(|source| &source.source);
-        let (counts, notes) = call_counter::count(sources, &self.clocks, &self.modules, symbols);
-        notes.iter().for_each(|note| messages.note(note));
-        counts
+        call_counter::count(sources, &self.clocks, &self.modules, symbols)
     }
 
     /// Returns whether the lengths of ticks are known, so that times can be compared.

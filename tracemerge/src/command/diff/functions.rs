@@ -70,6 +70,9 @@ pub(super) struct FunctionSide {
     pub high_ns: Option<u64>,
 }
 
+/// The calls of a function in one trace, and whether that trace has times.
+type Side = (Counted, bool);
+
 impl Functions {
     /// Compares the functions of two traces. Returns `None` if one of the traces has no calls, and says so if only one
     /// has none.
@@ -87,7 +90,7 @@ impl Functions {
         notes.into_iter().for_each(|note| messages.note(note));
         let counts = counted.map(|((counts, _), has_times)| (counts, has_times));
         let [of_a, of_b] = counts.each_ref().map(|(counts, has_times)| AllCalls::of(counts, *has_times));
-        let mut functions: BTreeMap<(String, Vec<u8>), [(Counted, bool); 2]> = BTreeMap::new();
+        let mut functions: BTreeMap<(String, Vec<u8>), [Side; 2]> = BTreeMap::new();
         for (side, (counts, has_times)) in counts.iter().enumerate() {
             let names = lock(counts.names());
             for (_, function, counted) in counts.each_function() {
@@ -121,7 +124,7 @@ impl AllCalls {
 }
 
 impl FunctionComparison {
-    fn of(function: String, sides: &[(Counted, bool); 2]) -> FunctionComparison {
+    fn of(function: String, sides: &[Side; 2]) -> FunctionComparison {
         let [a, b] = sides.each_ref().map(|(counted, has_times)| FunctionSide::of(counted, *has_times));
         let change = a.median().zip(b.median()).map(|(a, b)| a.change_to(&b));
         FunctionComparison {

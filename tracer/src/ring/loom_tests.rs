@@ -408,7 +408,9 @@ fn loom_a_sleep_whose_time_is_over_hides_no_wake_up() {
         while shared.0.load(Ordering::Acquire) < 2 {
             shared.1.sleep(Duration::MAX);
         }
-        threads.map(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
     });
 }
 

@@ -157,8 +157,8 @@ fn a_program_that_tracemerge_does_not_start_says_that_it_records_none() {
 }
 
 #[test]
-fn a_refusal_is_reported_once_with_its_reason() {
-    let (_scenario, output) = run("without-events", "ended");
+fn a_refusal_is_reported_once_with_its_reason_and_the_trace_has_the_totals() {
+    let (scenario, output) = run("without-events", "ended");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     let reason = "the states of threads are not recorded: perf_event_open: Operation not permitted (os error 1); a \
@@ -170,4 +170,15 @@ fn a_refusal_is_reported_once_with_its_reason() {
     assert_eq!(totals.count() >= 2, counts, "{said}");
     let merged = String::from_utf8_lossy(&output.stdout);
     assert!(merged.contains(" : exact") && !merged.contains(" = "), "{merged}");
+    if counts {
+        assert_eq!(merged.matches("# no_states why=\"perf_event_open: ").count(), 1, "{merged}");
+        let pid = merged.split(" pid=").nth(1).and_then(|rest| rest.split(' ').next()).expect("a process");
+        let of_main = merged.lines().filter(|line| line.contains(&format!(" # totals thread={pid} name=")));
+        assert_eq!(of_main.count(), 1, "{merged}");
+        let report = read(&scenario, &["report"]);
+        let sentence = "the kernel has recorded no states of threads: perf_event_open: ";
+        assert_eq!(report.matches(sentence).count(), 1, "{report}");
+        assert!(report.contains(" for a processor and was blocked "), "{report}");
+        read(&scenario, &["check"]);
+    }
 }

@@ -15,11 +15,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use trace_format::file::Encoding;
-use trace_format::line::Ticks;
+use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::{ClockKind, EndReason, Meta, RingPlace, Run, SystemClocks, Thread};
 use trace_format::name::{INFIX, trace_file_suffix};
 use trace_format::render::{RenderState, Renderer};
-use trace_format::states::{StateChange, THREAD_NAME, ThreadState};
+use trace_format::states::{StateChange, THREAD_NAME, ThreadState, ThreadTotals, write_refusal};
 use trace_store::counter;
 
 use crate::find::app::App;
@@ -27,7 +27,7 @@ use crate::find::choose::Choice;
 use crate::find::find_traces;
 use crate::find::header::Trace;
 use crate::os::scheduler::{Rings, hold_before_exec, own_thread_id, process_that_waits};
-use crate::os::thread_totals::{ThreadTotals, TotalsReader};
+use crate::os::thread_totals::TotalsReader;
 use crate::output::place::Place;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::ui::table::Alignment::{Left, Right};
@@ -98,8 +98,16 @@ struct Kept {
 enum Outcome {
     /// What was read from the kernel.
     Kept(Kept),
-    /// The kernel's reason for a refusal, and what it counts for everybody.
-    Refused(String, Vec<ThreadTotals>),
+    /// What the kernel counts for everybody, because it refuses more.
+    Refused(Refusal),
+}
+
+/// The kernel's reason for a refusal, and what it counts for everybody.
+struct Refusal {
+    /// The thread that has read it.
+    tid: u64,
+    why: String,
+    totals: Vec<ThreadTotals>,
 }
 
 /// The reading of the states of a program's threads.
@@ -129,15 +137,23 @@ impl StatesReader {
         let read = self.thread.join().unwrap_or_else(|_| Err("their reader has panicked".to_owned()));
         match read {
             Ok(Outcome::Kept(kept)) => {
-                if let Err(error) = kept.write(app, choice, pid) {
+                let written =
+                    write(app, choice, pid, kept.tid, |run, number, file| kept.render(run, number, file));
+                if let Err(error) = written {
                     messages.warn(format_args!("the states of threads are lost: {error}"));
                 }
             }
-            Ok(Outcome::Refused(why, totals)) => {
+            Ok(Outcome::Refused(refusal)) => {
+                let Refusal { tid, why, totals } = &refusal;
                 messages.note(format_args!("the states of threads are not recorded: {why}"));
                 if !totals.is_empty() {
+                    let text =
+                        |run: &Run, number, file: &mut File| file.write_all(&refusal.render(run, number));
+                    if let Err(error) = write(app, choice, pid, *tid, text) {
+                        messages.warn(format_args!("the totals of threads are lost: {error}"));
+                    }
                     messages.done("the kernel's totals by thread, which it counts for everybody:");
-                    messages.show(table(&totals).as_bytes());
+                    messages.show(table(totals).as_bytes());
                 }
             }
             Err(why) => messages.note(format_args!("the states of threads are not recorded: {why}")),
@@ -151,9 +167,9 @@ const ROWS: usize = 20;
 /// Returns the totals of threads as a table.
 fn table(totals: &[ThreadTotals]) -> String {
     let mut columns = Columns::new(&[("ran", Right), ("ready", Right), ("blocked", Right), ("thread", Left)]);
-    for ThreadTotals { tid, name, ran, ready, blocked } in totals.iter().take(ROWS) {
+    for ThreadTotals { thread, name, ran, ready, blocked } in totals.iter().take(ROWS) {
         let [ran, ready, blocked] = [ran, ready, blocked].map(|ns| duration(*ns));
-        columns.row([ran, ready, blocked, format!("{tid} '{}'", shown_name(name))]);
+        columns.row([ran, ready, blocked, format!("{thread} '{}'", shown_name(name))]);
     }
     let mut text = columns.text("  ");
     let more = totals.len().saturating_sub(ROWS) as u64;
@@ -173,7 +189,9 @@ fn read(mut held: UnixStream, has_ended: &AtomicBool) -> Result<Outcome, String>
     drop(held);
     let mut rings = match opened {
         Ok(rings) => rings,
-        Err((why, totals)) => return Ok(Outcome::Refused(why, totals.read_until(has_ended))),
+        Err((why, totals)) => {
+            return Ok(Outcome::Refused(Refusal { tid, why, totals: totals.read_until(has_ended) }));
+        }
     };
     let failed = |error: io::Error| format!("temporary file: {error}");
     let states = BufWriter::with_capacity(CHUNK, tempfile::tempfile().map_err(failed)?);
@@ -216,22 +234,6 @@ impl Kept {
         words.into_iter().try_for_each(|word| self.states.write_all(&word.to_le_bytes()))
     }
 
-    /// Writes the file of the last run of the process `pid`.
-    fn write(self, app: &App, choice: Choice, pid: u32) -> Result<(), String> {
-        // The merge that follows reports what it finds.
-        let Ok(found) = find_traces(app, choice, &mut Messages::silent()) else { return Ok(()) };
-        let traces = || found.chosen.boots.iter().flatten();
-        let of_process = traces().filter_map(|trace| trace.run.as_ref()).filter(|run| run.pid == pid);
-        let Some(run) = of_process.max_by_key(|run| run.wall).cloned() else { return Ok(()) };
-        let traces: Vec<&Trace> = traces().filter(|trace| trace.run.as_ref() == Some(&run)).collect();
-        let path = path(&traces, self.tid).ok_or("no trace file has a name")?;
-        let named = |error: io::Error| format!("{}: {error}", shown(&path));
-        let place = Place::open(&path, false).map_err(named)?;
-        let mut file = place.begin_file().map_err(named)?;
-        self.render(&run, number_of_file(&traces), file.file()).map_err(named)?;
-        place.finish_file(file).map_err(named)
-    }
-
     fn render(self, run: &Run, number: Option<u32>, file: &mut File) -> io::Result<()> {
         let mut kept = self.states.into_inner().map_err(io::IntoInnerError::into_error)?;
         kept.rewind()?;
@@ -240,13 +242,8 @@ impl Kept {
         let pairs: Vec<(u64, u64)> =
             self.anchors.iter().filter_map(|anchors| pair(anchors.of(run.clock))).collect();
         let first = pairs.first().map_or(run.ticks, |(ticks, _)| Ticks(*ticks));
-        let mut renderer =
-            Renderer::new(self.tid, RenderState { last: first, ..RenderState::default() }, Encoding::Raw);
-        renderer.begin_at(0);
         let mut out = Vec::with_capacity(CHUNK);
-        let name = THREAD_NAME.to_vec();
-        let thread = Thread { name, ring: RingPlace::Shared, why: Vec::new(), file: number };
-        renderer.header(run, &thread, &mut out);
+        let mut renderer = begun_file(self.tid, run, number, (first, Encoding::Raw), &mut out);
         for _ in 0..self.number {
             let mut bytes = [0; KEPT_BYTES];
             kept.read_exact(&mut bytes)?;
@@ -267,6 +264,63 @@ impl Kept {
         renderer.end(EndReason::Thread, None, &mut out);
         file.write_all(&out)
     }
+}
+
+impl Refusal {
+    /// Returns the file as text: the reason, and the totals.
+    fn render(&self, run: &Run, number: Option<u32>) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut renderer = begun_file(self.tid, run, number, (run.ticks, Encoding::Text), &mut out);
+        let mut put = |write: &dyn Fn(&mut Vec<u8>)| {
+            let mut payload = Vec::new();
+            write(&mut payload);
+            let key = Key { ticks: run.ticks, tid: self.tid };
+            Line { key, kind: Kind::Meta, payload: &payload }.write(&mut out);
+        };
+        put(&|out| write_refusal(self.why.as_bytes(), out));
+        self.totals.iter().for_each(|totals| put(&|out| totals.write(out)));
+        renderer.end(EndReason::Thread, None, &mut out);
+        out
+    }
+}
+
+/// Begins a file of states of a run. `first` are the ticks of its first line.
+fn begun_file(
+    tid: u64,
+    run: &Run,
+    number: Option<u32>,
+    (first, encoding): (Ticks, Encoding),
+    out: &mut Vec<u8>,
+) -> Renderer {
+    let mut renderer = Renderer::new(tid, RenderState { last: first, ..RenderState::default() }, encoding);
+    renderer.begin_at(0);
+    let name = THREAD_NAME.to_vec();
+    let thread = Thread { name, ring: RingPlace::Shared, why: Vec::new(), file: number };
+    renderer.header(run, &thread, out);
+    renderer
+}
+
+/// Writes the file of the last run of the process `pid`, as `render` makes it: it takes the run, the number of the file
+/// among those of the run, and the file. `tid` is the thread that has read the states.
+fn write(
+    app: &App,
+    choice: Choice,
+    pid: u32,
+    tid: u64,
+    render: impl FnOnce(&Run, Option<u32>, &mut File) -> io::Result<()>,
+) -> Result<(), String> {
+    // The merge that follows reports what it finds.
+    let Ok(found) = find_traces(app, choice, &mut Messages::silent()) else { return Ok(()) };
+    let traces = || found.chosen.boots.iter().flatten();
+    let of_process = traces().filter_map(|trace| trace.run.as_ref()).filter(|run| run.pid == pid);
+    let Some(run) = of_process.max_by_key(|run| run.wall).cloned() else { return Ok(()) };
+    let traces: Vec<&Trace> = traces().filter(|trace| trace.run.as_ref() == Some(&run)).collect();
+    let path = path(&traces, tid).ok_or("no trace file has a name")?;
+    let named = |error: io::Error| format!("{}: {error}", shown(&path));
+    let place = Place::open(&path, false).map_err(named)?;
+    let mut file = place.begin_file().map_err(named)?;
+    render(&run, number_of_file(&traces), file.file()).map_err(named)?;
+    place.finish_file(file).map_err(named)
 }
 
 fn kept_state(bytes: &[u8; KEPT_BYTES]) -> Option<ThreadState> {

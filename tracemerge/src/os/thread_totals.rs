@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use trace_format::states::ThreadTotals;
+
 /// The pause after the first reading; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The longest pause between two readings.
@@ -15,21 +17,6 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// How many times longer than a reading the pause after it is at least: reading takes at most a twentieth of a
 /// processor.
 const PAUSES: u32 = 20;
-
-/// The sums of a thread, in nanoseconds, as far as they were seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ThreadTotals {
-    /// The operating system's id of the thread.
-    pub tid: u64,
-    /// The name that the thread had when it was last read.
-    pub name: Vec<u8>,
-    /// The time for which the thread was on a processor.
-    pub ran: u64,
-    /// The time for which the thread could have run, but no processor was free.
-    pub ready: u64,
-    /// The time for which the thread waited for something.
-    pub blocked: u64,
-}
 
 /// A thread while it is read.
 #[derive(Debug)]
@@ -70,10 +57,10 @@ impl TotalsReader {
             let ((begin, ran_before, ready_before), (end, ran, ready)) = (seen.first, seen.last);
             let passed = u64::try_from(end.duration_since(begin).as_nanos()).unwrap_or(u64::MAX);
             let busy = (ran - ran_before.min(ran)).saturating_add(ready - ready_before.min(ready));
-            ThreadTotals { tid, name: seen.name, ran, ready, blocked: passed.saturating_sub(busy) }
+            ThreadTotals { thread: tid, name: seen.name, ran, ready, blocked: passed.saturating_sub(busy) }
         };
         let mut totals: Vec<ThreadTotals> = self.threads.into_iter().map(totals).collect();
-        totals.sort_by_key(|thread| (std::cmp::Reverse(thread.ran), thread.tid));
+        totals.sort_by_key(|thread| (std::cmp::Reverse(thread.ran), thread.thread));
         totals
     }
 

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{Meta, Run};
-use trace_format::states::{StateChange, THREAD_NAME, ThreadState};
+use trace_format::states::{StateChange, THREAD_NAME, ThreadState, ThreadTotals, refusal};
 
 use crate::file::lines::{lines_of, strip_line_feed};
 use crate::input::findings::Findings;
 use crate::input::inputs::{Inputs, Origin};
 use crate::input::slice::{Slice, Slicer, TickPeriod};
 use crate::input::source::{Content, SortedRange, Source};
-use crate::ui::messages::count;
+use crate::ui::messages::{count, shown_name};
 use crate::ui::units::duration;
 
 /// Durations off the processor, in nanoseconds.
@@ -262,7 +262,12 @@ pub(crate) struct ThreadStates {
     error: u64,
     /// The number of records that the kernel has lost.
     lost: u64,
+    /// The kernel's reason if it has refused to report states, and the sums of threads that it counts for everybody.
+    refused: Option<(String, Vec<ThreadTotals>)>,
 }
+
+/// The most threads whose sums are shown in a line.
+const TOTALS: usize = 4;
 
 /// Returns whether a source has the states of a run's threads: it has the name of such a file, and no records of a
 /// thread. The inputs must have their names.
@@ -303,6 +308,12 @@ impl ThreadStates {
                 self.lost = self.lost.saturating_add(state.lost.into());
             }
             Kind::Meta => {
+                if let Some(why) = refusal(line.payload) {
+                    let why = String::from_utf8_lossy(&why).into_owned();
+                    self.refused.get_or_insert_with(|| (why, Vec::new()));
+                }
+                let totals = ThreadTotals::parse(line.payload);
+                self.refused.iter_mut().for_each(|refused| refused.1.extend(totals.clone()));
                 if let Some(Meta::Clock { ticks, system, .. }) = Meta::parse(line.payload) {
                     // The ticks are in the middle of those within which the clocks were read.
                     let half = system.within.unwrap_or(0).div_ceil(2);
@@ -347,10 +358,30 @@ impl ThreadStates {
             0 => String::new(),
             lost => format!("; it has lost {}, so states near them are unknown", count(lost, "switch")),
         };
+        if let Some((why, totals)) = self.refused.as_ref().filter(|_| self.is_empty()) {
+            return Some(refusal_in_words(why, totals));
+        }
         let error = duration(self.error);
         (!self.is_empty())
             .then(|| format!("times off the processor are those of the kernel, \u{b1}{error}{lost}"))
     }
+}
+
+/// Returns a line for people about the sums of threads, which the kernel counts although it refuses states.
+fn refusal_in_words(why: &str, totals: &[ThreadTotals]) -> String {
+    let mut text = format!("the kernel has recorded no states of threads: {}", shown_name(why.as_bytes()));
+    for ThreadTotals { thread, name, ran, ready, blocked } in totals.iter().take(TOTALS) {
+        let [ran, ready, blocked] = [ran, ready, blocked].map(|ns| duration(*ns));
+        let name = shown_name(name);
+        text.push_str(&format!(
+            "; in all, thread {thread} '{name}' ran {ran}, waited {ready} for a processor and was blocked {blocked}"
+        ));
+    }
+    let more = totals.len().saturating_sub(TOTALS) as u64;
+    if more > 0 {
+        text.push_str(&format!("; and {}", count(more, "more thread")));
+    }
+    text
 }
 
 /// Calls `take` with each line of a source.

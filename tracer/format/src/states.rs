@@ -9,6 +9,13 @@
 //! = gap thread=0 cpu=1 raw=81300000 lost=430  `lost` records of this processor are missing before this one
 //! ```
 //!
+//! If the kernel refuses to report states, such a file has its sums instead:
+//!
+//! ```text
+//! # no_states why="perf_event_open: Permission denied"
+//! # totals thread=4711 name="worker" ran=18300000 ready=19300000 blocked=212000000
+//! ```
+//!
 //! These lines are in files of their own, which the reader of the kernel's records writes. A thread's own file does
 //! not contain them, so its order and its counts do not change. The ticks of a line are the time `raw` of the raw
 //! monotonic clock, converted with the `# clock` lines of the file. No call of the tracer makes these lines: they are
@@ -123,6 +130,55 @@ impl ThreadState {
     }
 }
 
+/// Appends the payload of the `#` line that has the reason why a file has no states.
+pub fn write_refusal(why: &[u8], out: &mut Vec<u8>) {
+    PayloadWriter::new(out, "no_states").quoted("why", why);
+}
+
+/// Returns the reason in the payload of a `#` line why a file has no states; `None` if it has none.
+#[must_use]
+pub fn refusal(payload: &[u8]) -> Option<Vec<u8>> {
+    let (_, fields) = split(payload).filter(|(word, _)| *word == b"no_states")?;
+    fields.string("why")
+}
+
+/// The sums of a thread, in nanoseconds, as far as they were read: the kernel counts them for everybody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadTotals {
+    /// The thread's id.
+    pub thread: u64,
+    /// The name that the thread had when it was read last.
+    pub name: Vec<u8>,
+    /// The time for which the thread was on a processor.
+    pub ran: u64,
+    /// The time for which the thread could have run, but no processor was free.
+    pub ready: u64,
+    /// The time for which the thread waited for something.
+    pub blocked: u64,
+}
+
+impl ThreadTotals {
+    /// Appends the payload of the `#` line.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mut fields = PayloadWriter::new(out, "totals");
+        fields.number("thread", self.thread).quoted("name", &self.name);
+        fields.number("ran", self.ran).number("ready", self.ready).number("blocked", self.blocked);
+    }
+
+    /// Reads the payload of a `#` line; `None` if it is another one. Skips unknown keys.
+    #[must_use]
+    pub fn parse(payload: &[u8]) -> Option<ThreadTotals> {
+        let (_, fields) = split(payload).filter(|(word, _)| *word == b"totals")?;
+        Some(ThreadTotals {
+            thread: fields.number("thread")?,
+            name: fields.string("name")?,
+            ran: fields.number("ran")?,
+            ready: fields.number("ready")?,
+            blocked: fields.number("blocked")?,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,5 +217,16 @@ mod tests {
         {
             assert_eq!(ThreadState::parse(other.as_bytes()), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_refusal_and_totals_are_read_back() {
+        let (mut text, why) = (Vec::new(), b"no \"events\"\nhere");
+        write_refusal(why, &mut text);
+        assert_eq!((refusal(&text), ThreadTotals::parse(&text)), (Some(why.to_vec()), None));
+        let totals = ThreadTotals { thread: 7, name: b"a \"b\"".to_vec(), ran: 1, ready: 2, blocked: 3 };
+        text.clear();
+        totals.write(&mut text);
+        assert_eq!((ThreadTotals::parse(&text), refusal(&text)), (Some(totals), None));
     }
 }

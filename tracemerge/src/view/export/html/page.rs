@@ -29,7 +29,7 @@ use crate::view::threads::Thread;
 
 /// The page without its style, its scripts and its data.
 const PAGE: &str = include_str!("page.html");
-const STYLE: &str = include_str!("page.css");
+const STYLE: &str = concat!(include_str!("page.css"), include_str!("panel.css"));
 /// The sources of the worker.
 const DECODER: [&str; 3] = [include_str!("inflate.js"), include_str!("decode.js"), include_str!("texts.js")];
 /// The scripts of the page, in the order in which they use each other.

@@ -11,8 +11,17 @@ use serde_json::{Value, json};
 
 use super::Place;
 
-/// The time after which the browser, or a page, has failed that is not ready. The machine may be loaded.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The time after which the browser, or a page, has failed that is not ready. The machine may be loaded, and the browser
+/// starts ten processes.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// The settings: the browser chooses a port, which it writes into a file, and starts no more than it needs.
+const SETTINGS: &str = r#"user_pref("marionette.port", 0);
+user_pref("dom.ipc.processPrelaunch.enabled", false);
+user_pref("dom.ipc.processCount", 1);
+user_pref("browser.newtab.preload", false);
+user_pref("browser.startup.page", 0);
+user_pref("browser.startup.homepage", "about:blank");
+"#;
 
 /// A browser with one page.
 pub struct Firefox {
@@ -26,8 +35,7 @@ impl Firefox {
     pub fn start(place: &Place) -> Firefox {
         let profile = place.path("tmp/firefox");
         std::fs::create_dir_all(&profile).unwrap();
-        // The browser chooses a port, and writes it into a file.
-        std::fs::write(profile.join("user.js"), "user_pref(\"marionette.port\", 0);\n").unwrap();
+        std::fs::write(profile.join("user.js"), SETTINGS).unwrap();
         let mut command = place.program("firefox-esr");
         command.args(["--headless", "--no-remote", "--marionette", "--profile"]).arg(&profile);
         command.env("HOME", &profile).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

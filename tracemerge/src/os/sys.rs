@@ -65,6 +65,12 @@ pub(crate) fn is_null_device(path: &Path) -> bool {
     imp::is_null_device(path)
 }
 
+/// Returns whether standard output is the null device. If the system cannot tell, it is not.
+#[must_use]
+pub(crate) fn is_output_discarded() -> bool {
+    imp::is_output_discarded()
+}
+
 /// Makes the terminal that is standard output obey colour sequences; returns whether it does.
 #[must_use]
 pub(crate) fn shows_colours() -> bool {
@@ -105,8 +111,16 @@ mod imp {
     }
 
     pub(super) fn is_null_device(path: &Path) -> bool {
-        let number = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
-        number(path).is_some_and(|found| number(Path::new("/dev/null")) == Some(found))
+        std::fs::metadata(path).is_ok_and(|found| is_null(&found))
+    }
+
+    pub(super) fn is_output_discarded() -> bool {
+        standard_output().and_then(|output| output.metadata()).is_ok_and(|found| is_null(&found))
+    }
+
+    fn is_null(found: &Metadata) -> bool {
+        std::fs::metadata("/dev/null")
+            .is_ok_and(|null| (found.dev(), found.ino()) == (null.dev(), null.ino()))
     }
 
     pub(super) fn shows_colours() -> bool {
@@ -305,6 +319,10 @@ mod imp {
     pub(super) fn is_null_device(path: &Path) -> bool {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.trim_end_matches(':').trim_end().eq_ignore_ascii_case("nul")
+    }
+
+    pub(super) fn is_output_discarded() -> bool {
+        false
     }
 
     /// Returns the library's writer, which converts text for a console. It would drop text if standard output is

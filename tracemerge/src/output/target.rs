@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::find::app::App;
 use crate::os::directory::Kind;
-use crate::os::sys::{FileId, file_id, is_null_device};
+use crate::os::sys::{FileId, file_id, is_null_device, is_output_discarded};
 use crate::output::folder::Folder;
 use crate::output::place::{NewFile, Place, directory_of};
 use crate::ui::console::{Console, Content, cannot_print};
@@ -132,11 +132,15 @@ impl Target {
         Ok(Target::File { given, place })
     }
 
-    /// Returns whether output can be thrown away and begun anew. This includes the null device, because its output is
-    /// never read.
+    /// Returns whether output can be thrown away and begun anew. This includes the null device, also as standard
+    /// output, because its output is never read.
     #[must_use]
     pub(crate) fn can_restart(&self) -> bool {
-        matches!(self, Target::File { .. } | Target::Directory { .. } | Target::Null(_))
+        match self {
+            Target::File { .. } | Target::Directory { .. } | Target::Null(_) => true,
+            Target::Stdout => is_output_discarded(),
+            Target::Direct(_) => false,
+        }
     }
 
     /// Returns the name of the target for messages.

@@ -5,6 +5,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::support::{Place, Ran, file, header, line, meta, ran, run};
@@ -97,6 +98,10 @@ fn ticks_that_go_backwards_are_reported_for_any_output() {
         let ran = place.merge(["./app", "-o", output]);
         assert_eq!(ran.status, Some(1), "{output}: {}", ran.err);
         assert_eq!(ran.err.matches("ticks go back from").count(), 1, "{output}: {}", ran.err);
+        let mut command = place.command();
+        command.args(["./app", "-o", "-"]).stdout(Stdio::null()).stderr(Stdio::piped());
+        let discarded = crate::support::ran(&mut command);
+        assert_eq!((discarded.status, discarded.err), (Some(1), place.merge(["./app", "-o", "-"]).err));
     }
 }
 

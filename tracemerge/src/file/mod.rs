@@ -3,6 +3,7 @@
 pub(crate) mod damage;
 pub(crate) mod fast_map;
 pub(crate) mod file_with_ring;
+pub(crate) mod line_index;
 pub(crate) mod lines;
 pub(crate) mod map;
 pub(crate) mod raw_file;

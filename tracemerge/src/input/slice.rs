@@ -25,9 +25,9 @@ use crate::ui::error::Error;
 /// Tests have many small slices.
 const FIRST: usize = if cfg!(test) { 64 } else { 256 << 10 };
 /// The number of bytes that later slices are to have.
-const USUAL: usize = if cfg!(test) { 128 } else { 2 << 20 };
+const USUAL: usize = if cfg!(test) { 128 } else { 1 << 20 };
 /// The factor by which slices are larger if their sink takes records.
-const RECORDS: usize = 4;
+const RECORDS: usize = 8;
 
 /// A range of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

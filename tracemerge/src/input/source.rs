@@ -15,6 +15,7 @@ use trace_format::file::Encoding;
 use trace_format::meta::{Meta, Run};
 
 use crate::file::file_with_ring::FileWithRing;
+use crate::file::line_index::{Numbering, index};
 use crate::file::lines::{Token, first_ticks, last_ticks, line_at, metas_in, skip_bad, without_torn_tail};
 use crate::file::map::Map;
 use crate::file::raw_file::RawFile;
@@ -372,11 +373,25 @@ pub(crate) fn whole(sources: &[Source]) -> Vec<SortedRange> {
 /// ticks.
 pub(crate) type Break = (usize, u64, u64);
 
+/// The number of bytes that [`breaks`] passes over at once if they are in order.
+const INDEXED_BYTES: usize = if cfg!(test) { 100 } else { 256 << 10 };
+
 /// Reads all of `bytes` and returns the breaks in them.
 pub(crate) fn breaks(bytes: &[u8]) -> Vec<Break> {
     let mut breaks = Vec::new();
-    let (mut at, mut ticks) = (0, 0);
+    let (mut starts, mut words) = (Vec::new(), Vec::new());
+    let (mut at, mut ticks, mut indexed) = (0, 0, 0);
     loop {
+        if at >= indexed {
+            let next = without_torn_tail(&bytes[at..bytes.len().min(at + INDEXED_BYTES)]);
+            indexed = at + next.len().max(1);
+            words.clear();
+            let numbering = Numbering::new(ticks, next.len());
+            if let Some(plain) = index(next, 0, numbering, &mut starts, &mut words) {
+                (at, ticks) = (indexed, plain.last);
+                continue;
+            }
+        }
         match line_at(bytes, at) {
             Token::End => return breaks,
             Token::Bad => at = skip_bad(bytes, at),

@@ -234,7 +234,7 @@ pub(super) fn key_at(bytes: &[u8], at: usize) -> LineKey {
 
 /// Adds the contents of a `#` line to the findings.
 #[cold]
-fn note_metadata(source: usize, line: &[u8], findings: &mut Findings) {
+pub(super) fn note_metadata(source: usize, line: &[u8], findings: &mut Findings) {
     if let Ok(line) = Line::parse(strip_line_feed(line)) {
         findings.metadata(source, line.payload);
     }

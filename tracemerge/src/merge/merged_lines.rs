@@ -62,6 +62,10 @@ impl<'a> MergedLines<'a> {
 }
 
 impl Sink for MergedLines<'_> {
+    fn text(&mut self) -> Option<&mut Vec<u8>> {
+        Some(&mut self.text)
+    }
+
     #[inline]
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
         if lines.len() >= LONG {

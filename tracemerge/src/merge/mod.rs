@@ -12,6 +12,7 @@
 mod bucket;
 mod cursor;
 mod group;
+mod in_order;
 pub(crate) mod loser_tree;
 pub(crate) mod merged_lines;
 mod slices;

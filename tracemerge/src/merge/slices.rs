@@ -11,6 +11,7 @@ use crate::input::slice::{PartLines, Slice, SlicePart, Slicer, TickPeriod};
 use crate::input::source::{Content, SortedRange, Source};
 use crate::merge::Stop;
 use crate::merge::cursor::{LineCursor, Pass, RecordCursor};
+use crate::merge::in_order::{PartText, merge_in_order};
 use crate::merge::loser_tree::{LoserTree, TreeKey};
 use crate::merge::work::{MergeWork, Room, Turn};
 use crate::output::sink::Sink;
@@ -146,7 +147,7 @@ fn merge_slice<S: Sink>(
     out: &mut S,
     findings: &mut Findings,
 ) -> Result<(), Stop> {
-    let Room { text, records, .. } = room;
+    let Room { text, records, in_order, .. } = room;
     text.clear();
     // All are decoded before the first cursor borrows the text.
     let (mut ends, mut decoded) = (Vec::new(), 0);
@@ -169,7 +170,40 @@ fn merge_slice<S: Sink>(
         }
         ends.push(text.len());
     }
-    let (mut begin, mut ends, mut records) = (0, ends.into_iter(), records.iter());
+    if decoded == 0 {
+        let (mut begin, mut ends) = (0, ends.iter());
+        let part_text = |part: &SlicePart| {
+            let (bytes, length) = match &part.lines {
+                PartLines::Text(range) => (&sources[part.source].bytes()[range.start..], range.len()),
+                PartLines::Rendered => {
+                    let end = ends.next().copied().unwrap_or(begin);
+                    let start = std::mem::replace(&mut begin, end);
+                    (&text[start..], end - start)
+                }
+            };
+            PartText { source: part.source, bytes, length }
+        };
+        let parts: Vec<PartText<'_>> =
+            slice.parts.iter().map(part_text).filter(|part| part.length > 0).collect();
+        if merge_in_order(&parts, slice.first, in_order, out, findings)? {
+            return Ok(());
+        }
+    }
+    merge_by_tree(sources, slice, &ends, wanted.is_some(), room, out, findings)
+}
+
+/// Merges one slice line by line, or record by record. `ends` has the ends of the rendered parts in the text of
+/// `room`.
+pub(super) fn merge_by_tree<S: Sink>(
+    sources: &[Source],
+    slice: &Slice,
+    ends: &[usize],
+    takes_records: bool,
+    Room { text, records, .. }: &Room,
+    out: &mut S,
+    findings: &mut Findings,
+) -> Result<(), Stop> {
+    let (mut begin, mut ends, mut records) = (0, ends.iter().copied(), records.iter());
     let cursor = |part: &SlicePart| match &part.lines {
         PartLines::Text(range) => {
             let bytes = &sources[part.source].bytes()[..range.end];
@@ -178,7 +212,7 @@ fn merge_slice<S: Sink>(
         PartLines::Rendered => {
             let end = ends.next().unwrap_or(begin);
             let start = std::mem::replace(&mut begin, end);
-            match records.next().filter(|_| wanted.is_some()) {
+            match records.next().filter(|_| takes_records) {
                 Some(records) => Cursor::Records(RecordCursor { records, at: 0 }),
                 None => Cursor::Lines(LineCursor::new(&text[start..end], 0, part.source, findings)),
             }

@@ -8,10 +8,13 @@ use crate::file::damage::SHOWN;
 use crate::file::lines::strip_line_feed;
 use crate::file::rendered::LineSource;
 use crate::input::findings::{FindingCounts, Findings};
-use crate::input::slice::TickPeriod;
+use crate::input::slice::{PartLines, Slice, SlicePart, TickPeriod};
 use crate::input::source::{SortedRange, Source, breaks, whole};
+use crate::merge::in_order::{InOrderRoom, PartText, merge_in_order};
 use crate::merge::merged_lines::MergedLines;
+use crate::merge::slices::merge_by_tree;
 use crate::merge::workers::{merge_by, merge_by_all};
+use crate::output::sink::Sink;
 use itertools::Itertools;
 use proptest::prelude::*;
 use trace_format::line::{Key, Kind, Line};
@@ -542,5 +545,130 @@ fn threads_end_when_one_of_them_panics() {
         let mut out = Failing { writes, panics: true };
         let merge = || merged_into(&mut out, 1 + writes % 5, &files, writes % 2 == 0);
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(merge)).unwrap_err();
+    }
+}
+
+/// A sink that keeps each call apart.
+#[derive(Debug, Default)]
+struct Calls(Vec<(usize, Vec<u8>)>);
+
+impl Sink for Calls {
+    fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
+        self.0.push((source, lines.to_vec()));
+        Ok(())
+    }
+}
+
+/// Merges files as one slice by the tree and, if they are in order, by words. Expects the same of both, and returns
+/// whether the files are in order.
+fn words_agree_with_the_tree(files: &[Vec<u8>]) -> bool {
+    let files = files.iter().filter(|bytes| !bytes.is_empty()).collect_vec();
+    let sources = files.iter().map(|bytes| Source::of("f", bytes)).collect_vec();
+    let part =
+        |(source, bytes): (usize, &&Vec<u8>)| SlicePart { source, lines: PartLines::Text(0..bytes.len()) };
+    let first = sources.iter().filter_map(Source::ends).map(|(first, _)| first).min().unwrap_or(0);
+    let slice = Slice { period: TickPeriod::ALL, first, parts: files.iter().enumerate().map(part).collect() };
+    let (mut expected, mut findings) = (Calls::default(), Findings::default());
+    let by_tree = merge_by_tree(&sources, &slice, &[], false, &Room::default(), &mut expected, &mut findings);
+    let texts = sources.iter().map(Source::bytes).enumerate();
+    let texts = texts.map(|(source, bytes)| PartText { source, bytes, length: bytes.len() }).collect_vec();
+    let room = &mut InOrderRoom::default();
+    let (mut calls, mut found) = (Calls::default(), Findings::default());
+    let in_order = merge_in_order(&texts, first, room, &mut calls, &mut found).unwrap();
+    let mut lines = MergedLines::new(&sources);
+    let mut found_again = Findings::default();
+    assert_eq!(merge_in_order(&texts, first, room, &mut lines, &mut found_again).unwrap(), in_order);
+    let mut written = Vec::new();
+    lines.write(&mut written).unwrap();
+    if !in_order {
+        assert_eq!((calls.0, found, found_again, written), Default::default());
+        return false;
+    }
+    by_tree.unwrap();
+    assert_eq!((&found, &found_again), (&findings, &findings));
+    let expected_text = expected.0.iter().flat_map(|(_, lines)| lines.clone()).collect_vec();
+    assert_eq!(String::from_utf8_lossy(&written), String::from_utf8_lossy(&expected_text));
+    // The tree may give neighbours of one source in several calls, but not lines with one key.
+    let mut joined: Vec<(usize, Vec<u8>)> = Vec::new();
+    for (source, lines) in expected.0 {
+        match joined.last_mut() {
+            Some(last) if last.0 == source => last.1.extend(lines),
+            _ => joined.push((source, lines)),
+        }
+    }
+    assert_eq!(calls.0, joined);
+    true
+}
+
+fn metadata(ticks: u64, tid: u64, payload: &str) -> Vec<u8> {
+    format!("{ticks:016x}-{tid:08} # {payload}\n").into_bytes()
+}
+
+#[test]
+fn words_and_tree_note_losses_in_the_same_order() {
+    let losses = ["full", "unwritten", "rotated", "overwritten", "strange"];
+    let file = |tid: usize| {
+        let line = |at: usize| match (at + tid) % 3 {
+            0 => line(at as u64, tid as u64, "x"),
+            1 => metadata(
+                at as u64,
+                tid as u64,
+                &format!("lost records={tid} reason={}", losses[(at * tid) % 5]),
+            ),
+            _ => metadata(at as u64, tid as u64, "backward from=5 to=3"),
+        };
+        (tid..30).flat_map(line).collect_vec()
+    };
+    assert!(words_agree_with_the_tree(&(1..6).map(file).collect_vec()));
+}
+
+#[test]
+fn a_byte_that_is_odd_at_any_place_is_merged_like_before() {
+    let file = |tid: u64| {
+        let text = |at: u64| {
+            line(at * 3 / 2 + tid % 2, tid, ["", "word", "gr\u{f6}\u{df}e", "x\ty"][at as usize % 4])
+        };
+        (0..4).flat_map(text).collect_vec()
+    };
+    let files = (1..3).map(file).collect_vec();
+    assert!(words_agree_with_the_tree(&files));
+    let (mut in_order, mut odd) = (0, 0);
+    for (file, at) in (0..files.len()).flat_map(|file| (0..files[file].len()).map(move |at| (file, at))) {
+        for byte in *b"\0\n\r 0az\xc2" {
+            let mut changed = files.clone();
+            changed[file][at] = byte;
+            *(if words_agree_with_the_tree(&changed) { &mut in_order } else { &mut odd }) += 1;
+        }
+        let mut torn = files.clone();
+        torn[file].truncate(at);
+        words_agree_with_the_tree(&torn);
+    }
+    assert!(in_order > 100 && odd > 100, "{in_order} {odd}");
+}
+
+proptest! {
+    #[test]
+    fn words_agree_with_the_tree_on_sound_files(
+        files in prop::collection::vec(prop::collection::vec((0..64u64, 0..300usize), 0..40), 0..20),
+        mode in 0..6u8,
+    ) {
+        let file = |(tid, lines): (usize, &Vec<(u64, usize)>)| {
+            let mut lines = lines.clone();
+            lines.sort_unstable();
+            let text = |(ticks, length): (u64, usize)| match length % 7 {
+                0 => metadata(spread(ticks, mode), tid as u64, "clock of some kind"),
+                _ => line(spread(ticks, mode), tid as u64, &"x".repeat(length)),
+            };
+            lines.into_iter().flat_map(text).collect_vec()
+        };
+        let files = files.iter().enumerate().map(file).collect_vec();
+        let in_order = words_agree_with_the_tree(&files);
+        // Ticks that are far apart have no room in a word.
+        prop_assert!(in_order || matches!(mode, 1..=3 | 5) || files.iter().all(Vec::is_empty));
+    }
+
+    #[test]
+    fn words_agree_with_the_tree_on_any_files(files in prop::collection::vec(damaged_file(), 0..6)) {
+        words_agree_with_the_tree(&files);
     }
 }

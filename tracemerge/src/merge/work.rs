@@ -9,6 +9,7 @@ use crate::input::findings::Findings;
 use crate::input::slice::{PartLines, SlicePart};
 use crate::input::source::Source;
 use crate::merge::Stop;
+use crate::merge::in_order::InOrderRoom;
 use crate::output::sink::Sink;
 
 /// The work of a merge, which threads share.
@@ -65,6 +66,8 @@ pub(crate) struct Room {
     pub order: Vec<u64>,
     /// Memory for decoded records.
     pub records: Vec<Records>,
+    /// Memory for the words of lines.
+    pub in_order: InOrderRoom,
 }
 
 /// Does a job that passes on no lines.

@@ -15,6 +15,12 @@ pub(crate) trait Sink {
     /// The sink takes no more.
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()>;
 
+    /// Returns the text of the sink, if lines are taken by adding them to that text.
+    #[inline]
+    fn text(&mut self) -> Option<&mut Vec<u8>> {
+        None
+    }
+
     /// Takes a range of records, each of the source that it names. They stand behind all lines and records that were
     /// taken before. Only sinks of merges that want [records](crate::file::rendered::RecordNeeds) get any.
     ///

@@ -207,6 +207,30 @@ fn bug_hunt_hangs_and_locks_names_the_lost_notification() {
 }
 
 #[test]
+fn a_mailbox_hangs_and_two_commands_tell_why() {
+    let traced = Scenario::new(example("mailbox"), &[]).run();
+    assert!(traced.stderr().contains("mailbox: hung after "), "{}", traced.said());
+    let (app, told) = (traced.directory.path().join("mailbox"), traced.runtime.path().join("told"));
+    fs::write(&app, "").expect("a file");
+    let args = ["locks".as_ref(), "-q".as_ref(), "-o".as_ref(), told.as_ref(), app.as_ref()];
+    assert_eq!(tracemerge(&args), 0, "all is told");
+    let told = fs::read_to_string(told).expect("what is told");
+    let wait_of = |lines: &[String]| {
+        let mut lines = lines.iter().skip_while(|line| *line != "waits that have not ended");
+        without_numbers(lines.nth(1).expect("a wait"))
+    };
+    let lines: Vec<String> = told.lines().map(str::to_owned).collect();
+    // The reader waits, and nobody heard the last ring.
+    assert!(wait_of(&lines).starts_with("reader: for condition "), "{told}");
+    assert!(lines.iter().any(|line| line.contains("found nobody waiting: it is lost if")), "{told}");
+    // The guide shows the same lines, of another run.
+    let shown =
+        shown_output_of("docs/guide.md", "tracemerge locks target/release/examples/mailbox | head -n 5");
+    assert_eq!(wait_of(&shown), wait_of(&lines), "{told}");
+    assert!(shown[4].contains("(postman at ") && shown[4].contains("found nobody waiting: it is lost if"));
+}
+
+#[test]
 fn bug_hunt_hangs_and_the_trace_shows_the_lost_notification() {
     let traced = bug_hunt(&[]).run();
     assert_eq!(traced.output.status.code(), Some(1), "{}", traced.said());

@@ -394,6 +394,7 @@ mod tests {
         while since(before).0 < room {
             ask();
         }
+        // If the kernel refuses events, only the program is tested.
         if let Ok(mut rings) = rings {
             let mut states = Vec::new();
             rings.take(&mut states);

@@ -1,11 +1,11 @@
 //! The costs of tracing around the calls: of the first record of a process and of a thread, of the start of a
-//! process, and of an idle program.
+//! process, of an idle program, and of the states of threads.
 //!
 //! The program prints quantiles of many measurements; measurements that are compared take turns. The program starts
 //! itself, with a variable that gives the new process its task.
 //!
-//! `cargo bench --bench around` measures; behind `--`, `starts` measures only the first records of processes, and
-//! `processes` only the whole lives of processes; `cargo test --bench around` is a test, with few of each.
+//! `cargo bench --bench around` measures; behind `--`, `starts` measures only the first records of processes,
+//! `processes` only the whole lives of processes, and `switches` only the states of threads; `cargo test --bench around` is a test, with few of each.
 
 use std::hint::black_box;
 use std::process::{Command, Stdio};
@@ -20,14 +20,22 @@ fn main() {
         Ok("one record") => trace!("the only record: {}", black_box(1)),
         Ok("first call") => time_first_call(),
         Ok("idle") => be_idle(),
+        #[cfg(target_os = "linux")]
+        Ok("run") => std::process::exit(tracemerge::main(std::env::args_os()).into()),
+        #[cfg(target_os = "linux")]
+        Ok("switches") => switches::switch_often(),
         _ => measure(&std::env::args().skip(1).collect::<Vec<_>>()),
     }
 }
 
 fn measure(arguments: &[String]) {
     let is_given = |word: &str| arguments.iter().any(|argument| argument == word);
-    let (first_calls, threads, starts, idle) =
-        if is_given("--bench") { (100, 1000, 200, 10) } else { (3, 10, 3, 1) };
+    let (first_calls, threads, starts, idle, turns) =
+        if is_given("--bench") { (100, 1000, 200, 10, 9) } else { (3, 10, 3, 1, 1) };
+    #[cfg(target_os = "linux")]
+    if is_given("switches") {
+        return switches::states_of_threads(turns);
+    }
     if is_given("processes") {
         return starts_of_processes(starts);
     }
@@ -38,6 +46,97 @@ fn measure(arguments: &[String]) {
     first_records(threads);
     starts_of_processes(starts);
     idle_program(Duration::from_secs(idle));
+    #[cfg(target_os = "linux")]
+    switches::states_of_threads(turns);
+    #[cfg(not(target_os = "linux"))]
+    let _ = turns;
+}
+
+/// The cost of the states of threads (`TRACER_SCHED=1`), in the processor's time of a program whose threads switch ten
+/// thousand times a second.
+#[cfg(target_os = "linux")]
+mod switches {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// The variables that have the number of additions between two switches, and of the questions.
+    const ADDITIONS: &str = "AROUND_BENCH_ADDITIONS";
+    const QUESTIONS: &str = "AROUND_BENCH_QUESTIONS";
+    /// The time between two questions. A question makes two threads leave their processor.
+    const PAUSE: Duration = Duration::from_micros(200);
+
+    /// Measures the program with states and without, in turns.
+    pub(super) fn states_of_threads(turns: u32) {
+        const PROBE: u64 = 100_000_000;
+        let before = processor_time().unwrap_or_default();
+        add(PROBE);
+        let probe = processor_time().unwrap_or_default().saturating_sub(before);
+        let additions = PROBE as f64 * PAUSE.as_secs_f64() / probe.as_secs_f64().max(1e-3);
+        let questions = if turns > 1 { 10_000 } else { 100 };
+        let (mut on, mut off, mut said) = (Vec::new(), Vec::new(), String::new());
+        for _ in 0..turns {
+            for (states, taken) in [("1", &mut on), ("0", &mut off)] {
+                let directory = tempfile::tempdir().expect("a temporary directory");
+                let this = std::env::current_exe().expect("this program's path");
+                let mut command = myself("run");
+                command.args(["run", "-q", "-o"]).arg(directory.path().join("merged")).arg("--");
+                command.arg("/usr/bin/env").arg(format!("{ROLE}=switches")).arg(&this);
+                command.env("TRACER_SCHED", states).env("TRACER_DIR", directory.path());
+                command.env(ADDITIONS, (additions as u64).to_string()).env(QUESTIONS, questions.to_string());
+                let output = command.output().expect("a process");
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                let numbers: Vec<f64> = text.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+                let [processor, switches] = numbers[..] else {
+                    panic!("{text}{}", String::from_utf8_lossy(&output.stderr));
+                };
+                taken.push(processor);
+                said = format!("{switches:.0} switches a second of processor's time");
+            }
+        }
+        let ratios = on.iter().zip(&off).map(|(on, off)| (on / off - 1.0) * 100.0);
+        let mut ratios: Vec<f64> = ratios.collect();
+        for list in [&mut on, &mut off, &mut ratios] {
+            list.sort_by(f64::total_cmp);
+        }
+        let median = |list: &[f64]| list[list.len() / 2];
+        println!(
+            "states of threads, {said}: {:.1} ms, without {:.1} ms; by turns p25 {:+.2} %, p50 {:+.2} %, p75 {:+.2} %",
+            median(&on),
+            median(&off),
+            ratios[ratios.len() / 4],
+            median(&ratios),
+            ratios[ratios.len() * 3 / 4]
+        );
+    }
+
+    fn add(number: u64) {
+        let mut sum = 0_u64;
+        (0..number).for_each(|n| sum = black_box(sum.wrapping_add(n)));
+    }
+
+    /// Lets a thread ask another one again and again. Prints the processor's time, in milliseconds, and the number of
+    /// switches in a second of it.
+    pub(super) fn switch_often() {
+        trace!("one record: {}", black_box(1));
+        let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse().ok());
+        let (additions, questions) = (number(ADDITIONS).unwrap_or(1), number(QUESTIONS).unwrap_or(1));
+        let (mut ask, mut asked) = UnixStream::pair().expect("descriptors");
+        let answerer = std::thread::spawn(move || {
+            let mut byte = [0];
+            while matches!(asked.read(&mut byte), Ok(1)) && asked.write_all(&byte).is_ok() {}
+        });
+        let before = processor_time().unwrap_or_default();
+        for _ in 0..questions {
+            add(additions);
+            ask.write_all(&[1]).and_then(|()| ask.read_exact(&mut [0])).expect("an answer");
+        }
+        let taken = processor_time().unwrap_or_default().saturating_sub(before).as_secs_f64();
+        drop(ask);
+        let _ = answerer.join();
+        println!("{} {}", taken * 1e3, 2.0 * questions as f64 / taken);
+    }
 }
 
 /// Measures the first record of processes that come one after the other, each with its own clock: the call that

@@ -88,12 +88,13 @@ impl Tui {
     pub(super) fn new(traces: Traces, has_colours: bool, is_following: bool) -> Tui {
         let (first, end) = traces.ends();
         let lines = Lines::at(if is_following { end } else { first });
-        let message = if traces.has_rough_times() {
-            "the files are large: times may deviate from those of show in the last digits".to_owned()
-        } else {
-            String::new()
+        let message = match (traces.has_rough_times(), traces.are_large()) {
+            (true, _) => "large: o makes the lanes; times may deviate from those of show in the last digits",
+            (false, true) => "large: o makes the lanes",
+            (false, false) => "",
         };
-        let overview = Overview { is_wanted: true, is_due: true, making: None, summary: None };
+        let message = message.to_owned();
+        let overview = Overview { is_wanted: !traces.are_large(), is_due: true, making: None, summary: None };
         Tui {
             traces,
             lines,

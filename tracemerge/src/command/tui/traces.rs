@@ -34,7 +34,7 @@ use crate::view::thread_labels::{first_thread_labels, thread_labels};
 
 /// The number of bytes of traces that are merged at once: several screens, within a blink.
 const PART: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
-/// The most bytes of text that are read whole before the first screen, for the readings of clocks in it.
+/// The most bytes of traces that are read whole unasked: for the readings of clocks in text, and for the lanes.
 const READ_WHOLE: u64 = 256 << 20;
 /// The most looks at the sources for the end of a part.
 const LOOKS: u32 = 64;
@@ -206,6 +206,11 @@ impl Traces {
     pub(super) fn job(&self) -> (Vec<App>, Choice, Request) {
         let (apps, choice, request) = self.job.clone();
         (apps, choice, Request { view: self.view.clone(), ..request })
+    }
+
+    /// Returns whether the traces are so large that nothing reads all of them unasked.
+    pub(super) fn are_large(&self) -> bool {
+        self.inputs.files().map(|(_, source)| source.size() as u64).sum::<u64>() > READ_WHOLE
     }
 
     /// Returns whether times are those of the first and the last reading of the clocks alone.

@@ -86,6 +86,23 @@ fn a_tree_shows_where_each_call_begins_and_ends() {
 }
 
 #[test]
+fn a_tree_ends_a_call_that_another_thread_leaves() {
+    let place = Place::new();
+    for (tid, name, lines) in [
+        (5, "five", &[(1000, "> span=1 f at src/main.rs:3"), (9500, ": outside")][..]),
+        (6, "six", &[(2000, ": before"), (5000, "< span=1 ended f at src/main.rs:3"), (6000, ": after")]),
+    ] {
+        let text: String =
+            lines.iter().map(|(ticks, text)| format!("{ticks:016x}-{tid:08} {text}\n")).collect();
+        place.write(&format!("app.trace.{tid}"), whole_file(&run(4, 0), tid, name, text.as_bytes()));
+    }
+    let tree = shown(&place, &["tree"]);
+    let of_five: Vec<_> = tree.lines().filter_map(|line| Some(line.split_once("five")?.1)).collect();
+    let expected = ["    1.00 ms  f #1  (main.rs:3)  <- left on another thread", "             : outside"];
+    assert_eq!(of_five.iter().map(|line| line.trim_end()).collect::<Vec<_>>(), expected, "{tree}");
+}
+
+#[test]
 fn show_indents_what_is_inside_the_call_that_goes_on() {
     for (what, first, second) in CALLS {
         let [(one, number), (other, other_number)] = names(first, second);

@@ -510,7 +510,10 @@ impl TreeFormat {
 
     fn leave(&mut self, thread: usize, ticks: Ticks, (called, span, flags): (Called, Option<u64>, Flags)) {
         let now = self.threads.time(thread, ticks);
+        let elsewhere = span.and_then(|span| self.thread_inside(thread, called.function, span));
+        let thread = elsewhere.unwrap_or(thread);
         let how = match flags {
+            _ if elsewhere.is_some() => " left on another thread",
             _ if flags.has(Flags::UNWINDING) => " left by a panic",
             _ if flags.has(Flags::CANCELLED) => " cancelled",
             _ => "",
@@ -524,6 +527,20 @@ impl TreeFormat {
         }
         let how = |ending| if ending == Ending::Unseen { " no leave record" } else { how };
         self.end_calls(thread, (Some(ticks), now), left, how);
+    }
+
+    /// Returns another thread of the process that is inside a span which `thread` leaves without having entered it.
+    fn thread_inside(&self, thread: usize, function: FunctionId, span: u64) -> Option<usize> {
+        let is_inside = |at: usize| {
+            let tree = &self.tree[at];
+            tree.calls.has_open(function) && tree.calls.open().iter().any(|call| call.span == Some(span))
+        };
+        if is_inside(thread) {
+            return None;
+        }
+        let threads = self.threads.threads();
+        let is_of_process = |at: &usize| threads[*at].process == threads[thread].process;
+        (0..self.tree.len()).filter(is_of_process).find(|at| is_inside(*at))
     }
 
     /// Puts the display states of calls that outlive the call that is left now below that of this call.

@@ -9,5 +9,4 @@ mod macros_can_be_compiled_out;
 mod old_systems_can_load_traced_programs;
 mod ring_models_hold_in_every_order;
 mod store_modules_are_layered;
-mod the_library_adds_few_bytes;
 mod walls;

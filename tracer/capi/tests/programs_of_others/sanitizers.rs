@@ -11,6 +11,14 @@ use super::compiled::{Program, calls, counted, linking, shared_library, tracemer
 /// The sanitizers that both compilers have.
 const SANITIZERS: [&str; 4] = ["address", "thread", "leak", "undefined"];
 
+/// The options that put hooks into functions, or leave room for them, and whether only clang has them.
+const HOOKS: [(&[&str], bool); 4] = [
+    (&["-finstrument-functions"], false),
+    (&["-pg"], false),
+    (&["-pg", "-mfentry"], false),
+    (&["-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps"], true),
+];
+
 /// Returns the compilers and their sanitizers that work on this machine, and reports those that do not.
 fn usable() -> Vec<(&'static str, &'static str, String)> {
     let mut usable = Vec::new();
@@ -49,7 +57,8 @@ fn run(
     let merged = place.join("merged");
     let mut command = tracemerge(&place.join("runtime"));
     command.args(["run", "--quiet", "--all-runs", "--symbols", "-o"]).arg(&merged).arg(&program.path);
-    command.args(arguments).env("TRACER_DIR", place);
+    // On a machine with much load, the program waits for the tracer, however long that takes.
+    command.args(arguments).env("TRACER_DIR", place).env("TRACER_MAX_STALL", "60s");
     if let Some(libraries) = libraries {
         command.env("LD_PRELOAD", libraries);
     }
@@ -76,12 +85,16 @@ fn report(output: &Output) -> Vec<String> {
 
 #[test]
 fn the_calls_of_programs_with_sanitizers_are_those_that_they_count() {
-    for (compiler, sanitizer, option) in usable() {
-        let said = format!("{compiler} {option}");
-        let program = Program::compile(compiler, "calls.c", &["-finstrument-functions", &option]);
-        // A fork can stop a child for ever if another thread is inside the allocator of AddressSanitizer.
+    let all = usable().into_iter().flat_map(|usable| HOOKS.map(|hooks| (usable.clone(), hooks)));
+    for ((compiler, sanitizer, option), (hooks, is_of_clang)) in all {
+        if is_of_clang && compiler != "clang" {
+            continue;
+        }
+        let said = format!("{compiler} {option} {hooks:?}");
+        let program = Program::compile(compiler, "calls.c", &[hooks, &[&option]].concat());
         for how in ["threads", "signals", "forks"] {
-            if how == "forks" && sanitizer != "thread" {
+            // A fork can stop a child for ever if another thread is inside the allocator of AddressSanitizer.
+            if (how == "forks" && sanitizer != "thread") || (how != "threads" && hooks != HOOKS[0].0) {
                 continue;
             }
             let place = tempfile::tempdir().expect("a directory");

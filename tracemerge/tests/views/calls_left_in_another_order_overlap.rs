@@ -94,7 +94,7 @@ fn a_tree_ends_a_call_that_another_thread_leaves() {
     ] {
         let text: String =
             lines.iter().map(|(ticks, text)| format!("{ticks:016x}-{tid:08} {text}\n")).collect();
-        place.write(&format!("app.trace.{tid}"), whole_file(&run(4, 0), tid, name, text.as_bytes()));
+        place.write(format!("app.trace.{tid}"), whole_file(&run(4, 0), tid, name, text.as_bytes()));
     }
     let tree = shown(&place, &["tree"]);
     let of_five: Vec<_> = tree.lines().filter_map(|line| Some(line.split_once("five")?.1)).collect();

@@ -134,7 +134,7 @@ pub fn executable_file() -> PathBuf {
 /// the kernel has mapped no other loader for it, and a loader of GNU replaces the path in the auxiliary vector.
 fn program_of_loader(started: &Path) -> Option<PathBuf> {
     let name = started.file_name()?.as_bytes();
-    let is_loader = name.starts_with(b"ld") && name.windows(3).any(|part| part == b".so");
+    let is_loader = [&b"ld-"[..], b"ld.so", b"ld64"].iter().any(|start| name.starts_with(start));
     // SAFETY: reads what the kernel has passed to this process.
     (is_loader && unsafe { libc::getauxval(libc::AT_BASE) } == 0).then(path_at_start)?
 }

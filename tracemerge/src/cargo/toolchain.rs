@@ -89,17 +89,25 @@ impl Toolchain {
     }
 
     /// Returns the flag by which the compiler itself leaves room for hooks in every function, if it has one. The answer
-    /// is kept in `place`.
+    /// is kept in `place`, also if there is none.
     pub(super) fn flag_of_sleds(&self, place: &Path) -> Option<&'static str> {
         // With this variable, a stable compiler takes flags that are not stable.
         let is_unstable = value_of("RUSTC_BOOTSTRAP");
-        FLAGS_OF_SLEDS.into_iter().find(|flag| {
-            let what = ("sleds of the compiler", flag, &is_unstable);
-            let probe = |directory: &Path| {
-                Ok((!self.makes_sleds(directory, &[flag.into()])?).then(|| (*flag).to_owned()))
-            };
-            self.once(place, what, probe).is_ok()
-        })
+        let known = self.answer_of(place, ("sleds of the compiler", FLAGS_OF_SLEDS, &is_unstable));
+        if let Ok(answer) = fs::read_to_string(&known) {
+            return FLAGS_OF_SLEDS.into_iter().find(|flag| *flag == answer);
+        }
+        let directory = probe_directory(place).ok()?;
+        let mut found = None;
+        for flag in FLAGS_OF_SLEDS {
+            if self.makes_sleds(directory.path(), &[flag.into()]).ok()? {
+                found = Some(flag);
+                break;
+            }
+        }
+        // If it cannot be kept, it is found again.
+        let _ = fs::write(&known, found.unwrap_or_default());
+        found
     }
 
     /// Tests whether a program can be compiled with dormant hooks by a list of functions. The answer is kept in `place`.
@@ -207,15 +215,11 @@ impl Toolchain {
         what: impl Hash,
         probe: impl FnOnce(&Path) -> Result<Option<String>, Error>,
     ) -> Result<(), Error> {
-        let mut hasher = DefaultHasher::new();
-        (&self.version, what).hash(&mut hasher);
-        let known = place.join(format!("probed-{:016x}", hasher.finish()));
+        let known = self.answer_of(place, what);
         if known.exists() {
             return Ok(());
         }
-        let parent = |error| Error::io("create", place, error);
-        fs::create_dir_all(place).map_err(parent)?;
-        let directory = tempfile::tempdir_in(place).map_err(parent)?;
+        let directory = probe_directory(place)?;
         if let Some(refused) = probe(directory.path())? {
             let compiler = self.version.lines().next().unwrap_or("rustc");
             let host = &self.host;
@@ -225,6 +229,20 @@ impl Toolchain {
         }
         fs::write(&known, &self.version).map_err(|error| Error::io("write", &known, error))
     }
+
+    /// Returns the path of the file that keeps the answer of this compiler to a question.
+    fn answer_of(&self, place: &Path, what: impl Hash) -> PathBuf {
+        let mut hasher = DefaultHasher::new();
+        (&self.version, what).hash(&mut hasher);
+        place.join(format!("probed-{:016x}", hasher.finish()))
+    }
+}
+
+/// Makes a temporary directory in `place` for a probe.
+fn probe_directory(place: &Path) -> Result<tempfile::TempDir, Error> {
+    fs::create_dir_all(place)
+        .and_then(|()| tempfile::tempdir_in(place))
+        .map_err(|error| Error::io("create", place, error))
 }
 
 /// The flags by which compilers leave room for hooks, the stable one first.

@@ -103,9 +103,9 @@ impl<'a> IndexedText<'a> {
     }
 }
 
-/// Makes the index of `text`, which has this `rank`, if it is plain and its words have room for its ticks: puts the offsets of its lines and of its end at
-/// the beginning of `starts`, and adds the word of each line to `words`. If it is not plain, `words` may get words
-/// without meaning.
+/// Makes the index of `text`, which has this `rank`: puts the offsets of its lines and of its end at the beginning of
+/// `starts`, and adds the word of each line to `words`. Returns `None` if the text is not plain, or if a word has no room
+/// for its ticks; `words` may then have got words without meaning.
 pub(crate) fn index(
     text: &[u8],
     rank: usize,

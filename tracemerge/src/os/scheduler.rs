@@ -406,12 +406,12 @@ mod tests {
         if let Ok(mut rings) = rings {
             let mut states = Vec::new();
             rings.take(&mut states);
-            // The kernel tells a loss with the next record of the processor that finds room.
+            // The kernel reports a loss with the next record of the processor that finds room.
             while !states.iter().any(|state| state.change == StateChange::Gap) {
                 ask();
                 rings.take(&mut states);
             }
-            // Afterwards all is read at once, so that only the losses before are left to be told.
+            // Afterwards all is read at once, so that only the losses before are still to be reported.
             let far = since(before).0 + room;
             while since(before).0 < far {
                 ask();

@@ -23,7 +23,7 @@
 //! Views of all records (lanes, calls, spans) are those of the subcommands, made in the background by another merge.
 //!
 //! The limits of this: lines are not counted (the position is in bytes), calls that began before a part do not indent its
-//! lines, and a thread has its last name in all lines.
+//! lines, and in large traces a thread has its last name in all lines.
 
 #[cfg(feature = "tui")]
 mod background;

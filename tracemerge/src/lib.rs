@@ -155,10 +155,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             });
             status.max(u8::from(!succeeds))
         }
-        Subcommand::Info { all_runs, json, app } => {
+        Subcommand::Info { all_runs, form, app } => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
             run_and_report(false, |messages| {
-                command::info::info(&app_or_newest(app, messages)?, choice, json, messages)
+                command::info::info(&app_or_newest(app, messages)?, choice, form, messages)
             })
         }
         Subcommand::Snapshot { options, pid } => {

@@ -22,7 +22,7 @@ use crate::ui::subcommands::{self, is_subcommand, subcommand_like};
 use crate::view::calls::Depth;
 use crate::view::export::format::{FORMATS, OutputFormat};
 use crate::view::layout::{Layout, NamedView};
-use crate::view::rows::row_limit;
+use crate::view::rows::{RowForm, row_limit};
 
 const NAME: &str = "tracemerge";
 
@@ -208,6 +208,7 @@ the operating system's.
 
 --json writes the same for programs: times in nanoseconds, fields described in
 docs/info-json.md. Fields may be added; none is removed while `version` is the same.
+--csv writes a row for each thread, with the fields of threads.
 
 Exit status:
   0  all is printed
@@ -435,9 +436,8 @@ pub(crate) enum Subcommand {
         /// List all runs, not only the newest
         #[arg(long)]
         all_runs: bool,
-        /// Write JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: RowForm,
         /// The application: the path of its executable, or a directory with traces [default: the newest traces below
         /// the current directory]
         #[arg(value_name = "APP")]

@@ -31,6 +31,7 @@ use crate::symbols::Settings;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, Status};
 use crate::view::export::text::TraceLayout;
+use crate::view::rows::RowForm;
 
 /// The name of the application, which must be unique because traces are searched in shared directories, too.
 const APP: &str = "app-of-the-bad-input";
@@ -96,8 +97,9 @@ impl Place {
         let mut messages = Messages::new(true);
         told(check::check(&self.app(), Choice::All, true, false, &mut messages), &mut messages);
         assert_ne!(messages.status(), Status::Nothing, "{what}");
-        for json in [false, true] {
-            let text = info::text(&self.app(), Choice::All, json, &mut Messages::new(true)).unwrap();
+        for (json, csv) in [(false, false), (true, false), (false, true)] {
+            let form = RowForm { json, csv };
+            let text = info::text(&self.app(), Choice::All, form, &mut Messages::new(true)).unwrap();
             assert!(text.contains("worker"), "{what}: {text}");
         }
         let (a, b) = (self.damaged(), self.path(&format!("{APP}.trace.{SOUND}")));

@@ -44,7 +44,7 @@ impl RowForm {
 
     /// Appends rows for programs: JSON with the values of [`Row::FACTS`], or comma-separated values of the rows alone.
     pub(crate) fn write<T: Row>(self, facts: &[Value], rows: &[T], out: &mut Vec<u8>) {
-        if self.csv { write_csv(rows, out) } else { write_json(facts, rows, out) }
+        if self.csv { out.extend_from_slice(csv(rows).as_bytes()) } else { write_json(facts, rows, out) }
     }
 }
 
@@ -54,10 +54,14 @@ impl RowForm {
 pub(crate) enum Value {
     /// An unknown value: `null` in JSON, an empty cell in CSV.
     Unknown,
+    /// A value that JSON leaves out, and that is an empty cell in CSV.
+    Absent,
     /// Yes or no.
     Flag(bool),
     /// A count, an id or a time.
     Count(u64),
+    /// A time that may be before the moment from which it counts.
+    Signed(i64),
     /// Another number.
     Number(f64),
     /// A text.
@@ -84,6 +88,12 @@ impl From<u32> for Value {
     }
 }
 
+impl From<i64> for Value {
+    fn from(number: i64) -> Value {
+        Value::Signed(number)
+    }
+}
+
 impl From<f64> for Value {
     fn from(number: f64) -> Value {
         Value::Number(number)
@@ -97,12 +107,17 @@ impl From<&str> for Value {
 }
 
 impl Value {
+    /// Returns a value of several parts.
+    #[must_use]
+    pub(crate) fn nested(value: &impl Serialize) -> Value {
+        // The callers' maps have no key that is not a text.
+        Value::Nested(serde_json::to_value(value).unwrap_or_default())
+    }
+
     /// Returns rows inside a value, as objects of JSON.
     #[must_use]
     pub(crate) fn of_rows<T: Row>(rows: &[T]) -> Value {
-        let rows = rows.iter().map(JsonRow).collect::<Vec<_>>();
-        // Rows have no key that is not a text.
-        Value::Nested(serde_json::to_value(rows).unwrap_or_default())
+        Value::nested(&rows.iter().map(JsonRow).collect::<Vec<_>>())
     }
 }
 
@@ -309,11 +324,12 @@ pub(crate) fn list_of_columns<T: Row>() -> String {
 }
 
 /// A row as an object of JSON.
-struct JsonRow<'a, T>(&'a T);
+pub(crate) struct JsonRow<'a, T>(pub(crate) &'a T);
 
 impl<T: Row> Serialize for JsonRow<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(T::COLUMNS.iter().map(|column| (column.name, (column.value)(self.0))))
+        let values = T::COLUMNS.iter().map(|column| (column.name, (column.value)(self.0)));
+        serializer.collect_map(values.filter(|(_, value)| *value != Value::Absent))
     }
 }
 
@@ -337,25 +353,30 @@ fn write_json<T: Row>(facts: &[Value], rows: &[T], out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-fn write_csv<T: Row>(rows: &[T], out: &mut Vec<u8>) {
+/// Returns rows as comma-separated values, after a line with the names of the columns.
+#[must_use]
+pub(crate) fn csv<'a, T: Row>(rows: impl IntoIterator<Item = &'a T>) -> String {
+    let mut out = Vec::new();
     let mut line = |cells: &mut dyn Iterator<Item = String>| {
         for (number, cell) in cells.enumerate() {
             if number > 0 {
                 out.push(b',');
             }
-            put_cell(cell.as_bytes(), out);
+            put_cell(cell.as_bytes(), &mut out);
         }
         out.push(b'\n');
     };
     line(&mut T::COLUMNS.iter().map(|column| column.name.to_owned()));
     for row in rows {
         line(&mut T::COLUMNS.iter().map(|column| match (column.value)(row) {
-            Value::Unknown => String::new(),
+            Value::Unknown | Value::Absent => String::new(),
             Value::Text(text) => text,
             // A value in memory is always written.
             value => serde_json::to_string(&value).unwrap_or_default(),
         }));
     }
+    // All cells are text.
+    String::from_utf8(out).unwrap_or_default()
 }
 
 #[cfg(test)]

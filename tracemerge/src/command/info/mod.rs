@@ -23,9 +23,10 @@ use crate::find::liveness::liveness_check;
 use crate::input::other_kinds::OtherKinds;
 use crate::input::source::Source;
 use crate::os::processors::map_on_all_processors;
-use crate::ui::console::{Content, print};
+use crate::ui::console::print;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown_name};
+use crate::view::rows::{self, RowForm};
 use crate::view::thread_labels::{Label, TraceOfThread, labels};
 
 /// A part of a thread's trace, one of its files, after it was read.
@@ -39,24 +40,33 @@ struct ReadFile<'a> {
     label: Label,
 }
 
-/// Writes the facts about the traces of `app` to standard output: as a table, or as `json`.
+/// Writes the facts about the traces of `app` to standard output in this form. Comma-separated values have a row for
+/// each thread.
 ///
 /// # Errors
 /// If there is no trace, or if standard output does not accept the text.
-pub(crate) fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<(), Error> {
-    let text = text(app, choice, json, messages)?;
-    print(if json { Content::Json } else { Content::Text }, text.as_bytes())
+pub(crate) fn info(app: &App, choice: Choice, form: RowForm, messages: &mut Messages) -> Result<(), Error> {
+    let text = text(app, choice, form, messages)?;
+    print(form.content(), text.as_bytes())
 }
 
 /// Returns the text that [`info`] writes.
 ///
 /// # Errors
 /// If there is no trace.
-pub(crate) fn text(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<String, Error> {
+pub(crate) fn text(
+    app: &App,
+    choice: Choice,
+    form: RowForm,
+    messages: &mut Messages,
+) -> Result<String, Error> {
     let found = find_traces(app, choice, messages)?;
     let read = read_all(found.chosen.boots.iter().flatten(), messages);
     let info = describe(app, &read);
-    if json { info.to_json() } else { Ok(table::of(&info)) }
+    if form.csv {
+        return Ok(rows::csv(info.runs.iter().flat_map(|run| &run.threads)));
+    }
+    if form.json { info.to_json() } else { Ok(table::of(&info)) }
 }
 
 fn read_all<'a>(traces: impl Iterator<Item = &'a Trace>, messages: &mut Messages) -> Vec<ReadFile<'a>> {
@@ -134,7 +144,7 @@ fn of_run(run: Option<&Run>, files: &[ReadFile<'_>]) -> RunInfo {
     for file in files {
         by_thread.entry((file.trace.first, file.trace.tid)).or_default().push(file);
     }
-    let threads: Vec<ThreadInfo> = by_thread.values().map(|files| of_thread(files, &known)).collect();
+    let threads: Vec<ThreadInfo> = by_thread.values().map(|files| of_thread(run, files, &known)).collect();
     let mut sums = Sums::default();
     threads.iter().for_each(|thread| sums.add(&thread.sums));
     let alive = files.iter().any(|file| file.alive);
@@ -182,7 +192,7 @@ fn state(threads: &[ThreadInfo]) -> &'static str {
     }
 }
 
-fn of_thread(files: &[&ReadFile<'_>], known: &ClockQuality<'_>) -> ThreadInfo {
+fn of_thread(run: Option<&Run>, files: &[&ReadFile<'_>], known: &ClockQuality<'_>) -> ThreadInfo {
     let last = files.last();
     let audit = last.map(|file| &file.audit);
     let first_ticks = files.iter().filter_map(|file| Some(file.audit.range?.0)).min();
@@ -198,6 +208,9 @@ fn of_thread(files: &[&ReadFile<'_>], known: &ClockQuality<'_>) -> ThreadInfo {
     let sum = |number: fn(&ReadFile<'_>) -> u64| files.iter().map(|file| number(file)).sum();
     let offset = |ticks| known.since_start(ticks);
     ThreadInfo {
+        run: run.map(|run| format!("{:08x}", run.id)),
+        pid: run.map(|run| run.pid),
+        alive: files.iter().any(|file| file.alive),
         tid: last.map_or(0, |file| file.trace.tid),
         name: thread.map_or_else(String::new, |thread| shown_name(&thread.name)),
         label: last.map_or_else(String::new, |file| file.label.full().to_owned()),

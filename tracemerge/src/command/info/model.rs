@@ -4,12 +4,16 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use trace_format::meta::Cause;
 
 use crate::input::other_kinds::OtherKinds;
 use crate::time::steps::ClockStep;
 use crate::ui::error::Error;
+use crate::ui::messages::Grouped;
+use crate::ui::table::Alignment::{Left, Right};
+use crate::ui::units::{bytes, duration, signed_duration};
+use crate::view::rows::{Column, JsonRow, Row, Value};
 
 /// The version of the layout. It increases when a field changes its meaning or is removed; new fields may be added at
 /// any time.
@@ -155,8 +159,12 @@ impl StepInfo {
 }
 
 /// A thread of a run.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(super) struct ThreadInfo {
+    /// The id of the run.
+    pub run: Option<String>,
+    /// The process id.
+    pub pid: Option<u32>,
     /// The operating system's id.
     pub tid: u64,
     /// The thread's name, escaped as in the trace.
@@ -165,8 +173,9 @@ pub(super) struct ThreadInfo {
     pub label: String,
     /// The memory of the thread's ring: `shared` or `private`.
     pub ring: Option<&'static str>,
-    /// The end of the thread's trace: `exit`, `shutdown`, `thread`, `killed`, `panic`, or a word of a later version;
-    /// `null` if the trace has no end.
+    /// Whether the process still runs.
+    pub alive: bool,
+    /// The end of the thread's trace, as [`Row::COLUMNS`] describes it.
     pub end: Option<String>,
     /// The time of the first message, in nanoseconds since the run began.
     pub first_ns: Option<i64>,
@@ -177,8 +186,129 @@ pub(super) struct ThreadInfo {
     /// The time of the last message, in nanoseconds since 1970.
     pub last_wall_ns: Option<u64>,
     /// The sums over the thread's files.
-    #[serde(flatten)]
     pub sums: Sums,
+}
+
+impl Row for ThreadInfo {
+    const NAME: &'static str = "threads";
+    const FACTS: &'static [(&'static str, &'static str)] = &[];
+    const COLUMNS: &'static [Column<ThreadInfo>] = &[
+        Column::hidden("run", "the id of the run, 8 hex digits", |thread| thread.run.as_deref().into()),
+        Column::hidden("pid", "the process id", |thread| thread.pid.into()),
+        Column::text(
+            "label",
+            ("thread", Left),
+            "the thread's name in all views, which --thread accepts",
+            |thread| thread.label.as_str().into(),
+            |thread| thread.label.clone(),
+        ),
+        Column::text(
+            "tid",
+            ("id", Right),
+            "the operating system's id of the thread",
+            |thread| thread.tid.into(),
+            |thread| thread.tid.to_string(),
+        ),
+        Column::hidden("name", "the thread's last name, escaped as in the trace", |thread| {
+            thread.name.as_str().into()
+        }),
+        Column::count("records", "records", "the number of messages", |thread| thread.sums.records.into()),
+        Column::text(
+            "bytes",
+            ("bytes", Right),
+            "the number of bytes of text",
+            |thread| thread.sums.bytes.into(),
+            |thread| bytes(thread.sums.bytes),
+        ),
+        Column::text(
+            "first_ns",
+            ("first", Right),
+            "the time of the first message since the run began",
+            |thread| thread.first_ns.into(),
+            |thread| thread.first_ns.map_or_else(none, signed_duration),
+        ),
+        Column::text(
+            "last_ns",
+            ("last", Right),
+            "the time of the last message since the run began",
+            |thread| thread.last_ns.into(),
+            |thread| thread.last_ns.map_or_else(none, signed_duration),
+        ),
+        Column::hidden("first_wall_ns", "the time of the first message since 1970", |thread| {
+            thread.first_wall_ns.into()
+        }),
+        Column::hidden("last_wall_ns", "the time of the last message since 1970", |thread| {
+            thread.last_wall_ns.into()
+        }),
+        Column::hidden("stalls", "how often the thread waited for room in its ring", |thread| {
+            thread.sums.stalls.into()
+        }),
+        Column::text(
+            "stall_ns",
+            ("stalled", Right),
+            "how long the thread waited for room in its ring",
+            |thread| thread.sums.stall_ns.into(),
+            |thread| if thread.sums.stalls == 0 { none() } else { duration(thread.sums.stall_ns) },
+        ),
+        Column::text(
+            "lost",
+            ("lost", Right),
+            "the number of messages that are reported lost",
+            |thread| thread.sums.lost.into(),
+            |thread| if thread.sums.lost == 0 { none() } else { Grouped(thread.sums.lost).to_string() },
+        ),
+        Column::hidden("lost_by_reason", "the lost messages by reason", |thread| {
+            Value::nested(&thread.sums.lost_by_reason)
+        }),
+        Column::hidden("damaged", "the number of places that are no line of the thread's trace", |thread| {
+            thread.sums.damaged.into()
+        }),
+        Column::hidden(
+            "files",
+            "the number of trace files, and of rings whose text is in no file yet",
+            |thread| thread.sums.files.into(),
+        ),
+        Column::hidden("ring", "the memory of the thread's ring: shared or private", |thread| {
+            thread.ring.into()
+        }),
+        Column::text(
+            "end",
+            ("end", Left),
+            "exit, shutdown, thread, killed, panic, or a word of a later version; unknown if the trace has no end",
+            |thread| thread.end.as_deref().into(),
+            ThreadInfo::end_in_words,
+        ),
+        Column::hidden("other_kinds", "the numbers of lines of unknown kinds, by their marks", |thread| {
+            let kinds = &thread.sums.other_kinds;
+            if kinds.is_empty() { Value::Absent } else { Value::nested(kinds) }
+        }),
+    ];
+}
+
+impl ThreadInfo {
+    /// Returns the end of the thread's trace for people, with the facts that few threads have.
+    fn end_in_words(&self) -> String {
+        let none_yet = if self.alive { "alive" } else { "no end" };
+        let mut end = self.end.as_deref().unwrap_or(none_yet).to_owned();
+        if self.ring == Some("private") {
+            end.push_str(", ring=private");
+        }
+        if self.sums.files > 1 {
+            end.push_str(&format!(", {} files", self.sums.files));
+        }
+        end
+    }
+}
+
+impl Serialize for ThreadInfo {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        JsonRow(self).serialize(serializer)
+    }
+}
+
+/// Returns the cell of a table for a time or a number that is not there.
+fn none() -> String {
+    "-".to_owned()
 }
 
 /// Sums over files, of a thread, a run or all runs.

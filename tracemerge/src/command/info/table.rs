@@ -6,8 +6,8 @@ use trace_format::wall::Wall;
 use crate::command::info::model::{RunInfo, Sums, TraceInfo};
 use crate::ui::cause::in_words;
 use crate::ui::messages::{Grouped, count};
-use crate::ui::table::{Alignment, Columns};
-use crate::ui::units::{bytes, duration, signed_duration};
+use crate::ui::units::{bytes, duration};
+use crate::view::rows;
 
 /// The number of forks of a process that are listed.
 const MAX_LISTED_FORKS: usize = 12;
@@ -90,7 +90,7 @@ fn of_run(run: &RunInfo, forks: &[u32]) -> String {
         text.push_str(&format!("  begun {}{cost}{period}\n", Wall(start)));
     }
     text.push_str(&of_clock(run));
-    text.push_str(&of_threads(run));
+    text.push_str(&rows::table(&run.threads, "  "));
     text.push_str(&format!("  {}, {}\n", count(run.threads.len() as u64, "thread"), amounts(&run.sums)));
     text
 }
@@ -113,43 +113,4 @@ fn of_clock(run: &RunInfo) -> String {
         text.push_str(&format!("  {}\n", step.text));
     }
     text
-}
-
-fn of_threads(run: &RunInfo) -> String {
-    use Alignment::{Left, Right};
-    let mut columns = Columns::new(&[
-        ("thread", Left),
-        ("id", Right),
-        ("records", Right),
-        ("bytes", Right),
-        ("first", Right),
-        ("last", Right),
-        ("stalled", Right),
-        ("lost", Right),
-        ("end", Left),
-    ]);
-    for thread in &run.threads {
-        let time = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), signed_duration);
-        let none = |thing: u64, text: String| if thing == 0 { "-".to_owned() } else { text };
-        let none_yet = if run.state == "alive" { "alive" } else { "no end" };
-        let mut end = thread.end.as_deref().unwrap_or(none_yet).to_owned();
-        if thread.ring == Some("private") {
-            end.push_str(", ring=private");
-        }
-        if thread.sums.files > 1 {
-            end.push_str(&format!(", {} files", thread.sums.files));
-        }
-        columns.row([
-            thread.label.clone(),
-            thread.tid.to_string(),
-            Grouped(thread.sums.records).to_string(),
-            bytes(thread.sums.bytes),
-            time(thread.first_ns),
-            time(thread.last_ns),
-            none(thread.sums.stalls, duration(thread.sums.stall_ns)),
-            none(thread.sums.lost, Grouped(thread.sums.lost).to_string()),
-            end,
-        ]);
-    }
-    columns.text("  ")
 }

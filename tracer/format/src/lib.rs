@@ -32,9 +32,9 @@
 //! | [`wait`] | a wait of the tracer |
 //! | [`pe`] | the headers of a Windows program: the range of its code, and its build-id |
 //!
-//! Guarantees: one dependency (`zmij`, for the shortest digits of floats), no `unsafe`, no I/O; every parser
-//! accepts hostile bytes and returns an error or a value, never panics and never allocates more than a small
-//! multiple of its input. Each format has the property test `parse(write(x)) == x`.
+//! Guarantees: no dependency (with the feature `fast-floats` one: `zmij`, for the shortest digits of floats), no
+//! `unsafe`, no I/O; every parser accepts hostile bytes and returns an error or a value, never panics and never
+//! allocates more than a small multiple of its input. Each format has the property test `parse(write(x)) == x`.
 
 pub mod capture;
 pub mod crc32;

@@ -4,6 +4,9 @@
 //! fewer of them count: later writes overwrite the rest. Functions that take a page return `None` if it is too short,
 //! or if they cannot write the number in the same way as std.
 
+#[cfg(feature = "fast-floats")]
+use super::shortest::shortest;
+
 /// The greatest number of bytes of literal text in one step.
 pub(super) const CHUNK: usize = 16;
 /// The number of bytes that a step may write without a test for room: literal, sign, eight digits, point,
@@ -128,42 +131,10 @@ fn eight_decimals(room: &mut [u8; ROOM], at: usize, scaled: u64, debug: bool) ->
     at + decimals
 }
 
-/// Writes a float in the range for which neither std nor zmij writes an exponent. `wide` is the same
-/// number as an `f64`.
-#[inline(never)]
-fn shortest<F: zmij::Float>(page: &mut [u8], at: usize, value: F, wide: f64, debug: bool) -> Option<usize> {
-    let mut buffer = zmij::Buffer::new();
-    let all = buffer.format_finite(value).as_bytes();
-    // A binary fraction of n bits has n decimals, and the last one is a 5. If all decimals except that 5
-    // suffice, the value lies in the middle between two decimals, and std and zmij do not agree on which to
-    // take. Most values have more bits than the 21 decimals that the smallest can have.
-    let bits = fraction_bits(wide);
-    if bits <= 22 {
-        let decimals = all.iter().rev().position(|&byte| byte == b'.')? as i32;
-        if bits == decimals + 1 {
-            return None;
-        }
-    }
-    let all = all.strip_suffix(b".0").filter(|_| !debug).unwrap_or(all);
-    let to = page.get_mut(at..)?;
-    // The beginning and the end, which overlap, are copied without a call.
-    match (all.first_chunk::<16>(), all.last_chunk::<16>()) {
-        (Some(first), Some(last)) => {
-            *to.first_chunk_mut()? = *first;
-            *to.get_mut(all.len() - 16..)?.first_chunk_mut()? = *last;
-        }
-        _ => to.get_mut(..all.len())?.copy_from_slice(all),
-    }
-    Some(at + all.len())
-}
-
-/// Returns the number of bits after the point that a float needs; 0 or less for an integer. The value
-/// must not be subnormal.
-fn fraction_bits(value: f64) -> i32 {
-    let bits = value.to_bits();
-    let exponent = (bits >> 52 & 0x7ff) as i32 - 1023;
-    // The implicit bit ends the search.
-    52 - exponent - (bits | 1 << 52).trailing_zeros() as i32
+/// Writes no float: the caller leaves it to std, whose code a program that shows floats has anyway.
+#[cfg(not(feature = "fast-floats"))]
+fn shortest<F>(_: &mut [u8], _: usize, _: F, _: f64, _: bool) -> Option<usize> {
+    None
 }
 
 /// Writes a float without its sign, with `precision` digits after the point, as `{:.3}` does: rounded to the

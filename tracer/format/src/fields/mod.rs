@@ -12,6 +12,8 @@ mod composite;
 mod digits;
 mod fast;
 mod field;
+#[cfg(feature = "fast-floats")]
+mod shortest;
 #[cfg(test)]
 mod tests;
 mod value;

@@ -232,6 +232,9 @@ fn wrap_in_site_check(kind: &Ident, texts: &Texts<'_>, record: &TokenStream) -> 
 /// of the macro, and of a token of the program otherwise.
 pub(crate) fn site(kind: &Ident, texts: &Texts<'_>, at: Span) -> TokenStream {
     let Texts { template, format, names } = texts;
+    let mut joined = format!("{template}{format}");
+    names.iter().for_each(|name| joined.extend([name.as_str(), "\0"]));
+    let (template_len, format_len) = (template.len() as u32, format.len() as u32);
     let (line, column) = (quote_spanned!(at=> ::core::line!()), quote_spanned!(at=> ::core::column!()));
     quote_spanned! {Span::mixed_site()=>
         {
@@ -240,17 +243,16 @@ pub(crate) fn site(kind: &Ident, texts: &Texts<'_>, at: Span) -> TokenStream {
             }
             static SITE: ::tracer::__macro_support::Site = ::tracer::__macro_support::Site::new(
                 ::tracer::__macro_support::Place {
-                    module: ::core::module_path!(),
-                    file: ::core::file!(),
+                    texts: ::core::concat!(::core::module_path!(), ::core::file!()),
+                    module_len: ::core::module_path!().len() as ::core::primitive::u32,
                     line: #line,
                     column: #column,
                     here: __here,
                 },
                 ::tracer::__macro_support::Call {
                     kind: ::tracer::__macro_support::SiteKind::#kind,
-                    template: #template,
-                    format: #format,
-                    names: &[#(#names),*],
+                    texts: #joined,
+                    format_lens: [#template_len, #format_len],
                 },
             );
             let site: &'static ::tracer::__macro_support::Site = &SITE;

@@ -42,7 +42,7 @@ pub mod __macro_support {
         pub module: &'static str,
         pub function: &'static str,
         pub template: &'static str,
-        pub names: &'static [&'static str],
+        pub names: Vec<&'static str>,
     }
 
     pub struct Site {
@@ -51,8 +51,8 @@ pub mod __macro_support {
     }
 
     pub struct Place {
-        pub module: &'static str,
-        pub file: &'static str,
+        pub texts: &'static str,
+        pub module_len: u32,
         pub line: u32,
         pub column: u32,
         pub here: fn() -> &'static str,
@@ -60,9 +60,17 @@ pub mod __macro_support {
 
     pub struct Call {
         pub kind: SiteKind,
-        pub template: &'static str,
-        pub format: &'static str,
-        pub names: &'static [&'static str],
+        pub texts: &'static str,
+        pub format_lens: [u32; 2],
+    }
+
+    impl Call {
+        /// Returns the two format strings, and the names.
+        fn parts(&self) -> (&'static str, &'static str, Vec<&'static str>) {
+            let (template, rest) = self.texts.split_at(self.format_lens[0] as usize);
+            let (format, names) = rest.split_at(self.format_lens[1] as usize);
+            (template, format, names.split_terminator('\0').collect())
+        }
     }
 
     impl Site {
@@ -71,7 +79,7 @@ pub mod __macro_support {
         }
 
         pub fn word(&self) -> u64 {
-            assert!(self.place.file.ends_with(".rs") && self.place.column > 0);
+            assert!(self.place.texts.ends_with(".rs") && self.place.column > 0);
             u64::from(!OFF.get())
         }
 
@@ -86,11 +94,11 @@ pub mod __macro_support {
                 let mut payload = vec![0; arguments.size()];
                 let mut cursor = Cursor::new(&mut payload);
                 arguments.write(&mut cursor);
-                assert!(!cursor.is_full() && cursor.remaining() == 0, "{}", self.call.format);
+                assert!(!cursor.is_full() && cursor.remaining() == 0, "{}", self.call.texts);
                 let mut descriptor = Vec::new();
                 A::describe(&mut descriptor);
                 let mut text = Vec::new();
-                SitePlan::new(self.call.format, &descriptor).unwrap().render(&payload, &mut text).unwrap();
+                SitePlan::new(self.call.parts().1, &descriptor).unwrap().render(&payload, &mut text).unwrap();
                 self.say(String::from_utf8(text).unwrap(), true);
             }
             false
@@ -99,7 +107,7 @@ pub mod __macro_support {
         pub fn format<A: Arguments>(&'static self, arguments: &A, message: fmt::Arguments<'_>) {
             if A::CAPTURED && arguments.size() <= MAX_PAYLOAD {
                 let rendered = SAID.with_borrow(|said| said.last().unwrap().text.clone());
-                assert_eq!(rendered, message.to_string(), "{}", self.call.format);
+                assert_eq!(rendered, message.to_string(), "{}", self.call.texts);
             } else {
                 self.say(message.to_string(), false);
             }
@@ -107,14 +115,15 @@ pub mod __macro_support {
 
         fn say(&self, text: String, was_captured: bool) {
             let Site { place, call } = self;
+            let (template, _, names) = call.parts();
             let said = Said {
                 text,
                 was_captured,
                 line: place.line,
-                module: place.module,
+                module: &place.texts[..place.module_len as usize],
                 function: (place.here)().strip_suffix("::__here").unwrap(),
-                template: call.template,
-                names: call.names,
+                template,
+                names,
             };
             SAID.with_borrow_mut(|all| all.push(said));
         }

@@ -210,17 +210,18 @@ pub(crate) fn make(definition: Definition, types: &[ValueType], key: u64) -> Opt
         }
         return None;
     }
-    let template = leak(definition.format(types, true));
-    let format = leak(definition.format(types, false));
-    let names: Vec<&'static str> = definition.fields.iter().map(|field| leak(field.name.clone())).collect();
+    let (mut texts, format) = (definition.format(types, true), definition.format(types, false));
+    let format_lens = [texts.len() as u32, format.len() as u32];
+    texts += &format;
+    definition.fields.iter().for_each(|field| texts.extend([field.name.as_str(), "\0"]));
     let place = Place {
-        module: leak(definition.module.clone()),
-        file: leak(definition.file.clone()),
+        texts: leak(format!("{}{}", definition.module, definition.file)),
+        module_len: definition.module.len() as u32,
         line: definition.line,
         column: 0,
         here: || "",
     };
-    let call = Call { kind: definition.kind, template, format, names: names.leak() };
+    let call = Call { kind: definition.kind, texts: leak(texts), format_lens };
     let dynamic =
         Box::leak(Box::new(Dynamic { definition, types: types.to_vec(), key, signature: signature(key) }));
     Some(Box::leak(Box::new(Site::new(place, call).made_of(dynamic))))

@@ -91,16 +91,29 @@ pub struct Site {
 /// The place of a call in the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The path of the module.
-    pub module: &'static str,
-    /// The path of the source file.
-    pub file: &'static str,
+    /// The path of the module, and behind it the path of the source file. Each text of a site takes 40 bytes of the
+    /// program more than its letters.
+    pub texts: &'static str,
+    /// The number of bytes of the path of the module.
+    pub module_len: u32,
     /// The line in the file, from 1.
     pub line: u32,
     /// The column in the line, from 1.
     pub column: u32,
     /// A function that returns the path of an item called `__here` in the body that contains the call.
     pub here: fn() -> &'static str,
+}
+
+impl Place {
+    /// Returns the path of the module.
+    pub(crate) fn module(&self) -> &'static str {
+        self.texts.get(..self.module_len as usize).unwrap_or_default()
+    }
+
+    /// Returns the path of the source file.
+    fn file(&self) -> &'static str {
+        self.texts.get(self.module_len as usize..).unwrap_or_default()
+    }
 }
 
 /// The name of the item whose path shows the function that contains a call.
@@ -111,12 +124,25 @@ const HERE: &str = "::__here";
 pub struct Call {
     /// The kind of the records.
     pub kind: SiteKind,
-    /// The format string as it stands in the program.
-    pub template: &'static str,
-    /// The format string that names the captured values by their numbers.
-    pub format: &'static str,
-    /// The names of the captured values.
-    pub names: &'static [&'static str],
+    /// Behind each other: the format string as it stands in the program, the format string that names the captured
+    /// values by their numbers, and the names of the captured values, each with a zero byte behind it.
+    pub texts: &'static str,
+    /// The numbers of bytes of the two format strings.
+    pub format_lens: [u32; 2],
+}
+
+impl Call {
+    /// Returns the format string as it stands in the program.
+    fn template(&self) -> &'static str {
+        self.texts.get(..self.format_lens[0] as usize).unwrap_or_default()
+    }
+
+    /// Returns the format string that names the captured values by their numbers, and the names of these values.
+    fn format_and_names(&self) -> (&'static str, Vec<String>) {
+        let rest = self.texts.get(self.format_lens[0] as usize..).unwrap_or_default();
+        let (format, names) = rest.split_at_checked(self.format_lens[1] as usize).unwrap_or_default();
+        (format, names.split_terminator('\0').map(str::to_owned).collect())
+    }
 }
 
 /// The types of the arguments of a call that captures them.
@@ -169,14 +195,10 @@ impl Site {
     /// `is_captured`: it has types of arguments. The site stays for ever.
     pub(crate) fn of_guest(entry: sites::Site, is_captured: bool) -> &'static Site {
         let entry: &'static sites::Site = Box::leak(Box::new(entry));
-        let place = Place {
-            module: &entry.module,
-            file: &entry.file,
-            line: entry.line,
-            column: entry.column,
-            here: || "",
-        };
-        let call = Call { kind: entry.kind, template: &entry.template, format: &entry.format, names: &[] };
+        // The entry has the other texts.
+        let (texts, module_len) = (entry.module.as_str(), entry.module.len() as u32);
+        let place = Place { texts, module_len, line: entry.line, column: entry.column, here: || "" };
+        let call = Call { kind: entry.kind, texts: "", format_lens: [0, 0] };
         let site = Site { of_guest: Some(entry), word: AtomicU64::new(FORMATTED), ..Site::new(place, call) };
         let site: &'static Site = Box::leak(Box::new(site));
         site.list();
@@ -214,7 +236,7 @@ impl Site {
     pub(crate) fn is_allowed(&self) -> bool {
         match self.dynamic {
             Some(dynamic) => is_allowed(dynamic.definition.filtered_by(), dynamic.definition.level),
-            None => is_allowed(self.place.module, Level::None),
+            None => is_allowed(self.place.module(), Level::None),
         }
     }
 
@@ -359,22 +381,22 @@ impl Site {
             describe(&mut descriptor);
         }
         let (place, call) = (&self.place, &self.call);
-        let (format, names) = if describe.is_null() { ("", &[][..]) } else { (call.format, call.names) };
+        let (format, names) = if describe.is_null() { ("", Vec::new()) } else { call.format_and_names() };
         let defined = self.dynamic.map(|dynamic| &dynamic.definition);
         let function = defined.map_or_else(|| function_of((place.here)()), |defined| &defined.function);
         sites::Site {
             id: self.number(),
             line: place.line,
             column: place.column,
-            module: place.module.to_owned(),
-            file: place.file.to_owned(),
+            module: place.module().to_owned(),
+            file: place.file().to_owned(),
             format: format.to_owned(),
             descriptor,
             function: function.to_owned(),
             level: defined.map_or(Level::None, |defined| defined.level),
             target: defined.map_or_else(String::new, |defined| defined.target.clone()),
-            template: call.template.to_owned(),
-            names: names.iter().map(|&name| name.to_owned()).collect(),
+            template: call.template().to_owned(),
+            names,
             kind: call.kind,
             shares_line: false,
         }

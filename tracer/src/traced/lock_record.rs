@@ -17,8 +17,9 @@ const WORDS: usize = MAX_CAPTURED / 8;
 /// Makes the site by which the filter switches the lock records of a module. It is never in the table for readers:
 /// the records have no site.
 pub(crate) const fn switch_of(module: &'static str) -> Site {
-    let place = Place { module, file: file!(), line: line!(), column: column!(), here: || "" };
-    Site::new(place, Call { kind: SiteKind::Message, template: "", format: "", names: &[] })
+    let module_len = module.len() as u32;
+    let place = Place { texts: module, module_len, line: line!(), column: column!(), here: || "" };
+    Site::new(place, Call { kind: SiteKind::Message, texts: "", format_lens: [0, 0] })
 }
 
 /// Records a text about a lock, if the locks of this `switch` are on; returns whether they are.

@@ -191,15 +191,36 @@ pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> b
 fn capture_for_owner<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bool {
     /// The size of most arguments is smaller; more room takes more time.
     const TYPICAL_MAX_BYTES: usize = 128;
-    let Some(owner) = copies::joined() else { return false };
-    let size = arguments.size();
-    let copy = |bytes: &mut [u8]| {
-        bytes.get_mut(..size).is_some_and(|bytes| {
-            arguments.write(&mut Cursor::new(bytes));
-            owner.capture(ticks, site, bytes)
-        })
-    };
-    if size <= TYPICAL_MAX_BYTES { copy(&mut [0; TYPICAL_MAX_BYTES]) } else { copy(&mut [0; MAX_CAPTURED]) }
+    match copies::joined() {
+        None => false,
+        Some(owner) => {
+            let write = |bytes: &mut [u8]| arguments.write(&mut Cursor::new(bytes));
+            let size = arguments.size();
+            if size <= TYPICAL_MAX_BYTES {
+                pass_to_owner::<TYPICAL_MAX_BYTES>(owner, ticks, site, size, &write)
+            } else {
+                pass_to_owner::<MAX_CAPTURED>(owner, ticks, site, size, &write)
+            }
+        }
+    }
+}
+
+/// Passes `size` bytes of arguments, which `write` writes, to the copy of the library that owns the process; returns
+/// false if they are more than `MOST`, or if the message must be formatted. Not inlined: without such a copy, no
+/// thread and no signal handler needs the stack for the bytes.
+#[cold]
+#[inline(never)]
+fn pass_to_owner<const MOST: usize>(
+    owner: Owner,
+    ticks: Ticks,
+    site: u32,
+    size: usize,
+    write: &dyn Fn(&mut [u8]),
+) -> bool {
+    [0; MOST].get_mut(..size).is_some_and(|bytes| {
+        write(bytes);
+        owner.capture(ticks, site, bytes)
+    })
 }
 
 /// The receiver of a record of a thread that had no ring.

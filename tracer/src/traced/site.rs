@@ -14,6 +14,19 @@ use crate::shared::process;
 use crate::shared::sites::{Captured, FORMATTED, KINDS, NEW, OFF, Site};
 use crate::words::exclusion;
 
+/// See [`Site::record`]. All calls with arguments of the same types share this code: it would be half of the bytes of
+/// a call, and the call of it costs a cycle.
+#[inline(never)]
+fn record_now<A: Arguments>(word: u64, arguments: &A) -> bool {
+    let ticks = match (word >> 32) as u32 ^ (A::SIGNATURE & !KINDS) {
+        clock::ORDERED => counter::ordered(),
+        clock::FAST => counter::fast(),
+        clock::SYSTEM => counter::system(),
+        _ => return false,
+    };
+    record::capture(Ticks(ticks), word as u32, arguments)
+}
+
 impl Site {
     /// Returns the site's state, for [`is_on`](Site::is_on) and [`record`](Site::record). This is one relaxed load.
     #[inline(always)]
@@ -33,14 +46,7 @@ impl Site {
     #[inline(always)]
     #[must_use]
     pub fn record<A: Arguments>(&self, word: u64, arguments: &A) -> bool {
-        let ticks = match (word >> 32) as u32 ^ (A::SIGNATURE & !KINDS) {
-            _ if !A::CAPTURED => return false,
-            clock::ORDERED => counter::ordered(),
-            clock::FAST => counter::fast(),
-            clock::SYSTEM => counter::system(),
-            _ => return false,
-        };
-        record::capture(Ticks(ticks), word as u32, arguments)
+        A::CAPTURED && record_now(word, arguments)
     }
 
     /// Acts as [`record`](Site::record), for values that go with another record, whose ticks they get.
@@ -66,12 +72,19 @@ impl Site {
     pub fn format<A: Arguments>(&'static self, _: &A, message: fmt::Arguments<'_>) {
         // Only the message is passed on: the arguments themselves can stay in registers.
         if A::CAPTURED {
-            self.format_this_time(Some(Captured { signature: A::SIGNATURE, describe: A::describe }), message);
+            self.format_once::<A>(message);
         } else if self.word() == FORMATTED {
             self.format_this_time(None, message);
         } else {
             record::trace(self.number(), message);
         }
+    }
+
+    /// Formats the message, and asks for an entry with these types of arguments.
+    #[cold]
+    #[inline(never)]
+    fn format_once<A: Arguments>(&'static self, message: fmt::Arguments<'_>) {
+        self.format_this_time(Some(Captured { signature: A::SIGNATURE, describe: A::describe }), message);
     }
 
     #[cold]

@@ -184,6 +184,8 @@ fn one_type(descriptor: &[u8], depth: usize) -> Option<(Type, &[u8])> {
             b'u' => Type::Unit,
             b'p' => Type::Pointer(32),
             b'P' => Type::Pointer(64),
+            // A duration and an address are shown as their text.
+            b'D' | b'I' | b'K' => return composite(rest),
             b'O' | b'S' => return composite(skip(rest)?),
             b'R' => return composite(skip(skip(rest)?)?),
             b'A' => return composite(skip(rest.get(4..)?)?),
@@ -330,8 +332,9 @@ mod tests {
     #[test]
     fn every_kind_of_composite_type_is_skipped() {
         let named = b"N\x01\0P\x02\0\x01\0xl\x01\0ye";
-        let all = [&b"SRhe"[..], b"A\x03\0\0\0y", b"E\x02\0U\x01\0AT\x01\0B\x01\0c", b"T\0\0\x02\0he", named]
-            .concat();
+        let all =
+            [&b"SRhe"[..], b"A\x03\0\0\0OD", b"E\x02\0U\x01\0AT\x01\0B\x01\0c", b"T\0\0\x02\0he", named]
+                .concat();
         let fields = Fields::of(&site(&all, &[]));
         assert_eq!(fields.fields().len(), 5);
         assert!(fields.fields().iter().all(|field| field.of == Type::Composite));
@@ -339,5 +342,18 @@ mod tests {
             let _ = Fields::of(&site(&all[..end], &[]));
         }
         assert!(Fields::of(&site(&[b'O'; 100], &[])).fields().is_empty());
+    }
+
+    #[test]
+    fn durations_and_addresses_are_texts() {
+        let duration = [&2u64.to_le_bytes()[..], &500_000_000u32.to_le_bytes()].concat();
+        let payload = [&[7][..], &duration, &[4, 127, 0, 0, 1], &[4, 127, 0, 0, 1, 80, 0], &[8]].concat();
+        let fields = Fields::of(&site(b"hDIKh", &["a", "time", "ip", "peer", "b"]));
+        let mut values = Vec::new();
+        assert!(fields.read(&payload, &mut values));
+        let text = |text: &'static str| Value::Text(text.into());
+        let expected =
+            [Value::Unsigned(7), text("2.5s"), text("127.0.0.1"), text("127.0.0.1:80"), Value::Unsigned(8)];
+        assert_eq!(values, expected);
     }
 }

@@ -23,8 +23,9 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// * Off, by `TRACER_ENABLE` or by the filter: the call is a load and a branch; no argument is evaluated.
-/// * On: each argument is evaluated once, in order. Numbers, text, pointers and, with `{:?}`, types composed of them
-///   are copied unformatted; the flusher makes the text. A type of the program itself is copied if it has
+/// * On: each argument is evaluated once, in order. Numbers, text, network addresses, pointers and `path.display()` are
+///   copied unformatted and, with `{:?}`, also paths, `OsStr`, `Duration`, `SystemTime` (on Unix), atomics, and types
+///   composed of all these; the flusher makes the text. A type of the program itself is copied if it has
 ///   [`derive(Capture)`](derive@Capture).
 /// * Any other type is formatted at the call, and with it the whole message; so are messages of more than 64 KiB, and
 ///   those of a call that the flusher has not registered yet.

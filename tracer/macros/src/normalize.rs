@@ -77,6 +77,7 @@ fn for_each_argument(template: &mut Template, mut see: impl FnMut(&mut usize, By
 fn by(spec: &Spec) -> By {
     let padded = spec.width != CountSpec::None || spec.fill.is_some() || spec.zero;
     match spec.by {
+        Trait::Display if spec.precision != CountSpec::None => "PreciseDisplay",
         Trait::Display => "Display",
         Trait::Debug if padded => "PaddedDebug",
         Trait::Debug => "Debug",
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn counts_are_arguments() {
         let call = normalized("{:>2$.*} {:w$?} {v:.3$} {v:v$}", 4, &["w"]).unwrap();
-        assert_eq!(call.format, "{1:>2$.0$} {3:5$?} {6:.4$} {6:7$}");
+        assert_eq!(call.format, "{1:>2$.0$} {3:5$?} {6:.4$} {7:8$}");
         let counts = call.values.iter().filter(|value| value.1 == "Count").map(|value| value.0);
         assert_eq!(counts.collect::<Vec<_>>(), [0, 2, 3, 4, 5]);
     }

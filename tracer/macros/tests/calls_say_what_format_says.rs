@@ -133,10 +133,19 @@ pub mod __macro_support {
 use __macro_support::{said, switch_off};
 use real::capture::{Capture, by};
 use real::{Capture, trace};
+use std::borrow::Cow;
 use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
 use std::fmt::{self, Debug, Display};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::num::NonZero;
+use std::path::Path;
 use std::rc::Rc;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI8, AtomicU32};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+#[cfg(unix)]
+use std::time::SystemTime;
 
 /// Returns the text of the one call since the last time, and whether it was captured.
 #[track_caller]
@@ -229,6 +238,56 @@ fn every_trait_and_flag_is_rendered_as_by_format() {
     captured!("{p:p} {p} {:p} {:?}", std::ptr::from_ref(p), std::ptr::from_ref(p).cast_mut());
     captured!("{x:5?}|{y:<9?}|{s:.^9?}|{:02?}|{:>4?}", 3, ());
     captured!("{:?} {:#?} {:.1?} {:+?}", Some(1), (1, "a"), [1.25, 0.5], vec![Ok::<i8, ()>(1), Err(())]);
+}
+
+#[test]
+fn types_of_std_are_captured() {
+    let (path, name) = (Path::new("a dir/größe"), OsStr::new("a \"name\""));
+    captured!(
+        "{} {:>20}| {:^9} {path:?} {:?} {name:?}",
+        path.display(),
+        path.display(),
+        path.display(),
+        path.to_owned()
+    );
+    captured!("{:?} {:?} {:?}", Cow::Borrowed(path), Some(name), [OsString::from("x")]);
+    captured!(
+        "{} {:?} {} {}",
+        Cow::Borrowed("a"),
+        Arc::<str>::from("b"),
+        Rc::<str>::from("c"),
+        Box::<str>::from("d")
+    );
+    let duration = Duration::from_nanos(1_234_567);
+    captured!("{duration:?} {duration:.1?} {duration:>12.2?}| {:#?}", (duration, Some(duration)));
+    let ip = IpAddr::from([127, 0, 0, 1]);
+    captured!("{ip} {ip:?} {ip:>20}| {ip:.3} {} {:?}", Ipv6Addr::LOCALHOST, Ipv4Addr::BROADCAST);
+    captured!("{} {:?}", SocketAddr::from((ip, 80)), SocketAddrV6::new(Ipv6Addr::LOCALHOST, 8080, 1, 2));
+    captured!("{} {:?} {:#x}", NonZero::new(7u8).unwrap(), NonZero::new(-7i64), NonZero::new(7u32).unwrap());
+    captured!("{:?} {:5?} {:?}", AtomicU32::new(7), AtomicI8::new(-7), [AtomicBool::new(true)]);
+    captured!("{:?} {:?} {:?} {:?}", Some(1.5), &[1u8, 2][..], [(); 2], (1, "a", Some(ip)));
+    #[cfg(unix)]
+    {
+        let now = SystemTime::now();
+        captured!("{now:?} {:#?}", SystemTime::UNIX_EPOCH - duration);
+    }
+}
+
+#[test]
+fn paths_that_versions_of_std_print_differently_are_formatted_at_the_call() {
+    let path = Path::new("it's");
+    captured!("{}", path.display());
+    formatted!("{path:?}");
+    formatted!("{:.2}", path.display());
+    formatted!("{}", Path::new(&"x".repeat(257)).display());
+    captured!("{}", Path::new(&"x".repeat(256)).display());
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        let path = Path::new(OsStr::from_bytes(b"a\xff\xfeb"));
+        formatted!("{:>9}", path.display());
+        formatted!("{path:?}");
+    }
 }
 
 #[test]

@@ -7,7 +7,9 @@
 //!
 //! The compiler looks up `Arg::<By, _>::new(&value).__tracer_capture()` like any method. `Arg` has the method if the
 //! type is [`Capture<By>`]; it returns [`Captured`]. If not, the compiler goes on to the type that `Arg` derefs to,
-//! [`Uncapturable`], whose method returns [`NotCaptured`]. No trait of a user has a method of this name.
+//! [`TextArg`], which has the method for the types whose text is captured; it returns [`CapturedText`]. If it has none
+//! either, the compiler goes on to [`Uncapturable`], whose method returns [`NotCaptured`]. No trait of a user has a
+//! method of this name.
 
 #[cfg(feature = "unwind")]
 pub use crate::api::called_from::Question;
@@ -23,9 +25,13 @@ pub use trace_format::capture::{Capture, Cursor, by, descriptor};
 pub use trace_format::line::Ticks;
 pub use trace_format::sites::SiteKind;
 
-use std::fmt;
+use std::cell::OnceCell;
+use std::fmt::{self, Write as _};
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::path;
+
+use trace_format::capture::TOO_LONG;
 
 /// Calls `body`. A closure that is passed as `FnOnce` may return its captures, for example references into
 /// `&mut self`; a closure that is called in place may not.
@@ -42,14 +48,17 @@ pub fn none<T>() -> Option<T> {
 }
 
 /// An argument of a call, and how it is to be formatted.
-pub struct Arg<'a, By, T: ?Sized>(&'a T, PhantomData<By>);
+pub struct Arg<'a, By, T: ?Sized>(TextArg<'a, By, T>);
+
+/// An argument that is captured as the text that it prints, if its type is one of a few.
+pub struct TextArg<'a, By, T: ?Sized>(&'a T, PhantomData<By>);
 
 impl<'a, By, T: ?Sized> Arg<'a, By, T> {
     /// Makes the argument for `value`.
     #[inline(always)]
     #[must_use]
     pub fn new(value: &'a T) -> Arg<'a, By, T> {
-        Arg(value, PhantomData)
+        Arg(TextArg(value, PhantomData))
     }
 }
 
@@ -58,11 +67,29 @@ impl<'a, By, T: Capture<By> + ?Sized> Arg<'a, By, T> {
     #[inline(always)]
     #[must_use]
     pub fn __tracer_capture(&self) -> Captured<'a, By, T> {
-        Captured(self.0, PhantomData)
+        Captured(self.0.0, PhantomData)
     }
 }
 
-impl<By, T: ?Sized> Deref for Arg<'_, By, T> {
+impl<'a, By, T: ?Sized> Deref for Arg<'a, By, T> {
+    type Target = TextArg<'a, By, T>;
+
+    #[inline(always)]
+    fn deref(&self) -> &TextArg<'a, By, T> {
+        &self.0
+    }
+}
+
+impl<'a> TextArg<'a, by::Display, path::Display<'_>> {
+    /// Returns the argument as it goes into a record. Std prints it without calling any code of the program.
+    #[inline(always)]
+    #[must_use]
+    pub fn __tracer_capture(&self) -> CapturedText<'a> {
+        CapturedText { value: self.0, text: OnceCell::new() }
+    }
+}
+
+impl<By, T: ?Sized> Deref for TextArg<'_, By, T> {
     type Target = Uncapturable;
 
     #[inline(always)]
@@ -87,6 +114,50 @@ impl Uncapturable {
 /// An argument that goes into a record.
 pub struct Captured<'a, By, T: ?Sized>(&'a T, PhantomData<By>);
 
+/// An argument whose text goes into a record.
+pub struct CapturedText<'a> {
+    value: &'a dyn fmt::Display,
+    /// The text, once the record asks for it.
+    text: OnceCell<ShortText>,
+}
+
+/// A text of at most 256 bytes.
+struct ShortText {
+    bytes: [u8; 256],
+    /// [`TOO_LONG`] if the text is longer or is not that of its value, see [`ShortText::write_str`].
+    length: usize,
+}
+
+impl ShortText {
+    /// Returns the text that `value` prints with `{}`.
+    #[inline(never)]
+    fn of(value: &dyn fmt::Display) -> ShortText {
+        let mut text = ShortText { bytes: [0; 256], length: 0 };
+        if write!(text, "{value}").is_err() {
+            text.length = TOO_LONG;
+        }
+        text
+    }
+
+    #[inline(always)]
+    fn get(&self) -> Option<&[u8]> {
+        self.bytes.get(..self.length)
+    }
+}
+
+impl fmt::Write for ShortText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        // It stands for bytes of a path that are not Unicode. With a width, versions of std print such a path differently.
+        if text == "\u{fffd}" {
+            return Err(fmt::Error);
+        }
+        let end = self.length + text.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
 /// An argument that does not go into a record: its call formats the message.
 #[derive(Clone, Copy, Debug)]
 pub struct NotCaptured;
@@ -100,6 +171,42 @@ impl<By, T: ?Sized> fmt::Debug for Arg<'_, By, T> {
 impl<By, T: ?Sized> fmt::Debug for Captured<'_, By, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Captured")
+    }
+}
+
+impl<By, T: ?Sized> fmt::Debug for TextArg<'_, By, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TextArg")
+    }
+}
+
+impl fmt::Debug for CapturedText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CapturedText")
+    }
+}
+
+impl Arguments for CapturedText<'_> {
+    const CAPTURED: bool = true;
+    const SIGNATURE: u32 = <str as Capture<by::Display>>::SIGNATURE;
+
+    #[inline(always)]
+    fn size(&self) -> usize {
+        match self.text.get_or_init(|| ShortText::of(self.value)).get() {
+            Some(text) => text.len() + 2,
+            None => TOO_LONG,
+        }
+    }
+
+    #[inline(always)]
+    fn write(&self, to: &mut Cursor<'_>) {
+        let text = self.text.get().and_then(ShortText::get).unwrap_or_default();
+        to.put_length(text.len());
+        to.put_slice(text);
+    }
+
+    fn describe(descriptor: &mut Vec<u8>) {
+        <str as Capture<by::Display>>::describe(descriptor);
     }
 }
 

@@ -1,10 +1,22 @@
-//! Captures of single values (numbers, text, pointers) and of types that only wrap one.
+//! Captures of single values (numbers, text, pointers, atomics) and of types that only wrap one.
 
 use std::borrow::Cow;
 use std::num::{NonZero, Saturating, Wrapping};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
+#[cfg(target_has_atomic = "8")]
+use std::sync::atomic::Ordering;
+#[cfg(target_has_atomic = "8")]
+use std::sync::atomic::{AtomicBool, AtomicI8, AtomicU8};
+#[cfg(target_has_atomic = "16")]
+use std::sync::atomic::{AtomicI16, AtomicU16};
+#[cfg(target_has_atomic = "32")]
+use std::sync::atomic::{AtomicI32, AtomicU32};
+#[cfg(target_has_atomic = "64")]
+use std::sync::atomic::{AtomicI64, AtomicU64};
+#[cfg(target_has_atomic = "ptr")]
+use std::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize};
 
 use super::descriptor as d;
 use super::signature::Signature;
@@ -29,7 +41,7 @@ macro_rules! fixed {
 
             #[inline(always)]
             fn write(&self, to: &mut Cursor<'_>) {
-                let $value = *self;
+                let $value = self;
                 to.put($bytes);
             }
         }
@@ -39,7 +51,7 @@ macro_rules! fixed {
 /// Implements [`Capture`] for integers and their `NonZero` forms.
 macro_rules! integers {
     ($($type:ty: $tag:expr, $as:ty;)*) => { $(
-        fixed!($type, OfInteger, $tag, $as, value => (value as $as).to_le_bytes());
+        fixed!($type, OfInteger, $tag, $as, value => (*value as $as).to_le_bytes());
         fixed!(NonZero<$type>, OfInteger, $tag, $as, value => (value.get() as $as).to_le_bytes());
     )* };
 }
@@ -61,8 +73,41 @@ integers! {
 
 fixed!(f32, OfFloat, d::F32, f32, value => value.to_le_bytes());
 fixed!(f64, OfFloat, d::F64, f64, value => value.to_le_bytes());
-fixed!(bool, OfText, d::BOOL, u8, value => [u8::from(value)]);
-fixed!(char, OfText, d::CHAR, u32, value => u32::from(value).to_le_bytes());
+fixed!(bool, OfText, d::BOOL, u8, value => [u8::from(*value)]);
+fixed!(char, OfText, d::CHAR, u32, value => u32::from(*value).to_le_bytes());
+
+/// Implements [`Capture`], for Debug, for atomics: the value that they have now.
+macro_rules! atomics {
+    ($width:literal: $($type:ty: $tag:expr, $as:ty, $value:ident => $bytes:expr;)*) => { $(
+        #[cfg(target_has_atomic = $width)]
+        fixed!($type, OfDebug, $tag, $as, atomic => {
+            let $value = atomic.load(Ordering::Relaxed);
+            $bytes
+        });
+    )* };
+}
+
+atomics! { "8":
+    AtomicBool: d::BOOL, u8, value => [u8::from(value)];
+    AtomicI8: d::I8, i8, value => value.to_le_bytes();
+    AtomicU8: d::U8, u8, value => value.to_le_bytes();
+}
+atomics! { "16":
+    AtomicI16: d::I16, i16, value => value.to_le_bytes();
+    AtomicU16: d::U16, u16, value => value.to_le_bytes();
+}
+atomics! { "32":
+    AtomicI32: d::I32, i32, value => value.to_le_bytes();
+    AtomicU32: d::U32, u32, value => value.to_le_bytes();
+}
+atomics! { "64":
+    AtomicI64: d::I64, i64, value => value.to_le_bytes();
+    AtomicU64: d::U64, u64, value => value.to_le_bytes();
+}
+atomics! { "ptr":
+    AtomicIsize: d::ISIZE, d::Isize, value => (value as d::Isize).to_le_bytes();
+    AtomicUsize: d::USIZE, d::Usize, value => (value as d::Usize).to_le_bytes();
+}
 
 /// A width or precision. Values beyond 16 bits are formatted at the call, because the text that std prints for them
 /// depends on its version.
@@ -166,9 +211,12 @@ transparent! {
     [By: by::OfText] By, Cow<'_, str> => str, value => value;
 }
 
+pub(super) use transparent;
+
 /// Implements [`Capture`] for types with an address, for the traits that print it.
 macro_rules! pointers {
-    ($([$($generics:tt)*] $by:ty, $type:ty, $value:ident => $address:expr;)*) => { $(
+    ($($(#[$attribute:meta])? [$($generics:tt)*] $by:ty, $type:ty, $value:ident => $address:expr;)*) => { $(
+        $(#[$attribute])?
         impl<$($generics)*> Capture<$by> for $type {
             const SIGNATURE: u32 = Signature::of(d::POINTER).end();
             const SIZE: Option<usize> = Some(size_of::<d::Usize>());
@@ -196,6 +244,8 @@ pointers! {
     [By: by::OfPointer, T] By, *const T, value => value;
     [By: by::OfPointer, T] By, *mut T, value => value;
     [By: by::OfPointer, T] By, NonNull<T>, value => value.as_ptr();
+    #[cfg(target_has_atomic = "ptr")]
+    [By: by::OfPointer, T] By, AtomicPtr<T>, value => value.load(Ordering::Relaxed);
     [T: ?Sized] by::Pointer, &T, value => std::ptr::from_ref::<T>(value);
     [T: ?Sized] by::Pointer, &mut T, value => std::ptr::from_ref::<T>(value);
     [T: ?Sized] by::Pointer, Box<T>, value => std::ptr::from_ref::<T>(value);

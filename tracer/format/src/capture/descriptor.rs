@@ -11,6 +11,8 @@
 //! | `h` `t` `m` `y` `o` | `u8` `u16` `u32` `u64` `u128` | |
 //! | `f` `d` `b` `c` `e` `u` | `f32` `f64` `bool` `char` `str` `()` | |
 //! | `p` `P` | a pointer of 32, of 64 bits | |
+//! | `D` | `Duration` | |
+//! | `I` `K` | an IP address, a socket address | |
 //! | `O` | `Option` | type |
 //! | `R` | `Result` | type of `Ok`, type of `Err` |
 //! | `S` | slice | type |
@@ -42,6 +44,9 @@ pub(crate) const STR: u8 = b'e';
 pub(crate) const VOID: u8 = b'u';
 pub(crate) const POINTER_32: u8 = b'p';
 pub(crate) const POINTER_64: u8 = b'P';
+pub(crate) const DURATION: u8 = b'D';
+pub(crate) const IP: u8 = b'I';
+pub(crate) const SOCKET: u8 = b'K';
 pub(crate) const OPTION: u8 = b'O';
 pub(crate) const RESULT: u8 = b'R';
 pub(crate) const SLICE: u8 = b'S';
@@ -159,6 +164,7 @@ scalars! {
     U8 U8; U16 U16; U32 U32; U64 U64; U128 U128;
     F32 F32; F64 F64; Bool BOOL; Char CHAR; Str STR; Void VOID;
     Pointer32 POINTER_32; Pointer64 POINTER_64;
+    Duration DURATION; Ip IP; Socket SOCKET;
 }
 
 /// The reason why bytes are not a descriptor.

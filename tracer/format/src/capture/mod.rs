@@ -13,6 +13,9 @@
 //! | `bool`, `char` | 1, 4 |
 //! | pointer | its address, in the width of the process |
 //! | text | length u16, UTF-8 |
+//! | `Duration` | seconds u64, nanoseconds u32 |
+//! | IP address | u8: 4 or 6; its 4 or 16 bytes, the most significant first |
+//! | socket address | IP address, port u16; of IPv6: flow information u32, scope u32 |
 //! | `()`, struct, tuple | the fields in order |
 //! | `Option`, `Result` | u8: 0 for `None` or `Ok`, 1 for `Some` or `Err`; then its content |
 //! | enum | u16: index of the variant; its fields in order |
@@ -28,13 +31,16 @@ mod builtin;
 mod composite;
 pub mod descriptor;
 pub mod signature;
+mod system;
 #[cfg(test)]
 pub(crate) mod tests;
 
 /// Markers for the ways in which a value is formatted later: one for each trait of [`std::fmt`].
 pub mod by {
-    /// Marks `{}`.
+    /// Marks `{}` without a precision.
     pub enum Display {}
+    /// Marks `{}` with a precision, which some versions of std ignore for some types.
+    pub enum PreciseDisplay {}
     /// Marks `{:?}` without a width.
     pub enum Debug {}
     /// Marks `{:?}` with a width, a fill or `0`, for values that are padded as a whole.
@@ -64,6 +70,8 @@ pub mod by {
     pub trait OfFloat: OfValue {}
     /// The ways to format text, a character or a `bool`.
     pub trait OfText: OfValue {}
+    /// The ways to format a value that only `{:?}` prints.
+    pub trait OfDebug: OfValue {}
     /// The ways to format a pointer.
     pub trait OfPointer {}
 
@@ -73,8 +81,9 @@ pub mod by {
 
     mark! {
         Display: OfValue OfInteger OfFloat OfText;
-        Debug: OfValue OfInteger OfFloat OfText OfPointer;
-        PaddedDebug: OfValue OfInteger OfFloat OfText OfPointer;
+        PreciseDisplay: OfValue OfInteger OfFloat OfText;
+        Debug: OfValue OfInteger OfFloat OfText OfDebug OfPointer;
+        PaddedDebug: OfValue OfInteger OfFloat OfText OfDebug OfPointer;
         LowerHex: OfValue OfInteger;
         UpperHex: OfValue OfInteger;
         Octal: OfValue OfInteger;

@@ -29,7 +29,7 @@ pub(super) fn render(
 
 /// Prints a value. Has one `write!` for each combination of flags, because a program cannot make a `Formatter` with
 /// given flags.
-fn write_debug(
+pub(super) fn write_debug(
     to: &mut dyn Write,
     value: &dyn Debug,
     field: &Field,
@@ -200,6 +200,9 @@ impl PayloadSource<'_> {
             Scalar::Char => self.read(ValueReader::char)?.fmt(f),
             Scalar::Str => self.read(ValueReader::text)?.fmt(f),
             Scalar::Void => ().fmt(f),
+            Scalar::Duration => self.read(ValueReader::duration)?.fmt(f),
+            Scalar::Ip => self.read(ValueReader::ip)?.fmt(f),
+            Scalar::Socket => self.read(ValueReader::socket)?.fmt(f),
             Scalar::Pointer32 => fmt_address(u32::from_le_bytes(self.read(ValueReader::take)?).into(), 32, f),
             Scalar::Pointer64 => fmt_address(u64::from_le_bytes(self.read(ValueReader::take)?), 64, f),
         }

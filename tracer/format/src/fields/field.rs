@@ -109,6 +109,9 @@ impl Field {
             }
             Value::Bool(value) => text(if value { "true" } else { "false" }, precision, out),
             Value::Void => text("()", precision, out),
+            Value::Duration(value) => self.debug(&value, precision, out),
+            Value::Ip(value) => self.debug(&value, precision, out),
+            Value::Socket(value) => self.debug(&value, precision, out),
             Value::Text(value) if self.by == Trait::Debug => {
                 write(out, format_args!("{value:?}"));
                 Body::Unpadded
@@ -149,6 +152,14 @@ impl Field {
             (Body::Unpadded, _) | (_, None) => {}
         }
         Ok(())
+    }
+
+    /// Appends a value that std pads as a text, and whose Display, if it has one, is its Debug.
+    #[cold]
+    fn debug(&self, value: &dyn Debug, precision: Option<usize>, out: &mut Vec<u8>) -> Body {
+        // Appending to a vector does not fail.
+        let _ = composite::write_debug(&mut TextBuffer(out), value, self, precision);
+        Body::Text
     }
 
     /// Appends the sign, if the format asks for one; returns its length in bytes.

@@ -266,7 +266,8 @@ fn has_trait(scalar: Scalar, by: Trait) -> bool {
             matches!(by, Trait::Display | Trait::Debug | Trait::LowerExp | Trait::UpperExp)
         }
         Scalar::Bool | Scalar::Char | Scalar::Str => matches!(by, Trait::Display | Trait::Debug),
-        Scalar::Void => by == Trait::Debug,
+        Scalar::Ip | Scalar::Socket => matches!(by, Trait::Display | Trait::Debug),
+        Scalar::Void | Scalar::Duration => by == Trait::Debug,
         Scalar::Pointer32 | Scalar::Pointer64 => matches!(by, Trait::Pointer | Trait::Debug),
         _ => by != Trait::Pointer,
     }

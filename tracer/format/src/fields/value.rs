@@ -1,5 +1,8 @@
 //! The reader of captured bytes, which returns values.
 
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::time::Duration;
+
 use super::PayloadError;
 use crate::capture::descriptor::{Composite, FieldTypes, Scalar, Type};
 
@@ -30,6 +33,9 @@ pub(super) enum Value<'p> {
     Char(char),
     Text(&'p str),
     Void,
+    Duration(Duration),
+    Ip(IpAddr),
+    Socket(SocketAddr),
     /// An address, and its number of bits.
     Address(u64, u32),
 }
@@ -98,6 +104,35 @@ impl<'p> ValueReader<'p> {
         char::from_u32(u32::from_le_bytes(self.take()?)).ok_or(PayloadError::NoValue)
     }
 
+    #[inline(never)]
+    pub(super) fn duration(&mut self) -> Result<Duration, PayloadError> {
+        let seconds = u64::from_le_bytes(self.take()?);
+        let nanoseconds = u32::from_le_bytes(self.take()?);
+        if nanoseconds > 999_999_999 {
+            Err(PayloadError::NoValue)
+        } else {
+            Ok(Duration::new(seconds, nanoseconds))
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn ip(&mut self) -> Result<IpAddr, PayloadError> {
+        match self.take()? {
+            [4] => Ok(self.take::<4>()?.into()),
+            [6] => Ok(self.take::<16>()?.into()),
+            _ => Err(PayloadError::NoValue),
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn socket(&mut self) -> Result<SocketAddr, PayloadError> {
+        let ip = self.ip()?;
+        let port = u16::from_le_bytes(self.take()?);
+        let IpAddr::V6(ip) = ip else { return Ok(SocketAddr::new(ip, port)) };
+        let mut number = || Ok(u32::from_le_bytes(self.take()?));
+        Ok(SocketAddrV6::new(ip, port, number()?, number()?).into())
+    }
+
     pub(super) fn value(&mut self, scalar: Scalar) -> Result<Value<'p>, PayloadError> {
         macro_rules! integer {
             ($type:ty, $unsigned:ty) => {{
@@ -126,6 +161,9 @@ impl<'p> ValueReader<'p> {
             Scalar::Char => Value::Char(self.char()?),
             Scalar::Str => Value::Text(self.text()?),
             Scalar::Void => Value::Void,
+            Scalar::Duration => Value::Duration(self.duration()?),
+            Scalar::Ip => Value::Ip(self.ip()?),
+            Scalar::Socket => Value::Socket(self.socket()?),
             Scalar::Pointer32 => Value::Address(u32::from_le_bytes(self.take()?).into(), 32),
             Scalar::Pointer64 => Value::Address(u64::from_le_bytes(self.take()?), 64),
         })
@@ -150,6 +188,9 @@ impl<'p> ValueReader<'p> {
                     Scalar::I32 | Scalar::U32 | Scalar::F32 | Scalar::Char | Scalar::Pointer32 => 4,
                     Scalar::I64 | Scalar::U64 | Scalar::F64 | Scalar::Pointer64 => 8,
                     Scalar::I128 | Scalar::U128 => 16,
+                    Scalar::Duration => 12,
+                    Scalar::Ip => return self.ip().map(drop),
+                    Scalar::Socket => return self.socket().map(drop),
                 };
                 self.take_slice(length)?;
                 Ok(())

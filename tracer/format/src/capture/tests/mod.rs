@@ -3,10 +3,15 @@
 pub(crate) mod types;
 
 use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::{NonZero, Saturating, Wrapping};
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicUsize};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use types::{Kinds, Named, Never, Nothing, Tuple, Unit};
@@ -70,6 +75,13 @@ fn bytes_are_as_documented() {
     assert_eq!(checked_bytes_of::<by::Debug, _>(&vec![(); 3]), [3, 0, 0, 0, 0]);
     assert_eq!(checked_bytes_of::<by::Debug, _>(&Kinds::Tuple(1u8, 2)), [1, 0, 1, 2]);
     assert_eq!(checked_bytes_of::<by::Debug, _>(&Named { id: 1u8, r#type: "b" }), [1, 1, 0, b'b']);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&Duration::new(2, 3)), [2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0]);
+    assert_eq!(checked_bytes_of::<by::Display, _>(&Ipv4Addr::new(1, 2, 3, 4)), [4, 1, 2, 3, 4]);
+    let socket: SocketAddr = "1.2.3.4:258".parse().unwrap();
+    assert_eq!(checked_bytes_of::<by::Display, _>(&socket), [4, 1, 2, 3, 4, 2, 1]);
+    let socket: SocketAddr = "[1::2%3]:258".parse().unwrap();
+    let expected = [6, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 1, 0, 0, 0, 0, 3, 0, 0, 0];
+    assert_eq!(checked_bytes_of::<by::Display, _>(&socket), expected);
     let place = std::ptr::without_provenance::<u8>(0x1234);
     assert_eq!(checked_bytes_of::<by::Pointer, _>(&place), [0x34, 0x12, 0, 0, 0, 0, 0, 0]);
     let reference: &str = "text";
@@ -99,6 +111,15 @@ fn a_wrapped_value_is_captured_like_the_value() {
     let place = &raw mut seven;
     same!(Pointer, &place, place.cast_const(), NonNull::new(place).unwrap());
     same!(PaddedDebug, &place, place.cast_const());
+    same!(Debug, &7u8, AtomicU8::new(7));
+    same!(PaddedDebug, &7usize, AtomicUsize::new(7));
+    same!(Debug, &-7i64, AtomicI64::new(-7));
+    same!(Debug, &true, AtomicBool::new(true));
+    same!(Pointer, &place, AtomicPtr::new(place));
+    same!(Debug, "a/b", Path::new("a/b"), PathBuf::from("a/b"), OsStr::new("a/b"), OsString::from("a/b"));
+    same!(Debug, "a/b", Cow::Borrowed(Path::new("a/b")), Box::<OsStr>::from(OsStr::new("a/b")));
+    same!(Display, &IpAddr::from([1; 4]), Ipv4Addr::from([1; 4]));
+    same!(Display, &IpAddr::from([1; 16]), Ipv6Addr::from([1; 16]));
     let boxed = Rc::new(5u8);
     same!(Pointer, &boxed, &*boxed, Rc::as_ptr(&boxed));
 }
@@ -113,6 +134,14 @@ fn values_that_are_too_long_are_reported() {
     assert!([const { [(); usize::MAX] }; 3].size() > MAX_PAYLOAD);
     assert!(Capture::<by::Count>::size(&(MAX_PAYLOAD + 1)) > MAX_PAYLOAD);
     assert_eq!(Capture::<by::Count>::size(&MAX_PAYLOAD), 8);
+
+    let apostrophe = Path::new("it's");
+    assert!(Capture::<by::Debug>::size(apostrophe) > MAX_PAYLOAD);
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        assert!(Capture::<by::Debug>::size(OsStr::from_bytes(b"a\xff")) > MAX_PAYLOAD);
+    }
 
     let mut room = vec![0; 2 * MAX_PAYLOAD];
     let mut cursor = Cursor::new(&mut room);
@@ -141,7 +170,7 @@ fn signatures_distinguish_types() {
         )),*]) };
     }
     let mut seen = Vec::new();
-    types!(seen: i8, i16, i32, i64, i128, u8, u16, u32, u64, u128, f32, f64, bool, char, str, (), *const u8);
+    types!(seen: i8, i16, i32, i64, i128, u8, u16, u32, u64, u128, f32, f64, bool, char, str, (), *const u8, Duration, IpAddr, SocketAddr);
     types!(seen: Option<u8>, Option<Option<u8>>, Option<i8>, Result<u8, u16>, Result<u16, u8>, Result<u8, u8>);
     types!(seen: [u8], [[u8; 2]], [u8; 1], [u8; 2], [u16; 1], [(); 1], [[u8; 2]; 1], [[u8; 1]; 2]);
     types!(seen: (u8,), (u8, u8), ((u8,), u8), ((u8, u8),), (u8, (u8,)), (u8, u16), (u16, u8));
@@ -257,7 +286,7 @@ proptest! {
     fn any_bytes_are_parsed_without_panic(
         bytes in prop_oneof![
             any::<Vec<u8>>(),
-            prop::collection::vec(prop::sample::select(b"lyedORSAUTNE\0\x01\x02".to_vec()), 0..60),
+            prop::collection::vec(prop::sample::select(b"lyedDIKORSAUTNE\0\x01\x02".to_vec()), 0..60),
         ]
     ) {
         if let Ok(types) = descriptor::parse(&bytes) {

@@ -1,6 +1,11 @@
 //! Tests of values that consist of other values, which the `Debug` helpers of std print.
 
 use std::fmt::Debug;
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
+use std::time::Duration;
+#[cfg(unix)]
+use std::time::SystemTime;
 
 use super::values::{Draw, Drawn};
 use super::{Entry, cases, draw_and_compare, leaf};
@@ -79,7 +84,10 @@ fn composites_are_as_format_prints_them() {
         Unit; Nothing; Tuple<i32>; Named<'static, u64>; Kinds<i8>; Kinds<Vec<Kinds<Option<Tuple<Unit>>>>>;
         Vec<Unit>; Vec<(Unit, Nothing)>; [Named<'static, Named<'static, Unit>>; 2]; Result<Kinds<f32>, Vec<bool>>;
         [Vec<[Option<Result<(u8, String), Named<'static, char>>>; 2]>; 2];
+        Option<Duration>; Vec<Duration>; (IpAddr, Option<SocketAddr>); [SocketAddrV4; 2]; Result<PathBuf, Tuple<Duration>>;
     }
+    #[cfg(unix)]
+    types! { cases(1_000); SystemTime; Vec<(SystemTime, Duration)>; }
 }
 
 #[test]

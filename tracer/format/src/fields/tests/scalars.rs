@@ -1,6 +1,10 @@
 //! Tests of single values: every trait with every combination of flags, widths and precisions.
 
+use std::ffi::OsString;
 use std::fmt::{Binary, Debug, Display, LowerExp, LowerHex, Octal, Pointer, UpperExp, UpperHex};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use super::{cases, draw_and_compare, entries, leaf};
 use crate::capture::tests::bytes_of;
@@ -33,6 +37,16 @@ fn single_values_by_debug_are_as_format_prints_them() {
     for_types!(PaddedDebug, dyn Debug, &table, cases,
         i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize);
     for_types!(PaddedDebug, dyn Debug, &table, cases, f32 f64 bool char String Void *const u8);
+}
+
+#[test]
+fn addresses_durations_and_names_are_as_format_prints_them() {
+    let display = entries!(dyn Display, "");
+    let cases = cases(10_000) / 6;
+    for_types!(Display, dyn Display, &display, cases, Ipv4Addr Ipv6Addr IpAddr SocketAddrV4 SocketAddrV6 SocketAddr);
+    let debug: Vec<_> = [entries!(dyn Debug, "?"), entries!(dyn Debug, "x?")].into_iter().flatten().collect();
+    for_types!(PaddedDebug, dyn Debug, &debug, cases,
+        Ipv4Addr Ipv6Addr IpAddr SocketAddrV4 SocketAddrV6 SocketAddr Duration OsString PathBuf);
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! Random values to format; values at the edges are more frequent.
 
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::ops::Range;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 /// A source of random values: SplitMix64.
 pub(super) struct Draw(pub(super) u64);
@@ -134,6 +138,82 @@ impl Drawn for String {
         let plain = from.bits() & 1 == 1;
         let letter = |_| if plain { char::from(from.below(0x20..0x7f) as u8) } else { char::draw(from) };
         (0..length).map(letter).collect()
+    }
+}
+
+impl Drawn for Duration {
+    fn draw(from: &mut Draw) -> Duration {
+        let seconds = u64::draw(from);
+        let nanoseconds = match from.below(0..4) {
+            0 => {
+                from.pick(&[0, 1, 500, 999, 1_500, 999_999, 2_500_000, 500_000_000, 999_500_000, 999_999_999])
+            }
+            1 => 0,
+            _ => u32::draw(from) % 1_000_000_000,
+        };
+        Duration::new(from.pick(&[0, 0, 0, 1, 9, 10, 3_600, seconds]), nanoseconds)
+    }
+}
+
+impl Drawn for SystemTime {
+    fn draw(from: &mut Draw) -> SystemTime {
+        let (epoch, difference) = (SystemTime::UNIX_EPOCH, Duration::draw(from));
+        let drawn =
+            if bool::draw(from) { epoch.checked_add(difference) } else { epoch.checked_sub(difference) };
+        drawn.unwrap_or(epoch)
+    }
+}
+
+impl Drawn for Ipv4Addr {
+    fn draw(from: &mut Draw) -> Ipv4Addr {
+        u32::draw(from).into()
+    }
+}
+
+impl Drawn for Ipv6Addr {
+    fn draw(from: &mut Draw) -> Ipv6Addr {
+        match from.below(0..4) {
+            0 => Ipv4Addr::draw(from).to_ipv6_mapped(),
+            1 => u128::draw(from).into(),
+            _ => <[u16; 8]>::draw(from).map(|segment| if segment & 1 == 0 { 0 } else { segment }).into(),
+        }
+    }
+}
+
+impl Drawn for IpAddr {
+    fn draw(from: &mut Draw) -> IpAddr {
+        if bool::draw(from) { Ipv4Addr::draw(from).into() } else { Ipv6Addr::draw(from).into() }
+    }
+}
+
+impl Drawn for SocketAddrV4 {
+    fn draw(from: &mut Draw) -> SocketAddrV4 {
+        SocketAddrV4::new(Ipv4Addr::draw(from), u16::draw(from))
+    }
+}
+
+impl Drawn for SocketAddrV6 {
+    fn draw(from: &mut Draw) -> SocketAddrV6 {
+        SocketAddrV6::new(Ipv6Addr::draw(from), u16::draw(from), u32::draw(from), u32::draw(from))
+    }
+}
+
+impl Drawn for SocketAddr {
+    fn draw(from: &mut Draw) -> SocketAddr {
+        if bool::draw(from) { SocketAddrV4::draw(from).into() } else { SocketAddrV6::draw(from).into() }
+    }
+}
+
+/// A name that can be captured.
+impl Drawn for OsString {
+    fn draw(from: &mut Draw) -> OsString {
+        String::draw(from).replace('\'', "/").into()
+    }
+}
+
+impl Drawn for PathBuf {
+    fn draw(from: &mut Draw) -> PathBuf {
+        OsString::draw(from).into()
     }
 }
 

@@ -10,6 +10,7 @@
 //! The command is `cargo bench --bench hot_path`; as a test: `cargo test --bench hot_path`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use std::cell::RefCell;
 use std::fmt::Write;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -140,6 +141,48 @@ fn enabled(c: &mut Criterion) {
         ("one integer", |i| Tracer::get().trace(format_args!("A number {i}"))),
     ]);
     let _ = Tracer::get().shutdown();
+}
+
+thread_local! {
+    /// A text that is reused, the usual target of `write!`.
+    static TEXT: RefCell<String> = RefCell::new(String::with_capacity(256));
+}
+
+/// Measures messages that are formatted at the call, beside `write!` of the same arguments into a text that is reused,
+/// and literals beside `trace!` of the same literal. The difference to `write!` includes the clock.
+fn formatted(_: &mut Criterion) {
+    let clocks = [("ordered", Clock::Ordered, ordered as fn() -> u64), ("fast", Clock::Fast, plain)];
+    for (name, clock, read) in clocks {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        assert!(Tracer::builder().directory(directory.path()).ring_size(4 << 20).clock(clock).enable());
+        let cases: [Case; 4] = [
+            ("int int double by write!", |i| {
+                TEXT.with_borrow_mut(|text| {
+                    text.clear();
+                    let double = i as f64 / 3.0;
+                    let _ = write!(text, "Iteration: {} int: {} double: {}", i, i as u32 + 7, double);
+                    black_box(text);
+                });
+            }),
+            ("int int double by trace()", |i| {
+                let double = i as f64 / 3.0;
+                Tracer::get().trace(format_args!(
+                    "Iteration: {} int: {} double: {}",
+                    i,
+                    i as u32 + 7,
+                    double
+                ));
+            }),
+            ("a literal by trace!", |_| trace!("a fixed string")),
+            ("a literal by trace()", |_| Tracer::get().trace(format_args!("a fixed string"))),
+        ];
+        // The first call of `trace!` gives its site a number.
+        cases.iter().for_each(|(_, call)| call(0));
+        let _ = Tracer::get().flush();
+        single_calls(&cases);
+        by_turns(name, read, &cases);
+        let _ = Tracer::get().shutdown();
+    }
 }
 
 /// Measures `trace!`, which only copies its arguments, beside the clock that it reads. Each clock has a run
@@ -322,6 +365,6 @@ criterion_group! {
         .sample_size(40)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1));
-    targets = disabled, clocks, thread_locals, enabled, captured, functions, call_sites
+    targets = disabled, clocks, thread_locals, enabled, formatted, captured, functions, call_sites
 }
 criterion_main!(hot_path);

@@ -49,7 +49,7 @@ impl fmt::Write for MessageWriter<'_> {
         let end = self.at + text.len() as u64;
         if end <= self.lane.limit() {
             // SAFETY: from behind the header up to the limit, which is the reservation's.
-            unsafe { self.lane.write(self.at, text.as_bytes()) };
+            unsafe { self.lane.write_short(self.at, text.as_bytes()) };
             self.at = end;
             Ok(())
         } else {

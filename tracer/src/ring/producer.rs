@@ -399,6 +399,32 @@ impl Producer {
         outcome
     }
 
+    /// Writes a message of a `site` (0: no site) that needs no formatting, if there is room in the ring and nothing else to
+    /// be handled. Returns false if it did nothing: then [`record`](Producer::record) has to write the message.
+    #[inline(always)]
+    pub(crate) fn record_text_at_once(&self, ticks: Ticks, site: u32, text: &str) -> bool {
+        let here = sys::stack_pointer();
+        if self.frame.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
+        self.frame.store(here, Ordering::Relaxed);
+        // As in `record_word_at_once`.
+        compiler_fence(Ordering::SeqCst);
+        let lane = &self.main;
+        let is_ready = ticks.0 >= lane.last() && lane.has_room_for((HEADER + text.len()) as u64);
+        if is_ready {
+            // SAFETY: there is room for the header and the text.
+            let end = unsafe { lane.write_message(site, ticks.0, text) };
+            // 0 after a fork in a signal handler.
+            if self.frame.load(Ordering::Relaxed) != 0 {
+                lane.commit(end, ticks.0);
+            }
+        }
+        compiler_fence(Ordering::SeqCst);
+        self.frame.store(0, Ordering::Release);
+        is_ready
+    }
+
     /// Copies the arguments of a site into a record. Returns false if that is not possible: the record is inside
     /// another one, it is too large, or this producer can no longer be used. Then the message has to be formatted.
     #[inline(always)]

@@ -47,7 +47,15 @@ pub(crate) fn is_inside() -> bool {
 /// Writes a message of a `site` (0: of none). Only called if tracing is not off.
 #[inline(never)]
 pub(crate) fn trace(site: u32, args: fmt::Arguments<'_>) {
-    trace_at(clock::now(), site, args);
+    let ticks = clock::now();
+    if let Some(text) = args.as_str() {
+        let producer = CURRENT.get();
+        // SAFETY: as in `trace_at`.
+        if !producer.is_null() && unsafe { &*producer }.record_text_at_once(ticks, site, text) {
+            return;
+        }
+    }
+    trace_at(ticks, site, args);
 }
 
 /// Writes a message of a `site` (0: of none) whose call was at `ticks`.
@@ -63,12 +71,19 @@ pub(crate) fn trace_at(ticks: Ticks, site: u32, args: fmt::Arguments<'_>) {
         }
     }
     record_first(ticks, producer, &mut |to, ticks| match to {
-        RecordReceiver::Ring(producer) => producer.record(ticks, site, args),
+        RecordReceiver::Ring(producer) => record_in_new_ring(producer, ticks, site, args),
         RecordReceiver::Owner(owner) => {
             owner.message(ticks, site, args);
             Outcome::Committed
         }
     });
+}
+
+/// Writes a message as [`Producer::record`] does, in a function of its own: the first record of a thread may take longer.
+#[cold]
+#[inline(never)]
+fn record_in_new_ring(producer: &Producer, ticks: Ticks, site: u32, args: fmt::Arguments<'_>) -> Outcome {
+    producer.record(ticks, site, args)
 }
 
 /// Writes a record that consists of words: word 0 and the payload. Only called if tracing is not off.

@@ -140,6 +140,11 @@ impl Data {
         }
     }
 
+    pub unsafe fn write_short(self, position: u64, bytes: &[u8]) {
+        // SAFETY: by the caller's promise.
+        unsafe { self.write_bytes(position, bytes) };
+    }
+
     pub unsafe fn own<'a>(self, position: u64, len: usize) -> &'a mut [u8] {
         unreachable!("captured arguments are not modelled: {position}, {len}")
     }

@@ -292,6 +292,31 @@ fn copy_range(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
+/// Copies a slice, which must be as long as the other one; if it is short, by two moves, which may overlap.
+#[inline(always)]
+fn copy(to: &mut [u8], from: &[u8]) {
+    let copied = match from.len() {
+        1 => copy_ends::<1>(to, from),
+        2..=3 => copy_ends::<2>(to, from),
+        4..=7 => copy_ends::<4>(to, from),
+        8..=15 => copy_ends::<8>(to, from),
+        16..=32 => copy_ends::<16>(to, from),
+        _ => None,
+    };
+    if copied.is_none() {
+        to.copy_from_slice(from);
+    }
+}
+
+/// Copies the first `N` and the last `N` bytes of a slice; `None` if it has fewer.
+#[inline(always)]
+fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> Option<()> {
+    let (first, last) = (from.first_chunk::<N>()?, from.last_chunk::<N>()?);
+    *to.first_chunk_mut::<N>()? = *first;
+    *to.last_chunk_mut::<N>()? = *last;
+    Some(())
+}
+
 /// The data of a ring or nested ring. It is a plain pointer, which is valid as long as the [`Memory`] is.
 #[derive(Clone, Copy, Debug)]
 pub struct Data {
@@ -343,6 +368,16 @@ impl Data {
         // SAFETY: the range crosses no border of a block, and so not the ring's end: it is contiguous. `bytes` is
         // not in the ring's own space, because no code has references into that.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(position), bytes.len()) };
+    }
+
+    /// Writes bytes, up to 32 of them without a call of `memcpy`, which takes longer than the copy itself.
+    ///
+    /// # Safety
+    /// The same as for [`Data::write_bytes`].
+    #[inline(always)]
+    pub unsafe fn write_short(self, position: u64, bytes: &[u8]) {
+        // SAFETY: as in `write_bytes`; no code has other references into the range.
+        copy(unsafe { self.own(position, bytes.len()) }, bytes);
     }
 
     /// Returns the `len` bytes at a position, for the producer to fill.

@@ -203,6 +203,30 @@ fn a_wait_for_room_is_bounded_and_recorded_and_later_records_drop() {
     );
 }
 
+#[test]
+fn a_text_is_written_at_once_unless_something_else_is_to_be_done_first() {
+    let mut bench = Bench::new(FullPolicy::Block, Duration::from_secs(20));
+    let long = "a text of ten ".repeat(20);
+    let (mut expected, mut at_once) = (Vec::new(), 0);
+    for length in 0..=long.len() {
+        let text = &long[..length];
+        if bench.producer.record_text_at_once(now(), 0, text) {
+            at_once += 1;
+        } else {
+            // The end of a block.
+            assert_eq!(bench.producer.record(now(), 0, format_args!("{text}")), Outcome::Committed);
+        }
+        expected.push(text.to_owned());
+        bench.drain();
+    }
+    assert!(at_once > long.len() / 2 && at_once < long.len());
+    assert!(!bench.producer.record_text_at_once(Ticks(0), 0, "earlier than the last record"));
+    bench.producer.mark_abandoned_for_test();
+    assert!(!bench.producer.record_text_at_once(now(), 0, "inside another record"));
+    bench.drain();
+    assert_eq!(bench.messages(), expected);
+}
+
 /// The pieces of such a message and the padding before it are more than half of the ring, and nothing of them is
 /// published: a wait that counts them as work for the flusher takes its whole time.
 #[test]

@@ -49,7 +49,7 @@ use std::sync::Arc;
 #[doc(hidden)]
 pub use crate::command::kept_records::KeptRecords;
 
-use crate::cli::{Merge, Subcommand, ViewCommand};
+use crate::cli::{DatasetCommand, Merge, Subcommand, ViewCommand};
 use crate::command::diff::{DiffOptions, DiffOutput};
 use crate::command::merge::Job;
 use crate::command::open::Viewing;
@@ -165,6 +165,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             Signals::take();
             let request = Request::from(options);
             run_and_report(request.quiet, |messages| command::snapshot::snapshot(pid, &request, messages))
+        }
+        Subcommand::Dataset { command: DatasetCommand::Add { machine, quiet, directory, apps } } => {
+            // A signal deletes the files that are not in the set yet.
+            Signals::take();
+            run_and_report(quiet, |messages| {
+                command::dataset::add(&directory, &open_apps(apps, messages)?, machine, messages)
+            })
         }
         Subcommand::On { quiet, pid } => {
             run_and_report(quiet, |messages| command::switch::switch(pid, true, messages))

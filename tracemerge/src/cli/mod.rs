@@ -308,6 +308,27 @@ Exit status:
   2  nothing was done: there is no such process, it does not trace, belongs to another
      user, or does not answer";
 
+const DATASET_HELP: &str = "\
+Examples:
+  tracemerge dataset add traces.set ./app        all runs of ./app
+  tracemerge dataset add traces.set /var/traces  all traces in a directory
+  tracemerge dataset add --machine web-01 traces.set copied/web-01
+
+A data set is a directory of tables in Apache Parquet, in folders by day and machine:
+  traces.set/records/day=2026-11-18/machine=web-01/0000002a-812-0.parquet
+  traces.set/runs/day=2026-11-18/machine=web-01/0000002a-812-0.parquet
+DuckDB: select count(*) from 'traces.set/records/**/*.parquet';
+
+A run that the set has already adds nothing; one that has grown since replaces its rows.
+Several commands may add at the same time, and each may be killed: what it has not
+finished lies beside the set, never in it, and the next command completes or deletes it.
+The sets of many machines are put together by copying their files into one directory.
+
+Exit status:
+  0  all runs are in the set
+  1  all that could be read is; some traces are damaged or incomplete
+  2  nothing was added";
+
 const COMPLETIONS_HELP: &str = "\
 Examples:
   tracemerge completions bash > ~/.local/share/bash-completion/completions/tracemerge
@@ -468,6 +489,13 @@ pub(crate) enum Subcommand {
         #[arg(value_name = "B")]
         b: PathBuf,
     },
+    /// Put the traces of many runs and machines into tables for DuckDB, Spark and others
+    #[command(subcommand_required = true, disable_help_subcommand = true, after_long_help = DATASET_HELP)]
+    Dataset {
+        /// The change of the set
+        #[command(subcommand)]
+        command: DatasetCommand,
+    },
     /// Merge the records of a running process up to now
     #[command(after_long_help = SNAPSHOT_HELP)]
     Snapshot {
@@ -531,6 +559,27 @@ pub(crate) enum Subcommand {
         /// The subcommand whose page to write [default: the page of the whole command]
         #[arg(value_name = "COMMAND")]
         command: Option<String>,
+    },
+}
+
+/// The changes of a data set.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum DatasetCommand {
+    /// Add all runs of applications; replace the rows of a run that has grown
+    #[command(after_long_help = DATASET_HELP)]
+    Add {
+        /// The name of the machine on which the applications ran [default: the name of this machine]
+        #[arg(long, value_name = "NAME")]
+        machine: Option<String>,
+        /// Print nothing if all is well
+        #[arg(short, long)]
+        quiet: bool,
+        /// The directory of the set, which is made if it does not exist
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+        /// The applications: paths of executables, or directories with traces
+        #[arg(value_name = "APP", required = true)]
+        apps: Vec<PathBuf>,
     },
 }
 

@@ -12,7 +12,7 @@ use crate::find::choose::{Choice, Chosen};
 use crate::find::{Found, find_traces_of_all, threads};
 use crate::input::inputs::Inputs;
 use crate::input::site_catalog::SiteCatalog;
-#[cfg(feature = "tui")]
+#[cfg(any(feature = "tui", feature = "parquet"))]
 use crate::merge::Stop;
 use crate::output::target::Target;
 use crate::symbols::Settings;
@@ -321,8 +321,25 @@ fn show_closing(
 /// If there are no traces, or if they cannot be read.
 #[cfg(feature = "tui")]
 pub(crate) fn text_of(job: &Job) -> Result<Vec<u8>, Error> {
-    let Job { apps, request, choice } = *job;
     let silent = &mut Messages::silent();
+    let chosen = find_traces_of_all(job.apps, job.choice, silent)?.chosen;
+    let mut text = Vec::new();
+    write_chosen(&chosen, job.apps, job.request, silent, |delivery, _| delivery.write_into(&mut text))?;
+    Ok(text)
+}
+
+/// Writes the chosen traces as the request's layout shows them, by `write`.
+///
+/// # Errors
+/// If the traces cannot be read, or the output cannot be written.
+#[cfg(any(feature = "tui", feature = "parquet"))]
+pub(crate) fn write_chosen(
+    chosen: &Chosen,
+    apps: &[App],
+    request: &Request,
+    messages: &mut Messages,
+    write: impl FnOnce(Delivery<'_, '_>, &mut Messages) -> Result<(), Stop>,
+) -> Result<(), Error> {
     let (layout, mut view) = (&*request.layout, request.view.clone());
     let needs = layout.needs();
     if needs.sites {
@@ -331,10 +348,9 @@ pub(crate) fn text_of(job: &Job) -> Result<Vec<u8>, Error> {
             sites.catalog = Arc::new(SiteCatalog::with_values());
         }
     }
-    let chosen = find_traces_of_all(apps, choice, silent)?.chosen;
-    let mut inputs = Inputs::open(&chosen, &request.with, true, silent)?;
-    let mut plan = Plan::new(&mut inputs, &view, needs, silent)?;
-    let mut context = context_of(needs, &view, &inputs, &plan, symbols_of(&request.symbols, &chosen));
+    let mut inputs = Inputs::open(chosen, &request.with, true, messages)?;
+    let mut plan = Plan::new(&mut inputs, &view, needs, messages)?;
+    let mut context = context_of(needs, &view, &inputs, &plan, symbols_of(&request.symbols, chosen));
     context.apps = given(apps);
     context.depth = request.depth;
     if needs.calls && view.leaves_out() {
@@ -343,12 +359,11 @@ pub(crate) fn text_of(job: &Job) -> Result<Vec<u8>, Error> {
     // What is not in order is known before.
     plan.check_all_bytes(&mut inputs)?;
     let format = || layout.format(&context);
-    let mut text = Vec::new();
     let (selection, target, format) = (&view.selection, &Target::Stdout, &format);
     let (inputs, plan, content) = (&mut inputs, &mut plan, Content::Text);
     let delivery = Delivery { inputs, plan, selection, format, target, content, paged: false };
-    match delivery.write_into(&mut text) {
-        Ok(()) => Ok(text),
+    match write(delivery, messages) {
+        Ok(()) => Ok(()),
         Err(Stop::Write(error)) => Err(Error::plain(error.to_string())),
         Err(Stop::Backward { path }) => {
             Err(Error::plain(format!("{} was changed while it was read", shown(&path))))

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod clean;
+pub(crate) mod dataset;
 pub(crate) mod diff;
 pub(crate) mod follow;
 pub(crate) mod info;

@@ -128,6 +128,24 @@ mod imp {
             Ok(fs::mkdirat(&self.handle, name, Mode::RWXU)?)
         }
 
+        /// Makes a directory here, with the rights that the umask leaves.
+        ///
+        /// # Errors
+        /// The name is taken, or no directory can be made.
+        #[cfg(feature = "parquet")]
+        pub(crate) fn make_shared_directory(&self, name: &OsStr) -> io::Result<()> {
+            Ok(fs::mkdirat(&self.handle, name, Mode::from_raw_mode(0o777))?)
+        }
+
+        /// Renames the entry `from` to `name` in the directory `to`. Replaces a file that has that name.
+        ///
+        /// # Errors
+        /// The entry cannot be renamed.
+        #[cfg(feature = "parquet")]
+        pub(crate) fn rename_into(&self, from: &OsStr, to: &Directory, name: &OsStr) -> io::Result<()> {
+            Ok(fs::renameat(&self.handle, from, &to.handle, name)?)
+        }
+
         /// Makes a new file here. If `is_private`, other users may not read it, whatever the umask is.
         ///
         /// # Errors
@@ -302,6 +320,24 @@ mod imp {
         /// The name is taken, or no directory can be made.
         pub(crate) fn make_directory(&self, name: &OsStr) -> io::Result<()> {
             fs::create_dir(self.path_of(name))
+        }
+
+        /// Makes a directory here, with the rights of the directory around it.
+        ///
+        /// # Errors
+        /// The name is taken, or no directory can be made.
+        #[cfg(feature = "parquet")]
+        pub(crate) fn make_shared_directory(&self, name: &OsStr) -> io::Result<()> {
+            self.make_directory(name)
+        }
+
+        /// Renames the entry `from` to `name` in the directory `to`. Replaces a file that has that name.
+        ///
+        /// # Errors
+        /// The entry cannot be renamed.
+        #[cfg(feature = "parquet")]
+        pub(crate) fn rename_into(&self, from: &OsStr, to: &Directory, name: &OsStr) -> io::Result<()> {
+            fs::rename(self.path_of(from), to.path_of(name))
         }
 
         /// Makes a new file here, with the rights of the directory.

@@ -53,6 +53,13 @@ pub(crate) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     imp::hold_lock(file, byte)
 }
 
+/// Returns the name of this machine; `None` if the system does not say it.
+#[cfg(feature = "parquet")]
+#[must_use]
+pub(crate) fn machine_name() -> Option<String> {
+    imp::machine_name()
+}
+
 /// Returns the number of bytes that a file takes on its disk or, if the system does not know it, the file's length.
 #[must_use]
 pub(crate) fn size_on_disk(metadata: &Metadata) -> u64 {
@@ -171,6 +178,15 @@ mod imp {
         lock.l_start = libc::off_t::from(byte);
         lock.l_len = 1;
         lock
+    }
+
+    #[cfg(feature = "parquet")]
+    pub(super) fn machine_name() -> Option<String> {
+        let mut name = [0; 256];
+        // SAFETY: the system writes at most as many bytes as the array has.
+        let answer = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len()) };
+        let end = name.iter().position(|byte| *byte == 0).filter(|_| answer == 0)?;
+        String::from_utf8(name[..end].to_vec()).ok()
     }
 
     pub(super) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
@@ -312,6 +328,11 @@ mod imp {
             // SAFETY: the function lives as long as the process and may be called on any thread.
             unsafe { SetConsoleCtrlHandler(Some(handle), 1) };
         }
+    }
+
+    #[cfg(feature = "parquet")]
+    pub(super) fn machine_name() -> Option<String> {
+        crate::os::environment::value_of("COMPUTERNAME")?.into_string().ok()
     }
 
     /// Returns whether the path names the null device, which is in every directory, in any case, and also with colons

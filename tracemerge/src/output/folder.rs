@@ -110,6 +110,20 @@ impl Folder {
     }
 }
 
+#[cfg(feature = "parquet")]
+impl Folder {
+    /// Closes all files; returns their names, the directory, its mark, and its temporary name.
+    ///
+    /// # Errors
+    /// The stream ends inside a part.
+    pub(crate) fn finish_staging(self) -> io::Result<(Vec<String>, Directory, File, Temporary)> {
+        if !self.pending.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the last part of the output is torn"));
+        }
+        Ok((self.names.into_iter().collect(), self.directory, self.mark, self.temporary))
+    }
+}
+
 impl Write for Folder {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.pending.is_empty() {

@@ -6,5 +6,7 @@ pub(crate) mod pager;
 pub(crate) mod place;
 pub(crate) mod progress;
 pub(crate) mod redrawn;
+#[cfg(feature = "parquet")]
+pub(crate) mod set;
 pub(crate) mod sink;
 pub(crate) mod target;

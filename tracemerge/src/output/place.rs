@@ -20,6 +20,10 @@ use crate::output::folder::{Folder, MARK, is_whole_and_unchanged};
 
 /// The beginning of the name of an output that is not finished, or that has not yet replaced an older one.
 const UNFINISHED_PREFIX: &str = ".tracemerge-";
+/// The beginning of the name of a directory with files that are not in their [set](crate::output::set) yet. It is not
+/// deleted like other outputs that are not finished: its journal may have to be completed.
+#[cfg(feature = "parquet")]
+pub(crate) const STAGING_PREFIX: &str = ".tracemerge-set-";
 /// The number of characters behind that beginning.
 const RANDOM: usize = 6;
 /// The offset of the byte of an unfinished file on which its writer holds a lock. If the byte is not locked, the
@@ -44,8 +48,21 @@ pub(crate) struct Temporary(Option<Unfinished>);
 
 impl Temporary {
     /// Keeps the file or directory.
-    fn keep(mut self) {
+    pub(crate) fn keep(mut self) {
         self.0 = None;
+    }
+
+    /// Makes signals no longer delete the file or directory.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn release(&self) {
+        *unfinished() = None;
+    }
+
+    /// Returns the temporary name.
+    #[cfg(feature = "parquet")]
+    #[must_use]
+    pub(crate) fn name(&self) -> Option<OsString> {
+        self.0.as_ref().map(|unfinished| unfinished.name.clone())
     }
 }
 
@@ -170,8 +187,35 @@ impl Place {
     /// # Errors
     /// No directory can be made in the directory around it.
     pub(crate) fn begin_folder(&self) -> io::Result<Folder> {
+        self.begin_folder_named(UNFINISHED_PREFIX)
+    }
+
+    /// Begins a staging directory.
+    ///
+    /// # Errors
+    /// No directory can be made in the directory around it.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn begin_staging(&self) -> io::Result<Folder> {
+        self.begin_folder_named(STAGING_PREFIX)
+    }
+
+    /// Returns the directory around the place.
+    #[cfg(feature = "parquet")]
+    #[must_use]
+    pub(crate) fn directory(&self) -> &Arc<Directory> {
+        &self.directory
+    }
+
+    /// Returns the name.
+    #[cfg(feature = "parquet")]
+    #[must_use]
+    pub(crate) fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    fn begin_folder_named(&self, prefix: &str) -> io::Result<Folder> {
         loop {
-            let temporary = self.hidden(|name| self.directory.make_directory(name))?.1;
+            let temporary = self.hidden_with(prefix, |name| self.directory.make_directory(name))?.1;
             let Some(Unfinished { name, .. }) = &temporary.0 else {
                 return Err(io::ErrorKind::NotFound.into());
             };
@@ -290,8 +334,16 @@ impl Place {
 
     /// Calls `make` with a hidden name, until the name is free.
     fn hidden<T>(&self, make: impl Fn(&OsStr) -> io::Result<T>) -> io::Result<(T, Temporary)> {
+        self.hidden_with(UNFINISHED_PREFIX, make)
+    }
+
+    fn hidden_with<T>(
+        &self,
+        prefix: &str,
+        make: impl Fn(&OsStr) -> io::Result<T>,
+    ) -> io::Result<(T, Temporary)> {
         loop {
-            let name = OsString::from(format!("{UNFINISHED_PREFIX}{}", random()));
+            let name = OsString::from(format!("{prefix}{}", random()));
             match make(&name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 made => {
@@ -383,7 +435,8 @@ fn abandoned_in(place: &Arc<Directory>) -> Vec<Unfinished> {
     names.map(|name| Unfinished { place: place.clone(), name }).collect()
 }
 
-fn has_no_writer(place: &Directory, name: &OsStr, found: &Entry) -> bool {
+/// Returns whether no process writes the unfinished file, or the directory with this mark.
+pub(crate) fn has_no_writer(place: &Directory, name: &OsStr, found: &Entry) -> bool {
     if cfg!(unix) {
         return place.read(name).is_ok_and(|file| !is_locked(&file, WRITER_BYTE));
     }

@@ -92,6 +92,12 @@ fn sentences(all: &Everything) -> Vec<(u64, &'static str, &'static str, &'static
             &["perfetto", "chrome", "ctf"],
         ),
         (
+            count(&|of| of.site == Some(1) && of.values.is_some()),
+            "integer",
+            "of 2^63 and more: written with 2^64 less",
+            &["parquet"],
+        ),
+        (
             crate::support::FUNCTIONS.len() as u64,
             "function",
             "with a place in the source: the place is omitted",

@@ -126,6 +126,19 @@ impl Delivery<'_, '_> {
         }
     }
 
+    /// Merges the wanted lines into `out`, which is not begun anew, and reports the findings to the user.
+    ///
+    /// # Errors
+    /// Returns an error if files are out of order, or change while they are read; or if `out` does.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn write_once(self, out: &mut dyn Write, messages: &mut Messages) -> Result<(), Stop> {
+        let (_, findings, omissions) = self.attempt(out)?;
+        let boots = self.inputs.boots.iter().zip(&findings);
+        boots.for_each(|(sources, found)| found.report_to_user(|source| &sources[source].path, messages));
+        omissions.iter().for_each(|sentence| messages.note(sentence));
+        Ok(())
+    }
+
     /// Merges the wanted lines into memory, and discards the findings.
     ///
     /// # Errors

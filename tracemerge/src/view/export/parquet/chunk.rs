@@ -2,11 +2,13 @@
 //! The crate would make a dictionary from the values of all rows, which the rows only name here.
 
 use bytes::Bytes;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use itertools::Itertools;
+use parquet::basic::{Compression, Encoding, Type as Physical, ZstdLevel};
 use parquet::column::page::{CompressedPage, Page, PageWriter};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::Result;
 use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
 use zstd::bulk::Compressor;
@@ -14,8 +16,11 @@ use zstd::bulk::Compressor;
 use super::hybrid::{Bits, bits, put_hybrid, put_hybrid_of_bytes, put_run};
 use super::words::{NONE, SharedValues, ValueId};
 
-/// The compression level of columns: the fastest level of zstd.
-pub(super) const LEVEL: i32 = 1;
+/// The compression level of columns. Level 1 is a tenth faster and takes 3 % more bytes.
+pub(super) const LEVEL: i32 = 3;
+/// The greatest length of a text that a file states as the least or the largest one of a column, in bytes.
+const LONGEST_LIMIT: usize = 64;
+
 /// An encoded column of a row group.
 pub(super) struct Chunk {
     /// The pages.
@@ -106,9 +111,19 @@ impl Pages {
         Ok(())
     }
 
-    fn finish(self, column: ColumnDescPtr, rows: usize, encodings: Vec<Encoding>) -> Result<Chunk> {
+    fn finish(
+        self,
+        column: ColumnDescPtr,
+        rows: usize,
+        encodings: Vec<Encoding>,
+        statistics: Option<Statistics>,
+    ) -> Result<Chunk> {
         let size = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
-        let metadata = ColumnChunkMetaData::builder(column)
+        let mut builder = ColumnChunkMetaData::builder(column);
+        if let Some(statistics) = statistics {
+            builder = builder.set_statistics(statistics);
+        }
+        let metadata = builder
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))
             .set_encodings(encodings)
             .set_num_values(size(rows))
@@ -240,7 +255,40 @@ impl Encoder {
             }
         }
         self.put_body(count, encoding, &mut pages)?;
-        pages.finish(column, count, vec![Encoding::PLAIN, Encoding::RLE, encoding])
+        let without = match (self.there.count(), self.dictionary.is_empty()) {
+            (0, true) => count,
+            (0, false) => 0,
+            _ => count - self.small.len().max(self.numbers.len()),
+        };
+        let statistics = self.statistics(column.physical_type(), words, without as u64);
+        pages.finish(column, count, vec![Encoding::PLAIN, Encoding::RLE, encoding], statistics)
+    }
+}
+
+impl Encoder {
+    /// Returns the least and the largest value in the dictionary, by which readers skip row groups, and the number of
+    /// rows without a value; `None` if a text is too long for that.
+    fn statistics(&self, of: Physical, words: &SharedValues, without: u64) -> Option<Statistics> {
+        let values = || self.dictionary.iter().map(|word| words.bytes(*word));
+        if of == Physical::INT64 {
+            let (least, largest) = values()
+                .filter_map(|bytes| Some(i64::from_le_bytes(bytes.try_into().ok()?)))
+                .minmax()
+                .into_option()
+                .unzip();
+            return Some(Statistics::int64(least, largest, None, Some(without), false));
+        }
+        // The length is before the text.
+        let texts = || values().filter_map(|bytes| bytes.get(size_of::<u32>()..));
+        if texts().any(|text| text.len() > LONGEST_LIMIT) {
+            return None;
+        }
+        let (least, largest) = texts()
+            .minmax()
+            .into_option()
+            .map(|(least, largest)| (least.to_vec().into(), largest.to_vec().into()))
+            .unzip();
+        Some(Statistics::byte_array(least, largest, None, Some(without), false))
     }
 }
 

@@ -3,7 +3,15 @@
 #[cfg(feature = "parquet")]
 mod chunk;
 #[cfg(feature = "parquet")]
+pub(crate) mod dataset;
+#[cfg(feature = "parquet")]
+pub(crate) mod footer;
+#[cfg(feature = "parquet")]
 mod hybrid;
+#[cfg(feature = "parquet")]
+pub(crate) mod schema;
+#[cfg(feature = "parquet")]
+pub(crate) mod subjects;
 #[cfg(feature = "parquet")]
 mod table;
 #[cfg(feature = "parquet")]

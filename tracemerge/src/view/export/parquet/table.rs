@@ -7,98 +7,83 @@ use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, T
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
 use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type as Schema};
 
 use super::chunk::{Encoder, LEVEL, Rows};
+use super::schema::{ColumnSpec, ColumnType, OF_SUBJECT, OF_THREAD, Source, VERSION, VERSION_KEY};
 use super::words::{SharedValues, ValueId};
 use crate::view::values::Value;
 
 /// The number of rows of a row group, unless the memory limit ends it earlier. Readers read row groups in
 /// parallel.
 const ROWS: usize = 1 << 17;
-
-/// The type of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum ColumnType {
-    /// A signed integer of this number of bits, at most 64.
-    Signed(u8),
-    /// An unsigned integer of this number of bits, at most 64.
-    Unsigned(u8),
-    /// Nanoseconds since 1970, in UTC.
-    Time,
-    F32,
-    F64,
-    Bool,
-    /// Text.
-    Text,
-}
-
-/// The description of a column.
-#[derive(Clone, Debug)]
-pub(super) struct ColumnSpec {
-    /// The name, which no other column of the table has.
-    pub name: String,
-    /// The type.
-    pub of: ColumnType,
-    /// Whether a row may have no value.
-    pub is_optional: bool,
-    /// The source of the values.
-    pub source: Source,
-}
-
-/// The source of the values of a column.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Source {
-    /// The numbers of the row's head, at this index: its number, its ticks, and its time.
-    Head(usize),
-    /// The properties of the row's thread, at this index.
-    OfThread(usize),
-    /// The properties of the row's subject, at this index.
-    OfSubject(usize),
-    /// The row's texts, at this index.
-    Text(usize),
-    /// The row's values, at this index.
-    Value(usize),
-}
+/// The number of texts of a row.
+const TEXTS: usize = 2;
+/// The memory that a number of a row takes, in bytes.
+const NUMBER: usize = 8;
 
 /// The data that rows share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     /// The values.
     pub words: SharedValues,
-    /// The properties of each thread.
+    /// The properties of each thread, in the order of [`OfThread`](super::schema::OfThread).
     pub threads: Vec<[ValueId; OF_THREAD]>,
-    /// The properties of each subject.
+    /// The properties of each subject, in the order of [`OfSubject`](super::schema::OfSubject).
     pub subjects: Vec<[ValueId; OF_SUBJECT]>,
 }
 
-/// The numbers of properties of a thread and of a subject, each with a column.
-pub(super) const OF_THREAD: usize = 4;
-pub(super) const OF_SUBJECT: usize = 9;
-/// The number of texts of a row.
-const TEXTS: usize = 2;
-/// The memory that the head of a row takes, in bytes.
-const HEAD: usize = 32;
-
 /// The data at the beginning of every row.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
-    /// The number of the record.
-    pub number: u64,
-    /// The ticks.
-    pub ticks: u64,
-    /// The time, in nanoseconds since 1970.
-    pub time: u64,
+pub(super) struct Head<'a> {
+    /// The numbers that every row has, for [`Source::Number`].
+    pub numbers: &'a [i64],
+    /// The numbers that a row may lack, for [`Source::Optional`].
+    pub optional: &'a [Option<i64>],
     /// The number of the thread in [`Shared::threads`].
     pub thread: u32,
+}
+
+/// The numbers of values that a table has in another form than the trace.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Changed {
+    /// Integers that become texts.
+    pub as_text: u64,
+    /// Unsigned integers that stand as negative ones.
+    pub as_negative: u64,
+}
+
+/// Integers of a column that a row may lack.
+#[derive(Debug, Default)]
+struct OptionalNumbers {
+    values: Vec<i64>,
+    /// For each row whether it has a value, in the form of definition levels.
+    levels: Vec<i16>,
+}
+
+impl OptionalNumbers {
+    #[inline]
+    fn add(&mut self, number: Option<i64>) {
+        self.levels.push(number.is_some().into());
+        self.values.extend(number);
+    }
+
+    /// Writes all numbers, and removes them.
+    fn write(&mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
+        let ColumnWriter::Int64ColumnWriter(to) = writer else { return Err(wrong_type()) };
+        to.write_batch(&self.values, Some(&self.levels), None)?;
+        self.values.clear();
+        self.levels.clear();
+        Ok(())
+    }
 }
 
 /// The values of a column that are not written yet.
 #[derive(Debug)]
 enum PendingColumn {
-    I32(Vec<i32>),
     I64(Vec<i64>),
     F32(Vec<f32>),
     F64(Vec<f64>),
@@ -141,7 +126,7 @@ impl Texts {
 }
 
 /// Reinterprets the bits of an unsigned number as signed, which is the type in columns.
-fn signed(number: u64) -> i64 {
+pub(super) fn signed(number: u64) -> i64 {
     i64::from_ne_bytes(number.to_ne_bytes())
 }
 
@@ -149,8 +134,11 @@ fn signed(number: u64) -> i64 {
 pub(super) struct Table {
     writer: SerializedFileWriter<Vec<u8>>,
     sources: Vec<Source>,
-    /// The numbers, the ticks and the times of the rows.
-    heads: [Vec<i64>; 3],
+    /// The numbers of the rows, by their indices.
+    numbers: Vec<Vec<i64>>,
+    optional: Vec<OptionalNumbers>,
+    /// The number of rows that are not written yet.
+    pending: usize,
     threads: Rows,
     subjects: Rows,
     texts: [Texts; TEXTS],
@@ -160,33 +148,43 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Makes a table with these columns.
+    /// Makes a table with these columns and this metadata, pairs of a key and a value.
     ///
     /// # Errors
     /// Returns an error if two columns have the same name.
-    pub(super) fn new(of: &[ColumnSpec]) -> Result<Table> {
+    pub(super) fn new(of: &[ColumnSpec], metadata: &[(&str, String)]) -> Result<Table> {
         let fields: Result<Vec<_>> = of.iter().map(|column| Ok(Arc::new(schema(column)?))).collect();
         let schema = Schema::group_type_builder("records").with_fields(fields?).build()?;
-        let writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties(of)?))?;
-        let sources = of.iter().map(|column| column.source).collect();
+        let properties = Arc::new(properties(of, metadata)?);
+        let writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), properties)?;
+        let sources: Vec<Source> = of.iter().map(|column| column.source).collect();
+        let count = |is: fn(&&Source) -> bool| sources.iter().filter(is).count();
+        let numbers = vec![Vec::new(); count(|of| matches!(of, Source::Number(_)))];
+        let mut optional = Vec::new();
+        optional.resize_with(count(|of| matches!(of, Source::Optional(_))), OptionalNumbers::default);
         let is_value = |column: &&ColumnSpec| matches!(column.source, Source::Value(_));
         let values = of.iter().filter(is_value).map(|column| PendingColumn::new(column.of)).collect();
-        let (heads, threads, subjects, texts) = Default::default();
-        Ok(Table { writer, sources, heads, threads, subjects, texts, values, bytes: 0 })
+        let (threads, subjects, texts) = Default::default();
+        let (pending, bytes) = (0, 0);
+        Ok(Table { writer, sources, numbers, optional, pending, threads, subjects, texts, values, bytes })
     }
 
     #[inline]
-    fn add_head(&mut self, head: &Head) {
-        for (all, number) in self.heads.iter_mut().zip([head.number, head.ticks, head.time]) {
-            all.push(signed(number));
+    fn add_head(&mut self, head: &Head<'_>) {
+        for (all, number) in self.numbers.iter_mut().zip(head.numbers) {
+            all.push(*number);
+        }
+        for (all, number) in self.optional.iter_mut().zip(head.optional) {
+            all.add(*number);
         }
         self.threads.add(head.thread);
-        self.bytes += HEAD;
+        self.pending += 1;
+        self.bytes += NUMBER * (1 + head.numbers.len() + head.optional.len());
     }
 
     /// Adds a row with a subject and texts.
     #[inline]
-    pub(super) fn add(&mut self, head: &Head, subject: u32, texts: [Option<&str>; TEXTS]) {
+    pub(super) fn add(&mut self, head: &Head<'_>, subject: u32, texts: [Option<&str>; TEXTS]) {
         self.add_head(head);
         self.subjects.add(subject);
         for (all, text) in self.texts.iter_mut().zip(texts) {
@@ -194,23 +192,26 @@ impl Table {
         }
     }
 
-    /// Adds a row with values, which must be in the order of the value columns. Returns the number of
-    /// integers that become texts.
-    pub(super) fn add_values(&mut self, head: &Head, values: &[Value<'_>]) -> u64 {
+    /// Adds a row with values, which must be in the order of the value columns. Returns how the table changes
+    /// some of them.
+    pub(super) fn add_values(&mut self, head: &Head<'_>, values: &[Value<'_>]) -> Changed {
         self.add_head(head);
-        let mut as_text = 0;
+        let mut changed = Changed::default();
         for (gathered, value) in self.values.iter_mut().zip(values) {
-            let is_text = matches!(gathered, PendingColumn::Text(_)) && !matches!(value, Value::Text(_));
-            as_text += u64::from(is_text);
+            let is_text = matches!(gathered, PendingColumn::Text(_));
+            changed.as_text += u64::from(is_text && !matches!(value, Value::Text(_)));
+            let is_large =
+                |value: &Value<'_>| matches!(value, Value::Unsigned(large) if *large > i64::MAX as u128);
+            changed.as_negative += u64::from(!is_text && is_large(value));
             self.bytes += gathered.add(value);
         }
-        as_text
+        changed
     }
 
     /// Returns whether the unwritten rows fill a row group.
     #[must_use]
     pub(super) fn is_full(&self) -> bool {
-        self.heads[0].len() >= ROWS
+        self.pending >= ROWS
     }
 
     /// Returns the number of bytes of memory that the unwritten rows take.
@@ -224,23 +225,26 @@ impl Table {
     /// # Errors
     /// Returns an error if the file has too many row groups.
     pub(super) fn write(&mut self, shared: &Shared, encoder: &mut Encoder) -> Result<Vec<u8>> {
-        if !self.heads[0].is_empty() {
+        if self.pending > 0 {
             let columns = self.writer.schema_descr().columns().to_vec();
             let mut group = self.writer.next_row_group()?;
             for (column, source) in columns.into_iter().zip(&self.sources) {
                 match *source {
-                    Source::OfThread(place) => {
-                        let of = |thread| shared.threads[thread as usize][place];
+                    Source::OfThread(of) => {
+                        let of = |thread| shared.threads[thread as usize][of as usize];
                         let chunk = encoder.words(column, &self.threads, of, &shared.words)?;
                         group.append_column(&chunk.bytes, chunk.close)?;
                     }
-                    Source::OfSubject(place) => {
-                        let of = |subject| shared.subjects[subject as usize][place];
+                    Source::OfSubject(of) => {
+                        let of = |subject| shared.subjects[subject as usize][of as usize];
                         let chunk = encoder.words(column, &self.subjects, of, &shared.words)?;
                         group.append_column(&chunk.bytes, chunk.close)?;
                     }
-                    Source::Head(place) => {
-                        write_with(&mut group, |to| write_long_integers(&mut self.heads[place], to))?;
+                    Source::Number(place) => {
+                        write_with(&mut group, |to| write_integers(&mut self.numbers[place], to))?;
+                    }
+                    Source::Optional(place) => {
+                        write_with(&mut group, |to| self.optional[place].write(to))?;
                     }
                     Source::Text(place) => write_with(&mut group, |to| self.texts[place].write(to))?,
                     Source::Value(place) => write_with(&mut group, |to| self.values[place].write(to))?,
@@ -250,7 +254,7 @@ impl Table {
             self.threads.clear();
             self.subjects.clear();
         }
-        self.bytes = 0;
+        (self.pending, self.bytes) = (0, 0);
         Ok(std::mem::take(self.writer.inner_mut()))
     }
 
@@ -280,10 +284,9 @@ fn write_with(
 impl PendingColumn {
     fn new(of: ColumnType) -> PendingColumn {
         match of {
-            ColumnType::Signed(64) | ColumnType::Unsigned(64) | ColumnType::Time => {
+            ColumnType::Integer | ColumnType::FewIntegers | ColumnType::Time => {
                 PendingColumn::I64(Vec::new())
             }
-            ColumnType::Signed(_) | ColumnType::Unsigned(_) => PendingColumn::I32(Vec::new()),
             ColumnType::F32 => PendingColumn::F32(Vec::new()),
             ColumnType::F64 => PendingColumn::F64(Vec::new()),
             ColumnType::Bool => PendingColumn::Bool(Vec::new()),
@@ -295,12 +298,10 @@ impl PendingColumn {
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "the type of a column of integers has no more bits than it"
+        reason = "values of more than 64 bits are in columns of texts; unsigned ones keep their bits"
     )]
     fn add(&mut self, value: &Value<'_>) -> usize {
         match (self, value) {
-            (PendingColumn::I32(values), Value::Signed(number)) => values.push(*number as i32),
-            (PendingColumn::I32(values), Value::Unsigned(number)) => values.push(*number as i32),
             (PendingColumn::I64(values), Value::Signed(number)) => values.push(*number as i64),
             (PendingColumn::I64(values), Value::Unsigned(number)) => values.push(*number as i64),
             (PendingColumn::I64(values), Value::Pointer(address)) => values.push(signed(*address)),
@@ -322,12 +323,8 @@ impl PendingColumn {
     /// Writes all values, and removes them.
     fn write(&mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
         match (self, writer) {
-            (PendingColumn::I64(values), writer) => return write_long_integers(values, writer),
+            (PendingColumn::I64(values), writer) => return write_integers(values, writer),
             (PendingColumn::Text(texts), writer) => return texts.write(writer),
-            (PendingColumn::I32(values), ColumnWriter::Int32ColumnWriter(to)) => {
-                to.write_batch(values, None, None)?;
-                values.clear();
-            }
             (PendingColumn::F32(values), ColumnWriter::FloatColumnWriter(to)) => {
                 to.write_batch(values, None, None)?;
                 values.clear();
@@ -347,7 +344,7 @@ impl PendingColumn {
 }
 
 /// Writes integers of 64 bits, and removes them.
-fn write_long_integers(values: &mut Vec<i64>, writer: &mut ColumnWriter<'_>) -> Result<()> {
+fn write_integers(values: &mut Vec<i64>, writer: &mut ColumnWriter<'_>) -> Result<()> {
     let ColumnWriter::Int64ColumnWriter(to) = writer else { return Err(wrong_type()) };
     to.write_batch(values, None, None)?;
     values.clear();
@@ -360,14 +357,12 @@ fn wrong_type() -> ParquetError {
 }
 
 fn schema(column: &ColumnSpec) -> Result<Schema> {
-    let integer =
-        |bits: u8, is_signed| LogicalType::Integer { bit_width: i8::try_from(bits).unwrap_or(64), is_signed };
-    let of_size = |bits| if bits == 64 { Physical::INT64 } else { Physical::INT32 };
     let (physical, logical) = match column.of {
-        ColumnType::Signed(bits) => (of_size(bits), Some(integer(bits, true))),
-        ColumnType::Unsigned(bits) => (of_size(bits), Some(integer(bits, false))),
+        ColumnType::Integer | ColumnType::FewIntegers => {
+            (Physical::INT64, Some(LogicalType::Integer { bit_width: 64, is_signed: true }))
+        }
         ColumnType::Time => {
-            let utc = LogicalType::Timestamp { is_adjusted_to_u_t_c: true, unit: TimeUnit::NANOS };
+            let utc = LogicalType::Timestamp { is_adjusted_to_u_t_c: true, unit: TimeUnit::MICROS };
             (Physical::INT64, Some(utc))
         }
         ColumnType::F32 => (Physical::FLOAT, None),
@@ -382,12 +377,16 @@ fn schema(column: &ColumnSpec) -> Result<Schema> {
         .build()
 }
 
-/// Returns the settings for the columns that the crate encodes: integers by their differences, everything else
-/// plain; compressed.
-fn properties(of: &[ColumnSpec]) -> Result<WriterProperties> {
+/// Returns the settings for the columns that the crate encodes: integers by their differences or by a dictionary,
+/// everything else plain; compressed.
+fn properties(of: &[ColumnSpec], metadata: &[(&str, String)]) -> Result<WriterProperties> {
+    let version = [(VERSION_KEY, VERSION.to_string())];
+    let metadata = version.iter().chain(metadata);
+    let metadata = metadata.map(|(key, value)| KeyValue::new((*key).to_owned(), value.clone())).collect();
     let builder = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by(format!("tracemerge {}", env!("CARGO_PKG_VERSION")))
+        .set_key_value_metadata(Some(metadata))
         .set_dictionary_enabled(false)
         // Pages end by their size alone.
         .set_data_page_row_count_limit(ROWS)
@@ -396,11 +395,12 @@ fn properties(of: &[ColumnSpec]) -> Result<WriterProperties> {
         .set_offset_index_disabled(true)
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?));
     let set = of.iter().fold(builder, |builder, column| {
-        let path = ColumnPath::from(column.name.as_str());
+        let path = ColumnPath::from(column.name.as_ref());
         match column.of {
-            ColumnType::Signed(_) | ColumnType::Unsigned(_) | ColumnType::Time => {
+            ColumnType::Integer | ColumnType::Time => {
                 builder.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
             }
+            ColumnType::FewIntegers => builder.set_column_dictionary_enabled(path, true),
             // The least and the largest text would help no reader.
             ColumnType::Text => builder.set_column_statistics_enabled(path, EnabledStatistics::None),
             ColumnType::F32 | ColumnType::F64 | ColumnType::Bool => builder,

@@ -49,14 +49,9 @@ impl SharedValues {
         self.of(bytes)
     }
 
-    /// Returns the number of an integer of 32 bits.
-    pub(super) fn of_32(&mut self, number: Option<u32>) -> ValueId {
+    /// Returns the number of an integer.
+    pub(super) fn integer(&mut self, number: Option<u64>) -> ValueId {
         number.map_or(NONE, |number| self.of(number.to_le_bytes().to_vec()))
-    }
-
-    /// Returns the number of an integer of 64 bits.
-    pub(super) fn of_64(&mut self, number: u64) -> ValueId {
-        self.of(number.to_le_bytes().to_vec())
     }
 
     fn of(&mut self, bytes: Vec<u8>) -> ValueId {

@@ -1,0 +1,45 @@
+//! Data sets: tables in Parquet for the runs of any number of machines. [`add`] puts runs into one.
+//!
+//! Each run is merged for itself, so that its rows do not depend on the runs with which it is added. Its files are
+//! written beside the set ([`crate::output::set`]) and become part of it in one change, which replaces the files that
+//! the set had of the run. The file in the table of runs states which traces were read: as long as these are the same,
+//! the run is not read again.
+
+#[cfg(feature = "parquet")]
+mod add;
+
+use std::path::Path;
+
+use crate::find::app::App;
+use crate::ui::error::Error;
+use crate::ui::messages::Messages;
+
+/// Adds the runs of `apps` to the set at `path`, as runs of this `machine`, or of the one on which this command runs.
+///
+/// # Errors
+/// If there are no traces, or if the set cannot be written.
+#[cfg(feature = "parquet")]
+pub(crate) fn add(
+    path: &Path,
+    apps: &[App],
+    machine: Option<String>,
+    messages: &mut Messages,
+) -> Result<(), Error> {
+    add::add(path, apps, machine, messages)
+}
+
+/// Returns the error that this command was built without the format.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "parquet"))]
+pub(crate) fn add(
+    _path: &Path,
+    _apps: &[App],
+    _machine: Option<String>,
+    _messages: &mut Messages,
+) -> Result<(), Error> {
+    Err(Error::plain(
+        "this tracemerge was built without parquet: in a checkout, cargo install --path tracemerge --features parquet",
+    ))
+}

@@ -1,0 +1,453 @@
+//! A data set: a directory of tables, which any number of writers may change at the same time.
+//!
+//! A table is a folder with the files of each day and machine: `records/day=2026-11-18/machine=web-01/RUN-0.parquet`.
+//! No unfinished file is ever in the set, whatever its name: readers take all files. New files are made in a *staging
+//! directory* beside the set. A *change* renames them into the set and deletes the files that they replace. Changes
+//! happen one at a time, under the lock of the file `.NAME.lock` beside the set, and begin with a journal in the
+//! staging directory: if a writer is killed during a change, the next one that takes the lock completes it. Without a
+//! whole journal nothing was changed yet, and the next writer deletes the staging directory.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::os::directory::{Directory, Entry, Kind};
+use crate::os::sys::{effective_user, hold_lock};
+use crate::output::folder::{Folder, MARK};
+use crate::output::place::{Place, STAGING_PREFIX, Temporary, has_no_writer};
+
+/// The name of the journal in a staging directory.
+const JOURNAL: &str = "journal";
+/// The last line of a whole journal.
+const END: &str = "end";
+/// The greatest length of a journal that is read, in bytes.
+const LONGEST_JOURNAL: u64 = 1 << 26;
+/// The time for which a writer waits for the lock of others.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// The time between two attempts to take the lock.
+const PAUSE: Duration = Duration::from_millis(5);
+/// The beginnings of the names of folders in a table.
+const DAY: &str = "day=";
+const MACHINE: &str = "machine=";
+
+/// The place of a file in a set.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FilePlace {
+    /// The name of the table.
+    pub table: String,
+    /// The day, such as `2026-11-18`.
+    pub day: String,
+    /// The name of the machine.
+    pub machine: String,
+    /// The name of the file.
+    pub name: String,
+}
+
+impl FilePlace {
+    /// Reads a place from words; `None` if one of them cannot be part of a path.
+    fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<FilePlace> {
+        let mut next = || words.next().filter(|word| is_plain(word)).map(str::to_owned);
+        Some(FilePlace { table: next()?, day: next()?, machine: next()?, name: next()? })
+    }
+
+    /// Returns the names of the folders, the outermost first.
+    fn folders(&self) -> [String; 3] {
+        [self.table.clone(), format!("{DAY}{}", self.day), format!("{MACHINE}{}", self.machine)]
+    }
+
+    fn words(&self) -> String {
+        format!("{} {} {} {}", self.table, self.day, self.machine, self.name)
+    }
+}
+
+/// Returns whether a word may be the name of a machine, or of another folder or file of a set.
+#[must_use]
+pub(crate) fn is_plain(word: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    !word.is_empty() && word.len() <= 200 && word.bytes().all(is_plain) && !word.starts_with(['.', '-'])
+}
+
+/// A data set, which may not exist yet.
+#[derive(Debug)]
+pub(crate) struct Set {
+    /// The path as the user wrote it.
+    pub path: PathBuf,
+    around: Arc<Directory>,
+    place: Place,
+    name: OsString,
+}
+
+/// New files beside the set.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    /// The names of the files.
+    pub names: Vec<String>,
+    directory: Directory,
+    /// The mark, on which this process holds a lock.
+    _mark: File,
+    /// The staging directory, which is deleted at the end.
+    temporary: Temporary,
+}
+
+/// The lock of a set. While a writer holds it, no other one changes the set.
+#[derive(Debug)]
+pub(crate) struct Locked<'a> {
+    set: &'a Set,
+    _file: File,
+}
+
+impl Set {
+    /// Takes the set at `path`. `tables` are the names of all tables.
+    ///
+    /// # Errors
+    /// The directory around it does not exist, or the directory has something else than the folders of tables.
+    pub(crate) fn open(path: &Path, tables: &[&str]) -> io::Result<Set> {
+        let place = Place::open(path, true)?;
+        let (around, name) = (place.directory().clone(), place.name().to_owned());
+        let set = Set { path: path.to_owned(), around, place, name };
+        if let Some(found) = set.around.look(&set.name)? {
+            if found.kind != Kind::Directory {
+                return Err(io::Error::other("it is not a directory"));
+            }
+            let names = set.around.open_directory(&set.name)?.names()?;
+            if let Some(other) = names.iter().find(|name| tables.iter().all(|table| ***name != **table)) {
+                let other = other.to_string_lossy().escape_debug().to_string();
+                return Err(io::Error::other(format!(
+                    "it is a directory with other files ('{other}'), not a data set"
+                )));
+            }
+        }
+        Ok(set)
+    }
+
+    /// Begins a staging directory beside the set.
+    ///
+    /// # Errors
+    /// No directory can be made there.
+    pub(crate) fn begin(&self) -> io::Result<Folder> {
+        self.place.begin_staging()
+    }
+
+    /// Waits for the lock, and completes the changes of writers that were killed. `own` is the caller's staging
+    /// directory.
+    ///
+    /// # Errors
+    /// The lock cannot be taken, or another writer holds it for ten minutes.
+    pub(crate) fn lock(&self, own: Option<&Staged>) -> io::Result<Locked<'_>> {
+        let mut name = OsString::from(".");
+        name.push(&self.name);
+        name.push(".lock");
+        let file = loop {
+            match self.around.append(&name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    match self.around.create(&name, false) {
+                        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                        made => break made?,
+                    }
+                }
+                opened => break opened?,
+            }
+        };
+        let begun = Instant::now();
+        while let Err(error) = hold_lock(&file, 0) {
+            let is_held = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::PermissionDenied);
+            if !is_held || begun.elapsed() > PATIENCE {
+                let path = self.around.path_of(&name);
+                return Err(io::Error::other(format!(
+                    "the lock {} cannot be taken: {error}",
+                    path.display()
+                )));
+            }
+            sleep(PAUSE);
+        }
+        let locked = Locked { set: self, _file: file };
+        locked.complete_changes(own)?;
+        Ok(locked)
+    }
+}
+
+impl Staged {
+    /// Closes all files of a folder.
+    ///
+    /// # Errors
+    /// The files cannot be written.
+    pub(crate) fn of(folder: Folder) -> io::Result<Staged> {
+        let (names, directory, mark, temporary) = folder.finish_staging()?;
+        Ok(Staged { names, directory, _mark: mark, temporary })
+    }
+
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// There is no such file.
+    pub(crate) fn read(&self, name: &str) -> io::Result<File> {
+        self.directory.read(name.as_ref())
+    }
+}
+
+impl Locked<'_> {
+    /// Opens a file of the set for reading; `None` if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn read(&self, place: &FilePlace) -> io::Result<Option<File>> {
+        let Some(folder) = self.folder(place)? else { return Ok(None) };
+        match folder.read(place.name.as_ref()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    /// Opens the folder of a file; `None` if there is none.
+    fn folder(&self, place: &FilePlace) -> io::Result<Option<Directory>> {
+        let open = || {
+            let mut folder = self.set.around.open_directory(&self.set.name)?;
+            for name in place.folders() {
+                folder = folder.open_directory(name.as_ref())?;
+            }
+            io::Result::Ok(folder)
+        };
+        match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    /// Opens the folder of a file. Makes what is missing.
+    fn make_folder(&self, place: &FilePlace) -> io::Result<Directory> {
+        let enter = |within: &Directory, name: &OsStr| {
+            match within.make_shared_directory(name) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+            within.open_directory(name)
+        };
+        let mut folder = enter(&self.set.around, &self.set.name)?;
+        for name in place.folders() {
+            folder = enter(&folder, name.as_ref())?;
+        }
+        Ok(folder)
+    }
+
+    /// Renames staged files into the set, and then deletes the files `removed` of the set. Each is a name and a place.
+    ///
+    /// # Errors
+    /// A file cannot be renamed. The next writer tries again.
+    pub(crate) fn change(
+        &self,
+        staged: Staged,
+        added: &[(String, FilePlace)],
+        removed: &[FilePlace],
+    ) -> io::Result<()> {
+        let mut text = format!("set {}\n", hex_of(&self.set.name));
+        added.iter().for_each(|(name, place)| text += &format!("add {name} {}\n", place.words()));
+        removed.iter().for_each(|place| text += &format!("remove {}\n", place.words()));
+        text += END;
+        text.push('\n');
+        // From here on, a signal does not delete the staging directory.
+        staged.temporary.release();
+        let mut journal = staged.directory.create(JOURNAL.as_ref(), false)?;
+        journal.write_all(text.as_bytes())?;
+        drop(journal);
+        let changed = self.apply(&staged.directory, added, removed);
+        if changed.is_err() {
+            staged.temporary.keep();
+        }
+        changed
+    }
+
+    fn apply(
+        &self,
+        staging: &Directory,
+        added: &[(String, FilePlace)],
+        removed: &[FilePlace],
+    ) -> io::Result<()> {
+        for (name, place) in added {
+            match staging.rename_into(name.as_ref(), &self.make_folder(place)?, place.name.as_ref()) {
+                // A killed writer has renamed the file already.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                renamed => renamed?,
+            }
+        }
+        for place in removed {
+            let Some(folder) = self.folder(place)? else { continue };
+            match folder.remove_file(place.name.as_ref()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the changes of killed writers, and deletes the staging directories that they have left.
+    fn complete_changes(&self, own: Option<&Staged>) -> io::Result<()> {
+        let own = own.and_then(|staged| staged.temporary.name());
+        for name in self.set.around.names()? {
+            let is_staging = name.to_str().is_some_and(|name| name.starts_with(STAGING_PREFIX));
+            if !is_staging || Some(&name) == own.as_ref() {
+                continue;
+            }
+            // Another writer may delete its own directory at any time.
+            let Ok(directory) = self.set.around.open_directory(&name) else { continue };
+            let own_file = |found: &Entry| found.owner == effective_user() && found.kind == Kind::File;
+            let mark = OsStr::new(MARK);
+            let Some(found) = directory.look(mark).ok().flatten().filter(own_file) else { continue };
+            if !has_no_writer(&directory, mark, &found) {
+                continue;
+            }
+            match journal_in(&directory, &self.set.name) {
+                Journal::OfAnotherSet => continue,
+                Journal::Whole(added, removed) => self.apply(&directory, &added, &removed)?,
+                Journal::Torn => {}
+            }
+            drop(directory);
+            self.set.around.remove_directory(&name)?;
+        }
+        Ok(())
+    }
+}
+
+/// The journal of a killed writer.
+enum Journal {
+    /// There is none, or it is not whole: nothing was changed.
+    Torn,
+    /// Its set is another one.
+    OfAnotherSet,
+    /// The files to rename, and those to delete.
+    Whole(Vec<(String, FilePlace)>, Vec<FilePlace>),
+}
+
+fn journal_in(directory: &Directory, set: &OsStr) -> Journal {
+    let read = || {
+        let mut text = String::new();
+        directory.read(JOURNAL.as_ref())?.take(LONGEST_JOURNAL).read_to_string(&mut text)?;
+        io::Result::Ok(text)
+    };
+    let Ok(text) = read() else { return Journal::Torn };
+    if !text.ends_with(&format!("\n{END}\n")) {
+        return Journal::Torn;
+    }
+    let (mut added, mut removed) = (Vec::new(), Vec::new());
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        match words.next() {
+            Some("set") if words.next() != Some(&hex_of(set)) => return Journal::OfAnotherSet,
+            Some("add") => {
+                let name = words.next().filter(|name| is_plain(name)).map(str::to_owned);
+                added.extend(name.zip(FilePlace::parse(words)));
+            }
+            Some("remove") => removed.extend(FilePlace::parse(words)),
+            _ => {}
+        }
+    }
+    Journal::Whole(added, removed)
+}
+
+/// Returns the bytes of a name as hexadecimal digits.
+fn hex_of(name: &OsStr) -> String {
+    name.as_encoded_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::output::folder::put_part;
+
+    fn place(name: &str) -> FilePlace {
+        FilePlace {
+            table: "records".into(),
+            day: "2026-11-18".into(),
+            machine: "m".into(),
+            name: name.to_owned(),
+        }
+    }
+
+    fn staged(set: &Set, files: &[(&str, &[u8])]) -> Staged {
+        let mut stream = Vec::new();
+        files.iter().for_each(|(name, bytes)| put_part(name, bytes, &mut stream));
+        let mut folder = set.begin().unwrap();
+        folder.write_all(&stream).unwrap();
+        Staged::of(folder).unwrap()
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_change_adds_files_and_then_deletes_others() {
+        let around = tempfile::tempdir().unwrap();
+        let set = Set::open(&around.path().join("set"), &["records"]).unwrap();
+        let folder = around.path().join("set/records/day=2026-11-18/machine=m");
+        let new = staged(&set, &[("a", b"1"), ("b", b"2")]);
+        let locked = set.lock(Some(&new)).unwrap();
+        locked.change(new, &[("a".into(), place("x-0")), ("b".into(), place("x-1"))], &[]).unwrap();
+        drop(locked);
+        assert_eq!(names(&folder), ["x-0", "x-1"]);
+        let newer = staged(&set, &[("a", b"3")]);
+        let locked = set.lock(Some(&newer)).unwrap();
+        locked.change(newer, &[("a".into(), place("x-0"))], &[place("x-1"), place("absent")]).unwrap();
+        assert_eq!(
+            (names(&folder), fs::read(folder.join("x-0")).unwrap()),
+            (vec!["x-0".to_owned()], b"3".to_vec())
+        );
+        assert_eq!(names(around.path()), [".set.lock", "set"]);
+    }
+
+    #[test]
+    fn a_change_is_completed_if_its_journal_is_whole_and_forgotten_if_it_is_not() {
+        for whole in [true, false] {
+            let around = tempfile::tempdir().unwrap();
+            let set = Set::open(&around.path().join("set"), &["records"]).unwrap();
+            let other = Set::open(&around.path().join("other"), &["records"]).unwrap();
+            let new = staged(&set, &[("a", b"1"), ("b", b"2")]);
+            let journal = format!(
+                "set {}\nadd a {}\nadd b {}\nremove {}\n{}",
+                hex_of("set".as_ref()),
+                place("x-0").words(),
+                place("x-1").words(),
+                place("x-2").words(),
+                if whole { "end\n" } else { "" }
+            );
+            new.directory.create(JOURNAL.as_ref(), false).unwrap().write_all(journal.as_bytes()).unwrap();
+            // The writer is killed after its first step.
+            let folder = around.path().join("set/records/day=2026-11-18/machine=m");
+            if whole {
+                fs::create_dir_all(&folder).unwrap();
+                fs::write(folder.join("x-2"), "old").unwrap();
+                fs::rename(new.directory.path_of("a".as_ref()), folder.join("x-0")).unwrap();
+            }
+            new.temporary.keep();
+            drop(new._mark);
+            drop(other.lock(None).unwrap());
+            assert_eq!(names(around.path()).iter().any(|name| name.starts_with(STAGING_PREFIX)), whole);
+            drop(set.lock(None).unwrap());
+            if whole {
+                assert_eq!(names(&folder), ["x-0", "x-1"]);
+                assert_eq!(fs::read(folder.join("x-1")).unwrap(), b"2");
+            }
+            assert_eq!(folder.exists(), whole);
+            assert!(names(around.path()).iter().all(|name| !name.starts_with(STAGING_PREFIX)));
+        }
+    }
+
+    #[test]
+    fn words_outside_of_names_are_not_taken_from_a_journal() {
+        for word in ["", ".", "..", "../x", "a/b", ".x", "-x", "a b", "a\u{1b}"] {
+            assert!(!is_plain(word), "{word:?}");
+        }
+        assert!(FilePlace::parse(["records", "2026-11-18", "..", "x"].into_iter()).is_none());
+        assert!(["web-01", "a.b", "X_1"].into_iter().all(is_plain));
+    }
+}

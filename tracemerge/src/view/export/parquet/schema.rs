@@ -1,0 +1,176 @@
+//! The columns of all tables: their names, their types, and their meaning. Files have them in this order, with the
+//! [version](VERSION) in their metadata. docs/formats.md lists the same columns; a test compares both.
+//!
+//! All integers are signed numbers of 64 bits, and times are microseconds since 1970 in UTC: these types every reader
+//! takes without a setting. Unsigned numbers of 2^63 and more stand as negative ones, 2^64 less.
+
+use std::borrow::Cow;
+
+/// The version of the schema, in the metadata of each file under [`VERSION_KEY`]. A column that is added needs no
+/// other version; one that changes its meaning or its type does.
+pub(crate) const VERSION: u32 = 1;
+/// The key of the version in a file's metadata.
+pub(crate) const VERSION_KEY: &str = "tracer.schema";
+
+/// The keys of a file's metadata in a data set: the run, or the runs, whose rows it has, separated by spaces.
+pub(crate) const RUN_KEY: &str = "tracer.run";
+/// In the table of runs: the state of the run's traces when it was added.
+pub(crate) const STATE_KEY: &str = "tracer.state";
+/// In the table of runs: the ticks of the run's last record.
+pub(crate) const LAST_KEY: &str = "tracer.last";
+/// In the table of runs: the run's files in the other tables, each as table, day and number, separated by spaces.
+pub(crate) const FILES_KEY: &str = "tracer.files";
+
+/// The type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ColumnType {
+    /// A signed integer of 64 bits whose neighbours are near each other: stored as differences.
+    Integer,
+    /// A signed integer of 64 bits of which there are few different ones: stored as numbers of a dictionary.
+    FewIntegers,
+    /// Microseconds since 1970, in UTC.
+    Time,
+    /// A floating-point number of 32 bits.
+    F32,
+    /// A floating-point number of 64 bits.
+    F64,
+    /// A truth value.
+    Bool,
+    /// Text.
+    Text,
+}
+
+/// The description of a column.
+#[derive(Clone, Debug)]
+pub(crate) struct ColumnSpec {
+    /// The name, which no other column of the table has.
+    pub name: Cow<'static, str>,
+    /// The type.
+    pub of: ColumnType,
+    /// Whether a row may have no value.
+    pub is_optional: bool,
+    /// The source of the values.
+    pub source: Source,
+}
+
+/// The source of the values of a column.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source {
+    /// The numbers that every row has, at this index.
+    Number(usize),
+    /// The numbers that a row may lack, at this index.
+    Optional(usize),
+    /// The properties of the row's thread.
+    OfThread(OfThread),
+    /// The properties of the row's subject.
+    OfSubject(OfSubject),
+    /// The row's texts, at this index.
+    Text(usize),
+    /// The row's values, at this index.
+    Value(usize),
+}
+
+/// The properties of a thread, and of its process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OfThread {
+    Pid,
+    Tid,
+    Label,
+    Process,
+    Host,
+    Boot,
+    Exe,
+    Run,
+    Root,
+}
+
+/// The number of properties of a thread.
+pub(crate) const OF_THREAD: usize = OfThread::Root as usize + 1;
+
+/// The properties that all records of a site, of a function, or of another kind have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OfSubject {
+    Kind,
+    Level,
+    Target,
+    Module,
+    File,
+    Line,
+    Function,
+    Template,
+    Table,
+    Place,
+}
+
+/// The number of properties of a subject.
+pub(crate) const OF_SUBJECT: usize = OfSubject::Place as usize + 1;
+
+const fn column(name: &'static str, of: ColumnType, is_optional: bool, source: Source) -> ColumnSpec {
+    ColumnSpec { name: Cow::Borrowed(name), of, is_optional, source }
+}
+
+const fn text(name: &'static str, is_optional: bool, source: Source) -> ColumnSpec {
+    column(name, ColumnType::Text, is_optional, source)
+}
+
+/// The columns with which every table of `--format parquet` begins.
+pub(super) const COMMON: [ColumnSpec; 6] = [
+    column("record", ColumnType::Integer, false, Source::Number(0)),
+    column("ticks", ColumnType::Integer, false, Source::Number(1)),
+    column("time", ColumnType::Time, false, Source::Number(2)),
+    column("pid", ColumnType::Integer, true, Source::OfThread(OfThread::Pid)),
+    column("tid", ColumnType::Integer, false, Source::OfThread(OfThread::Tid)),
+    text("thread", false, Source::OfThread(OfThread::Label)),
+];
+
+/// The further columns of the table of all records of `--format parquet`.
+pub(super) const RECORDS: [ColumnSpec; 12] = [
+    text("process", false, Source::OfThread(OfThread::Process)),
+    text("kind", false, Source::OfSubject(OfSubject::Kind)),
+    text("level", true, Source::OfSubject(OfSubject::Level)),
+    text("target", true, Source::OfSubject(OfSubject::Target)),
+    text("module", true, Source::OfSubject(OfSubject::Module)),
+    text("file", true, Source::OfSubject(OfSubject::File)),
+    column("line", ColumnType::Integer, true, Source::OfSubject(OfSubject::Line)),
+    text("function", true, Source::OfSubject(OfSubject::Function)),
+    text("template", true, Source::OfSubject(OfSubject::Template)),
+    text("message", true, Source::Text(0)),
+    text("fields", true, Source::Text(1)),
+    text("table", true, Source::OfSubject(OfSubject::Table)),
+];
+
+/// The columns of the table `records` of a data set.
+pub(crate) static DATASET_RECORDS: [ColumnSpec; 18] = [
+    column("wall", ColumnType::Time, false, Source::Number(0)),
+    column("ticks", ColumnType::Integer, false, Source::Number(1)),
+    text("host", true, Source::OfThread(OfThread::Host)),
+    text("boot", true, Source::OfThread(OfThread::Boot)),
+    column("pid", ColumnType::Integer, true, Source::OfThread(OfThread::Pid)),
+    text("exe", true, Source::OfThread(OfThread::Exe)),
+    text("run", true, Source::OfThread(OfThread::Run)),
+    column("tid", ColumnType::Integer, false, Source::OfThread(OfThread::Tid)),
+    text("thread", false, Source::OfThread(OfThread::Label)),
+    text("kind", false, Source::OfSubject(OfSubject::Kind)),
+    text("level", true, Source::OfSubject(OfSubject::Level)),
+    text("target", true, Source::OfSubject(OfSubject::Target)),
+    text("place", true, Source::OfSubject(OfSubject::Place)),
+    text("template", true, Source::OfSubject(OfSubject::Template)),
+    text("message", true, Source::Text(0)),
+    text("function", true, Source::OfSubject(OfSubject::Function)),
+    column("depth", ColumnType::FewIntegers, false, Source::Number(2)),
+    column("span", ColumnType::Integer, true, Source::Optional(0)),
+];
+
+/// The columns of the table `runs` of a data set.
+pub(crate) static DATASET_RUNS: [ColumnSpec; 10] = [
+    column("begin", ColumnType::Time, false, Source::Number(0)),
+    column("end", ColumnType::Time, false, Source::Number(1)),
+    text("host", true, Source::OfThread(OfThread::Host)),
+    text("boot", true, Source::OfThread(OfThread::Boot)),
+    column("pid", ColumnType::Integer, true, Source::OfThread(OfThread::Pid)),
+    text("exe", true, Source::OfThread(OfThread::Exe)),
+    text("run", true, Source::OfThread(OfThread::Run)),
+    text("root", true, Source::OfThread(OfThread::Root)),
+    column("records", ColumnType::Integer, false, Source::Number(2)),
+    column("lost", ColumnType::Integer, false, Source::Number(3)),
+];

@@ -1,0 +1,144 @@
+//! The properties that rows share: those of their threads, and those of their subjects. A subject is a site, a function
+//! that is entered or left, or another kind of record.
+
+use std::collections::HashMap;
+
+use parquet::errors::Result;
+use trace_format::meta::Run;
+
+use super::schema::OF_SUBJECT;
+use super::table::Shared;
+use super::words::ValueId;
+use crate::view::export::events::{Event, EventContent, Inventory};
+use crate::view::export::fields::{Row, function_left, row_of};
+
+/// The threads and subjects of the rows so far.
+#[derive(Debug, Default)]
+pub(super) struct Subjects {
+    /// Their properties.
+    pub shared: Shared,
+    /// The number of each subject, by its properties.
+    known: HashMap<[ValueId; OF_SUBJECT], u32>,
+    /// The subject of each site's messages, without values and with values.
+    messages: [Vec<Option<u32>>; 2],
+    /// The subject of each function's enter records and of its leave records.
+    calls: [Vec<Option<u32>>; 2],
+    /// The name of the machine, if it is known.
+    host: Option<String>,
+}
+
+impl Subjects {
+    /// Makes an empty list for records of the machine `host`.
+    pub(super) fn of_host(host: &str) -> Subjects {
+        Subjects { host: Some(host.to_owned()), ..Subjects::default() }
+    }
+
+    /// Returns the number of the thread of an event. Adds the properties of new threads.
+    #[inline]
+    pub(super) fn thread(&mut self, event: &Event<'_>, inventory: &Inventory) -> u32 {
+        if self.shared.threads.len() <= event.thread {
+            self.meet_threads(inventory);
+        }
+        u32::try_from(event.thread).unwrap_or(u32::MAX)
+    }
+
+    /// Adds the properties of all threads of the inventory.
+    #[cold]
+    pub(super) fn meet_threads(&mut self, inventory: &Inventory) {
+        let Shared { words, threads, .. } = &mut self.shared;
+        for thread in inventory.threads().iter().skip(threads.len()) {
+            let process = &inventory.processes()[thread.process];
+            let run = process.run.as_ref();
+            let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let mut text = |text: Option<String>| words.text(text.as_deref());
+            let host = text(self.host.clone());
+            let [boot, exe] =
+                [run.map(|run| lossy(&run.boot)), run.map(|run| lossy(&run.exe))].map(&mut text);
+            let [name, root] = [run.map(name_of_run), run.map(|run| format!("{:08x}", run.root))].map(text);
+            threads.push([
+                words.integer(run.map(|run| run.pid.into())),
+                words.integer(Some(thread.tid)),
+                words.text(Some(thread.label())),
+                words.text(Some(&process.name)),
+                host,
+                boot,
+                exe,
+                name,
+                root,
+            ]);
+        }
+    }
+
+    /// Returns the number of the subject of an event; `None` if the event has no record. `table` returns the name of
+    /// the table with the values of a message, if there is one.
+    ///
+    /// # Errors
+    /// Returns an error if `table` does.
+    #[inline]
+    pub(super) fn subject(
+        &mut self,
+        event: &Event<'_>,
+        inventory: &Inventory,
+        table: impl FnOnce() -> Result<Option<String>>,
+    ) -> Result<Option<u32>> {
+        let (of, number) = match &event.what {
+            EventContent::Message { site: Some(site), values, .. } => {
+                (&mut self.messages[usize::from(values.is_some())], *site)
+            }
+            EventContent::Enter(call_info) => (&mut self.calls[0], call_info.called.function as usize),
+            EventContent::Leave(call_info, ended) => {
+                (&mut self.calls[1], function_left(call_info, ended) as usize)
+            }
+            EventContent::Message { site: None, .. } | EventContent::Stack(_) | EventContent::Meta { .. } => {
+                return Ok(self.new_subject(event, inventory, None));
+            }
+            EventContent::Close(_) => return Ok(None),
+        };
+        if let Some(Some(subject)) = of.get(number) {
+            return Ok(Some(*subject));
+        }
+        of.resize(of.len().max(number + 1), None);
+        let table = table()?;
+        let subject = self.new_subject(event, inventory, table.as_deref());
+        match &event.what {
+            EventContent::Message { values, .. } => {
+                self.messages[usize::from(values.is_some())][number] = subject
+            }
+            EventContent::Leave(..) => self.calls[1][number] = subject,
+            _ => self.calls[0][number] = subject,
+        }
+        Ok(subject)
+    }
+
+    /// Makes the subject of an event, or finds an equal one.
+    #[cold]
+    fn new_subject(&mut self, event: &Event<'_>, inventory: &Inventory, table: Option<&str>) -> Option<u32> {
+        let Row { kind, level, target, module, file, line, function, template, .. } =
+            row_of(event, inventory)?;
+        let place = file.map(|file| line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")));
+        let words = &mut self.shared.words;
+        let properties = [
+            words.text(Some(kind)),
+            words.text(level),
+            words.text(target),
+            words.text(module),
+            words.text(file),
+            words.integer(line.map(u64::from)),
+            words.text(function),
+            words.text(template),
+            words.text(table),
+            words.text(place.as_deref()),
+        ];
+        let subjects = &mut self.shared.subjects;
+        Some(*self.known.entry(properties).or_insert_with(|| {
+            subjects.push(properties);
+            u32::try_from(subjects.len() - 1).unwrap_or(u32::MAX)
+        }))
+    }
+}
+
+/// Returns the name of a run in a data set, which no other run of its machine has: its id, and the process id.
+#[must_use]
+pub(crate) fn name_of_run(run: &Run) -> String {
+    format!("{:08x}-{}", run.id, run.pid)
+}

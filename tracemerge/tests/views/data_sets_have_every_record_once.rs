@@ -124,7 +124,8 @@ fn the_rows_of_a_set_are_those_of_json_lines() {
         json!([row["wall"], row["place"], known]).to_string()
     });
     let (mut expected, mut found): (Vec<_>, Vec<_>) = (expected.collect(), found.collect());
-    (expected.sort(), found.sort());
+    expected.sort();
+    found.sort();
     for (found, expected) in found.iter().zip(&expected) {
         assert_eq!(found, expected);
     }
@@ -146,6 +147,61 @@ fn the_rows_of_a_set_are_those_of_json_lines() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(rows, json!([[found.len(), 1, "TIMESTAMP WITH TIME ZONE", "BIGINT", "VARCHAR"]]));
+}
+
+#[test]
+fn calls_spans_and_losses_of_a_set_are_those_of_the_trace() {
+    let all = everything(5_000);
+    add(&all.place, &["app"]);
+    let set = all.place.path("set");
+    let calls = rows_of_table(&set, "calls", "begin");
+    let mut found: Vec<_> = calls
+        .iter()
+        .map(|row| {
+            let number = |key: &str| row[key].as_u64().unwrap();
+            let function = row["function"].as_str().unwrap().to_owned();
+            (number("pid") as u32, number("tid"), number("ticks"), number("depth") as usize, function)
+        })
+        .collect();
+    let expected = all.calls.iter();
+    let mut expected: Vec<_> =
+        expected.map(|call| (call.pid, call.tid, call.entered, call.depth, call.function.clone())).collect();
+    found.sort();
+    expected.sort();
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found, expected);
+    }
+    assert_eq!(found.len(), expected.len());
+    let mut own: BTreeMap<&str, u64> = BTreeMap::new();
+    for row in &calls {
+        *own.entry(row["function"].as_str().unwrap()).or_default() += row["own"].as_u64().unwrap();
+    }
+    let known: BTreeMap<&str, u64> = all.times.iter().map(|(name, times)| (*name, times.own)).collect();
+    assert_eq!(own, known);
+    // Each call is inside of its parent.
+    let mut ranges = BTreeMap::new();
+    for row in &calls {
+        ranges.insert((row["run"].to_string(), row["call"].as_i64().unwrap()), (&row["begin"], &row["end"]));
+    }
+    let is_inside = |row: &&Map<String, Value>| {
+        let parent = ranges[&(row["run"].to_string(), row["parent"].as_i64().unwrap())];
+        let at = |value: &Value| value.as_i64().unwrap();
+        at(parent.0) <= at(&row["begin"]) && at(&row["end"]) <= at(parent.1)
+    };
+    let with_parent = || calls.iter().filter(|row| row["parent"].is_i64());
+    assert!(with_parent().count() > 0);
+    assert_eq!(with_parent().filter(is_inside).count(), with_parent().count());
+    let lost = rows_of_table(&set, "losses", "wall");
+    assert_eq!(lost.iter().map(|row| row["records"].as_u64().unwrap()).sum::<u64>(), all.lost);
+    let spans = rows_of_table(&set, "spans", "begin");
+    let polls: u64 = spans.iter().map(|row| row["polls"].as_u64().unwrap()).sum();
+    let ended = spans.iter().filter(|row| row["ending"] == "ended").count() as u64;
+    assert!(
+        (polls, ended) == (all.polls, all.ended) && polls > 0,
+        "{polls} {ended} {} {}",
+        all.polls,
+        all.ended
+    );
 }
 
 /// Returns the identity and the time of each file of a set.
@@ -319,10 +375,10 @@ fn documented(table: &str) -> Vec<(String, String, bool)> {
 
 #[test]
 fn the_documented_columns_are_those_of_the_files() {
-    let place = Place::with_one_file();
-    add(&place, &["app"]);
-    for table in ["records", "runs"] {
-        let folder = place.path("set").join(table);
+    let all = everything(2_000);
+    add(&all.place, &["app"]);
+    for table in ["records", "calls", "spans", "losses", "clocks", "runs"] {
+        let folder = all.place.path("set").join(table);
         let path = folder.join(files(&folder).first().unwrap());
         let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
         let metadata = reader.metadata().file_metadata();

@@ -7,18 +7,27 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parquet::errors::Result;
+use trace_format::line::Ticks;
 use trace_format::meta::Meta;
 use trace_format::wall::Wall;
 
 use super::chunk::Encoder;
-use super::schema::{ColumnSpec, DATASET_RECORDS, DATASET_RUNS, FILES_KEY, LAST_KEY, RUN_KEY, STATE_KEY};
+use super::schema::{
+    ColumnSpec, DATASET_CALLS, DATASET_CLOCKS, DATASET_LOSSES, DATASET_RECORDS, DATASET_RUNS, DATASET_SPANS,
+    FILES_KEY, LAST_KEY, RUN_KEY, STATE_KEY,
+};
 use super::subjects::Subjects;
 use super::table::{Head, Table, signed};
 use super::tables::{MAX_TABLE_BYTES, MICROSECOND, encoder};
 use crate::output::folder::put_part;
+use crate::time::clocks::ClockReader;
 use crate::view::export::Export;
-use crate::view::export::events::{Event, EventContent, EventExport, EventFormat, Inventory, sentences};
+use crate::view::export::events::{
+    EndedCall, Event, EventContent, EventExport, EventFormat, Inventory, sentences,
+};
 use crate::view::export::fields::message_of;
+use crate::view::function_names::FunctionId;
+use crate::view::known_spans::{How, KnownSpans, Span, SpanChange, SpanKey};
 use crate::view::layout::{Context, Layout, Needs};
 use crate::view::threads::TimeScale;
 
@@ -55,12 +64,16 @@ impl Layout for DatasetLayout {
 /// The name of the table of runs.
 pub(crate) const RUNS: &str = "runs";
 /// The names of all tables.
-pub(crate) const TABLES: [&str; 2] = ["records", RUNS];
+pub(crate) const TABLES: [&str; 6] = ["records", "calls", "spans", "losses", "clocks", RUNS];
 
 /// The tables of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TableName {
     Records,
+    Calls,
+    Spans,
+    Losses,
+    Clocks,
     Runs,
 }
 
@@ -68,6 +81,10 @@ impl TableName {
     fn name(self) -> &'static str {
         match self {
             TableName::Records => "records",
+            TableName::Calls => "calls",
+            TableName::Spans => "spans",
+            TableName::Losses => "losses",
+            TableName::Clocks => "clocks",
             TableName::Runs => RUNS,
         }
     }
@@ -75,6 +92,10 @@ impl TableName {
     fn columns(self) -> &'static [ColumnSpec] {
         match self {
             TableName::Records => &DATASET_RECORDS,
+            TableName::Calls => &DATASET_CALLS,
+            TableName::Spans => &DATASET_SPANS,
+            TableName::Losses => &DATASET_LOSSES,
+            TableName::Clocks => &DATASET_CLOCKS,
             TableName::Runs => &DATASET_RUNS,
         }
     }
@@ -91,16 +112,41 @@ struct OpenFile {
     table: Table,
 }
 
-/// The open calls of a thread, as far as rows have something of them.
-#[derive(Debug, Default)]
-struct OpenSpans {
-    /// For each open call the span that is entered inside it, if any.
-    calls: Vec<Option<i64>>,
+/// An open call.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    /// Its number among the calls of the run.
+    number: u64,
+    function: FunctionId,
+    /// The span that is entered inside it, if any.
+    span: Option<i64>,
+    /// The time of its beginning by the wall clock, in microseconds.
+    begin: u64,
+    /// The same in steady time, in nanoseconds.
+    begin_ns: u64,
+    ticks: u64,
+    /// The time of the calls inside that have ended, without the waits for the tracer, in nanoseconds.
+    inside_ns: u64,
 }
 
-impl OpenSpans {
+/// A thread, as far as rows have something of it.
+#[derive(Debug)]
+struct ThreadState {
+    calls: Vec<Call>,
+    wall: ClockReader,
+}
+
+impl ThreadState {
     fn span(&self) -> Option<i64> {
-        self.calls.last().copied().flatten()
+        self.calls.last().and_then(|call| call.span)
+    }
+
+    fn depth(&self) -> i64 {
+        i64::try_from(self.calls.len()).unwrap_or(i64::MAX)
+    }
+
+    fn wall_us(&mut self, ticks: Ticks) -> u64 {
+        self.wall.at(ticks) / MICROSECOND
     }
 }
 
@@ -116,7 +162,9 @@ struct DatasetFormat {
     parts: Vec<(TableName, u64, u32)>,
     /// The names of the finished and the open files.
     names: Vec<String>,
-    open: Vec<OpenSpans>,
+    threads: Vec<ThreadState>,
+    /// The number of calls so far.
+    calls: u64,
     count: u64,
     lost: u64,
     /// The first and the last time, in microseconds.
@@ -137,7 +185,8 @@ impl DatasetFormat {
             last_file: 0,
             parts: Vec::new(),
             names: Vec::new(),
-            open: Vec::new(),
+            threads: Vec::new(),
+            calls: 0,
             count: 0,
             lost: 0,
             times: None,
@@ -200,58 +249,182 @@ impl DatasetFormat {
         largest.map_or(Ok(()), |largest| self.pass_on(largest, false, out))
     }
 
+    /// Adds a row to a table.
+    fn put(
+        &mut self,
+        (of, wall): (TableName, u64),
+        head: &Head<'_>,
+        subject: u32,
+        texts: [Option<&str>; 2],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let file = self.file(of, wall / DAY, &[])?;
+        let open = &mut self.files[file];
+        open.table.add(head, subject, texts);
+        open.rows += 1;
+        if open.table.is_full() { self.pass_on(file, false, out) } else { Ok(()) }
+    }
+
+    /// Returns the state of a thread. `event` is the first one of a new thread.
+    #[inline]
+    fn meet(&mut self, thread: usize, inventory: &Inventory) -> &mut ThreadState {
+        while self.threads.len() <= thread {
+            let wall = inventory.threads()[self.threads.len()].clock.wall_reader();
+            self.threads.push(ThreadState { calls: Vec::new(), wall });
+        }
+        &mut self.threads[thread]
+    }
+
     /// Takes the calls that an event begins or ends. Returns the depth and the span of its record.
     #[inline]
-    fn take_calls(&mut self, event: &Event<'_>) -> (i64, Option<i64>) {
-        if self.open.len() <= event.thread {
-            self.open.resize_with(event.thread + 1, OpenSpans::default);
-        }
-        let open = &mut self.open[event.thread];
-        let depth = |open: &OpenSpans| i64::try_from(open.calls.len()).unwrap_or(i64::MAX);
+    fn take_calls(
+        &mut self,
+        event: &Event<'_>,
+        wall: u64,
+        inventory: &Inventory,
+        out: &mut Vec<u8>,
+    ) -> Result<(i64, Option<i64>)> {
+        let thread = self.meet(event.thread, inventory);
         let span = |span: Option<u64>| span.map(signed);
         match &event.what {
             EventContent::Enter(call_info) => {
-                let at = depth(open);
-                let inside = span(call_info.span).or(open.span());
-                open.calls.push(inside);
-                (at, inside)
+                let depth = thread.depth();
+                let inside = span(call_info.span).or(thread.span());
+                let function = call_info.called.function;
+                thread.calls.push(Call {
+                    number: 0,
+                    function,
+                    span: inside,
+                    begin: wall,
+                    begin_ns: event.time,
+                    ticks: event.ticks.0,
+                    inside_ns: 0,
+                });
+                let number = self.calls;
+                self.calls += 1;
+                if let Some(call) = self.threads[event.thread].calls.last_mut() {
+                    call.number = number;
+                }
+                Ok((depth, inside))
             }
             EventContent::Leave(call_info, ended) => {
-                let inside = span(call_info.span).or(open.span());
-                open.calls.truncate(open.calls.len().saturating_sub(ended.len()));
-                (depth(open), inside)
+                let inside = span(call_info.span).or(thread.span());
+                self.end_calls(event, wall, ended, inventory, out)?;
+                Ok((self.threads[event.thread].depth(), inside))
             }
             EventContent::Close(ended) => {
-                open.calls.truncate(open.calls.len().saturating_sub(ended.len()));
-                (depth(open), None)
+                self.end_calls(event, wall, ended, inventory, out)?;
+                Ok((self.threads[event.thread].depth(), None))
             }
-            _ => (depth(open), open.span()),
+            _ => Ok((thread.depth(), thread.span())),
         }
+    }
+
+    /// Adds rows of calls that end with an event, the innermost first.
+    fn end_calls(
+        &mut self,
+        event: &Event<'_>,
+        wall: u64,
+        ended: &[EndedCall],
+        inventory: &Inventory,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let work = inventory.registry.work(event.thread);
+        for end in ended {
+            let calls = &mut self.threads[event.thread].calls;
+            // Calls may end in another order than they began.
+            let is_it = |call: &Call| call.function == end.function;
+            let Some(place) = calls.iter().rposition(is_it).or(calls.len().checked_sub(1)) else { break };
+            let call = calls.remove(place);
+            let whole = work.between(call.begin_ns, event.time);
+            let waited = work.waits_between(call.begin_ns, event.time);
+            let parent = place.checked_sub(1).and_then(|place| calls.get_mut(place));
+            let parent = parent.map(|parent| {
+                parent.inside_ns += whole;
+                signed(parent.number)
+            });
+            let own = whole.saturating_sub(call.inside_ns);
+            let depth = place as u64;
+            let numbers =
+                [call.begin, wall.max(call.begin), call.ticks, call.number, depth, whole, own, waited];
+            let numbers = numbers.map(signed);
+            let thread = self.subjects.thread(event, inventory);
+            let ending = if end.has_leave_record { "left" } else { "cut" };
+            let subject = self.subjects.of_call(end.function, ending, inventory);
+            let head = Head { numbers: &numbers, optional: &[parent, call.span], thread };
+            self.put((TableName::Calls, call.begin), &head, subject, [None, None], out)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a row of what a `#` line says about losses or clocks.
+    #[cold]
+    fn add_meta(
+        &mut self,
+        meta: &Meta,
+        (ticks, wall): (Ticks, u64),
+        thread: u32,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let lost = match meta {
+            Meta::Lost { records, reason } => Some((*records, reason.name())),
+            Meta::LostOtherwise { records, reason } => Some((*records, reason.as_str())),
+            _ => None,
+        };
+        if let Some((records, reason)) = lost {
+            self.lost = self.lost.saturating_add(records);
+            let numbers = [wall, ticks.0, records].map(signed);
+            let head = Head { numbers: &numbers, optional: &[], thread };
+            self.put((TableName::Losses, wall), &head, 0, [Some(reason), None], out)?;
+        }
+        if let Meta::Clock { ticks, wall: read, .. } = meta {
+            let read = read.0 / MICROSECOND;
+            let numbers = [read, ticks.0].map(signed);
+            let head = Head { numbers: &numbers, optional: &[], thread };
+            self.put((TableName::Clocks, read), &head, 0, [None, None], out)?;
+        }
+        Ok(())
     }
 
     /// Adds a record.
     fn add(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) -> Result<()> {
-        let (depth, span) = self.take_calls(event);
+        let wall = self.meet(event.thread, inventory).wall_us(event.ticks);
+        let (depth, span) = self.take_calls(event, wall, inventory, out)?;
         let Some(subject) = self.subjects.subject(event, inventory, || Ok(None))? else { return Ok(()) };
         let thread = self.subjects.thread(event, inventory);
-        let wall = event.time / MICROSECOND;
         let numbers = [signed(wall), signed(event.ticks.0), depth];
         let head = Head { numbers: &numbers, optional: &[span], thread };
-        let file = self.file(TableName::Records, wall / DAY, &[])?;
-        let open = &mut self.files[file];
-        open.table.add(&head, subject, [message_of(event), None]);
-        open.rows += 1;
         self.count += 1;
         self.times = Some(self.times.map_or((wall, wall), |(first, last)| (first.min(wall), last.max(wall))));
         self.last = self.last.max(event.ticks.0);
-        if let EventContent::Meta {
-            meta: Some(Meta::Lost { records, .. } | Meta::LostOtherwise { records, .. }),
-            ..
-        } = &event.what
-        {
-            self.lost = self.lost.saturating_add(*records);
+        if let EventContent::Meta { meta: Some(meta), .. } = &event.what {
+            self.add_meta(meta, (event.ticks, wall), thread, out)?;
         }
-        if open.table.is_full() { self.pass_on(file, false, out) } else { Ok(()) }
+        self.put((TableName::Records, wall), &head, subject, [message_of(event), None], out)
+    }
+
+    /// Adds the row of a span that ends.
+    fn add_span(
+        &mut self,
+        (names, span, key): (&KnownSpans, &Span, SpanKey),
+        how: How,
+        now: u64,
+        inventory: &Inventory,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.subjects.meet_threads(inventory);
+        let thread = u32::try_from(span.thread).unwrap_or(u32::MAX);
+        let state = self.meet(span.thread, inventory);
+        let clock = &inventory.threads()[span.thread].clock;
+        let [begin, end] = [span.began, now].map(|steady| state.wall_us(clock.ticks_at_steady(steady)));
+        let whole = now.saturating_sub(span.began);
+        let numbers = [begin, end.max(begin), key.1, whole, span.busy, span.idle(whole), span.polls];
+        let numbers = numbers.map(signed);
+        let (name, _) = names.names_of(span);
+        let subject = self.subjects.of_span(how.name());
+        let head = Head { numbers: &numbers, optional: &[span.parent.map(signed)], thread };
+        let fields = Some(span.fields()).filter(|fields| !fields.is_empty());
+        self.put((TableName::Spans, begin), &head, subject, [Some(name), fields], out)
     }
 
     /// Ends all files, and writes that of the table of runs, which the set needs to know the run.
@@ -296,8 +469,30 @@ pub(crate) fn date_of(wall: Wall) -> String {
 }
 
 impl EventFormat for DatasetFormat {
+    // Durations are steady; the times of day of rows come from the clocks of their threads.
     fn clock(&self) -> Option<TimeScale> {
-        Some(TimeScale::Wall)
+        Some(TimeScale::Steady)
+    }
+
+    fn spans(&self) -> Option<KnownSpans> {
+        Some(KnownSpans::new(0, true))
+    }
+
+    fn span(
+        &mut self,
+        (names, span): (&KnownSpans, &Span),
+        (key, change): (SpanKey, SpanChange),
+        (_, now): (usize, u64),
+        inventory: &Inventory,
+        out: &mut Vec<u8>,
+    ) {
+        let SpanChange::Ended(how) = change else { return };
+        if self.failure.is_some() {
+            return;
+        }
+        if let Err(error) = self.add_span((names, span, key), how, now, inventory, out) {
+            self.failure = Some(format!("the spans after record {} are missing: {error}", self.count));
+        }
     }
 
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {

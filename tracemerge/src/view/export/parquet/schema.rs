@@ -174,3 +174,77 @@ pub(crate) static DATASET_RUNS: [ColumnSpec; 10] = [
     column("records", ColumnType::Integer, false, Source::Number(2)),
     column("lost", ColumnType::Integer, false, Source::Number(3)),
 ];
+
+/// The columns of the table `calls` of a data set.
+pub(crate) static DATASET_CALLS: [ColumnSpec; 20] = [
+    column("begin", ColumnType::Time, false, Source::Number(0)),
+    column("end", ColumnType::Time, false, Source::Number(1)),
+    column("ticks", ColumnType::Integer, false, Source::Number(2)),
+    text("host", true, Source::OfThread(OfThread::Host)),
+    text("boot", true, Source::OfThread(OfThread::Boot)),
+    column("pid", ColumnType::Integer, true, Source::OfThread(OfThread::Pid)),
+    text("exe", true, Source::OfThread(OfThread::Exe)),
+    text("run", true, Source::OfThread(OfThread::Run)),
+    column("tid", ColumnType::Integer, false, Source::OfThread(OfThread::Tid)),
+    text("thread", false, Source::OfThread(OfThread::Label)),
+    text("function", true, Source::OfSubject(OfSubject::Function)),
+    text("place", true, Source::OfSubject(OfSubject::Place)),
+    text("ending", false, Source::OfSubject(OfSubject::Kind)),
+    column("call", ColumnType::Integer, false, Source::Number(3)),
+    column("parent", ColumnType::Integer, true, Source::Optional(0)),
+    column("depth", ColumnType::FewIntegers, false, Source::Number(4)),
+    column("duration", ColumnType::Integer, false, Source::Number(5)),
+    column("own", ColumnType::Integer, false, Source::Number(6)),
+    column("waiting", ColumnType::Integer, false, Source::Number(7)),
+    column("span", ColumnType::Integer, true, Source::Optional(1)),
+];
+
+/// The columns of the table `spans` of a data set.
+pub(crate) static DATASET_SPANS: [ColumnSpec; 18] = [
+    column("begin", ColumnType::Time, false, Source::Number(0)),
+    column("end", ColumnType::Time, false, Source::Number(1)),
+    text("host", true, Source::OfThread(OfThread::Host)),
+    text("boot", true, Source::OfThread(OfThread::Boot)),
+    column("pid", ColumnType::Integer, true, Source::OfThread(OfThread::Pid)),
+    text("exe", true, Source::OfThread(OfThread::Exe)),
+    text("run", true, Source::OfThread(OfThread::Run)),
+    column("tid", ColumnType::Integer, false, Source::OfThread(OfThread::Tid)),
+    text("thread", false, Source::OfThread(OfThread::Label)),
+    text("name", false, Source::Text(0)),
+    text("fields", true, Source::Text(1)),
+    text("ending", false, Source::OfSubject(OfSubject::Kind)),
+    column("span", ColumnType::Integer, false, Source::Number(2)),
+    column("parent", ColumnType::Integer, true, Source::Optional(0)),
+    column("duration", ColumnType::Integer, false, Source::Number(3)),
+    column("busy", ColumnType::Integer, false, Source::Number(4)),
+    column("idle", ColumnType::Integer, false, Source::Number(5)),
+    column("polls", ColumnType::Integer, false, Source::Number(6)),
+];
+
+/// The columns of the table `losses` of a data set.
+pub(crate) static DATASET_LOSSES: [ColumnSpec; 11] = [
+    column("wall", ColumnType::Time, false, Source::Number(0)),
+    column("ticks", ColumnType::Integer, false, Source::Number(1)),
+    text("host", true, Source::OfThread(OfThread::Host)),
+    text("boot", true, Source::OfThread(OfThread::Boot)),
+    column("pid", ColumnType::Integer, true, Source::OfThread(OfThread::Pid)),
+    text("exe", true, Source::OfThread(OfThread::Exe)),
+    text("run", true, Source::OfThread(OfThread::Run)),
+    column("tid", ColumnType::Integer, false, Source::OfThread(OfThread::Tid)),
+    text("thread", false, Source::OfThread(OfThread::Label)),
+    column("records", ColumnType::Integer, false, Source::Number(2)),
+    text("reason", false, Source::Text(0)),
+];
+
+/// The columns of the table `clocks` of a data set.
+pub(crate) static DATASET_CLOCKS: [ColumnSpec; 9] = [
+    column("wall", ColumnType::Time, false, Source::Number(0)),
+    column("ticks", ColumnType::Integer, false, Source::Number(1)),
+    text("host", true, Source::OfThread(OfThread::Host)),
+    text("boot", true, Source::OfThread(OfThread::Boot)),
+    column("pid", ColumnType::Integer, true, Source::OfThread(OfThread::Pid)),
+    text("exe", true, Source::OfThread(OfThread::Exe)),
+    text("run", true, Source::OfThread(OfThread::Run)),
+    column("tid", ColumnType::Integer, false, Source::OfThread(OfThread::Tid)),
+    text("thread", false, Source::OfThread(OfThread::Label)),
+];

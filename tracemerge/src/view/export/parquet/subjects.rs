@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use parquet::errors::Result;
 use trace_format::meta::Run;
 
-use super::schema::OF_SUBJECT;
+use super::schema::{OF_SUBJECT, OfSubject};
 use super::table::Shared;
-use super::words::ValueId;
+use super::words::{NONE, ValueId};
 use crate::view::export::events::{Event, EventContent, Inventory};
 use crate::view::export::fields::{Row, function_left, row_of};
+use crate::view::function_names::FunctionId;
 
 /// The threads and subjects of the rows so far.
 #[derive(Debug, Default)]
@@ -23,6 +24,8 @@ pub(super) struct Subjects {
     messages: [Vec<Option<u32>>; 2],
     /// The subject of each function's enter records and of its leave records.
     calls: [Vec<Option<u32>>; 2],
+    /// The subject of each function's calls that have ended, without and with a leave record.
+    ended: [Vec<Option<u32>>; 2],
     /// The name of the machine, if it is known.
     host: Option<String>,
 }
@@ -110,12 +113,51 @@ impl Subjects {
         Ok(subject)
     }
 
+    /// Returns the number of the subject of calls of a function that have ended in this way, `left` or another.
+    #[inline]
+    pub(super) fn of_call(&mut self, function: FunctionId, ending: &str, inventory: &Inventory) -> u32 {
+        let (is_left, number) = (usize::from(ending == "left"), function as usize);
+        if let Some(Some(subject)) = self.ended[is_left].get(number) {
+            return *subject;
+        }
+        let named = inventory.function(function);
+        let place =
+            place_of(Some(&named.file).filter(|file| !file.is_empty()).map(|file| &file[..]), named.line);
+        let words = &mut self.shared.words;
+        let mut properties = [NONE; OF_SUBJECT];
+        properties[OfSubject::Kind as usize] = words.text(Some(ending));
+        properties[OfSubject::Function as usize] =
+            words.text(Some(&named.name[..]).filter(|name| !name.is_empty()));
+        properties[OfSubject::Place as usize] = words.text(place.as_deref());
+        let subject = self.add(properties);
+        let of = &mut self.ended[is_left];
+        of.resize(of.len().max(number + 1), None);
+        of[number] = Some(subject);
+        subject
+    }
+
+    /// Returns the number of the subject of spans that have ended in this way.
+    pub(super) fn of_span(&mut self, ending: &str) -> u32 {
+        let mut properties = [NONE; OF_SUBJECT];
+        properties[OfSubject::Kind as usize] = self.shared.words.text(Some(ending));
+        self.add(properties)
+    }
+
+    /// Returns the number of the subject with these properties.
+    fn add(&mut self, properties: [ValueId; OF_SUBJECT]) -> u32 {
+        let subjects = &mut self.shared.subjects;
+        *self.known.entry(properties).or_insert_with(|| {
+            subjects.push(properties);
+            u32::try_from(subjects.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+
     /// Makes the subject of an event, or finds an equal one.
     #[cold]
     fn new_subject(&mut self, event: &Event<'_>, inventory: &Inventory, table: Option<&str>) -> Option<u32> {
         let Row { kind, level, target, module, file, line, function, template, .. } =
             row_of(event, inventory)?;
-        let place = file.map(|file| line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")));
+        let place = place_of(file, line);
         let words = &mut self.shared.words;
         let properties = [
             words.text(Some(kind)),
@@ -129,12 +171,13 @@ impl Subjects {
             words.text(table),
             words.text(place.as_deref()),
         ];
-        let subjects = &mut self.shared.subjects;
-        Some(*self.known.entry(properties).or_insert_with(|| {
-            subjects.push(properties);
-            u32::try_from(subjects.len() - 1).unwrap_or(u32::MAX)
-        }))
+        Some(self.add(properties))
     }
+}
+
+/// Returns a place in the source, `file:line`.
+fn place_of(file: Option<&str>, line: Option<u32>) -> Option<String> {
+    file.map(|file| line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
 }
 
 /// Returns the name of a run in a data set, which no other run of its machine has: its id, and the process id.

@@ -48,6 +48,9 @@ use std::sync::Arc;
 /// An export for the benchmark of the formats only.
 #[doc(hidden)]
 pub use crate::command::kept_records::KeptRecords;
+/// Exports for the benchmark of the order only.
+#[doc(hidden)]
+pub use crate::time::order::{Assumptions, Direction, PairStream};
 
 use crate::cli::{DatasetCommand, Merge, Subcommand, ViewCommand};
 use crate::command::diff::{DiffOptions, DiffOutput};

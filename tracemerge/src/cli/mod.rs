@@ -372,7 +372,7 @@ pub(crate) struct Merge {
     #[arg(long, value_name = "FORMAT", value_parser = format_parser(), hide_short_help = true, conflicts_with = "time")]
     pub format: Option<&'static OutputFormat>,
     /// Show records of running applications as they arrive
-    #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site", "format"])]
+    #[arg(short, long, conflicts_with_all = ["all_runs", "with", "sync", "module", "target", "level", "site", "format"])]
     pub follow: bool,
     /// The applications: executables, or directories with traces
     #[arg(value_name = "APP", required = true)]
@@ -598,6 +598,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
         return Err(help_of(command));
     }
     let refused = |text| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
+    if let Some(Err(text)) = merge_options(&cli).map(MergeOptions::sync_patterns) {
+        return Err(Cli::command().error(ErrorKind::ValueValidation, format!("--sync: {text}")));
+    }
     if let Some(what) = without_depth(&cli) {
         let nest = FORMATS.iter().filter(|format| format.nests_calls).map(|format| format.name);
         let nest = nest.collect::<Vec<_>>().join(", ");
@@ -658,6 +661,21 @@ fn without_depth(cli: &Cli) -> Option<&'static str> {
         }
         Some(Subcommand::Run { options, format, .. }) => of_format(options.depth, *format),
         _ => None,
+    }
+}
+
+/// Returns the options of the merge that `cli` requests, if it requests one.
+fn merge_options(cli: &Cli) -> Option<&MergeOptions> {
+    match &cli.command {
+        None => Some(&cli.merge.options),
+        Some(Subcommand::Merge(merge)) => Some(&merge.options),
+        Some(Subcommand::View(of)) => Some(&of.options),
+        Some(
+            Subcommand::Open { options, .. }
+            | Subcommand::Tui { options, .. }
+            | Subcommand::Run { options, .. },
+        ) => Some(options),
+        Some(_) => None,
     }
 }
 

@@ -11,7 +11,7 @@ use crate::view::export::format::{FORMATS, OutputFormat};
 use crate::view::layout::{Layout, NamedView, VIEWS};
 
 /// The options that apply only to traces that are not followed.
-const NOT_FOLLOWED: [&str; 6] = ["all_runs", "with", "module", "target", "level", "site"];
+const NOT_FOLLOWED: [&str; 7] = ["all_runs", "with", "sync", "module", "target", "level", "site"];
 
 /// A subcommand that shows a view.
 #[derive(Debug)]

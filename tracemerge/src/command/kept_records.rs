@@ -78,7 +78,7 @@ impl KeptRecords {
         let found = find_traces_of_all(&[app], Choice::All, &mut messages).map_err(|error| said(&error))?;
         let catalog = Arc::new(SiteCatalog::with_values());
         let mut inputs =
-            Inputs::open(&found.chosen, &[], true, &mut messages).map_err(|error| said(&error))?;
+            Inputs::open(&found.chosen, &[], &[], true, &mut messages).map_err(|error| said(&error))?;
         let sites = SiteSelection { catalog: catalog.clone(), ..SiteSelection::default() };
         let selection = Selection { sites: Some(sites), ..Selection::default() };
         let view = View { selection: selection.clone(), ..View::default() };

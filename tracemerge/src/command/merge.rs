@@ -52,7 +52,7 @@ pub(crate) struct Job<'a> {
 /// # Errors
 /// If nothing could be merged, or if the output could not be written.
 pub(crate) fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
-    let Request { output, verbose, with, .. } = job.request;
+    let Request { output, verbose, with, sync, .. } = job.request;
     let layout = &*job.request.layout;
     let (needs, destination) = (layout.needs(), layout.destination());
     refuse_missing(destination)?;
@@ -85,7 +85,7 @@ pub(crate) fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let closing =
         if is_view { ClosingView::Nothing } else { closing_view(job.request.closing_view, &target) };
     let with_names = *verbose || !view.thread.is_empty() || !is_merge || closing != ClosingView::Nothing;
-    let mut inputs = Inputs::open(&chosen, with, with_names, messages)?;
+    let mut inputs = Inputs::open(&chosen, with, sync, with_names, messages)?;
     if view.selection.sites.is_some() {
         report_missing_sites(&inputs, messages);
     }
@@ -348,7 +348,7 @@ pub(crate) fn write_chosen(
             sites.catalog = Arc::new(SiteCatalog::with_values());
         }
     }
-    let mut inputs = Inputs::open(chosen, &request.with, true, messages)?;
+    let mut inputs = Inputs::open(chosen, &request.with, &request.sync, true, messages)?;
     let mut plan = Plan::new(&mut inputs, &view, needs, messages)?;
     let mut context = context_of(needs, &view, &inputs, &plan, symbols_of(&request.symbols, chosen));
     context.apps = given(apps);

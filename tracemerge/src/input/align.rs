@@ -3,7 +3,8 @@
 //! Ticks of different boots cannot be compared, so boots are merged one behind the other. But boots that overlap by
 //! the wall clock belong to different machines. Then the lines of all but the first machine get the ticks that the
 //! first machine had at the same time of day. The result is a trace in the ticks of that machine; the order of lines
-//! of different machines is as good as their wall clocks.
+//! of different machines is as good as their wall clocks, unless messages between them prove a better one
+//! (`align_by_messages`).
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
@@ -18,8 +19,11 @@ use crate::file::lines::{Token, line_at, skip_bad, strip_line_feed};
 use crate::file::map::Map;
 use crate::file::records::Records;
 use crate::file::rendered::{LineSource, RecordNeeds};
+use crate::input::align_by_messages::{Alignment, align_by_messages, steady};
 use crate::input::source::{Content, Source, clocks_of};
+use crate::input::sync::SyncPatterns;
 use crate::time::clocks::{Clocks, TickClock};
+use crate::time::order::Order;
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count};
 
@@ -28,12 +32,18 @@ use crate::ui::messages::{Grouped, Messages, count};
 pub(crate) struct Scale {
     own: Arc<TickClock>,
     reference: Arc<TickClock>,
+    /// The order that messages prove, and the number of the clock in it; without it the wall clocks count.
+    proved: Option<(Arc<Order>, u32)>,
 }
 
 impl Scale {
-    /// Returns the ticks of the other machine at the same time of day.
+    /// Returns the ticks of the other machine at the same moment.
     #[must_use]
     pub(crate) fn convert(&self, ticks: u64) -> u64 {
+        if let Some((order, clock)) = &self.proved {
+            let time = order.time(*clock, steady(&self.own, Ticks(ticks)));
+            return self.reference.ticks_at_steady(u64::try_from(time).unwrap_or(0)).0;
+        }
         self.reference.ticks(self.own.ascending_wall(Ticks(ticks))).0
     }
 }
@@ -49,22 +59,31 @@ pub(crate) struct Aligned {
     pub reference: Option<Run>,
 }
 
-/// Joins boots that overlap in time; `runs` are the runs of the files. Returns the outcome for each of the former
-/// boots.
+/// Joins boots that overlap in time or, if `sync` finds messages between them, all; `runs` are the runs of the files.
+/// Returns the outcome for each of the former boots.
 ///
 /// # Errors
 /// No space is left for the lines with other ticks.
 pub(crate) fn align(
     boots: &mut Vec<Vec<Source>>,
     runs: &[Vec<Option<Run>>],
+    sync: &[SyncPatterns],
     messages: &mut Messages,
 ) -> Result<Vec<Aligned>, Error> {
     let mut all = vec![Aligned::default(); boots.len()];
     if boots.len() < 2 {
+        if !sync.is_empty() {
+            messages.note("--sync has no effect: all traces are of one machine, which has one clock");
+        }
         return Ok(all);
     }
     let files = boots.iter().zip(runs).flat_map(|(sources, runs)| runs.iter().zip(sources));
     let clocks = clocks_of(files.filter_map(|(run, source)| Some((run.as_ref()?, source))));
+    if !sync.is_empty() {
+        if let Some(alignment) = align_by_messages(boots, runs, &clocks, sync, messages) {
+            return join_all(boots, runs, &clocks, &alignment);
+        }
+    }
     let periods: Vec<_> =
         boots.iter().zip(runs).map(|(sources, runs)| period(sources, runs, &clocks)).collect();
     // Boots are in the order of their beginnings. A group continues as long as a boot begins before another one has
@@ -77,7 +96,7 @@ pub(crate) fn align(
             continue;
         };
         if end.is_some_and(|end| first <= end) {
-            let scale = rekey(&mut boots[place], &runs[place], &runs[reference], &clocks)?;
+            let scale = rekey(&mut boots[place], &runs[place], &runs[reference], &clocks, None)?;
             all[place] = Aligned { joins: true, scale, reference: first_run(&runs[reference]).cloned() };
             machines.push(place);
         } else {
@@ -99,6 +118,28 @@ pub(crate) fn align(
     Ok(all)
 }
 
+/// Joins all boots, in ticks of the reference.
+fn join_all(
+    boots: &mut Vec<Vec<Source>>,
+    runs: &[Vec<Option<Run>>],
+    clocks: &Clocks,
+    alignment: &Alignment,
+) -> Result<Vec<Aligned>, Error> {
+    let reference = alignment.reference;
+    let mut all = Vec::with_capacity(boots.len());
+    for (place, number) in alignment.numbers.iter().enumerate() {
+        let mut aligned = Aligned { joins: place > 0, ..Aligned::default() };
+        if place != reference {
+            let proved = number.map(|number| (alignment.order.clone(), number));
+            aligned.scale = rekey(&mut boots[place], &runs[place], &runs[reference], clocks, proved)?;
+            aligned.reference = first_run(&runs[reference]).cloned();
+        }
+        all.push(aligned);
+    }
+    *boots = vec![std::mem::take(boots).into_iter().flatten().collect()];
+    Ok(all)
+}
+
 fn first_run(runs: &[Option<Run>]) -> Option<&Run> {
     runs.iter().flatten().next()
 }
@@ -117,13 +158,14 @@ fn rekey(
     runs: &[Option<Run>],
     references: &[Option<Run>],
     clocks: &Clocks,
+    proved: Option<(Arc<Order>, u32)>,
 ) -> Result<Option<Scale>, Error> {
     let Some(reference) = first_run(references).and_then(|run| clocks.of(run)) else { return Ok(None) };
     let mut scale = None;
     for (source, run) in sources.iter_mut().zip(runs) {
         // A file that does not name its run uses the clock of its neighbours.
         let Some(own) = run.as_ref().or(first_run(runs)).and_then(|run| clocks.of(run)) else { continue };
-        let converted = Scale { own: own.clone(), reference: reference.clone() };
+        let converted = Scale { own: own.clone(), reference: reference.clone(), proved: proved.clone() };
         if let Content::Text(text) = source.content() {
             let map = convert_to_file(text, &converted)
                 .map_err(|error| Error::io("keep lines of another machine for", &source.path, error))?;
@@ -348,7 +390,7 @@ mod tests {
     fn aligned(machines: Vec<(Run, Source)>) -> (Vec<Vec<Source>>, Vec<Aligned>) {
         let (runs, mut boots): (Vec<_>, Vec<_>) =
             machines.into_iter().map(|(run, source)| (vec![Some(run)], vec![source])).unzip();
-        let all = align(&mut boots, &runs, &mut Messages::new(true)).unwrap();
+        let all = align(&mut boots, &runs, &[], &mut Messages::new(true)).unwrap();
         (boots, all)
     }
 

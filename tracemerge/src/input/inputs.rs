@@ -13,6 +13,7 @@ use crate::find::liveness::liveness_check;
 use crate::input::align::align;
 use crate::input::foreign;
 use crate::input::source::Source;
+use crate::input::sync::SyncPatterns;
 use crate::time::clocks::TickClock;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
@@ -63,7 +64,8 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Maps the chosen files, reads the logs `with`, and puts traces of several machines on one scale. Reads the
+    /// Maps the chosen files, reads the logs `with`, and puts traces of several machines on one scale, by the messages
+    /// that `sync` finds between them. Reads the
     /// names of threads if `with_names`, which costs a look at the beginning and the end of each file.
     ///
     /// # Errors
@@ -71,6 +73,7 @@ impl Inputs {
     pub(crate) fn open(
         chosen: &Chosen,
         with: &[PathBuf],
+        sync: &[SyncPatterns],
         with_names: bool,
         messages: &mut Messages,
     ) -> Result<Inputs, Error> {
@@ -137,13 +140,13 @@ impl Inputs {
         let references = vec![None; origins.len()];
         let ends = chosen.boots.iter().map(|files| ends(files)).collect();
         let mut inputs = Inputs { boots, origins, ends, references };
-        inputs.align(messages)?;
+        inputs.align(sync, messages)?;
         Ok(inputs)
     }
 
     /// Puts traces of several machines on one scale of ticks.
-    fn align(&mut self, messages: &mut Messages) -> Result<(), Error> {
-        if self.boots.len() < 2 {
+    fn align(&mut self, sync: &[SyncPatterns], messages: &mut Messages) -> Result<(), Error> {
+        if self.boots.len() < 2 && sync.is_empty() {
             return Ok(());
         }
         let mut at = 0;
@@ -153,15 +156,15 @@ impl Inputs {
             at += sources.len();
             runs.push(origins.iter().map(|origin| origin.run.clone()).collect::<Vec<_>>());
         }
-        let all = align(&mut self.boots, &runs, messages)?;
+        let all = align(&mut self.boots, &runs, sync, messages)?;
         let (mut ends, mut at): (Vec<(u64, u64)>, _) = (Vec::new(), 0);
         for ((aligned, runs), &(first, last)) in all.into_iter().zip(&runs).zip(&self.ends) {
-            self.references[at..at + runs.len()].fill(aligned.reference);
+            self.references[at..at + runs.len()].fill(aligned.reference.clone());
             at += runs.len();
-            match (ends.last_mut(), &aligned.scale) {
-                (Some(group), Some(scale)) if aligned.joins => {
-                    *group = (group.0.min(scale.convert(first)), group.1.max(scale.convert(last)));
-                }
+            let convert = |ticks: u64| aligned.scale.as_ref().map_or(ticks, |scale| scale.convert(ticks));
+            let (first, last) = (convert(first), convert(last));
+            match ends.last_mut() {
+                Some(group) if aligned.joins => *group = (group.0.min(first), group.1.max(last)),
                 _ => ends.push((first, last)),
             }
         }

@@ -2,6 +2,7 @@
 //! machines become sources, too.
 
 pub(crate) mod align;
+mod align_by_messages;
 pub(crate) mod boundary;
 pub(crate) mod findings;
 pub(crate) mod foreign;
@@ -10,3 +11,4 @@ pub(crate) mod other_kinds;
 pub(crate) mod site_catalog;
 pub(crate) mod slice;
 pub(crate) mod source;
+pub(crate) mod sync;

@@ -30,13 +30,19 @@ pub(crate) struct Anchor {
     /// The time since the machine was started, in nanoseconds, with the time for which it was suspended, if the
     /// trace has it.
     pub since_boot: Option<u64>,
+    /// The greatest error of the wall clock, in nanoseconds, as the system states it; `None` if it does not, or if the
+    /// wall clock is not synchronized.
+    pub error: Option<u64>,
 }
+
+/// The state of a wall clock that is not synchronized, `TIME_ERROR` of `adjtimex`.
+const NOT_SYNCHRONIZED: u32 = 5;
 
 impl Anchor {
     /// Makes an anchor of the two clocks that each trace has.
     #[must_use]
     pub(crate) fn new(ticks: Ticks, wall: Wall) -> Anchor {
-        Anchor { ticks, wall, within: 0, raw: None, since_boot: None }
+        Anchor { ticks, wall, within: 0, raw: None, since_boot: None, error: None }
     }
 
     /// Returns the anchor in the `# run` line of `run`.
@@ -61,8 +67,10 @@ impl Anchor {
         match meta {
             Meta::Run(run) => Some(Anchor::of_run(run)),
             Meta::Clock { ticks, wall, system } => {
-                let SystemClocks { within, raw, since_boot, .. } = *system;
-                Some(Anchor { ticks: *ticks, wall: *wall, within: within.unwrap_or(0), raw, since_boot })
+                let SystemClocks { within, raw, since_boot, error, state, .. } = *system;
+                let (ticks, wall, within) = (*ticks, *wall, within.unwrap_or(0));
+                let error = error.filter(|_| state != Some(NOT_SYNCHRONIZED));
+                Some(Anchor { ticks, wall, within, raw, since_boot, error })
             }
             _ => None,
         }

@@ -96,6 +96,12 @@ impl TickClock {
         }
     }
 
+    /// Returns the readings that the clock goes through, by ticks.
+    #[must_use]
+    pub(crate) fn anchors(&self) -> &[Anchor] {
+        &self.anchors
+    }
+
     /// Returns the steady time at `ticks`, in nanoseconds: the nanosecond in which the tick lies.
     #[must_use]
     pub(crate) fn steady(&self, ticks: Ticks) -> u64 {

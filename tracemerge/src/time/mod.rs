@@ -2,6 +2,7 @@
 
 pub(crate) mod anchor;
 pub(crate) mod clocks;
+pub(crate) mod order;
 pub(crate) mod point_of_time;
 mod scale;
 pub(crate) mod steps;

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::input::sync::SyncPatterns;
 use crate::output::target::Target;
 use crate::symbols::Settings;
 use crate::time::point_of_time::When;
@@ -29,6 +30,8 @@ pub(crate) struct Request {
     pub default_output: Option<PathBuf>,
     /// The logs of other programs, whose lines are inserted into the traces by the wall clock.
     pub with: Vec<PathBuf>,
+    /// The patterns of messages between machines, which put the traces of these in order.
+    pub sync: Vec<SyncPatterns>,
     /// The wanted part of the traces, and its appearance.
     pub view: View,
     /// Whether the command prints nothing on success.
@@ -66,6 +69,7 @@ impl Default for Request {
             all_runs: false,
             default_output: None,
             with: Vec::new(),
+            sync: Vec::new(),
             view: View::default(),
             quiet: false,
             verbose: false,

@@ -10,6 +10,7 @@ mod info_shows_forked_processes;
 mod kinds_of_later_versions_are_copied;
 mod logs_are_placed_by_their_times;
 mod machines_are_aligned_by_the_wall_clock;
+mod machines_are_aligned_by_their_messages;
 mod memory_and_output_grow_with_the_input;
 mod odd_files_are_merged_in_bounded_memory;
 mod output_equals_that_of_sort;

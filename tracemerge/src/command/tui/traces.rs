@@ -159,7 +159,7 @@ impl Traces {
     ) -> Result<Traces, Error> {
         let found = find_traces_of_all(apps, choice, messages)?;
         found.completeness.report_to_user(false, messages);
-        let mut inputs = Inputs::open(&found.chosen, &request.with, true, messages)?;
+        let mut inputs = Inputs::open(&found.chosen, &request.with, &request.sync, true, messages)?;
         let files = found.chosen.boots.iter().flatten();
         let symbols = request.symbols.for_traces(files.map(|trace| trace.path.as_path()));
         let texts: usize = inputs.files().map(|(_, source)| source.bytes().len()).sum();

@@ -1,0 +1,100 @@
+//! An order across machines that their messages prove.
+//!
+//! No message is received before it is sent. So each message that goes from one machine to another bounds the offset
+//! between the two clocks from one side, and messages in both directions enclose it. Three assumptions make a proof of
+//! that, and [`Assumptions`] has them: the rate of two clocks to each other changes at a limited speed, it stays near
+//! its mean, and few of the matches are wrong.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `pairs` | the points of each two clocks: what a message says about their offset, and when |
+//! | `steps` | jumps of a clock: each begins a new epoch, which counts as a clock of its own |
+//! | `nominal` | a line for each clock that brings it near the first one, so that offsets are small |
+//! | `filter` | wrong matches, and the points that are nearest to the limit and therefore not trusted |
+//! | `hull` | the few points that limit the offset at any time, and these limits |
+//! | `graph` | the shortest paths over all clocks: the limits that the other clocks add |
+//! | `centre` | one offset for each clock that respects all limits and lies in their middle |
+//! | `repair` | the change of these offsets by which no message that counts is received before it is sent |
+//! | `contradictions` | matches that contradict others, which are given up and named |
+//! | `assume` | places for clocks that nothing limits from one side |
+//! | `solve` | the steps in their order |
+//! | `times`, `solution` | the times of all readings, with their limits |
+//!
+//! Units: readings and times are nanoseconds (`i64`), offsets are nanoseconds (`f64`), and the abscissa of a point is
+//! seconds (`f64`) since the first reading.
+
+mod assume;
+mod centre;
+mod contradictions;
+mod filter;
+mod graph;
+mod hull;
+mod nominal;
+mod pairs;
+mod repair;
+mod solution;
+mod solve;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod times;
+
+pub use self::filter::{Direction, PairStream};
+pub(crate) use self::solution::{Order, Verdict};
+pub(crate) use self::solve::solve;
+
+/// A message from one clock to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    /// The number of the clock of the sender.
+    pub from: u32,
+    /// The number of the clock of the receiver.
+    pub to: u32,
+    /// The reading of the sender's clock when the message was sent, in nanoseconds.
+    pub sent: i64,
+    /// The reading of the receiver's clock when the message was received, in nanoseconds.
+    pub received: i64,
+}
+
+/// A reading of a machine's wall clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WallReading {
+    /// The number of the machine's clock.
+    pub clock: u32,
+    /// The reading of that clock, in nanoseconds.
+    pub at: i64,
+    /// The wall clock at that moment, in nanoseconds since 1970.
+    pub wall: i64,
+    /// The greatest error of the wall clock, in nanoseconds, as the system states it. Without one the reading proves
+    /// nothing, but still places a machine that no message places.
+    pub error: Option<i64>,
+}
+
+/// The assumptions under which the limits are a proof.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Assumptions {
+    /// The fastest change of the rate of two clocks to each other, in nanoseconds per second squared.
+    pub rate_change: f64,
+    /// The furthest that the rate of two clocks to each other strays from its mean, in nanoseconds per second, where
+    /// no messages on both sides limit it.
+    pub rate_range: f64,
+    /// The share of matches that are wrong, are not seen to be wrong, and are nearer to the limit than all others.
+    pub wrong_share: f64,
+    /// The greatest least delay, in nanoseconds, of a link that has messages in one direction only. It places clocks
+    /// and limits nothing.
+    pub least_delay: f64,
+    /// The least time, in nanoseconds, by which a message is shown to be received after it was sent.
+    pub least_apart: f64,
+}
+
+impl Default for Assumptions {
+    fn default() -> Assumptions {
+        Assumptions {
+            rate_change: 100.0,
+            rate_range: 10_000.0,
+            wrong_share: 0.003,
+            least_delay: 200_000.0,
+            least_apart: 50.0,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Nominal clocks: a line for each clock that brings it near the time of the first one. It need not be exact. It keeps
+//! offsets small, so that their curves and the numbers are tame.
+
+use super::filter::Direction;
+use super::pairs::{Epoch, Fit, Messages, Pair};
+
+/// The order in which pairs are used: whether it has messages, whether its rate is known, the messages of the rarer
+/// direction, and all.
+type Rank = (bool, bool, usize, usize);
+
+/// Gives each epoch a line, beginning with `root`, along the pairs with the most messages in both directions. Epochs
+/// that no pair connects with `root` keep their own time. `is_soft` says of an epoch that its pairs are used last.
+pub(super) fn set_nominal(
+    epochs: &mut [Epoch],
+    messages: &Messages,
+    pairs: &[Pair],
+    root: usize,
+    is_soft: impl Fn(u32) -> bool,
+) {
+    // The lines by the clocks' own readings.
+    for epoch in &mut *epochs {
+        (epoch.shift, epoch.rate) = (0.0, 1.0);
+    }
+    let mut fits: Vec<(usize, usize, Fit, Rank)> = pairs
+        .iter()
+        .map(|pair| {
+            let points: Vec<(Direction, f64, f64, u32)> = messages.points(pair, epochs).collect();
+            let fit = Fit::through(&points);
+            let [forth, back] = fit.counts;
+            let is_hard = !is_soft(pair.a) && !is_soft(pair.b);
+            let rank = (is_hard, fit.slope_range < super::pairs::RATES_APART, forth.min(back), forth + back);
+            (pair.a as usize, pair.b as usize, fit, rank)
+        })
+        .collect();
+    fits.sort_by_key(|fit| std::cmp::Reverse(fit.3));
+    let mut known = vec![false; epochs.len()];
+    known[root] = true;
+    while let Some((a, b, fit)) =
+        fits.iter().find(|(a, b, _, _)| known[*a] != known[*b]).map(|(a, b, fit, _)| (*a, *b, *fit))
+    {
+        let faster = 1.0 + fit.slope * 1e-9;
+        if known[a] {
+            let of_a = epochs[a];
+            let rate = of_a.rate / faster;
+            (epochs[b].rate, epochs[b].shift) = (rate, of_a.shift - rate * fit.offset);
+            known[b] = true;
+        } else {
+            let of_b = epochs[b];
+            (epochs[a].rate, epochs[a].shift) = (of_b.rate * faster, of_b.shift + of_b.rate * fit.offset);
+            known[a] = true;
+        }
+    }
+}

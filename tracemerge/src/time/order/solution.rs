@@ -1,0 +1,111 @@
+//! The result: a time for each reading of each clock, and the limits within which the true time is.
+
+use std::collections::BTreeMap;
+
+/// The judgement about a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is received after it was sent.
+    Kept,
+    /// It claims far less delay than all others of its direction, so it limits nothing; nothing contradicts it.
+    Unsupported,
+    /// It contradicts other messages, so it belongs to no match.
+    Wrong,
+    /// It was sent or received so near a step of a clock that it limits nothing.
+    AtStep,
+}
+
+/// A jump of a clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Step {
+    /// The number of the clock.
+    pub clock: u32,
+    /// The readings between which it jumped.
+    pub between: (i64, i64),
+    /// The size, in nanoseconds: negative if the clock went back.
+    pub ns: i64,
+    /// The number of clocks that show it.
+    pub pairs: usize,
+}
+
+/// A reading of a clock with its time, both in nanoseconds. Between two knots the time is linear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Knot {
+    /// The reading.
+    pub reading: i64,
+    /// The reading of the first clock at the same moment.
+    pub time: i64,
+    /// The earliest and the latest time that the messages allow; `i64::MIN` or `i64::MAX` if they set no limit.
+    pub limits: (i64, i64),
+}
+
+/// The times of all clocks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Order {
+    /// The knots of each clock, by reading. Times ascend.
+    pub knots: Vec<Vec<Knot>>,
+    /// The judgement about each message.
+    pub verdicts: Vec<Verdict>,
+    /// The jumps that were found.
+    pub steps: Vec<Step>,
+    /// The pairs of clocks with contradictory messages, and the number of these.
+    pub contradictory: BTreeMap<(u32, u32), u64>,
+    /// The clocks whose wall clocks contradict messages or other wall clocks, and the number of their readings that do.
+    pub contradictory_walls: BTreeMap<u32, u64>,
+    /// The clocks that are placed by an assumption, because nothing limits them from one side.
+    pub assumed: Vec<bool>,
+    /// The nanoseconds that the limits may curve between two knots.
+    pub curve_ns: i64,
+}
+
+impl Order {
+    /// Returns the time of a reading, in nanoseconds by the first clock.
+    #[must_use]
+    pub(crate) fn time(&self, clock: u32, reading: i64) -> i64 {
+        let (from, to) = self.around(clock, reading);
+        let along = i128::from(reading) - i128::from(from.reading);
+        let time = between(from, to, along, |knot| knot.time);
+        i64::try_from(time).unwrap_or(if time < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    /// Returns the earliest and the latest time of a reading that the messages allow.
+    #[must_use]
+    pub(crate) fn limits(&self, clock: u32, reading: i64) -> (i64, i64) {
+        let (from, to) = self.around(clock, reading);
+        let along = i128::from(reading) - i128::from(from.reading);
+        let limit = |of: fn(&Knot) -> i64, unlimited: i64| {
+            if of(&from) == unlimited || of(&to) == unlimited {
+                return unlimited;
+            }
+            i64::try_from(between(from, to, along, of)).unwrap_or(unlimited)
+        };
+        let (earliest, latest) =
+            (limit(|knot| knot.limits.0, i64::MIN), limit(|knot| knot.limits.1, i64::MAX));
+        let curve = self.curve_ns;
+        (
+            if earliest == i64::MIN { earliest } else { earliest.saturating_sub(curve) },
+            if latest == i64::MAX { latest } else { latest.saturating_add(curve) },
+        )
+    }
+
+    /// Returns the two knots between which a reading is, or whose line goes on to it.
+    fn around(&self, clock: u32, reading: i64) -> (Knot, Knot) {
+        let same = Knot { reading, time: reading, limits: (i64::MIN, i64::MAX) };
+        let Some(knots) = self.knots.get(clock as usize).filter(|knots| !knots.is_empty()) else {
+            return (same, same);
+        };
+        let behind = knots.partition_point(|knot| knot.reading <= reading);
+        let from = behind.saturating_sub(1).min(knots.len().saturating_sub(2));
+        (knots[from], knots[(from + 1).min(knots.len() - 1)])
+    }
+}
+
+/// Returns the value `along` nanoseconds behind `from` on the line to `to`, rounded down.
+fn between(from: Knot, to: Knot, along: i128, of: impl Fn(&Knot) -> i64) -> i128 {
+    let (start, end) = (i128::from(of(&from)), i128::from(of(&to)));
+    let length = i128::from(to.reading) - i128::from(from.reading);
+    if length <= 0 {
+        return start + along;
+    }
+    start + ((end - start) * along).div_euclid(length)
+}

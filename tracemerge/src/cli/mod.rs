@@ -489,7 +489,7 @@ pub(crate) enum Subcommand {
         #[arg(value_name = "B")]
         b: PathBuf,
     },
-    /// Put the traces of many runs and machines into tables for DuckDB, Spark and others
+    /// Put the traces of many runs into tables, for DuckDB and Spark
     #[command(subcommand_required = true, disable_help_subcommand = true, after_long_help = DATASET_HELP)]
     Dataset {
         /// The change of the set

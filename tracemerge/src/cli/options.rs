@@ -47,7 +47,7 @@ pub(crate) struct MergeOptions {
     #[arg(long, value_name = "N|all", value_parser = depth, hide_short_help = true)]
     pub depth: Option<Depth>,
     /// Print nothing if all is well
-    #[arg(short, long, conflicts_with = "verbose")]
+    #[arg(short, long, hide_short_help = true, conflicts_with = "verbose")]
     pub quiet: bool,
     /// List the files read, and the readings of the clocks
     #[arg(short, long, hide_short_help = true)]

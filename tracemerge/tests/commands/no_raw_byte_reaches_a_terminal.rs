@@ -300,6 +300,7 @@ fn arguments(of: &str, hostile: &HostilePlace) -> Vec<OsString> {
         "on" | "off" | "snapshot" => vec![std::process::id().to_string().into()],
         "completions" => vec!["bash".into()],
         "man" => vec![HOSTILE.into()],
+        "dataset" => vec!["add".into(), "set".into(), app()],
         "diff" => vec![app(), hostile.trace().into()],
         "run" => vec![hostile.place.path(&hostile.app).into()],
         _ => vec![app()],

@@ -144,7 +144,7 @@ pub(super) fn add(
     for trace in found.chosen.boots.into_iter().flatten() {
         match &trace.run {
             Some(run) => {
-                let key = (run.wall, run.boot.clone(), run.id, run.pid, trace.owner);
+                let key = (run.boot.clone(), run.id, run.pid, trace.owner);
                 by_run.entry(key).or_default().push(trace);
             }
             None => without += 1,

@@ -1,5 +1,7 @@
 //! For many seeds: the truth is inside the limits, and no message that counts is received before it is sent.
 
+#![expect(clippy::disallowed_macros, reason = "the results of a run by name are for its reader")]
+
 use super::super::{Assumptions, Order, Verdict, solve};
 use super::baseline::trace_compass;
 use super::world::{Case, Drift, Net, Random, World};

@@ -124,7 +124,8 @@ impl World {
         let (mut rates, mut sums, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..case.machines {
             let base = random.between(-100_000.0, 100_000.0);
-            let (mut walk, wave) = (0.0, (random.between(500.0, 3000.0), random.between(0.0, 6.283)));
+            let (mut walk, wave) =
+                (0.0, (random.between(500.0, 3000.0), random.between(0.0, std::f64::consts::TAU)));
             let mut own = Vec::new();
             for second in 0..seconds {
                 if case.drift != Drift::Constant {

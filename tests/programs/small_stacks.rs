@@ -25,13 +25,17 @@ extern "C" fn on_signal(_: libc::c_int) {
     records();
 }
 
-/// Makes records on a signal stack of `size` bytes.
+/// Makes records on a signal stack of `size` bytes. Refuses sizes that are too small for the kernel's own frame of a signal.
 extern "C" fn on_signal_stack(size: *mut libc::c_void) -> *mut libc::c_void {
     let size = size.addr();
     let mut memory = vec![UNTOUCHED; size + (256 << 10)].into_boxed_slice();
     let low = memory.len() - size;
     // SAFETY: the stack is memory of this function's, which outlives its use; the handler is one that may trace.
     unsafe {
+        if (size as u64) < libc::getauxval(libc::AT_MINSIGSTKSZ) {
+            println!("refused");
+            std::process::exit(3);
+        }
         let stack = libc::stack_t { ss_sp: memory.as_mut_ptr().add(low).cast(), ss_flags: 0, ss_size: size };
         if libc::sigaltstack(&stack, std::ptr::null_mut()) != 0 {
             println!("refused");

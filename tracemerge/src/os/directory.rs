@@ -196,7 +196,7 @@ mod imp {
         /// Returns `None`: this system has no files without names.
         #[cfg(not(target_os = "linux"))]
         #[must_use]
-        pub fn create_unnamed(&self) -> Option<File> {
+        pub(crate) fn create_unnamed(&self) -> Option<File> {
             None
         }
 
@@ -205,7 +205,7 @@ mod imp {
         /// # Errors
         /// Always.
         #[cfg(not(target_os = "linux"))]
-        pub fn link_unnamed(&self, _file: &File, _name: &OsStr) -> io::Result<()> {
+        pub(crate) fn link_unnamed(&self, _file: &File, _name: &OsStr) -> io::Result<()> {
             Err(io::ErrorKind::Unsupported.into())
         }
 

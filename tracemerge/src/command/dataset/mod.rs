@@ -1,4 +1,4 @@
-//! Data sets: tables in Parquet for the runs of any number of machines. [`add`] puts runs into one.
+//! Data sets: tables in Parquet for the runs of any number of machines. [`add()`] puts runs into one.
 //!
 //! Each run is merged for itself, so that its rows do not depend on the runs with which it is added. Its files are
 //! written beside the set ([`crate::output::set`]) and become part of it in one change, which replaces the files that

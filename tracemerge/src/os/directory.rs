@@ -74,6 +74,14 @@ impl Directory {
             inner.remove_file(&name)?;
         }
         drop(inner);
+        self.remove_empty_directory(name)
+    }
+
+    /// Deletes the empty directory `name`.
+    ///
+    /// # Errors
+    /// The entry is not a directory, or it is not empty.
+    pub(crate) fn remove_empty_directory(&self, name: &OsStr) -> io::Result<()> {
         imp::remove_empty(self, name)
     }
 }

@@ -219,10 +219,16 @@ impl Place {
             let Some(Unfinished { name, .. }) = &temporary.0 else {
                 return Err(io::ErrorKind::NotFound.into());
             };
-            let inner = self.directory.open_directory(name)?;
-            let mark = inner.create(MARK.as_ref(), false)?;
-            let _ = hold_lock(&mark, WRITER_BYTE);
+            let marked = self.directory.open_directory(name).and_then(|inner| {
+                let mark = inner.create(MARK.as_ref(), false)?;
+                Ok((inner, mark))
+            });
             // Before the mark was locked, another merge may have deleted the directory as abandoned.
+            let (inner, mark) = match marked {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                marked => marked?,
+            };
+            let _ = hold_lock(&mark, WRITER_BYTE);
             if inner.look(MARK.as_ref())?.is_some() {
                 unfinished().clone_from(&temporary.0);
                 return Ok(Folder::new(inner, mark, temporary));

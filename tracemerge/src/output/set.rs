@@ -295,8 +295,12 @@ impl Locked<'_> {
             let Ok(directory) = self.set.around.open_directory(&name) else { continue };
             let own_file = |found: &Entry| found.owner == effective_user() && found.kind == Kind::File;
             let mark = OsStr::new(MARK);
-            let Some(found) = directory.look(mark).ok().flatten().filter(own_file) else { continue };
-            if !has_no_writer(&directory, mark, &found) {
+            let Ok(found) = directory.look(mark) else { continue };
+            let Some(found) = found else {
+                self.remove_unmarked(&name);
+                continue;
+            };
+            if !own_file(&found) || !has_no_writer(&directory, mark, &found) {
                 continue;
             }
             match journal_in(&directory, &self.set.name) {
@@ -308,6 +312,25 @@ impl Locked<'_> {
             self.set.around.remove_directory(&name)?;
         }
         Ok(())
+    }
+
+    /// Deletes a staging directory of this user without a mark. Its writer was killed before it made the mark or, if the
+    /// directory has other files, after another one had deleted the mark. A living writer that has not made the mark
+    /// yet begins again.
+    fn remove_unmarked(&self, name: &OsStr) {
+        let around = &self.set.around;
+        let is_own = |found: &Entry| found.owner == effective_user() && found.kind == Kind::Directory;
+        if !around.look(name).ok().flatten().is_some_and(|found| is_own(&found)) {
+            return;
+        }
+        // A directory that cannot be deleted does no harm.
+        if around.remove_empty_directory(name).is_err() {
+            let has_no_mark =
+                |directory: Directory| directory.look(OsStr::new(MARK)).is_ok_and(|mark| mark.is_none());
+            if around.open_directory(name).is_ok_and(has_no_mark) {
+                let _ = around.remove_directory(name);
+            }
+        }
     }
 }
 
@@ -383,6 +406,18 @@ mod tests {
             .collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn the_next_writer_deletes_staging_directories_without_a_mark() {
+        let around = tempfile::tempdir().unwrap();
+        fs::create_dir(around.path().join(format!("{STAGING_PREFIX}empty"))).unwrap();
+        let partly_deleted = around.path().join(format!("{STAGING_PREFIX}other"));
+        fs::create_dir(&partly_deleted).unwrap();
+        fs::write(partly_deleted.join("records.2026-11-18.0"), "").unwrap();
+        let set = Set::open(&around.path().join("set"), &["records"]).unwrap();
+        drop(set.lock(None).unwrap());
+        assert_eq!(names(around.path()), [".set.lock"]);
     }
 
     #[test]

@@ -169,7 +169,7 @@ struct DatasetFormat {
     lost: u64,
     /// The first and the last time, in microseconds.
     times: Option<(u64, u64)>,
-    /// The last ticks.
+    /// The ticks of the last record.
     last: u64,
     /// The reason for which the output is incomplete.
     failure: Option<String>,

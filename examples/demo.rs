@@ -1,7 +1,7 @@
 //! `cargo demo`: runs the bug hunt with tracing on, and shows the end of its trace.
 //!
-//! That is `tracemerge run --last 18 --grep ': ' bug_hunt` in one program, so that one build is enough: started by a
-//! person, this program is `tracemerge`, which starts it once more, with an argument, as the bug hunt.
+//! That is `tracemerge run --show show --last 18 --grep ': ' bug_hunt` in one program, so that one build is enough:
+//! started by a person, this program is `tracemerge`, which starts it once more, with an argument, as the bug hunt.
 
 #[allow(dead_code, reason = "its `main` is not used here")]
 mod bug_hunt;
@@ -47,8 +47,9 @@ fn hunt() -> ExitCode {
 
 /// Runs `program` as the bug hunt, and shows the end of its trace.
 fn merge(program: OsString) -> ExitCode {
-    eprintln!("$ tracemerge run --last {SHOWN} --grep '{MESSAGES}' {} {HUNT}", program.display());
-    let words = ["tracemerge", "run", "--last", SHOWN, "--grep", MESSAGES].map(OsString::from);
+    eprintln!("$ tracemerge run --show show --last {SHOWN} --grep '{MESSAGES}' {} {HUNT}", program.display());
+    let words =
+        ["tracemerge", "run", "--show", "show", "--last", SHOWN, "--grep", MESSAGES].map(OsString::from);
     let status = tracemerge::main(words.into_iter().chain([program.clone(), HUNT.into()]));
     if status == 0 {
         eprintln!(

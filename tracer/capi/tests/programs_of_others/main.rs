@@ -12,6 +12,7 @@ mod gprof;
 mod loads;
 mod messages;
 mod projects;
+mod renames;
 mod rust;
 mod sanitizers;
 mod settings;

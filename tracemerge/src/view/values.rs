@@ -33,6 +33,25 @@ pub(crate) enum Type {
     Composite,
 }
 
+impl Type {
+    /// Returns the name of the type, as in Rust if it has one there.
+    #[must_use]
+    pub(crate) fn name(self) -> Cow<'static, str> {
+        match self {
+            Type::Signed(bits) => format!("i{bits}").into(),
+            Type::Unsigned(bits) => format!("u{bits}").into(),
+            Type::F32 => "f32".into(),
+            Type::F64 => "f64".into(),
+            Type::Bool => "bool".into(),
+            Type::Char => "char".into(),
+            Type::Text => "str".into(),
+            Type::Unit => "()".into(),
+            Type::Pointer(_) => "pointer".into(),
+            Type::Composite => "composite".into(),
+        }
+    }
+}
+
 /// A captured value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value<'a> {

@@ -11,7 +11,10 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::{Map, Value, json};
 
-use crate::support::{Place, everything, file, line, optional_readers, run};
+use trace_format::line::Ticks;
+use trace_format::meta::{ClockKind, Run};
+
+use crate::support::{Place, everything, file, header, line, optional_readers, run};
 
 /// The microseconds of a day.
 const DAY: i64 = 86_400_000_000;
@@ -38,6 +41,9 @@ fn value(field: &Field) -> Value {
     match field {
         Field::Null => Value::Null,
         Field::Long(number) | Field::TimestampMicros(number) => json!(number),
+        Field::Bool(is_so) => json!(is_so),
+        Field::Double(number) if number.is_finite() => json!(number),
+        Field::Double(number) => json!(number.to_string()),
         Field::Str(text) => json!(text),
         other => panic!("{other:?}"),
     }
@@ -147,6 +153,144 @@ fn the_rows_of_a_set_are_those_of_json_lines() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(rows, json!([[found.len(), 1, "TIMESTAMP WITH TIME ZONE", "BIGINT", "VARCHAR"]]));
+}
+
+#[test]
+fn values_and_numbers_of_records_are_those_of_json_lines() {
+    let all = everything(20_000);
+    add(&all.place, &["app"]);
+    let set = all.place.path("set");
+    let mut fields: BTreeMap<(String, i64), Map<String, Value>> = BTreeMap::new();
+    let mut numbers = BTreeMap::new();
+    for row in rows_of_table(&set, "values", "wall") {
+        let key = (row["run"].to_string(), row["record"].as_i64().unwrap());
+        let columns = ["integer_value", "float_value", "bool_value", "text_value"];
+        let value: Vec<&Value> =
+            columns.iter().map(|column| &row[*column]).filter(|value| !value.is_null()).collect();
+        let [value] = value[..] else { panic!("{row:?}") };
+        let column = match row["type"].as_str().unwrap() {
+            "f32" | "f64" => "float_value",
+            "bool" => "bool_value",
+            of if of.starts_with(['i', 'u']) && !of.ends_with("128") => "integer_value",
+            _ => "text_value",
+        };
+        assert_eq!(&row[column], value);
+        let of = fields.entry(key.clone()).or_default();
+        assert_eq!(row["index"], of.len(), "{row:?}");
+        of.insert(row["name"].as_str().unwrap().to_owned(), value.clone());
+        numbers.insert(key, row["template"].clone());
+    }
+    let mut found = Vec::new();
+    let mut counts: BTreeMap<String, i64> = BTreeMap::new();
+    for row in rows_of_table(&set, "records", "wall") {
+        let key = (row["run"].to_string(), row["record"].as_i64().unwrap());
+        *counts.entry(key.0.clone()).or_default() += 1;
+        if let Some(of) = fields.remove(&key) {
+            assert_eq!((&row["kind"], Some(&row["template"])), (&json!("message"), numbers.get(&key)));
+            let text = json!([row["pid"], row["tid"], row["ticks"], row["message"], of]).to_string();
+            // The reader of JSON may read a float with another last bit than the one that was written.
+            found.push(serde_json::from_str::<Value>(&text).unwrap().to_string());
+        }
+    }
+    assert!(fields.is_empty(), "each value is of a record");
+    let ran = all.place.merge(["--format", "jsonl", "--all-runs", "app"]);
+    assert_eq!(ran.status, Some(1), "{}", ran.err);
+    let mut expected = Vec::new();
+    for text in all.place.text("app.jsonl").lines() {
+        let mut row: Map<String, Value> = serde_json::from_str(text).unwrap();
+        let Some(Value::Object(mut of)) = row.remove("fields") else { continue };
+        if row["kind"] != "message" || of.is_empty() {
+            continue;
+        }
+        // All integers of the set are signed.
+        for (_, value) in &mut of {
+            *value = value.as_u64().map_or_else(|| value.clone(), |number| json!(number as i64));
+        }
+        expected.push(json!([row["pid"], row["tid"], row["ticks"], row["message"], of]).to_string());
+    }
+    found.sort();
+    expected.sort();
+    assert!(!found.is_empty());
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found, expected);
+    }
+    assert_eq!(found.len(), expected.len());
+}
+
+#[test]
+fn waits_of_a_set_are_those_of_the_locks_and_of_the_tracer() {
+    let place = Place::new();
+    // A tick is a nanosecond.
+    let of_run = Run { clock: ClockKind::System, ticks: Ticks(0), ..run(5, 1) };
+    let file = |tid: u64, lines: &[(u64, &str)]| {
+        let lines = lines.iter().map(|(ticks, rest)| format!("{ticks:016x}-{tid:08} {rest}\n").into_bytes());
+        [header(&of_run, tid)].into_iter().chain(lines).collect::<Vec<_>>().concat()
+    };
+    let lock =
+        "! lock wait id=1 for=lock made=\"src/a.rs:1\" at=\"src/a.rs:2\" holder=11 since=\"src/a.rs:3\"";
+    place.write(
+        "app.trace.9",
+        file(
+            9,
+            &[
+                (1_000_000, lock),
+                (4_000_000, "! lock got id=1 ns=3000000"),
+                (5_000_000, lock),
+                (5_500_000, "! lock gave_up id=1 ns=500000"),
+                (6_000_000, "# wait begin=5600000 end=5900000 ns=300000 for=room"),
+                (6_000_000, ": after it"),
+                (7_000_000, lock),
+            ],
+        ),
+    );
+    place.write(
+        "app.trace.11",
+        file(
+            11,
+            &[
+                (2_000_000, "! condvar wait id=4 lock=1 made=\"src/b.rs:1\" at=\"src/b.rs:2\""),
+                (9_000_000, "! condvar timeout id=4 by=0 ns=7000000"),
+            ],
+        ),
+    );
+    let ran = add(&place, &["app"]);
+    assert_eq!(ran.status, Some(0), "{}", ran.err);
+    let waits = rows_of_table(&place.path("set"), "waits", "begin");
+    let start = of_run.wall.0 as i64 / 1000;
+    let columns =
+        ["tid", "kind", "object", "made", "place", "holder", "since", "ending", "cause", "duration"];
+    let mut found: Vec<Value> = waits
+        .iter()
+        .map(|row| {
+            let time = |key: &str| row[key].as_i64().unwrap() - start;
+            let known: Vec<&Value> = columns.iter().map(|column| &row[*column]).collect();
+            json!([time("begin"), time("end"), known])
+        })
+        .collect();
+    found.sort_by_key(|row| row[0].as_i64());
+    let locked = |ending: &str, ns: u64| {
+        json!([9, "lock", 1, "src/a.rs:1", "src/a.rs:2", 11, "src/a.rs:3", ending, null, ns])
+    };
+    let condition =
+        json!([11, "condition", 4, "src/b.rs:1", "src/b.rs:2", null, null, "timed out", null, 7_000_000]);
+    let of_tracer = json!([9, "tracer", null, null, null, null, null, null, "room", 300_000]);
+    let expected = [
+        json!([1_000, 4_000, locked("got", 3_000_000)]),
+        json!([2_000, 9_000, condition]),
+        json!([5_000, 5_500, locked("gave up", 500_000)]),
+        json!([5_600, 5_900, of_tracer]),
+        json!([7_000, 9_000, locked("open", 2_000_000)]),
+    ];
+    assert_eq!(found, expected);
+    // The view counts the same.
+    let ran = place.merge(["locks", "app"]);
+    let text = String::from_utf8(ran.out).unwrap();
+    for line in [
+        "lock 1 (src/a.rs:1): 3 waits, 5.50 ms, 3.00 ms at most; 1 given up",
+        "condition 4 (src/b.rs:1): 1 wait, 7.00 ms, 1 timed out",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
 }
 
 #[test]
@@ -376,8 +520,14 @@ fn documented(table: &str) -> Vec<(String, String, bool)> {
 #[test]
 fn the_documented_columns_are_those_of_the_files() {
     let all = everything(2_000);
+    let waiting = format!(
+        "{:016x}-00000099 ! lock wait id=1 for=lock made=\"a:1\" at=\"a:2\" holder=0 since=\"?:0\"\n",
+        9
+    );
+    let of_run = run(99, 1);
+    all.place.write("app.trace.99", [header(&of_run, 99), waiting.into_bytes()].concat());
     add(&all.place, &["app"]);
-    for table in ["records", "calls", "spans", "losses", "clocks", "runs"] {
+    for table in ["records", "values", "calls", "spans", "waits", "losses", "clocks", "runs"] {
         let folder = all.place.path("set").join(table);
         let path = folder.join(files(&folder).first().unwrap());
         let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
@@ -392,6 +542,8 @@ fn the_documented_columns_are_those_of_the_files() {
                     "INT64 Some(Integer { bit_width: 64, is_signed: true })" => "bigint",
                     "INT64 Some(Timestamp { is_adjusted_to_u_t_c: true, unit: MICROS })" => "timestamptz",
                     "BYTE_ARRAY Some(String)" => "varchar",
+                    "DOUBLE None" => "double",
+                    "BOOLEAN None" => "boolean",
                     other => panic!("{other}"),
                 };
                 (of.name().to_owned(), sql.to_owned(), of.max_def_level() > 0)

@@ -15,7 +15,7 @@ use crate::ui::messages::count;
 use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::events::{Event, EventContent, EventExport, EventFormat, Inventory, LockContent};
-use crate::view::export::locks::waits::{Places, Waits};
+use crate::view::export::locks::waits::{Awaited, CountedWait, Places, Waits};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::rows::row_limit;
 use trace_format::locks::LockRecord;
@@ -70,22 +70,54 @@ impl Layout for LocksLayout {
     }
 }
 
-/// The format that shows which thread waited for which lock, and for which holder.
-#[derive(Debug)]
-pub(crate) struct LocksFormat {
-    layout: LocksLayout,
+/// The lock records of all processes, and the waits that follow from them.
+#[derive(Debug, Default)]
+pub(crate) struct LockRecords {
     places: Places,
     /// The waits of each process.
     processes: Vec<Waits>,
     /// The number of lock records that were messages.
     of_text: u64,
+    /// Whether each wait is kept until [`LockRecords::take_counted`].
+    keeps_counted: bool,
+}
+
+/// A wait, with names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NamedWait<'a> {
+    /// The number of the process, and the id of the thread.
+    pub thread: (usize, u64),
+    /// The kind of the object: `lock`, `condition`, or `word` in memory.
+    pub kind: &'static str,
+    /// The number of the object, or its address.
+    pub object: u64,
+    /// The place where the object was made, or else of the first wait for it.
+    pub made: Option<&'a str>,
+    /// The place of the wait.
+    pub at: Option<&'a str>,
+    /// The thread that held the lock when the wait began, or that notified the waiting one.
+    pub holder: Option<u64>,
+    /// The place since which it has held the lock, or at which it notified.
+    pub since: Option<&'a str>,
+    /// The beginning, in nanoseconds since 1970, and the duration.
+    pub begin: u64,
+    pub ns: u64,
+    /// The end: `got`, `gave up`, `woken`, `timed out`, `unseen` if there is no record of it, or `open`.
+    pub ending: &'static str,
+}
+
+/// The format that shows which thread waited for which lock, and for which holder.
+#[derive(Debug)]
+pub(crate) struct LocksFormat {
+    layout: LocksLayout,
+    records: LockRecords,
 }
 
 impl LocksFormat {
     /// Makes the format.
     #[must_use]
     pub(crate) fn new(layout: LocksLayout) -> LocksFormat {
-        LocksFormat { layout, places: Places::default(), processes: Vec::new(), of_text: 0 }
+        LocksFormat { layout, records: LockRecords::default() }
     }
 }
 
@@ -122,16 +154,27 @@ fn frames(stack: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-impl EventFormat for LocksFormat {
-    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, _out: &mut Vec<u8>) {
+impl LockRecords {
+    /// Makes a list that keeps each wait until it is taken.
+    #[must_use]
+    pub(crate) fn keeping() -> LockRecords {
+        LockRecords { keeps_counted: true, ..LockRecords::default() }
+    }
+
+    /// Takes an event, if it is about locks.
+    #[inline]
+    pub(crate) fn take(&mut self, event: &Event<'_>, inventory: &Inventory) {
         let thread = &inventory.threads()[event.thread];
         for process in &inventory.processes()[self.processes.len()..] {
-            self.processes.push(Waits::with_states(inventory.registry.states(), process.run.as_ref()));
+            let mut waits = Waits::with_states(inventory.registry.states(), process.run.as_ref());
+            waits.counted = self.keeps_counted.then(Vec::new);
+            self.processes.push(waits);
         }
         let waits = &mut self.processes[thread.process];
         match event.what {
             EventContent::Message { text, lock, .. } => {
-                match LockRecord::parse(text).filter(|_| lock != LockContent::No) {
+                let is_of_lock = lock != LockContent::No;
+                match is_of_lock.then(|| LockRecord::parse(text)).flatten() {
                     Some(record) => {
                         self.of_text += u64::from(lock == LockContent::Text);
                         waits.take(&record, thread.tid, event.time, &mut self.places);
@@ -152,15 +195,61 @@ impl EventFormat for LocksFormat {
         }
     }
 
-    fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {
+    /// Counts the waits that have not ended, up to the last sign of life of their processes.
+    pub(crate) fn count_open(&mut self, inventory: &Inventory) {
         for (process, waits) in self.processes.iter_mut().enumerate() {
             waits.count_open(inventory.registry.last_time(process));
         }
+    }
+
+    /// Passes the waits that have ended since the last call to `each`.
+    ///
+    /// # Errors
+    /// `each` returns an error.
+    #[inline]
+    pub(crate) fn take_counted<E>(
+        &mut self,
+        mut each: impl FnMut(&NamedWait<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let places = &self.places;
+        for (process, waits) in self.processes.iter_mut().enumerate() {
+            for counted in waits.counted.iter_mut().flat_map(|counted| counted.drain(..)) {
+                let CountedWait { thread, awaited, made, at, holder, since, ns, ending } = counted;
+                let (kind, object) = match awaited {
+                    Awaited::Lock(id) => ("lock", id),
+                    Awaited::Condition(id) => ("condition", id),
+                    Awaited::Futex(address) => ("word", address),
+                };
+                each(&NamedWait {
+                    thread: (process, thread),
+                    kind,
+                    object,
+                    made: made.and_then(|made| places.text(made)),
+                    at: places.text(at),
+                    holder: holder.map(|holder| holder.thread),
+                    since: holder.and_then(|holder| places.text(holder.since)),
+                    begin: since,
+                    ns,
+                    ending: ending.name(),
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl EventFormat for LocksFormat {
+    fn event(&mut self, event: &Event<'_>, inventory: &Inventory, _out: &mut Vec<u8>) {
+        self.records.take(event, inventory);
+    }
+
+    fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {
+        self.records.count_open(inventory);
         tell::tell(self, inventory, out);
     }
 
     fn omissions(&self, _inventory: &Inventory) -> Vec<String> {
-        let read = (self.of_text > 0).then(|| count(self.of_text, "lock record"));
+        let read = (self.records.of_text > 0).then(|| count(self.records.of_text, "lock record"));
         let read_note = read.map(|records| {
             format!("{records} read from the text of messages: the trace has an earlier version")
         });

@@ -28,8 +28,9 @@ pub(super) fn tell(format: &LocksFormat, inventory: &Inventory, out: &mut Vec<u8
     let mut text = String::new();
     let with_locks =
         |waits: &Waits| [waits.locks.len(), waits.conditions.len(), waits.futexes.len()] != [0, 0, 0];
-    let process_numbers: Vec<usize> =
-        (0..format.processes.len()).filter(|process| with_locks(&format.processes[*process])).collect();
+    let process_numbers: Vec<usize> = (0..format.records.processes.len())
+        .filter(|process| with_locks(&format.records.processes[*process]))
+        .collect();
     if process_numbers.is_empty() {
         text.push_str("no lock was waited for, as far as tracer::sync recorded\n");
     }
@@ -41,10 +42,10 @@ pub(super) fn tell(format: &LocksFormat, inventory: &Inventory, out: &mut Vec<u8
             let of = &inventory.processes()[*process];
             let _ = writeln!(text, "process {} ({})", of.pid(), of.name);
         }
-        let (waits, latest) = (&format.processes[*process], inventory.registry.last_time(*process));
+        let (waits, latest) = (&format.records.processes[*process], inventory.registry.last_time(*process));
         let names = thread_names(inventory, *process);
         let rows = format.layout.rows;
-        ProcessReport { waits, latest, places: &format.places, names, rows, text: &mut text }.tell();
+        ProcessReport { waits, latest, places: &format.records.places, names, rows, text: &mut text }.tell();
     }
     if let Some(note) = inventory.registry.states().in_words() {
         let _ = writeln!(text, "\n{note}");

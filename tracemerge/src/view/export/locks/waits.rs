@@ -178,6 +178,59 @@ pub(super) struct Waiting {
     pub has_traced_since: bool,
 }
 
+/// The end of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WaitEnding {
+    /// The thread got the lock.
+    Got,
+    /// The thread no longer waited for the lock, and has not got it.
+    GaveUp,
+    /// The thread was woken.
+    Woken,
+    /// The wait timed out.
+    TimedOut,
+    /// There is no record of it.
+    Unseen,
+    /// The wait continues at the end of the trace.
+    Open,
+}
+
+impl WaitEnding {
+    /// Returns the name in tables.
+    #[must_use]
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            WaitEnding::Got => "got",
+            WaitEnding::GaveUp => "gave up",
+            WaitEnding::Woken => "woken",
+            WaitEnding::TimedOut => "timed out",
+            WaitEnding::Unseen => "unseen",
+            WaitEnding::Open => "open",
+        }
+    }
+}
+
+/// A wait that has been counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CountedWait {
+    /// The id of the thread.
+    pub thread: u64,
+    /// The object that the thread waited for.
+    pub awaited: Awaited,
+    /// The place where it was made, if it is known.
+    pub made: Option<PlaceId>,
+    /// The place of the wait.
+    pub at: PlaceId,
+    /// The thread that held the lock when the wait began, or whose notification ended the wait.
+    pub holder: Option<Holder>,
+    /// The beginning, in nanoseconds since 1970.
+    pub since: u64,
+    /// The time waited.
+    pub ns: u64,
+    /// The end.
+    pub ending: WaitEnding,
+}
+
 /// What was known when the lock of a wait changed its holder for the first time.
 #[derive(Clone, Copy, Debug)]
 struct HandedOver {
@@ -241,6 +294,8 @@ pub(super) struct Waits {
     followers: HashMap<u64, u64>,
     /// The states of threads, and the run whose threads wait; `None` if there are no states.
     states: Option<(Arc<ThreadStates>, Run)>,
+    /// The waits that were counted and not taken yet; `None` if nobody takes them.
+    pub counted: Option<Vec<CountedWait>>,
 }
 
 impl Default for Waits {
@@ -258,6 +313,7 @@ impl Default for Waits {
             unseen: 0,
             followers: HashMap::new(),
             states: None,
+            counted: None,
         }
     }
 }
@@ -304,11 +360,11 @@ impl Waits {
         match *record {
             LockRecord::Wait(wait) => self.wait(&wait, thread, wall, places),
             LockRecord::Got { id, ns } => {
-                let at = self.end(thread, Awaited::Lock(id), ns, None);
+                let at = self.end(thread, Awaited::Lock(id), (ns, WaitEnding::Got), None);
                 self.hand_over(id, at.map(|since| Holder { thread, since }), wall);
             }
             LockRecord::GaveUp { id, ns } => {
-                self.end(thread, Awaited::Lock(id), ns, None);
+                self.end(thread, Awaited::Lock(id), (ns, WaitEnding::GaveUp), None);
                 if let Some(lock) = self.locks.get_mut(&id) {
                     lock.given_up += 1;
                 }
@@ -362,17 +418,19 @@ impl Waits {
             self.open.iter().map(|(thread, of)| (*thread, of.awaited, of.since)).collect();
         for (thread, awaited, since) in open {
             self.unseen += 1;
-            self.end(thread, awaited, wall.saturating_sub(since), None);
+            self.end(thread, awaited, (wall.saturating_sub(since), WaitEnding::Unseen), None);
         }
     }
 
     /// Counts the open waits up to `wall`, and leaves them open.
     pub(super) fn count_open(&mut self, wall: u64) {
         self.find_chains();
-        let open: Vec<Waiting> = self.open.values().cloned().collect();
-        for waiting in open {
+        let open: Vec<(u64, Waiting)> = self.open.iter().map(|(thread, of)| (*thread, of.clone())).collect();
+        for (thread, waiting) in open {
             let off = self.holder_off(&waiting, wall);
-            self.count(&waiting, (wall.saturating_sub(waiting.since), off), None);
+            let ns = wall.saturating_sub(waiting.since);
+            self.keep((thread, &waiting), (ns, WaitEnding::Open), None);
+            self.count(&waiting, (ns, off), None);
         }
     }
 
@@ -406,7 +464,8 @@ impl Waits {
                 futex.latency.add(wall.saturating_sub(notification.wall));
             }
         }
-        self.end(thread, Awaited::Futex(address), ns, notification);
+        let ending = if result == ERROR_TIMED_OUT { WaitEnding::TimedOut } else { WaitEnding::Woken };
+        self.end(thread, Awaited::Futex(address), (ns, ending), notification);
     }
 
     fn wait(&mut self, wait: &LockWait<'_>, thread: u64, wall: u64, places: &mut Places) {
@@ -479,7 +538,7 @@ impl Waits {
     fn begin(&mut self, thread: u64, awaited: Awaited, at: PlaceId, holder: Option<Holder>, wall: u64) {
         if let Some(&Waiting { awaited, since, .. }) = self.open.get(&thread) {
             self.unseen += 1;
-            self.end(thread, awaited, wall.saturating_sub(since), None);
+            self.end(thread, awaited, (wall.saturating_sub(since), WaitEnding::Unseen), None);
         }
         let mut holder_changes = 0;
         if let Awaited::Lock(id) = awaited {
@@ -519,7 +578,13 @@ impl Waits {
     }
 
     /// Ends a thread's wait. Returns the place of the wait; `None` if the wait has no record.
-    fn end(&mut self, thread: u64, awaited: Awaited, ns: u64, by: Option<Notification>) -> Option<PlaceId> {
+    fn end(
+        &mut self,
+        thread: u64,
+        awaited: Awaited,
+        (ns, ending): (u64, WaitEnding),
+        by: Option<Notification>,
+    ) -> Option<PlaceId> {
         if self.open.get(&thread)?.awaited != awaited {
             return None;
         }
@@ -527,8 +592,27 @@ impl Waits {
         let waiting = self.open.get(&thread)?;
         let off = self.holder_off(waiting, waiting.since.saturating_add(ns));
         let waiting = self.remove(thread)?;
+        self.keep((thread, &waiting), (ns, ending), by);
         self.count(&waiting, (ns, off), by);
         Some(waiting.at)
+    }
+
+    /// Keeps a wait that is counted, if somebody takes it.
+    fn keep(
+        &mut self,
+        (thread, waiting): (u64, &Waiting),
+        (ns, ending): (u64, WaitEnding),
+        by: Option<Notification>,
+    ) {
+        let Some(counted) = &mut self.counted else { return };
+        let &Waiting { awaited, since, at, first_holder, .. } = waiting;
+        let made = match awaited {
+            Awaited::Lock(id) => self.locks.get(&id).map(|lock| lock.made),
+            Awaited::Condition(id) => self.conditions.get(&id).map(|condition| condition.made),
+            Awaited::Futex(address) => self.futexes.get(&address).map(|futex| futex.made),
+        };
+        let holder = by.map(|by| by.by).or(first_holder);
+        counted.push(CountedWait { thread, awaited, made, at, holder, since, ns, ending });
     }
 
     fn count(&mut self, waiting: &Waiting, (ns, off): (u64, OffSum), by: Option<Notification>) {
@@ -597,7 +681,8 @@ impl Waits {
                 condition.latency.add(wall.saturating_sub(notification.wall));
             }
         }
-        self.end(thread, Awaited::Condition(id), ns, notification);
+        let ending = if over { WaitEnding::TimedOut } else { WaitEnding::Woken };
+        self.end(thread, Awaited::Condition(id), (ns, ending), notification);
     }
 
     /// Returns each ring of threads in which each thread waits for a lock that the next one holds, and the

@@ -4,17 +4,20 @@
 //! Rows are in the order of the merge. A file ends at a number of rows or of bytes; a day that comes again, because the
 //! wall clock was set, continues its file.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parquet::errors::Result;
 use trace_format::line::Ticks;
 use trace_format::meta::Meta;
+use trace_format::wait::WaitCause;
 use trace_format::wall::Wall;
 
 use super::chunk::Encoder;
 use super::schema::{
     ColumnSpec, DATASET_CALLS, DATASET_CLOCKS, DATASET_LOSSES, DATASET_RECORDS, DATASET_RUNS, DATASET_SPANS,
-    FILES_KEY, LAST_KEY, RUN_KEY, STATE_KEY,
+    DATASET_VALUES, DATASET_WAITS, FILES_KEY, LAST_KEY, OfSubject, RUN_KEY, STATE_KEY,
 };
 use super::subjects::Subjects;
 use super::table::{Head, Table, signed};
@@ -23,13 +26,15 @@ use crate::output::folder::put_part;
 use crate::time::clocks::ClockReader;
 use crate::view::export::Export;
 use crate::view::export::events::{
-    EndedCall, Event, EventContent, EventExport, EventFormat, Inventory, sentences,
+    EndedCall, Event, EventContent, EventExport, EventFormat, Inventory, LockContent, sentences,
 };
 use crate::view::export::fields::message_of;
+use crate::view::export::locks::LockRecords;
 use crate::view::function_names::FunctionId;
 use crate::view::known_spans::{How, KnownSpans, Span, SpanChange, SpanKey};
 use crate::view::layout::{Context, Layout, Needs};
-use crate::view::threads::TimeScale;
+use crate::view::threads::{Thread, TimeScale};
+use crate::view::values::Value;
 
 /// The greatest number of rows of a file.
 const MAX_ROWS: u64 = 1 << 22;
@@ -52,7 +57,15 @@ pub(crate) struct DatasetLayout {
 
 impl Layout for DatasetLayout {
     fn needs(&self) -> Needs {
-        Needs { times: true, times_of_day: true, sites: true, calls: true, labels: true, ..Needs::default() }
+        Needs {
+            times: true,
+            times_of_day: true,
+            sites: true,
+            values: true,
+            calls: true,
+            labels: true,
+            ..Needs::default()
+        }
     }
 
     fn format(&self, context: &Context) -> Box<dyn Export> {
@@ -64,14 +77,17 @@ impl Layout for DatasetLayout {
 /// The name of the table of runs.
 pub(crate) const RUNS: &str = "runs";
 /// The names of all tables.
-pub(crate) const TABLES: [&str; 6] = ["records", "calls", "spans", "losses", "clocks", RUNS];
+pub(crate) const TABLES: [&str; 8] =
+    ["records", "values", "calls", "spans", "waits", "losses", "clocks", RUNS];
 
 /// The tables of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TableName {
     Records,
+    Values,
     Calls,
     Spans,
+    Waits,
     Losses,
     Clocks,
     Runs,
@@ -81,8 +97,10 @@ impl TableName {
     fn name(self) -> &'static str {
         match self {
             TableName::Records => "records",
+            TableName::Values => "values",
             TableName::Calls => "calls",
             TableName::Spans => "spans",
+            TableName::Waits => "waits",
             TableName::Losses => "losses",
             TableName::Clocks => "clocks",
             TableName::Runs => RUNS,
@@ -92,8 +110,10 @@ impl TableName {
     fn columns(self) -> &'static [ColumnSpec] {
         match self {
             TableName::Records => &DATASET_RECORDS,
+            TableName::Values => &DATASET_VALUES,
             TableName::Calls => &DATASET_CALLS,
             TableName::Spans => &DATASET_SPANS,
+            TableName::Waits => &DATASET_WAITS,
             TableName::Losses => &DATASET_LOSSES,
             TableName::Clocks => &DATASET_CLOCKS,
             TableName::Runs => &DATASET_RUNS,
@@ -134,6 +154,8 @@ struct Call {
 struct ThreadState {
     calls: Vec<Call>,
     wall: ClockReader,
+    /// The end of the last wait for the tracer, in nanoseconds.
+    waited_until: u64,
 }
 
 impl ThreadState {
@@ -163,6 +185,7 @@ struct DatasetFormat {
     /// The names of the finished and the open files.
     names: Vec<String>,
     threads: Vec<ThreadState>,
+    locks: LockRecords,
     /// The number of calls so far.
     calls: u64,
     count: u64,
@@ -171,6 +194,8 @@ struct DatasetFormat {
     times: Option<(u64, u64)>,
     /// The ticks of the last record.
     last: u64,
+    /// The number of values of 2^63 and more, which stand as negative ones.
+    negative: u64,
     /// The reason for which the output is incomplete.
     failure: Option<String>,
 }
@@ -186,11 +211,13 @@ impl DatasetFormat {
             parts: Vec::new(),
             names: Vec::new(),
             threads: Vec::new(),
+            locks: LockRecords::keeping(),
             calls: 0,
             count: 0,
             lost: 0,
             times: None,
             last: 0,
+            negative: 0,
             failure: None,
         }
     }
@@ -270,7 +297,7 @@ impl DatasetFormat {
     fn meet(&mut self, thread: usize, inventory: &Inventory) -> &mut ThreadState {
         while self.threads.len() <= thread {
             let wall = inventory.threads()[self.threads.len()].clock.wall_reader();
-            self.threads.push(ThreadState { calls: Vec::new(), wall });
+            self.threads.push(ThreadState { calls: Vec::new(), wall, waited_until: 0 });
         }
         &mut self.threads[thread]
     }
@@ -386,19 +413,113 @@ impl DatasetFormat {
         Ok(())
     }
 
+    /// Adds a row of the wait for the tracer that a `# wait` line reports, as far as it is after the last one.
+    #[cold]
+    fn add_wait_for_tracer(
+        &mut self,
+        (thread, cause): (usize, WaitCause),
+        inventory: &Inventory,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let state = self.meet(thread, inventory);
+        let last = inventory.registry.work(thread).last_wait();
+        let Some((begin, end)) = last.filter(|(_, end)| *end > state.waited_until) else { return Ok(()) };
+        state.waited_until = end;
+        let of = [(OfSubject::Kind, Some("tracer")), (OfSubject::Cause, Some(cause.name()))];
+        self.add_wait((thread, begin, end - begin), [None, None], &of, inventory, out)
+    }
+
+    /// Adds rows of the waits for locks that have ended. The thread of the last event is probably the one that waited.
+    #[cold]
+    fn add_waits(&mut self, thread: usize, inventory: &Inventory, out: &mut Vec<u8>) -> Result<()> {
+        let mut locks = std::mem::take(&mut self.locks);
+        let added = locks.take_counted(|wait| {
+            let threads = inventory.threads();
+            let is_it = |thread: &Thread| (thread.process, thread.tid) == wait.thread;
+            let known = threads.get(thread).filter(|thread| is_it(thread)).map(|_| thread);
+            let Some(thread) = known.or_else(|| threads.iter().rposition(is_it)) else { return Ok(()) };
+            let of = [
+                (OfSubject::Kind, Some(wait.kind)),
+                (OfSubject::Made, wait.made),
+                (OfSubject::Place, wait.at),
+                (OfSubject::Since, wait.since),
+                (OfSubject::Ending, Some(wait.ending)),
+            ];
+            let optional = [Some(wait.object), wait.holder].map(|number| number.map(signed));
+            self.add_wait((thread, wait.begin, wait.ns), optional, &of, inventory, out)
+        });
+        self.locks = locks;
+        added
+    }
+
+    /// Adds a row of a wait that began at a steady time.
+    fn add_wait(
+        &mut self,
+        (thread, begin, ns): (usize, u64, u64),
+        optional: [Option<i64>; 2],
+        of: &[(OfSubject, Option<&str>)],
+        inventory: &Inventory,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.subjects.meet_threads(inventory);
+        let subject = self.subjects.of_wait(of);
+        let state = self.meet(thread, inventory);
+        let clock = &inventory.threads()[thread].clock;
+        let [begin, end] =
+            [begin, begin.saturating_add(ns)].map(|steady| state.wall_us(clock.ticks_at_steady(steady)));
+        let numbers = [begin, end.max(begin), ns].map(signed);
+        let thread = u32::try_from(thread).unwrap_or(u32::MAX);
+        let head = Head { numbers: &numbers, optional: &optional, thread };
+        self.put((TableName::Waits, begin), &head, subject, [None, None], out)
+    }
+
+    /// Adds a row for each value of a message.
+    fn add_values(
+        &mut self,
+        (site, values): (usize, &[Value<'_>]),
+        (wall, thread): (u64, u32),
+        inventory: &Inventory,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let Some(known) = inventory.site(Some(site)) else { return Ok(()) };
+        let subjects = self.subjects.of_values(site, known);
+        let numbers = [signed(wall), signed(self.count)];
+        for (value, subject) in values.iter().zip(subjects.iter()) {
+            let (integer, float, truth, text) = columns_of(value);
+            let is_large = |number: u128| i64::try_from(number).is_err() && u64::try_from(number).is_ok();
+            self.negative += u64::from(matches!(value, Value::Unsigned(number) if is_large(*number)));
+            let head = Head { numbers: &numbers, optional: &[integer, float, truth], thread };
+            self.put((TableName::Values, wall), &head, *subject, [text.as_deref(), None], out)?;
+        }
+        Ok(())
+    }
+
     /// Adds a record.
     fn add(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) -> Result<()> {
         let wall = self.meet(event.thread, inventory).wall_us(event.ticks);
         let (depth, span) = self.take_calls(event, wall, inventory, out)?;
         let Some(subject) = self.subjects.subject(event, inventory, || Ok(None))? else { return Ok(()) };
         let thread = self.subjects.thread(event, inventory);
-        let numbers = [signed(wall), signed(event.ticks.0), depth];
+        if let EventContent::Message { site: Some(site), values: Some(values), .. } = &event.what {
+            self.add_values((*site, values), (wall, thread), inventory, out)?;
+        }
+        if let EventContent::Message { lock: LockContent::Record | LockContent::Text, .. }
+        | EventContent::Stack(_)
+        | EventContent::Meta { .. } = &event.what
+        {
+            self.locks.take(event, inventory);
+            self.add_waits(event.thread, inventory, out)?;
+        }
+        let numbers = [signed(wall), signed(event.ticks.0), depth, signed(self.count)];
         let head = Head { numbers: &numbers, optional: &[span], thread };
         self.count += 1;
         self.times = Some(self.times.map_or((wall, wall), |(first, last)| (first.min(wall), last.max(wall))));
         self.last = self.last.max(event.ticks.0);
         if let EventContent::Meta { meta: Some(meta), .. } = &event.what {
             self.add_meta(meta, (event.ticks, wall), thread, out)?;
+            if let Meta::Wait(wait) = meta {
+                self.add_wait_for_tracer((event.thread, wait.what), inventory, out)?;
+            }
         }
         self.put((TableName::Records, wall), &head, subject, [message_of(event), None], out)
     }
@@ -429,6 +550,8 @@ impl DatasetFormat {
 
     /// Ends all files, and writes that of the table of runs, which the set needs to know the run.
     fn end(&mut self, inventory: &Inventory, out: &mut Vec<u8>) -> Result<()> {
+        self.locks.count_open(inventory);
+        self.add_waits(0, inventory, out)?;
         while !self.files.is_empty() {
             self.pass_on(self.files.len() - 1, true, out)?;
         }
@@ -452,6 +575,27 @@ impl DatasetFormat {
         self.files[file].table.add(&Head { numbers: &numbers, optional: &[], thread }, 0, [None, None]);
         self.files[file].rows += 1;
         self.pass_on(file, true, out)
+    }
+}
+
+/// Returns a value as an integer, as the bits of a floating-point number, as a truth value, or as text.
+fn columns_of<'a>(value: &'a Value<'_>) -> (Option<i64>, Option<i64>, Option<i64>, Option<Cow<'a, str>>) {
+    let of_float = |number: f64| (None, Some(signed(number.to_bits())), None, None);
+    let of_text = |text| (None, None, None, Some(text));
+    match value {
+        Value::Signed(number) => match i64::try_from(*number) {
+            Ok(number) => (Some(number), None, None, None),
+            Err(_) => of_text(number.to_string().into()),
+        },
+        Value::Unsigned(number) => match u64::try_from(*number) {
+            Ok(number) => (Some(signed(number)), None, None, None),
+            Err(_) => of_text(number.to_string().into()),
+        },
+        Value::Pointer(address) => (Some(signed(*address)), None, None, None),
+        Value::F32(number) => of_float(f64::from(*number)),
+        Value::F64(number) => of_float(*number),
+        Value::Bool(is_so) => (None, None, Some(i64::from(*is_so)), None),
+        Value::Text(text) => of_text(Cow::Borrowed(text)),
     }
 }
 
@@ -521,11 +665,10 @@ impl EventFormat for DatasetFormat {
 
     fn omissions(&self, inventory: &Inventory) -> Vec<String> {
         let mut omissions: Vec<String> = self.failure.iter().cloned().collect();
-        omissions.extend(sentences([(
-            inventory.not_text,
-            "message",
-            "with bytes that are not UTF-8: written as \\xNN",
-        )]));
+        omissions.extend(sentences([
+            (inventory.not_text, "message", "with bytes that are not UTF-8: written as \\xNN"),
+            (self.negative, "integer", "of 2^63 and more: written with 2^64 less"),
+        ]));
         omissions
     }
 }

@@ -58,7 +58,7 @@ pub(crate) struct ColumnSpec {
 pub(crate) enum Source {
     /// The numbers that every row has, at this index.
     Number(usize),
-    /// The numbers that a row may lack, at this index.
+    /// The numbers that a row may lack, at this index; floating-point numbers by their bits, and 1 for true.
     Optional(usize),
     /// The properties of the row's thread.
     OfThread(OfThread),
@@ -100,10 +100,22 @@ pub(crate) enum OfSubject {
     Template,
     Table,
     Place,
+    /// The place where the object of a wait was made.
+    Made,
+    /// The place since which the holder of a lock has it.
+    Since,
+    Ending,
+    Cause,
+    /// The number of an argument of a message.
+    Index,
+    /// The name of an argument.
+    Name,
+    /// The type of an argument.
+    Type,
 }
 
 /// The number of properties of a subject.
-pub(crate) const OF_SUBJECT: usize = OfSubject::Place as usize + 1;
+pub(crate) const OF_SUBJECT: usize = OfSubject::Type as usize + 1;
 
 const fn column(name: &'static str, of: ColumnType, is_optional: bool, source: Source) -> ColumnSpec {
     ColumnSpec { name: Cow::Borrowed(name), of, is_optional, source }
@@ -140,7 +152,7 @@ pub(super) const RECORDS: [ColumnSpec; 12] = [
 ];
 
 /// The columns of the table `records` of a data set.
-pub(crate) static DATASET_RECORDS: [ColumnSpec; 18] = [
+pub(crate) static DATASET_RECORDS: [ColumnSpec; 19] = [
     column("wall", ColumnType::Time, false, Source::Number(0)),
     column("ticks", ColumnType::Integer, false, Source::Number(1)),
     text("host", true, Source::OfThread(OfThread::Host)),
@@ -159,6 +171,51 @@ pub(crate) static DATASET_RECORDS: [ColumnSpec; 18] = [
     text("function", true, Source::OfSubject(OfSubject::Function)),
     column("depth", ColumnType::FewIntegers, false, Source::Number(2)),
     column("span", ColumnType::Integer, true, Source::Optional(0)),
+    column("record", ColumnType::Integer, false, Source::Number(3)),
+];
+
+/// The columns of the table `values` of a data set.
+pub(crate) static DATASET_VALUES: [ColumnSpec; 18] = [
+    column("wall", ColumnType::Time, false, Source::Number(0)),
+    text("host", true, Source::OfThread(OfThread::Host)),
+    text("boot", true, Source::OfThread(OfThread::Boot)),
+    column("pid", ColumnType::Integer, true, Source::OfThread(OfThread::Pid)),
+    text("exe", true, Source::OfThread(OfThread::Exe)),
+    text("run", true, Source::OfThread(OfThread::Run)),
+    column("tid", ColumnType::Integer, false, Source::OfThread(OfThread::Tid)),
+    text("thread", false, Source::OfThread(OfThread::Label)),
+    column("record", ColumnType::Integer, false, Source::Number(1)),
+    text("template", true, Source::OfSubject(OfSubject::Template)),
+    text("place", true, Source::OfSubject(OfSubject::Place)),
+    column("index", ColumnType::Integer, true, Source::OfSubject(OfSubject::Index)),
+    text("name", true, Source::OfSubject(OfSubject::Name)),
+    text("type", true, Source::OfSubject(OfSubject::Type)),
+    column("integer_value", ColumnType::Integer, true, Source::Optional(0)),
+    column("float_value", ColumnType::F64, true, Source::Optional(1)),
+    column("bool_value", ColumnType::Bool, true, Source::Optional(2)),
+    text("text_value", true, Source::Text(0)),
+];
+
+/// The columns of the table `waits` of a data set.
+pub(crate) static DATASET_WAITS: [ColumnSpec; 18] = [
+    column("begin", ColumnType::Time, false, Source::Number(0)),
+    column("end", ColumnType::Time, false, Source::Number(1)),
+    text("host", true, Source::OfThread(OfThread::Host)),
+    text("boot", true, Source::OfThread(OfThread::Boot)),
+    column("pid", ColumnType::Integer, true, Source::OfThread(OfThread::Pid)),
+    text("exe", true, Source::OfThread(OfThread::Exe)),
+    text("run", true, Source::OfThread(OfThread::Run)),
+    column("tid", ColumnType::Integer, false, Source::OfThread(OfThread::Tid)),
+    text("thread", false, Source::OfThread(OfThread::Label)),
+    text("kind", false, Source::OfSubject(OfSubject::Kind)),
+    column("object", ColumnType::Integer, true, Source::Optional(0)),
+    text("made", true, Source::OfSubject(OfSubject::Made)),
+    text("place", true, Source::OfSubject(OfSubject::Place)),
+    column("holder", ColumnType::Integer, true, Source::Optional(1)),
+    text("since", true, Source::OfSubject(OfSubject::Since)),
+    text("ending", true, Source::OfSubject(OfSubject::Ending)),
+    text("cause", true, Source::OfSubject(OfSubject::Cause)),
+    column("duration", ColumnType::Integer, false, Source::Number(2)),
 ];
 
 /// The columns of the table `runs` of a data set.

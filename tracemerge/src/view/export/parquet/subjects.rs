@@ -2,6 +2,7 @@
 //! that is entered or left, or another kind of record.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use parquet::errors::Result;
 use trace_format::meta::Run;
@@ -9,9 +10,10 @@ use trace_format::meta::Run;
 use super::schema::{OF_SUBJECT, OfSubject};
 use super::table::Shared;
 use super::words::{NONE, ValueId};
-use crate::view::export::events::{Event, EventContent, Inventory};
+use crate::view::export::events::{Event, EventContent, Inventory, TypedSite};
 use crate::view::export::fields::{Row, function_left, row_of};
 use crate::view::function_names::FunctionId;
+use crate::view::values::Field;
 
 /// The threads and subjects of the rows so far.
 #[derive(Debug, Default)]
@@ -26,6 +28,8 @@ pub(super) struct Subjects {
     calls: [Vec<Option<u32>>; 2],
     /// The subject of each function's calls that have ended, without and with a leave record.
     ended: [Vec<Option<u32>>; 2],
+    /// The subjects of the values of each site's messages.
+    values: Vec<Option<Arc<[u32]>>>,
     /// The name of the machine, if it is known.
     host: Option<String>,
 }
@@ -143,6 +147,45 @@ impl Subjects {
         self.add(properties)
     }
 
+    /// Returns the number of the subject of a wait.
+    pub(super) fn of_wait(&mut self, texts: &[(OfSubject, Option<&str>)]) -> u32 {
+        let mut properties = [NONE; OF_SUBJECT];
+        for (of, text) in texts {
+            properties[*of as usize] = self.shared.words.text(*text);
+        }
+        self.add(properties)
+    }
+
+    /// Returns the numbers of the subjects of the values of a site's messages.
+    #[inline]
+    pub(super) fn of_values(&mut self, number: usize, site: &TypedSite) -> Arc<[u32]> {
+        match self.values.get(number) {
+            Some(Some(known)) => known.clone(),
+            _ => self.meet_values(number, site),
+        }
+    }
+
+    #[cold]
+    fn meet_values(&mut self, number: usize, site: &TypedSite) -> Arc<[u32]> {
+        let TypedSite { site, fields, .. } = site;
+        let place =
+            place_of(Some(&site.file).filter(|file| !file.is_empty()).map(|file| &file[..]), Some(site.line));
+        let mut add = |(index, field): (usize, &Field)| {
+            let words = &mut self.shared.words;
+            let mut properties = [NONE; OF_SUBJECT];
+            properties[OfSubject::Template as usize] = words.text(Some(&site.template));
+            properties[OfSubject::Place as usize] = words.text(place.as_deref());
+            properties[OfSubject::Index as usize] = words.integer(Some(index as u64));
+            properties[OfSubject::Name as usize] = words.text(Some(&field.name));
+            properties[OfSubject::Type as usize] = words.text(Some(&field.of.name()));
+            self.add(properties)
+        };
+        let made: Arc<[u32]> = fields.fields().iter().enumerate().map(&mut add).collect();
+        self.values.resize(self.values.len().max(number + 1), None);
+        self.values[number] = Some(made.clone());
+        made
+    }
+
     /// Returns the number of the subject with these properties.
     fn add(&mut self, properties: [ValueId; OF_SUBJECT]) -> u32 {
         let subjects = &mut self.shared.subjects;
@@ -159,7 +202,7 @@ impl Subjects {
             row_of(event, inventory)?;
         let place = place_of(file, line);
         let words = &mut self.shared.words;
-        let properties = [
+        let known = [
             words.text(Some(kind)),
             words.text(level),
             words.text(target),
@@ -171,6 +214,8 @@ impl Subjects {
             words.text(table),
             words.text(place.as_deref()),
         ];
+        let mut properties = [NONE; OF_SUBJECT];
+        properties[..known.len()].copy_from_slice(&known);
         Some(self.add(properties))
     }
 }

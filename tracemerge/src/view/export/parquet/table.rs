@@ -56,7 +56,7 @@ pub(super) struct Changed {
     pub as_negative: u64,
 }
 
-/// Integers of a column that a row may lack.
+/// Numbers of a column that a row may lack: integers, the bits of floating-point numbers, or truth values.
 #[derive(Debug, Default)]
 struct OptionalNumbers {
     values: Vec<i64>,
@@ -73,8 +73,23 @@ impl OptionalNumbers {
 
     /// Writes all numbers, and removes them.
     fn write(&mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
-        let ColumnWriter::Int64ColumnWriter(to) = writer else { return Err(wrong_type()) };
-        to.write_batch(&self.values, Some(&self.levels), None)?;
+        let levels = Some(&self.levels[..]);
+        match writer {
+            ColumnWriter::Int64ColumnWriter(to) => to.write_batch(&self.values, levels, None)?,
+            ColumnWriter::DoubleColumnWriter(to) => {
+                let floats: Vec<f64> = self
+                    .values
+                    .iter()
+                    .map(|bits| f64::from_bits(u64::from_ne_bytes(bits.to_ne_bytes())))
+                    .collect();
+                to.write_batch(&floats, levels, None)?
+            }
+            ColumnWriter::BoolColumnWriter(to) => {
+                let truths: Vec<bool> = self.values.iter().map(|number| *number != 0).collect();
+                to.write_batch(&truths, levels, None)?
+            }
+            _ => return Err(wrong_type()),
+        };
         self.values.clear();
         self.levels.clear();
         Ok(())
